@@ -1,0 +1,56 @@
+"""The exception tree, and nothing else.
+
+A kernel that fails is data: it becomes a `Verdict` or an `Outcome`. An exception means that our own
+input, machine or code is at fault. Each message says what, where, and what to do next.
+
+    KcurateError                    exit 1, one line, no traceback
+    |-- InputError                  the user gave something that cannot be used (path, option, file)
+    |   |-- RecordError             a record file that is not JSON or does not match its schema
+    |   `-- ProblemError            a problem or plan that cannot be evaluated; `where` names the place
+    |-- MissingDependencyError      something that this machine lacks (compiler, GPU, token, package)
+    |-- BackendError                a backend that broke in a way no kernel should cause
+    `-- RemoteError                 a model API or a Hub that refused or could not be reached
+
+The one place that turns them into an exit code is `kcurate.cli.main`.
+"""
+
+from __future__ import annotations
+
+
+class KcurateError(Exception):
+    """A known error: `what` happened, `where`, and what to do about it (`hint`)."""
+
+    def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
+        self.what = what
+        self.where = where
+        self.hint = hint
+        super().__init__(what, where, hint)
+
+    def __str__(self) -> str:
+        """One line: ``where: what (hint)``."""
+        line = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{line} ({self.hint})" if self.hint else line
+
+
+class InputError(KcurateError):
+    """The user gave something that cannot be used."""
+
+
+class RecordError(InputError):
+    """A record file that is not JSON, or does not match its schema."""
+
+
+class ProblemError(InputError):
+    """A problem, plan or expression that cannot be evaluated."""
+
+
+class MissingDependencyError(KcurateError):
+    """This machine lacks something: a compiler, a GPU, a token, a package."""
+
+
+class BackendError(KcurateError):
+    """A backend broke in a way that no kernel should be able to cause."""
+
+
+class RemoteError(KcurateError):
+    """A model API or a Hub refused, or could not be reached."""

@@ -1,0 +1,108 @@
+"""What `extract` writes: where a kernel came from, and everything read off its source.
+
+Byte spans are half-open and index the file's raw bytes; lines count from 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where code came from, and under which licence (an SPDX expression; None when unknown)."""
+
+    suite: str
+    url: str | None = None
+    revision: str | None = None
+    license: str | None = None
+
+
+@dataclass(frozen=True)
+class Span:
+    """Half-open byte range `[start_byte, end_byte)` of `path`, and its first and last line."""
+
+    path: str
+    start_byte: int
+    end_byte: int
+    start_line: int
+    end_line: int
+
+
+@dataclass(frozen=True)
+class Param:
+    """One kernel parameter as written."""
+
+    name: str
+    type: str
+    const: bool = False
+    pointer: bool = False
+    restrict: bool = False
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One launch argument: the expression, and what the host code tells about it.
+
+    `role` is read from the copies (host to device: `in`; device to host: `out`; both: `inout`; an
+    allocation without copies: `scratch`); None when the host code does not tell.
+    """
+
+    expression: str
+    kind: str | None = None
+    role: str | None = None
+    allocation: str | None = None
+
+
+@dataclass(frozen=True)
+class LaunchSite:
+    """One `kernel<<<grid, block, shared, stream>>>(arguments)` in the host code."""
+
+    path: str
+    line: int
+    grid: str
+    block: str
+    shared_bytes: str | None = None
+    stream: str | None = None
+    template_args: tuple[str, ...] = ()
+    arguments: tuple[Argument, ...] = ()
+    loops: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """What the compiler said of the standalone file; sizes in bytes, `arch` such as `sm_90`."""
+
+    ok: bool
+    arch: str
+    compiler: str
+    symbol: str | None = None
+    registers: int | None = None
+    shared_bytes: int | None = None
+    local_bytes: int | None = None
+    spill_bytes: int | None = None
+    code_sha256: str | None = None
+    log: str | None = None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One `__global__` function with everything that it needs; its code is `kernel.cu` beside it."""
+
+    id: str
+    source: Source
+    benchmark: str
+    variant: str | None
+    name: str
+    span: Span
+    root: str
+    params: tuple[Param, ...]
+    instantiations: tuple[str, ...] = ()
+    launch_sites: tuple[LaunchSite, ...] = ()
+    closure: tuple[Span, ...] = ()
+    shims: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    techniques: tuple[str, ...] = ()
+    domain: str | None = None
+    family: str | None = None
+    compiled: CompiledKernel | None = None

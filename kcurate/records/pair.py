@@ -1,0 +1,51 @@
+"""A candidate (two sides of one problem) and where it came from.
+
+A pair is a candidate with a `confirmed` verdict: the folder `<id>/` with `pair.json`, `slow.cu`,
+`fast.cu`, and `verdicts/<gpu-model>.json` (see `kcurate.store`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kcurate.records.problem import Problem, Side
+
+SideName = Literal["slow", "fast"]
+SIDES: tuple[SideName, SideName] = ("slow", "fast")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How the candidate came to be.
+
+    `curated`: written by this project; `natural`: both sides from a suite; `rule` and `model`: one
+    side from a suite, the other made by rewrite rules or by a language model. `made` says which side
+    was made (None for curated and natural). `kernels` are ids of extracted kernels.
+    """
+
+    kind: Literal["curated", "natural", "rule", "model"]
+    suite: str | None = None
+    url: str | None = None
+    revision: str | None = None
+    kernels: tuple[str, ...] = ()
+    made: SideName | None = None
+    rules: tuple[str, ...] = ()
+    model: str | None = None
+    parent: str | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Two sides that claim to compute one problem. `problem` is None while it is not known."""
+
+    id: str
+    family: str
+    domain: str
+    license: str | None
+    origin: Origin
+    techniques: tuple[str, ...]
+    description: str
+    problem: Problem | None
+    slow: Side
+    fast: Side

@@ -1,0 +1,223 @@
+"""A problem (sizes, buffers, scalars) and a plan (how a side is launched on it), as data.
+
+Expressions (`Expr`) are integers, or text in the little language of `kcurate.problem.expressions`:
+integer arithmetic over sizes, integer scalars and loop variables. A field whose JSON name is a Python
+keyword has a trailing underscore here (`from_` is `from` in the file).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Expr = int | str
+Role = Literal["in", "out", "inout", "scratch"]
+
+
+@dataclass(frozen=True)
+class StructField:
+    """One member of a struct passed by value: a scalar, or an array of `count` elements."""
+
+    name: str
+    dtype: str
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Init:
+    """A named, seeded generator and its parameters (see `kcurate.problem.init`)."""
+
+    kind: str
+    params: Mapping[str, int | float | str | bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How an output may differ from the reference; the rule is in `kcurate.problem.compare`.
+
+    `terms` is K, the number of accumulated terms behind one element; `scale` the magnitude S of one
+    term (None: taken from the reference); `accumulate` the dtype the sum is carried in (None: the
+    buffer's own). `order="any"` compares as multisets; `valid` names an integer buffer whose first
+    element says how many leading elements count. `relative` replaces the rule for suites that state
+    their own figure; say where it comes from in the description.
+    """
+
+    terms: Expr = 1
+    scale: float | None = None
+    accumulate: str | None = None
+    order: Literal["exact", "any"] = "exact"
+    valid: str | None = None
+    relative: float | None = None
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A device array of `shape` elements (C order) of `dtype`.
+
+    `pad` is the number of readable elements before and after it that belong to the allocation (for
+    kernels that read a halo outside their array).
+    """
+
+    dtype: str
+    shape: tuple[Expr, ...]
+    init: Init | None = None
+    role: Role = "in"
+    tolerance: Tolerance | None = None
+    pad: tuple[Expr, Expr] | None = None
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A scalar argument; for a struct by value `dtype` is a field list and `value` maps names."""
+
+    dtype: str | tuple[StructField, ...]
+    value: Expr | float | Mapping[str, Expr | float]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Named integers: several small settings to verify on, one to time."""
+
+    test: tuple[Mapping[str, int], ...]
+    bench: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is computed: the same for both sides."""
+
+    sizes: Sizes
+    buffers: Mapping[str, Buffer]
+    scalars: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BufferArg:
+    """A pointer to element `offset` of a buffer."""
+
+    buffer: str
+    offset: Expr = 0
+
+
+@dataclass(frozen=True)
+class ValueArg:
+    """A scalar computed at launch."""
+
+    value: Expr | float
+    dtype: str = "int32"
+
+
+Arg = str | BufferArg | ValueArg
+
+
+@dataclass(frozen=True)
+class Launch:
+    """`launch<template><<<grid, block, shared_bytes>>>(args)`."""
+
+    launch: str
+    grid: tuple[Expr, ...]
+    block: tuple[Expr, ...]
+    args: tuple[Arg, ...] = ()
+    template: tuple[str, ...] = ()
+    shared_bytes: Expr = 0
+    cooperative: bool = False
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Set `count` elements of a buffer from `offset` (None: all of them) to `value`."""
+
+    fill: str
+    value: Expr | float = 0
+    offset: Expr = 0
+    count: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copy `count` elements (None: the whole of `copy`) from buffer to buffer."""
+
+    copy: str
+    to: str
+    offset: Expr = 0
+    to_offset: Expr = 0
+    count: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Upload:
+    """Copy `count` elements of a buffer into a `__constant__` or `__device__` symbol."""
+
+    upload: str
+    from_: str
+    offset: Expr = 0
+    to_offset: Expr = 0
+    count: Expr | None = None
+
+
+@dataclass(frozen=True)
+class BindTexture:
+    """Point the shim texture `bind_texture` at a buffer; `width` and `height` in texels for 2-D."""
+
+    bind_texture: str
+    buffer: str
+    width: Expr | None = None
+    height: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Exchange the storage of two buffers of one shape and dtype from here on."""
+
+    swap: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class For:
+    """Run `do` for `for_` = `from_`, `from_`+`step`, ... while before `to` (either direction)."""
+
+    for_: str
+    to: Expr
+    do: tuple[Step, ...]
+    from_: Expr = 0
+    step: Expr = 1
+
+
+@dataclass(frozen=True)
+class WhileNonzero:
+    """Run `do` at least once and again while element 0 of the flag buffer is not zero.
+
+    More than `max` rounds is a failure of the side (`timeout`).
+    """
+
+    while_nonzero: str
+    max: Expr
+    do: tuple[Step, ...]
+
+
+Step = Launch | Fill | Copy | Upload | BindTexture | Swap | For | WhileNonzero
+
+
+@dataclass(frozen=True)
+class View:
+    """How a side lays out a logical buffer: axes permuted, then each axis padded (before, after)."""
+
+    permute: tuple[int, ...] | None = None
+    pad: tuple[tuple[Expr, Expr], ...] | None = None
+
+
+@dataclass(frozen=True)
+class Side:
+    """One way to compute the problem: device code and the plan that launches it.
+
+    `buffers` are extra ones that only this side uses (always `scratch` or `in`); `views` re-lay
+    logical buffers; `nondeterministic` names outputs whose rounding may differ from run to run
+    (floating-point atomics).
+    """
+
+    code: str
+    plan: tuple[Step, ...]
+    buffers: Mapping[str, Buffer] = field(default_factory=dict)
+    views: Mapping[str, View] = field(default_factory=dict)
+    nondeterministic: tuple[str, ...] = ()

@@ -1,0 +1,117 @@
+"""What the judge says of a candidate: one named outcome, and the measurements behind it.
+
+Times are device times in microseconds. `speedup = slow_us / fast_us`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kcurate.records.pair import SideName
+
+
+class Outcome(StrEnum):
+    """Every candidate ends with exactly one; in the order in which a candidate meets them."""
+
+    MALFORMED = "malformed"
+    STATIC_REJECT = "static_reject"
+    COMPILE_ERROR = "compile_error"
+    LAUNCH_ERROR = "launch_error"
+    TIMEOUT = "timeout"
+    MISMATCH = "mismatch"
+    NONDETERMINISTIC = "nondeterministic"
+    NOT_FASTER = "not_faster"
+    AMBIGUOUS_TIMING = "ambiguous_timing"
+    CORRECT = "correct"
+    CONFIRMED = "confirmed"
+    HARNESS_ERROR = "harness_error"
+
+    @property
+    def final(self) -> bool:
+        """False for the outcomes that a resumed run judges again."""
+        return self not in (Outcome.AMBIGUOUS_TIMING, Outcome.HARNESS_ERROR)
+
+    @property
+    def correct(self) -> bool:
+        """True when both sides computed the same thing, whatever the times say."""
+        return self in (
+            Outcome.NOT_FASTER,
+            Outcome.AMBIGUOUS_TIMING,
+            Outcome.CORRECT,
+            Outcome.CONFIRMED,
+        )
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one compiled kernel uses; None where the tool could not tell. Sizes in bytes."""
+
+    kernel: str
+    registers: int | None = None
+    shared_bytes: int | None = None
+    local_bytes: int | None = None
+    constant_bytes: int | None = None
+    spill_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class SideReport:
+    """One side's compile and timing. `samples_us` are the raw per-sample device times, per block."""
+
+    resources: tuple[Resources, ...] = ()
+    binary_sha256: str | None = None
+    median_us: float | None = None
+    samples_us: tuple[tuple[float, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """`slow_us / fast_us` with its bootstrap interval, and the margin that `low` had to clear."""
+
+    ratio: float
+    low: float
+    high: float
+    confidence: float
+    blocks: int
+    margin: float
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where a verdict was made. `details` holds the raw readings (clocks, temperatures, limits)."""
+
+    backend: str
+    device: str
+    device_uuid: str | None = None
+    driver: str | None = None
+    compiler: str | None = None
+    kcurate: str | None = None
+    details: Mapping[str, str | float | int | bool | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judge's answer for one candidate on one device.
+
+    `key` is the content hash of everything judged (code, plans, problem, protocol version); a stored
+    verdict is reused only when it matches. `side` names the side at fault, `detail` one line for a
+    person, `log` the trimmed compiler or sanitizer output. `checks` lists what was run, in order.
+    """
+
+    candidate: str
+    key: str
+    outcome: Outcome
+    environment: Environment
+    detail: str = ""
+    side: SideName | None = None
+    log: str | None = None
+    checks: tuple[str, ...] = ()
+    slow: SideReport | None = None
+    fast: SideReport | None = None
+    speedup: Speedup | None = None
+    timing_method: str | None = None
+    seeds: tuple[int, ...] = ()
+    wall_s: float | None = None
+    stages_s: Mapping[str, float] = field(default_factory=dict)
