@@ -38,6 +38,7 @@ from kcurate.records.problem import (
     View,
     WhileNonzero,
 )
+from kcurate.records.run import Summary
 from kcurate.records.verdict import (
     Environment,
     Outcome,
@@ -81,6 +82,7 @@ __all__ = [
     "Speedup",
     "Step",
     "StructField",
+    "Summary",
     "Swap",
     "Tolerance",
     "Upload",

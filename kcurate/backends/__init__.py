@@ -1,0 +1,1 @@
+"""Machines that can run device code, behind one protocol (`kcurate.backends.base`)."""

@@ -1,0 +1,205 @@
+"""What the judge needs of a machine that can run device code; no judgement is made here.
+
+Two implementations: `kcurate.backends.cuda` (NVRTC, and launches through cuda-core) and
+`kcurate.backends.emulator` (the same code as host C++, threads of a block as fibers). A `Compiler` runs
+in a compile worker and needs no GPU; a `Device` lives in one worker process and runs untrusted code, so
+it must never be opened in the process that decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kcurate.errors import KcurateError
+from kcurate.records import Environment, Resources
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class EntryPoint:
+    """A kernel that a plan launches: its name and, for a template, its arguments as C++ text."""
+
+    name: str
+    template: tuple[str, ...] = ()
+
+    @property
+    def expression(self) -> str:
+        """The C++ name expression, such as `reduce<float, 256>`."""
+        return f"{self.name}<{', '.join(self.template)}>" if self.template else self.name
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A binary and what is known of it. `lowered` maps name expressions to symbols in the binary."""
+
+    backend: str
+    binary: bytes
+    sha256: str
+    lowered: Mapping[str, str]
+    resources: tuple[Resources, ...]
+    compiler: str
+    wall_s: float
+
+
+@dataclass(frozen=True)
+class CompileFailure:
+    """The compiler refused (`error`), or ran past a limit. `log` names no host path."""
+
+    reason: Literal["error", "timeout", "memory"]
+    log: str
+    wall_s: float
+
+
+class Compiler(Protocol):
+    """Device code in, binary out. Stateless; safe to call in many processes at once."""
+
+    name: str
+
+    def compile(
+        self,
+        code: str,
+        entry_points: Sequence[EntryPoint],
+        symbols: Sequence[str] = (),
+        *,
+        sanitize: bool = False,
+    ) -> Compiled | CompileFailure:
+        """Compile one side. `symbols` are the `__constant__`/`__device__` names that the plan uploads to.
+
+        Raises:
+            MissingDependencyError: there is no compiler. BackendError: it broke.
+        """
+        ...
+
+
+class KernelFault(KcurateError):
+    """The candidate did something that ends its run: a fact about the candidate, not about us.
+
+    Raised by a `Device` inside a worker and turned into a verdict there. `reason` is one of
+    `launch_error` (refused launch, illegal address, trap, divergent barrier, deadlock), `timeout`,
+    `out_of_bounds`.
+    """
+
+    def __init__(self, reason: Literal["launch_error", "timeout", "out_of_bounds"], what: str) -> None:
+        self.reason = reason
+        super().__init__(what)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """An allocation on a device: `address` as the kernel sees it, and its size."""
+
+    address: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class ScalarValue:
+    """A by-value argument, as the raw bytes that the kernel's parameter takes (little endian, C layout)."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A pointer argument: `offset_bytes` into an allocation."""
+
+    memory: Memory
+    offset_bytes: int = 0
+
+
+KernelArg = ScalarValue | Pointer
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Launch configuration: blocks, threads, dynamic shared memory in bytes."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int = 0
+    cooperative: bool = False
+
+
+class Module(Protocol):
+    """A loaded binary."""
+
+    @property
+    def compiled(self) -> Compiled:
+        """What was loaded."""
+        ...
+
+
+class Device(Protocol):
+    """One device in one process. Every method may raise `KernelFault`; after one, the process must end.
+
+    Launches and copies are ordered; `read` and `synchronize` wait for what came before.
+    """
+
+    name: str
+    timed: bool
+
+    def environment(self) -> Environment:
+        """The device, driver, compiler, and current clocks and temperatures."""
+        ...
+
+    def load(self, compiled: Compiled) -> Module:
+        """Load a binary."""
+        ...
+
+    def reset_globals(self, module: Module) -> None:
+        """Give every `__device__` and `__constant__` variable its initial value again."""
+        ...
+
+    def allocate(self, size_bytes: int) -> Memory:
+        """Reserve device memory, 256-byte aligned, contents undefined."""
+        ...
+
+    def free(self, memory: Memory) -> None:
+        """Give memory back."""
+        ...
+
+    def write(self, memory: Memory, offset_bytes: int, data: Bytes) -> None:
+        """Copy host bytes into device memory."""
+        ...
+
+    def read(self, memory: Memory, offset_bytes: int, size_bytes: int) -> Bytes:
+        """Copy device bytes to the host."""
+        ...
+
+    def fill(self, memory: Memory, offset_bytes: int, size_bytes: int, pattern: bytes) -> None:
+        """Repeat `pattern` (1, 2, 4 or 8 bytes) over a range."""
+        ...
+
+    def copy(self, to: Memory, to_offset: int, source: Memory, offset: int, size_bytes: int) -> None:
+        """Copy device to device; offsets in bytes."""
+        ...
+
+    def launch(self, module: Module, entry: EntryPoint, grid: Grid, args: Sequence[KernelArg]) -> None:
+        """Launch a kernel. A configuration that the device refuses is a `KernelFault`."""
+        ...
+
+    def upload(
+        self, module: Module, symbol: str, to_offset: int, source: Memory, offset: int, size_bytes: int
+    ) -> None:
+        """Copy device bytes into a `__constant__` or `__device__` variable of the module."""
+        ...
+
+    def bind_texture(
+        self, module: Module, symbol: str, source: Memory, offset: int, width: int, height: int
+    ) -> None:
+        """Point a shim texture (see `kcurate.cuda_source`) at memory; sizes in texels, height 0 for 1-D."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait for all work."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back."""
+        ...

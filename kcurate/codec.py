@@ -1,0 +1,145 @@
+"""Records to plain JSON data and back (cattrs); no files, no schemas.
+
+Fields that hold their default are left out, so that files stay short. A trailing underscore in a field
+name (`from_`, `for_`) is not part of its JSON name. An `Init` is flat: `{"kind": ..., **params}`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from cattrs import Converter
+from cattrs.errors import BaseValidationError
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+
+from kcurate import records as r
+from kcurate.errors import RecordError
+
+T = TypeVar("T")
+
+# The JSON key that tells one plan step from another.
+STEP_KEYS: Mapping[str, type[Any]] = {
+    "launch": r.Launch,
+    "fill": r.Fill,
+    "copy": r.Copy,
+    "upload": r.Upload,
+    "bind_texture": r.BindTexture,
+    "swap": r.Swap,
+    "for": r.For,
+    "while_nonzero": r.WhileNonzero,
+}
+
+
+def _structure_step(data: Any, _: Any, converter: Converter) -> r.Step:
+    for key, cls in STEP_KEYS.items():
+        if isinstance(data, dict) and key in data:
+            return cast(r.Step, converter.structure(data, cls))
+    raise ValueError(f"a plan step needs one of {', '.join(STEP_KEYS)}")
+
+
+def _structure_arg(data: Any, _: Any, converter: Converter) -> r.Arg:
+    if isinstance(data, str):
+        return data
+    cls: type[r.BufferArg | r.ValueArg] = r.BufferArg if "buffer" in data else r.ValueArg
+    return converter.structure(data, cls)
+
+
+_PLAIN_UNIONS: tuple[Any, ...] = (
+    r.Expr,
+    r.Expr | float,
+    r.Expr | None,
+    int | float | str | bool,
+    str | float | int | bool | None,
+)
+
+
+def _plain(value: Any, _: Any) -> Any:
+    """Leave a JSON scalar (or, for struct scalars, a mapping of them) as it is."""
+    return value
+
+
+def _structure_scalar(data: Any, _: Any) -> r.Scalar:
+    dtype = data["dtype"]
+    if not isinstance(dtype, str):
+        dtype = tuple(r.StructField(**member) for member in dtype)
+    return r.Scalar(dtype, data["value"])
+
+
+def _structure_init(data: Any, _: Any) -> r.Init:
+    return r.Init(data["kind"], {key: value for key, value in data.items() if key != "kind"})
+
+
+@cache
+def converter() -> Converter:
+    """The one configured converter (built on first use; it costs some milliseconds)."""
+    conv = Converter(forbid_extra_keys=True, detailed_validation=False)
+
+    def has_fields(cls: Any) -> bool:
+        return dataclasses.is_dataclass(cls)
+
+    def names(cls: Any) -> dict[str, Any]:
+        return {
+            f.name: override(rename=f.name.rstrip("_"), omit_if_default=True) for f in dataclasses.fields(cls)
+        }
+
+    def unstructure_fn(cls: Any) -> Any:
+        return make_dict_unstructure_fn(cls, conv, **names(cls))
+
+    conv.register_unstructure_hook_factory(has_fields, unstructure_fn)
+
+    def structure_fn(cls: Any) -> Any:
+        return make_dict_structure_fn(
+            cls, conv, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=False, **names(cls)
+        )
+
+    conv.register_structure_hook_factory(has_fields, structure_fn)
+    conv.register_structure_hook_func(lambda t: t == r.Step, lambda d, t: _structure_step(d, t, conv))
+    conv.register_structure_hook_func(lambda t: t == r.Arg, lambda d, t: _structure_arg(d, t, conv))
+    for union in (
+        r.Expr,
+        r.Expr | float,
+        r.Expr | None,
+        int | float | str | bool,
+        str | float | int | bool | None,
+    ):
+        conv.register_structure_hook_func(lambda t, u=union: t == u, _plain)
+    conv.register_structure_hook(r.Scalar, _structure_scalar)
+    conv.register_structure_hook(r.Init, _structure_init)
+    conv.register_unstructure_hook(r.Init, lambda init: {"kind": init.kind, **init.params})
+    return conv
+
+
+def to_data(record: Any) -> Any:
+    """A record as plain dicts, lists, strings and numbers (defaults left out)."""
+    return _tuples_to_lists(converter().unstructure(record))
+
+
+def _tuples_to_lists(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _tuples_to_lists(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_tuples_to_lists(value) for value in data]
+    return data
+
+
+def from_data(cls: type[T], data: Any, *, where: str | None = None) -> T:
+    """The record of type `cls` that `data` describes.
+
+    Raises:
+        RecordError: `data` does not describe one; `where` is named in the message.
+    """
+    try:
+        return converter().structure(data, cls)
+    except (BaseValidationError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise RecordError(
+            f"not a {cls.__name__} record: {error}", where=where, hint="see schemas/ for the form"
+        ) from error
+
+
+def canonical_json(data: Any) -> bytes:
+    """The one byte form of plain data: sorted keys, no spaces, UTF-8 (for hashing)."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

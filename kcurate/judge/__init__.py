@@ -1,0 +1,1 @@
+"""Candidate in, `Verdict` out: the one place that decides."""

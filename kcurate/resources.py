@@ -1,0 +1,39 @@
+"""Where the shipped data folders are, from a checkout and from an installed wheel alike.
+
+A wheel carries `schemas/`, `sources/` and `pairs/` inside the package as `_data/`; a checkout (also an
+editable install) has them beside the package.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from kcurate.errors import MissingDependencyError
+
+
+def _folder(name: str) -> Path:
+    package = Path(str(files("kcurate")))
+    for folder in (package / "_data" / name, package.parent / name):
+        if folder.is_dir():
+            return folder
+    raise MissingDependencyError(
+        f"the shipped folder {name}/ is missing",
+        where=str(package),
+        hint="reinstall kcurate; the wheel carries it",
+    )
+
+
+def schemas_dir() -> Path:
+    """The JSON Schemas, one file a record type."""
+    return _folder("schemas")
+
+
+def sources_dir() -> Path:
+    """The suite manifests, one TOML file a suite."""
+    return _folder("sources")
+
+
+def pairs_dir() -> Path:
+    """The built-in pairs, `<domain>/<name>/`."""
+    return _folder("pairs")

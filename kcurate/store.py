@@ -1,0 +1,266 @@
+"""The only reader and writer of record files: schema-checked, atomic, resumable, content-addressed.
+
+Not covered: where the files of a workspace lie (`kcurate.workspace`) and how a record becomes plain data
+(`kcurate.codec`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kcurate import codec, resources
+from kcurate.errors import InputError, RecordError
+from kcurate.records import SIDES, Candidate, Verdict
+
+T = TypeVar("T")
+
+PAIR_SCHEMA = "kcurate/pair@1"
+
+
+def content_id(*parts: bytes | str) -> str:
+    """16 hex digits of the SHA-256 over the parts, each preceded by its length."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()[:16]
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file so that a reader, or a crash at any moment, sees the old content or the new, never a half.
+
+    Raises:
+        InputError: the folder cannot be written (read-only, full disk, a file in the way).
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise _cannot_write(path, error) from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _cannot_write(path: Path, error: OSError) -> InputError:
+    return InputError(
+        f"cannot write: {error.strerror}",
+        where=str(path),
+        hint="check the folder's permissions and free space",
+    )
+
+
+@cache
+def _validator(schema: str) -> Any:
+    from jsonschema import Draft202012Validator
+    from referencing import Registry, Resource
+
+    folder = resources.schemas_dir()
+    known = {
+        path.name: Resource.from_contents(json.loads(path.read_bytes()))
+        for path in sorted(folder.glob("*.json"))
+    }
+    if f"{schema}.json" not in known:
+        raise RecordError(f"there is no schema named {schema}", where=str(folder))
+    registry: Any = Registry().with_resources(known.items())
+    return Draft202012Validator({"$ref": f"{schema}.json"}, registry=registry)
+
+
+def check_schema(schema: str, data: Any, *, where: str) -> None:
+    """Check plain data against `schemas/<schema>.json`.
+
+    Raises:
+        RecordError: it does not match; the message names the JSON path of the deepest cause.
+    """
+    from jsonschema.exceptions import best_match
+
+    error = best_match(_validator(schema).iter_errors(data))
+    if error is not None:
+        message = error.message if len(error.message) < 300 else error.message[:300] + "..."
+        raise RecordError(f"{error.json_path}: {message}", where=where, hint=f"see schemas/{schema}.json")
+
+
+def schema_of(cls: type[Any]) -> str:
+    """The schema that goes with a record type: its name in lower case."""
+    return cls.__name__.lower()
+
+
+def pretty_json(data: Any) -> bytes:
+    """JSON as people read it in a diff: two spaces, short lists of numbers and names kept on one line."""
+    return (_render(data, 0) + "\n").encode()
+
+
+def _render(data: Any, depth: int, width: int = 100) -> str:
+    flat = json.dumps(data, ensure_ascii=False)
+    if not isinstance(data, dict | list) or not data:
+        return flat
+    if depth and len(flat) + 2 * depth <= width:
+        return flat
+    inner = "  " * (depth + 1)
+    if isinstance(data, dict):
+        rows = [
+            f"{inner}{json.dumps(key, ensure_ascii=False)}: {_render(value, depth + 1)}"
+            for key, value in data.items()
+        ]
+    else:
+        rows = [inner + _render(value, depth + 1) for value in data]
+    opening, closing = ("{", "}") if isinstance(data, dict) else ("[", "]")
+    return f"{opening}\n" + ",\n".join(rows) + f"\n{'  ' * depth}{closing}"
+
+
+def write_json(path: Path, record: Any, *, schema: str | None = None) -> None:
+    """Write a record as pretty JSON after checking it against its schema."""
+    data = codec.to_data(record)
+    check_schema(schema or schema_of(type(record)), data, where=str(path))
+    write_bytes(path, pretty_json(data))
+
+
+def _load(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from error
+    except ValueError as error:
+        raise RecordError(f"not JSON: {error}", where=str(path), hint="repair or delete it") from error
+
+
+def read_json(path: Path, cls: type[T], *, schema: str | None = None) -> T:
+    """Read one record, schema-checked.
+
+    Raises:
+        InputError: the file cannot be read. RecordError: it is not such a record.
+    """
+    data = _load(path)
+    check_schema(schema or schema_of(cls), data, where=str(path))
+    return codec.from_data(cls, data, where=str(path))
+
+
+def append_jsonl(path: Path, record: Any) -> None:
+    """Append one record as one line, in a single write that is on disk when this returns."""
+    data = codec.to_data(record)
+    check_schema(schema_of(type(record)), data, where=str(path))
+    line = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            size = os.fstat(handle).st_size
+            if size and os.pread(handle, 1, size - 1) != b"\n":
+                line = b"\n" + line  # a killed writer left half a line: close it, keep both
+            os.write(handle, line)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+
+
+def read_jsonl(path: Path, cls: type[T]) -> Iterator[T]:
+    """Every whole record of a JSON-lines file; a line that a crash cut short is passed over.
+
+    A missing file has no records.
+    """
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for line in file:
+            with contextlib.suppress(ValueError):
+                yield codec.from_data(cls, json.loads(line), where=str(path))
+
+
+def candidate_data(candidate: Candidate) -> dict[str, Any]:
+    """The `pair.json` form: the code of each side is the file beside it."""
+    data: dict[str, Any] = {"schema": PAIR_SCHEMA, **codec.to_data(candidate)}
+    for side in SIDES:
+        rest = {key: value for key, value in data[side].items() if key != "code"}
+        data[side] = {"file": f"{side}.cu", **rest}
+    return data
+
+
+def write_candidate(folder: Path, candidate: Candidate) -> None:
+    """Write `slow.cu`, `fast.cu` and, last, `pair.json`: a folder without it is not a pair yet."""
+    data = candidate_data(candidate)
+    check_schema("pair", data, where=str(folder / "pair.json"))
+    for side in SIDES:
+        write_bytes(folder / f"{side}.cu", getattr(candidate, side).code.encode())
+    write_bytes(folder / "pair.json", pretty_json(data))
+
+
+def read_candidate(folder: Path) -> Candidate:
+    """Read a pair folder back.
+
+    Raises:
+        InputError: a file is missing or unreadable. RecordError: `pair.json` is not one.
+    """
+    path = folder / "pair.json"
+    data = _load(path)
+    check_schema("pair", data, where=str(path))
+    plain = {key: value for key, value in data.items() if key != "schema"}
+    for side in SIDES:
+        code_path = folder / plain[side]["file"]
+        if code_path.parent != folder:
+            raise RecordError(f"{side}.file must lie beside pair.json", where=str(path))
+        try:
+            code = code_path.read_bytes().decode("utf-8", "replace")
+        except OSError as error:
+            raise InputError(f"cannot read: {error.strerror}", where=str(code_path)) from error
+        plain[side] = {"code": code, **{key: value for key, value in plain[side].items() if key != "file"}}
+    return codec.from_data(Candidate, plain, where=str(path))
+
+
+def find_candidates(root: Path) -> list[Path]:
+    """Every pair folder at or below `root`, sorted.
+
+    Raises:
+        InputError: `root` does not exist.
+    """
+    if not root.exists():
+        raise InputError("no such file or folder", where=str(root), hint="check the path")
+    if root.is_file():
+        root = root.parent
+    return sorted(path.parent for path in root.rglob("pair.json"))
+
+
+def candidate_key(candidate: Candidate, *, protocol: str) -> str:
+    """The content hash of everything that is judged: code, plans, problem, and the protocol's version."""
+    judged = replace(candidate, techniques=(), description="", license=None)
+    data = codec.to_data(judged)
+    kept: Mapping[str, Any] = {key: data.get(key) for key in ("problem", "slow", "fast")}
+    return content_id(protocol, codec.canonical_json(kept))
+
+
+def verdict_path(folder: Path, device: str) -> Path:
+    """Where a pair folder keeps its verdict of one GPU model: `verdicts/<gpu-model>.json`."""
+    slug = "-".join("".join(c if c.isalnum() else " " for c in device.lower()).split())
+    return folder / "verdicts" / f"{slug}.json"
+
+
+def write_verdict(folder: Path, verdict: Verdict) -> None:
+    """Write a verdict into its pair folder, one file a device model."""
+    write_json(verdict_path(folder, verdict.environment.device), verdict)
+
+
+def read_verdicts(folder: Path) -> tuple[Verdict, ...]:
+    """All verdicts that a pair folder keeps."""
+    return tuple(read_json(path, Verdict) for path in sorted((folder / "verdicts").glob("*.json")))
