@@ -77,7 +77,7 @@ class Compiler(Protocol):
         ...
 
 
-class KernelFault(KcurateError):
+class KernelFault(KcurateError):  # noqa: N818 - a fact about a candidate, not an error of ours
     """The candidate did something that ends its run: a fact about the candidate, not about us.
 
     Raised by a `Device` inside a worker and turned into a verdict there. `reason` is one of
