@@ -1,0 +1,71 @@
+"""What a path inside a tree means: its benchmark and its variant, by the patterns of a layout.
+
+A pattern is a path of `/`-separated parts: plain text, `{benchmark}`, `{variant}` (one of the layout's
+variant names) and a closing `**` for the rest. The first pattern that fits decides.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+PLACEHOLDER = re.compile(r"(\{benchmark\}|\{variant\}|\*\*)")
+
+
+@dataclass(frozen=True)
+class PairRule:
+    """A naive variant folder against an optimised one; `label` ends the names of such pairs."""
+
+    slow: str
+    fast: str
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a tree is laid out.
+
+    `markers`: alternatives; a folder is the root of such a tree when every glob of one of them finds
+    something. `include`: folders, relative to the root, where local includes are looked up as well.
+    """
+
+    paths: tuple[str, ...]
+    markers: tuple[tuple[str, ...], ...] = ()
+    variants: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    pairs: tuple[PairRule, ...] = ()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a file belongs; `rest` is its path inside the benchmark's (or variant's) folder.
+
+    `benchmark` is None when the layout's pattern does not name one (a file at the top of a tree).
+    """
+
+    benchmark: str | None
+    variant: str | None
+    rest: str
+
+
+@cache
+def _compiled(pattern: str, variants: tuple[str, ...]) -> re.Pattern[str]:
+    names = {
+        "{benchmark}": r"(?P<benchmark>[^/]+)",
+        "{variant}": f"(?P<variant>{'|'.join(map(re.escape, variants)) or '(?!)'})",
+        "**": r"(?P<rest>.+)",
+    }
+    return re.compile(
+        "".join(names.get(part) or re.escape(part) for part in PLACEHOLDER.split(pattern)), re.DOTALL
+    )
+
+
+def locate(layout: Layout, path: str) -> Place | None:
+    """The place of `path` (relative to the tree's root, `/`-separated); None: outside the layout."""
+    for pattern in layout.paths:
+        found = _compiled(pattern, layout.variants).fullmatch(path)
+        if found:
+            groups = found.groupdict()
+            return Place(groups.get("benchmark"), groups.get("variant"), groups["rest"])
+    return None

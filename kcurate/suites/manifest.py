@@ -1,0 +1,82 @@
+"""Suite manifests: `sources/<suite>.toml`, or a user's own file of the same form, as records."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from kcurate import codec, resources, store
+from kcurate.errors import InputError
+from kcurate.suites.layout import PLACEHOLDER, Layout
+
+GENERIC = "generic"
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What a benchmark computes; licences (SPDX) where they differ from the suite's.
+
+    `file_licenses` maps path globs (relative to the suite's root) to licences.
+    """
+
+    domain: str
+    family: str
+    license: str | None = None
+    file_licenses: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One suite: where it lives, its licence, its layout, and facts on its benchmarks."""
+
+    suite: str
+    layout: Layout
+    url: str | None = None
+    revision: str | None = None
+    license: str | None = None
+    min_device_fraction: float = 0.0
+    benchmarks: Mapping[str, Benchmark] = field(default_factory=dict)
+
+    def license_of(self, benchmark: str, path: str) -> str | None:
+        """The licence of a file: its own, else its benchmark's, else the suite's."""
+        facts = self.benchmarks.get(benchmark)
+        if facts is None:
+            return None
+        for glob, license_ in facts.file_licenses.items():
+            if fnmatchcase(path, glob):
+                return license_
+        return facts.license or self.license
+
+
+def load_manifest(path: Path) -> Manifest:
+    """Read one manifest.
+
+    Raises:
+        InputError: it cannot be read, or is not TOML. RecordError: it does not match `source.json`.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"not TOML: {error}", where=str(path), hint="see sources/ for the form") from error
+    store.check_schema("source", data, where=str(path))
+    manifest = codec.from_data(Manifest, data, where=str(path))
+    for pattern in manifest.layout.paths:
+        parts = PLACEHOLDER.findall(pattern)
+        if not pattern.endswith("**") or len(set(parts)) != len(parts):
+            raise InputError(
+                f"the path pattern {pattern!r} must end with ** and name each placeholder once",
+                where=str(path),
+                hint="see sources/parboil.toml",
+            )
+    return manifest
+
+
+def load_manifests() -> dict[str, Manifest]:
+    """Every shipped manifest by suite name, in alphabetic order."""
+    manifests = (load_manifest(path) for path in sorted(resources.sources_dir().glob("*.toml")))
+    return {manifest.suite: manifest for manifest in manifests}
