@@ -87,7 +87,10 @@ class CompiledKernel:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One `__global__` function with everything that it needs; its code is `kernel.cu` beside it."""
+    """One `__global__` function with everything that it needs; its code is `kernel.cu` beside it.
+
+    `device_fraction` is the share of the code lines of its file that lie in device functions.
+    """
 
     id: str
     source: Source
@@ -105,4 +108,5 @@ class Kernel:
     techniques: tuple[str, ...] = ()
     domain: str | None = None
     family: str | None = None
+    device_fraction: float | None = None
     compiled: CompiledKernel | None = None

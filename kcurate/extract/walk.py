@@ -1,0 +1,187 @@
+"""Every file at or below a path, each with what became of it; nothing is parsed here.
+
+Folders are visited in byte order of their names, so that the result does not depend on the file system.
+A symbolic link is followed unless what it points to was already visited (this also ends loops).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from kcurate.suites import Manifest, Tree, find_tree
+
+# Version-control stores hold copies of source files under mangled names.
+SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", ".bzr", "CVS", "__pycache__"})
+CUDA_SUFFIXES = frozenset({".cu", ".cuh"})
+HEADER_SUFFIXES = frozenset({".h", ".hh", ".hpp", ".hxx", ".inl", ".inc", ".tpp"})
+HOST_SUFFIXES = frozenset({".c", ".cc", ".cpp", ".cxx"})
+SOURCE_SUFFIXES = CUDA_SUFFIXES | HEADER_SUFFIXES | HOST_SUFFIXES
+STALE = re.compile(
+    r"\.(?:cuh?|hh?|hpp|hxx|inl|c|cc|cpp|cxx)(?:[.~_](?:old|copy|orig|bak|save|rej|swp)|~)\d*$", re.I
+)
+# Larger "sources" are generated tables or data; parsing one costs gigabytes.
+MAX_FILE_BYTES = 64 * 1024 * 1024
+# How many leading bytes are looked at for a NUL, as git and grep do.
+BINARY_PROBE_BYTES = 8192
+# Suites are looked for in folders up to so many levels below the path that was given.
+DETECTION_DEPTH = 3
+
+
+class FileOutcome(StrEnum):
+    """What became of a file; every file that the walk meets ends with exactly one."""
+
+    EXTRACTED = "extracted"
+    BELOW_DEVICE_FRACTION = "below_device_fraction"
+    NO_KERNEL = "no_kernel"
+    INACTIVE = "inactive_kernel"
+    NOT_SOURCE = "not_source"
+    OUTSIDE_LAYOUT = "outside_layout"
+    EXCLUDED = "excluded"
+    STALE_COPY = "stale_copy"
+    SEEN = "already_seen"
+    BROKEN_LINK = "broken_link"
+    NOT_A_FILE = "not_a_file"
+    UNREADABLE = "unreadable"
+    UNREADABLE_FOLDER = "unreadable_folder"
+    TOO_LARGE = "too_large"
+    BINARY = "binary"
+
+
+@dataclass(frozen=True)
+class Found:
+    """One file: the tree it belongs to, its path relative to the tree's root, its outcome so far.
+
+    `outcome` is None for a source file that is still to be looked into.
+    """
+
+    tree: Tree
+    path: str
+    outcome: FileOutcome | None
+
+    @property
+    def absolute(self) -> Path:
+        """Where it lies on this machine."""
+        return self.tree.root / self.path
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Globs on the path relative to the tree's root: `include` (empty: all), then `exclude`."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def passes(self, path: str) -> bool:
+        """Whether a file is asked for; a glob without a slash also matches the name alone."""
+
+        def matches(glob: str) -> bool:
+            name = path.rpartition("/")[2]
+            return fnmatchcase(path, glob) or ("/" not in glob and fnmatchcase(name, glob))
+
+        return (not self.include or any(map(matches, self.include))) and not any(map(matches, self.exclude))
+
+
+@dataclass
+class Walker:
+    """The walk over one given path; `seen` holds (device, inode) of everything visited by all walks."""
+
+    manifests: Mapping[str, Manifest]
+    filter: Filter
+    seen: set[tuple[int, int]] = field(default_factory=set)
+    _links: list[tuple[Path, Tree]] = field(default_factory=list)
+
+    def walk(self, path: Path, tree: Tree, *, detect: bool = True) -> Iterator[Found]:
+        """Every file at or below `path` (absolute). With `detect`, suites below it are recognised."""
+        yield from self._visit(path, tree, DETECTION_DEPTH if detect else 0)
+        while self._links:
+            links, self._links = self._links, []
+            for link, owner in links:
+                yield from self._visit_link(link, owner)
+
+    def _visit(self, path: Path, tree: Tree, depth: int) -> Iterator[Found]:
+        try:
+            status = path.stat()
+        except OSError:
+            yield Found(tree, _relative(path, tree), FileOutcome.UNREADABLE)
+            return
+        key = (status.st_dev, status.st_ino)
+        if stat.S_ISDIR(status.st_mode):
+            if key not in self.seen:
+                self.seen.add(key)
+                yield from self._visit_folder(path, tree, depth)
+        elif path.is_symlink() and key in self.seen:
+            yield Found(tree, _relative(path, tree), FileOutcome.SEEN)
+        else:
+            self.seen.add(key)
+            name = _relative(path, tree)
+            yield Found(tree, name, self._first_outcome(tree, name, status))
+
+    def _visit_folder(self, folder: Path, tree: Tree, depth: int) -> Iterator[Found]:
+        inner = find_tree(folder, self.manifests, parents=False) if depth else None
+        if inner is not None:
+            tree, depth = inner, 1
+        try:
+            with os.scandir(folder) as entries:
+                children = sorted(entries, key=lambda entry: os.fsencode(entry.name))
+        except OSError:
+            yield Found(tree, _relative(folder, tree), FileOutcome.UNREADABLE_FOLDER)
+            return
+        for entry in children:
+            path = folder / entry.name
+            if entry.is_symlink():
+                self._links.append((path, tree))
+            elif not (entry.is_dir(follow_symlinks=False) and entry.name in SKIPPED_FOLDERS):
+                yield from self._visit(path, tree, max(depth - 1, 0))
+
+    def _visit_link(self, link: Path, tree: Tree) -> Iterator[Found]:
+        try:
+            status = link.stat()
+        except OSError:  # a missing target, or a link that points at itself
+            yield Found(tree, _relative(link, tree), FileOutcome.BROKEN_LINK)
+            return
+        if (status.st_dev, status.st_ino) in self.seen:
+            yield Found(tree, _relative(link, tree), FileOutcome.SEEN)
+        else:
+            yield from self._visit(link, tree, 0)
+
+    def _first_outcome(self, tree: Tree, name: str, status: os.stat_result) -> FileOutcome | None:
+        """What is known of a file before it is opened."""
+        if not stat.S_ISREG(status.st_mode):
+            return FileOutcome.NOT_A_FILE
+        if STALE.search(name):
+            return FileOutcome.STALE_COPY
+        if Path(name).suffix.lower() not in SOURCE_SUFFIXES:
+            return FileOutcome.NOT_SOURCE
+        if tree.locate(name) is None:
+            return FileOutcome.OUTSIDE_LAYOUT
+        if not self.filter.passes(name):
+            return FileOutcome.EXCLUDED
+        return FileOutcome.TOO_LARGE if status.st_size > MAX_FILE_BYTES else None
+
+
+def _relative(path: Path, tree: Tree) -> str:
+    try:
+        return path.relative_to(tree.root).as_posix()
+    except ValueError:
+        return path.as_posix()
+
+
+def read_source(path: Path) -> bytes | FileOutcome:
+    """A source file's bytes, or why they cannot be used."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError:
+        return FileOutcome.UNREADABLE
+    if len(data) > MAX_FILE_BYTES:
+        return FileOutcome.TOO_LARGE
+    if b"\0" in data[:BINARY_PROBE_BYTES]:
+        return FileOutcome.BINARY
+    return data

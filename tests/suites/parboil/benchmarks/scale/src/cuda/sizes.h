@@ -1,0 +1,2 @@
+#define BLOCK 256
+#define PER_THREAD 4

@@ -1,0 +1,2 @@
+#define BLOCK 64
+#define PER_THREAD 1

@@ -1,0 +1,1 @@
+static const char *source = "__global__ is not a word of OpenCL";
