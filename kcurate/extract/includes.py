@@ -1,0 +1,107 @@
+"""Local includes: what a file pulls in, and from which translation unit a file is best read.
+
+Lookups never leave the tree. Not covered: how an include is spliced in (`kcurate.cuda_source`).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kcurate.cuda_source import local_includes
+from kcurate.extract.walk import CUDA_SUFFIXES, HOST_SUFFIXES, read_source
+from kcurate.suites import Tree
+
+
+def inside(path: str) -> str | None:
+    """`path` in its shortest form, or None when it is absolute or leaves the tree."""
+    short = posixpath.normpath(path)
+    return None if short.startswith(("/", "..")) else short
+
+
+@dataclass
+class Reader:
+    """Reads files of one tree by their path relative to its root; every file is read once."""
+
+    root: Path
+    folders: tuple[str, ...] = ()
+    cache: dict[str, bytes | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tree: Tree) -> Reader:
+        """The reader of a tree, with the include folders that its layout names."""
+        return cls(tree.root, tree.manifest.layout.include)
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a file, or None when there is no such readable text file."""
+        if path not in self.cache:
+            short = inside(path)
+            data = read_source(self.root / short) if short else None
+            self.cache[path] = data if isinstance(data, bytes) else None
+        return self.cache[path]
+
+    def resolve(self, name: str, includer: str) -> str | None:
+        """The file that `#include "name"` means in `includer`; None when it is not in the tree."""
+        for folder in (posixpath.dirname(includer), *self.folders):
+            path = inside(posixpath.join(folder, name))
+            if path is not None and self.read(path) is not None:
+                return path
+        return None
+
+
+def include_graph(reader: Reader, paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """For each file, and each that it reaches, the files that it includes, in order."""
+    graph: dict[str, tuple[str, ...]] = {}
+    pending = list(paths)
+    while pending:
+        path = pending.pop()
+        if path in graph:
+            continue
+        names = local_includes(reader.read(path) or b"")
+        found = (reader.resolve(name, path) for name in names)
+        graph[path] = tuple(dict.fromkeys(target for target in found if target is not None))
+        pending.extend(graph[path])
+    return graph
+
+
+def roots_of(graph: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
+    """For each file, the files to read it from, best first: the tops that reach it, then the file itself.
+
+    A top is a file that nobody includes. Sources come before headers, CUDA sources first of all; then
+    the nearest folder, then the name. Files of a cycle that no top reaches are their own root.
+    """
+    included = {target for path, targets in graph.items() for target in targets if target != path}
+    roots: dict[str, list[str]] = {path: [] for path in graph}
+    for top in sorted(graph.keys() - included):
+        for path in reachable(graph, top):
+            roots[path].append(top)
+    return {
+        path: [
+            *sorted(tops, key=lambda top, path=path: _preference(top, path)),
+            *([path] * (path not in tops)),
+        ]
+        for path, tops in roots.items()
+    }
+
+
+def reachable(graph: Mapping[str, tuple[str, ...]], top: str) -> set[str]:
+    """`top` and everything that it includes, directly or not."""
+    seen = {top}
+    pending = [top]
+    while pending:
+        for target in graph[pending.pop()]:
+            if target not in seen:
+                seen.add(target)
+                pending.append(target)
+    return seen
+
+
+def _preference(top: str, path: str) -> tuple[int, int, str]:
+    suffix = Path(top).suffix.lower()
+    kind = 0 if suffix in CUDA_SUFFIXES else 1 if suffix in HOST_SUFFIXES else 2
+    shared = (
+        posixpath.commonpath([posixpath.dirname(top), posixpath.dirname(path)]) if "/" in top + path else ""
+    )
+    return kind, -len(shared), top

@@ -1,0 +1,56 @@
+"""Folder names of kernels and pairs: readable, unique, and the same whichever part of a tree is extracted."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+from kcurate import store
+from kcurate.suites import Place
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
+MAX_PART_LENGTH = 80
+
+
+def shown(path: str) -> str:
+    """A path as text that can be written to a record: bytes that are not UTF-8 become U+FFFD."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def safe_part(name: str) -> str:
+    """One folder name for `name`; when characters had to go, a hash keeps different names different."""
+    safe = _UNSAFE.sub("_", name)
+    if safe.startswith((".", "-")):
+        safe = "_" + safe
+    if safe == name and len(name) <= MAX_PART_LENGTH:
+        return name
+    return f"{safe[:MAX_PART_LENGTH]}-{store.content_id(os.fsencode(name))[:6]}"
+
+
+def file_parts(place: Place) -> list[str]:
+    """The folders that stand for a file: its path with the suffix `.cu` dropped (others are kept)."""
+    rest = place.rest.removesuffix(".cu") or place.rest
+    return [safe_part(part) for part in rest.split("/")]
+
+
+def kernel_id(suite: str, place: Place, kernel: str) -> str:
+    """`<suite>/<benchmark>/[<variant>/]<file>/<kernel>`, the kernel's folder and id."""
+    parts = [suite, safe_part(place.benchmark or suite)]
+    if place.variant is not None:
+        parts.append(safe_part(place.variant))
+    return "/".join([*parts, *file_parts(place), safe_part(kernel)])
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """The names in their order, a repeated one ending in `-2`, `-3`, ..."""
+    taken: set[str] = set()
+    result: list[str] = []
+    for name in names:
+        candidate, count = name, 1
+        while candidate in taken:
+            count += 1
+            candidate = f"{name}-{count}"
+        taken.add(candidate)
+        result.append(candidate)
+    return result

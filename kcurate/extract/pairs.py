@@ -1,0 +1,158 @@
+"""Natural pairs: which file of a naive variant folder goes with which file of the optimised one.
+
+First by file name, then, for files that hold kernels and are left over, by kernel name. A decision on
+records alone; writing candidates is `kcurate.extract.candidates`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kcurate.records import Kernel
+from kcurate.suites import PairRule, Place
+
+# Two kernel names belong together when the shorter one's start fills this share of it
+# (`potential` and `potential_x2`); lower values join names that only share a common word.
+NAME_MATCH = 0.8
+
+
+class PairOutcome(StrEnum):
+    """What became of a file pair, or of a file with kernels that found no partner."""
+
+    PAIR = "pair"
+    NO_DEVICE_CODE = "no_device_code"
+    MACHINE_CODE_IDENTICAL = "machine_code_identical"
+    TEXT_IDENTICAL = "text_identical"
+    ONE_SIDED = "device_code_on_one_side"
+    UNMATCHED = "unmatched"
+    NO_OTHER_VARIANT = "no_other_variant"
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file of a variant folder; `kernels` in the order of the file, `code` their joint closure."""
+
+    path: str
+    place: Place
+    kernels: tuple[Kernel, ...] = ()
+    code: bytes = b""
+
+
+@dataclass(frozen=True)
+class Match:
+    """A file pair and its outcome; `slow` or `fast` is None for a file without a partner."""
+
+    benchmark: str
+    name: str
+    by: str
+    rule: PairRule | None
+    slow: SourceFile | None
+    fast: SourceFile | None
+    outcome: PairOutcome
+
+
+def match_files(files: Iterable[SourceFile], rules: Sequence[PairRule]) -> list[Match]:
+    """Every file pair under `rules`, and every file with kernels in a variant folder that has no partner.
+
+    Each file with kernels is in at least one match; the order depends on the paths alone.
+    """
+    by_benchmark: dict[str, dict[str, list[SourceFile]]] = defaultdict(lambda: defaultdict(list))
+    for file in sorted(files, key=lambda file: file.path):
+        if file.place.benchmark is not None and file.place.variant is not None:
+            by_benchmark[file.place.benchmark][file.place.variant].append(file)
+    matches: list[Match] = []
+    for benchmark, variants in sorted(by_benchmark.items()):
+        present = [rule for rule in rules if rule.slow in variants and rule.fast in variants]
+        found = [m for rule in present for m in _match_rule(benchmark, rule, variants)]
+        matched = {
+            f.path for m in found if m.outcome is not PairOutcome.ONE_SIDED for f in (m.slow, m.fast) if f
+        }
+        matches += found
+        paired = {name for rule in present for name in (rule.slow, rule.fast)}
+        for variant, members in sorted(variants.items()):
+            outcome = PairOutcome.UNMATCHED if variant in paired else PairOutcome.NO_OTHER_VARIANT
+            for file in members:
+                if file.kernels and file.path not in matched:
+                    matches.append(Match(benchmark, _stem(file), "none", None, None, file, outcome))
+    return matches
+
+
+def _match_rule(benchmark: str, rule: PairRule, variants: dict[str, list[SourceFile]]) -> Iterator[Match]:
+    fast_files = {file.place.rest: file for file in variants[rule.fast]}
+    left_slow, used = [], set()
+    for slow in variants[rule.slow]:
+        fast = fast_files.get(slow.place.rest)
+        if fast is not None and slow.path.endswith(".cu"):
+            outcome = compare(slow, fast)
+            yield Match(benchmark, _labelled(_stem(slow), rule), "file", rule, slow, fast, outcome)
+            if outcome is not PairOutcome.ONE_SIDED:
+                used.add(fast.path)
+                continue
+        if slow.kernels:
+            left_slow.append(slow)
+    left_fast = [file for file in variants[rule.fast] if file.kernels and file.path not in used]
+    for slow, fast, name in _match_kernels(left_slow, left_fast):
+        yield Match(benchmark, _labelled(name, rule), "kernel", rule, slow, fast, compare(slow, fast))
+
+
+def _match_kernels(
+    slow_files: Sequence[SourceFile], fast_files: Sequence[SourceFile]
+) -> Iterator[tuple[SourceFile, SourceFile, str]]:
+    """Pair up left-over files by the names of their kernels: equal names first, then alike ones."""
+    free = list(fast_files)
+    for alike in (_same_name, _similar_name):
+        rest = []
+        for slow in slow_files:
+            partner = next((fast for fast in free if _any_alike(slow, fast, alike)), None)
+            if partner is None:
+                rest.append(slow)
+                continue
+            free.remove(partner)
+            yield slow, partner, slow.kernels[0].name if len(slow.kernels) == 1 else _stem(slow)
+        slow_files = rest
+
+
+def _any_alike(slow: SourceFile, fast: SourceFile, alike: object) -> bool:
+    assert callable(alike)
+    return any(alike(a.name, b.name) for a in slow.kernels for b in fast.kernels)
+
+
+def _same_name(left: str, right: str) -> bool:
+    return left == right
+
+
+def _similar_name(left: str, right: str) -> bool:
+    left, right = left.lower(), right.lower()
+    common = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
+    shorter = min(len(left), len(right))
+    return (shorter if common is None else common) >= NAME_MATCH * shorter
+
+
+def compare(slow: SourceFile, fast: SourceFile) -> PairOutcome:
+    """The outcome of a file pair from what is known of its kernels."""
+    if not slow.kernels and not fast.kernels:
+        return PairOutcome.NO_DEVICE_CODE
+    if not slow.kernels or not fast.kernels:
+        return PairOutcome.ONE_SIDED
+    slow_hashes, fast_hashes = _code_hashes(slow), _code_hashes(fast)
+    if None not in slow_hashes and slow_hashes == fast_hashes:
+        return PairOutcome.MACHINE_CODE_IDENTICAL
+    if slow.code and slow.code == fast.code:
+        return PairOutcome.TEXT_IDENTICAL
+    return PairOutcome.PAIR
+
+
+def _code_hashes(file: SourceFile) -> list[str | None]:
+    hashes = [kernel.compiled.code_sha256 if kernel.compiled else None for kernel in file.kernels]
+    return [None] if None in hashes else sorted(hashes, key=str)
+
+
+def _stem(file: SourceFile) -> str:
+    return file.place.rest.removesuffix(".cu")
+
+
+def _labelled(name: str, rule: PairRule) -> str:
+    return f"{name}-{rule.label}" if rule.label else name

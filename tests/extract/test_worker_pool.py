@@ -1,0 +1,44 @@
+"""Workers that crash, hang or raise."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from kcurate.errors import BackendError
+from kcurate.extract.pool import Failure, run_tasks
+
+
+def act(task: object) -> object:
+    if task == "crash":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if task == "hang":
+        time.sleep(60)
+    if task == "raise":
+        raise ValueError("our own fault")
+    return (task, os.getpid())
+
+
+def test_every_task_has_exactly_one_result_whatever_happens_to_its_worker() -> None:
+    tasks = [1, "crash", 2, "hang", 3, 4]
+    results = dict(run_tasks(act, tasks, 2, timeout_s=1.5))
+    assert sorted(results) == list(range(len(tasks)))
+    assert [results[i][0] for i in (0, 2, 4, 5)] == [1, 2, 3, 4]
+    assert (
+        isinstance(results[1], Failure) and results[1].kind == "crashed" and "signal 11" in results[1].detail
+    )
+    assert isinstance(results[3], Failure) and results[3].kind == "timeout"
+
+
+def test_an_error_of_our_own_in_a_worker_is_raised() -> None:
+    with pytest.raises(BackendError, match="raised an error"):
+        list(run_tasks(act, [1, "raise"], 2, timeout_s=30))
+
+
+def test_one_job_stays_in_this_process_unless_isolated() -> None:
+    [(_, (_, pid))] = run_tasks(act, [1], 1, timeout_s=5)
+    [(_, (_, other))] = run_tasks(act, [1], 1, timeout_s=5, isolate=True)
+    assert pid == os.getpid() != other
