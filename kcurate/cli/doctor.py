@@ -1,0 +1,22 @@
+"""`kcurate doctor`."""
+
+from __future__ import annotations
+
+from kcurate.cli.options import JsonOption
+
+
+def doctor(json: JsonOption = False) -> None:
+    """Say what this machine can do, and how to get what is missing."""
+    from kcurate import doctor as checks
+    from kcurate.cli import output
+
+    findings = checks.examine()
+    if json:
+        from kcurate import codec
+
+        output.print_json({"findings": codec.to_data(list(findings))})
+        return
+    rows = [
+        (finding.topic, "yes" if finding.ok else "no", finding.detail, finding.hint) for finding in findings
+    ]
+    output.table("What this machine can do", ("what", "here", "detail", "how to get it"), rows)

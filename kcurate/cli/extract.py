@@ -1,0 +1,64 @@
+"""`kcurate extract`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kcurate.cli.options import DEFAULT_WORKSPACE, JobsOption, JsonOption, WorkspaceOption
+
+
+def extract(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH...", help="Source trees, folders in them, or single files."),
+    ],
+    suite: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="auto, parboil, rodinia, generic, or the path of a manifest of your own (TOML)."
+        ),
+    ] = "auto",
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    jobs: JobsOption = 0,
+    include: Annotated[
+        list[str] | None, typer.Option(metavar="GLOB", help="Only files that match; may be repeated.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="GLOB", help="No files that match; may be repeated.")
+    ] = None,
+    min_device_fraction: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            metavar="F",
+            help="Report files with a smaller share of device code; default: what the suite's manifest says.",
+        ),
+    ] = None,
+    compile: Annotated[
+        bool | None,
+        typer.Option("--compile/--no-compile", help="Compile-check every kernel; default: when NVRTC is here."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Turn any CUDA source tree into self-contained kernels and natural slow/fast pairs."""
+    from kcurate.cli import output
+    from kcurate.extract.stage import ExtractConfig, run
+
+    config = ExtractConfig(
+        paths=tuple(paths),
+        workspace=workspace,
+        suite=suite,
+        jobs=jobs,
+        include=tuple(include or ()),
+        exclude=tuple(exclude or ()),
+        min_device_fraction=min_device_fraction,
+        compile=compile,
+    )
+    output.report(run(config, note=output.note), as_json=json)
+
+
+command = extract

@@ -1,0 +1,28 @@
+"""The options that several commands share, as annotated types, so that they read the same everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kcurate.workspace import DEFAULT
+
+DEFAULT_WORKSPACE = DEFAULT
+
+WorkspaceOption = Annotated[
+    Path, typer.Option("--workspace", "-w", metavar="DIR", help="The folder to work in; made when missing.")
+]
+JobsOption = Annotated[
+    int, typer.Option("--jobs", "-j", min=0, metavar="N", help="Worker processes; 0: one a core.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")]
+BackendOption = Annotated[
+    str,
+    typer.Option(
+        "--backend",
+        metavar="NAME",
+        help="cuda, emulator, or auto: the GPU where there is one, else the emulator.",
+    ),
+]

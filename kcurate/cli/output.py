@@ -1,0 +1,100 @@
+"""What commands print: one JSON object or a table on stdout; notes and progress on stderr.
+
+On a terminal, tables are drawn by rich; in a pipe they are plain columns, never cut to a width.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kcurate.records import Summary
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def on_terminal() -> bool:
+    """Whether a person reads stdout."""
+    return sys.stdout.isatty()
+
+
+def console() -> Console:
+    """A rich console on stdout that lets a closed pipe be seen by the error boundary."""
+    from rich.console import Console
+
+    class PipeConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return PipeConsole(highlight=False)
+
+
+def note(text: str) -> None:
+    """Say something to the person on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_json(data: Any) -> None:
+    """Print one JSON object on one line."""
+    print(json.dumps(data, ensure_ascii=False))
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print a table; numbers are aligned to the right."""
+    cells = [["" if value is None else str(value) for value in row] for row in rows]
+    right = [bool(cells) and all(_numeric(row[i]) for row in cells) for i in range(len(columns))]
+    if on_terminal():
+        _rich_table(title, columns, cells, right)
+    else:
+        _plain_table(title, columns, cells, right)
+
+
+def _numeric(text: str) -> bool:
+    return text.replace(".", "", 1).replace(",", "").removesuffix("x").isdigit()
+
+
+def _rich_table(
+    title: str, columns: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]
+) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    for name, to_right in zip(columns, right, strict=True):
+        shown.add_column(name, justify="right" if to_right else "left", overflow="fold")
+    for row in cells:
+        shown.add_row(*(Text(cell) for cell in row))
+    console().print(shown)
+
+
+def _plain_table(
+    title: str, columns: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]
+) -> None:
+    rows = [list(columns), *cells]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
+    print(title)
+    for row in rows:
+        parts = [
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(row, widths, right, strict=True)
+        ]
+        print("  " + "  ".join(parts).rstrip())
+
+
+def report(summary: Summary, *, as_json: bool) -> None:
+    """Print what a stage did: the summary as one JSON object, or its counts as a table."""
+    if as_json:
+        from kcurate import codec
+
+        print_json(codec.to_data(summary))
+        return
+    where = f", workspace {summary.workspace}" if summary.workspace else ""
+    rows: list[tuple[str, str, int]] = []
+    for kind, outcomes in summary.items.items():
+        rows += [(kind, outcome, count) for outcome, count in outcomes.items()]
+        rows.append((kind, "total", sum(outcomes.values())))
+    table(f"{summary.stage}: {summary.wall_s:.1f} s{where}", ("what", "outcome", "count"), rows)

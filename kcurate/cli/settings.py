@@ -1,0 +1,72 @@
+"""Where an option's value comes from: wires `kcurate.config` into the command-line parser.
+
+The parser already prefers the command line to the environment, that to a default map, and that to the
+default in the code. Here each option gets its environment variables, and each command the map that its
+workspace's `kcurate.toml` gives.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from kcurate import config
+from kcurate.errors import InputError
+
+# The parser's error for wrong usage; typer re-exports only a subclass of it.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+NOT_SETTINGS = frozenset({"help"})
+
+
+def _options(command: Any) -> dict[str, Any]:
+    return {
+        param.name: param
+        for param in command.params
+        if param.param_type_name == "option" and param.name not in NOT_SETTINGS
+    }
+
+
+def _tree(group: Any) -> config.Options:
+    return {name: frozenset(_options(command)) for name, command in group.commands.items()}
+
+
+class SettingsGroup(TyperGroup):
+    """The group of commands; refuses unknown `KCURATE_` variables before a command starts."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Check the environment, then run the command."""
+        config.check_environment(os.environ, _tree(self))
+        return super().invoke(ctx)
+
+
+class SettingsCommand(TyperCommand):
+    """A command whose options are settings."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Parse `args` with the environment and the workspace's file behind them."""
+        name = info_name or ""
+        options = _options(self)
+        for option, param in options.items():
+            param.envvar = config.variables(name, option)
+            param.show_envvar = False
+        if parent is not None and "--help" not in args:
+            probe = super().make_context(info_name, list(args), parent, resilient_parsing=True)
+            workspace = probe.params.get("workspace")
+            if isinstance(workspace, Path):
+                found = config.read_file(workspace, _tree(parent.command)).get(name, {})
+                extra["default_map"] = _checked(found, options, probe, workspace / config.FILE_NAME)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+def _checked(found: dict[str, Any], options: dict[str, Any], context: Any, path: Path) -> dict[str, Any]:
+    for key, value in found.items():
+        try:
+            options[key].type_cast_value(context, value)
+        except UsageError as error:
+            message = getattr(error, "message", str(error))
+            raise InputError(message, where=f"{path}: {key}") from error
+    return found

@@ -1,0 +1,97 @@
+"""Settings: flags over environment over `kcurate.toml` in the workspace over defaults.
+
+Every option of every command is a setting under its own name: `--min-device-fraction 0.6` is
+`KCURATE_MIN_DEVICE_FRACTION=0.6` (or `KCURATE_EXTRACT_MIN_DEVICE_FRACTION` for one command alone), and
+`min_device_fraction = 0.6` in the file, at the top for every command that has it or in a table named
+after the command. Owns the file and the names. Not covered: the order of precedence itself, which is the
+command-line parser's (`kcurate.cli.settings`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kcurate.errors import InputError
+
+FILE_NAME = "kcurate.toml"
+PREFIX = "KCURATE_"
+# The workspace says where the file is, so the file cannot say where the workspace is.
+NOT_IN_FILE = frozenset({"workspace"})
+
+Options = Mapping[str, frozenset[str]]
+
+
+def variables(command: str, option: str) -> list[str]:
+    """The environment variables of one option of one command, the most specific first."""
+    return [f"{PREFIX}{command}_{option}".upper(), f"{PREFIX}{option}".upper()]
+
+
+def check_environment(environment: Iterable[str], options: Options) -> None:
+    """Refuse a `KCURATE_` variable that is no setting: a misspelt one would be passed over in silence.
+
+    Raises:
+        InputError: there is one; the message names it and the nearest real one.
+    """
+    known = {
+        name for command in options for option in options[command] for name in variables(command, option)
+    }
+    for name in environment:
+        if name.startswith(PREFIX) and name not in known:
+            raise InputError("unknown setting", where=f"environment variable {name}", hint=_near(name, known))
+
+
+def read_file(workspace: Path, options: Options) -> dict[str, dict[str, Any]]:
+    """The settings in a workspace's `kcurate.toml`, per command; empty when there is no file.
+
+    Raises:
+        InputError: unreadable, not TOML, or a key that is no setting (the message names it).
+    """
+    path = workspace / FILE_NAME
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror}", where=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise InputError("not UTF-8 text", where=str(path), hint="save it as UTF-8") from error
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"not TOML: {error}", where=str(path)) from error
+    return _per_command(data, options, path)
+
+
+def _per_command(data: Mapping[str, Any], options: Options, path: Path) -> dict[str, dict[str, Any]]:
+    shared: dict[str, Any] = {}
+    tables: dict[str, dict[str, Any]] = {}
+    everywhere = frozenset[str]().union(*options.values()) - NOT_IN_FILE
+    for key, value in data.items():
+        if isinstance(value, dict):
+            if key not in options:
+                raise InputError(f"unknown table [{key}]", where=str(path), hint=_near(key, options))
+            names = options[key] - NOT_IN_FILE
+            tables[key] = {_known(name, names, path, table=key): value[name] for name in value}
+        else:
+            shared[_known(key, everywhere, path)] = value
+    return {
+        command: {name: shared[name] for name in shared if name in names} | tables.get(command, {})
+        for command, names in options.items()
+    }
+
+
+def _known(key: str, names: Iterable[str], path: Path, *, table: str | None = None) -> str:
+    name = key.replace("-", "_")
+    if name not in names:
+        shown = f"{table}.{key}" if table else key
+        raise InputError(f"unknown key {shown!r}", where=str(path), hint=_near(name, names))
+    return name
+
+
+def _near(name: str, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, sorted(names), n=1)
+    return f"did you mean {close[0]}?" if close else "every option of `kcurate COMMAND --help` is a setting"

@@ -1,0 +1,144 @@
+"""What this machine can do: one finding a topic, each saying how to get what is missing.
+
+Looks, never changes anything, never opens a GPU context, never shows a secret. Not covered: whether a
+command will succeed; a finding is about the machine.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# A tool that does not tell its version in this time counts as broken.
+PROBE_TIMEOUT_S = 20.0
+GPU_EXTRA = "pip install 'kcurate[gpu]'"
+HEADER_PACKAGES = ("nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked for; `hint` says how to get it when it is not there."""
+
+    topic: str
+    ok: bool
+    detail: str
+    hint: str | None = None
+
+
+def examine(environment: Mapping[str, str] = os.environ) -> tuple[Finding, ...]:
+    """Every finding, in the order in which a newcomer needs them."""
+    return (
+        Finding("Python", True, f"{platform.python_version()} on {platform.machine()}, {_cores()} cores"),
+        _host_compiler(),
+        _nvrtc(),
+        _headers(),
+        _tool("nvcc", "not needed; a CUDA toolkit brings it"),
+        *_gpus(),
+        _tool("compute-sanitizer", "not needed; a CUDA toolkit brings it"),
+        _package("dataset writer", "datasets", "pip install kcurate"),
+        _package("training", "torch", "pip install 'kcurate[train]'"),
+        _token("Anthropic key", ("ANTHROPIC_API_KEY",), environment),
+        _token("Hugging Face token", ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"), environment),
+    )
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _first_line(*command: str) -> str | None:
+    """The last line that says a version, or the first; None when the tool is absent, fails or hangs."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    if done.returncode or not lines:
+        return None
+    return next((line for line in lines if "release" in line or "Version" in line), lines[0])
+
+
+def _host_compiler() -> Finding:
+    topic = "C++ compiler (emulator)"
+    for name in ("g++", "clang++"):
+        if shutil.which(name) and (version := _first_line(name, "--version")):
+            return Finding(topic, True, version)
+    if importlib.util.find_spec("ziglang") is not None:
+        return Finding(topic, True, f"clang of the ziglang wheel {_installed('ziglang')}")
+    hint = "apt-get install g++, or pip install 'kcurate[emulator]'"
+    return Finding(topic, False, "no g++, clang++ or ziglang wheel", hint)
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _nvrtc() -> Finding:
+    topic = "NVRTC (compiles for GPUs)"
+    core, nvrtc = _installed("cuda-core"), _installed("nvidia-cuda-nvrtc")
+    if core and nvrtc:
+        return Finding(topic, True, f"{nvrtc}, through cuda-core {core}")
+    lacking = " and ".join(name for name in ("cuda-core", "nvidia-cuda-nvrtc") if not _installed(name))
+    return Finding(topic, False, f"{lacking} not installed", GPU_EXTRA)
+
+
+def _headers() -> Finding:
+    versions = {name: _installed(name) for name in HEADER_PACKAGES}
+    detail = ", ".join(f"{name.removeprefix('nvidia-cuda-')} {version}" for name, version in versions.items())
+    missing = [name for name, version in versions.items() if version is None]
+    if missing:
+        return Finding("CUDA headers", False, f"{', '.join(missing)} not installed", GPU_EXTRA)
+    return Finding("CUDA headers", True, detail)
+
+
+def _tool(name: str, hint: str) -> Finding:
+    version = _first_line(name, "--version")
+    if version is None:
+        return Finding(name, False, "not found" if shutil.which(name) is None else "does not run", hint)
+    return Finding(name, True, version)
+
+
+def _gpus() -> tuple[Finding, ...]:
+    query = ("--query-gpu=index,name,driver_version,memory.total", "--format=csv,noheader")
+    try:
+        done = subprocess.run(
+            ("nvidia-smi", *query), capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False
+        )
+    except FileNotFoundError:
+        hint = "the emulator proves correctness without one; times need one"
+        return (Finding("GPU", False, "none (no nvidia-smi)", hint),)
+    except (OSError, subprocess.TimeoutExpired):
+        return (Finding("GPU", False, "nvidia-smi does not answer", "check the NVIDIA driver"),)
+    if done.returncode:
+        reason = (done.stdout or done.stderr).strip().splitlines()
+        return (
+            Finding("GPU", False, reason[0] if reason else "nvidia-smi fails", "check the NVIDIA driver"),
+        )
+    found = []
+    for line in done.stdout.splitlines():
+        index, name, driver, memory = (part.strip() for part in line.split(",", 3))
+        found.append(Finding(f"GPU {index}", True, f"{name}, {memory}, driver {driver}"))
+    return tuple(found) or (Finding("GPU", False, "nvidia-smi lists none", "check the NVIDIA driver"),)
+
+
+def _package(topic: str, name: str, hint: str) -> Finding:
+    version = _installed(name)
+    if version is None:
+        return Finding(topic, False, f"{name} not installed", hint)
+    return Finding(topic, True, f"{name} {version}")
+
+
+def _token(topic: str, names: tuple[str, ...], environment: Mapping[str, str]) -> Finding:
+    found = next((name for name in names if environment.get(name)), None)
+    if found:
+        return Finding(topic, True, f"{found} is set")
+    return Finding(topic, False, f"{names[0]} is not set", f"export {names[0]}=...")
