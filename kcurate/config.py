@@ -17,6 +17,7 @@ from typing import Any
 
 from kcurate.errors import InputError
 
+DEFAULT_WORKSPACE = Path("kcurate-work")
 FILE_NAME = "kcurate.toml"
 PREFIX = "KCURATE_"
 # The workspace says where the file is, so the file cannot say where the workspace is.

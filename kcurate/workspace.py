@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from kcurate import store
+from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.errors import InputError
 from kcurate.records import Summary
 
-DEFAULT = Path("kcurate-work")
+DEFAULT = DEFAULT_WORKSPACE
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,6 @@ from typing import Annotated
 
 import typer
 
-from kcurate.workspace import DEFAULT
-
-DEFAULT_WORKSPACE = DEFAULT
 
 WorkspaceOption = Annotated[
     Path, typer.Option("--workspace", "-w", metavar="DIR", help="The folder to work in; made when missing.")
