@@ -12,6 +12,7 @@ from kcurate.records.kernel import (
     Source,
     Span,
 )
+from kcurate.records.known import KnownProblem, KnownSide
 from kcurate.records.pair import SIDES, Candidate, Origin, SideName
 from kcurate.records.problem import (
     Arg,
@@ -64,6 +65,8 @@ __all__ = [
     "For",
     "Init",
     "Kernel",
+    "KnownProblem",
+    "KnownSide",
     "Launch",
     "LaunchSite",
     "Origin",

@@ -1,0 +1,36 @@
+"""What is known of a suite's benchmark beyond its code: the problem, and how each variant is launched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kcurate.records.problem import Buffer, Problem, Side, Step, View
+
+
+@dataclass(frozen=True)
+class KnownSide:
+    """A `Side` without its code, which stays in the suite's tree."""
+
+    plan: tuple[Step, ...]
+    buffers: Mapping[str, Buffer] = field(default_factory=dict)
+    views: Mapping[str, View] = field(default_factory=dict)
+    nondeterministic: tuple[str, ...] = ()
+
+    def side(self, code: str) -> Side:
+        """The side that this makes of a variant's code."""
+        return Side(code, self.plan, self.buffers, self.views, self.nondeterministic)
+
+
+@dataclass(frozen=True)
+class KnownProblem:
+    """A file `sources/problems/<suite>/<name>.json`: facts about a benchmark, none of its code.
+
+    `sides` maps a variant's folder name to how that variant is launched; the name is empty where the
+    suite has no variants.
+    """
+
+    suite: str
+    benchmark: str
+    problem: Problem
+    sides: Mapping[str, KnownSide]

@@ -1,0 +1,70 @@
+"""The problems that are known of a suite's benchmarks: `sources/problems/<suite>/*.json`.
+
+Owns finding the one that fits a piece of code. Not covered: whether a problem is any good
+(`kcurate.problem`), and inferring one for a tree that nobody described.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cache
+
+from kcurate import resources, store
+from kcurate.records import Candidate, For, KnownProblem, Launch, Step, WhileNonzero
+
+
+@cache
+def load_problems(suite: str) -> tuple[KnownProblem, ...]:
+    """Every known problem of a suite, in the order of the files' names; none for an unknown suite.
+
+    Raises:
+        RecordError: a file does not match `schemas/knownproblem.json`.
+    """
+    folder = resources.sources_dir() / "problems" / suite
+    return tuple(store.read_json(path, KnownProblem) for path in sorted(folder.glob("*.json")))
+
+
+def launched(plan: Iterable[Step]) -> Iterator[str]:
+    """The names of the kernels that a plan launches, loops included, in order."""
+    for step in plan:
+        if isinstance(step, Launch):
+            yield step.launch
+        elif isinstance(step, For | WhileNonzero):
+            yield from launched(step.do)
+
+
+def find_problem(suite: str, benchmark: str, codes: dict[str, str]) -> KnownProblem | None:
+    """The problem that says how every given variant (name to code) is launched; None: none is known.
+
+    Where a benchmark has several, the kernels that a plan launches decide.
+    """
+    for known in load_problems(suite):
+        if known.benchmark == benchmark and all(
+            variant in known.sides and _mentions(code, launched(known.sides[variant].plan))
+            for variant, code in codes.items()
+        ):
+            return known
+    return None
+
+
+def _mentions(code: str, names: Iterable[str]) -> bool:
+    return all(re.search(rf"\b{re.escape(name)}\b", code) for name in names)
+
+
+def with_problem(candidate: Candidate, benchmark: str, slow: str | None, fast: str | None) -> Candidate:
+    """A natural pair with the problem and the plans that are known for its variants, else as it was."""
+    suite = candidate.origin.suite
+    slow_name, fast_name = slow or "", fast or ""
+    if suite is None or slow_name == fast_name:
+        return candidate
+    known = find_problem(suite, benchmark, {slow_name: candidate.slow.code, fast_name: candidate.fast.code})
+    if known is None:
+        return candidate
+    return replace(
+        candidate,
+        problem=known.problem,
+        slow=known.sides[slow_name].side(candidate.slow.code),
+        fast=known.sides[fast_name].side(candidate.fast.code),
+    )
