@@ -18,7 +18,7 @@ def extract(
     suite: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="auto, parboil, rodinia, generic, or the path of a manifest of your own (TOML)."
+            metavar="NAME", help="auto, parboil, rodinia, generic, or a manifest of your own (a .toml file)."
         ),
     ] = "auto",
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
@@ -40,7 +40,7 @@ def extract(
     ] = None,
     compile: Annotated[
         bool | None,
-        typer.Option("--compile/--no-compile", help="Compile-check every kernel; default: when NVRTC is here."),
+        typer.Option("--compile/--no-compile", help="Compile-check each kernel; default: if NVRTC is here."),
     ] = None,
     json: JsonOption = False,
 ) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -65,15 +66,25 @@ def load_manifest(path: Path) -> Manifest:
         raise InputError(f"not TOML: {error}", where=str(path), hint="see sources/ for the form") from error
     store.check_schema("source", data, where=str(path))
     manifest = codec.from_data(Manifest, data, where=str(path))
+    for problem in _problems(manifest):
+        raise InputError(problem, where=str(path), hint="see sources/parboil.toml")
+    return manifest
+
+
+def _problems(manifest: Manifest) -> Iterator[str]:
+    """What a schema cannot say of a manifest that is wrong."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", manifest.suite):
+        yield f"suite = {manifest.suite!r} cannot be a folder's name"
+    if not 0 <= manifest.min_device_fraction <= 1:
+        yield "min_device_fraction must lie between 0 and 1"
+    if not manifest.layout.paths:
+        yield "layout.paths must hold a pattern"
     for pattern in manifest.layout.paths:
         parts = PLACEHOLDER.findall(pattern)
         if not pattern.endswith("**") or len(set(parts)) != len(parts):
-            raise InputError(
-                f"the path pattern {pattern!r} must end with ** and name each placeholder once",
-                where=str(path),
-                hint="see sources/parboil.toml",
-            )
-    return manifest
+            yield f"the path pattern {pattern!r} must end with ** and name each placeholder once"
+    if not all(manifest.layout.markers):
+        yield "a marker must hold at least one glob"
 
 
 def load_manifests() -> dict[str, Manifest]:

@@ -110,7 +110,9 @@ def test_a_generic_tree_is_named_after_its_folder(tmp_path: Path) -> None:
         ("suite = ", "not TOML"),
         ("suite = 'x'", "layout"),
         ("suite = 'x'\n[layout]\npaths = ['{benchmark}/x']", "must end with"),
-        ("suite = '../x'\n[layout]\npaths = ['**']", "does not match"),
+        ("suite = '../x'\n[layout]\npaths = ['**']", "cannot be a folder"),
+        ("suite = 'x'\n[layout]\npaths = []", "must hold a pattern"),
+        ("suite = 'x'\nmin_device_fraction = 2\n[layout]\npaths = ['**']", "between 0 and 1"),
         ("suite = 'x'\nwrong = 1\n[layout]\npaths = ['**']", "wrong"),
     ],
 )
