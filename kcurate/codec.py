@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, TypeVar, cast
 
 from cattrs import Converter
-from cattrs.errors import BaseValidationError
+from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from kcurate import records as r
@@ -47,6 +47,16 @@ def _structure_arg(data: Any, _: Any, converter: Converter) -> r.Arg:
     cls: type[r.BufferArg | r.ValueArg] = r.BufferArg if "buffer" in data else r.ValueArg
     return converter.structure(data, cls)
 
+
+# What structuring raises on data of the wrong form.
+_REFUSALS = (
+    BaseValidationError,
+    ForbiddenExtraKeysError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+)
 
 _PLAIN_UNIONS: tuple[Any, ...] = (
     r.Expr,
@@ -127,7 +137,7 @@ def from_data(cls: type[T], data: Any, *, where: str | None = None) -> T:
     """
     try:
         return converter().structure(data, cls)
-    except (BaseValidationError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except _REFUSALS as error:
         raise RecordError(
             f"not a {cls.__name__} record: {error}", where=where, hint="see schemas/ for the form"
         ) from error

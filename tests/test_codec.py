@@ -1,0 +1,63 @@
+"""Records to plain data and back: the forms that differ from a dataclass's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcurate import codec
+from kcurate.errors import RecordError
+from kcurate.records import (
+    BufferArg,
+    For,
+    Init,
+    Launch,
+    Side,
+    Step,
+    Swap,
+    Upload,
+    ValueArg,
+    WhileNonzero,
+)
+
+
+def test_defaults_are_left_out() -> None:
+    assert codec.to_data(Launch("k", ("n",), (32,))) == {"launch": "k", "grid": ["n"], "block": [32]}
+
+
+def test_keyword_fields_lose_their_underscore() -> None:
+    step = For("i", to="n", from_=1, do=(Upload("table", from_="x"),))
+    data = {"for": "i", "to": "n", "from": 1, "do": [{"upload": "table", "from": "x"}]}
+    assert codec.to_data(step) == data
+    assert codec.from_data(For, data) == step
+
+
+def test_steps_and_arguments_are_told_apart_by_their_keys() -> None:
+    plan: tuple[Step, ...] = (
+        WhileNonzero(
+            "flag", max=9, do=(Launch("k", (1,), (1,), args=("a", BufferArg("b", "i*n"), ValueArg(2))),)
+        ),
+        Swap(("a", "b")),
+    )
+    side = Side("code", plan)
+    assert codec.from_data(Side, codec.to_data(side)) == side
+
+
+def test_init_is_flat() -> None:
+    init = Init("uniform", {"low": -1, "high": 2.5})
+    assert codec.to_data(init) == {"kind": "uniform", "low": -1, "high": 2.5}
+    assert codec.from_data(Init, codec.to_data(init)) == init
+
+
+def test_unknown_step_names_the_known_ones() -> None:
+    with pytest.raises(RecordError, match=r"here: .*launch, fill, copy"):
+        codec.from_data(Side, {"code": "", "plan": [{"explode": 1}]}, where="here")
+
+
+def test_unknown_field_is_refused() -> None:
+    with pytest.raises(RecordError, match="colour"):
+        codec.from_data(Launch, {"launch": "k", "grid": [1], "block": [1], "colour": 1})
+
+
+def test_canonical_json_does_not_depend_on_order() -> None:
+    assert codec.canonical_json({"b": 1, "a": "é"}) == codec.canonical_json({"a": "é", "b": 1})
+    assert codec.canonical_json({"a": "é"}) == '{"a":"é"}'.encode()

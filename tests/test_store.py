@@ -1,0 +1,185 @@
+"""The store: whole files or none, ids from content, resumable lines."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kcurate import store
+from kcurate.errors import InputError, RecordError
+from kcurate.records import (
+    Candidate,
+    Environment,
+    Launch,
+    Origin,
+    Outcome,
+    Problem,
+    Side,
+    Sizes,
+    Summary,
+    Verdict,
+)
+
+
+def candidate(**changes: object) -> Candidate:
+    plan = (Launch("scale", grid=("ceil_div(n, 64)",), block=(64,), args=("x", "n")),)
+    base = Candidate(
+        id="demo/scale",
+        family="scale",
+        domain="demo",
+        license="Apache-2.0",
+        origin=Origin("curated"),
+        techniques=("unrolling",),
+        description="x *= 2",
+        problem=Problem(Sizes(({"n": 5},), {"n": 100}), {}),
+        slow=Side("__global__ void scale(float *x, int n);\n", plan),
+        fast=Side("// é\n__global__ void scale(float *x, int n);\n", plan),
+    )
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def verdict(name: str, outcome: Outcome = Outcome.CORRECT) -> Verdict:
+    return Verdict(name, "k" * 16, outcome, Environment("emulator", "Some CPU @ 2.0 GHz"))
+
+
+def test_content_id_depends_on_where_parts_end() -> None:
+    assert store.content_id("ab", "c") != store.content_id("a", "bc")
+    assert store.content_id("ab") == store.content_id(b"ab")
+    assert len(store.content_id("")) == 16
+
+
+def test_candidate_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    folder = tmp_path / "demo" / "scale"
+    store.write_candidate(folder, candidate())
+    assert store.read_candidate(folder) == candidate()
+    assert store.find_candidates(tmp_path) == [folder]
+    assert store.find_candidates(folder / "pair.json") == [folder]
+    assert not list(folder.glob(".*"))
+
+
+def test_writing_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        store.write_candidate(tmp_path / name, candidate())
+    for file in ("pair.json", "slow.cu", "fast.cu"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_pair_json_keeps_code_outside(tmp_path: Path) -> None:
+    store.write_candidate(tmp_path, candidate())
+    assert b"__global__" not in (tmp_path / "pair.json").read_bytes()
+    assert (tmp_path / "fast.cu").read_text(encoding="utf-8") == candidate().fast.code
+
+
+def test_side_cannot_name_a_file_elsewhere(tmp_path: Path) -> None:
+    store.write_candidate(tmp_path, candidate())
+    text = (tmp_path / "pair.json").read_text().replace("slow.cu", "../secret.cu")
+    (tmp_path / "pair.json").write_text(text)
+    with pytest.raises(RecordError, match=r"\$\.slow\.file"):
+        store.read_candidate(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["..", "."])
+def test_side_cannot_name_a_folder(tmp_path: Path, name: str) -> None:
+    store.write_candidate(tmp_path, candidate())
+    text = (tmp_path / "pair.json").read_text().replace("slow.cu", name)
+    (tmp_path / "pair.json").write_text(text)
+    with pytest.raises(InputError):
+        store.read_candidate(tmp_path)
+
+
+def test_missing_side_is_named(tmp_path: Path) -> None:
+    store.write_candidate(tmp_path, candidate())
+    (tmp_path / "fast.cu").unlink()
+    with pytest.raises(InputError, match=r"fast\.cu: cannot read: No such file"):
+        store.read_candidate(tmp_path)
+
+
+def test_broken_json_is_named(tmp_path: Path) -> None:
+    (tmp_path / "pair.json").write_text("{")
+    with pytest.raises(RecordError, match=r"pair\.json: not JSON"):
+        store.read_candidate(tmp_path)
+
+
+def test_absent_folder_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file or folder"):
+        store.find_candidates(tmp_path / "nowhere")
+
+
+def test_write_into_a_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write") as caught:
+        store.write_bytes(tmp_path / "file" / "x.json", b"")
+    assert "\n" not in str(caught.value)
+
+
+def test_key_covers_what_is_judged_and_nothing_else() -> None:
+    key = store.candidate_key(candidate(), protocol="1")
+    assert key == store.candidate_key(candidate(id="other", description="!", techniques=()), protocol="1")
+    assert key != store.candidate_key(candidate(), protocol="2")
+    assert key != store.candidate_key(candidate(fast=Side("changed", ())), protocol="1")
+    assert key != store.candidate_key(candidate(problem=None), protocol="1")
+
+
+def test_verdicts_lie_beside_their_pair_by_device(tmp_path: Path) -> None:
+    store.write_verdict(tmp_path, verdict("demo/scale"))
+    assert [path.name for path in (tmp_path / "verdicts").iterdir()] == ["some-cpu-2-0-ghz.json"]
+    assert store.read_verdicts(tmp_path) == (verdict("demo/scale"),)
+    store.write_verdict(tmp_path, verdict("demo/scale", Outcome.TIMEOUT))
+    assert store.read_verdicts(tmp_path) == (verdict("demo/scale", Outcome.TIMEOUT),)
+
+
+def test_half_a_line_is_passed_over_and_closed(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.jsonl"
+    store.append_jsonl(path, verdict("first"))
+    with path.open("ab") as file:
+        file.write(b'{"candidate": "cut sh')
+    assert [v.candidate for v in store.read_jsonl(path, Verdict)] == ["first"]
+    store.append_jsonl(path, verdict("second"))
+    assert [v.candidate for v in store.read_jsonl(path, Verdict)] == ["first", "second"]
+
+
+def test_missing_lines_are_no_records(tmp_path: Path) -> None:
+    assert list(store.read_jsonl(tmp_path / "none.jsonl", Verdict)) == []
+
+
+def test_record_that_breaks_its_schema_is_not_written(tmp_path: Path) -> None:
+    wrong = Summary("extract", {"files": {"pair": "many"}}, 1.0)  # type: ignore[dict-item]
+    with pytest.raises(RecordError):
+        store.write_json(tmp_path / "summary.json", wrong)
+    assert not list(tmp_path.iterdir())
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from kcurate import store
+path = Path(sys.argv[1])
+store.write_bytes(path, b"0" * 200_000)
+print("ready", flush=True)
+i = 1
+while True:
+    store.write_bytes(path, str(i % 10).encode() * 200_000)
+    i += 1
+"""
+
+
+def test_killed_writer_leaves_a_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    for pause_s in (0.0, 0.003, 0.011, 0.02):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE)
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        time.sleep(pause_s)
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.wait()
+        writer.stdout.close()
+        content = path.read_bytes()
+        assert len(content) == 200_000
+        assert len(set(content)) == 1
