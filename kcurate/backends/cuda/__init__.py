@@ -1,0 +1,1 @@
+"""Device code on NVIDIA GPUs: NVRTC to a cubin, launches through cuda-core. Importing this loads neither."""

@@ -1,0 +1,146 @@
+"""What a cubin says of itself, read from its ELF sections without any tool and without a GPU.
+
+Layout facts (sm_90, CUDA 13.0), checked against `ptxas -v` in the tests: `.nv.info` holds pairs of symbol
+index and value for registers (0x2f) and stack frame (0x11); `.nv.shared.<kernel>` counts 1024 bytes that the
+system reserves; `.text.<kernel>` is the machine code; variables are symbols of `.nv.global`,
+`.nv.global.init` and `.nv.constant3`. Spills are not in the file: `spill_bytes` comes from the compiler's `-v` log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kcurate.errors import BackendError, MissingDependencyError
+from kcurate.records import Resources
+
+REGISTERS, FRAME_BYTES = 0x2F, 0x11
+# Shared memory that the system keeps for itself in every block on sm_90 (`ptxas -v` leaves it out).
+RESERVED_SHARED_BYTES = 1024
+_TEXT, _SHARED = ".text.", ".nv.shared."
+_VARIABLE_SECTIONS = (".nv.global", ".nv.global.init", ".nv.constant3")
+
+# `ptxas -v`: which kernel, then its spills.
+_COMPILING = re.compile(r"Compiling entry function '([^']+)'")
+_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A `__device__` or `__constant__` variable: its size, and its bytes at load (None: zeros)."""
+
+    name: str
+    size_bytes: int
+    constant: bool
+    initial: bytes | None = None
+
+
+def _open(cubin: bytes) -> Any:
+    try:
+        from elftools.common.exceptions import ELFError
+        from elftools.elf.elffile import ELFFile
+    except ImportError as error:
+        raise MissingDependencyError(
+            "pyelftools is not installed", where="cubin", hint="pip install 'kcurate[gpu]'"
+        ) from error
+    try:
+        return ELFFile(io.BytesIO(cubin))
+    except ELFError as error:
+        raise BackendError(f"not a cubin: {error}", where="cubin") from error
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The (attribute, payload) entries of an `.nv.info` section; format 4 carries a payload."""
+    at = 0
+    while at + 4 <= len(data):
+        form, attribute, value = struct.unpack_from("<BBH", data, at)
+        at += 4
+        if form == 4:
+            yield attribute, data[at : at + value]
+            at += value
+
+
+def _per_symbol(elf: Any, attribute: int) -> Mapping[str, int]:
+    info, table = elf.get_section_by_name(".nv.info"), elf.get_section_by_name(".symtab")
+    if info is None or table is None:
+        return {}
+    found = (struct.unpack("<II", data) for kind, data in _attributes(info.data()) if kind == attribute)
+    return {table.get_symbol(index).name: value for index, value in found}
+
+
+def read_kernels(cubin: bytes, log: str = "") -> tuple[Resources, ...]:
+    """Every kernel in the cubin with its registers, shared, local and constant bytes.
+
+    `log` is the compiler's log of the same cubin, made with `--ptxas-options=-v`; without it `spill_bytes`
+    is None.
+
+    Raises:
+        BackendError: these bytes are no ELF file. MissingDependencyError: pyelftools is missing.
+    """
+    elf = _open(cubin)
+    registers, frames, spills = _per_symbol(elf, REGISTERS), _per_symbol(elf, FRAME_BYTES), _spills(log)
+    sizes = {section.name: section["sh_size"] for section in elf.iter_sections()}
+    names = sorted(name.removeprefix(_TEXT) for name in sizes if name.startswith(_TEXT))
+    variables = sum(size for name, size in sizes.items() if name == ".nv.constant3")
+    return tuple(
+        Resources(
+            kernel=name,
+            registers=registers.get(name),
+            shared_bytes=max(0, sizes.get(_SHARED + name, 0) - RESERVED_SHARED_BYTES),
+            local_bytes=frames.get(name, 0),
+            constant_bytes=variables,
+            spill_bytes=spills.get(name),
+        )
+        for name in names
+        if f".nv.info.{name}" in sizes
+    )
+
+
+def _spills(log: str) -> Mapping[str, int]:
+    """Bytes of spill stores and loads together, by kernel, from a `-v` log."""
+    found: dict[str, int] = {}
+    kernel = ""
+    for line in log.splitlines():
+        if match := _COMPILING.search(line):
+            kernel = match[1]
+        elif kernel and (match := _SPILLS.search(line)):
+            found[kernel] = int(match[1]) + int(match[2])
+            kernel = ""
+    return found
+
+
+def code_sha256(cubin: bytes, symbol: str) -> str | None:
+    """SHA-256 of a kernel's machine code; None when the cubin has no such kernel."""
+    section = _open(cubin).get_section_by_name(_TEXT + symbol)
+    return hashlib.sha256(section.data()).hexdigest() if section is not None else None
+
+
+def section_sizes(cubin: bytes) -> Mapping[str, int]:
+    """Bytes of every section, by name."""
+    return {section.name: section["sh_size"] for section in _open(cubin).iter_sections()}
+
+
+def variables(cubin: bytes) -> tuple[Variable, ...]:
+    """The module's `__device__` and `__constant__` variables (as mangled), sorted by name."""
+    elf = _open(cubin)
+    table = elf.get_section_by_name(".symtab")
+    found = []
+    for symbol in table.iter_symbols() if table is not None else ():
+        index = symbol["st_shndx"]
+        if symbol["st_info"]["type"] != "STT_OBJECT" or not isinstance(index, int):
+            continue
+        section = elf.get_section(index)
+        if section.name in _VARIABLE_SECTIONS:
+            found.append(_variable(symbol, section))
+    return tuple(sorted(found, key=lambda variable: variable.name))
+
+
+def _variable(symbol: Any, section: Any) -> Variable:
+    start, size = symbol["st_value"], symbol["st_size"]
+    held = None if section["sh_type"] == "SHT_NOBITS" else section.data()[start : start + size]
+    return Variable(symbol.name, size, section.name == ".nv.constant3", held)

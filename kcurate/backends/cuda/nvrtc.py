@@ -1,0 +1,153 @@
+"""CUDA C++ to a cubin through NVRTC, with no toolkit and no GPU; no judgement, no limits.
+
+Headers come from the include folders of the installed `nvidia-cuda-*` wheels. The source is given a name in a
+folder that cannot exist, so that a quoted include finds nothing of this machine. NVRTC reads absolute include
+paths all the same (measured with 13.0.88), so code that is not trusted is checked for them before it comes
+here and is compiled in a worker (`kcurate.judge`). Nothing is imported before the first call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+from typing import Any
+
+from kcurate.errors import BackendError, MissingDependencyError
+
+DEFAULT_ARCH = "sm_90"
+SOURCE_NAME = "kernel.cu"
+_SOURCE_PATH = f"/dev/null/{SOURCE_NAME}"
+
+# Distributions whose wheels carry device headers, and a header that each one must have.
+_HEADER_PACKAGES = {
+    "nvidia-cuda-runtime": "cuda_fp16.h",
+    "nvidia-cuda-crt": "crt/mma.h",
+    "nvidia-cuda-cccl": "cuda/std/type_traits",
+}
+
+
+@dataclass(frozen=True)
+class NvrtcResult:
+    """What NVRTC made: `cubin` is None unless `ok`. `lowered` maps name expressions to symbols."""
+
+    ok: bool
+    cubin: bytes | None
+    log: str
+    lowered: Mapping[str, str] = field(default_factory=dict)
+
+
+@cache
+def _nvrtc() -> Any:
+    try:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError) as error:
+        raise MissingDependencyError(
+            "NVRTC is not installed",
+            where="cuda",
+            hint="pip install 'kcurate[gpu]'; no GPU is needed to compile",
+        ) from error
+    return nvrtc
+
+
+def _call(function: Any, *args: Any) -> Any:
+    """Call an NVRTC function; returns its result(s) without the status.
+
+    Raises:
+        BackendError: the status is not success.
+    """
+    status, *rest = function(*args)
+    if int(status) != 0:
+        raise BackendError(f"{function.__name__}: {status.name}", where="nvrtc")
+    return rest[0] if len(rest) == 1 else tuple(rest)
+
+
+@cache
+def nvrtc_version() -> str:
+    """The compiler's name and version, such as `nvrtc 13.0`.
+
+    Raises:
+        MissingDependencyError: NVRTC is not installed.
+    """
+    major, minor = _call(_nvrtc().nvrtcVersion)
+    return f"nvrtc {major}.{minor}"
+
+
+@cache
+def include_folders() -> tuple[Path, ...]:
+    """The folders that hold the CUDA device headers, from the installed wheels; may be empty."""
+    folders: list[Path] = []
+    for package, header in _HEADER_PACKAGES.items():
+        try:
+            listed = files(package) or []
+        except PackageNotFoundError:
+            continue
+        for entry in listed:
+            text = entry.as_posix()
+            if text.endswith(f"/{header}"):
+                folder = Path(str(entry.locate())).resolve()
+                for _ in Path(header).parts:
+                    folder = folder.parent
+                if folder not in folders:
+                    folders.append(folder)
+    return tuple(folders)
+
+
+def compile_cubin(
+    code: bytes | str,
+    *,
+    name_expressions: Sequence[str] = (),
+    arch: str = DEFAULT_ARCH,
+    options: Sequence[str] = (),
+) -> NvrtcResult:
+    """Compile device code to a cubin for `arch` (such as `sm_90`).
+
+    `name_expressions` are kernels and variables to keep and look up (`scale<float, 4>`, `&table`). The log
+    names no path of this machine.
+
+    Raises:
+        MissingDependencyError: NVRTC is not installed.
+        BackendError: NVRTC broke (out of memory, internal error).
+    """
+    nvrtc = _nvrtc()
+    source = code.encode() if isinstance(code, str) else code
+    if b"\0" in source:
+        return NvrtcResult(False, None, f"{SOURCE_NAME}: the source holds a zero byte")
+    program = _call(nvrtc.nvrtcCreateProgram, source, _SOURCE_PATH.encode(), 0, [], [])
+    try:
+        for expression in name_expressions:
+            _call(nvrtc.nvrtcAddNameExpression, program, expression.encode())
+        flags = [f"--gpu-architecture={arch}", "--std=c++17", *options]
+        flags += [f"--include-path={folder}" for folder in include_folders()]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
+        log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            if status != nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION and not log:
+                raise BackendError(f"nvrtcCompileProgram: {status.name}", where="nvrtc")
+            return NvrtcResult(False, None, log or status.name)
+        cubin = b" " * _call(nvrtc.nvrtcGetCUBINSize, program)
+        _call(nvrtc.nvrtcGetCUBIN, program, cubin)
+        lowered = {
+            e: _call(nvrtc.nvrtcGetLoweredName, program, e.encode()).decode() for e in name_expressions
+        }
+        return NvrtcResult(True, cubin, log, lowered)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _text(size: Any, read: Any, program: Any) -> str:
+    data = b" " * _call(size, program)
+    _call(read, program, data)
+    return without_paths(data.rstrip(b"\0 ").decode("utf-8", "replace"))
+
+
+def without_paths(log: str) -> str:
+    """A compiler log with absolute paths cut down to the file's name."""
+    for folder in include_folders():
+        log = log.replace(f"{folder}/", "")
+    return re.sub(r"(?<![\w.])/(?:[^\s/:()\"']+/)+", "", log)

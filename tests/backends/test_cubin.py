@@ -1,0 +1,64 @@
+"""What is read off a cubin agrees with what ptxas printed while it made it."""
+
+import re
+
+import pytest
+
+from kcurate.backends.cuda import cubin, nvrtc
+from kcurate.errors import BackendError
+
+CODE = """
+__constant__ float table[30];
+__device__ int counter = 3;
+__device__ float zeroed[100];
+template <class T, int N> __global__ __launch_bounds__(256) void mix(T* a, int n) {
+  __shared__ T s[N];
+  float big[200];
+  for (int i = 0; i < 200; i++) big[i] = a[i];
+  s[threadIdx.x] = table[n];
+  __syncthreads();
+  atomicAdd(&counter, 1);
+  zeroed[n] = 1;
+  a[n] = s[n] + big[n % 200];
+}
+extern "C" __global__ void one(float* a) { a[0] = 1; }
+"""
+
+
+@pytest.fixture(scope="module")
+def made() -> nvrtc.NvrtcResult:
+    result = nvrtc.compile_cubin(CODE, name_expressions=["mix<float, 256>"], options=["--ptxas-options=-v"])
+    assert result.ok, result.log
+    return result
+
+
+def test_resources_agree_with_ptxas(made: nvrtc.NvrtcResult) -> None:
+    kernels = {kernel.kernel: kernel for kernel in cubin.read_kernels(made.cubin, made.log)}
+    mix = kernels[made.lowered["mix<float, 256>"]]
+    registers = [int(n) for n in re.findall(r"Used (\d+) registers", made.log)]
+    assert sorted(kernel.registers for kernel in kernels.values()) == sorted(registers)
+    assert mix.shared_bytes == 1024
+    assert mix.local_bytes == 800
+    assert kernels["one"].shared_bytes == 0
+    assert {kernel.spill_bytes for kernel in kernels.values()} == {0}
+
+
+def test_variables_have_their_initial_bytes(made: nvrtc.NvrtcResult) -> None:
+    found = {variable.name: variable for variable in cubin.variables(made.cubin)}
+    assert found["counter"].initial == (3).to_bytes(4, "little")
+    assert found["zeroed"].initial is None
+    assert (found["zeroed"].size_bytes, found["zeroed"].constant) == (400, False)
+    assert (found["table"].size_bytes, found["table"].constant) == (120, True)
+
+
+def test_machine_code_hash_ignores_names_of_files_and_sees_changes(made: nvrtc.NvrtcResult) -> None:
+    again = nvrtc.compile_cubin("// a comment\n" + CODE, name_expressions=["mix<float, 256>"])
+    other = nvrtc.compile_cubin(CODE.replace("a[0] = 1", "a[0] = 2"), name_expressions=["mix<float, 256>"])
+    assert cubin.code_sha256(again.cubin, "one") == cubin.code_sha256(made.cubin, "one")
+    assert cubin.code_sha256(other.cubin, "one") != cubin.code_sha256(made.cubin, "one")
+    assert cubin.code_sha256(made.cubin, "absent") is None
+
+
+def test_bytes_that_are_no_cubin_are_an_error_of_ours() -> None:
+    with pytest.raises(BackendError, match="not a cubin"):
+        cubin.read_kernels(b"nothing of the kind")
