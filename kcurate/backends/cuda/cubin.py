@@ -3,7 +3,8 @@
 Layout facts (sm_90, CUDA 13.0), checked against `ptxas -v` in the tests: `.nv.info` holds pairs of symbol
 index and value for registers (0x2f) and stack frame (0x11); `.nv.shared.<kernel>` counts 1024 bytes that the
 system reserves; `.text.<kernel>` is the machine code; variables are symbols of `.nv.global`,
-`.nv.global.init` and `.nv.constant3`. Spills are not in the file: `spill_bytes` comes from the compiler's `-v` log.
+`.nv.global.init` and `.nv.constant3`. Spills are not in the file:
+`spill_bytes` comes from the compiler's `-v` log.
 """
 
 from __future__ import annotations
