@@ -1,1 +1,102 @@
-"""Machines that can run device code, behind one protocol (`kcurate.backends.base`)."""
+"""Machines that can run device code, behind one protocol (`kcurate.backends.base`), opened by name.
+
+Nothing is imported before it is asked for. Not covered: which processes may open what (`kcurate.judge`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import subprocess
+from typing import Literal
+
+from kcurate.backends.base import Compiler, Device
+from kcurate.errors import InputError
+
+BackendName = Literal["cuda", "emulator"]
+NAMES: tuple[BackendName, BackendName] = ("cuda", "emulator")
+# What a process that will fork workers imports beforehand; none of it opens a device.
+PRELOAD = {
+    "cuda": (
+        "cuda.bindings.driver",
+        "cuda.core.system",
+        "kcurate.backends.cuda.bench",
+        "kcurate.backends.cuda.compiler",
+    ),
+    "emulator": ("kcurate.backends.emulator.compiler", "kcurate.backends.emulator.device"),
+}
+
+
+def open_compiler(name: str, *, arch: str | None = None) -> Compiler:
+    """A compiler by the backend's name; `arch` (such as `sm_90`) matters to `cuda` alone.
+
+    Raises:
+        InputError: there is no such backend.
+    """
+    if name == "cuda":
+        from kcurate.backends.cuda.compiler import CudaCompiler
+
+        return CudaCompiler(arch)
+    if name == "emulator":
+        from kcurate.backends.emulator.compiler import EmulatorCompiler
+
+        return EmulatorCompiler()
+    raise _unknown(name)
+
+
+def open_device(name: str, index: int = 0) -> Device:
+    """A device by the backend's name; only ever in a worker process.
+
+    Raises:
+        InputError: there is no such backend. MissingDependencyError: there is no such device.
+    """
+    if name == "cuda":
+        from kcurate.backends.cuda.device import CudaDevice
+
+        return CudaDevice(index)
+    if name == "emulator":
+        from kcurate.backends.emulator.device import EmulatorDevice
+
+        return EmulatorDevice()
+    raise _unknown(name)
+
+
+def preload(name: str) -> None:
+    """Import what the backend's workers need.
+
+    Raises:
+        InputError: there is no such backend.
+    """
+    if name not in PRELOAD:
+        raise _unknown(name)
+    for module in PRELOAD[name]:
+        importlib.import_module(module)
+
+
+def gpu_count() -> int:
+    """How many GPUs the NVIDIA driver lists; asks `nvidia-smi`, so no context is opened here."""
+    if shutil.which("nvidia-smi") is None:
+        return 0
+    try:
+        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    return 0 if done.returncode else sum(line.startswith("GPU ") for line in done.stdout.splitlines())
+
+
+def resolve(name: str) -> BackendName:
+    """`auto` is `cuda` where there is a GPU, else `emulator`; other names are themselves.
+
+    Raises:
+        InputError: there is no such backend.
+    """
+    if name == "auto":
+        return "cuda" if gpu_count() else "emulator"
+    for known in NAMES:
+        if name == known:
+            return known
+    raise _unknown(name)
+
+
+def _unknown(name: str) -> InputError:
+    return InputError(f"there is no backend {name!r}", hint=f"one of auto, {', '.join(NAMES)}")

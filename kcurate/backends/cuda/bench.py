@@ -1,0 +1,171 @@
+"""What timing needs of a GPU beyond `Device`: events, graphs, a gate, a cache flush, checksums.
+
+Only our own kernels run here, from one small binary (`HELPERS`). Every method queues work on the device's
+stream unless it says that it waits. Not covered: the timing protocol (`kcurate.judge.timing`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cuda.bindings import driver as cu
+
+from kcurate.backends.base import Compiled, EntryPoint, Memory, ScalarValue
+from kcurate.backends.cuda.device import CudaDevice
+from kcurate.backends.cuda.driver import NotCapturable, attribute, call
+
+HELPERS = r"""
+typedef unsigned long long u64;
+extern "C" __global__ void kc_read(const uint4* p, u64 n, unsigned* sink) {
+    unsigned acc = 0;
+    for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < n; i += (u64)gridDim.x * blockDim.x) {
+        uint4 v = p[i];
+        acc += v.x ^ v.y ^ v.z ^ v.w;
+    }
+    if (acc == 0x9e3779b9u) *sink = acc;
+}
+extern "C" __global__ void kc_copy(const uint4* p, uint4* q, u64 n) {
+    u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x;
+    if (i < n) q[i] = p[i];
+}
+extern "C" __global__ void kc_empty() {}
+extern "C" __global__ void kc_checksum(const unsigned char* p, u64 n, u64 salt, u64* slot) {
+    u64 sum = 0;
+    for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < (n + 7) / 8; i += (u64)gridDim.x * blockDim.x) {
+        u64 v = 0;
+        if (8 * i + 8 <= n) v = *(const u64*)(p + 8 * i);
+        else for (u64 j = 8 * i; j < n; ++j) v = v << 8 | p[j];
+        u64 z = v + (i + salt) * 0x9e3779b97f4a7c15ull;
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+        z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+        sum += z ^ (z >> 31);
+    }
+    for (int s = 16; s; s >>= 1) sum += __shfl_down_sync(0xffffffffu, sum, s);
+    if (!(threadIdx.x & 31)) atomicAdd(slot, sum);
+}
+"""
+HELPER_ENTRIES = tuple(EntryPoint(name) for name in ("kc_read", "kc_copy", "kc_empty", "kc_checksum"))
+# The cache is flushed by reading this many times its size.
+FLUSH_FACTOR = 2.5
+THREADS = 512
+WAIT_GEQ = 0
+
+
+class Bench:
+    """Timing primitives of one device. `helpers` is `HELPERS` compiled for it."""
+
+    def __init__(self, device: CudaDevice, helpers: Compiled) -> None:
+        self.device = device
+        self._module = device.load(helpers)
+        self._multiprocessors = attribute(device.handle, "MULTIPROCESSOR_COUNT")
+        self.l2_bytes = attribute(device.handle, "L2_CACHE_SIZE")
+        self.flush_bytes = (int(self.l2_bytes * FLUSH_FACTOR) + 4095) // 4096 * 4096
+        self._scratch = device.allocate(self.flush_bytes)
+        self._sink = device.allocate(256)
+        device.fill(self._scratch, 0, self.flush_bytes, b"\x5a")
+        self._gate_host = int(call(cu.cuMemHostAlloc(256, 2)))  # mapped; holds nothing but the gate
+        self._gate_device = int(call(cu.cuMemHostGetDevicePointer(self._gate_host, 0)))
+        self._gate_value = 0
+        self._set_gate(0)
+
+    def _run(self, name: str, blocks: int, values: Sequence[tuple[int, int]], threads: int = THREADS) -> None:
+        """Launch a helper; `values` are (value, size in bytes) of its parameters."""
+        function = self._module.function(EntryPoint(name))
+        args = [ScalarValue(value.to_bytes(size, "little")) for value, size in values]
+        pointers, _storage = function.pack(args)
+        extent = (blocks, 1, 1, threads, 1, 1, 0, self.device.stream, pointers.ctypes.data)
+        call(cu.cuLaunchKernel(function.handle, *extent, 0))
+
+    def flush(self) -> None:
+        """Push everything out of the L2 cache, by reading: what is left in it is clean."""
+        count = self.flush_bytes // 16
+        self._run(
+            "kc_read",
+            self._multiprocessors * 4,
+            [(self._scratch.address, 8), (count, 8), (self._sink.address, 8)],
+        )
+
+    def empty(self) -> None:
+        """Launch a kernel that does nothing."""
+        self._run("kc_empty", 1, [], 32)
+
+    def copy(self, to: Memory, source: Memory, size_bytes: int) -> None:
+        """Copy with a plain 16-byte-a-thread kernel (for the measured copy bandwidth)."""
+        count = size_bytes // 16
+        self._run("kc_copy", -(-count // THREADS), [(source.address, 8), (to.address, 8), (count, 8)])
+
+    def checksum(self, memory: Memory, offset: int, size_bytes: int, salt: int, slot: int) -> None:
+        """Add a 64-bit sum over a range to the word at device address `slot`."""
+        blocks = max(1, min(self._multiprocessors * 4, size_bytes // (8 * THREADS)))
+        values = [(memory.address + offset, 8), (size_bytes, 8), (salt, 8), (slot, 8)]
+        self._run("kc_checksum", blocks, values)
+
+    def reset_persisting(self) -> None:
+        """Give lines that a kernel pinned in the L2 cache their normal state again."""
+        cu.cuCtxResetPersistingL2Cache()
+
+    def event(self) -> Any:
+        """A new event that records its time."""
+        return call(cu.cuEventCreate(0))
+
+    def record(self, event: Any) -> None:
+        """Let the event take the time when the work so far is done."""
+        call(cu.cuEventRecord(event, self.device.stream))
+
+    def elapsed_us(self, start: Any, end: Any) -> float:
+        """Microseconds between two recorded events (the stream must have been waited for)."""
+        return float(call(cu.cuEventElapsedTime(start, end))) * 1000.0
+
+    def _set_gate(self, value: int) -> None:
+        ctypes.c_uint32.from_address(self._gate_host).value = value
+
+    def close_gate(self) -> None:
+        """Hold all later work back until `open_gate`, so that it is queued when the GPU meets it."""
+        self._gate_value += 1
+        call(cu.cuStreamWaitValue32(self.device.stream, self._gate_device, self._gate_value, WAIT_GEQ))
+
+    def open_gate(self) -> None:
+        """Let the work go."""
+        self._set_gate(self._gate_value)
+
+    def capture(self, work: Callable[[], None]) -> Graph | None:
+        """Record what `work` queues as a graph; None when it must wait for the device in between.
+
+        Raises:
+            KernelFault: a launch in it is refused.
+        """
+        stream = self.device.stream
+        call(cu.cuStreamBeginCapture(stream, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL))
+        try:
+            work()
+        except NotCapturable:
+            cu.cuStreamEndCapture(stream)
+            return None
+        error, graph = cu.cuStreamEndCapture(stream)
+        if int(error):
+            return None
+        count = int(call(cu.cuGraphGetNodes(graph, 0))[1])
+        return Graph(self.device, call(cu.cuGraphInstantiate(graph, 0)), graph, count)
+
+
+class Graph:
+    """Recorded work that one call queues again."""
+
+    def __init__(self, device: CudaDevice, handle: Any, graph: Any, nodes: int) -> None:
+        self._device = device
+        self._handle = handle
+        self._graph = graph
+        self.nodes = nodes
+        call(cu.cuGraphUpload(handle, device.stream))
+
+    def launch(self) -> None:
+        """Queue it."""
+        call(cu.cuGraphLaunch(self._handle, self._device.stream))
+
+    def close(self) -> None:
+        """Give it back."""
+        call(cu.cuGraphExecDestroy(self._handle))
+        call(cu.cuGraphDestroy(self._graph))
+

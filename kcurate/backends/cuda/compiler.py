@@ -1,0 +1,62 @@
+"""`Compiler` on NVRTC: one side in, a cubin and what it uses out. Runs in a compile worker; needs no GPU.
+
+Limits on time and memory are the worker's (`kcurate.judge.isolation`). Not covered: what code may be
+compiled at all (`kcurate.judge.static_checks`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+
+from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
+from kcurate.backends.cuda import cubin, nvrtc
+
+# A person reads the first errors; a template bomb writes megabytes.
+MAX_LOG_CHARS = 4000
+
+
+class CudaCompiler:
+    """NVRTC for one architecture (`sm_90` unless the GPU at hand says otherwise)."""
+
+    name = "cuda"
+
+    def __init__(self, arch: str | None = None) -> None:
+        self.arch = arch or nvrtc.DEFAULT_ARCH
+
+    def compile(
+        self,
+        code: str,
+        entry_points: Sequence[EntryPoint],
+        symbols: Sequence[str] = (),
+        *,
+        sanitize: bool = False,
+    ) -> Compiled | CompileFailure:
+        """Compile one side; `sanitize` keeps line numbers for compute-sanitizer's reports.
+
+        Raises:
+            MissingDependencyError: NVRTC is not installed.
+        """
+        started = time.perf_counter()
+        wanted = [entry.expression for entry in entry_points] + [f"&{symbol}" for symbol in symbols]
+        options = ["--ptxas-options=-v", *(["--generate-line-info"] if sanitize else [])]
+        made = nvrtc.compile_cubin(code, name_expressions=wanted, arch=self.arch, options=options)
+        wall_s = time.perf_counter() - started
+        if made.cubin is None:
+            return CompileFailure("error", trim(made.log), wall_s)
+        lowered = {expression.removeprefix("&"): symbol for expression, symbol in made.lowered.items()}
+        return Compiled(
+            backend="cuda",
+            binary=made.cubin,
+            sha256=hashlib.sha256(made.cubin).hexdigest(),
+            lowered=lowered,
+            resources=cubin.read_kernels(made.cubin, made.log),
+            compiler=f"{nvrtc.nvrtc_version()} {self.arch}",
+            wall_s=wall_s,
+        )
+
+
+def trim(log: str) -> str:
+    """The beginning of a log, at most `MAX_LOG_CHARS` long."""
+    return log if len(log) <= MAX_LOG_CHARS else log[:MAX_LOG_CHARS] + "\n[...]"

@@ -1,0 +1,170 @@
+"""`Device` on the CUDA driver: plain allocations, one stream, launches; opened in a worker process only.
+
+All work goes to one stream in order. Untrusted kernels run here, so nothing that a kernel can reach
+(managed or mapped host memory) is ever allocated through this class. Not covered: graphs, events and the
+cache flush that timing needs (`bench`), loading (`loaded`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from cuda.bindings import driver as cu
+
+from kcurate.backends.base import Bytes, Compiled, EntryPoint, Grid, KernelArg, Memory, Module
+from kcurate.backends.cuda import environment, loaded
+from kcurate.backends.cuda.driver import call, open_context
+from kcurate.records import Environment
+
+NON_BLOCKING = 1
+# Device printf and device malloc get the least that the driver allows; no judged code may use them.
+SMALL_LIMIT_BYTES = 1 << 16
+
+
+class CudaDevice:
+    """One GPU. `index` counts as nvidia-smi does.
+
+    Raises:
+        MissingDependencyError: there is no such GPU, or no driver.
+    """
+
+    name = "cuda"
+    timed = True
+
+    def __init__(self, index: int = 0) -> None:
+        self.index = index
+        self.handle, self._context = open_context(index)
+        self.stream = call(cu.cuStreamCreate(NON_BLOCKING))
+        for limit in (cu.CUlimit.CU_LIMIT_PRINTF_FIFO_SIZE, cu.CUlimit.CU_LIMIT_MALLOC_HEAP_SIZE):
+            cu.cuCtxSetLimit(limit, SMALL_LIMIT_BYTES)
+        self._compiler: str | None = None
+
+    def environment(self) -> Environment:
+        """The GPU, driver, clocks, temperature and power, read now."""
+        return environment.read(self.handle, self._compiler)
+
+    def load(self, compiled: Compiled) -> loaded.LoadedModule:
+        """Load a cubin."""
+        self._compiler = compiled.compiler
+        return loaded.load(compiled, lambda size_bytes: self.allocate(size_bytes).address)
+
+    def reset_globals(self, module: Module) -> None:
+        """Copy the first values back into every variable of the module."""
+        for variable in _own(module).variables.values():
+            call(cu.cuMemcpyDtoDAsync(variable.address, variable.image, variable.size_bytes, self.stream))
+
+    def allocate(self, size_bytes: int) -> Memory:
+        """Plain device memory (256-byte aligned by the driver)."""
+        return Memory(int(call(cu.cuMemAlloc(max(1, size_bytes)))), size_bytes)
+
+    def free(self, memory: Memory) -> None:
+        """Give memory back."""
+        call(cu.cuMemFree(memory.address))
+
+    def write(self, memory: Memory, offset_bytes: int, data: Bytes) -> None:
+        """Host to device; the host array may be changed when this returns."""
+        flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        if flat.size:
+            call(
+                cu.cuMemcpyHtoDAsync(memory.address + offset_bytes, flat.ctypes.data, flat.size, self.stream)
+            )
+            self.synchronize()
+
+    def read(self, memory: Memory, offset_bytes: int, size_bytes: int) -> Bytes:
+        """Device to host; waits for what came before."""
+        data = np.empty(size_bytes, np.uint8)
+        if size_bytes:
+            source = memory.address + offset_bytes
+            call(cu.cuMemcpyDtoHAsync(data.ctypes.data, source, size_bytes, self.stream))
+        self.synchronize()
+        return data
+
+    def fill(self, memory: Memory, offset_bytes: int, size_bytes: int, pattern: bytes) -> None:
+        """Repeat `pattern` (1, 2, 4 or 8 bytes) over a range."""
+        address = memory.address + offset_bytes
+        if len(set(pattern)) == 1:
+            pattern = pattern[:1]
+        elif len(pattern) == 8 and pattern[:4] == pattern[4:]:
+            pattern = pattern[:4]
+        if size_bytes <= 0:
+            return
+        if address % len(pattern) or len(pattern) == 8:
+            self._fill_by_doubling(address, size_bytes, pattern)
+            return
+        value, count = int.from_bytes(pattern, "little"), size_bytes // len(pattern)
+        fill = {1: cu.cuMemsetD8Async, 2: cu.cuMemsetD16Async, 4: cu.cuMemsetD32Async}[len(pattern)]
+        call(fill(address, value, count, self.stream))
+
+    def _fill_by_doubling(self, address: int, size_bytes: int, pattern: bytes) -> None:
+        """Set the first bytes one by one, then copy what is there behind itself (works inside a graph)."""
+        for i, byte in enumerate(pattern[:size_bytes]):
+            call(cu.cuMemsetD8Async(address + i, byte, 1, self.stream))
+        have = min(len(pattern), size_bytes)
+        while have < size_bytes:
+            step = min(have, size_bytes - have)
+            call(cu.cuMemcpyDtoDAsync(address + have, address, step, self.stream))
+            have += step
+
+    def copy(self, to: Memory, to_offset: int, source: Memory, offset: int, size_bytes: int) -> None:
+        """Device to device."""
+        if size_bytes > 0:
+            start, end = source.address + offset, to.address + to_offset
+            call(cu.cuMemcpyDtoDAsync(end, start, size_bytes, self.stream))
+
+    def launch(self, module: Module, entry: EntryPoint, grid: Grid, args: Sequence[KernelArg]) -> None:
+        """Launch a kernel.
+
+        Raises:
+            KernelFault: the arguments do not fit its parameters, or the driver refuses the launch.
+        """
+        function = _own(module).function(entry)
+        function.allow_shared(grid.shared_bytes)
+        pointers, _storage = function.pack(args)
+        extent = (*grid.grid, *grid.block, grid.shared_bytes, self.stream, pointers.ctypes.data)
+        if grid.cooperative:
+            call(cu.cuLaunchCooperativeKernel(function.handle, *extent))
+        else:
+            call(cu.cuLaunchKernel(function.handle, *extent, 0))
+
+    def upload(
+        self, module: Module, symbol: str, to_offset: int, source: Memory, offset: int, size_bytes: int
+    ) -> None:
+        """Copy into a variable of the module.
+
+        Raises:
+            KernelFault: there is no such variable, or the range does not lie inside it.
+        """
+        variable = _own(module).variable(symbol)
+        loaded.check_range(variable, symbol, to_offset, size_bytes)
+        target, start = variable.address + to_offset, source.address + offset
+        call(cu.cuMemcpyDtoDAsync(target, start, size_bytes, self.stream))
+
+    def bind_texture(
+        self, module: Module, symbol: str, source: Memory, offset: int, width: int, height: int
+    ) -> None:
+        """Point a shim texture at memory: its variable holds the address, the width and the height."""
+        variable = _own(module).variable(symbol)
+        words = loaded.texture_words(source.address + offset, width, height)
+        loaded.check_range(variable, symbol, 0, 4 * len(words))
+        for i, word in enumerate(words):  # word by word, so that it can be part of a graph
+            call(cu.cuMemsetD32Async(variable.address + 4 * i, word, 1, self.stream))
+
+    def synchronize(self) -> None:
+        """Wait for the stream."""
+        call(cu.cuStreamSynchronize(self.stream))
+
+    def close(self) -> None:
+        """Give the context back."""
+        call(cu.cuDevicePrimaryCtxRelease(self.handle))
+
+
+def _own(module: Module) -> loaded.LoadedModule:
+    assert isinstance(module, loaded.LoadedModule)
+    return module
+
+
+def context_of(device: CudaDevice) -> Any:
+    """The device's context, for the modules beside this one."""
+    return device._context

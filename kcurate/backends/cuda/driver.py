@@ -1,0 +1,101 @@
+"""The CUDA driver's calls with their error codes turned into our two kinds of failure.
+
+What a kernel can cause is a `KernelFault`; everything else is a `BackendError`. Decided by code, never by
+message. The codes and their meaning: CUDA Driver API, "Data types used by CUDA driver", enum CUresult.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from cuda.bindings import driver as cu
+
+from kcurate.backends.base import KernelFault
+from kcurate.errors import BackendError, MissingDependencyError
+
+Reason = Literal["launch_error", "timeout", "out_of_bounds"]
+
+FAULTS: dict[int, Reason] = {
+    1: "launch_error",  # invalid value: a launch configuration that the driver refuses
+    2: "launch_error",  # out of memory: declared buffers, or local memory of a kernel
+    9: "launch_error",  # invalid configuration
+    98: "launch_error",  # invalid device function
+    200: "launch_error",  # invalid image
+    209: "launch_error",  # no binary for this GPU
+    214: "launch_error",  # uncorrectable memory error met by a kernel
+    218: "launch_error",  # invalid PTX
+    500: "launch_error",  # symbol not found
+    700: "launch_error",  # illegal address
+    701: "launch_error",  # too many resources for the launch
+    702: "timeout",  # the display watchdog
+    710: "launch_error",  # assert
+    714: "launch_error",  # hardware stack error
+    715: "launch_error",  # illegal instruction
+    716: "launch_error",  # misaligned address
+    717: "launch_error",  # invalid address space
+    718: "launch_error",  # invalid program counter
+    719: "launch_error",  # launch failed
+    720: "launch_error",  # cooperative launch too large
+}
+# What the stream was asked for cannot be part of a graph (900 to 908, "stream capture").
+CAPTURE = range(900, 909)
+# What no machine without a usable GPU can give.
+ABSENT = frozenset({34, 35, 36, 100, 101, 803, 804})
+
+
+class NotCapturable(BackendError):  # noqa: N818 - a fact about the work, handled by `bench.capture`
+    """The work waits for the device, so it cannot be recorded as a graph."""
+
+
+def call(result: tuple[Any, ...]) -> Any:
+    """The value of a driver call (None, one value or a tuple).
+
+    Raises:
+        KernelFault: a code that a kernel or a launch can cause. MissingDependencyError: no usable GPU.
+        BackendError: any other code.
+    """
+    code = int(result[0])
+    if code == 0:
+        return result[1] if len(result) == 2 else (result[1:] or None)
+    name = error_name(code)
+    if code in FAULTS:
+        raise KernelFault(FAULTS[code], name)
+    if code in CAPTURE:
+        raise NotCapturable(name)
+    if code in ABSENT:
+        raise MissingDependencyError(f"no usable GPU: {name}", hint="run kcurate doctor")
+    raise BackendError(f"the CUDA driver answers {name} ({code})", hint="run kcurate doctor")
+
+
+def error_name(code: int) -> str:
+    """The driver's name of a code, in words: `illegal address`."""
+    try:
+        name = str(cu.CUresult(code).name)
+    except ValueError:
+        return f"CUDA error {code}"
+    return name.removeprefix("CUDA_ERROR_").replace("_", " ").lower()
+
+
+def open_context(index: int) -> tuple[Any, Any]:
+    """(device, primary context) of one GPU, current in this thread.
+
+    Raises:
+        MissingDependencyError: there is no driver, or no such GPU.
+    """
+    try:
+        call(cu.cuInit(0))
+        count = int(call(cu.cuDeviceGetCount()))
+    except RuntimeError as error:  # cuda-bindings found no driver library
+        raise MissingDependencyError(f"no usable GPU: {error}", hint="run kcurate doctor") from error
+    if index >= count:
+        raise MissingDependencyError(f"there is no GPU {index}: {count} here", hint="see nvidia-smi -L")
+    device = call(cu.cuDeviceGet(index))
+    context = call(cu.cuDevicePrimaryCtxRetain(device))
+    call(cu.cuCtxSetCurrent(context))
+    return device, context
+
+
+def attribute(device: Any, name: str) -> int:
+    """A device attribute by its name without the prefix, such as `L2_CACHE_SIZE`."""
+    key = getattr(cu.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+    return int(call(cu.cuDeviceGetAttribute(key, device)))

@@ -1,0 +1,155 @@
+"""A loaded cubin: its functions with their parameter layout, and its variables with their first values.
+
+Owns what lives inside one CUDA module. Not covered: launching (`device`), what is in the file (`cubin`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from cuda.bindings import driver as cu
+
+from kcurate.backends.base import Compiled, EntryPoint, KernelArg, KernelFault, Pointer
+from kcurate.backends.cuda import cubin
+from kcurate.backends.cuda.driver import call
+
+# Above this much, dynamic shared memory must be asked for (CUDA C++ Programming Guide, "Shared memory").
+DEFAULT_DYNAMIC_SHARED_BYTES = 48 * 1024
+INVALID_VALUE = 1
+
+
+@dataclass
+class Function:
+    """A kernel and where each of its parameters lies: (offset, size) in bytes."""
+
+    handle: Any
+    params: tuple[tuple[int, int], ...]
+    dynamic_shared_bytes: int = DEFAULT_DYNAMIC_SHARED_BYTES
+
+    def allow_shared(self, wanted_bytes: int) -> None:
+        """Opt in to more dynamic shared memory; the driver refuses what the GPU has not."""
+        if wanted_bytes > self.dynamic_shared_bytes:
+            which = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            call(cu.cuFuncSetAttribute(self.handle, which, wanted_bytes))
+            self.dynamic_shared_bytes = wanted_bytes
+
+    def pack(self, args: Sequence[KernelArg]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
+        """The driver's array of pointers to arguments, and the storage they point into.
+
+        Raises:
+            KernelFault: the arguments are not as many or as large as the kernel's parameters.
+        """
+        if len(args) != len(self.params):
+            raise KernelFault("launch_error", f"{len(args)} arguments for {len(self.params)} parameters")
+        data = [_bytes(arg) for arg in args]
+        storage = np.zeros(max((offset + size for offset, size in self.params), default=0) + 16, np.uint8)
+        base = (storage.ctypes.data + 15) // 16 * 16
+        shift = base - storage.ctypes.data
+        pointers = np.zeros(len(args) + 1, np.uint64)
+        for i, (part, (offset, size)) in enumerate(zip(data, self.params, strict=True)):
+            if len(part) != size:
+                raise KernelFault(
+                    "launch_error", f"argument {i} has {len(part)} bytes, the parameter takes {size}"
+                )
+            storage[shift + offset : shift + offset + size] = np.frombuffer(part, np.uint8)
+            pointers[i] = base + offset
+        return pointers, storage
+
+
+def _bytes(arg: KernelArg) -> bytes:
+    if isinstance(arg, Pointer):
+        return (arg.memory.address + arg.offset_bytes).to_bytes(8, "little")
+    return arg.data
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A `__device__` or `__constant__` variable, and where a copy of its first value is kept."""
+
+    address: int
+    size_bytes: int
+    image: int
+
+
+@dataclass
+class LoadedModule:
+    """A binary in the context. `variables` maps symbols to their place."""
+
+    compiled: Compiled
+    handle: Any
+    variables: dict[str, Variable]
+    functions: dict[str, Function] = field(default_factory=dict)
+
+    def function(self, entry: EntryPoint) -> Function:
+        """The kernel of a plan's entry point.
+
+        Raises:
+            KernelFault: the binary has no such kernel.
+        """
+        expression = entry.expression
+        if expression not in self.functions:
+            symbol = self.compiled.lowered.get(expression, entry.name)
+            handle = call(cu.cuModuleGetFunction(self.handle, symbol.encode()))
+            self.functions[expression] = Function(handle, _params(handle))
+        return self.functions[expression]
+
+    def variable(self, name: str) -> Variable:
+        """The variable that a plan names.
+
+        Raises:
+            KernelFault: the binary has no such variable.
+        """
+        symbol = self.compiled.lowered.get(name, name)
+        if symbol not in self.variables:
+            raise KernelFault("launch_error", f"no variable {name} in the binary")
+        return self.variables[symbol]
+
+
+def load(compiled: Compiled, allocate: Callable[[int], int]) -> LoadedModule:
+    """Load a cubin and keep a device copy of what its variables hold at first.
+
+    Raises:
+        KernelFault: the driver refuses the binary.
+    """
+    handle = call(cu.cuModuleLoadData(compiled.binary))
+    variables = {}
+    for name in (variable.name for variable in cubin.variables(compiled.binary)):
+        error, address, size_bytes = cu.cuModuleGetGlobal(handle, name.encode())
+        if int(error) or not size_bytes:
+            continue
+        image = allocate(int(size_bytes))
+        call(cu.cuMemcpyDtoD(image, address, size_bytes))
+        variables[name] = Variable(int(address), int(size_bytes), image)
+    return LoadedModule(compiled, handle, variables)
+
+
+def _params(handle: Any) -> tuple[tuple[int, int], ...]:
+    """(offset, size) of every parameter: the driver answers `invalid value` past the last."""
+    found = []
+    while True:
+        error, offset, size = cu.cuFuncGetParamInfo(handle, len(found))
+        if int(error) == INVALID_VALUE:
+            return tuple(found)
+        call((error,))
+        found.append((int(offset), int(size)))
+
+
+def check_range(variable: Variable, symbol: str, offset: int, size_bytes: int) -> None:
+    """Refuse a copy that does not lie inside a variable.
+
+    Raises:
+        KernelFault: it does not.
+    """
+    if offset < 0 or size_bytes < 0 or offset + size_bytes > variable.size_bytes:
+        raise KernelFault(
+            "launch_error", f"{symbol} holds {variable.size_bytes} bytes, not {offset} + {size_bytes}"
+        )
+
+
+def texture_words(address: int, width: int, height: int) -> tuple[int, int, int, int]:
+    """A shim texture as 32-bit words: the address (low, high), the width and the height in texels."""
+    return address & 0xFFFFFFFF, address >> 32, width, height
