@@ -1,0 +1,1 @@
+"""The validate stage: candidates in pair folders become verdicts."""

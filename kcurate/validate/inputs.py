@@ -1,0 +1,48 @@
+"""Pair folders as candidates: what can be read, and the verdict on what cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcurate import store
+from kcurate.errors import InputError
+from kcurate.records import Candidate, Environment, Outcome, Verdict
+
+
+@dataclass(frozen=True)
+class Item:
+    """One pair folder; `problem` says why `candidate` is None."""
+
+    index: int
+    folder: Path
+    candidate: Candidate | None
+    problem: str = ""
+
+
+def read(folders: Iterable[Path]) -> tuple[Item, ...]:
+    """Read every folder; one that does not hold a candidate is an item all the same."""
+    items = []
+    for index, folder in enumerate(folders):
+        try:
+            items.append(Item(index, folder, store.read_candidate(folder)))
+        except InputError as error:
+            items.append(Item(index, folder, None, str(error)))
+    return tuple(items)
+
+
+def malformed_verdict(item: Item, environment: Environment) -> Verdict:
+    """The verdict on a folder that holds no candidate; its key is the hash of what lies there."""
+    path = item.folder / "pair.json"
+    try:
+        content = path.read_bytes()
+    except OSError:
+        content = b""
+    return Verdict(
+        candidate=item.folder.name,
+        key=store.content_id("unreadable", str(item.folder), content),
+        outcome=Outcome.MALFORMED,
+        environment=environment,
+        detail=item.problem.replace("\n", " "),
+    )
