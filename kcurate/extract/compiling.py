@@ -1,0 +1,139 @@
+"""The last step of one kernel: compile-check its standalone file and write its folder.
+
+Runs in worker processes: a compiler that crashes or hangs on hostile input takes only its task along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kcurate import store
+from kcurate.backends.cuda import cubin, nvrtc
+from kcurate.errors import BackendError, KcurateError, MissingDependencyError
+from kcurate.records import CompiledKernel, Kernel
+
+ARCH = "sm_90"
+# Two hundred times what the slowest of the 148 kernels of Parboil and Rodinia takes.
+TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True)
+class KernelTask:
+    """A kernel to finish: its folder, its record without the compiler's word, its code.
+
+    `compiler` is the compiler's name and version; None when nothing is to be compiled.
+    """
+
+    folder: Path
+    kernel: Kernel
+    code: bytes
+    compiler: str | None
+
+
+def find_compiler(wanted: bool | None, note: Callable[[str], None]) -> str | None:
+    """The name and version of NVRTC; None when nothing is `wanted`, or (with None) when it is not installed.
+
+    Raises:
+        MissingDependencyError: it is wanted and not installed.
+    """
+    if wanted is False:
+        return None
+    try:
+        return nvrtc.nvrtc_version()
+    except MissingDependencyError as error:
+        if wanted:
+            raise
+        note(f"kernels are not compile-checked: {error}")
+        return None
+
+
+def compile_kernel(code: bytes, kernel: Kernel) -> CompiledKernel:
+    """Compile a standalone file with NVRTC and look its kernel up in the cubin.
+
+    A template that is nowhere instantiated compiles to nothing; that is a failure, not a success.
+    """
+    compiler = nvrtc.nvrtc_version()
+    try:
+        expressions = kernel.instantiations
+        result = nvrtc.compile_cubin(
+            code, name_expressions=expressions, arch=ARCH, options=("--ptxas-options=-v",)
+        )
+        if result.cubin is None:
+            return CompiledKernel(False, ARCH, compiler, log=result.log)
+        found = {resources.kernel: resources for resources in cubin.read_kernels(result.cubin, result.log)}
+        symbol = next(iter(result.lowered.values()), None) or _symbol_of(kernel.name, found)
+        if symbol not in found:
+            log = f"{kernel.name} is not in the cubin, which holds: {', '.join(found) or 'nothing'}"
+            return CompiledKernel(False, ARCH, compiler, log=log)
+        resources = found[symbol]
+        return CompiledKernel(
+            ok=True,
+            arch=ARCH,
+            compiler=compiler,
+            symbol=symbol,
+            registers=resources.registers,
+            shared_bytes=resources.shared_bytes,
+            local_bytes=resources.local_bytes,
+            spill_bytes=resources.spill_bytes,
+            code_sha256=cubin.code_sha256(result.cubin, symbol),
+        )
+    except BackendError as error:  # the compiler's own failure on this input
+        return CompiledKernel(False, ARCH, compiler, log=str(error))
+
+
+def _symbol_of(name: str, symbols: Iterable[str]) -> str | None:
+    """The symbol of a kernel that is no template: as it is (`extern "C"`), or mangled."""
+    plain = name.rpartition("::")[2]
+    mangled = f"{len(plain)}{plain}"
+    return next((symbol for symbol in sorted(symbols) if symbol == plain or mangled in symbol), None)
+
+
+def finish_kernel(task: KernelTask) -> Kernel:
+    """Compile (unless an earlier run did, with the same compiler), write the folder, return the record."""
+    compiled = _known(task)
+    if compiled is None and task.compiler is not None:
+        compiled = compile_kernel(task.code, task.kernel)
+    return write_kernel(task, compiled)
+
+
+def write_kernel(task: KernelTask, compiled: CompiledKernel | None) -> Kernel:
+    """Write `kernel.cu`, then `kernel.json`; what is there already is left alone.
+
+    A record never lies beside code that it was not made from: it is removed before its code changes.
+    """
+    kernel = replace(task.kernel, compiled=compiled)
+    path = task.folder / "kernel.json"
+    if not _same_code(task):
+        path.unlink(missing_ok=True)
+        store.write_bytes(task.folder / "kernel.cu", task.code)
+    if _read(path) != kernel:
+        store.write_json(path, kernel)
+    return kernel
+
+
+def _same_code(task: KernelTask) -> bool:
+    try:
+        return (task.folder / "kernel.cu").read_bytes() == task.code
+    except OSError:
+        return False
+
+
+def _read(path: Path) -> Kernel | None:
+    """An earlier record; None when there is none, or none that can be used."""
+    if not path.exists():
+        return None
+    try:
+        return store.read_json(path, Kernel)
+    except KcurateError:
+        return None
+
+
+def _known(task: KernelTask) -> CompiledKernel | None:
+    """What an earlier run learned of the very same code."""
+    earlier = _read(task.folder / "kernel.json")
+    if earlier is None or earlier.compiled is None or not _same_code(task):
+        return None
+    same = (earlier.instantiations, earlier.name) == (task.kernel.instantiations, task.kernel.name)
+    return earlier.compiled if same and task.compiler in (None, earlier.compiled.compiler) else None

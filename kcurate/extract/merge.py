@@ -1,0 +1,93 @@
+"""Units to kernels: one record a kernel, whichever unit it was read from, with its place, id and licence."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kcurate.extract.naming import kernel_id, shown, unique
+from kcurate.extract.sources import TreeFiles
+from kcurate.extract.units import UnitKernel, UnitResult
+from kcurate.records import Kernel, LaunchSite
+from kcurate.suites import Place, Tree
+
+VariantKey = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True)
+class TreeKernels:
+    """All kernels of one tree in the order of their files.
+
+    `codes` is by kernel id; `file_codes` (the joint closure of a file's kernels) and `device_fractions`
+    are by path, as are `failed` (its unit could not be parsed) and `source_paths` (everything read).
+    """
+
+    tree: Tree
+    kernels: tuple[Kernel, ...]
+    codes: Mapping[str, bytes]
+    file_codes: Mapping[str, bytes]
+    device_fractions: Mapping[str, float]
+    source_paths: tuple[str, ...]
+    failed: frozenset[str]
+
+
+def merge(files: TreeFiles, results: Mapping[str, UnitResult], failed: set[str]) -> TreeKernels:
+    """Take each file's kernels from the first of its units that has them."""
+    tree = files.tree
+    sites = _launches(tree, results)
+    kernels: list[Kernel] = []
+    codes: dict[str, bytes] = {}
+    file_codes: dict[str, bytes] = {}
+    fractions: dict[str, float] = {}
+    for path, roots in sorted(files.roots.items()):
+        unit = next(
+            (results[root] for root in roots if root in results and results[root].kernels_of(path)), None
+        )
+        place = tree.locate(path)
+        if unit is None or place is None:
+            continue
+        members = unit.kernels_of(path)
+        ids = unique(kernel_id(tree.suite, place, member.kernel.name) for member in members)
+        for id_, member in zip(ids, members, strict=True):
+            kernels.append(_complete(tree, place, id_, member, sites[(place.benchmark, place.variant)]))
+            codes[id_] = member.code
+        file_codes[path] = unit.file_codes[path]
+        fractions[path] = members[0].device_fraction
+    taken = {kernel.span.path for kernel in kernels}
+    broken = {p for p, roots in files.roots.items() if shown(p) not in taken and not failed.isdisjoint(roots)}
+    read = tuple(found.path for found in files.found if found.outcome is None)
+    return TreeKernels(tree, tuple(kernels), codes, file_codes, fractions, read, frozenset(broken))
+
+
+def _complete(
+    tree: Tree, place: Place, id_: str, member: UnitKernel, sites: Mapping[str, Sequence[LaunchSite]]
+) -> Kernel:
+    """The kernel with what its place tells; launches from other units when its own has none."""
+    kernel = member.kernel
+    benchmark = place.benchmark or tree.suite
+    facts = tree.benchmark(benchmark)
+    return replace(
+        kernel,
+        id=id_,
+        source=tree.source(benchmark, member.path),
+        benchmark=shown(benchmark),
+        variant=place.variant,
+        launch_sites=kernel.launch_sites or tuple(sites.get(kernel.name, ())),
+        domain=facts.domain if facts else None,
+        family=facts.family if facts else None,
+        device_fraction=member.device_fraction,
+    )
+
+
+def _launches(tree: Tree, results: Mapping[str, UnitResult]) -> dict[VariantKey, dict[str, list[LaunchSite]]]:
+    """Every launch in a benchmark's variant by kernel name, each site once, in the order of the files."""
+    sites: dict[VariantKey, dict[str, list[LaunchSite]]] = defaultdict(lambda: defaultdict(list))
+    for root, result in sorted(results.items()):
+        place = tree.locate(root)
+        if place is not None:
+            known = sites[(place.benchmark, place.variant)]
+            for name, site in result.launches:
+                if site not in known[name]:
+                    known[name].append(site)
+    return sites

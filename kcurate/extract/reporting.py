@@ -1,0 +1,106 @@
+"""What became of each file, kernel and pair: the counts of the summary, and a line each on disk."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from kcurate import codec, store
+from kcurate.extract.merge import TreeKernels
+from kcurate.extract.naming import shown
+from kcurate.extract.pairs import Match, PairOutcome
+from kcurate.extract.sources import TreeFiles
+from kcurate.extract.walk import FileOutcome
+from kcurate.records import Kernel
+from kcurate.workspace import Run
+
+
+class KernelOutcome(StrEnum):
+    """What became of a kernel."""
+
+    COMPILED = "compiled"
+    COMPILE_ERROR = "compile_error"
+    NOT_COMPILED = "not_compiled"
+
+
+def file_outcomes(
+    files: TreeFiles, tree: TreeKernels, min_device_fraction: float | None
+) -> dict[str, FileOutcome]:
+    """The outcome of every file that the walk met, by path; None: the threshold of the suite's manifest."""
+    least = min_device_fraction
+    if least is None:
+        least = files.tree.manifest.min_device_fraction
+    with_kernels = {kernel.span.path for kernel in tree.kernels}
+    result = {}
+    for found in files.found:
+        outcome = found.outcome or FileOutcome.NO_KERNEL
+        if shown(found.path) in with_kernels:
+            below = tree.device_fractions.get(found.path, 1.0) < least
+            outcome = FileOutcome.BELOW_DEVICE_FRACTION if below else FileOutcome.EXTRACTED
+        elif found.path in tree.failed:
+            outcome = FileOutcome.PARSER_FAILED
+        result[found.path] = outcome
+    return result
+
+
+def _kernel_outcome(kernel: Kernel) -> KernelOutcome:
+    if kernel.compiled is None:
+        return KernelOutcome.NOT_COMPILED
+    return KernelOutcome.COMPILED if kernel.compiled.ok else KernelOutcome.COMPILE_ERROR
+
+
+def count_items(
+    trees: Sequence[TreeKernels],
+    outcomes: Sequence[Mapping[str, FileOutcome]],
+    matches: Sequence[Sequence[Match]],
+) -> dict[str, dict[str, int]]:
+    """Counts per outcome; `same_named_files` are those of the pairs that follow a layout's first rule."""
+    same_named: Counter[PairOutcome] = Counter()
+    for tree, found in zip(trees, matches, strict=True):
+        first = next(iter(tree.tree.manifest.layout.pairs), None)
+        same_named.update(m.outcome for m in found if m.by == "file" and m.rule == first)
+    items = {
+        "files": _counted(outcome for each in outcomes for outcome in each.values()),
+        "kernels": _counted(_kernel_outcome(kernel) for tree in trees for kernel in tree.kernels),
+        "pairs": _counted(match.outcome for each in matches for match in each),
+    }
+    if same_named:
+        items["same_named_files"] = _counted(same_named.elements())
+    return items
+
+
+def _counted(outcomes: Iterable[StrEnum]) -> dict[str, int]:
+    counts = Counter(str(outcome) for outcome in outcomes)
+    return dict(sorted(counts.items()))
+
+
+def write_reports(
+    log: Run,
+    trees: Sequence[TreeKernels],
+    outcomes: Sequence[Mapping[str, FileOutcome]],
+    matches: Sequence[Sequence[Match]],
+) -> None:
+    """One JSON line a file and a pair in the run's folder: what became of each."""
+    files, pairs = [], []
+    for tree, by_path, found in zip(trees, outcomes, matches, strict=True):
+        for path, outcome in sorted(by_path.items()):
+            fraction = tree.device_fractions.get(path)
+            line: dict[str, Any] = {"suite": tree.tree.suite, "path": shown(path), "outcome": str(outcome)}
+            files.append(line if fraction is None else {**line, "device_fraction": fraction})
+        for match in found:
+            sides = {"slow": match.slow and match.slow.path, "fast": match.fast and match.fast.path}
+            pairs.append(
+                {
+                    "suite": tree.tree.suite,
+                    "benchmark": match.benchmark,
+                    "name": match.name,
+                    "by": match.by,
+                    **sides,
+                    "outcome": str(match.outcome),
+                }
+            )
+    for name, lines in (("files", files), ("pairs", pairs)):
+        data = b"".join(codec.canonical_json(line) + b"\n" for line in lines)
+        store.write_bytes(log.folder / f"{name}.jsonl", data)

@@ -1,0 +1,162 @@
+"""From the paths a user gives to the files that are worth parsing, and the unit each is read from.
+
+Not covered: parsing (`kcurate.extract.units`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kcurate.errors import InputError
+from kcurate.extract.includes import Reader, include_graph, roots_of
+from kcurate.extract.walk import (
+    CUDA_SUFFIXES,
+    SOURCE_SUFFIXES,
+    FileOutcome,
+    Filter,
+    Found,
+    Walker,
+    read_source,
+)
+from kcurate.suites import Manifest, Tree, find_tree, forced_tree, generic_tree, load_manifest, load_manifests
+from kcurate.suites.manifest import GENERIC
+
+AUTO = "auto"
+# A file without this word defines no kernel, one without the other launches none.
+KERNEL_MARK = b"__global__"
+LAUNCH_MARK = b"<<<"
+
+
+@dataclass
+class TreeFiles:
+    """One tree: what the walk found in it, and what is to be parsed.
+
+    `roots` maps each file that may define kernels to the units to read it from, best first; `launchers`
+    are further units, read for their launches alone.
+    """
+
+    tree: Tree
+    found: list[Found] = field(default_factory=list)
+    roots: dict[str, list[str]] = field(default_factory=dict)
+    launchers: list[str] = field(default_factory=list)
+    source_bytes: int = 0
+
+
+def find_files(paths: Sequence[Path], suite: str, filter_: Filter) -> list[TreeFiles]:
+    """Walk the given paths; the trees in the order in which they were met.
+
+    Raises:
+        InputError: a path is missing, the suite is not known, or one suite is given twice.
+    """
+    manifests = load_manifests()
+    forced = _forced(suite, manifests)
+    walker = Walker(manifests, filter_)
+    trees: dict[tuple[str, Path], TreeFiles] = {}
+    for path in paths:
+        absolute = _existing(path)
+        folder = absolute if absolute.is_dir() else absolute.parent
+        if forced is not None:
+            tree = forced_tree(folder, forced)
+        else:
+            tree = find_tree(folder, manifests) or generic_tree(folder, manifests[GENERIC])
+        for found in walker.walk(absolute, tree, detect=forced is None):
+            key = (found.tree.suite, found.tree.root)
+            trees.setdefault(key, TreeFiles(found.tree)).found.append(found)
+    suites = [name for name, _ in trees]
+    for name in suites:
+        if suites.count(name) > 1:
+            raise InputError(
+                f"two different trees would both be extracted as {name!r}",
+                where=", ".join(str(root) for suite_, root in trees if suite_ == name),
+                hint="extract them into separate workspaces",
+            )
+    return list(trees.values())
+
+
+def _forced(suite: str, manifests: Mapping[str, Manifest]) -> Manifest | None:
+    if suite == AUTO:
+        return None
+    if suite.endswith(".toml"):
+        return load_manifest(Path(suite))
+    if suite not in manifests:
+        names = ", ".join([AUTO, *manifests])
+        raise InputError(f"there is no suite named {suite!r}", where="--suite", hint=f"one of {names}")
+    return manifests[suite]
+
+
+def _existing(path: Path) -> Path:
+    try:
+        return path.resolve(strict=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
+        reason = getattr(error, "strerror", None) or "a loop of symbolic links"
+        raise InputError(f"cannot be read: {reason}", where=str(path), hint="check the path") from error
+
+
+def choose_units(files: TreeFiles) -> None:
+    """Read every source of a tree: settle the outcomes that its bytes decide, and choose the units."""
+    reader = Reader.of(files.tree)
+    for index, found in enumerate(files.found):
+        if found.outcome is None:
+            data = read_source(found.absolute)
+            if isinstance(data, FileOutcome):
+                files.found[index] = Found(found.tree, found.path, data)
+            else:
+                reader.cache[found.path] = data
+                files.source_bytes += len(data)
+    wanted = [found.path for found in files.found if found.outcome is None]
+    with_kernels = [path for path in wanted if KERNEL_MARK in (reader.read(path) or b"")]
+    graph = include_graph(reader, [*wanted, *_context(files, with_kernels)]) if with_kernels else {}
+    roots = roots_of(graph)
+    for path in with_kernels:
+        # The best unit, and the file by itself in case that unit leaves its kernels out.
+        files.roots[path] = list(dict.fromkeys([roots[path][0], path]))
+    chosen = {units[0] for units in files.roots.values()}
+    included = {target for targets in graph.values() for target in targets}
+    files.launchers = sorted(
+        path
+        for path in graph.keys() - chosen - included
+        if Path(path).suffix.lower() in CUDA_SUFFIXES and LAUNCH_MARK in (reader.read(path) or b"")
+    )
+
+
+def _context(files: TreeFiles, with_kernels: Iterable[str]) -> list[str]:
+    """Sources around the kernels that may include them although they were not asked for.
+
+    In a suite: everything in the benchmark's (or variant's) folder; else the neighbours in the folder.
+    """
+    tree = files.tree
+    folders: dict[Path, bool] = {}
+    for path in with_kernels:
+        place = tree.locate(path)
+        if place is not None and tree.manifest.layout.markers:
+            folders[tree.root / path.removesuffix(place.rest)] = True
+        else:
+            folders[(tree.root / path).parent] = False
+    known = {found.path for found in files.found}
+    result: set[str] = set()
+    for folder, deep in sorted(folders.items()):
+        entries = Walker({}, Filter()).walk(folder, tree, detect=False) if deep else _neighbours(folder, tree)
+        sources = (found.path for found in entries if Path(found.path).suffix.lower() in SOURCE_SUFFIXES)
+        result.update(path for path in sources if path not in known)
+    excluded = (found.path for found in files.found if found.outcome is FileOutcome.EXCLUDED)
+    return sorted(result | set(excluded))
+
+
+def _neighbours(folder: Path, tree: Tree) -> list[Found]:
+    return [
+        Found(tree, path.relative_to(tree.root).as_posix(), None)
+        for path in folder.iterdir()
+        if path.is_file()
+    ]
+
+
+def by_variant(files: TreeFiles, paths: Iterable[str]) -> dict[tuple[str | None, str | None], list[str]]:
+    """Paths of one tree grouped by (benchmark, variant); those outside the layout under (None, None)."""
+    groups: dict[tuple[str | None, str | None], list[str]] = defaultdict(list)
+    for path in paths:
+        place = files.tree.locate(path)
+        groups[(place.benchmark, place.variant) if place else (None, None)].append(path)
+    return groups

@@ -1,0 +1,177 @@
+"""The stage: walk, parse in workers, compile in workers, match pairs, count everything.
+
+Running it again finishes what was cut off: parsing is repeated, compiled kernels are kept.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from kcurate.errors import InputError
+from kcurate.extract import compiling
+from kcurate.extract.candidates import write_candidates
+from kcurate.extract.merge import TreeKernels, merge
+from kcurate.extract.naming import shown
+from kcurate.extract.pairs import Match, SourceFile, match_files
+from kcurate.extract.pool import Failure, run_tasks
+from kcurate.extract.reporting import count_items, file_outcomes, write_reports
+from kcurate.extract.sources import AUTO, TreeFiles, choose_units, find_files
+from kcurate.extract.units import UnitResult, UnitTask, read_unit
+from kcurate.extract.walk import FileOutcome, Filter
+from kcurate.records import CompiledKernel, Kernel, Summary
+from kcurate.workspace import DEFAULT, Workspace
+
+# Parsing runs at megabytes a second; a unit that takes longer than this will not end.
+UNIT_TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True)
+class ExtractConfig:
+    """What to extract and how; `jobs` 0 means one a core, `compile` None: when NVRTC is installed.
+
+    `min_device_fraction` None: what the suite's manifest says.
+    """
+
+    paths: tuple[Path, ...]
+    workspace: Path = DEFAULT
+    suite: str = AUTO
+    jobs: int = 1
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    min_device_fraction: float | None = None
+    compile: bool | None = None
+
+
+def run(config: ExtractConfig, *, note: Callable[[str], None] = lambda text: None) -> Summary:
+    """Extract every kernel and natural pair; `note` is told what a person should know on the way.
+
+    Raises:
+        InputError: a path that cannot be read, an unknown suite, no kernel anywhere.
+        MissingDependencyError: `compile` is True and NVRTC is not installed.
+    """
+    started_s = time.monotonic()
+    compiler = compiling.find_compiler(config.compile, note)
+    trees = find_files(config.paths, config.suite, Filter(config.include, config.exclude))
+    for files in trees:
+        choose_units(files)
+    jobs = config.jobs or len(os.sched_getaffinity(0))
+    extracted = [_parse(files, jobs) for files in trees]
+    _require_kernels(config, trees, extracted)
+    workspace = Workspace(config.workspace)
+    log = workspace.start_run("extract", _plain(config))
+    finished = [_finish(kernels, workspace.kernels, compiler, jobs) for kernels in extracted]
+    matches = [_pairs(tree, workspace.pairs) for tree in finished]
+    outcomes = [
+        file_outcomes(files, tree, config.min_device_fraction)
+        for files, tree in zip(trees, finished, strict=True)
+    ]
+    write_reports(log, finished, outcomes, matches)
+    dropped = sum(list(each.values()).count(FileOutcome.BELOW_DEVICE_FRACTION) for each in outcomes)
+    if dropped:
+        note(
+            f"{dropped} files are below the device fraction, their kernels are kept: {log.folder}/files.jsonl"
+        )
+    return log.finish(
+        Summary(
+            stage="extract",
+            items=count_items(finished, outcomes, matches),
+            wall_s=time.monotonic() - started_s,
+            workspace=str(config.workspace),
+        )
+    )
+
+
+def _plain(config: ExtractConfig) -> dict[str, Any]:
+    return {
+        **asdict(config),
+        "paths": [shown(str(path)) for path in config.paths],
+        "workspace": str(config.workspace),
+    }
+
+
+def _bar(results: Iterable[Any], total: int, what: str) -> Iterable[Any]:
+    return tqdm(results, total=total, desc=what, unit="", leave=False, disable=None)
+
+
+def _parse(files: TreeFiles, jobs: int) -> TreeKernels:
+    """Read every unit; a file whose best unit leaves its kernels out is read by itself."""
+    results: dict[str, UnitResult] = {}
+    failed: set[str] = set()
+    pending = {path: units[0] for path, units in files.roots.items()}
+    launchers = list(files.launchers)
+    while pending or launchers:
+        roots = sorted({*pending.values(), *launchers} - results.keys() - failed)
+        launchers = []
+        tasks = [UnitTask(files.tree.root, files.tree.manifest.layout.include, root) for root in roots]
+        answers = run_tasks(read_unit, tasks, jobs, timeout_s=UNIT_TIMEOUT_S)
+        for index, result in _bar(answers, len(tasks), f"{files.tree.suite}: parse"):
+            if isinstance(result, Failure):
+                failed.add(roots[index])
+            else:
+                results[roots[index]] = result
+        pending = {
+            path: path
+            for path, root in pending.items()
+            if path != root and not (root in results and results[root].kernels_of(path))
+        }
+    return merge(files, results, failed)
+
+
+def _require_kernels(
+    config: ExtractConfig, trees: Sequence[TreeFiles], extracted: Sequence[TreeKernels]
+) -> None:
+    if any(tree.kernels for tree in extracted):
+        return
+    counts = Counter(found.outcome or FileOutcome.NO_KERNEL for files in trees for found in files.found)
+    seen = (
+        ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "the folder is empty"
+    )
+    raise InputError(
+        f"no CUDA kernel found ({seen})",
+        where=", ".join(str(path) for path in config.paths),
+        hint="give a tree with __global__ functions",
+    )
+
+
+def _finish(tree: TreeKernels, folder: Path, compiler: str | None, jobs: int) -> TreeKernels:
+    """Compile and write every kernel."""
+    tasks = [
+        compiling.KernelTask(folder / kernel.id, kernel, tree.codes[kernel.id], compiler)
+        for kernel in tree.kernels
+    ]
+    kernels = list(tree.kernels)
+    answers = run_tasks(
+        compiling.finish_kernel, tasks, jobs, timeout_s=compiling.TIMEOUT_S, isolate=compiler is not None
+    )
+    for index, result in _bar(answers, len(tasks), f"{tree.tree.suite}: kernels"):
+        if isinstance(result, Failure):
+            log = f"the compiler {result.kind}: {result.detail}"
+            broken = CompiledKernel(False, compiling.ARCH, compiler or "", log=log)
+            kernels[index] = compiling.write_kernel(tasks[index], broken)
+        else:
+            kernels[index] = result
+    return replace(tree, kernels=tuple(kernels))
+
+
+def _pairs(tree: TreeKernels, folder: Path) -> list[Match]:
+    """Match the variants of a tree and write what is a pair."""
+    by_path: dict[str, list[Kernel]] = {}
+    for kernel in tree.kernels:
+        by_path.setdefault(kernel.span.path, []).append(kernel)
+    files = []
+    for path in tree.source_paths:
+        place = tree.tree.locate(path)
+        if place is not None and place.variant is not None:
+            kernels = tuple(by_path.get(shown(path), ()))
+            files.append(SourceFile(shown(path), place, kernels, tree.file_codes.get(path, b"")))
+    matches = match_files(files, tree.tree.manifest.layout.pairs)
+    write_candidates(folder, tree.tree, matches)
+    return matches
