@@ -6,7 +6,6 @@ Heavy imports happen inside the commands, so that `kcurate --help` stays quick.
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -33,11 +32,12 @@ def run(args: Sequence[str]) -> int:
     import typer
 
     from kcurate.cli.app import build
-    from kcurate.cli.settings import UsageError
+    from kcurate.cli.settings import StdoutClosedError, UsageError
 
     try:
-        code = typer.main.get_command(build())(list(args), prog_name="kcurate", standalone_mode=False)
-        sys.stdout.flush()
+        code = typer.main.get_command(build(rich=sys.stdout.isatty()))(
+            list(args), prog_name="kcurate", standalone_mode=False
+        )
         if code == EXIT_INTERRUPTED:
             _complain("interrupted")
         return code if isinstance(code, int) else 0
@@ -46,9 +46,9 @@ def run(args: Sequence[str]) -> int:
         return EXIT_USAGE
     except KcurateError as error:
         return _complain(str(error))
+    except StdoutClosedError:
+        return _close_stdout()
     except OSError as error:
-        if error.errno == errno.EPIPE:
-            return _close_stdout()
         where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
         return _complain(f"{where}{error.strerror or error}")
     except (KeyboardInterrupt, typer.Abort):

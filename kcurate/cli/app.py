@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import typer
 
+from kcurate.cli import build as build_command
+from kcurate.cli import doctor, extract, show
 from kcurate.cli.settings import SettingsCommand, SettingsGroup
 
+HELP = "Curate slow/fast CUDA kernel pairs: extract, deoptimise, prove, publish."
 EPILOG = (
     "Every option is also a setting: KCURATE_<OPTION> in the environment, or a key in kcurate.toml in the "
     "workspace. Flags come before the environment, that before the file."
 )
-
-app = typer.Typer(
-    name="kcurate",
-    cls=SettingsGroup,
-    help="Curate slow/fast CUDA kernel pairs: extract, deoptimise, prove, publish.",
-    epilog=EPILOG,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["--help", "-h"]},
-)
+COMMANDS: Mapping[str, Callable[..., Any]] = {
+    "extract": extract.extract,
+    "build": build_command.build,
+    "show": show.show,
+    "doctor": doctor.doctor,
+}
 
 
 def _version(wanted: bool) -> None:
@@ -33,18 +32,28 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
     ] = False,
 ) -> None:
-    """Curate slow/fast CUDA kernel pairs: extract, deoptimise, prove, publish."""
+    """Take the options that come before the command."""
 
 
-def build() -> typer.Typer:
-    """The application with every command registered."""
-    from kcurate.cli import doctor
-
-    app.command("doctor", cls=SettingsCommand)(doctor.doctor)
+def build(*, rich: bool) -> typer.Typer:
+    """The application; `rich` says whether help is drawn for a terminal or kept plain."""
+    app = typer.Typer(
+        name="kcurate",
+        cls=SettingsGroup,
+        help=HELP,
+        epilog=EPILOG,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich" if rich else None,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+    app.callback()(_root)
+    for name, command in COMMANDS.items():
+        app.command(name, cls=SettingsCommand)(command)
     return app

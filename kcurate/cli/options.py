@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kcurate.config import DEFAULT_WORKSPACE as DEFAULT_WORKSPACE
 
 WorkspaceOption = Annotated[
     Path, typer.Option("--workspace", "-w", metavar="DIR", help="The folder to work in; made when missing.")

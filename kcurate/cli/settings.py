@@ -8,6 +8,7 @@ workspace's `kcurate.toml` gives.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,22 @@ def _tree(group: Any) -> config.Options:
     return {name: frozenset(_options(command)) for name, command in group.commands.items()}
 
 
+class StdoutClosedError(Exception):
+    """Nobody reads stdout any more (the parser would make a plain failure of a `BrokenPipeError`)."""
+
+
 class SettingsGroup(TyperGroup):
     """The group of commands; refuses unknown `KCURATE_` variables before a command starts."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Check the environment, then run the command."""
+        """Check the environment, then run the command and write out what it printed."""
         config.check_environment(os.environ, _tree(self))
-        return super().invoke(ctx)
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError as error:
+            raise StdoutClosedError from error
+        return result
 
 
 class SettingsCommand(TyperCommand):
@@ -65,7 +75,7 @@ class SettingsCommand(TyperCommand):
 def _checked(found: dict[str, Any], options: dict[str, Any], context: Any, path: Path) -> dict[str, Any]:
     for key, value in found.items():
         try:
-            options[key].type_cast_value(context, value)
+            options[key].process_value(context, value)
         except UsageError as error:
             message = getattr(error, "message", str(error))
             raise InputError(message, where=f"{path}: {key}") from error

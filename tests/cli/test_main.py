@@ -1,17 +1,56 @@
-"""The command as a user runs it: a process with arguments, pipes and signals."""
+"""The command as a user runs it: a process with arguments, variables, pipes and signals."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
+
+import pytest
 
 import kcurate
+from kcurate import cli, store
+from kcurate.errors import BackendError
+from kcurate.records import Candidate, Origin, Side
+
+COMMAND = (sys.executable, "-m", "kcurate")
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("KCURATE_")}
 
 
-def kcurate_command(*args: str, **options: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kcurate", *args]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)  # type: ignore[call-overload,no-any-return]
+def kcurate_command(
+    *args: str, cwd: Path | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=cwd,
+        env=CLEAN | variables,
+        check=False,
+    )
+
+
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: ")
+    return done.stderr
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Path:
+    folder = tmp_path / "work" / "pairs" / "demo" / "scale"
+    side = Side("// a line of code\n" * 3000, ())
+    store.write_candidate(
+        folder, Candidate("demo/scale", "f", "d", None, Origin("curated"), (), "what", None, side, side)
+    )
+    return folder
 
 
 def test_version_is_the_packages() -> None:
@@ -27,9 +66,123 @@ def test_unknown_command_is_a_usage_error() -> None:
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize("args", [["show"], ["show", "--nope", "x"], ["build", "--json=maybe"]])
+def test_wrong_options_are_usage_errors(args: list[str]) -> None:
+    assert kcurate_command(*args).returncode == 2
+
+
 def test_doctor_json_is_one_object() -> None:
     done = kcurate_command("doctor", "--json")
     assert done.returncode == 0
     findings = json.loads(done.stdout)["findings"]
     assert findings[0]["topic"] == "Python"
     assert all(finding["ok"] or finding["hint"] for finding in findings)
+
+
+def test_doctor_never_shows_a_secret() -> None:
+    done = kcurate_command("doctor", ANTHROPIC_API_KEY="sk-very-secret", HF_TOKEN="hf_very_secret")
+    assert "very" not in done.stdout + done.stderr
+    assert "ANTHROPIC_API_KEY is set" in done.stdout
+
+
+def test_wrong_path_is_one_line(tmp_path: Path) -> None:
+    assert "no such pair or kernel" in one_line(kcurate_command("show", "nothing-here", cwd=tmp_path))
+    assert "no pairs here" in one_line(kcurate_command("build", cwd=tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_broken_record_is_one_line(pair: Path) -> None:
+    (pair / "pair.json").write_text("{}")
+    assert "is a required property" in one_line(kcurate_command("show", str(pair)))
+
+
+def test_settings_order_is_flag_environment_file_default(pair: Path) -> None:
+    work = pair.parents[2]
+    (work / "kcurate.toml").write_text("built_in = 7\n")
+    assert "kcurate.toml: built_in" in one_line(kcurate_command("build", "-w", str(work)))
+    (work / "kcurate.toml").write_text("[show]\njson = true\n")
+    shown = kcurate_command("show", "scale", "-w", str(work))
+    assert json.loads(shown.stdout)["pair"]["id"] == "demo/scale"
+    assert kcurate_command("show", "scale", "-w", str(work), KCURATE_JSON="0").stdout.startswith("demo/scale")
+    done = kcurate_command("show", "scale", "--json", KCURATE_WORKSPACE=str(work), KCURATE_SHOW_JSON="0")
+    assert json.loads(done.stdout)["pair"]["id"] == "demo/scale"
+
+
+def test_unknown_key_or_variable_is_named(tmp_path: Path) -> None:
+    (tmp_path / "kcurate.toml").write_text("colour = 1\n")
+    assert "unknown key 'colour'" in one_line(kcurate_command("build", "-w", str(tmp_path)))
+    assert "KCURATE_WORKSPCE: unknown setting" in one_line(kcurate_command("build", KCURATE_WORKSPCE="x"))
+
+
+def test_help_works_beside_a_broken_file(tmp_path: Path) -> None:
+    (tmp_path / "kcurate.toml").write_text("colour = 1\n")
+    assert kcurate_command("build", "-w", str(tmp_path), "--help").returncode == 0
+
+
+def test_closed_pipe_is_quiet(pair: Path) -> None:
+    line = f"{sys.executable} -m kcurate show {pair} | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.splitlines() == ["demo/scale", "141"]
+    assert done.stderr == ""
+
+
+def test_full_disk_is_one_line(pair: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, "show", str(pair)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: No space left on device\n"
+
+
+def test_interrupt_ends_with_130(tmp_path: Path) -> None:
+    code = (
+        "import sys, time\nfrom kcurate import cli, doctor\n"
+        "def wait():\n    print('ready', flush=True)\n    time.sleep(60)\n"
+        "doctor.examine = wait\ncli.main(['doctor'])"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+        assert process.stderr.read() == "error: interrupted\n"
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("kcurate.doctor.examine", broken)
+    with pytest.raises(ZeroDivisionError):
+        cli.run(["doctor"])
+
+
+def test_known_error_gives_what_where_and_hint(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> None:
+        raise BackendError("broke\ninto lines", where="the GPU", hint="see the log")
+
+    monkeypatch.setattr("kcurate.doctor.examine", broken)
+    assert cli.run(["doctor"]) == 1
+    assert capsys.readouterr().err == "error: the GPU: broke into lines (see the log)\n"
+
+
+def test_help_is_quick() -> None:
+    best_s = min(_help_seconds() for _ in range(5))
+    assert best_s < 0.3
+
+
+def _help_seconds() -> float:
+    started_s = time.perf_counter()
+    assert kcurate_command("--help").returncode == 0
+    return time.perf_counter() - started_s

@@ -1,0 +1,185 @@
+"""`kcurate show`: a pair side by side with its plan, problem and verdicts; or a kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
+
+if TYPE_CHECKING:
+    from kcurate.records import Kernel, Verdict
+    from kcurate.show import ShownKernel, ShownPair
+
+# Two columns of code need this many characters; on a narrower terminal the sides follow one another.
+SIDE_BY_SIDE_COLUMNS = 120
+
+
+def show(
+    name: Annotated[str, typer.Argument(metavar="ID|PATH", help="A pair or kernel: its id, or its folder.")],
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    json: JsonOption = False,
+) -> None:
+    """Show both sides of a pair with plan, problem and verdicts; or an extracted kernel."""
+    from kcurate.cli import output
+    from kcurate.show import ShownKernel, find
+    from kcurate.workspace import Workspace
+
+    found = find(name, Workspace(workspace))
+    if json:
+        output.print_json(_data(found))
+    elif isinstance(found, ShownKernel):
+        _draw_kernel(found)
+    else:
+        _draw_pair(found)
+
+
+def _data(found: ShownPair | ShownKernel) -> dict[str, Any]:
+    from kcurate import codec
+    from kcurate.show import ShownKernel
+
+    if isinstance(found, ShownKernel):
+        return {"folder": str(found.folder), "kernel": codec.to_data(found.kernel), "code": found.code}
+    return {
+        "folder": str(found.folder),
+        "pair": codec.to_data(found.candidate),
+        "verdicts": codec.to_data(list(found.verdicts)),
+    }
+
+
+def _draw_pair(found: ShownPair) -> None:
+    candidate = found.candidate
+    origin = candidate.origin
+    made = f", {origin.made} side made by {', '.join(origin.rules) or origin.model}" if origin.made else ""
+    _facts(
+        candidate.id,
+        {
+            "folder": found.folder,
+            "family": f"{candidate.family} ({candidate.domain})",
+            "licence": candidate.license or "unknown",
+            "origin": origin.kind + made,
+            "techniques": ", ".join(candidate.techniques) or "none named",
+            "what": candidate.description,
+        },
+    )
+    _sides({"slow": candidate.slow.code, "fast": candidate.fast.code})
+    _pair_data(found)
+    _draw_verdicts(found.verdicts)
+
+
+def _pair_data(found: ShownPair) -> None:
+    from kcurate import codec, store
+
+    candidate = found.candidate
+    plans = {side: codec.to_data(getattr(candidate, side)) for side in ("slow", "fast")}
+    for plan in plans.values():
+        del plan["code"]
+    if plans["slow"] == plans["fast"]:
+        _block("plan of both sides", store.pretty_json(plans["slow"]).decode(), "json")
+    else:
+        for side, plan in plans.items():
+            _block(f"plan of {side}", store.pretty_json(plan).decode(), "json")
+    if candidate.problem is None:
+        _block("problem", "not known yet: without one the pair cannot be judged\n", "text")
+    else:
+        _block("problem", store.pretty_json(codec.to_data(candidate.problem)).decode(), "json")
+
+
+def _draw_verdicts(verdicts: tuple[Verdict, ...]) -> None:
+    from kcurate.cli import output
+
+    if not verdicts:
+        _block("verdicts", "none yet: kcurate validate\n", "text")
+        return
+    rows = []
+    for verdict in verdicts:
+        speedup = verdict.speedup
+        ratio = f"{speedup.ratio:.3f}x [{speedup.low:.3f}, {speedup.high:.3f}]" if speedup else "not timed"
+        detail = " ".join(part for part in (verdict.side, verdict.detail) if part)
+        rows.append((verdict.environment.device, verdict.outcome.value, ratio, detail))
+    output.table("verdicts", ("device", "outcome", "speedup", "detail"), rows)
+
+
+def _draw_kernel(found: ShownKernel) -> None:
+    kernel = found.kernel
+    compiled = kernel.compiled
+    _facts(
+        kernel.name,
+        {
+            "folder": found.folder,
+            "from": f"{kernel.source.suite}, {kernel.span.path} line {kernel.span.start_line}",
+            "licence": kernel.source.license or "unknown",
+            "parameters": ", ".join(f"{param.type} {param.name}" for param in kernel.params) or "none",
+            "launched as": _launches(kernel),
+            "techniques": ", ".join(kernel.techniques) or "none found",
+            "compiles": "not checked"
+            if compiled is None
+            else f"{'yes' if compiled.ok else 'no'}, {compiled.arch}",
+        },
+    )
+    _block("kernel.cu", found.code, "cuda")
+
+
+def _launches(kernel: Kernel) -> str:
+    sites = [
+        f"<<<{site.grid}, {site.block}>>> ({site.path} line {site.line})" for site in kernel.launch_sites
+    ]
+    return "; ".join(sites) or "no launch found"
+
+
+def _facts(title: str, facts: dict[str, Any]) -> None:
+    from kcurate.cli import output
+
+    if not output.on_terminal():
+        print(title)
+        for key, value in facts.items():
+            print(f"  {key + ':':<13}{value}")
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    for key, value in facts.items():
+        grid.add_row(Text(key, style="dim"), Text(str(value)))
+    console = output.console()
+    console.rule(Text(title, style="bold"), align="left")
+    console.print(grid)
+
+
+def _block(title: str, text: str, language: str) -> None:
+    from kcurate.cli import output
+
+    if not output.on_terminal():
+        print(f"\n== {title}\n{text.rstrip()}")
+        return
+    from rich.syntax import Syntax
+    from rich.text import Text
+
+    console = output.console()
+    console.rule(Text(title, style="bold"), align="left")
+    console.print(Syntax(text.rstrip(), language, theme="ansi_dark", word_wrap=True))
+
+
+def _sides(codes: dict[str, str]) -> None:
+    from kcurate.cli import output
+
+    console = output.console() if output.on_terminal() else None
+    if console is None or console.width < SIDE_BY_SIDE_COLUMNS:
+        for side, code in codes.items():
+            _block(f"{side}.cu", code, "cuda")
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.syntax import Syntax
+    from rich.table import Table
+
+    grid = Table(box=SIMPLE_HEAD, expand=True, padding=(0, 1))
+    for side in codes:
+        grid.add_column(f"{side}.cu", ratio=1)
+    grid.add_row(
+        *(
+            Syntax(code.rstrip(), "cuda", theme="ansi_dark", word_wrap=True, line_numbers=True)
+            for code in codes.values()
+        )
+    )
+    console.print(grid)

@@ -1,0 +1,49 @@
+"""`kcurate validate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kcurate.cli.options import DEFAULT_WORKSPACE, BackendOption, JobsOption, JsonOption, WorkspaceOption
+
+
+def validate(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[PAIR...]",
+            help="Pair folders, folders of them, or ids of built-in pairs; none: the workspace's pairs.",
+        ),
+    ] = None,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    backend: BackendOption = "auto",
+    gpu: Annotated[str, typer.Option(metavar="LIST", help="GPUs to use: 0, or 0,1, or all.")] = "0",
+    again: Annotated[
+        bool, typer.Option("--again", help="Judge also what has a final verdict already.")
+    ] = False,
+    sanitize: Annotated[
+        bool, typer.Option("--sanitize", help="Also run both sides under sanitizers, at small sizes.")
+    ] = False,
+    jobs: JobsOption = 0,
+    json: JsonOption = False,
+) -> None:
+    """Prove pairs: both sides compute the same, and one is faster (with a GPU)."""
+    from kcurate.cli import output
+    from kcurate.validate.stage import ValidateConfig, run
+
+    config = ValidateConfig(
+        workspace=workspace,
+        paths=tuple(paths or ()),
+        backend=backend,
+        gpu=gpu,
+        again=again,
+        sanitize=sanitize,
+        jobs=jobs,
+    )
+    output.report(run(config, note=output.note), as_json=json)
+
+
+command = validate

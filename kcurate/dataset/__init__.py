@@ -1,0 +1,1 @@
+"""Judged pairs as a Hugging Face dataset on disk. Not covered yet: anything that leaves this machine."""

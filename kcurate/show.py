@@ -1,0 +1,93 @@
+"""Finds what a person means by an id or a path: a pair with its verdicts, or an extracted kernel.
+
+Not covered: how it is drawn (`kcurate.cli.show`).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcurate import resources, store
+from kcurate.errors import InputError
+from kcurate.records import Candidate, Kernel, Verdict
+from kcurate.workspace import Workspace
+
+MARKS = ("pair.json", "kernel.json")
+
+
+@dataclass(frozen=True)
+class ShownPair:
+    """A candidate, where it lies, and every verdict that is known of it, oldest first."""
+
+    folder: Path
+    candidate: Candidate
+    verdicts: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True)
+class ShownKernel:
+    """An extracted kernel and its standalone code."""
+
+    folder: Path
+    kernel: Kernel
+    code: str
+
+
+def find(name: str, workspace: Workspace) -> ShownPair | ShownKernel:
+    """What `name` means: a path, else an id (or its last parts) in the workspace, else a built-in pair.
+
+    Raises:
+        InputError: nothing, or more than one thing, has that name.
+    """
+    folder = _at_path(Path(name)) or _by_id(name.strip("/"), workspace)
+    if (folder / "pair.json").is_file():
+        candidate = store.read_candidate(folder)
+        return ShownPair(folder, candidate, tuple(_verdicts(folder, candidate.id, workspace)))
+    kernel = store.read_json(folder / "kernel.json", Kernel)
+    code = (folder / "kernel.cu").read_bytes().decode("utf-8", "replace")
+    return ShownKernel(folder, kernel, code)
+
+
+def _at_path(path: Path) -> Path | None:
+    folder = path.parent if path.name in (*MARKS, "slow.cu", "fast.cu", "kernel.cu") else path
+    return folder if any((folder / mark).is_file() for mark in MARKS) else None
+
+
+def _by_id(name: str, workspace: Workspace) -> Path:
+    known: list[str] = []
+    for root in (workspace.pairs, workspace.kernels, resources.pairs_dir()):
+        folders = {folder.relative_to(root).as_posix(): folder for folder in _folders(root)}
+        matches = [folders[name]] if name in folders else _ending(name, folders)
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            listed = ", ".join(sorted(path.relative_to(root).as_posix() for path in matches)[:5])
+            raise InputError(f"{len(matches)} things have that name: {listed}", where=name)
+        known += folders
+    raise InputError("no such pair or kernel", where=name, hint=_hint(name, known))
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    for mark in MARKS:
+        yield from (path.parent for path in sorted(root.rglob(mark)))
+
+
+def _ending(name: str, folders: dict[str, Path]) -> list[Path]:
+    return [folder for known, folder in folders.items() if f"/{known}".endswith(f"/{name}")]
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    ends = {key.rsplit("/", 1)[-1]: key for key in known}
+    close = difflib.get_close_matches(name.rsplit("/", 1)[-1], ends, n=3)
+    if close:
+        return "did you mean " + " or ".join(ends[end] for end in close) + "?"
+    return "give a folder with pair.json or kernel.json, or an id from the workspace or the built-in pairs"
+
+
+def _verdicts(folder: Path, candidate: str, workspace: Workspace) -> Iterator[Verdict]:
+    yield from store.read_verdicts(folder)
+    for path in sorted(workspace.verdicts.glob("*.jsonl")):
+        yield from (verdict for verdict in store.read_jsonl(path, Verdict) if verdict.candidate == candidate)
