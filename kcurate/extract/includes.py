@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from kcurate.cuda_source import local_includes
@@ -77,13 +78,11 @@ def roots_of(graph: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
     for top in sorted(graph.keys() - included):
         for path in reachable(graph, top):
             roots[path].append(top)
-    return {
-        path: [
-            *sorted(tops, key=lambda top, path=path: _preference(top, path)),
-            *([path] * (path not in tops)),
-        ]
-        for path, tops in roots.items()
-    }
+    for path, tops in roots.items():
+        tops.sort(key=partial(_preference, path))
+        if path not in tops:
+            tops.append(path)
+    return roots
 
 
 def reachable(graph: Mapping[str, tuple[str, ...]], top: str) -> set[str]:
@@ -98,7 +97,7 @@ def reachable(graph: Mapping[str, tuple[str, ...]], top: str) -> set[str]:
     return seen
 
 
-def _preference(top: str, path: str) -> tuple[int, int, str]:
+def _preference(path: str, top: str) -> tuple[int, int, str]:
     suffix = Path(top).suffix.lower()
     kind = 0 if suffix in CUDA_SUFFIXES else 1 if suffix in HOST_SUFFIXES else 2
     shared = (
