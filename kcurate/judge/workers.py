@@ -84,7 +84,7 @@ class Worker:
         """
         if self.greeting is None:
             try:
-                self.greeting = self._answer(timeout_s)
+                self.greeting = self.answer(timeout_s)
             except (WorkerDied, WorkerTimeout, KernelFault) as error:
                 self.kill()
                 raise BackendError(
@@ -107,14 +107,25 @@ class Worker:
             KernelFault: the code it ran did something that ends its run. WorkerTimeout: no answer within
             `timeout_s` seconds. WorkerDied: the process is gone. BackendError: our code broke in it.
         """
+        self.ask(op, body, blobs)
+        return self.answer(timeout_s)
+
+    def ask(
+        self, op: str, body: Mapping[str, Any] | None = None, blobs: Mapping[str, Blob] | None = None
+    ) -> None:
+        """The first half of `call`: send the request and go on.
+
+        Raises:
+            WorkerDied: the process is gone. BackendError: it never started.
+        """
         self.ready()
         try:
             self.channel.send({"op": op, **(body or {})}, blobs)
         except ChannelClosed as error:
             raise WorkerDied(self._obituary()) from error
-        return self._answer(timeout_s)
 
-    def _answer(self, timeout_s: float) -> Frame:
+    def answer(self, timeout_s: float) -> Frame:
+        """The second half of `call`; raises what that does."""
         try:
             frame = self.channel.receive(timeout_s)
         except ChannelTimeout as error:
