@@ -1,1 +1,1 @@
-"""Problems and plans: expressions, input generators, plan checks, comparison. No GPU, no judgement of speed."""
+"""Problems and plans: expressions, input generators, plan checks, comparison. No GPU, no timing."""

@@ -1,0 +1,48 @@
+"""Random compressed sparse rows with an exact number of entries: for sparse matrices and for graphs.
+
+Row lengths follow a power law of exponent `skew` (0: nearly equal); columns inside a row ascend and do not
+repeat. Both arrays of one matrix come from the same group's stream, so each can be made without the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from kcurate.errors import ProblemError
+
+Integers = npt.NDArray[np.int64]
+
+
+def row_lengths(rng: np.random.Generator, rows: int, cols: int, entries: int, skew: float) -> Integers:
+    """How many entries each row has: `(rows,) int64`, in all `entries`, none above `cols`.
+
+    Raises:
+        ProblemError: more entries than places.
+    """
+    if rows < 1 or not 0 <= entries <= rows * cols:
+        raise ProblemError(f"{entries} entries do not fit {rows} rows of {cols} columns")
+    weights = rng.permutation(np.arange(1, rows + 1, dtype=np.float64) ** -skew) * rng.uniform(0.5, 1.5, rows)
+    lengths = np.minimum(np.floor(weights / weights.sum() * entries).astype(np.int64), cols)
+    missing = entries - int(lengths.sum())
+    while missing:
+        room = np.flatnonzero(lengths < cols)
+        chosen = rng.permutation(room)[:missing]
+        lengths[chosen] += 1
+        missing -= chosen.size
+    return np.asarray(lengths, np.int64)
+
+
+def offsets(lengths: Integers) -> Integers:
+    """Where each row starts, and the end: `(rows + 1,) int64`."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+
+
+def columns(rng: np.random.Generator, lengths: Integers, cols: int) -> Integers:
+    """The column of each entry: `(entries,) int64`, one from each of its row's equal strata."""
+    starts = offsets(lengths)
+    long = np.repeat(lengths, lengths)
+    position = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
+    low = position * cols // np.maximum(long, 1)
+    high = (position + 1) * cols // np.maximum(long, 1)
+    return np.asarray(low + (rng.random(position.size) * (high - low)).astype(np.int64), np.int64)

@@ -1,0 +1,106 @@
+"""Element types and struct layouts: names in `pair.json` to NumPy types and bytes, C rules.
+
+bfloat16 has no NumPy type of its own: it is `ml_dtypes.bfloat16`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from kcurate.errors import ProblemError
+from kcurate.records import StructField
+
+DTYPES: Mapping[str, np.dtype[Any]] = {
+    **{
+        name: np.dtype(name)
+        for name in (
+            "bool",
+            "int8",
+            "uint8",
+            "int16",
+            "uint16",
+            "int32",
+            "uint32",
+            "int64",
+            "uint64",
+            "float16",
+            "float32",
+            "float64",
+        )
+    },
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+}
+# Unit roundoff of each floating type (half the spacing at 1).
+UNIT_ROUNDOFF: Mapping[str, float] = {
+    "bfloat16": 2.0**-8,
+    "float16": 2.0**-11,
+    "float32": 2.0**-24,
+    "float64": 2.0**-53,
+}
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The NumPy type of an element type's name.
+
+    Raises:
+        ProblemError: there is no such type.
+    """
+    if name not in DTYPES:
+        raise ProblemError(f"unknown dtype {name!r}", hint=f"one of {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+def is_float(name: str) -> bool:
+    """True for the floating types."""
+    return name in UNIT_ROUNDOFF
+
+
+def scalar_bytes(name: str, value: float) -> bytes:
+    """One value as the bytes of its type.
+
+    Raises:
+        ProblemError: an integer that does not fit, or an unknown type.
+    """
+    kind = numpy_dtype(name)
+    if not is_float(name) and name != "bool":
+        info = np.iinfo(kind)
+        if int(value) != value or not info.min <= value <= info.max:
+            raise ProblemError(f"{value} does not fit {name}")
+        value = int(value)
+    return np.asarray(value).astype(kind).tobytes()
+
+
+def pack_struct(fields: Sequence[StructField], values: Mapping[str, Any]) -> bytes:
+    """A struct passed by value: members aligned as in C, the whole padded to its largest alignment.
+
+    A member of `count` elements takes a list, or one value for all of them.
+
+    Raises:
+        ProblemError: a member without a value, or a value that does not fit.
+    """
+    data = bytearray()
+    alignment = 1
+    for member in fields:
+        kind = numpy_dtype(member.dtype)
+        alignment = max(alignment, kind.itemsize)
+        data += bytes(-len(data) % kind.itemsize)
+        if member.name not in values:
+            raise ProblemError(f"the struct member {member.name!r} has no value")
+        value = values[member.name]
+        items = list(value) if isinstance(value, list | tuple) else [value] * member.count
+        if len(items) != member.count:
+            raise ProblemError(
+                f"the struct member {member.name!r} takes {member.count} values, not {len(items)}"
+            )
+        data += b"".join(scalar_bytes(member.dtype, item) for item in items)
+    return bytes(data + bytes(-len(data) % alignment))
+
+
+def contiguous(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """The array as C-contiguous elements of the named type."""
+    return np.ascontiguousarray(array, dtype=numpy_dtype(name))

@@ -1,0 +1,212 @@
+"""The little language of sizes: integer arithmetic, parsed and never `eval`ed.
+
+    expression := term (("+" | "-") term)*        term := factor (("*" | "/" | "%") factor)*
+    factor     := "-" factor | number | name | "(" expression ")"
+                | function "(" expression ("," expression)* ")"
+
+`/` and `%` round toward minus infinity, as in Python. Functions: `min`, `max` (two or more arguments),
+`ceil_div(a, b)`, `align_up(a, b)`, `log2(a)` (rounded down), `pow2(a)`. Values are limited to 2**62 so that
+no expression can eat memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+from kcurate.errors import ProblemError
+from kcurate.records import Expr
+
+LIMIT = 1 << 62
+MAX_LENGTH = 500
+MAX_DEPTH = 50
+_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|(.))")
+
+Names = Mapping[str, int]
+Node = Callable[[Names], int]
+
+
+def _log2(a: int) -> int:
+    if a < 1:
+        raise ProblemError("log2 of a number below one")
+    return a.bit_length() - 1
+
+
+def _pow2(a: int) -> int:
+    if not 0 <= a < 62:
+        raise ProblemError("pow2 of a number outside 0..61")
+    return 1 << a
+
+
+def _divide(a: int, b: int) -> int:
+    if b == 0:
+        raise ProblemError("division by zero")
+    return a // b
+
+
+def _modulo(a: int, b: int) -> int:
+    if b == 0:
+        raise ProblemError("division by zero")
+    return a % b
+
+
+FUNCTIONS: Mapping[str, tuple[int | None, Callable[..., int]]] = {
+    "min": (None, min),
+    "max": (None, max),
+    "ceil_div": (2, lambda a, b: -_divide(-a, b)),
+    "align_up": (2, lambda a, b: -_divide(-a, b) * b),
+    "log2": (1, _log2),
+    "pow2": (1, _pow2),
+}
+_OPERATORS: Mapping[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _divide,
+    "%": _modulo,
+}
+
+
+class _Parser:
+    """Recursive descent over the tokens of one expression; builds a closure."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = [match for match in _TOKEN.finditer(text) if match.group().strip()]
+        self.at = 0
+        self.depth = 0
+        self.used: set[str] = set()
+
+    def fail(self, what: str) -> ProblemError:
+        position = (
+            self.tokens[self.at].start(self.tokens[self.at].lastindex or 0) if self.more() else len(self.text)
+        )
+        return ProblemError(
+            f"{what} at character {position + 1} of {self.text!r}", hint="see docs/problems.md"
+        )
+
+    def more(self) -> bool:
+        return self.at < len(self.tokens)
+
+    def peek(self) -> str:
+        return self.tokens[self.at].group().strip() if self.more() else ""
+
+    def take(self, wanted: str) -> None:
+        if self.peek() != wanted:
+            raise self.fail(f"expected {wanted!r}")
+        self.at += 1
+
+    def whole(self) -> Node:
+        node = self.sum()
+        if self.more():
+            raise self.fail(f"unexpected {self.peek()!r}")
+        return node
+
+    def sum(self) -> Node:
+        return self.chain(("+", "-"), self.term)
+
+    def term(self) -> Node:
+        return self.chain(("*", "/", "%"), self.factor)
+
+    def chain(self, signs: tuple[str, ...], operand: Callable[[], Node]) -> Node:
+        node = operand()
+        while self.peek() in signs:
+            operator = _OPERATORS[self.peek()]
+            self.at += 1
+            node = _binary(operator, node, operand())
+        return node
+
+    def factor(self) -> Node:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.fail("nested too deeply")
+        try:
+            return self.atom()
+        finally:
+            self.depth -= 1
+
+    def atom(self) -> Node:
+        if not self.more():
+            raise self.fail("the expression ends too early")
+        match = self.tokens[self.at]
+        number, name, sign = match.groups()
+        if sign == "-":
+            self.at += 1
+            operand = self.factor()
+            return lambda names: -operand(names)
+        if sign is not None:
+            self.take("(")
+            node = self.sum()
+            self.take(")")
+            return node
+        self.at += 1
+        if number is not None:
+            value = int(number)
+            return lambda _: value
+        return self.call(name) if self.peek() == "(" else self.name(name)
+
+    def name(self, name: str) -> Node:
+        self.used.add(name)
+
+        def look_up(names: Names) -> int:
+            if name not in names:
+                raise ProblemError(
+                    f"unknown name {name!r}", hint=f"known: {', '.join(sorted(names)) or 'none'}"
+                )
+            return names[name]
+
+        return look_up
+
+    def call(self, name: str) -> Node:
+        if name not in FUNCTIONS:
+            self.at -= 1
+            raise self.fail(f"unknown function {name!r}")
+        count, function = FUNCTIONS[name]
+        self.take("(")
+        arguments = [self.sum()]
+        while self.peek() == ",":
+            self.at += 1
+            arguments.append(self.sum())
+        self.take(")")
+        if count is not None and len(arguments) != count:
+            raise self.fail(f"{name} takes {count} argument{'s' * (count > 1)}")
+        return lambda names: function(*(argument(names) for argument in arguments))
+
+
+def _binary(operator: Callable[[int, int], int], left: Node, right: Node) -> Node:
+    def node(names: Names) -> int:
+        value = operator(left(names), right(names))
+        if abs(value) > LIMIT:
+            raise ProblemError("a value beyond 2**62")
+        return value
+
+    return node
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> tuple[Node, frozenset[str]]:
+    if len(text) > MAX_LENGTH:
+        raise ProblemError(f"an expression of more than {MAX_LENGTH} characters")
+    parser = _Parser(text)
+    return parser.whole(), frozenset(parser.used)
+
+
+def evaluate(expression: Expr, names: Names) -> int:
+    """The value of an expression under the given names.
+
+    Raises:
+        ProblemError: it cannot be parsed, uses an unknown name, divides by zero, or leaves +-2**62.
+    """
+    if isinstance(expression, int):
+        return expression
+    return _parse(expression)[0](names)
+
+
+def names_in(expression: Expr) -> frozenset[str]:
+    """The names that an expression uses (none for an integer).
+
+    Raises:
+        ProblemError: it cannot be parsed.
+    """
+    return frozenset() if isinstance(expression, int) else _parse(expression)[1]

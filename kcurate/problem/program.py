@@ -1,0 +1,409 @@
+"""A plan bound to sizes: every expression a number, every name a buffer, ready for a device to run.
+
+`bind` raises `ProblemError` where something cannot be bound; `kcurate.problem.check` calls it for every size
+before anything runs. A `Program` is plain data: buffers with byte sizes and layouts, and operations. Counted
+loops are unrolled here (limit `MAX_OPERATIONS`); `while_nonzero` stays, since only the device knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kcurate.errors import ProblemError
+from kcurate.problem.dtypes import numpy_dtype, pack_struct, scalar_bytes
+from kcurate.problem.expressions import evaluate
+from kcurate.records import (
+    BindTexture,
+    Buffer,
+    BufferArg,
+    Copy,
+    Expr,
+    Fill,
+    For,
+    Launch,
+    Problem,
+    Side,
+    Step,
+    Swap,
+    Upload,
+    ValueArg,
+    View,
+    WhileNonzero,
+)
+
+MAX_OPERATIONS = 100_000
+# Hardware limits of compute capability 9.0 (CUDA C++ Programming Guide, table of technical specifications).
+MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_BLOCK = (1024, 1024, 64)
+MAX_THREADS = 1024
+MAX_SHARED_BYTES = 227 * 1024
+MAX_BUFFER_BYTES = 1 << 36
+
+
+@dataclass(frozen=True)
+class BoundBuffer:
+    """A buffer with numbers: its logical `shape`, its `physical` shape on the device (after the view)."""
+
+    name: str
+    record: Buffer
+    shape: tuple[int, ...]
+    physical: tuple[int, ...]
+    pad: tuple[int, int]
+    view: View | None
+    extra: bool
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return numpy_dtype(self.record.dtype).itemsize
+
+    @property
+    def count(self) -> int:
+        """Elements on the device, without `pad`."""
+        return int(np.prod(self.physical, dtype=np.int64))
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes on the device, without `pad`."""
+        return self.count * self.itemsize
+
+
+@dataclass(frozen=True)
+class BoundPointer:
+    """A pointer argument: a buffer's name and an offset in bytes."""
+
+    buffer: str
+    offset_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class BoundScalar:
+    """A by-value argument as bytes."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class LaunchOp:
+    """One launch."""
+
+    kernel: str
+    template: tuple[str, ...]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    cooperative: bool
+    args: tuple[BoundPointer | BoundScalar, ...]
+
+
+@dataclass(frozen=True)
+class FillOp:
+    """Repeat `pattern` over `[offset_bytes, offset_bytes + size_bytes)`."""
+
+    buffer: str
+    offset_bytes: int
+    size_bytes: int
+    pattern: bytes
+
+
+@dataclass(frozen=True)
+class CopyOp:
+    """Buffer to buffer, in bytes."""
+
+    source: str
+    offset_bytes: int
+    to: str
+    to_offset_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class UploadOp:
+    """Buffer to symbol, in bytes."""
+
+    symbol: str
+    to_offset_bytes: int
+    source: str
+    offset_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class TextureOp:
+    """Point a shim texture at a buffer; sizes in texels."""
+
+    symbol: str
+    buffer: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class SwapOp:
+    """Exchange the storage of two buffers."""
+
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
+class WhileOp:
+    """Run `body` until element 0 of `flag` is zero; more than `limit` rounds is a failure."""
+
+    flag: str
+    limit: int
+    body: tuple[Op, ...]
+
+
+Op = LaunchOp | FillOp | CopyOp | UploadOp | TextureOp | SwapOp | WhileOp
+
+
+@dataclass(frozen=True)
+class Program:
+    """A side bound to sizes."""
+
+    buffers: Mapping[str, BoundBuffer]
+    ops: tuple[Op, ...]
+    entry_points: tuple[tuple[str, tuple[str, ...]], ...]
+    symbols: tuple[str, ...]
+    sizes: Mapping[str, int]
+
+
+class _Binder:
+    """Walks one plan; keeps the names in scope and counts operations."""
+
+    def __init__(self, problem: Problem, side: Side, sizes: Mapping[str, int]) -> None:
+        self.problem = problem
+        self.names: dict[str, int] = dict(sizes)
+        for name, scalar in problem.scalars.items():
+            if (
+                isinstance(scalar.dtype, str)
+                and isinstance(scalar.value, int | str)
+                and "int" in scalar.dtype
+            ):
+                self.names.setdefault(name, evaluate(scalar.value, sizes))
+        self.buffers = _bind_buffers(problem, side, sizes)
+        self.entries: dict[tuple[str, tuple[str, ...]], None] = {}
+        self.symbols: dict[str, None] = {}
+        self.count = 0
+
+    def number(self, expression: Expr, what: str, low: int = 0, high: int = MAX_BUFFER_BYTES) -> int:
+        value = evaluate(expression, self.names)
+        if not low <= value <= high:
+            raise ProblemError(f"{what} is {value}, outside {low}..{high}")
+        return value
+
+    def buffer(self, name: str) -> BoundBuffer:
+        if name not in self.buffers:
+            raise ProblemError(f"unknown buffer {name!r}", hint=f"known: {', '.join(sorted(self.buffers))}")
+        return self.buffers[name]
+
+    def steps(self, steps: tuple[Step, ...], where: str) -> Iterator[Op]:
+        for index, step in enumerate(steps):
+            place = f"{where}[{index}]"
+            try:
+                yield from self.step(step, place)
+            except ProblemError as error:
+                if error.where is None:
+                    raise ProblemError(error.what, where=place, hint=error.hint) from error
+                raise
+
+    def step(self, step: Step, where: str) -> Iterator[Op]:
+        self.count += 1
+        if self.count > MAX_OPERATIONS:
+            raise ProblemError(f"the plan has more than {MAX_OPERATIONS} operations")
+        if isinstance(step, For):
+            yield from self.loop(step, where)
+        elif isinstance(step, WhileNonzero):
+            flag = self.buffer(step.while_nonzero)
+            if flag.record.dtype not in ("int32", "uint32"):
+                raise ProblemError(f"the flag {flag.name!r} must be int32 or uint32")
+            limit = self.number(step.max, "max", 1)
+            yield WhileOp(flag.name, limit, tuple(self.steps(step.do, f"{where}.do")))
+        else:
+            yield self.simple(step, where)
+
+    def loop(self, step: For, where: str) -> Iterator[Op]:
+        start, stop = evaluate(step.from_, self.names), evaluate(step.to, self.names)
+        stride = evaluate(step.step, self.names)
+        if stride == 0:
+            raise ProblemError("the step of a loop is zero")
+        if step.for_ in self.names:
+            raise ProblemError(f"the loop variable {step.for_!r} hides another name")
+        try:
+            for value in range(start, stop, stride):
+                self.names[step.for_] = value
+                yield from self.steps(step.do, f"{where}.do")
+        finally:
+            self.names.pop(step.for_, None)
+
+    def simple(self, step: Step, where: str) -> Op:
+        if isinstance(step, Launch):
+            return self.launch(step, where)
+        if isinstance(step, Fill):
+            return self.fill(step)
+        if isinstance(step, Copy):
+            return self.copy(step)
+        if isinstance(step, Upload):
+            return self.upload(step)
+        if isinstance(step, BindTexture):
+            buffer = self.buffer(step.buffer)
+            width = buffer.count if step.width is None else self.number(step.width, "width", 1)
+            height = 0 if step.height is None else self.number(step.height, "height", 0)
+            if width * max(1, height) > buffer.count:
+                raise ProblemError(f"the texture reads past {buffer.name!r}")
+            return TextureOp(step.bind_texture, buffer.name, width, height)
+        assert isinstance(step, Swap)
+        return self.swap(step)
+
+    def launch(self, step: Launch, where: str) -> LaunchOp:
+        grid, block = self.extent(step.grid, "grid", MAX_GRID), self.extent(step.block, "block", MAX_BLOCK)
+        if block[0] * block[1] * block[2] > MAX_THREADS:
+            raise ProblemError(f"{block[0] * block[1] * block[2]} threads a block, more than {MAX_THREADS}")
+        template = tuple(self.template_argument(argument) for argument in step.template)
+        self.entries[(step.launch, template)] = None
+        args = []
+        for index, argument in enumerate(step.args):
+            try:
+                args.append(self.argument(argument))
+            except ProblemError as error:
+                raise ProblemError(error.what, where=f"{where}.args[{index}]", hint=error.hint) from error
+        shared = self.number(step.shared_bytes, "shared_bytes", 0, MAX_SHARED_BYTES)
+        return LaunchOp(step.launch, template, grid, block, shared, step.cooperative, tuple(args))
+
+    def extent(
+        self, values: tuple[Expr, ...], what: str, limits: tuple[int, int, int]
+    ) -> tuple[int, int, int]:
+        if not 1 <= len(values) <= 3:
+            raise ProblemError(f"{what} takes one to three numbers")
+        padded = (*values, 1, 1)[:3]
+        x, y, z = (self.number(v, f"{what}.{a}", 1, m) for v, a, m in zip(padded, "xyz", limits, strict=True))
+        return x, y, z
+
+    def template_argument(self, text: str) -> str:
+        """Sizes may be used in template arguments in braces: `{n/32}`."""
+        return str(evaluate(text[1:-1], self.names)) if text.startswith("{") and text.endswith("}") else text
+
+    def argument(self, argument: Any) -> BoundPointer | BoundScalar:
+        if isinstance(argument, BufferArg):
+            buffer = self.buffer(argument.buffer)
+            low, high = -buffer.pad[0], buffer.count + buffer.pad[1]
+            return BoundPointer(
+                buffer.name, self.number(argument.offset, "offset", low, high) * buffer.itemsize
+            )
+        if isinstance(argument, ValueArg):
+            value = argument.value
+            return BoundScalar(
+                scalar_bytes(argument.dtype, evaluate(value, self.names) if isinstance(value, str) else value)
+            )
+        if argument in self.buffers:
+            return BoundPointer(argument)
+        if argument in self.problem.scalars:
+            return BoundScalar(self.scalar(argument))
+        if argument in self.names:
+            return BoundScalar(scalar_bytes("int32", self.names[argument]))
+        raise ProblemError(
+            f"unknown argument {argument!r}", hint="a buffer, a scalar, a size or a loop variable"
+        )
+
+    def scalar(self, name: str) -> bytes:
+        record = self.problem.scalars[name]
+        if isinstance(record.dtype, str):
+            if isinstance(record.value, Mapping):
+                raise ProblemError(f"the scalar {name!r} has named values but no field list")
+            return scalar_bytes(record.dtype, self.value(record.value))
+        if not isinstance(record.value, Mapping):
+            raise ProblemError(f"the struct {name!r} needs a value for each member")
+        return pack_struct(record.dtype, {key: self.value(value) for key, value in record.value.items()})
+
+    def value(self, value: Any) -> Any:
+        return evaluate(value, self.names) if isinstance(value, str) else value
+
+    def range_bytes(self, buffer: BoundBuffer, offset: Expr, count: Expr | None) -> tuple[int, int]:
+        """Offset and size in bytes of `count` elements (None: to the end), inside the buffer."""
+        start = self.number(offset, "offset", 0, buffer.count)
+        length = buffer.count - start if count is None else self.number(count, "count", 0)
+        if start + length > buffer.count:
+            raise ProblemError(
+                f"elements {start}..{start + length} of {buffer.name!r}, which has {buffer.count}"
+            )
+        return start * buffer.itemsize, length * buffer.itemsize
+
+    def fill(self, step: Fill) -> FillOp:
+        buffer = self.buffer(step.fill)
+        offset, size = self.range_bytes(buffer, step.offset, step.count)
+        return FillOp(buffer.name, offset, size, scalar_bytes(buffer.record.dtype, self.value(step.value)))
+
+    def copy(self, step: Copy) -> CopyOp:
+        source, to = self.buffer(step.copy), self.buffer(step.to)
+        offset, size = self.range_bytes(source, step.offset, step.count)
+        to_offset = self.number(step.to_offset, "to_offset", 0, to.count) * to.itemsize
+        if to_offset + size > to.size_bytes:
+            raise ProblemError(f"the copy ends past {to.name!r}")
+        return CopyOp(source.name, offset, to.name, to_offset, size)
+
+    def upload(self, step: Upload) -> UploadOp:
+        source = self.buffer(step.from_)
+        offset, size = self.range_bytes(source, step.offset, step.count)
+        self.symbols[step.upload] = None
+        to_offset = self.number(step.to_offset, "to_offset") * source.itemsize
+        return UploadOp(step.upload, to_offset, source.name, offset, size)
+
+    def swap(self, step: Swap) -> SwapOp:
+        first, second = (self.buffer(name) for name in step.swap)
+        if (first.physical, first.record.dtype, first.pad) != (
+            second.physical,
+            second.record.dtype,
+            second.pad,
+        ):
+            raise ProblemError(f"{first.name!r} and {second.name!r} differ in shape, dtype or pad")
+        return SwapOp(first.name, second.name)
+
+
+def _bind_buffers(problem: Problem, side: Side, sizes: Mapping[str, int]) -> dict[str, BoundBuffer]:
+    bound = {}
+    for name, record in {**problem.buffers, **side.buffers}.items():
+        try:
+            bound[name] = _bind_buffer(name, record, side.views.get(name), sizes, name in side.buffers)
+        except ProblemError as error:
+            raise ProblemError(error.what, where=f"buffers.{name}", hint=error.hint) from error
+    return bound
+
+
+def _bind_buffer(
+    name: str, record: Buffer, view: View | None, sizes: Mapping[str, int], extra: bool
+) -> BoundBuffer:
+    shape = tuple(evaluate(extent, sizes) for extent in record.shape)
+    if not shape or any(extent < 1 for extent in shape):
+        raise ProblemError(f"the shape {shape} has an extent below one")
+    before, after = (evaluate(p, sizes) for p in record.pad or (0, 0))
+    physical = shape
+    if view is not None and view.permute is not None:
+        if sorted(view.permute) != list(range(len(shape))):
+            raise ProblemError(f"permute {view.permute} is no permutation of the axes")
+        physical = tuple(shape[axis] for axis in view.permute)
+    if view is not None and view.pad is not None:
+        pads = [(evaluate(a, sizes), evaluate(b, sizes)) for a, b in view.pad]
+        if len(pads) != len(physical) or any(a < 0 or b < 0 for a, b in pads):
+            raise ProblemError("pad needs one pair of counts an axis")
+        physical = tuple(a + extent + b for extent, (a, b) in zip(physical, pads, strict=True))
+    bound = BoundBuffer(name, record, shape, physical, (before, after), view, extra)
+    if bound.size_bytes > MAX_BUFFER_BYTES or min(before, after) < 0:
+        raise ProblemError(f"{bound.size_bytes} bytes, or a negative pad")
+    return bound
+
+
+def bind(problem: Problem, side: Side, sizes: Mapping[str, int], *, where: str = "plan") -> Program:
+    """The program of one side at one setting of sizes.
+
+    Raises:
+        ProblemError: an unknown name, a value out of range, an access past a buffer by its declared shape;
+            `where` names the place, such as `plan[0].args[3]`.
+    """
+    binder = _Binder(problem, side, sizes)
+    ops = tuple(binder.steps(side.plan, where))
+    return Program(binder.buffers, ops, tuple(binder.entries), tuple(binder.symbols), dict(sizes))
