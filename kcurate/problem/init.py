@@ -21,7 +21,7 @@ from kcurate.errors import ProblemError
 from kcurate.problem import csr
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.expressions import evaluate
-from kcurate.records import Buffer, Init
+from kcurate.records import Buffer, Init, Problem, Side
 
 Array = npt.NDArray[Any]
 Params = Mapping[str, int | float | str | bool]
@@ -279,9 +279,13 @@ def make(name: str, buffer: Buffer, sizes: Mapping[str, int], seed: int, variati
 
 
 def generate(
-    buffers: Mapping[str, Buffer], sizes: Mapping[str, int], seed: int, variation: str = "nominal"
+    problem: Problem, side: Side | None, sizes: Mapping[str, int], seed: int, variation: str = "nominal"
 ) -> dict[str, Array]:
-    """The contents of every buffer that has some at the start (roles `in` and `inout`)."""
+    """The contents of every buffer that has some at the start (roles `in` and `inout`), by name.
+
+    `side` None: only the problem's own buffers. The same seed gives the same values on either side.
+    """
+    buffers = {**problem.buffers, **(side.buffers if side else {})}
     return {
         name: make(name, buffer, sizes, seed, variation)
         for name, buffer in buffers.items()

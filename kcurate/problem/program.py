@@ -55,6 +55,7 @@ class BoundBuffer:
     pad: tuple[int, int]
     view: View | None
     extra: bool
+    sizes: Mapping[str, int]
 
     @property
     def itemsize(self) -> int:
@@ -391,7 +392,7 @@ def _bind_buffer(
         if len(pads) != len(physical) or any(a < 0 or b < 0 for a, b in pads):
             raise ProblemError("pad needs one pair of counts an axis")
         physical = tuple(a + extent + b for extent, (a, b) in zip(physical, pads, strict=True))
-    bound = BoundBuffer(name, record, shape, physical, (before, after), view, extra)
+    bound = BoundBuffer(name, record, shape, physical, (before, after), view, extra, sizes)
     if bound.size_bytes > MAX_BUFFER_BYTES or min(before, after) < 0:
         raise ProblemError(f"{bound.size_bytes} bytes, or a negative pad")
     return bound

@@ -1,0 +1,188 @@
+"""A bound program on a device: its buffers between redzones, poisoned, run, read back. It decides nothing.
+
+Runs inside a worker. Every buffer lies in an allocation of its own: redzone, declared pad, contents, pad,
+redzone. `reset` puts everything as it was before the first run and gives module globals their initial
+values, so a side cannot carry anything from run to run. `run` touches the host only where the plan itself
+reads a flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kcurate.backends.base import (
+    Bytes,
+    Device,
+    EntryPoint,
+    Grid,
+    KernelArg,
+    KernelFault,
+    Module,
+    Pointer,
+    ScalarValue,
+)
+from kcurate.problem.layout import to_logical, to_physical
+from kcurate.problem.program import (
+    BoundBuffer,
+    BoundScalar,
+    CopyOp,
+    FillOp,
+    LaunchOp,
+    Op,
+    Program,
+    SwapOp,
+    TextureOp,
+    UploadOp,
+    WhileOp,
+)
+
+REDZONE_BYTES = 4096
+REDZONE_BYTE = 0xA5
+Array = npt.NDArray[Any]
+
+
+class _Slot:
+    """One buffer on the device; `start` is where its contents begin in the allocation."""
+
+    def __init__(self, device: Device, buffer: BoundBuffer, values: Array | None) -> None:
+        self.buffer = buffer
+        self.before = REDZONE_BYTES + -(-buffer.pad[0] * buffer.itemsize // 256) * 256
+        self.after = REDZONE_BYTES + buffer.pad[1] * buffer.itemsize
+        self.memory = device.allocate(self.before + buffer.size_bytes + self.after)
+        self.values = values
+        self.image = None if values is None else to_physical(buffer, values)
+
+
+class Prepared:
+    """A program's buffers on a device, ready to run any number of times."""
+
+    def __init__(self, device: Device, module: Module, program: Program, values: Mapping[str, Array]) -> None:
+        self.device, self.module, self.program = device, module, program
+        self.slots = {name: _Slot(device, b, values.get(name)) for name, b in program.buffers.items()}
+        self.bound = dict(self.slots)
+        self.poison = 0
+
+    def reset(self, poison: int) -> None:
+        """Put every buffer and every module global as before a first run.
+
+        `poison` is a 32-bit word that fills outputs and scratch; inputs get their values, padding gets zeros.
+        """
+        self.poison = poison & 0xFFFFFFFF
+        self.bound = dict(self.slots)
+        word = self.poison.to_bytes(4, "little")
+        for slot in self.slots.values():
+            size = slot.buffer.size_bytes
+            self.device.fill(slot.memory, 0, slot.before, bytes([REDZONE_BYTE]))
+            self.device.fill(slot.memory, slot.before + size, slot.after, bytes([REDZONE_BYTE]))
+            if slot.image is not None:
+                self.device.write(slot.memory, slot.before, _bytes(slot.image))
+            else:
+                self._poison(slot, size, word)
+            self._clear_pad(slot)
+        self.device.reset_globals(self.module)
+
+    def _poison(self, slot: _Slot, size: int, word: bytes) -> None:
+        whole = size // 4 * 4
+        self.device.fill(slot.memory, slot.before, whole, word)
+        if size > whole:
+            self.device.fill(slot.memory, slot.before + whole, size - whole, word[:1])
+
+    def _clear_pad(self, slot: _Slot) -> None:
+        before, after = (count * slot.buffer.itemsize for count in slot.buffer.pad)
+        if before:
+            self.device.fill(slot.memory, slot.before - before, before, b"\0")
+        if after:
+            self.device.fill(slot.memory, slot.before + slot.buffer.size_bytes, after, b"\0")
+
+    def run(self) -> None:
+        """Issue every operation of the plan, in order; waits only where the plan reads a flag.
+
+        Raises:
+            KernelFault: a launch failed, or a `while_nonzero` ran past its maximum.
+        """
+        self._issue(self.program.ops)
+
+    def _issue(self, ops: tuple[Op, ...]) -> None:
+        for op in ops:
+            if isinstance(op, WhileOp):
+                self._loop(op)
+            elif isinstance(op, SwapOp):
+                self.bound[op.first], self.bound[op.second] = self.bound[op.second], self.bound[op.first]
+            elif isinstance(op, LaunchOp):
+                self._launch(op)
+            else:
+                self._move(op)
+
+    def _loop(self, op: WhileOp) -> None:
+        for _ in range(op.limit):
+            self._issue(op.body)
+            slot = self.bound[op.flag]
+            if not self.device.read(slot.memory, slot.before, 4).any():
+                return
+        raise KernelFault("timeout", f"while_nonzero {op.flag}: still not zero after {op.limit} rounds")
+
+    def _launch(self, op: LaunchOp) -> None:
+        args: list[KernelArg] = []
+        for argument in op.args:
+            if isinstance(argument, BoundScalar):
+                args.append(ScalarValue(argument.data))
+            else:
+                slot = self.bound[argument.buffer]
+                args.append(Pointer(slot.memory, slot.before + argument.offset_bytes))
+        grid = Grid(op.grid, op.block, op.shared_bytes, op.cooperative)
+        self.device.launch(self.module, EntryPoint(op.kernel, op.template), grid, args)
+
+    def _move(self, op: FillOp | CopyOp | UploadOp | TextureOp) -> None:
+        if isinstance(op, FillOp):
+            slot = self.bound[op.buffer]
+            self.device.fill(slot.memory, slot.before + op.offset_bytes, op.size_bytes, op.pattern)
+        elif isinstance(op, CopyOp):
+            source, to = self.bound[op.source], self.bound[op.to]
+            start, target = source.before + op.offset_bytes, to.before + op.to_offset_bytes
+            self.device.copy(to.memory, target, source.memory, start, op.size_bytes)
+        elif isinstance(op, UploadOp):
+            slot = self.bound[op.source]
+            start = slot.before + op.offset_bytes
+            self.device.upload(self.module, op.symbol, op.to_offset_bytes, slot.memory, start, op.size_bytes)
+        else:
+            slot = self.bound[op.buffer]
+            self.device.bind_texture(self.module, op.symbol, slot.memory, slot.before, op.width, op.height)
+
+    def outputs(self) -> dict[str, Array]:
+        """Every `out` and `inout` buffer as its logical array."""
+        return {
+            name: to_logical(slot.buffer, self._contents(self.bound[name]))
+            for name, slot in self.slots.items()
+            if slot.buffer.record.role in ("out", "inout")
+        }
+
+    def _contents(self, slot: _Slot) -> Bytes:
+        return self.device.read(slot.memory, slot.before, slot.buffer.size_bytes)
+
+    def integrity(self) -> tuple[str, ...]:
+        """What was touched that must not be: one line for each redzone written or input changed."""
+        found = []
+        for name, slot in self.slots.items():
+            pads = [count * slot.buffer.itemsize for count in slot.buffer.pad]
+            end = slot.before + slot.buffer.size_bytes + pads[1]
+            front = self.device.read(slot.memory, 0, slot.before - pads[0])
+            back = self.device.read(slot.memory, end, slot.after - pads[1])
+            if (front != REDZONE_BYTE).any() or (back != REDZONE_BYTE).any():
+                found.append(f"wrote outside the buffer {name!r}")
+            image = slot.image if slot.buffer.record.role == "in" else None
+            if image is not None and not np.array_equal(self._contents(slot), _bytes(image)):
+                found.append(f"changed the input {name!r}")
+        return tuple(found)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for slot in self.slots.values():
+            self.device.free(slot.memory)
+
+
+def _bytes(array: Array) -> Bytes:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

@@ -1,0 +1,139 @@
+"""What can be said of a candidate before anything runs: its problem and both plans, bound at every size.
+
+Not covered: the code itself (`kcurate.judge.static_checks`) and what only a run can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kcurate.cuda_source import kernel_signatures
+from kcurate.errors import ProblemError
+from kcurate.problem.expressions import evaluate
+from kcurate.problem.program import BoundPointer, LaunchOp, Op, Program, WhileOp, bind
+from kcurate.records import SIDES, Candidate, Param, Problem, Side
+
+# What a by-value parameter of a builtin type takes (CUDA C++ on 64-bit Linux).
+SCALAR_BYTES: Mapping[str, int] = {
+    "bool": 1, "char": 1, "short": 2, "int": 4, "unsigned": 4, "long": 8, "float": 4, "double": 8,
+    "size_t": 8, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "uint64_t": 8, "int8_t": 1, "uint8_t": 1,
+    "int16_t": 2, "uint16_t": 2, "half": 2, "__half": 2,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Issue:
+    """One thing that is wrong, and where: such as `slow.plan[0].args[3]`."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+def check(candidate: Candidate) -> tuple[Issue, ...]:
+    """Everything wrong with the problem and the plans; empty when they can be run."""
+    if candidate.problem is None:
+        return (Issue("problem", "there is none yet"),)
+    return tuple(dict.fromkeys([*_check_problem(candidate.problem), *_check_sides(candidate)]))
+
+
+def _check_problem(problem: Problem) -> Iterator[Issue]:
+    outputs = [name for name, buffer in problem.buffers.items() if buffer.role in ("out", "inout")]
+    if not outputs:
+        yield Issue("problem.buffers", "none has the role out or inout")
+    if not problem.sizes.test:
+        yield Issue("problem.sizes.test", "is empty")
+    for index, sizes in enumerate((*problem.sizes.test, problem.sizes.bench)):
+        if set(sizes) != set(problem.sizes.bench):
+            yield Issue(f"problem.sizes.test[{index}]", "does not name the same sizes as bench")
+    for name, buffer in problem.buffers.items():
+        valid = buffer.tolerance.valid if buffer.tolerance else None
+        if valid is not None and (valid not in outputs or "int" not in problem.buffers[valid].dtype):
+            yield Issue(f"problem.buffers.{name}.tolerance.valid", f"{valid!r} is no integer output")
+        yield from _check_terms(problem, name)
+    for name in set(problem.scalars) & set(problem.buffers):
+        yield Issue(f"problem.scalars.{name}", "a buffer has the same name")
+
+
+def _check_terms(problem: Problem, name: str) -> Iterator[Issue]:
+    tolerance = problem.buffers[name].tolerance
+    if tolerance is None:
+        return
+    try:
+        evaluate(tolerance.terms, problem.sizes.bench)
+    except ProblemError as error:
+        yield Issue(f"problem.buffers.{name}.tolerance.terms", error.what)
+
+
+def _check_sides(candidate: Candidate) -> Iterator[Issue]:
+    problem = candidate.problem
+    assert problem is not None
+    for side_name in SIDES:
+        side: Side = getattr(candidate, side_name)
+        for name in set(side.buffers) & set(problem.buffers):
+            yield Issue(f"{side_name}.buffers.{name}", "the problem has a buffer of that name")
+        for name in sorted(set(side.views) - set(problem.buffers)):
+            yield Issue(f"{side_name}.views.{name}", "there is no such buffer")
+        for name, buffer in side.buffers.items():
+            if buffer.role not in ("in", "scratch"):
+                yield Issue(f"{side_name}.buffers.{name}.role", "a side's own buffer is `in` or `scratch`")
+        signatures = kernel_signatures(side.code.encode())
+        for sizes in (*problem.sizes.test, problem.sizes.bench):
+            try:
+                program = bind(problem, side, sizes, where=f"{side_name}.plan")
+            except ProblemError as error:
+                yield Issue(error.where or f"{side_name}.plan", f"{error.what} at sizes {dict(sizes)}")
+                continue
+            yield from _check_program(program, signatures, side_name)
+
+
+def _check_program(
+    program: Program, signatures: Mapping[str, tuple[Param, ...]], side: str
+) -> Iterator[Issue]:
+    launches = [op for op in _flat(program.ops) if isinstance(op, LaunchOp)]
+    if not launches:
+        yield Issue(f"{side}.plan", "launches nothing")
+    for launch in launches:
+        if launch.kernel not in signatures:
+            yield Issue(f"{side}.plan", f"the code has no kernel {launch.kernel!r}")
+        else:
+            yield from _check_arguments(launch, signatures[launch.kernel], side)
+
+
+def _flat(ops: tuple[Op, ...]) -> Iterator[Op]:
+    for op in ops:
+        yield op
+        if isinstance(op, WhileOp):
+            yield from _flat(op.body)
+
+
+def _check_arguments(launch: LaunchOp, params: tuple[Param, ...], side: str) -> Iterator[Issue]:
+    where = f"{side}.plan.{launch.kernel}"
+    if len(params) != len(launch.args):
+        yield Issue(where, f"{len(launch.args)} arguments for {len(params)} parameters")
+        return
+    for index, (param, argument) in enumerate(zip(params, launch.args, strict=True)):
+        place = f"{where}.args[{index}]"
+        if param.pointer != isinstance(argument, BoundPointer):
+            wanted = "a pointer" if param.pointer else "a value"
+            yield Issue(place, f"the parameter {param.name!r} ({param.type}) takes {wanted}")
+        elif not isinstance(argument, BoundPointer):
+            size = scalar_bytes_of(param.type)
+            if size is not None and size != len(argument.data):
+                what = f"the parameter {param.name!r} ({param.type}) takes {size} bytes"
+                yield Issue(place, f"{what}, not {len(argument.data)}")
+
+
+def scalar_bytes_of(type_text: str) -> int | None:
+    """Bytes of a by-value parameter of a builtin type; None for anything else (structs, template names)."""
+    words = [word for word in type_text.split() if word not in ("const", "volatile", "signed")]
+    if words == ["long", "long"] or words[:2] == ["unsigned", "long"]:
+        return 8
+    if len(words) == 2 and words[0] == "unsigned":
+        words = words[1:]
+    if words == ["long", "int"] or words == ["short", "int"]:
+        words = words[:1]
+    return SCALAR_BYTES.get(words[0]) if len(words) == 1 else None

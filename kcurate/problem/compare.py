@@ -1,0 +1,137 @@
+"""Whether an output equals the reference, by the arithmetic behind it; the only place that says so.
+
+Integers must be equal. A floating element passes when
+
+    |y - ref| <= KAPPA * (u_out * |ref| + C * sqrt(K) * u_acc * S)
+
+with K the accumulated terms (`tolerance.terms`), S their magnitude (default: the root mean square of the
+reference, at least |ref|), u_out and u_acc the unit roundoffs of the buffer and of the accumulation.
+sqrt(K) is the growth of a random walk of rounding errors (Higham, Accuracy and Stability of Numerical
+Algorithms, 2nd ed., section 2.8); KAPPA leaves room for a different but honest order of summation. Beside
+it the whole output must pass a norm-wise bound ||y - ref|| / ||ref|| that refuses narrower arithmetic (bf16
+or tf32 passed off as fp32), scaled by sqrt(K) beyond `NORM_FREE_TERMS`. NaN and infinities must stand
+exactly where the reference has them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kcurate.problem.dtypes import UNIT_ROUNDOFF, is_float
+from kcurate.records import Tolerance
+
+Array = npt.NDArray[Any]
+
+KAPPA = 8.0
+C = 4.0
+# Norm-wise start values by dtype: about 500 (fp32), 2 (fp16) and 1.5 (bf16) unit roundoffs.
+NORM_BOUND = {"float64": 1e-12, "float32": 3e-5, "float16": 1e-3, "bfloat16": 6e-3}
+NORM_FREE_TERMS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`ok`; how many elements are wrong, the worst ratio to the bound, and one line for a person."""
+
+    ok: bool
+    wrong: int
+    total: int
+    worst: float
+    detail: str = ""
+
+
+def element_bound(reference: Array, dtype: str, tolerance: Tolerance, terms: int) -> Array:
+    """The largest allowed |y - ref| of each element, float64, in the shape of the reference."""
+    magnitude = np.abs(reference)
+    if tolerance.relative is not None:
+        return np.asarray(tolerance.relative * np.maximum(magnitude, 1e-3 * _largest(magnitude)))
+    u_out = UNIT_ROUNDOFF[dtype]
+    u_acc = UNIT_ROUNDOFF[tolerance.accumulate or dtype]
+    scale: Any = tolerance.scale
+    if scale is None:
+        scale = np.maximum(magnitude, _rms(magnitude))
+    return np.asarray(KAPPA * (u_out * magnitude + C * np.sqrt(max(1, terms)) * u_acc * scale))
+
+
+def norm_bound(dtype: str, tolerance: Tolerance, terms: int) -> float:
+    """The largest allowed ||y - ref|| / ||ref||."""
+    if tolerance.relative is not None:
+        return tolerance.relative
+    return NORM_BOUND[dtype] * max(1.0, float(np.sqrt(terms / NORM_FREE_TERMS)))
+
+
+def compare(
+    reference: Array,
+    actual: Array,
+    dtype: str,
+    tolerance: Tolerance | None,
+    *,
+    terms: int = 1,
+    valid: int | None = None,
+) -> Comparison:
+    """Compare one output with its reference; both of the same shape, in the buffer's own dtype.
+
+    `terms` is `tolerance.terms` evaluated; `valid` the number of leading elements that count (None: all).
+    """
+    rule = tolerance or Tolerance()
+    expected, got = np.asarray(reference).ravel(), np.asarray(actual).ravel()
+    if expected.size != got.size:
+        return Comparison(False, expected.size, expected.size, float("inf"), "the sizes differ")
+    if valid is not None:
+        expected, got = expected[:valid], got[:valid]
+    if rule.order == "any":
+        expected, got = np.sort(expected), np.sort(got)
+    if not is_float(dtype):
+        return _report(expected, got, np.where(expected == got, 0.0, np.inf))
+    return _compare_floats(expected.astype(np.float64), got.astype(np.float64), dtype, rule, terms)
+
+
+def _compare_floats(expected: Array, got: Array, dtype: str, rule: Tolerance, terms: int) -> Comparison:
+    finite = np.isfinite(expected)
+    if finite.all() and np.isfinite(got).all():
+        safe, seen = expected, got
+    else:
+        safe, seen = np.where(finite, expected, 0.0), np.where(finite & np.isfinite(got), got, 0.0)
+    error = np.abs(seen - safe)
+    bound = element_bound(safe, dtype, rule, terms)
+    ratio = np.divide(error, bound, out=np.where(error > 0, np.inf, 0.0), where=bound > 0)
+    same = (expected == got) | (np.isnan(expected) & np.isnan(got))
+    ratio = np.where(finite & np.isfinite(got), ratio, np.where(same, 0.0, np.inf))
+    comparison = _report(expected, got, ratio)
+    if not comparison.ok:
+        return comparison
+    size = float(np.linalg.norm(safe))
+    distance = float(np.linalg.norm(seen - safe))
+    allowed = norm_bound(dtype, rule, terms)
+    if distance > allowed * size:
+        relative = distance / size if size else float("inf")
+        detail = f"the whole output is off by {relative:.2e} of its norm, more than {allowed:.0e}"
+        return Comparison(False, 0, expected.size, relative / allowed, detail)
+    return comparison
+
+
+def _report(expected: Array, got: Array, ratio: Array) -> Comparison:
+    bad = np.flatnonzero(ratio > 1.0)
+    worst = float(ratio.max()) if ratio.size else 0.0
+    if not bad.size:
+        return Comparison(True, 0, ratio.size, worst)
+    shown = ", ".join(f"[{i}] {_text(got[i])} instead of {_text(expected[i])}" for i in bad[:3])
+    return Comparison(
+        False, bad.size, ratio.size, worst, f"{bad.size} of {ratio.size} elements are wrong: {shown}"
+    )
+
+
+def _text(value: Any) -> str:
+    return f"{float(value):.7g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def _largest(magnitude: Array) -> float:
+    return float(magnitude.max()) if magnitude.size else 0.0
+
+
+def _rms(magnitude: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(magnitude)))) if magnitude.size else 0.0
