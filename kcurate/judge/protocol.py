@@ -72,7 +72,10 @@ class Channel:
         Raises:
             ChannelClosed: the other end is gone.
         """
-        parts = {name: np.ascontiguousarray(blob).reshape(-1).view(np.uint8) for name, blob in (blobs or {}).items()}
+        parts = {
+            name: np.ascontiguousarray(blob).reshape(-1).view(np.uint8)
+            for name, blob in (blobs or {}).items()
+        }
         listing = [[name, part.size] for name, part in parts.items()]
         text = json.dumps({"body": body, "blobs": listing}, separators=(",", ":")).encode()
         total = sum(part.size for part in parts.values())

@@ -36,7 +36,9 @@ def log_ratios(slow: Sequence[Sequence[float]], fast: Sequence[Sequence[float]])
     time that is not positive carries no ratio and is left out.
     """
     pairs = [
-        (float(np.median(a)), float(np.median(b))) for a, b in zip(slow, fast, strict=True) if len(a) and len(b)
+        (float(np.median(a)), float(np.median(b)))
+        for a, b in zip(slow, fast, strict=True)
+        if len(a) and len(b)
     ]
     return np.array([np.log(a / b) for a, b in pairs if a > 0 and b > 0], np.float64)
 

@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -165,34 +166,39 @@ class Worker:
             self._pidfd = -1
 
 
+def worker_environment(folder: str) -> dict[str, str]:
+    """The whole environment of a process that meets candidates' code; `folder` is its home."""
+    kept = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    return kept | {
+        "HOME": folder,
+        "TMPDIR": folder,
+        "CUDA_CACHE_DISABLE": "1",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
 class Nursery:
     """The process that forks workers. Raises `BackendError` when it cannot be started."""
 
     def __init__(self, backend: str) -> None:
         self._folder = tempfile.mkdtemp(prefix="kcurate-worker-")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
-        environment |= {
-            "HOME": self._folder,
-            "TMPDIR": self._folder,
-            "CUDA_CACHE_DISABLE": "1",
-            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-            "OPENBLAS_NUM_THREADS": "1",
-            "OMP_NUM_THREADS": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
         self._process = subprocess.Popen(
             [sys.executable, "-c", BOOT, json.dumps(sys.path), str(theirs.fileno()), backend],
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             cwd=self._folder,
-            env=environment,
+            env=worker_environment(self._folder),
             start_new_session=True,
         )
         theirs.close()
         self._control = ours
         self._control.settimeout(START_TIMEOUT_S)
+        self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
 
     def fork(self, role: Role) -> Worker:
         """Start a worker; it prepares itself while we go on (`Worker.ready` waits for it).
@@ -210,10 +216,14 @@ class Nursery:
             theirs.close()
         if not reply:
             raise BackendError("cannot start workers: the process that forks them is gone")
-        return Worker(role, int(json.loads(reply)["pid"]), channel)
+        worker = Worker(role, int(json.loads(reply)["pid"]), channel)
+        self._workers.add(worker)
+        return worker
 
     def close(self) -> None:
-        """End the nursery and, with it, every worker it forked."""
+        """End every worker and the nursery."""
+        for worker in list(self._workers):
+            worker.kill()
         self._control.close()
         try:
             self._process.wait(5)
@@ -230,6 +240,10 @@ class Spares:
         self._nursery = nursery
         self._role = role
         self._stock = [nursery.fork(role) for _ in range(count)]
+
+    def first(self) -> Worker:
+        """The next one, left in the stock."""
+        return self._stock[0]
 
     def take(self) -> Worker:
         """A worker that nobody has used, ready."""

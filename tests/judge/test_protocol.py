@@ -17,7 +17,9 @@ def test_body_and_blobs_arrive_as_sent() -> None:
     ours, theirs = pair()
     other = Channel(theirs)
     big = np.random.default_rng(0).integers(0, 256, 9_000_000, np.uint8)
-    sender = threading.Thread(target=other.send, args=({"n": [1, 2.5, None, "é"]}, {"big": big, "none": big[:0]}))
+    sender = threading.Thread(
+        target=other.send, args=({"n": [1, 2.5, None, "é"]}, {"big": big, "none": big[:0]})
+    )
     sender.start()
     frame = ours.receive(10)
     sender.join()

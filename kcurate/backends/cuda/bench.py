@@ -168,4 +168,3 @@ class Graph:
         """Give it back."""
         call(cu.cuGraphExecDestroy(self._handle))
         call(cu.cuGraphDestroy(self._graph))
-

@@ -8,14 +8,13 @@ cache flush that timing needs (`bench`), loading (`loaded`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from cuda.bindings import driver as cu
 
 from kcurate.backends.base import Bytes, Compiled, EntryPoint, Grid, KernelArg, Memory, Module
 from kcurate.backends.cuda import environment, loaded
-from kcurate.backends.cuda.driver import call, open_context
+from kcurate.backends.cuda.driver import attribute, call, open_context
 from kcurate.records import Environment
 
 NON_BLOCKING = 1
@@ -39,6 +38,8 @@ class CudaDevice:
         self.stream = call(cu.cuStreamCreate(NON_BLOCKING))
         for limit in (cu.CUlimit.CU_LIMIT_PRINTF_FIFO_SIZE, cu.CUlimit.CU_LIMIT_MALLOC_HEAP_SIZE):
             cu.cuCtxSetLimit(limit, SMALL_LIMIT_BYTES)
+        major = attribute(self.handle, "COMPUTE_CAPABILITY_MAJOR")
+        self.arch = f"sm_{major}{attribute(self.handle, 'COMPUTE_CAPABILITY_MINOR')}"
         self._compiler: str | None = None
 
     def environment(self) -> Environment:
@@ -163,8 +164,3 @@ class CudaDevice:
 def _own(module: Module) -> loaded.LoadedModule:
     assert isinstance(module, loaded.LoadedModule)
     return module
-
-
-def context_of(device: CudaDevice) -> Any:
-    """The device's context, for the modules beside this one."""
-    return device._context

@@ -1,0 +1,74 @@
+"""What one GPU's clock and memory are like: measured once, kept, and used for margins and floors.
+
+Copy bandwidth (our own kernel, bytes read plus written), what an event pair costs around nothing, and by
+duration class how far a kernel timed against its own copy strays (99th percentile). Kept in the user's cache
+folder per GPU, driver and protocol. Not covered: taking the A-against-A times (`kcurate.judge.self_test`).
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kcurate import store
+from kcurate.judge.statistics import MIN_MARGIN
+from kcurate.records import Environment
+
+VERSION = 1
+# Upper ends of the duration classes, in microseconds; the last has none.
+CLASSES_US = (10.0, 30.0, 100.0, 1000.0)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Readings of one GPU. `strays` has one entry a duration class: the 99th percentile of |ratio - 1|."""
+
+    copy_bytes_per_s: float = 0.0
+    event_overhead_us: float = 0.0
+    strays: tuple[float, ...] = ()
+    source: str = "default"
+
+    def margin(self, duration_us: float) -> float:
+        """What a claimed difference must exceed for sides of this duration."""
+        if not self.strays:
+            return MIN_MARGIN
+        index = min(bisect.bisect_left(CLASSES_US, duration_us), len(self.strays) - 1)
+        return max(MIN_MARGIN, self.strays[index])
+
+
+def cache_path(environment: Environment) -> Path:
+    """Where this GPU's calibration is kept."""
+    import platformdirs
+
+    name = store.content_id(
+        str(VERSION), str(environment.device_uuid), str(environment.driver), environment.device
+    )
+    return Path(platformdirs.user_cache_dir("kcurate")) / "calibration" / f"{name}.json"
+
+
+def load(environment: Environment) -> Calibration | None:
+    """What was measured on this GPU earlier; None when nothing usable is there."""
+    try:
+        data: dict[str, Any] = json.loads(cache_path(environment).read_bytes())
+        found = Calibration(
+            float(data["copy_bytes_per_s"]),
+            float(data["event_overhead_us"]),
+            tuple(float(value) for value in data["strays"]),
+            "measured",
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return found if all(map(math.isfinite, found.strays)) else None
+
+
+def save(environment: Environment, calibration: Calibration) -> None:
+    """Keep it.
+
+    Raises:
+        InputError: the cache folder cannot be written.
+    """
+    store.write_bytes(cache_path(environment), store.pretty_json(asdict(calibration)))

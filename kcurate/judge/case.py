@@ -1,0 +1,85 @@
+"""One candidate on its way to a verdict: what has been found so far, and how it ends.
+
+Not covered: the decisions themselves (`kcurate.judge.judge`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from kcurate.records import Candidate, Environment, Outcome, SideReport, Speedup, Verdict
+from kcurate.records.pair import SideName
+
+
+class Ruling(Exception):  # noqa: N818 - the way a stage ends a case, not an error
+    """The case is decided: the outcome, one line for a person, the side at fault, a trimmed log."""
+
+    def __init__(
+        self, outcome: Outcome, detail: str, *, side: SideName | None = None, log: str | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.outcome = outcome
+        self.detail = " ".join(detail.split())
+        self.side = side
+        self.log = log
+
+
+@dataclass
+class Case:
+    """What is known of a candidate so far. `checks` and `stages_s` are in the order in which they ran."""
+
+    candidate: Candidate
+    key: str
+    environment: Environment
+    started_s: float = field(default_factory=time.perf_counter)
+    checks: list[str] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=list)
+    stages_s: dict[str, float] = field(default_factory=dict)
+    reports: dict[SideName, SideReport] = field(default_factory=dict)
+    speedup: Speedup | None = None
+    timing_method: str | None = None
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Measure a stage's wall time, also when it ends the case."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.stages_s[name] = round(self.stages_s.get(name, 0.0) + time.perf_counter() - started, 6)
+
+    def passed(self, *checks: str) -> None:
+        """Note checks that the candidate passed; each name once."""
+        self.checks += [check for check in checks if check not in self.checks]
+
+    def note(self, **details: str | float | int | bool | None) -> None:
+        """Add readings to the environment."""
+        self.environment = replace(self.environment, details={**self.environment.details, **details})
+
+    def report(self, side: SideName, **changes: object) -> None:
+        """Add to what is known of one side."""
+        known = self.reports.get(side, SideReport())
+        self.reports[side] = replace(known, **changes)  # type: ignore[arg-type]
+
+    def verdict(self, ruling: Ruling) -> Verdict:
+        """The case, decided."""
+        return Verdict(
+            candidate=self.candidate.id,
+            key=self.key,
+            outcome=ruling.outcome,
+            environment=self.environment,
+            detail=ruling.detail,
+            side=ruling.side,
+            log=ruling.log,
+            checks=tuple(self.checks),
+            slow=self.reports.get("slow"),
+            fast=self.reports.get("fast"),
+            speedup=self.speedup,
+            timing_method=self.timing_method,
+            seeds=tuple(self.seeds),
+            wall_s=round(time.perf_counter() - self.started_s, 6),
+            stages_s=self.stages_s,
+        )

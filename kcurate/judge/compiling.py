@@ -1,0 +1,153 @@
+"""Both sides of a candidate compiled at once, each in a compile worker that may hang, die or be killed.
+
+Compile workers are used again (starting NVRTC costs more than compiling) and replaced after a failure of
+theirs. Not covered: which code may be compiled (`static_checks`), the compilers (`kcurate.backends`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kcurate import codec
+from kcurate.backends.base import Compiled, CompileFailure, EntryPoint, KernelFault
+from kcurate.judge.protocol import Blob, Frame
+from kcurate.judge.workers import Nursery, Role, Worker, WorkerDied, WorkerTimeout
+from kcurate.problem import program
+from kcurate.records import BindTexture, Candidate, For, Resources, Step, WhileNonzero
+from kcurate.records.pair import SideName
+
+# Model-written templates can keep a compiler busy for hours.
+COMPILE_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one side wants compiled: kernels with their template arguments, and variables."""
+
+    code: str
+    entry_points: tuple[EntryPoint, ...]
+    symbols: tuple[str, ...]
+
+    @classmethod
+    def of(cls, candidate: Candidate, side: SideName) -> Request:
+        """Everything that the side's plan names at any of the problem's sizes (a template argument may
+        depend on them).
+
+        Raises:
+            ProblemError: the plan cannot be bound.
+        """
+        problem, record = candidate.problem, getattr(candidate, side)
+        assert problem is not None, "a candidate without a problem is not compiled"
+        entries: dict[EntryPoint, None] = {}
+        symbols: dict[str, None] = {}
+        for sizes in (*problem.sizes.test, problem.sizes.bench):
+            bound = program.bind(problem, record, sizes)
+            entries |= dict.fromkeys(EntryPoint(name, template) for name, template in bound.entry_points)
+            symbols |= dict.fromkeys(bound.symbols)
+            for step in steps(record.plan):
+                if isinstance(step, BindTexture):
+                    symbols[step.bind_texture] = None
+        return cls(record.code, tuple(entries), tuple(symbols))
+
+
+def steps(plan: Iterable[Step]) -> Iterator[Step]:
+    """Every step of a plan, also those inside loops."""
+    for step in plan:
+        yield step
+        if isinstance(step, For | WhileNonzero):
+            yield from steps(step.do)
+
+
+class CompileWorkers:
+    """A few compile workers that stay. Call `close` at the end."""
+
+    def __init__(self, nursery: Nursery, role: Role, count: int = 2) -> None:
+        self._nursery = nursery
+        self._role = role
+        self._workers = [nursery.fork(role) for _ in range(count)]
+
+    def compile(
+        self, requests: Sequence[Request], *, sanitize: bool = False
+    ) -> list[Compiled | CompileFailure]:
+        """Compile side by side; at most as many as there are workers.
+
+        Raises:
+            BackendError: a compiler broke. MissingDependencyError: there is none.
+        """
+        asked: list[Worker] = []
+        try:
+            for i, request in enumerate(requests):
+                if not self._workers[i].alive:
+                    self._workers[i] = self._nursery.fork(self._role)
+                asked.append(self._workers[i])
+                asked[-1].ask("compile", _body(request, sanitize))
+            return [_answer(worker) for worker in asked]
+        except BaseException:
+            for worker in asked:  # an answer may still be on its way: do not take it for the next one
+                worker.kill()
+            raise
+
+    def close(self) -> None:
+        """End the workers."""
+        for worker in self._workers:
+            worker.kill()
+
+
+def _body(request: Request, sanitize: bool) -> dict[str, Any]:
+    return {
+        "code": request.code,
+        "entry_points": [[entry.name, list(entry.template)] for entry in request.entry_points],
+        "symbols": list(request.symbols),
+        "sanitize": sanitize,
+    }
+
+
+def _answer(worker: Worker) -> Compiled | CompileFailure:
+    try:
+        frame = worker.answer(COMPILE_TIMEOUT_S)
+    except WorkerTimeout:
+        return CompileFailure(
+            "timeout", f"the compiler ran past {COMPILE_TIMEOUT_S:.0f} s", COMPILE_TIMEOUT_S
+        )
+    except (WorkerDied, KernelFault):
+        return CompileFailure("memory", "the compiler died: out of memory, or a bug in it", 0.0)
+    return unpack(frame)
+
+
+def unpack(frame: Frame) -> Compiled | CompileFailure:
+    """The compiler's answer out of a message."""
+    if "failure" in frame.body:
+        failure = frame.body["failure"]
+        return CompileFailure(failure["reason"], str(failure["log"]), float(failure["wall_s"]))
+    return unpack_compiled(frame)
+
+
+def unpack_compiled(frame: Frame) -> Compiled:
+    """A binary and its description out of a message."""
+    data = frame.body["compiled"]
+    return Compiled(
+        backend=data["backend"],
+        binary=frame.blobs["binary"].tobytes(),
+        sha256=data["sha256"],
+        lowered=dict(data["lowered"]),
+        resources=tuple(codec.from_data(Resources, item) for item in data["resources"]),
+        compiler=data["compiler"],
+        wall_s=float(data["wall_s"]),
+    )
+
+
+def pack_compiled(made: Compiled) -> tuple[dict[str, Any], dict[str, Blob]]:
+    """A binary and its description as a message."""
+    data = {
+        "backend": made.backend,
+        "sha256": made.sha256,
+        "lowered": dict(made.lowered),
+        "resources": codec.to_data(list(made.resources)),
+        "compiler": made.compiler,
+        "wall_s": made.wall_s,
+    }
+    return {"compiled": data}, {"binary": np.frombuffer(made.binary, np.uint8)}

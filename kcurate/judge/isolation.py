@@ -1,0 +1,86 @@
+"""What a worker gives up before it meets code of a candidate, and what of that this machine can enforce.
+
+Compile workers: the file system is read-only but for their empty folder, no TCP, limits on memory and file
+size. Emulator run workers, which run a candidate's code natively: the same, and reading only of what a
+loaded library needs, no new processes, and the system-call filter of the emulator where there is one. CUDA
+run workers: no writing outside /dev and /proc (the driver writes there), no TCP; a memory limit would break
+the driver, which reserves address space freely, and device code cannot make system calls. Time limits are
+the parent's (`kcurate.judge.workers`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcurate.judge import landlock
+
+GIB = 1 << 30
+CLONE_NEWNET = 0x40000000
+COMPILE_MEMORY_BYTES = 6 * GIB
+RUN_MEMORY_BYTES = 16 * GIB
+MAX_FILE_BYTES = 1 * GIB
+LANDLOCK_WITH_TCP = 4
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One protection: whether it is in force here, and what it does."""
+
+    name: str
+    on: bool
+    detail: str
+
+
+def enter(kind: str, backend: str) -> dict[str, bool]:
+    """Shut this worker in, for good; which protections took hold, by name."""
+    cwd = Path.cwd()
+    limits = _limits(kind, backend)
+    for which, value in limits.items():
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(which, (value, value))
+    network = _leave_network()
+    writable = [cwd, Path("/dev/null")] if backend == "emulator" or kind == "compile" else []
+    if backend == "cuda" and kind == "run":
+        writable = [Path("/dev"), Path("/proc")]
+    return {
+        "limits": True,
+        "network": network,
+        "landlock": landlock.restrict(writable=writable),
+    }
+
+
+def _limits(kind: str, backend: str) -> dict[int, int]:
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: MAX_FILE_BYTES}
+    if kind == "compile":
+        limits[resource.RLIMIT_AS] = COMPILE_MEMORY_BYTES
+    elif backend == "emulator":
+        limits[resource.RLIMIT_AS] = RUN_MEMORY_BYTES
+    return limits
+
+
+def _leave_network() -> bool:
+    """Move to a network of our own with nothing in it (needs privilege; Landlock takes TCP without)."""
+    return ctypes.CDLL(None, use_errno=True).unshare(ctypes.c_int(CLONE_NEWNET)) == 0
+
+
+def describe() -> tuple[Measure, ...]:
+    """What is in force on this machine, for `kcurate doctor`; tries nothing that lasts."""
+    version = landlock.abi()
+    files = f"Landlock {version}: workers cannot write outside a folder of their own"
+    if os.geteuid() == 0:
+        network = Measure("network", True, "workers have a network namespace with nothing in it")
+    elif version >= LANDLOCK_WITH_TCP:
+        network = Measure("network", True, "Landlock refuses TCP")
+    else:
+        network = Measure("network", False, "needs root, or Linux 6.7 with Landlock")
+    return (
+        Measure("processes", True, "a fresh process a candidate, in a session of its own, without secrets"),
+        Measure("limits", True, "time, memory, file size"),
+        Measure("files", version > 0, files if version else "this kernel has no Landlock"),
+        network,
+    )

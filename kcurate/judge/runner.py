@@ -1,0 +1,184 @@
+"""What a run worker does when asked: load one side, make inputs, run, hand outputs over, take times.
+
+Trusted code in a process that also holds a candidate's; it decides nothing. Outputs go to the parent as raw
+bytes. Not covered: the process around it (`kcurate.judge.worker_main`), redzones and poison
+(`kcurate.judge.execute`), how a sample is taken (`kcurate.judge.timed_side`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kcurate import codec
+from kcurate.backends.base import Device, Memory, Module
+from kcurate.errors import BackendError
+from kcurate.judge import compiling
+from kcurate.judge.execute import Prepared
+from kcurate.judge.protocol import Blob, Frame
+from kcurate.problem import init, program
+from kcurate.problem.program import Program
+from kcurate.records import Problem, Side
+
+if TYPE_CHECKING:
+    from kcurate.backends.cuda.bench import Bench
+    from kcurate.judge.timed_side import Region, TimedSide
+
+Answer = tuple[Mapping[str, Any], Mapping[str, Blob]]
+NOTHING: Answer = ({}, {})
+
+
+class Runner:
+    """One side on one device; requests are answered by the method of their name.
+
+    A request that the device faults on raises `KernelFault`, and the process must end.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._loaded: tuple[Module, Problem, Side] | None = None
+        self._inputs: dict[str, tuple[Program, dict[str, Any]]] = {}
+        self._prepared: dict[str, Prepared] = {}
+        self._bench: Bench | None = None
+        self._timed: TimedSide | None = None
+        self._ops: Mapping[str, Callable[[Frame], Answer]] = {
+            "environment": self._environment,
+            "load": self._load,
+            "generate": self._generate,
+            "run": self._run,
+            "drop": self._drop,
+            "helpers": self._helpers,
+            "time": self._time,
+            "block": self._block,
+            "read": self._read,
+            "calibrate": self._calibrate,
+        }
+
+    def handle(self, frame: Frame) -> Answer:
+        """Answer one request.
+
+        Raises:
+            KernelFault: the side did something that ends its run.
+        """
+        return self._ops[frame.body["op"]](frame)
+
+    def _environment(self, frame: Frame) -> Answer:
+        return {"environment": codec.to_data(self._device.environment())}, {}
+
+    def _load(self, frame: Frame) -> Answer:
+        """Load the binary; remember the problem and the side's plan."""
+        body = frame.body
+        problem, side = codec.from_data(Problem, body["problem"]), codec.from_data(Side, body["side"])
+        self._loaded = (self._device.load(compiling.unpack_compiled(frame)), problem, side)
+        return NOTHING
+
+    def _generate(self, frame: Frame) -> Answer:
+        """Make the inputs of one case; needs no device."""
+        body = frame.body
+        _, problem, side = self._known()
+        bound = program.bind(problem, side, body["sizes"])
+        values = init.generate(problem, side, body["sizes"], body["seed"], body["variation"])
+        self._inputs[body["slot"]] = (bound, values)
+        return NOTHING
+
+    def _run(self, frame: Frame) -> Answer:
+        """Put everything as before a first run, run, and hand over what was written and what was harmed."""
+        slot = frame.body["slot"]
+        if slot not in self._prepared:
+            bound, values = self._inputs.pop(slot)
+            self._prepared[slot] = Prepared(self._device, self._known()[0], bound, values)
+        prepared = self._prepared[slot]
+        prepared.reset(frame.body["poison"])
+        prepared.run()
+        self._device.synchronize()
+        return {"integrity": list(prepared.integrity())}, _blobs(prepared)
+
+    def _drop(self, frame: Frame) -> Answer:
+        """Free every case but those named in `keep`."""
+        for slot in [slot for slot in self._prepared if slot not in frame.body["keep"]]:
+            self._prepared.pop(slot).close()
+        return NOTHING
+
+    def _known(self) -> tuple[Module, Problem, Side]:
+        if self._loaded is None:
+            raise BackendError("asked to run before anything was loaded")
+        return self._loaded
+
+    def _helpers(self, frame: Frame) -> Answer:
+        """Load our own timing kernels."""
+        from kcurate.backends.cuda.bench import Bench
+        from kcurate.backends.cuda.device import CudaDevice
+
+        assert isinstance(self._device, CudaDevice), "only a GPU is timed"
+        self._bench = Bench(self._device, compiling.unpack_compiled(frame))
+        return NOTHING
+
+    def _time(self, frame: Frame) -> Answer:
+        """Get ready to time the cases named in `slots`, as they lie."""
+        from kcurate.judge.timed_side import TimedSide
+
+        assert self._bench is not None, "helpers come first"
+        sets = [_TimedCase(self._prepared[slot], frame.body["poison"]) for slot in frame.body["slots"]]
+        self._timed = TimedSide(self._bench, sets, int(frame.body["salt"]))
+        sums = [str(word) for word in self._timed.sums()]
+        return {**self._timed.describe(), "sums": sums}, {}
+
+    def _block(self, frame: Frame) -> Answer:
+        """Take one block of samples."""
+        assert self._timed is not None, "time comes first"
+        body = frame.body
+        if body["method"] == "chain":
+            times, sums = self._timed.chain(body["samples"], body["count"])
+        else:
+            times, sums = self._timed.block(body["samples"], body["first"])
+        return {"times": times, "sums": [[index, str(word)] for index, word in sums]}, {}
+
+    def _read(self, frame: Frame) -> Answer:
+        """What lies in a case's outputs now, and what was harmed."""
+        prepared = self._prepared[frame.body["slot"]]
+        return {"integrity": list(prepared.integrity())}, _blobs(prepared)
+
+    def _calibrate(self, frame: Frame) -> Answer:
+        """What this GPU's clock and memory are like."""
+        from kcurate.backends.cuda import clock
+
+        assert self._bench is not None, "helpers come first"
+        return {"clock": clock.read(self._bench)}, {}
+
+
+class _TimedCase:
+    """A prepared case as `timed_side.Runnable`: every run starts from the same bindings of buffers."""
+
+    def __init__(self, prepared: Prepared, poison: int) -> None:
+        self._prepared = prepared
+        prepared.reset(poison)
+
+    def run(self) -> None:
+        self._prepared.bound = dict(self._prepared.slots)
+        self._prepared.run()
+
+    def reset_state(self) -> None:
+        self._prepared.device.reset_globals(self._prepared.module)
+
+    def written(self) -> list[Memory]:
+        slots = self._prepared.slots.values()
+        return [slot.memory for slot in slots if slot.buffer.record.role != "in"]
+
+    def results(self) -> list[Region]:
+        from kcurate.judge.timed_side import Region
+
+        prepared = self._prepared
+        places = [
+            (prepared.bound[name], slot.buffer.size_bytes)
+            for name, slot in prepared.slots.items()
+            if slot.buffer.record.role in ("out", "inout")
+        ]
+        return [Region(slot.memory, slot.before, size_bytes) for slot, size_bytes in places]
+
+
+def _blobs(prepared: Prepared) -> dict[str, Blob]:
+    """The outputs as bytes, in their logical layout."""
+    outputs = prepared.outputs().items()
+    return {name: np.ascontiguousarray(array).reshape(-1).view(np.uint8) for name, array in outputs}

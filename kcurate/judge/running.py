@@ -1,0 +1,85 @@
+"""The parent's half of a run worker: one side, asked to prepare, run and be timed; faults become rulings.
+
+Not covered: what the worker does (`kcurate.judge.runner`), what is compared (`kcurate.judge.verify`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kcurate import codec
+from kcurate.backends.base import Compiled, KernelFault
+from kcurate.judge import compiling
+from kcurate.judge.case import Ruling
+from kcurate.judge.protocol import Blob, Frame
+from kcurate.judge.workers import Worker, WorkerDied, WorkerTimeout
+from kcurate.records import Candidate, Environment, Outcome
+from kcurate.records.pair import SideName
+
+# What a side may take for one thing it is asked; a kernel that never ends is killed after it. The emulator
+# is some thousand times slower than a GPU.
+RUN_TIMEOUT_S = {"cuda": 20.0, "emulator": 120.0}
+OUTCOMES = {
+    "launch_error": Outcome.LAUNCH_ERROR,
+    "timeout": Outcome.TIMEOUT,
+    "out_of_bounds": Outcome.MISMATCH,
+}
+
+
+@dataclass
+class RunningSide:
+    """One side in a worker of its own."""
+
+    side: SideName
+    worker: Worker
+    timeout_s: float
+
+    def load(self, candidate: Candidate, compiled: Compiled) -> None:
+        """Load the binary and the plan.
+
+        Raises:
+            Ruling: the side's fault, by kind; so do the other methods.
+        """
+        body, blobs = compiling.pack_compiled(compiled)
+        side = getattr(candidate, self.side)
+        described = {
+            "problem": codec.to_data(candidate.problem),
+            "side": {**codec.to_data(side), "code": ""},
+        }
+        self.call("load", {**body, **described}, blobs)
+
+    def environment(self) -> Environment:
+        """The device's state now."""
+        return codec.from_data(Environment, self.call("environment").body["environment"])
+
+    def call(
+        self, op: str, body: Mapping[str, Any] | None = None, blobs: Mapping[str, Blob] | None = None
+    ) -> Frame:
+        """Ask and wait."""
+        with self.faults():
+            return self.worker.call(op, body, blobs, timeout_s=self.timeout_s)
+
+    def ask(self, op: str, body: Mapping[str, Any] | None = None) -> None:
+        """Ask and go on; `answer` waits."""
+        with self.faults():
+            self.worker.ask(op, body)
+
+    def answer(self) -> Frame:
+        """Wait for what was asked."""
+        with self.faults():
+            return self.worker.answer(self.timeout_s)
+
+    @contextlib.contextmanager
+    def faults(self) -> Iterator[None]:
+        """Turn what a worker can suffer into the ruling that it means for this side."""
+        try:
+            yield
+        except KernelFault as fault:
+            raise Ruling(OUTCOMES[fault.reason], fault.what, side=self.side) from fault
+        except WorkerTimeout as error:
+            raise Ruling(Outcome.TIMEOUT, str(error), side=self.side) from error
+        except WorkerDied as error:
+            raise Ruling(Outcome.LAUNCH_ERROR, str(error), side=self.side) from error

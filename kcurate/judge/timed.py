@@ -1,0 +1,133 @@
+"""The timing stage of a case: two running sides in, a speedup or a ruling out.
+
+Holds the GPU alone while times are taken; checks that every timed run gave the outputs that were verified,
+and that no side beats physics. Not covered: the protocol of blocks (`timing`), the statistics
+(`statistics`), what this machine's clock costs (`calibration`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kcurate.judge import floor, statistics, timing
+from kcurate.judge.calibration import Calibration
+from kcurate.judge.case import Case, Ruling
+from kcurate.judge.gpu_lock import GpuLock
+from kcurate.judge.running import RunningSide
+from kcurate.records import SIDES, Outcome
+from kcurate.records.pair import SideName
+
+OUTCOMES = {
+    "confirmed": Outcome.CONFIRMED,
+    "not_faster": Outcome.NOT_FASTER,
+    "ambiguous_timing": Outcome.AMBIGUOUS_TIMING,
+}
+# A ratio above this in training goes to audit (the physics of one kernel seldom allow more).
+AUDIT_RATIO = 10.0
+
+
+@dataclass(frozen=True)
+class TimingJob:
+    """What is timed: input sets prepared under `slots` in both workers, and what they must write."""
+
+    slots: Sequence[str]
+    seed: int
+    poison: int
+    written_bytes: int
+    all_bytes: int
+    deterministic: Mapping[SideName, bool]
+
+
+class SideSampler:
+    """A running side as `timing` sees it; compares each timed run's checksum with the verified one."""
+
+    def __init__(self, running: RunningSide, job: TimingJob, salt: int) -> None:
+        self._running = running
+        body = {"slots": list(job.slots), "salt": str(salt), "poison": job.poison}
+        answer = running.call("time", body).body
+        self.capturable = bool(answer["capturable"])
+        self.l2_bytes = int(answer["l2_bytes"])
+        self._sums = [int(word) for word in answer["sums"]]
+        self._exact = job.deterministic[running.side]
+        self.runs = 0
+
+    def block(self, method: timing.Method, samples: int, first: int, count: int) -> list[float]:
+        """Take samples; see `timing.Sampler`.
+
+        Raises:
+            Ruling: a timed run gave other outputs, or the side failed.
+        """
+        body = {"method": method, "samples": samples, "first": first, "count": count}
+        answer = self._running.call("block", body).body
+        times = [float(t) for t in answer["times"]]
+        self.runs += samples * max(1, count)
+        if self._exact:
+            for index, word in answer["sums"]:
+                if int(word) != self._sums[int(index)]:
+                    raise Ruling(
+                        Outcome.MISMATCH,
+                        "a timed run gave other outputs than the verified one",
+                        side=self._running.side,
+                    )
+        return times
+
+
+def time_case(
+    case: Case,
+    sides: Mapping[SideName, RunningSide],
+    job: TimingJob,
+    calibration: Calibration,
+    lock: GpuLock,
+) -> Ruling:
+    """Time both sides and rule; what was measured is noted in the case.
+
+    Raises:
+        Ruling: a side failed while it was timed.
+    """
+    with lock.shared():
+        samplers = {side: SideSampler(sides[side], job, job.seed + i) for i, side in enumerate(SIDES)}
+    config = timing.TimingConfig(
+        seed=job.seed,
+        event_overhead_us=calibration.event_overhead_us,
+        chain_allowed=all(sampler.capturable for sampler in samplers.values()),
+    )
+    with lock.exclusive():
+        samples = timing.measure(samplers, config, calibration.margin)
+    case.timing_method = samples.method
+    case.speedup = samples.estimate
+    for side in SIDES:
+        case.report(side, median_us=samples.median_us(side), samples_us=tuple(samples.blocks[side]))
+    case.note(
+        timing_settled=samples.settled,
+        timing_wall_s=round(samples.wall_s, 6),
+        timed_runs=sum(sampler.runs for sampler in samplers.values()),
+        copy_bytes_per_s=calibration.copy_bytes_per_s,
+        event_overhead_us=calibration.event_overhead_us,
+        margin_source=calibration.source,
+    )
+    case.passed("timed_outputs")
+    return _rule(case, samples, job, calibration, samplers["fast"].l2_bytes)
+
+
+def _rule(
+    case: Case, samples: timing.Samples, job: TimingJob, calibration: Calibration, l2_bytes: int
+) -> Ruling:
+    medians = {side: samples.median_us(side) for side in SIDES}
+    least = floor.floor_us(job.written_bytes, l2_bytes, calibration.copy_bytes_per_s)
+    fraction = floor.copy_fraction(job.all_bytes, medians["fast"], calibration.copy_bytes_per_s)
+    case.note(floor_us=round(least, 3), fast_copy_fraction=round(fraction, 4) if fraction else None)
+    beaten = floor.describe(medians, least)
+    if beaten is not None:
+        return Ruling(Outcome.MISMATCH, f"faster than physics allows: {beaten}")
+    case.passed("physics_floor")
+    estimate = samples.estimate
+    if estimate is None:
+        return Ruling(
+            Outcome.AMBIGUOUS_TIMING, f"under {timing.SHORTEST_US} us, nothing can be claimed of a time"
+        )
+    if estimate.blocks < statistics.MIN_BLOCKS:
+        return Ruling(Outcome.AMBIGUOUS_TIMING, f"only {estimate.blocks} blocks within the time limit")
+    case.note(audit=estimate.ratio > AUDIT_RATIO)
+    text = f"{estimate.ratio:.3f}x ({estimate.low:.3f} to {estimate.high:.3f})"
+    return Ruling(OUTCOMES[statistics.decide(estimate)], text)

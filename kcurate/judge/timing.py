@@ -1,0 +1,176 @@
+"""The timing protocol: which samples are taken, until when, and what is made of them.
+
+Two workers, one a side, never share a CUDA context; they take turns, one block of samples each, in random
+order within a pair of blocks, while this process holds the GPU alone. Method `events`: a pair of events
+around each run. Method `chain` (both sides, when one is under 10 us): a CUDA graph of many runs less the same
+graph without them. Stops when the interval is tight, at 100 blocks, or when the time is up. Not covered:
+taking a sample (`kcurate.judge.timed_side`), the arithmetic of the interval (`kcurate.judge.statistics`).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from kcurate.judge import statistics
+from kcurate.records import Speedup
+from kcurate.records.pair import SIDES, SideName
+
+Method = Literal["events", "chain"]
+
+# Under this, an event pair's own cost and jitter (4.2 to 5.2 us around an empty kernel on an H200,
+# November 2026) are a large part of what it reads.
+CHAIN_BELOW_US = 10.0
+# Nothing is claimed of a side that takes less.
+SHORTEST_US = 0.3
+MAX_TIMING_S = 3.0
+# However slow the sides are, this ends it; fewer than the least number of blocks is ambiguous.
+HARD_LIMIT_S = 30.0
+SAMPLES_PER_BLOCK = 8
+CHAIN_SAMPLES = 3
+# A block of one side should not take much longer than this.
+BLOCK_US = 20_000.0
+CHAIN_TOTAL_US = 200.0
+WARM_UP_US = 20_000.0
+# Warm-up ends when two groups of samples agree this well.
+SETTLED = 0.01
+MAX_WARM_UP_GROUPS = 40
+
+
+class Sampler(Protocol):
+    """One side's worker, as timing sees it."""
+
+    def block(self, method: Method, samples: int, first: int, count: int) -> list[float]:
+        """Take samples; microseconds. `count` is the chain's length.
+
+        Raises:
+            TimedOutputsDiffer: a timed run did not give the outputs that were verified.
+        """
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How samples are taken, decided from a first look at both sides."""
+
+    method: Method
+    samples: Mapping[SideName, int]
+    count: int
+    overhead_us: float
+
+
+@dataclass
+class Samples:
+    """Raw samples, block by block, in microseconds; what timing has so far."""
+
+    method: Method
+    blocks: dict[SideName, list[tuple[float, ...]]] = field(default_factory=lambda: {"slow": [], "fast": []})
+    estimate: Speedup | None = None
+    settled: bool = False
+    wall_s: float = 0.0
+
+    def median_us(self, side: SideName) -> float:
+        """The median of one side's samples."""
+        return statistics.median_us(self.blocks[side])
+
+
+@dataclass(frozen=True)
+class TimingConfig:
+    """Seeds, and what this machine's clock costs: an event pair's own time, by method."""
+
+    seed: int
+    event_overhead_us: float = 0.0
+    chain_allowed: bool = True
+
+
+def measure(
+    samplers: Mapping[SideName, Sampler], config: TimingConfig, margin: Callable[[float], float]
+) -> Samples:
+    """Time both sides against each other. `margin` gives what a duration in us must be exceeded by.
+
+    Raises:
+        TimedOutputsDiffer, KernelFault, WorkerTimeout, WorkerDied: from the samplers.
+    """
+    started = time.perf_counter()
+    rng = random.Random(config.seed)
+    plan = _plan(samplers, config)
+    samples = Samples(plan.method)
+    while True:
+        _one_round(samplers, plan, samples, rng)
+        count = len(samples.blocks["fast"])
+        samples.wall_s = time.perf_counter() - started
+        if count < statistics.MIN_BLOCKS and samples.wall_s < HARD_LIMIT_S:
+            continue
+        samples.estimate = _estimate(samples, config.seed, margin)
+        if samples.estimate is None:
+            return samples
+        samples.settled = statistics.tight(samples.estimate) and count >= statistics.MIN_BLOCKS
+        if samples.settled or count >= statistics.MAX_BLOCKS or samples.wall_s >= MAX_TIMING_S:
+            return samples
+
+
+def _estimate(samples: Samples, seed: int, margin: Callable[[float], float]) -> Speedup | None:
+    """None when a side is shorter than anything can be claimed of."""
+    shortest = min(samples.median_us(side) for side in SIDES)
+    if shortest < SHORTEST_US:
+        return None
+    return statistics.speedup(
+        samples.blocks["slow"], samples.blocks["fast"], margin=margin(shortest), seed=seed
+    )
+
+
+def _one_round(
+    samplers: Mapping[SideName, Sampler], plan: Plan, samples: Samples, rng: random.Random
+) -> None:
+    """One block of each side, in random order."""
+    order = list(SIDES)
+    rng.shuffle(order)
+    first = rng.randrange(1 << 16)
+    for side in order:
+        times = samplers[side].block(plan.method, plan.samples[side], first, plan.count)
+        samples.blocks[side].append(tuple(t - plan.overhead_us for t in times))
+
+
+def _plan(samplers: Mapping[SideName, Sampler], config: TimingConfig) -> Plan:
+    """Warm both sides up, look how long they take, choose."""
+    looks = {side: _warm_up(samplers[side]) for side in SIDES}
+    shortest = max(0.1, min(looks.values()) - config.event_overhead_us)
+    if shortest < CHAIN_BELOW_US and config.chain_allowed:
+        count = min(32, max(8, math.ceil(CHAIN_TOTAL_US / shortest)))
+        return Plan(
+            "chain",
+            dict.fromkeys(SIDES, CHAIN_SAMPLES),
+            count,
+            0.0,
+        )
+    samples = {side: max(1, min(SAMPLES_PER_BLOCK, int(BLOCK_US / looks[side]))) for side in SIDES}
+    return Plan("events", samples, 0, config.event_overhead_us)
+
+
+def _warm_up(sampler: Sampler) -> float:
+    """Run until the clock has settled; the last group's median in microseconds."""
+    spent, last = 0.0, math.inf
+    count = 1
+    for _ in range(MAX_WARM_UP_GROUPS):
+        group = sampler.block("events", count, 0, 0)
+        median = statistics.median_us([group])
+        spent += sum(group)
+        if spent >= WARM_UP_US and abs(median - last) <= SETTLED * median:
+            break
+        if median > WARM_UP_US and count == 1 and spent > 2 * median:
+            break
+        count = max(1, min(4 * SAMPLES_PER_BLOCK, int(WARM_UP_US / max(median, 1.0))))
+        last = median
+    return median
+
+
+def summary(samples: Samples) -> dict[str, Any]:
+    """What goes into the verdict's environment record about how times were taken."""
+    return {
+        "timing_method": samples.method,
+        "timing_settled": samples.settled,
+        "timing_wall_s": round(samples.wall_s, 4),
+    }

@@ -1,0 +1,169 @@
+"""`kcurate validate`: every candidate of some pair folders ends with one verdict, on file.
+
+Resumable: a verdict with a final outcome for the same content, on the same device, is not made again
+unless `again` says so. Each new one is appended to the workspace's `verdicts/<device>.jsonl` the moment it
+is known, and from a GPU also written beside the pair. Not covered: how a verdict is made
+(`kcurate.judge`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kcurate import backends, resources, store
+from kcurate.errors import InputError, MissingDependencyError
+from kcurate.judge import pool
+from kcurate.judge.judge import PROTOCOL, JudgeConfig
+from kcurate.records import Outcome, Summary
+from kcurate.validate import inputs, ledger
+from kcurate.workspace import Workspace
+
+STAGE = "validate"
+
+
+@dataclass(frozen=True)
+class ValidateConfig:
+    """What to validate, on what. `paths` empty: the workspace's pairs. `jobs` 0: as suits the machine."""
+
+    workspace: Path
+    paths: tuple[Path, ...] = ()
+    backend: str = "auto"
+    gpu: str = "0"
+    again: bool = False
+    sanitize: bool = False
+    jobs: int = 0
+
+
+def run(config: ValidateConfig, *, note: Callable[[str], None] = lambda _: None) -> Summary:
+    """Judge what has no final verdict yet; the counts are over all candidates given.
+
+    Raises:
+        InputError: nothing to validate, or paths and options that cannot be used.
+        MissingDependencyError: the backend asked for is not here.
+    """
+    started = time.perf_counter()
+    workspace = Workspace(config.workspace)
+    given = inputs.read(_folders(config, workspace))
+    judging, gpus = _judge_config(config, note)
+    started_run = workspace.start_run(STAGE, _plain(config))
+    environment = pool.describe_environment(judging)
+    book = ledger.Ledger(workspace, environment)
+    outcomes = _known(given, book, config)
+    counts: Counter[str] = Counter()
+    for item in given:
+        if item.index in outcomes:
+            counts[outcomes[item.index]] += 1
+    _judge_rest(given, outcomes, counts, judging, gpus, book, config)
+    ordered = {str(outcome): counts[outcome] for outcome in Outcome if counts[outcome]}
+    summary = Summary(
+        stage=STAGE,
+        items={"candidates": ordered},
+        wall_s=round(time.perf_counter() - started, 3),
+        workspace=str(workspace.root),
+    )
+    return started_run.finish(summary)
+
+
+def _folders(config: ValidateConfig, workspace: Workspace) -> list[Path]:
+    """The pair folders to look at, each once."""
+    roots = [_existing(path) for path in config.paths] or [workspace.pairs]
+    if not config.paths and not workspace.pairs.is_dir():
+        raise InputError(
+            "no pairs in the workspace",
+            where=str(workspace.pairs),
+            hint="name pair folders, or run kcurate extract first",
+        )
+    found = {folder.resolve(): folder for root in roots for folder in store.find_candidates(root)}
+    if not found:
+        raise InputError("no pair.json below", where=", ".join(map(str, roots)), hint="check the path")
+    return list(found.values())
+
+
+def _existing(path: Path) -> Path:
+    """The path as given, or the built-in pair of that id."""
+    built_in = resources.pairs_dir() / path
+    return built_in if not path.exists() and not path.is_absolute() and built_in.is_dir() else path
+
+
+def _judge_config(config: ValidateConfig, note: Callable[[str], None]) -> tuple[JudgeConfig, tuple[int, ...]]:
+    backend = backends.resolve(config.backend)
+    if backend == "emulator":
+        if config.backend == "auto":
+            note("no GPU here: the emulator checks correctness, and no times are taken")
+        return JudgeConfig(backend=backend, sanitize=config.sanitize), (0,)
+    gpus = parse_gpus(config.gpu, backends.gpu_count())
+    return JudgeConfig(backend=backend, gpu=gpus[0], sanitize=config.sanitize), gpus
+
+
+def parse_gpus(text: str, count: int) -> tuple[int, ...]:
+    """The GPU numbers that `0`, `0,1` or `all` name; `count` is how many there are.
+
+    Raises:
+        InputError: not such a list. MissingDependencyError: a GPU that is not there.
+    """
+    if text == "all":
+        numbers = tuple(range(count))
+    else:
+        parts = [part.strip() for part in text.split(",")]
+        if not all(part.isdecimal() for part in parts):
+            raise InputError(f"not a list of GPUs: {text!r}", where="--gpu", hint="such as 0, 0,1 or all")
+        numbers = tuple(dict.fromkeys(int(part) for part in parts))
+    absent = [number for number in numbers if number >= count]
+    if absent or not numbers:
+        raise MissingDependencyError(
+            f"there is no GPU {absent[0] if absent else ''}".rstrip(),
+            where="--gpu",
+            hint=f"{count} here, see nvidia-smi -L; --backend emulator needs none",
+        )
+    return numbers
+
+
+def _plain(config: ValidateConfig) -> dict[str, Any]:
+    data = asdict(config)
+    return data | {"workspace": str(config.workspace), "paths": [str(path) for path in config.paths]}
+
+
+def _known(given: tuple[inputs.Item, ...], book: ledger.Ledger, config: ValidateConfig) -> dict[int, Outcome]:
+    """Outcomes that need no judging: unreadable folders, and final verdicts on file."""
+    known: dict[int, Outcome] = {}
+    for item in given:
+        if item.candidate is None:
+            known[item.index] = Outcome.MALFORMED
+            book.add(item, inputs.malformed_verdict(item, book.environment))
+        elif not config.again:
+            verdict = book.find(item, store.candidate_key(item.candidate, protocol=PROTOCOL))
+            if verdict is not None and verdict.outcome.final:
+                known[item.index] = verdict.outcome
+    return known
+
+
+def _judge_rest(
+    given: tuple[inputs.Item, ...],
+    outcomes: dict[int, Outcome],
+    counts: Counter[str],
+    judging: JudgeConfig,
+    gpus: tuple[int, ...],
+    book: ledger.Ledger,
+    config: ValidateConfig,
+) -> None:
+    from tqdm import tqdm
+
+    rest = [
+        (item.index, item.candidate)
+        for item in given
+        if item.index not in outcomes and item.candidate is not None
+    ]
+    jobs = config.jobs or pool.default_jobs(judging.backend, len(gpus))
+    by_index = {item.index: item for item in given}
+    with tqdm(total=len(given), initial=len(given) - len(rest), unit="pair", desc=STAGE) as bar:
+        bar.set_postfix(counts, refresh=False)
+        for index, verdict in pool.judge_many(rest, judging, gpus=gpus, jobs=jobs):
+            book.add(by_index[index], verdict)
+            counts[verdict.outcome] += 1
+            bar.set_postfix(counts, refresh=False)
+            bar.update()

@@ -1,0 +1,124 @@
+"""Workers are fresh, shut in, killed as a group, and replaced. Uses NVRTC, no GPU."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
+from kcurate.errors import BackendError
+from kcurate.judge import compiling
+from kcurate.judge.compiling import CompileWorkers, Request
+from kcurate.judge.workers import Nursery, Role, Worker, WorkerDied, WorkerTimeout
+
+pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
+
+GOOD = 'extern "C" __global__ void k(float* p) { p[threadIdx.x] *= 2; }'
+BOMB = """
+template <int A, int B, int C> struct Bomb {
+    enum { v = Bomb<A - 1, B * 3 + 1, C>::v + Bomb<A - 1, B * 3 + 2, C>::v + Bomb<A - 1, B * 3, C>::v };
+};
+template <int B, int C> struct Bomb<0, B, C> { enum { v = B }; };
+__global__ void k(int* p) { *p = Bomb<24, 1, 0>::v; }
+"""
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    one = Nursery("cuda")
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def compilers(nursery: Nursery) -> Iterator[CompileWorkers]:
+    workers = CompileWorkers(nursery, Role("compile", "cuda"))
+    yield workers
+    workers.close()
+
+
+def request(code: str) -> Request:
+    return Request(code, (EntryPoint("k"),), ())
+
+
+def gone(pid: int) -> bool:
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_both_sides_compile_and_a_failure_says_where(compilers: CompileWorkers) -> None:
+    good, bad = compilers.compile([request(GOOD), request("__global__ void k() { oops }")])
+    assert isinstance(good, Compiled)
+    assert good.lowered["k"] == "k"
+    assert good.resources[0].registers
+    assert isinstance(bad, CompileFailure)
+    assert bad.reason == "error"
+    assert "oops" in bad.log
+    assert "/" not in bad.log.split("error")[0]
+
+
+def test_a_compiler_that_never_ends_is_killed_and_replaced(
+    compilers: CompileWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling, "COMPILE_TIMEOUT_S", 1.5)
+    started = time.perf_counter()
+    (made,) = compilers.compile([request(BOMB)])
+    assert isinstance(made, CompileFailure)
+    assert made.reason in ("timeout", "memory")
+    assert time.perf_counter() - started < 10
+    monkeypatch.undo()
+    assert isinstance(compilers.compile([request(GOOD)])[0], Compiled)
+
+
+def test_a_killed_worker_is_noticed_and_does_not_harm_the_next(nursery: Nursery) -> None:
+    worker = nursery.fork(Role("compile", "cuda"))
+    worker.ready()
+    os.kill(worker.pid, 9)
+    with pytest.raises(WorkerDied):
+        worker.call("compile", {}, timeout_s=5)
+    assert not worker.alive
+    second = nursery.fork(Role("compile", "cuda"))
+    second.ready()
+    second.kill()
+
+
+def test_silence_kills_the_worker(nursery: Nursery) -> None:
+    worker = nursery.fork(Role("compile", "cuda"))
+    worker.ready()
+    with pytest.raises(WorkerTimeout):
+        worker.answer(0.05)
+    assert gone(worker.pid)
+
+
+def test_a_bug_of_ours_arrives_with_its_traceback(nursery: Nursery) -> None:
+    worker = nursery.fork(Role("compile", "cuda"))
+    with pytest.raises(BackendError, match="KeyError"):
+        worker.call("compile", {}, timeout_s=5)
+
+
+def test_workers_end_with_the_nursery() -> None:
+    one = Nursery("cuda")
+    workers: list[Worker] = [one.fork(Role("compile", "cuda")) for _ in range(2)]
+    workers[0].ready()
+    one.close()
+    assert all(gone(worker.pid) for worker in workers)
+
+
+def test_workers_see_no_secret_and_cannot_write(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = nursery.fork(Role("compile", "cuda"))
+    inside = worker.ready().body["isolation"]
+    assert inside["limits"]
+    environment = Path(f"/proc/{worker.pid}/environ").read_bytes()
+    assert b"TOKEN" not in environment
+    assert b"API_KEY" not in environment
+    assert Path(f"/proc/{worker.pid}/cwd").readlink().name.startswith("kcurate-worker-")
+    worker.kill()
