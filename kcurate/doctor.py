@@ -41,6 +41,7 @@ def examine(environment: Mapping[str, str] = os.environ) -> tuple[Finding, ...]:
         _tool("nvcc", "not needed; a CUDA toolkit brings it"),
         *_gpus(),
         _tool("compute-sanitizer", "not needed; a CUDA toolkit brings it"),
+        *_isolation(),
         _package("dataset writer", "datasets", "pip install kcurate"),
         _package("training", "torch", "pip install 'kcurate[train]'"),
         _token("Anthropic key", ("ANTHROPIC_API_KEY",), environment),
@@ -128,6 +129,17 @@ def _gpus() -> tuple[Finding, ...]:
         index, name, driver, memory = (part.strip() for part in line.split(",", 3))
         found.append(Finding(f"GPU {index}", True, f"{name}, {memory}, driver {driver}"))
     return tuple(found) or (Finding("GPU", False, "nvidia-smi lists none", "check the NVIDIA driver"),)
+
+
+def _isolation() -> tuple[Finding, ...]:
+    """What holds a candidate's code in while it is judged."""
+    from kcurate.judge.isolation import describe
+
+    hint = "a newer Linux kernel; until then judge only code that you trust"
+    return tuple(
+        Finding(f"isolation: {measure.name}", measure.on, measure.detail, None if measure.on else hint)
+        for measure in describe()
+    )
 
 
 def _package(topic: str, name: str, hint: str) -> Finding:
