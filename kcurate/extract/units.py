@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kcurate.records import Kernel, LaunchSite
+from kcurate.cuda_source import KernelSource, extract_unit
+from kcurate.extract.includes import Reader
+from kcurate.extract.naming import shown
+from kcurate.records import Kernel, LaunchSite, Source, Span
 
 
 @dataclass(frozen=True)
@@ -39,3 +42,47 @@ class UnitResult:
     def kernels_of(self, path: str) -> list[UnitKernel]:
         """The kernels that a file defines, in its order."""
         return [kernel for kernel in self.kernels if kernel.path == path]
+
+
+def read_unit(task: UnitTask) -> UnitResult:
+    """Parse a unit; where it stands in its suite is filled in later (`kcurate.extract.merge`)."""
+    reader = Reader(task.tree_root, task.include)
+    report = extract_unit(task.root, reader.read, reader.resolve)
+    fractions = report.device_fractions or {}
+    kernels: dict[tuple[str, int], UnitKernel] = {}
+    for kernel in report.kernels:  # a file that is included twice shows its kernels twice
+        key = (kernel.span.path, kernel.span.start_byte)
+        kernels.setdefault(key, _unit_kernel(kernel, task.root, fractions.get(kernel.span.path, 0.0)))
+    return UnitResult(
+        kernels=tuple(kernel for _, kernel in sorted(kernels.items())),
+        launches=tuple((name, _shown_site(site)) for name, site in report.launches),
+        file_codes=report.file_codes or {},
+    )
+
+
+def _unit_kernel(found: KernelSource, root: str, device_fraction: float) -> UnitKernel:
+    kernel = Kernel(
+        id="",
+        source=Source(""),
+        benchmark="",
+        variant=None,
+        name=found.name,
+        span=_shown_span(found.span),
+        root=shown(root),
+        params=found.params,
+        instantiations=found.instantiations,
+        launch_sites=tuple(map(_shown_site, found.launch_sites)),
+        closure=tuple(map(_shown_span, found.closure)),
+        shims=found.shims,
+        features=found.features,
+        techniques=found.techniques,
+    )
+    return UnitKernel(found.span.path, kernel, found.code, device_fraction)
+
+
+def _shown_span(span: Span) -> Span:
+    return replace(span, path=shown(span.path))
+
+
+def _shown_site(site: LaunchSite) -> LaunchSite:
+    return replace(site, path=shown(site.path))
