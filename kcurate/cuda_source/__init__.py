@@ -1,0 +1,39 @@
+"""CUDA source as bytes in, spans and self-contained files out; the only importer of tree-sitter.
+
+Spans are half-open byte ranges of the original files. Nothing here reads a file or runs code.
+
+| module | owns |
+|---|---|
+| `text` | blanking comments and what the grammar cannot take, at equal length |
+| `conditions`, `preprocess` | `#if` evaluation; splicing local includes, and the map back to the files |
+| `items` | the parse: declarations, their names, what they use |
+| `closure`, `shim` | what a kernel needs, as one file; repairs for legacy CUDA |
+| `launches`, `params`, `features`, `brackets` | launch sites and argument roles; parameters; techniques |
+| `unit` | all of the above for one translation unit |
+| `normalise` | code as it is published and compared |
+"""
+
+from kcurate.cuda_source.features import features, techniques
+from kcurate.cuda_source.items import Item, Parsed, parse
+from kcurate.cuda_source.normalise import normalise, normalised_tokens
+from kcurate.cuda_source.params import kernel_signatures
+from kcurate.cuda_source.preprocess import local_includes
+from kcurate.cuda_source.text import blank_literals
+from kcurate.cuda_source.unit import KernelSource, UnitReport, extract_unit, whole_file
+
+__all__ = [
+    "Item",
+    "KernelSource",
+    "Parsed",
+    "UnitReport",
+    "blank_literals",
+    "extract_unit",
+    "features",
+    "kernel_signatures",
+    "local_includes",
+    "normalise",
+    "normalised_tokens",
+    "parse",
+    "techniques",
+    "whole_file",
+]

@@ -1,0 +1,36 @@
+"""Matching brackets and commas in text whose comments and literals are blank."""
+
+from __future__ import annotations
+
+_OPEN = {ord("("): 1, ord("["): 1, ord("{"): 1}
+_CLOSE = {ord(")"): 1, ord("]"): 1, ord("}"): 1}
+
+
+def closing(text: bytes, at: int, limit: int = 100_000) -> int | None:
+    """The position just behind the bracket that closes the one at `at`; None when there is none nearby."""
+    depth = 0
+    for position in range(at, min(len(text), at + limit)):
+        byte = text[position]
+        if byte in _OPEN:
+            depth += 1
+        elif byte in _CLOSE:
+            depth -= 1
+            if depth == 0:
+                return position + 1
+    return None
+
+
+def split_arguments(text: bytes, angles: bool = False) -> list[bytes]:
+    """The pieces between top-level commas, stripped; `angles` counts `<` and `>` as brackets."""
+    pieces: list[bytes] = []
+    depth = start = 0
+    for position, byte in enumerate(text):
+        if byte in _OPEN or (angles and byte == ord("<")):
+            depth += 1
+        elif byte in _CLOSE or (angles and byte == ord(">")):
+            depth -= 1
+        elif byte == ord(",") and depth == 0:
+            pieces.append(text[start:position].strip())
+            start = position + 1
+    last = text[start:].strip()
+    return [*pieces, last] if last or pieces else []

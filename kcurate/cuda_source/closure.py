@@ -1,0 +1,231 @@
+"""Which declarations a kernel needs, found by name, and the self-contained file made of them.
+
+Names are matched without regard to scope: a local variable that bears a macro's or a type's name takes that
+along, which is harmless; nothing that is needed is missed. Not covered: parsing (`items`), where the bytes
+came from (`preprocess`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from kcurate.cuda_source.items import Item, Parsed
+from kcurate.cuda_source.text import IDENTIFIER, blank_literals
+
+# Headers with device code that NVRTC, nvcc and the emulator know; every other include is host business.
+DEVICE_HEADERS = re.compile(
+    rb"\s*#\s*include\s*[<\"]((?:cuda_fp16|cuda_bf16|cuda_fp8|mma|cuda_pipeline|cuda_pipeline_primitives|"
+    rb"cuda_awbarrier|math_constants|cooperative_groups|cooperative_groups/[\w/]+|cuComplex)\.h|"
+    rb"(?:cuda|cub)/[\w/.]+)[>\"]"
+)
+_REAL_CONSTANT = re.compile(rb"\bconst\b(?=[^=]*\b(?:float|double)\b)|\b(?:float|double)\s+(const)\b")
+# Qualifiers of a variable that device code can see.
+_DEVICE_VISIBLE = frozenset(
+    (b"__device__", b"__constant__", b"__managed__", b"__shared__", b"const", b"constexpr", b"texture")
+)
+_TEMPLATE_HEAD = re.compile(rb"\s*template\s*<")
+
+
+@dataclass(frozen=True)
+class Closure:
+    """What one kernel, or several of a file, need: the items in order, and the repairs made to them."""
+
+    items: tuple[Item, ...]
+    code: bytes
+    shim_names: frozenset[bytes]
+    injected: bool
+    constexpr: bool
+
+
+class Unit:
+    """A parsed unit with its names looked up. `shim_bytes` is the length of the shim before it."""
+
+    def __init__(self, parsed: Parsed, shim_bytes: int = 0) -> None:
+        self.parsed = parsed
+        self.shim_bytes = shim_bytes
+        self._bare: dict[int, bytes] = {}
+
+    @cached_property
+    def by_name(self) -> Mapping[bytes, Sequence[Item]]:
+        """All items that declare a name."""
+        table: dict[bytes, list[Item]] = defaultdict(list)
+        for item in self.parsed.items:
+            for name in item.names:
+                table[name].append(item)
+        return table
+
+    @cached_property
+    def kernels(self) -> tuple[Item, ...]:
+        """The `__global__` functions with a body, in order; a specialisation counts as its own."""
+        return tuple(item for item in self.parsed.items if item.kernel and item.names)
+
+    @cached_property
+    def operators(self) -> tuple[Item, ...]:
+        """Overloaded operators outside classes."""
+        return tuple(
+            item for item in self.parsed.items
+            if item.kind == "function" and any(name.startswith(b"operator") for name in item.names)
+        )  # fmt: skip
+
+    def bare(self, item: Item) -> bytes:
+        """The text of an item without comments and literals."""
+        if item.start not in self._bare:
+            self._bare[item.start] = blank_literals(self.parsed.text[item.start : item.end])
+        return self._bare[item.start]
+
+    def closure(self, kernels: Sequence[Item]) -> Closure:
+        """Everything that the given kernels need, and they themselves, as one file."""
+        chosen: dict[int, Item] = {kernel.start: kernel for kernel in kernels}
+        own_names = {name for kernel in kernels for name in kernel.names}
+        queue = list(kernels)
+        seen: set[tuple[bytes, int]] = set()
+        while queue or self._add_operators(chosen, queue):
+            user = queue.pop()
+            for name in user.used:
+                for item in self.by_name.get(name, ()):
+                    if item.start in chosen or (name, item.start) in seen:
+                        continue
+                    if self._wanted(item, name, user, own_names):
+                        chosen[item.start] = item
+                        queue.append(item)
+                    elif item.kind not in ("macro", "function"):
+                        seen.add((name, item.start))
+        items = self._with_context(chosen, max(kernel.end for kernel in kernels))
+        return self._emit(items, {kernel.start for kernel in kernels})
+
+    def _wanted(self, item: Item, name: bytes, user: Item, own_names: set[bytes]) -> bool:
+        kind = item.kind
+        if kind in ("macro", "undef"):
+            return item.start < user.end
+        if kind in ("type", "using"):
+            return True
+        if b"__global__" in item.qualifiers:
+            return kind == "instantiation" and name in own_names
+        if kind == "variable":
+            return bool(item.qualifiers & _DEVICE_VISIBLE)
+        if kind == "prototype":
+            return item.device
+        if kind == "instantiation":
+            return name in own_names
+        if kind != "function":
+            return False
+        if item.device or b"constexpr" in item.used:
+            return True
+        others = self.by_name.get(name, ())
+        if any(other.device and other.kind in ("function", "variable") for other in others):
+            return False
+        return name != b"main" and self._called(name, user)
+
+    def _called(self, name: bytes, user: Item) -> bool:
+        return re.search(rb"\b" + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\(", self.bare(user)) is not None
+
+    def _add_operators(self, chosen: dict[int, Item], queue: list[Item]) -> bool:
+        """Overloaded operators on a type that is taken along; they are not called by name."""
+        types = {name for item in chosen.values() if item.kind == "type" for name in item.names}
+        builtin = {
+            b"float2",
+            b"float3",
+            b"float4",
+            b"int2",
+            b"int3",
+            b"int4",
+            b"double2",
+            b"uint2",
+            b"uint3",
+            b"uint4",
+        }
+        used = {name for item in chosen.values() for name in item.used if item.kind != "macro"}
+        for item in self.operators:
+            header = frozenset(IDENTIFIER.findall(self.parsed.text[item.start : item.header_end]))
+            if item.start not in chosen and header & (types | (builtin & used)):
+                chosen[item.start] = item
+                queue.append(item)
+        return bool(queue)
+
+    def _with_context(self, chosen: Mapping[int, Item], end: int) -> list[Item]:
+        """The chosen items in order, with the includes and using-directives that stand before them."""
+        context = [
+            item for item in self.parsed.items
+            if item.start < end and item.start >= self.shim_bytes and item.start not in chosen
+            and (self._device_header(item) or self._using_namespace(item))
+        ]  # fmt: skip
+        return sorted([*chosen.values(), *context], key=lambda item: item.start)
+
+    def _device_header(self, item: Item) -> bool:
+        return item.kind == "include" and DEVICE_HEADERS.match(self.parsed.text, item.start) is not None
+
+    def _using_namespace(self, item: Item) -> bool:
+        text = self.parsed.text[item.start : item.end]
+        if item.kind != "using" or b"namespace" not in text or b"=" in text:
+            return False
+        return bool(re.search(rb"namespace\s+(?:cooperative_groups|nvcuda)\b", text))
+
+    def _emit(self, items: Sequence[Item], kernels: set[int]) -> Closure:
+        out: list[bytes] = []
+        shim: set[bytes] = set()
+        injected = constexpr = False
+        wrapper: tuple[bytes, ...] = ()
+        previous: Item | None = None
+        for item in items:
+            text = self._own_text(item)
+            if item.end <= self.shim_bytes:
+                shim.update(item.names)
+            elif item.kind == "variable" and b"texture" in item.qualifiers and not item.device:
+                text = b"__device__ " + re.sub(rb"^\s*static\s+", b"", text)
+            elif (
+                item.kind == "function"
+                and not item.device
+                and item.start not in kernels
+                and b"constexpr" not in item.used
+            ):
+                text, injected = _annotate(text, item.template), True
+            elif item.kind == "variable" and not item.device:
+                changed = self._as_constexpr(item, text)
+                text, constexpr = changed, constexpr or changed != text
+            if item.wrapper != wrapper:
+                out += [b"}" for _ in wrapper] + list(item.wrapper)
+                wrapper = item.wrapper
+            elif previous is not None and not (previous.kind in _LINES and item.kind in _LINES):
+                out.append(b"")
+            out.append(text)
+            previous = item
+        out += [b"}" for _ in wrapper]
+        return Closure(tuple(items), b"\n".join(out) + b"\n", frozenset(shim), injected, constexpr)
+
+    def _own_text(self, item: Item) -> bytes:
+        lines = self.parsed.source[item.start : item.end].replace(b"\r\n", b"\n").split(b"\n")
+        return b"\n".join(line.rstrip() for line in lines).strip()
+
+    def _as_constexpr(self, item: Item, text: bytes) -> bytes:
+        """A real constant made from another constant is not one in device code unless it is `constexpr`."""
+        bare = self.bare(item)
+        if (
+            b"constexpr" in item.qualifiers
+            or b"=" not in bare
+            or not IDENTIFIER.search(bare.split(b"=", 1)[1])
+        ):
+            return text
+        return re.sub(rb"\bconst\b", b"constexpr", text, count=1) if _REAL_CONSTANT.search(bare) else text
+
+
+_LINES = frozenset(("macro", "undef", "include", "using"))
+
+
+def _annotate(text: bytes, template: bool) -> bytes:
+    """Put `__device__` before a function, behind its template head."""
+    if template and (match := _TEMPLATE_HEAD.match(text)):
+        at, depth = match.end(), 1
+        while at < len(text) and depth:
+            depth += {b"<": 1, b">": -1}.get(text[at : at + 1], 0)
+            at += 1
+        return text[:at] + b" __device__" + text[at:]
+    return b"__device__ " + text
+
+
+def names_of(items: Iterable[Item]) -> frozenset[bytes]:
+    """All names that some items declare."""
+    return frozenset(name for item in items for name in item.names)

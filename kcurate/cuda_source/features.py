@@ -1,0 +1,79 @@
+"""What a kernel's code shows: language features it uses, and optimisation techniques that are statically
+visible.
+
+A technique is named only where the text proves its mechanism; what only a run or an intent can tell
+(coalescing, kernel fusion, load balancing) is left to people. The vocabulary is `schemas/techniques.json`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kcurate.cuda_source.text import blank_literals
+
+_SHARED = rb"\b__shared__\b"
+_FEATURES: Mapping[str, re.Pattern[bytes]] = {
+    "atomics": re.compile(rb"\batomic(?:Add|Sub|Exch|Min|Max|Inc|Dec|CAS|And|Or|Xor)\w*\s*\("),
+    "barrier": re.compile(rb"\b__syncthreads\w*\s*\(|\.sync\s*\("),
+    "constant-memory": re.compile(rb"\b__constant__\b"),
+    "device-globals": re.compile(rb"^\s*(?:static\s+)?__device__\s+[^(;]*;", re.MULTILINE),
+    "double-precision": re.compile(rb"\bdouble\b"),
+    "dynamic-shared-memory": re.compile(rb"\bextern\s+__shared__\b"),
+    "half-precision": re.compile(rb"\b(?:__)?half2?\b|\b__nv_bfloat16\w*\b"),
+    "inline-ptx": re.compile(rb"\basm\b"),
+    "launch-bounds": re.compile(rb"\b__launch_bounds__\b"),
+    "shared-memory": re.compile(_SHARED),
+    "templates": re.compile(rb"\btemplate\s*<"),
+    "texture": re.compile(rb"\btex[123]D(?:fetch)?\s*\(|\btexture\s*<"),
+    "thread-fence": re.compile(rb"\b__threadfence\w*\s*\("),
+    "warp-shuffle": re.compile(rb"\b__shfl\w*\s*\(|\.shfl\w*\s*\("),
+    "warp-vote": re.compile(rb"\b__(?:ballot|any|all|match)\w*\s*\("),
+}
+_TECHNIQUES: Mapping[str, re.Pattern[bytes]] = {
+    "async-copy": re.compile(rb"\b__pipeline_memcpy_async\b|\bmemcpy_async\b|\bcp\.async\b"),
+    "bank-conflict-padding": re.compile(_SHARED + rb"[^;]*\[[^\];]*\+\s*1\s*\]\s*[;,=]"),
+    "constant-memory": _FEATURES["constant-memory"],
+    "cooperative-groups": re.compile(rb"\bcooperative_groups\b"),
+    "fast-math-intrinsics": re.compile(
+        rb"\b__(?:expf|exp10f|logf|log2f|log10f|powf|sinf|cosf|tanf|sincosf|fdividef|frcp_r\w|fsqrt_r\w|mul24|umul24)\s*\("
+    ),
+    "launch-bounds": _FEATURES["launch-bounds"],
+    "loop-unrolling": re.compile(rb"#\s*pragma\s+unroll\b|\b_Pragma\s*\(\s*\"\s*unroll"),
+    "mixed-precision": re.compile(rb"\b(?:__)?half2?\b|\b__nv_bfloat16\w*\b"),
+    "read-only-cache": re.compile(rb"\b__ldg\s*\(|\bld\.global\.nc\b"),
+    "tensor-cores": re.compile(rb"\bwmma\s*::|\bmma_sync\s*\(|\bmma\.sync\b|\bwgmma\b"),
+    "texture-memory": _FEATURES["texture"],
+    "vectorized-access": re.compile(
+        rb"\b(?:const\s+)?(?:float|int|uint|double|uchar|char|short|ushort)[24]\s*(?:const\s*)?\*"
+    ),
+    "warp-shuffle": _FEATURES["warp-shuffle"],
+    "warp-vote": _FEATURES["warp-vote"],
+}
+_GRID_STRIDE = re.compile(
+    rb"\+=\s*[^;)]*\bgridDim\s*\.\s*[xyz]|\+=\s*(?:stride|step|grid_?[sS]ize|num_?[tT]hreads)\b"
+)
+_SHARED_ATOMIC = re.compile(rb"\batomic\w+\s*\(\s*&?\s*(\w+)")
+_SHARED_NAMES = re.compile(_SHARED + rb"\s+(?:volatile\s+)?[\w:<>, ]+?\s+\**(\w+)\s*(?:\[|;|,)")
+
+
+def features(code: bytes) -> tuple[str, ...]:
+    """Language features in the code, sorted."""
+    bare = blank_literals(code)
+    return tuple(sorted(name for name, pattern in _FEATURES.items() if pattern.search(bare)))
+
+
+def techniques(code: bytes) -> tuple[str, ...]:
+    """Optimisation techniques that the code shows, sorted; names of `schemas/techniques.json`."""
+    bare = blank_literals(code)
+    found = {name for name, pattern in _TECHNIQUES.items() if pattern.search(bare)}
+    if _TECHNIQUES["loop-unrolling"].search(code):
+        found.add("loop-unrolling")
+    shared = set(_SHARED_NAMES.findall(bare))
+    if shared and _FEATURES["barrier"].search(bare):
+        found.add("shared-memory-tiling")
+    if shared & set(_SHARED_ATOMIC.findall(bare)):
+        found.add("privatization")
+    if _GRID_STRIDE.search(bare) and b"gridDim" in bare:
+        found.add("grid-stride-loop")
+    return tuple(sorted(found))

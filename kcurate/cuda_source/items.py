@@ -1,0 +1,233 @@
+"""A parsed unit as a flat list of the things it declares, each with its names, its span and what it uses.
+
+One parse, one walk over the top level (namespaces and `extern "C"` blocks are entered; function bodies are
+not). Code that the grammar could not make sense of is searched for declarations all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import tree_sitter
+import tree_sitter_cuda
+
+from kcurate.cuda_source.text import IDENTIFIER, blank_literals, parseable
+
+Node = Any
+
+_FUNCTION = "function_definition"
+_TYPES = frozenset(("struct_specifier", "union_specifier", "class_specifier", "enum_specifier"))
+_USING = frozenset(
+    ("using_declaration", "alias_declaration", "namespace_alias_definition", "static_assert_declaration")
+)
+_DECLARATORS = frozenset(
+    (
+        "pointer_declarator", "reference_declarator", "array_declarator", "parenthesized_declarator",
+        "init_declarator", "attributed_declarator", "function_declarator",
+    )
+)  # fmt: skip
+_NAME_NODES = frozenset(
+    ("identifier", "type_identifier", "field_identifier", "operator_name", "destructor_name")
+)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One declaration. `names` it declares, `used` are all names in it, `wrapper` what it must stand in.
+
+    `header_end` is where a function's body begins (the end of the item for others).
+    """
+
+    kind: str
+    names: tuple[bytes, ...]
+    start: int
+    end: int
+    header_end: int
+    used: frozenset[bytes]
+    qualifiers: frozenset[bytes]
+    wrapper: tuple[bytes, ...] = ()
+    template: bool = False
+
+    @property
+    def kernel(self) -> bool:
+        """A `__global__` function with a body."""
+        return self.kind == "function" and b"__global__" in self.qualifiers
+
+    @property
+    def device(self) -> bool:
+        """Marked for the device."""
+        return b"__device__" in self.qualifiers or b"__constant__" in self.qualifiers
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A unit: its bytes as they are, the bytes that were parsed (same length), the tree, the items."""
+
+    source: bytes
+    text: bytes
+    tree: Any
+    items: tuple[Item, ...]
+
+
+@cache
+def _parser() -> Any:
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+
+
+def parse_tree(text: bytes) -> Any:
+    """The syntax tree of bytes that were made parseable."""
+    return _parser().parse(text)
+
+
+def parse(source: bytes) -> Parsed:
+    """Parse a unit and list what it declares, in order."""
+    text = parseable(source)
+    tree = parse_tree(text)
+    bare = blank_literals(text)
+    items = tuple(sorted(_items(tree.root_node, text, bare), key=lambda item: (item.start, -item.end)))
+    return Parsed(source, text, tree, items)
+
+
+def _items(root: Node, text: bytes, bare: bytes) -> Iterator[Item]:
+    stack: list[tuple[Node, tuple[bytes, ...]]] = [(root, ())]
+    while stack:
+        container, wrapper = stack.pop()
+        for node in container.children:
+            kind = node.type
+            if kind in ("namespace_definition", "linkage_specification"):
+                body = node.child_by_field_name("body")
+                if body is not None and body.type == "declaration_list":
+                    stack.append((body, (*wrapper, text[node.start_byte : body.start_byte].strip())))
+                    continue
+                if body is not None and kind == "linkage_specification":
+                    item = _item(body, text, bare, wrapper)
+                    if item is not None:
+                        yield _from(item, node.start_byte, text)
+                    continue
+            if kind == "ERROR" or kind.startswith("preproc_if") or kind in ("preproc_else", "preproc_elif"):
+                stack.append((node, wrapper))
+                continue
+            item = _item(node, text, bare, wrapper)
+            if item is not None:
+                yield item
+
+
+def _from(item: Item, start: int, text: bytes) -> Item:
+    """The same item, beginning earlier (at `extern "C"`)."""
+    return Item(
+        item.kind, item.names, start, item.end, item.header_end, item.used,
+        item.qualifiers, item.wrapper, item.template,
+    )  # fmt: skip
+
+
+def _item(node: Node, text: bytes, bare: bytes, wrapper: tuple[bytes, ...]) -> Item | None:
+    kind = node.type
+    start, end, template = node.start_byte, node.end_byte, False
+    inner = node
+    while inner.type == "template_declaration":
+        template = True
+        inner = inner.children[-1]
+        kind = inner.type
+    header_end = end
+    names: list[bytes] = []
+    if kind == _FUNCTION:
+        body = inner.child_by_field_name("body")
+        header_end = body.start_byte if body is not None else end
+        names = _declared(inner, text)
+        what = "function"
+    elif kind in ("preproc_def", "preproc_function_def"):
+        names, what = [_text(node.child_by_field_name("name"), text)], "macro"
+    elif kind == "preproc_call":
+        directive = text[start:end].split()
+        if directive[:1] != [b"#undef"] or len(directive) < 2:
+            return None
+        names, what = [directive[1]], "undef"
+    elif kind == "preproc_include":
+        what = "include"
+    elif kind in _TYPES:
+        names, what = _type_names(inner, text), "type"
+        end = header_end = _with_semicolon(node, text)
+    elif kind == "type_definition":
+        names, what = [*_declared(inner, text), *_type_names(inner.child_by_field_name("type"), text)], "type"
+    elif kind in _USING:
+        name = inner.child_by_field_name("name")
+        names, what = ([_text(name, text)] if name is not None else []), "using"
+    elif kind == "declaration":
+        names = [*_declared(inner, text), *_type_names(inner.child_by_field_name("type"), text)]
+        what = "prototype" if _is_prototype(inner) else "variable"
+    elif kind == "template_instantiation":
+        names, what = _declared(inner, text), "instantiation"
+    else:
+        return None
+    header = bare[start:header_end]
+    qualifiers = frozenset(
+        re.findall(rb"__global__|__device__|__host__|__constant__|__shared__|__managed__", header)
+    )
+    if what == "variable":
+        qualifiers |= frozenset(re.findall(rb"\b(?:const|constexpr|static|extern|texture|surface)\b", header))
+    used = frozenset(IDENTIFIER.findall(bare[start:end]))
+    return Item(what, tuple(names), start, end, header_end, used, qualifiers, wrapper, template)
+
+
+def _with_semicolon(node: Node, text: bytes) -> int:
+    end = node.end_byte
+    while end < len(text) and text[end : end + 1].isspace():
+        end += 1
+    return end + 1 if text[end : end + 1] == b";" else int(node.end_byte)
+
+
+def _text(node: Node, text: bytes) -> bytes:
+    return text[node.start_byte : node.end_byte] if node is not None else b""
+
+
+def _type_names(node: Node, text: bytes) -> list[bytes]:
+    """The tag of a type that is defined here, and its enumerators."""
+    if node is None or node.type not in _TYPES:
+        return []
+    name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+    names = [_text(name, text).split(b"<")[0].split(b"::")[-1]] if name is not None else []
+    if node.type == "enum_specifier" and body is not None:
+        names += [
+            _text(child.child_by_field_name("name"), text)
+            for child in body.named_children
+            if child.type == "enumerator"
+        ]
+    return names
+
+
+def _declared(node: Node, text: bytes) -> list[bytes]:
+    """The names that the declarators of a node introduce; `S::f` introduces both `S` and `f`."""
+    names: list[bytes] = []
+    for declarator in node.children_by_field_name("declarator"):
+        names += _declarator_names(declarator, text)
+    return names
+
+
+def _declarator_names(node: Node, text: bytes) -> list[bytes]:
+    while node is not None and node.type in _DECLARATORS:
+        inner = node.child_by_field_name("declarator")
+        if inner is None:
+            inner = next(
+                (c for c in node.named_children if c.type in _DECLARATORS or c.type in _NAME_NODES), None
+            )
+        node = inner
+    if node is None:
+        return []
+    if node.type in _NAME_NODES:
+        return [_text(node, text)]
+    return list(IDENTIFIER.findall(_text(node, text).split(b"<")[0]))
+
+
+def _is_prototype(node: Node) -> bool:
+    for declarator in node.children_by_field_name("declarator"):
+        inner = declarator
+        while inner is not None and inner.type in ("pointer_declarator", "reference_declarator"):
+            inner = inner.child_by_field_name("declarator")
+        if inner is not None and inner.type == "function_declarator":
+            target = inner.child_by_field_name("declarator")
+            return target is None or target.type != "parenthesized_declarator"
+    return False

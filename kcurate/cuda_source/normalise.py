@@ -1,0 +1,24 @@
+"""Code as it is published and compared: without comments, without what layout and naming add."""
+
+from __future__ import annotations
+
+import re
+
+from kcurate.cuda_source.text import IDENTIFIER, without_comments
+
+_TOKEN = re.compile(rb'[A-Za-z_]\w*|\d[\w.]*(?:[eE][-+]\w+)?|"(?:\\.|[^"\\])*"|\S')
+
+
+def normalise(code: bytes, renames: dict[bytes, bytes] | None = None) -> bytes:
+    """Comments gone, no blanks at line ends, at most one empty line in a row, names replaced by `renames`."""
+    text = without_comments(code.replace(b"\r\n", b"\n"))
+    if renames:
+        text = IDENTIFIER.sub(lambda match: renames.get(match[0], match[0]), text)
+    lines = [line.rstrip() for line in text.split(b"\n")]
+    kept = [line for i, line in enumerate(lines) if line or (i and lines[i - 1])]
+    return b"\n".join(kept).strip() + b"\n"
+
+
+def normalised_tokens(code: bytes) -> tuple[bytes, ...]:
+    """The tokens of the code without comments."""
+    return tuple(_TOKEN.findall(without_comments(code)))

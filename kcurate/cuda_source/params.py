@@ -1,0 +1,79 @@
+"""Parameters of kernels, as written; for records, and for checking a plan against the code."""
+
+from __future__ import annotations
+
+import re
+
+from kcurate.cuda_source.brackets import closing, split_arguments
+from kcurate.cuda_source.items import Item, parse
+from kcurate.cuda_source.text import blank_literals
+from kcurate.records import Param
+
+_GLOBAL = re.compile(rb"__global__")
+_BOUNDS = re.compile(rb"__launch_bounds__\s*\(")
+_RESTRICT = re.compile(rb"\b__restrict(?:__)?\b|\brestrict\b")
+_NAME = re.compile(rb"([A-Za-z_]\w*)\s*((?:\[[^\]]*\]\s*)*)\Z")
+_BUILTIN_LAST = frozenset(
+    (
+        b"int",
+        b"float",
+        b"double",
+        b"char",
+        b"short",
+        b"long",
+        b"unsigned",
+        b"bool",
+        b"void",
+        b"const",
+        b"signed",
+    )
+)
+
+
+def params_of(header: bytes) -> tuple[Param, ...]:
+    """The parameters in a function's header (everything before its body), comments and literals blank."""
+    bounds = _BOUNDS.search(header)
+    if bounds is not None:
+        after = closing(header, bounds.end() - 1) or bounds.end()
+        header = header[: bounds.start()] + b" " * (after - bounds.start()) + header[after:]
+    at = header.find(b"(", max(0, header.find(b"__global__")))
+    end = closing(header, at) if at >= 0 else None
+    if end is None:
+        return ()
+    pieces = split_arguments(header[at + 1 : end - 1], angles=True)
+    return tuple(_param(piece) for piece in pieces if piece and piece != b"void")
+
+
+def _param(text: bytes) -> Param:
+    text = text.split(b"=")[0].strip()
+    restrict = _RESTRICT.search(text) is not None
+    text = _RESTRICT.sub(b" ", text).strip()
+    match = _NAME.search(text)
+    name, type_text = b"", text
+    if match and match[1] not in _BUILTIN_LAST and text[: match.start()].strip():
+        name, type_text = match[1], text[: match.start()] + (b"*" if match[2] else b"")
+    type_text = re.sub(rb"\s*([*&])\s*", rb"\1", b" ".join(type_text.split()))
+    return Param(
+        name=name.decode(),
+        type=type_text.decode("utf-8", "replace"),
+        const=re.search(rb"\bconst\b", type_text.split(b"*")[0]) is not None,
+        pointer=b"*" in type_text,
+        restrict=restrict,
+    )
+
+
+def header_of(item: Item, text: bytes) -> bytes:
+    """A function's header with comments and literals blank."""
+    return blank_literals(text[item.start : item.header_end])
+
+
+def kernel_signatures(code: bytes) -> dict[str, tuple[Param, ...]]:
+    """Every `__global__` function that the code defines, with its parameters, by name."""
+    if not _GLOBAL.search(code):
+        return {}
+    parsed = parse(code)
+    return {
+        item.names[-1].decode("utf-8", "replace"): params_of(header_of(item, parsed.text))
+        for item in parsed.items
+        if item.kernel and item.names
+    }

@@ -1,0 +1,198 @@
+"""Local includes spliced in and conditionals resolved; macros, code and system includes stay as written.
+
+The result is one text and a map back to the files. `#if` is evaluated as the device compiler would: what is
+not defined is 0. Not covered: expanding macros in code.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from kcurate.cuda_source.conditions import truth
+from kcurate.cuda_source.text import blank_comments
+from kcurate.records import Span
+
+Resolve = Callable[[str, str], str | None]
+Read = Callable[[str], bytes | None]
+
+# What nvcc defines when it compiles device code for sm_90 on Linux.
+PREDEFINED: Mapping[bytes, bytes] = {
+    b"__CUDACC__": b"1",
+    b"__NVCC__": b"1",
+    b"__CUDA_ARCH__": b"900",
+    b"__cplusplus": b"201703L",
+    b"__linux__": b"1",
+    b"__unix__": b"1",
+    b"__x86_64__": b"1",
+    b"__LP64__": b"1",
+    b"__GNUC__": b"12",
+}
+MAX_BYTES = 32 << 20
+MAX_DEPTH = 60
+
+_DIRECTIVE = re.compile(
+    rb"^[ \t]*#[ \t]*(include|define|undef|if|ifdef|ifndef|elif|else|endif|pragma)\b", re.MULTILINE
+)
+_INCLUDE = re.compile(rb'[ \t]*"([^"\n]+)"')
+_ONCE = re.compile(rb"[ \t]*once\b")
+_DEFINE = re.compile(rb"[ \t]*([A-Za-z_]\w*)(\()?(.*)", re.DOTALL)
+_LINE_END = re.compile(rb"(?<!\\)(?<!\\\r)\n|\Z")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run of bytes taken over as it is: where it is in the text, and where it came from."""
+
+    at: int
+    path: str
+    start: int
+    end: int
+
+
+@dataclass
+class Text:
+    """A translation unit in one piece."""
+
+    source: bytes
+    pieces: tuple[Piece, ...]
+    missing: tuple[str, ...] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    _lines: dict[str, list[int]] = field(default_factory=dict)
+
+    def origin(self, at: int) -> tuple[str, int]:
+        """The file and byte that a byte of the text came from."""
+        piece = self.pieces[max(0, bisect_right(self.pieces, at, key=lambda p: p.at) - 1)]
+        return piece.path, piece.start + at - piece.at
+
+    def span(self, start: int, end: int) -> Span:
+        """The span in its file that goes from one byte of the text to another (exclusive).
+
+        Where text was spliced in between, the span is of the file in which it starts and ends.
+        """
+        path, first = self.origin(start)
+        last_path, last = self.origin(end - 1)
+        if last_path != path or last < first:
+            last = first
+        return Span(path, first, last + 1, self.line(path, first), self.line(path, last))
+
+    def line(self, path: str, at: int) -> int:
+        """The line of a byte of a file, from 1."""
+        if path not in self._lines:
+            self._lines[path] = [m.end() for m in re.finditer(rb"\n", self.files[path])]
+        return bisect_right(self._lines[path], at) + 1
+
+
+@dataclass
+class _Splicer:
+    read: Read
+    resolve: Resolve
+    macros: dict[bytes, bytes]
+    out: list[bytes] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
+    size: int = 0
+    stack: list[str] = field(default_factory=list)
+    once: set[str] = field(default_factory=set)
+    missing: dict[str, None] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    def emit(self, path: str, source: bytes, start: int, end: int) -> None:
+        if start >= end or self.size > MAX_BYTES:
+            return
+        self.pieces.append(Piece(self.size, path, start, end))
+        self.out.append(source[start:end])
+        self.size += end - start
+
+    def file(self, path: str, source: bytes) -> None:
+        self.files[path] = source
+        self.stack.append(path)
+        clean = blank_comments(source)
+        # One entry a nesting level: (this branch is taken, some branch was taken, the outside is taken).
+        levels: list[tuple[bool, bool, bool]] = []
+        live, at = True, 0
+        for match in _DIRECTIVE.finditer(clean):
+            start = match.start()
+            if start < at:
+                continue
+            end = _LINE_END.search(clean, match.end()).end()  # type: ignore[union-attr]
+            word, rest = match[1], clean[match.end() : end].replace(b"\\\r\n", b" ").replace(b"\\\n", b" ")
+            if live:
+                self.emit(path, source, at, start)
+            if word in (b"if", b"ifdef", b"ifndef", b"elif", b"else", b"endif"):
+                live = self.condition(word, rest, levels, live)
+            elif live:
+                self.directive(path, source, word, rest, start, end)
+            at = end
+        if live:
+            self.emit(path, source, at, len(source))
+        if self.out and not self.out[-1].endswith(b"\n"):
+            self.join(path, source)
+        self.stack.pop()
+
+    def join(self, path: str, source: bytes) -> None:
+        """A file without a last line end must not run into what follows."""
+        self.pieces.append(Piece(self.size, path, len(source), len(source)))
+        self.out.append(b"\n")
+        self.size += 1
+
+    def condition(self, word: bytes, rest: bytes, levels: list[tuple[bool, bool, bool]], live: bool) -> bool:
+        if word in (b"if", b"ifdef", b"ifndef"):
+            holds = live and self.holds(word, rest)
+            levels.append((holds, holds, live))
+            return holds
+        if not levels:
+            return live
+        _, any_taken, outside = levels.pop()
+        if word == b"endif":
+            return outside
+        holds = outside and not any_taken and (word == b"else" or truth(rest, self.macros))
+        levels.append((holds, any_taken or holds, outside))
+        return holds
+
+    def holds(self, word: bytes, rest: bytes) -> bool:
+        if word == b"if":
+            return truth(rest, self.macros)
+        words = rest.split()
+        return bool(words) and (words[0] in self.macros) == (word == b"ifdef")
+
+    def directive(self, path: str, source: bytes, word: bytes, rest: bytes, start: int, end: int) -> None:
+        if word == b"include" and (match := _INCLUDE.match(rest)):
+            self.include(path, match[1].decode("latin-1"))
+            return
+        if word == b"pragma" and _ONCE.match(rest):
+            self.once.add(path)
+            return
+        if word == b"define" and (match := _DEFINE.match(rest)):
+            self.macros[match[1]] = b"" if match[2] else match[3].strip()
+        elif word == b"undef":
+            self.macros.pop(rest.strip(), None)
+        self.emit(path, source, start, end)
+
+    def include(self, includer: str, name: str) -> None:
+        path = self.resolve(name, includer)
+        source = self.read(path) if path is not None else None
+        if path is None or source is None:
+            self.missing[name] = None
+        elif path not in self.once and path not in self.stack and len(self.stack) < MAX_DEPTH:
+            self.file(path, source)
+
+
+def splice(
+    root: str, read: Read, resolve: Resolve, macros: Mapping[bytes, bytes] = PREDEFINED
+) -> Text | None:
+    """The translation unit of `root`, or None when it cannot be read."""
+    source = read(root)
+    if source is None:
+        return None
+    splicer = _Splicer(read, resolve, dict(macros))
+    splicer.file(root, source)
+    return Text(b"".join(splicer.out), tuple(splicer.pieces), tuple(splicer.missing), splicer.files)
+
+
+def local_includes(source: bytes) -> tuple[str, ...]:
+    """The names in `#include "name"`, in order, whatever conditionals say."""
+    clean = blank_comments(source)
+    found = (_INCLUDE.match(clean, m.end()) for m in _DIRECTIVE.finditer(clean) if m[1] == b"include")
+    return tuple(dict.fromkeys(match[1].decode("latin-1") for match in found if match))

@@ -1,0 +1,134 @@
+"""Legacy CUDA made to compile under CUDA 13, in NVRTC and nvcc alike: what is written into a kernel's file.
+
+`SHIM` is ordinary device code. It stands before the unit when the unit uses one of its names and does not
+declare it, and its parts reach the kernel's file the way everything does: because they are used. A texture
+reference becomes a `__device__` variable of the class template `texture` below: three members, `data` (an
+address in global memory), `width` and `height` in texels (height 0: one-dimensional), 8 + 4 + 4 bytes.
+Whoever launches the kernel writes them (the plan step `bind_texture`). Reads outside are clamped, filtering
+is point: what texture references do by default.
+"""
+
+from __future__ import annotations
+
+import re
+
+SHIM = b"""\
+#undef cudaReadModeElementType
+#define cudaReadModeElementType 0
+#undef cudaReadModeNormalizedFloat
+#define cudaReadModeNormalizedFloat 1
+#undef cudaTextureType1D
+#define cudaTextureType1D 1
+#undef cudaTextureType2D
+#define cudaTextureType2D 2
+template <class T, int Dimensions = 1, int Mode = 0>
+struct texture {
+  const T* data;
+  int width, height;
+};
+template <class T, int D, int M>
+__device__ inline T tex1Dfetch(const texture<T, D, M>& t, int i) {
+  return t.data[i < 0 ? 0 : i >= t.width ? t.width - 1 : i];
+}
+template <class T, int D, int M>
+__device__ inline T tex1D(const texture<T, D, M>& t, float x) {
+  return tex1Dfetch(t, (int)floorf(x));
+}
+template <class T, int D, int M>
+__device__ inline T tex2D(const texture<T, D, M>& t, float x, float y) {
+  int i = (int)floorf(x), j = (int)floorf(y);
+  i = i < 0 ? 0 : i >= t.width ? t.width - 1 : i;
+  j = j < 0 ? 0 : j >= t.height ? t.height - 1 : j;
+  return t.data[j * t.width + i];
+}
+#undef INT_MAX
+#define INT_MAX 2147483647
+#undef INT_MIN
+#define INT_MIN (-2147483647 - 1)
+#undef UINT_MAX
+#define UINT_MAX 4294967295U
+#undef LONG_MAX
+#define LONG_MAX 9223372036854775807L
+#undef CHAR_BIT
+#define CHAR_BIT 8
+#undef FLT_MAX
+#define FLT_MAX 3.402823466e+38F
+#undef FLT_MIN
+#define FLT_MIN 1.175494351e-38F
+#undef FLT_EPSILON
+#define FLT_EPSILON 1.192092896e-07F
+#undef DBL_MAX
+#define DBL_MAX 1.7976931348623157e+308
+#undef DBL_MIN
+#define DBL_MIN 2.2250738585072014e-308
+#undef DBL_EPSILON
+#define DBL_EPSILON 2.2204460492503131e-16
+#undef M_PI
+#define M_PI 3.14159265358979323846
+#undef M_PI_2
+#define M_PI_2 1.57079632679489661923
+#undef M_PI_4
+#define M_PI_4 0.78539816339744830962
+#undef M_E
+#define M_E 2.7182818284590452354
+#undef M_SQRT2
+#define M_SQRT2 1.41421356237309504880
+#undef M_SQRT1_2
+#define M_SQRT1_2 0.70710678118654752440
+#undef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#undef NAN
+#define NAN __int_as_float(0x7fffffff)
+#undef RAND_MAX
+#define RAND_MAX 2147483647
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long uint64_t;
+typedef unsigned long uintptr_t;
+"""
+# Which repair a part of the shim belongs to, as the record names it.
+TEXTURE_NAMES = frozenset((b"texture", b"tex1Dfetch", b"tex1D", b"tex2D"))
+
+_NAMES = sorted(
+    set(re.findall(rb"#define (\w+)", SHIM) + re.findall(rb"typedef [\w ]+ (\w+);", SHIM)) | TEXTURE_NAMES
+)
+_TRIGGER = re.compile(rb"\b(?:" + b"|".join(_NAMES) + rb")\b")
+_DECLARED = re.compile(
+    rb"#[ \t]*define[ \t]+(\w+)|\btypedef\b[^;{}]*?\b(\w+)[ \t]*;|\bstruct[ \t]+(texture)\b[^;]*\{"
+)
+
+
+def shim_for(text: bytes) -> bytes:
+    """The shim when a unit uses a name of it that it does not declare itself, else nothing."""
+    used = set(_TRIGGER.findall(text))
+    if not used:
+        return b""
+    declared = {name for match in _DECLARED.finditer(text) for name in match.groups() if name}
+    if b"texture" in declared:
+        declared |= TEXTURE_NAMES
+    return SHIM if used - declared else b""
+
+
+def repairs(shim_names: frozenset[bytes], injected: bool, constexpr: bool) -> tuple[str, ...]:
+    """The names of the repairs that a kernel's file needed."""
+    found = []
+    if shim_names & TEXTURE_NAMES:
+        found.append("texture-reference")
+    if any(name.isupper() or name.startswith(b"cuda") for name in shim_names - TEXTURE_NAMES):
+        found.append("constant")
+    if any(name.islower() for name in shim_names - TEXTURE_NAMES):
+        found.append("integer-type")
+    if injected:
+        found.append("device-annotation")
+    if constexpr:
+        found.append("constexpr")
+    return tuple(found)

@@ -1,0 +1,148 @@
+"""A translation unit in, its kernels out: splice, parse, close over names, describe."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kcurate.cuda_source.closure import Unit
+from kcurate.cuda_source.features import features, techniques
+from kcurate.cuda_source.items import Item, parse
+from kcurate.cuda_source.launches import Launch, find_launches
+from kcurate.cuda_source.params import header_of, params_of
+from kcurate.cuda_source.preprocess import Read, Resolve, Text, splice
+from kcurate.cuda_source.shim import repairs, shim_for
+from kcurate.records import LaunchSite, Param, Span
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """One kernel as its unit shows it; `code` is the self-contained file. Everything by path is a file's."""
+
+    name: str
+    code: bytes
+    span: Span
+    params: tuple[Param, ...]
+    instantiations: tuple[str, ...]
+    launch_sites: tuple[LaunchSite, ...]
+    closure: tuple[Span, ...]
+    shims: tuple[str, ...]
+    features: tuple[str, ...]
+    techniques: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class UnitReport:
+    """A unit: its kernels in order, every launch it makes, and what is known of each of its files.
+
+    `file_codes` is the joint file of all kernels that a file defines. `device_fractions` is the share of
+    a file's code lines that lie in device functions, from 0 to 1. `missing` are includes not found.
+    """
+
+    kernels: tuple[KernelSource, ...] = ()
+    launches: tuple[tuple[str, LaunchSite], ...] = ()
+    file_codes: Mapping[str, bytes] | None = None
+    device_fractions: Mapping[str, float] | None = None
+    missing: tuple[str, ...] = ()
+
+
+def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
+    """Everything that one translation unit holds.
+
+    `read(path)` gives a file's bytes or None; `resolve(name, includer)` the path that a quoted include
+    means, or None. Never raises on source that makes no sense; what cannot be made out is not there.
+    """
+    text = splice(root, read, resolve)
+    if text is None:
+        return UnitReport()
+    shim = shim_for(text.source)
+    parsed = parse(shim + text.source)
+    unit = Unit(parsed, len(shim))
+    launches = [launch for launch in find_launches(parsed.text, parsed.tree) if launch.at >= len(shim)]
+    sites = [(launch.kernel.decode("latin-1"), _site(launch, text, len(shim))) for launch in launches]
+    by_name: dict[str, list[LaunchSite]] = defaultdict(list)
+    for name, site in sites:
+        by_name[name].append(site)
+    by_path: dict[str, list[Item]] = defaultdict(list)
+    for item in unit.kernels:
+        if item.start >= len(shim):
+            by_path[text.origin(item.start - len(shim))[0]].append(item)
+    own = [item for items in by_path.values() for item in items]
+    kernels = tuple(_kernel(unit, text, item, by_name) for item in sorted(own, key=lambda item: item.start))
+    return UnitReport(
+        kernels=kernels,
+        launches=tuple(sites),
+        file_codes={path: unit.closure(items).code for path, items in by_path.items()},
+        device_fractions=_fractions(unit, text, by_path),
+        missing=text.missing,
+    )
+
+
+def _site(launch: Launch, text: Text, shift: int) -> LaunchSite:
+    path, at = text.origin(launch.at - shift)
+    return LaunchSite(
+        path=path,
+        line=text.line(path, at),
+        grid=launch.grid,
+        block=launch.block,
+        shared_bytes=launch.shared_bytes,
+        stream=launch.stream,
+        template_args=launch.template_args,
+        arguments=launch.arguments,
+        loops=launch.loops,
+    )
+
+
+def _kernel(unit: Unit, text: Text, item: Item, sites: Mapping[str, Sequence[LaunchSite]]) -> KernelSource:
+    name = item.names[-1].decode("latin-1")
+    closure = unit.closure([item])
+    launches = tuple(sites.get(name, ()))
+    return KernelSource(
+        name=name,
+        code=closure.code,
+        span=text.span(item.start - unit.shim_bytes, item.end - unit.shim_bytes),
+        params=params_of(header_of(item, unit.parsed.text)),
+        instantiations=_instantiations(name, launches) if item.template else (),
+        launch_sites=launches,
+        closure=_spans(unit, text, closure.items),
+        shims=repairs(closure.shim_names, closure.injected, closure.constexpr),
+        features=features(closure.code),
+        techniques=techniques(closure.code),
+    )
+
+
+def _instantiations(name: str, launches: Iterable[LaunchSite]) -> tuple[str, ...]:
+    """The name expressions that the launches use, such as `scale<float, 4>`."""
+    return tuple(dict.fromkeys(f"{name}<{', '.join(s.template_args)}>" for s in launches if s.template_args))
+
+
+def _spans(unit: Unit, text: Text, items: Iterable[Item]) -> tuple[Span, ...]:
+    shift = unit.shim_bytes
+    return tuple(text.span(item.start - shift, item.end - shift) for item in items if item.start >= shift)
+
+
+def _fractions(unit: Unit, text: Text, paths: Iterable[str]) -> dict[str, float]:
+    """Code lines (not blank, not comment) inside device functions over all code lines, by file."""
+    device: dict[str, int] = defaultdict(int)
+    shift = unit.shim_bytes
+    for item in unit.parsed.items:
+        if item.kind == "function" and item.start >= shift and (item.kernel or item.device):
+            path = text.origin(item.start - shift)[0]
+            device[path] += _code_lines(unit.parsed.text[item.start : item.end])
+    total: dict[str, int] = defaultdict(int)
+    for piece in text.pieces:
+        start = piece.at + shift
+        total[piece.path] += _code_lines(unit.parsed.text[start : start + piece.end - piece.start])
+    return {path: device[path] / total[path] if total[path] else 0.0 for path in paths}
+
+
+def _code_lines(text: bytes) -> int:
+    return sum(1 for line in text.split(b"\n") if line.strip())
+
+
+def whole_file(code: bytes) -> UnitReport:
+    """The unit that consists of one file with nothing to include."""
+    return extract_unit(
+        "kernel.cu", lambda path: code if path == "kernel.cu" else None, lambda name, path: None
+    )
