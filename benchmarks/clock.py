@@ -182,6 +182,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path)
     parser.add_argument("--under-ncu", action="store_true")
+    parser.add_argument("--contexts", action="store_true", help="only contexts a second")
     options = parser.parse_args()
     if options.under_ncu:
         under_ncu()
@@ -189,6 +190,8 @@ def main() -> None:
     helpers_time = time.perf_counter()
     contexts = {count: forked_contexts(count) for count in FORKS}
     print("contexts ready after (s):", {n: (round(t[0], 2), round(t[-1], 2)) for n, t in contexts.items()})
+    if options.contexts:
+        return
     print(f"that took {time.perf_counter() - helpers_time:.1f} s")
     device = CudaDevice(0)
     check_device(device)

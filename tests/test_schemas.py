@@ -72,7 +72,8 @@ def pairs_of_record_and_schema() -> list[Any]:
 
 
 def test_every_schema_file_has_its_record() -> None:
-    assert {path.stem for path in resources.schemas_dir().glob("*.json")} == set(ROOTS)
+    vocabularies = {"techniques"}
+    assert {path.stem for path in resources.schemas_dir().glob("*.json")} - vocabularies == set(ROOTS)
 
 
 @pytest.mark.parametrize("name", ROOTS)

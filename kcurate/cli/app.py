@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from kcurate.cli import build as build_command
-from kcurate.cli import doctor, extract, show
+from kcurate.cli import deopt, doctor, extract, show
 from kcurate.cli.settings import SettingsCommand, SettingsGroup
 
 HELP = "Curate slow/fast CUDA kernel pairs: extract, deoptimise, prove, publish."
@@ -18,6 +18,7 @@ EPILOG = (
 )
 COMMANDS: Mapping[str, Callable[..., Any]] = {
     "extract": extract.extract,
+    "deopt": deopt.deopt,
     "build": build_command.build,
     "show": show.show,
     "doctor": doctor.doctor,

@@ -73,41 +73,71 @@ class SideSampler:
         return times
 
 
+class Stopwatch:
+    """Both sides ready to be timed any number of times.
+
+    Raises:
+        Ruling: a side failed, or gave other outputs than before.
+    """
+
+    def __init__(
+        self, sides: Mapping[SideName, RunningSide], job: TimingJob, known: Calibration, lock: GpuLock
+    ) -> None:
+        self._lock = lock
+        self._known = known
+        with lock.shared():
+            self.samplers = {
+                side: SideSampler(sides[side], job, job.seed + i) for i, side in enumerate(SIDES)
+            }
+
+    @property
+    def runs(self) -> int:
+        """Timed runs so far, both sides."""
+        return sum(sampler.runs for sampler in self.samplers.values())
+
+    def measure(self, seed: int) -> timing.Samples:
+        """Take times once, the GPU held alone.
+
+        Raises:
+            Ruling: a side failed, or a timed run gave other outputs than the verified one.
+        """
+        config = timing.TimingConfig(
+            seed=seed,
+            event_overhead_us=self._known.event_overhead_us,
+            chain_allowed=all(sampler.capturable for sampler in self.samplers.values()),
+        )
+        with self._lock.exclusive():
+            return timing.measure(self.samplers, config, self._known.margin)
+
+
 def time_case(
-    case: Case,
-    sides: Mapping[SideName, RunningSide],
-    job: TimingJob,
-    calibration: Calibration,
-    lock: GpuLock,
+    case: Case, sides: Mapping[SideName, RunningSide], job: TimingJob, known: Calibration, lock: GpuLock
 ) -> Ruling:
     """Time both sides and rule; what was measured is noted in the case.
 
     Raises:
         Ruling: a side failed while it was timed.
     """
-    with lock.shared():
-        samplers = {side: SideSampler(sides[side], job, job.seed + i) for i, side in enumerate(SIDES)}
-    config = timing.TimingConfig(
-        seed=job.seed,
-        event_overhead_us=calibration.event_overhead_us,
-        chain_allowed=all(sampler.capturable for sampler in samplers.values()),
-    )
-    with lock.exclusive():
-        samples = timing.measure(samplers, config, calibration.margin)
+    watch = Stopwatch(sides, job, known, lock)
+    samples = watch.measure(job.seed)
     case.timing_method = samples.method
     case.speedup = samples.estimate
     for side in SIDES:
-        case.report(side, median_us=samples.median_us(side), samples_us=tuple(samples.blocks[side]))
+        case.report(side, median_us=samples.median_us(side), samples_us=rounded(samples.blocks[side]))
     case.note(
         timing_settled=samples.settled,
         timing_wall_s=round(samples.wall_s, 6),
-        timed_runs=sum(sampler.runs for sampler in samplers.values()),
-        copy_bytes_per_s=calibration.copy_bytes_per_s,
-        event_overhead_us=calibration.event_overhead_us,
-        margin_source=calibration.source,
+        timed_runs=watch.runs,
+        copy_bytes_per_s=known.copy_bytes_per_s,
+        event_overhead_us=round(known.event_overhead_us, 4),
     )
     case.passed("timed_outputs")
-    return _rule(case, samples, job, calibration, samplers["fast"].l2_bytes)
+    return _rule(case, samples, job, known, watch.samplers["fast"].l2_bytes)
+
+
+def rounded(blocks: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
+    """Samples for the record, to a nanosecond (an event's tick is 32)."""
+    return tuple(tuple(round(sample, 3) for sample in block) for block in blocks)
 
 
 def _rule(

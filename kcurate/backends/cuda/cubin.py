@@ -126,6 +126,22 @@ def section_sizes(cubin: bytes) -> Mapping[str, int]:
     return {section.name: section["sh_size"] for section in _open(cubin).iter_sections()}
 
 
+def machine_code(cubin: bytes) -> Mapping[str, bytes]:
+    """The machine code of every function, by symbol."""
+    return {
+        section.name.removeprefix(_TEXT): section.data()
+        for section in _open(cubin).iter_sections()
+        if section.name.startswith(_TEXT)
+    }
+
+
+def undefined_symbols(cubin: bytes) -> frozenset[str]:
+    """What the driver has to supply when it loads the cubin: such as `vprintf` or `malloc`."""
+    table = _open(cubin).get_section_by_name(".symtab")
+    symbols = table.iter_symbols() if table is not None else ()
+    return frozenset(symbol.name for symbol in symbols if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name)
+
+
 def variables(cubin: bytes) -> tuple[Variable, ...]:
     """The module's `__device__` and `__constant__` variables (as mangled), sorted by name."""
     elf = _open(cubin)

@@ -1,0 +1,46 @@
+"""What Nsight Compute runs for judge_aa.py: each kernel on the judge's inputs, the cache flushed before."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from common import chain, copy
+
+from kcurate.backends.base import Compiled
+from kcurate.backends.cuda import bench as cuda_bench
+from kcurate.backends.cuda.bench import Bench
+from kcurate.backends.cuda.compiler import CudaCompiler
+from kcurate.backends.cuda.device import CudaDevice
+from kcurate.judge.compiling import Request
+from kcurate.judge.execute import Prepared
+from kcurate.problem import init, program
+
+REPEATS = 9
+
+
+def main() -> None:
+    device = CudaDevice(0)
+    compiler = CudaCompiler(device.arch)
+    helpers = compiler.compile(cuda_bench.HELPERS, cuda_bench.HELPER_ENTRIES)
+    assert isinstance(helpers, Compiled)
+    bench = Bench(device, helpers)
+    for kind, value in json.loads(sys.argv[1]):
+        one = chain(value) if kind == "chain" else copy(value)
+        assert one.problem is not None
+        request = Request.of(one, "fast")
+        made = compiler.compile(request.code, request.entry_points)
+        assert isinstance(made, Compiled)
+        bound = program.bind(one.problem, one.fast, one.problem.sizes.bench)
+        values = init.generate(one.problem, one.fast, one.problem.sizes.bench, 1)
+        prepared = Prepared(device, device.load(made), bound, values)
+        prepared.reset(1)
+        for _ in range(REPEATS):
+            bench.flush()
+            prepared.run()
+        device.synchronize()
+        prepared.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""`kcurate demo`: the whole pipeline on what ships with the package; composes the stages, decides nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kcurate.cli.options import BackendOption, JsonOption, WorkspaceOption
+
+if TYPE_CHECKING:
+    from kcurate.records import Summary
+
+DEMO_WORKSPACE = Path("kcurate-demo")
+# One built-in pair a domain is what the emulator gets through in well under a minute on two cores.
+EMULATED_PAIRS = 9
+
+
+def demo(
+    workspace: WorkspaceOption = DEMO_WORKSPACE,
+    backend: BackendOption = "auto",
+    built_in: Annotated[
+        int | None,
+        typer.Option(
+            "--built-in",
+            min=0,
+            metavar="N",
+            help=f"How many built-in pairs to validate.  [default: all on a GPU, else {EMULATED_PAIRS}]",
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Run the whole pipeline on what ships with kcurate: extract, deopt, validate, build."""
+    from kcurate import backends
+    from kcurate.cli import output
+
+    started_s = time.perf_counter()
+    resolved = backends.resolve(backend)
+    where = "the emulator (correctness only, no times)" if resolved == "emulator" else "the GPU"
+    output.note(f"kcurate demo runs on {where}; everything it makes is in {workspace}/")
+    pairs = _pick(EMULATED_PAIRS if built_in is None and resolved == "emulator" else built_in)
+    summaries = [_step(text, run) for text, run in _stages(workspace, resolved, pairs)]
+    _finish(summaries, workspace, time.perf_counter() - started_s, as_json=json)
+
+
+def _stages(
+    workspace: Path, backend: str, pairs: Sequence[Path]
+) -> tuple[tuple[str, Callable[[], Summary]], ...]:
+    from kcurate import resources
+    from kcurate.cli import output
+    from kcurate.dataset import stage as dataset
+    from kcurate.deopt import stage as deopt
+    from kcurate.extract import stage as extract
+    from kcurate.validate import stage as validate
+    from kcurate.workspace import Workspace
+
+    tree = resources.sources_dir() / "demo"
+    candidates = (Workspace(workspace).pairs, *pairs)
+    return (
+        (
+            f"extract {tree}",
+            lambda: extract.run(extract.ExtractConfig(paths=(tree,), workspace=workspace), note=output.note),
+        ),
+        ("deopt by rule", lambda: deopt.run(deopt.DeoptConfig(workspace))),
+        (
+            f"validate what came out, and {len(pairs)} built-in pairs",
+            lambda: validate.run(
+                validate.ValidateConfig(workspace=workspace, paths=candidates, backend=backend),
+                note=output.note,
+            ),
+        ),
+        ("build the dataset", lambda: dataset.run(dataset.BuildConfig(workspace, built_in=True))),
+    )
+
+
+def _step(text: str, run: Callable[[], Summary]) -> Summary:
+    from kcurate.cli import output
+
+    output.note(f"== {text}")
+    return run()
+
+
+def _pick(count: int | None) -> list[Path]:
+    """`count` built-in pairs, the domains in turn; all of them for None."""
+    from kcurate import resources, store
+
+    folders = store.find_candidates(resources.pairs_dir())
+    by_domain: dict[str, list[Path]] = {}
+    for folder in folders:
+        by_domain.setdefault(folder.parent.name, []).append(folder)
+    turns = [
+        by_domain[domain][turn]
+        for turn in range(len(folders))
+        for domain in sorted(by_domain)
+        if turn < len(by_domain[domain])
+    ]
+    return turns[:count]
+
+
+def _finish(summaries: Sequence[Summary], workspace: Path, wall_s: float, *, as_json: bool) -> None:
+    from kcurate.cli import output
+    from kcurate.records import Summary
+
+    items = {
+        f"{summary.stage} {kind}": outcomes
+        for summary in summaries
+        for kind, outcomes in summary.items.items()
+    }
+    output.report(Summary("demo", items, round(wall_s, 3), str(workspace)), as_json=as_json)
+    output.note(f"next: kcurate show demo/dot/dot -w {workspace}   kcurate doctor   README.md")

@@ -1,0 +1,121 @@
+"""The stage: fast kernels in, candidates with a made slow side out; every kernel ends with one outcome.
+
+A candidate is not a pair yet: `kcurate validate` decides. Equal input gives equal files.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from kcurate import store
+from kcurate.deopt.rules import RULES, NotApplicable, Rule
+from kcurate.deopt.starts import Start, starts
+from kcurate.errors import InputError
+from kcurate.records import Candidate, Summary
+from kcurate.workspace import Workspace
+
+
+class StartOutcome(StrEnum):
+    """What became of a kernel (or of a pair's fast side)."""
+
+    DEOPTIMISED = "deoptimised"
+    NO_RULE_APPLIES = "no_rule_applies"
+    NO_PROBLEM = "no_problem"
+
+
+class RewriteOutcome(StrEnum):
+    """What became of one rule, or of all that apply together, on one kernel with a problem."""
+
+    CANDIDATE = "candidate"
+    NOT_APPLICABLE = "not_applicable"
+
+
+@dataclass(frozen=True)
+class DeoptConfig:
+    """`paths`: folders to start from (empty: the workspace's kernels). `rules`: by name (empty: all)."""
+
+    workspace: Path
+    paths: tuple[Path, ...] = ()
+    rules: tuple[str, ...] = ()
+
+
+def run(config: DeoptConfig) -> Summary:
+    """Write `pairs/<id>/deopt-<rule>/` for every rule that applies, and `deopt-all` where several do.
+
+    Raises:
+        InputError: an unknown rule, a path that does not exist, or nothing to start from.
+    """
+    started_s = time.monotonic()
+    rules = _chosen(config.rules)
+    workspace = Workspace(config.workspace)
+    found = tuple(starts(config.paths, workspace))
+    record = workspace.start_run(
+        "deopt", {"paths": [str(path) for path in config.paths], "rules": [rule.name for rule in rules]}
+    )
+    kernels: Counter[str] = Counter()
+    rewrites: Counter[str] = Counter()
+    for start in found:
+        if start.problem is None:
+            kernels[StartOutcome.NO_PROBLEM] += 1
+            continue
+        made = 0
+        for candidate in rewritten(start, rules):
+            rewrites[RewriteOutcome.NOT_APPLICABLE if candidate is None else RewriteOutcome.CANDIDATE] += 1
+            if candidate is not None:
+                made += 1
+                store.write_candidate(workspace.pairs / candidate.id, candidate)
+        kernels[StartOutcome.DEOPTIMISED if made else StartOutcome.NO_RULE_APPLIES] += 1
+    items = {"kernels": _ordered(kernels, StartOutcome), "rewrites": _ordered(rewrites, RewriteOutcome)}
+    return record.finish(Summary("deopt", items, time.monotonic() - started_s, str(workspace.root)))
+
+
+def _ordered(counts: Counter[str], outcomes: type[StrEnum]) -> dict[str, int]:
+    return {outcome.value: counts[outcome] for outcome in outcomes if counts[outcome]}
+
+
+def _chosen(names: Sequence[str]) -> tuple[Rule, ...]:
+    known = {rule.name: rule for rule in RULES}
+    for name in names:
+        if name not in known:
+            raise InputError(f"there is no rule {name!r}", hint=f"the rules are {', '.join(known)}")
+    return tuple(rule for rule in RULES if not names or rule.name in names)
+
+
+def rewritten(start: Start, rules: Sequence[Rule]) -> Iterator[Candidate | None]:
+    """One candidate for each rule alone (None: it does not apply), then one for all that apply."""
+    code = start.fast.code.encode()
+    applied: list[Rule] = []
+    together = code
+    for rule in rules:
+        slow = rule.rewrite(code)
+        if isinstance(slow, NotApplicable):
+            yield None
+            continue
+        yield _candidate(start, slow, rule.name, (rule,))
+        combined = rule.rewrite(together)
+        if not isinstance(combined, NotApplicable):
+            together = combined
+            applied.append(rule)
+    if len(applied) > 1:
+        yield _candidate(start, together, "all", applied)
+
+
+def _candidate(start: Start, slow: bytes, label: str, rules: Sequence[Rule]) -> Candidate:
+    return Candidate(
+        id=f"{start.id}/deopt-{label}",
+        family=start.family,
+        domain=start.domain,
+        license=start.license,
+        origin=replace(start.origin, rules=tuple(rule.name for rule in rules)),
+        techniques=tuple(sorted({rule.technique for rule in rules})),
+        description=f"The fast side is {start.id}; the slow one is the same without "
+        f"{' and '.join(rule.removes for rule in rules)}.",
+        problem=start.problem,
+        slow=replace(start.fast, code=slow.decode()),
+        fast=start.fast,
+    )

@@ -1,0 +1,90 @@
+"""What deopt starts from: fast code with its problem and plan, from extracted kernels or from pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcurate import store
+from kcurate.errors import InputError
+from kcurate.records import Kernel, Origin, Problem, Side
+from kcurate.suites.problems import find_problem
+from kcurate.workspace import Workspace
+
+UNKNOWN_DOMAIN = "unclassified"
+
+
+@dataclass(frozen=True)
+class Start:
+    """A fast side and everything that its candidates inherit; `problem` is None while it is not known."""
+
+    id: str
+    fast: Side
+    problem: Problem | None
+    family: str
+    domain: str
+    license: str | None
+    origin: Origin
+
+
+def starts(paths: Sequence[Path], workspace: Workspace) -> Iterator[Start]:
+    """Every kernel and every pair at or below the paths (none given: the workspace's kernels), sorted.
+
+    Raises:
+        InputError: a path does not exist, or nothing is there to start from.
+    """
+    found = 0
+    for path in paths or (workspace.kernels,):
+        if paths and not path.exists():
+            raise InputError("no such file or folder", where=str(path), hint="check the path")
+        folder = path.parent if path.is_file() else path
+        for record in sorted([*folder.rglob("kernel.json"), *folder.rglob("pair.json")]):
+            start = _of_kernel(record, workspace) if record.name == "kernel.json" else _of_pair(record.parent)
+            if start is not None:
+                found += 1
+                yield start
+    if not found:
+        where = ", ".join(map(str, paths)) or str(workspace.root)
+        raise InputError("no kernel or pair here", where=where, hint="run kcurate extract TREE first")
+
+
+def _of_kernel(record: Path, workspace: Workspace) -> Start:
+    kernel = store.read_json(record, Kernel)
+    code = (record.parent / "kernel.cu").read_bytes().decode("utf-8", "replace")
+    known = find_problem(kernel.source.suite, kernel.benchmark, {kernel.variant or "": code})
+    side = known.sides[kernel.variant or ""].side(code) if known else Side(code, ())
+    source = kernel.source
+    name = _relative(record.parent, workspace.kernels)
+    return Start(
+        id=name or f"{source.suite}/{kernel.benchmark}/{kernel.name}",
+        fast=side,
+        problem=known.problem if known else None,
+        family=kernel.family or kernel.benchmark,
+        domain=kernel.domain or UNKNOWN_DOMAIN,
+        license=source.license,
+        origin=Origin("rule", source.suite, source.url, source.revision, (kernel.id,), made="slow"),
+    )
+
+
+def _relative(folder: Path, root: Path) -> str | None:
+    return folder.relative_to(root).as_posix() if folder.is_relative_to(root) else None
+
+
+def _of_pair(folder: Path) -> Start | None:
+    """The fast side of a pair; None when its slow side was made from it, so that it was a start before."""
+    pair = store.read_candidate(folder)
+    origin = pair.origin
+    if origin.made == "slow":
+        return None
+    return Start(
+        id=pair.id,
+        fast=pair.fast,
+        problem=pair.problem,
+        family=pair.family,
+        domain=pair.domain,
+        license=pair.license,
+        origin=Origin(
+            "rule", origin.suite, origin.url, origin.revision, origin.kernels, made="slow", parent=pair.id
+        ),
+    )

@@ -1,0 +1,151 @@
+"""What a side may not contain: decided from its text before it is compiled, and from its binary after.
+
+A check is a name in `SOURCE_CHECKS`, `PLAN_CHECKS` or `BINARY_CHECKS`; asking for another is an error. They
+keep hostile code from the compiler's host, from clocks and from state that outlives a run; whether results
+are right is for the runs to tell. Not covered: each rule (`source_checks`, `globals`, `sham`,
+`binary_checks`), the walls around processes (`kcurate.judge.isolation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from kcurate.backends.base import Compiled
+from kcurate.errors import InputError
+from kcurate.judge import binary_checks, sham, source_checks
+from kcurate.judge.findings import Finding
+from kcurate.judge.globals import static_variables
+from kcurate.judge.source_checks import Source
+from kcurate.records import BindTexture, Fill, For, Launch, Side, Step, Upload, ValueArg, WhileNonzero
+
+__all__ = ["ALL_CHECKS", "Finding", "check_binary", "check_source", "hints"]
+
+# A plan that names this many single values is a table of answers, not a way to compute.
+MAX_PLAN_CONSTANTS = 64
+# Headers of the CUDA C++ library whose waiting loops sleep and read clocks themselves.
+SLEEPING_HEADERS = frozenset({"cuda/barrier", "cuda/pipeline", "cuda_pipeline.h", "cuda_awbarrier.h"})
+
+SourceCheck = Callable[[Source], Iterator[Finding]]
+PlanCheck = Callable[[Source, Side], Iterator[Finding]]
+
+
+def literal_plan(source: Source, side: Side) -> Iterator[Finding]:
+    """Plans that hold answers: more than `MAX_PLAN_CONSTANTS` different numbers filled or passed."""
+    values: set[str] = set()
+    for step in steps(side.plan):
+        if isinstance(step, Fill) and not isinstance(step.value, str):
+            values.add(f"{step.fill}={step.value}")
+        elif isinstance(step, Launch):
+            values |= {
+                str(a.value) for a in step.args if isinstance(a, ValueArg) and isinstance(a.value, float)
+            }
+    if len(values) > MAX_PLAN_CONSTANTS:
+        yield Finding("literal_plan", f"{len(values)} values written into the plan")
+
+
+def state(source: Source, side: Side) -> Iterator[Finding]:
+    """Variables that change and outlive a launch, but for those that the plan itself writes."""
+    written = _written_by_plan(side)
+    for variable in static_variables(source.plain):
+        if not variable.constant and variable.name not in written:
+            yield Finding("state", f"the variable {variable.name!r} outlives a launch", variable.line)
+
+
+def nondeterminism(source: Source, side: Side) -> Iterator[Finding]:
+    """Rounding may differ from run to run only where the code has atomics."""
+    if side.nondeterministic and not any(
+        token.text.startswith(("atomic", "__fAtomic", "__dAtomic"))
+        or "red." in token.text
+        or "atom." in token.text
+        for stream in source.streams
+        for token in stream
+    ):
+        names = ", ".join(side.nondeterministic)
+        yield Finding("nondeterminism", f"{names} may not differ from run to run: the code has no atomics")
+
+
+SOURCE_CHECKS: Mapping[str, SourceCheck] = {
+    "characters": source_checks.characters,
+    "directives": source_checks.directives,
+    "calls": source_checks.calls,
+    "host": source_checks.host,
+    "pasting": source_checks.pasting,
+    "assembly": source_checks.assembly,
+    "int_as_ptr": source_checks.int_as_ptr,
+    "sham": sham.sham,
+}
+PLAN_CHECKS: Mapping[str, PlanCheck] = {
+    "literal_plan": literal_plan,
+    "state": state,
+    "nondeterminism": nondeterminism,
+}
+BINARY_CHECKS: tuple[str, ...] = ("state", "sections", "runtime_calls", "instructions")
+ALL_CHECKS: tuple[str, ...] = (*SOURCE_CHECKS, *PLAN_CHECKS)
+
+
+def check_source(side: Side, checks: Sequence[str] = ALL_CHECKS) -> tuple[Finding, ...]:
+    """What the named checks refuse in a side's code and plan, in the order of the names.
+
+    Raises:
+        InputError: there is no check of that name.
+    """
+    source = Source(side.code)
+    found: list[Finding] = []
+    for name in checks:
+        if name in SOURCE_CHECKS:
+            found += SOURCE_CHECKS[name](source)
+        elif name in PLAN_CHECKS:
+            found += PLAN_CHECKS[name](source, side)
+        else:
+            raise InputError(f"there is no check {name!r}", hint=f"one of {', '.join(ALL_CHECKS)}")
+    return tuple(dict.fromkeys(found))
+
+
+def check_binary(
+    compiled: Compiled, side: Side, checks: Sequence[str] = BINARY_CHECKS
+) -> tuple[Finding, ...]:
+    """What the named checks refuse in a compiled side; nothing for binaries other than cubins.
+
+    Raises:
+        InputError: there is no check of that name.
+    """
+    unknown = sorted(set(checks) - set(BINARY_CHECKS))
+    if unknown:
+        raise InputError(f"there is no check {unknown[0]!r}", hint=f"one of {', '.join(BINARY_CHECKS)}")
+    if compiled.backend != "cuda":
+        return ()
+    found: list[Finding] = []
+    if "state" in checks:
+        constants = {v.name for v in static_variables(Source(side.code).plain) if v.constant}
+        found += binary_checks.state(compiled, frozenset(constants | _written_by_plan(side)))
+    if "sections" in checks:
+        found += binary_checks.sections(compiled)
+    if "runtime_calls" in checks:
+        found += binary_checks.runtime_calls(compiled)
+    if "instructions" in checks:
+        may_sleep = any(header in side.code for header in SLEEPING_HEADERS)
+        found += binary_checks.instructions(compiled, may_sleep=may_sleep)
+    return tuple(dict.fromkeys(found))
+
+
+def hints(side: Side) -> tuple[Finding, ...]:
+    """What does not refuse a side but spoils it as data: comments and names that tell which side it is."""
+    return tuple(sham.label_leaks(Source(side.code)))
+
+
+def steps(plan: Iterable[Step]) -> Iterator[Step]:
+    """Every step of a plan, also those inside loops."""
+    for step in plan:
+        yield step
+        if isinstance(step, For | WhileNonzero):
+            yield from steps(step.do)
+
+
+def _written_by_plan(side: Side) -> set[str]:
+    written = set()
+    for step in steps(side.plan):
+        if isinstance(step, Upload):
+            written.add(step.upload)
+        elif isinstance(step, BindTexture):
+            written.add(step.bind_texture)
+    return written

@@ -1,0 +1,94 @@
+"""Each rule on kernels of our own: what it takes out, what it never touches."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcurate import resources
+from kcurate.deopt.rules import RULES, NotApplicable, drop_restrict, drop_unroll, plain_loads
+
+KERNEL = b"""\
+#define R __restrict__
+template <typename T>
+__device__ T sum(const T* __restrict__ x, T *__restrict y, const float *R z, int n) {
+  // __restrict__ __ldg(x) #pragma unroll
+  T s = 0;
+  #pragma unroll
+  for (int i = 0; i < n; ++i) s += __ldg(&x[i]) + __ldg(x + i) * 2;
+#pragma unroll 1
+  for (int i = 0; i < n; ++i) y[i] = s;
+#  pragma   unroll(4)\r
+  for (int i = 0; i < n; ++i) y[i] += 1;
+  const char *text = "#pragma unroll __ldg(x)";
+  return __ldg(&x[__ldg(&y[0])]);
+}
+"""
+
+
+def test_restrict_leaves_comments_and_macros() -> None:
+    rewritten = drop_restrict(KERNEL)
+    assert isinstance(rewritten, bytes)
+    expected = KERNEL.replace(b"const T* __restrict__ x, T *__restrict y", b"const T* x, T *y")
+    assert rewritten == expected
+
+
+def test_unroll_leaves_what_forbids_unrolling() -> None:
+    rewritten = drop_unroll(KERNEL)
+    assert isinstance(rewritten, bytes)
+    assert rewritten == KERNEL.replace(b"  #pragma unroll\n", b"").replace(b"#  pragma   unroll(4)\r\n", b"")
+
+
+def test_plain_loads_nest_and_keep_precedence() -> None:
+    rewritten = plain_loads(KERNEL)
+    assert isinstance(rewritten, bytes)
+    assert b"s += (*(&x[i])) + (*(x + i)) * 2;" in rewritten
+    assert b"return (*(&x[(*(&y[0]))]));" in rewritten
+    assert rewritten.count(b"__ldg") == 2
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_a_rule_has_nothing_left_to_do_after_itself(rule: object) -> None:
+    once = rule.rewrite(KERNEL)  # type: ignore[attr-defined]
+    assert isinstance(once, bytes)
+    assert isinstance(rule.rewrite(once), NotApplicable)  # type: ignore[attr-defined]
+
+
+def test_techniques_are_of_the_vocabulary() -> None:
+    document = json.loads((resources.schemas_dir() / "techniques.json").read_bytes())
+    assert {rule.technique for rule in RULES} <= {entry["const"] for entry in document["oneOf"]}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_plain_code_is_not_applicable(rule: object) -> None:
+    plain = b"__global__ void k(float *x) { x[threadIdx.x] = 0; }\n"
+    refusal = rule.rewrite(plain)  # type: ignore[attr-defined]
+    assert isinstance(refusal, NotApplicable)
+    assert refusal.reason
+
+
+PIECES = st.sampled_from(
+    [
+        b"__restrict__",
+        b"__ldg(",
+        b")",
+        b"#pragma unroll\n",
+        b"float *",
+        b"x",
+        b",",
+        b"{",
+        b"}",
+        b"\n",
+        b"/*",
+        b"\xff",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=12).map(b" ".join))
+def test_no_bytes_make_a_rule_fail(code: bytes) -> None:
+    for rule in RULES:
+        assert isinstance(rule.rewrite(code), bytes | NotApplicable)

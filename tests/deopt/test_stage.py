@@ -1,0 +1,121 @@
+"""Deopt as a stage: starts, outcomes that add up, candidates on disk."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kcurate import store
+from kcurate.deopt.stage import DeoptConfig, run
+from kcurate.errors import InputError
+from kcurate.records import Candidate, Kernel, Launch, Origin, Problem, Side, Sizes, Source, Span
+from kcurate.workspace import Workspace
+
+CODE = """\
+__global__ void matvec(const float *__restrict__ a, const float *x, float *y, int rows, int columns) {
+  float sum = 0;
+#pragma unroll 4
+  for (int k = 0; k < columns; ++k) sum += a[k * rows + threadIdx.x] * x[k];
+  y[threadIdx.x] = sum;
+}
+"""
+
+
+def extracted(workspace: Workspace, benchmark: str, code: str) -> None:
+    """A kernel as extract would have left it, of the suite whose problems ship with the package."""
+    folder = workspace.kernels / "demo" / benchmark / benchmark
+    kernel = Kernel(
+        "0" * 16,
+        Source("demo", license="Apache-2.0"),
+        benchmark,
+        None,
+        benchmark,
+        Span(f"{benchmark}.cu", 0, 1, 1, 1),
+        f"{benchmark}.cu",
+        (),
+        domain="dense-linear-algebra",
+        family="matrix-vector",
+    )
+    store.write_bytes(folder / "kernel.cu", code.encode())
+    store.write_json(folder / "kernel.json", kernel)
+
+
+def test_every_kernel_and_every_rewrite_has_one_outcome(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    extracted(workspace, "matvec", CODE)
+    extracted(workspace, "polynomial", "__global__ void polynomial(float *x) {} // coefficient\n")
+    extracted(workspace, "unheard-of", CODE)
+    summary = run(DeoptConfig(tmp_path))
+    assert summary.items == {
+        "kernels": {"deoptimised": 1, "no_rule_applies": 1, "no_problem": 1},
+        "rewrites": {"candidate": 3, "not_applicable": 4},
+    }
+
+
+def test_candidate_keeps_the_fast_side_and_says_what_was_done(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    extracted(workspace, "matvec", CODE)
+    run(DeoptConfig(tmp_path, rules=("unroll",)))
+    (folder,) = store.find_candidates(workspace.pairs)
+    candidate = store.read_candidate(folder)
+    assert folder == workspace.pairs / candidate.id
+    assert candidate.id == "demo/matvec/matvec/deopt-unroll"
+    assert candidate.fast.code == CODE
+    assert candidate.slow.code == CODE.replace("#pragma unroll 4\n", "")
+    assert candidate.slow.plan == candidate.fast.plan
+    assert candidate.problem is not None
+    assert (candidate.origin.kind, candidate.origin.made, candidate.origin.rules) == (
+        "rule",
+        "slow",
+        ("unroll",),
+    )
+    assert candidate.license == "Apache-2.0"
+
+
+def test_rules_that_apply_are_also_applied_together(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    extracted(workspace, "matvec", CODE)
+    run(DeoptConfig(tmp_path))
+    together = store.read_candidate(workspace.pairs / "demo/matvec/matvec/deopt-all")
+    assert "__restrict__" not in together.slow.code
+    assert "unroll" not in together.slow.code
+    assert together.origin.rules == ("restrict", "unroll")
+
+
+def test_running_again_changes_no_byte_and_starts_from_no_made_pair(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    extracted(workspace, "matvec", CODE)
+    run(DeoptConfig(tmp_path))
+    before = {path: path.read_bytes() for path in workspace.pairs.rglob("*.*")}
+    run(DeoptConfig(tmp_path))
+    assert {path: path.read_bytes() for path in workspace.pairs.rglob("*.*")} == before
+    with pytest.raises(InputError, match="no kernel or pair here"):
+        run(DeoptConfig(tmp_path, paths=(workspace.pairs,)))
+
+
+def test_a_pair_can_be_the_start(tmp_path: Path) -> None:
+    plan = (Launch("matvec", (1,), (32,), args=("a", "x", "y", "rows", "columns")),)
+    problem = Problem(Sizes(({"rows": 5},), {"rows": 100}), {})
+    side = Side(CODE, plan)
+    pair = Candidate("x/pair", "f", "d", None, Origin("curated"), (), "", problem, side, side)
+    store.write_candidate(tmp_path / "given" / "pair", pair)
+    store.write_candidate(tmp_path / "given" / "draft", replace(pair, id="x/draft", problem=None))
+    summary = run(DeoptConfig(tmp_path / "work", paths=(tmp_path / "given",)))
+    assert summary.items["kernels"] == {"deoptimised": 1, "no_problem": 1}
+    made = store.read_candidate(tmp_path / "work" / "pairs" / "x" / "pair" / "deopt-unroll")
+    assert made.origin.parent == "x/pair"
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"rules": ("sorcery",)}, r"there is no rule 'sorcery' \(the rules are restrict, "),
+        ({"paths": (Path("/nowhere"),)}, "/nowhere: no such file or folder"),
+        ({}, "run kcurate extract TREE first"),
+    ],
+)
+def test_what_cannot_be_used_is_named(tmp_path: Path, config: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        run(DeoptConfig(tmp_path, **config))  # type: ignore[arg-type]
