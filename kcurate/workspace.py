@@ -1,7 +1,7 @@
 """The folder a command works in: where everything lies, and the record of each run.
 
 kernels/<suite>/<benchmark>/.../{kernel.json,kernel.cu}   pairs/<suite>/.../{pair.json,slow.cu,fast.cu}
-verdicts/<device>.jsonl   transcripts/*.jsonl   runs/<stage>-<time>/{config.json,summary.json,log}
+verdicts/<device>.jsonl   transcripts/*.jsonl   attempts/*.jsonl   batches/*.jsonl   runs/<stage>-<time>/{config.json,summary.json,log}
 """
 
 from __future__ import annotations
@@ -63,6 +63,16 @@ class Workspace:
     def transcripts(self) -> Path:
         """Exchanges with models."""
         return self.root / "transcripts"
+
+    @property
+    def attempts(self) -> Path:
+        """JSON lines of what became of models' answers."""
+        return self.root / "attempts"
+
+    @property
+    def batches(self) -> Path:
+        """JSON lines of requests handed in together."""
+        return self.root / "batches"
 
     @property
     def runs(self) -> Path:

@@ -3,6 +3,16 @@
 Each one that is written to a file has a JSON Schema of the same fields in `schemas/`.
 """
 
+from kcurate.records.attempt import (
+    Attempt,
+    AttemptOutcome,
+    BatchJob,
+    Exchange,
+    Prompt,
+    ReplyStatus,
+    Transcript,
+    Usage,
+)
 from kcurate.records.kernel import (
     Argument,
     CompiledKernel,
@@ -53,6 +63,9 @@ __all__ = [
     "SIDES",
     "Arg",
     "Argument",
+    "Attempt",
+    "AttemptOutcome",
+    "BatchJob",
     "BindTexture",
     "Buffer",
     "BufferArg",
@@ -60,6 +73,7 @@ __all__ = [
     "CompiledKernel",
     "Copy",
     "Environment",
+    "Exchange",
     "Expr",
     "Fill",
     "For",
@@ -73,6 +87,8 @@ __all__ = [
     "Outcome",
     "Param",
     "Problem",
+    "Prompt",
+    "ReplyStatus",
     "Resources",
     "Role",
     "Scalar",
@@ -88,7 +104,9 @@ __all__ = [
     "Summary",
     "Swap",
     "Tolerance",
+    "Transcript",
     "Upload",
+    "Usage",
     "ValueArg",
     "Verdict",
     "View",
