@@ -16,6 +16,9 @@ The one place that turns them into an exit code is `kcurate.cli.main`.
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 
 class KcurateError(Exception):
     """A known error: `what` happened, `where`, and what to do about it (`hint`)."""
@@ -25,6 +28,10 @@ class KcurateError(Exception):
         self.where = where
         self.hint = hint
         super().__init__(what, where, hint)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keyword arguments travel between processes too."""
+        return partial(type(self), where=self.where, hint=self.hint), (self.what,)
 
     def __str__(self) -> str:
         """One line: ``where: what (hint)``."""
