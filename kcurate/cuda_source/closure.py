@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from kcurate.cuda_source.instantiations import declaration, missing
 from kcurate.cuda_source.items import Item, Parsed
-from kcurate.cuda_source.text import IDENTIFIER, blank_literals
+from kcurate.cuda_source.text import IDENTIFIER, blank_literals, without_comments
 
 # Headers with device code that NVRTC, nvcc and the emulator know; every other include is host business.
 DEVICE_HEADERS = re.compile(
@@ -27,6 +28,10 @@ _REAL_CONSTANT = re.compile(rb"\bconst\b(?=[^=]*\b(?:float|double)\b)|\b(?:float
 _DEVICE_VISIBLE = frozenset(
     (b"__device__", b"__constant__", b"__managed__", b"__shared__", b"const", b"constexpr", b"texture")
 )
+_VECTORS = frozenset(
+    f"{element}{width}".encode() for element in ("float", "double", "int", "uint") for width in (2, 3, 4)
+)
+_COMPOUND = re.compile(rb"(?:[=,?:(]|\breturn)\s*(\(\s*(?:struct\s+)?([A-Za-z_]\w*)\s*\))\s*\{")
 _TEMPLATE_HEAD = re.compile(rb"\s*template\s*<")
 
 
@@ -39,6 +44,7 @@ class Closure:
     shim_names: frozenset[bytes]
     injected: bool
     constexpr: bool
+    compound: bool
 
 
 class Unit:
@@ -77,11 +83,17 @@ class Unit:
             self._bare[item.start] = blank_literals(self.parsed.text[item.start : item.end])
         return self._bare[item.start]
 
-    def closure(self, kernels: Sequence[Item]) -> Closure:
-        """Everything that the given kernels need, and they themselves, as one file."""
+    def closure(self, kernels: Sequence[Item], instantiations: Sequence[str] = ()) -> Closure:
+        """Everything that the given kernels need, and they themselves, as one file.
+
+        `instantiations` are name expressions of those that are templates; each is stated in the file.
+        """
         chosen: dict[int, Item] = {kernel.start: kernel for kernel in kernels}
         own_names = {name for kernel in kernels for name in kernel.names}
         queue = list(kernels)
+        if instantiations:
+            names = frozenset(IDENTIFIER.findall(" ".join(instantiations).encode())) - own_names
+            queue.append(replace(kernels[-1], used=names, end=len(self.parsed.text)))
         seen: set[tuple[bytes, int]] = set()
         while queue or self._add_operators(chosen, queue):
             user = queue.pop()
@@ -95,10 +107,13 @@ class Unit:
                     elif item.kind not in ("macro", "function"):
                         seen.add((name, item.start))
         items = self._with_context(chosen, max(kernel.end for kernel in kernels))
-        return self._emit(items, {kernel.start for kernel in kernels})
+        stated = missing(instantiations, items, self.parsed.text)
+        return self._emit(items, {kernel.start for kernel in kernels}, stated)
 
     def _wanted(self, item: Item, name: bytes, user: Item, own_names: set[bytes]) -> bool:
         kind = item.kind
+        if item.end <= self.shim_bytes and self._declared_by_unit(name):
+            return False
         if kind in ("macro", "undef"):
             return item.start < user.end
         if kind in ("type", "using"):
@@ -120,28 +135,23 @@ class Unit:
             return False
         return name != b"main" and self._called(name, user)
 
+    def _declared_by_unit(self, name: bytes) -> bool:
+        """Whether the unit itself says what a name of the shim means."""
+        return any(
+            item.start >= self.shim_bytes and item.kind in ("macro", "type", "using")
+            for item in self.by_name.get(name, ())
+        )
+
     def _called(self, name: bytes, user: Item) -> bool:
         return re.search(rb"\b" + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\(", self.bare(user)) is not None
 
     def _add_operators(self, chosen: dict[int, Item], queue: list[Item]) -> bool:
         """Overloaded operators on a type that is taken along; they are not called by name."""
         types = {name for item in chosen.values() if item.kind == "type" for name in item.names}
-        builtin = {
-            b"float2",
-            b"float3",
-            b"float4",
-            b"int2",
-            b"int3",
-            b"int4",
-            b"double2",
-            b"uint2",
-            b"uint3",
-            b"uint4",
-        }
         used = {name for item in chosen.values() for name in item.used if item.kind != "macro"}
         for item in self.operators:
             header = frozenset(IDENTIFIER.findall(self.parsed.text[item.start : item.header_end]))
-            if item.start not in chosen and header & (types | (builtin & used)):
+            if item.start not in chosen and header & (types | (_VECTORS & used)):
                 chosen[item.start] = item
                 queue.append(item)
         return bool(queue)
@@ -164,14 +174,18 @@ class Unit:
             return False
         return bool(re.search(rb"namespace\s+(?:cooperative_groups|nvcuda)\b", text))
 
-    def _emit(self, items: Sequence[Item], kernels: set[int]) -> Closure:
+    def _emit(self, items: Sequence[Item], kernels: set[int], instantiations: Sequence[str]) -> Closure:
         out: list[bytes] = []
         shim: set[bytes] = set()
-        injected = constexpr = False
+        injected = constexpr = compound = False
         wrapper: tuple[bytes, ...] = ()
         previous: Item | None = None
+        real = self._needs_constexpr(items)
         for item in items:
             text = self._own_text(item)
+            if item.kind == "function":
+                changed = _without_compound_literals(text)
+                text, compound = changed, compound or changed != text
             if item.end <= self.shim_bytes:
                 shim.update(item.names)
             elif item.kind == "variable" and b"texture" in item.qualifiers and not item.device:
@@ -183,33 +197,52 @@ class Unit:
                 and b"constexpr" not in item.used
             ):
                 text, injected = _annotate(text, item.template), True
-            elif item.kind == "variable" and not item.device:
-                changed = self._as_constexpr(item, text)
-                text, constexpr = changed, constexpr or changed != text
+            elif item.start in real:
+                text, constexpr = re.sub(rb"\bconst\b", b"constexpr", text, count=1), True
             if item.wrapper != wrapper:
-                out += [b"}" for _ in wrapper] + list(item.wrapper)
+                out += [b"}" for _ in wrapper] + [opening + b" {" for opening in item.wrapper]
                 wrapper = item.wrapper
             elif previous is not None and not (previous.kind in _LINES and item.kind in _LINES):
                 out.append(b"")
             out.append(text)
             previous = item
         out += [b"}" for _ in wrapper]
-        return Closure(tuple(items), b"\n".join(out) + b"\n", frozenset(shim), injected, constexpr)
+        for expression in instantiations:
+            out += [b"", declaration(expression)]
+        return Closure(tuple(items), b"\n".join(out) + b"\n", frozenset(shim), injected, constexpr, compound)
 
     def _own_text(self, item: Item) -> bytes:
-        lines = self.parsed.source[item.start : item.end].replace(b"\r\n", b"\n").split(b"\n")
+        source, end = self.parsed.source, item.end
+        if item.kind in _LINES:
+            end = max(source.find(b"\n", end - 1), end) if source[end - 1 : end] != b"\n" else end
+            text = without_comments(source[item.start : end])
+        else:
+            text = source[item.start : end]
+        lines = text.replace(b"\r\n", b"\n").split(b"\n")
         return b"\n".join(line.rstrip() for line in lines).strip()
 
-    def _as_constexpr(self, item: Item, text: bytes) -> bytes:
-        """A real constant made from another constant is not one in device code unless it is `constexpr`."""
-        bare = self.bare(item)
-        if (
-            b"constexpr" in item.qualifiers
-            or b"=" not in bare
-            or not IDENTIFIER.search(bare.split(b"=", 1)[1])
-        ):
-            return text
-        return re.sub(rb"\bconst\b", b"constexpr", text, count=1) if _REAL_CONSTANT.search(bare) else text
+    def _needs_constexpr(self, items: Sequence[Item]) -> frozenset[int]:
+        """Real constants made from others, and those others: device code takes them only as `constexpr`."""
+        real = {
+            item.names[0]: item for item in items
+            if item.kind == "variable" and item.names and not item.device
+            and b"constexpr" not in item.qualifiers and _REAL_CONSTANT.search(self.bare(item))
+        }  # fmt: skip
+        found: set[int] = set()
+        for item in real.values():
+            named = IDENTIFIER.findall(self.bare(item).partition(b"=")[2])
+            if named:
+                found |= {item.start, *(real[name].start for name in named if name in real)}
+        return frozenset(found)
+
+
+def _without_compound_literals(text: bytes) -> bytes:
+    """`= (struct point){x, y}` is C; C++ says `= point{x, y}`."""
+    out, at = [], 0
+    for match in _COMPOUND.finditer(blank_literals(text)):
+        out += [text[at : match.start(1)], match[2]]
+        at = match.end(1)
+    return b"".join([*out, text[at:]])
 
 
 _LINES = frozenset(("macro", "undef", "include", "using"))

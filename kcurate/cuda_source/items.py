@@ -130,7 +130,7 @@ def _item(node: Node, text: bytes, bare: bytes, wrapper: tuple[bytes, ...]) -> I
     inner = node
     while inner.type == "template_declaration":
         template = True
-        inner = inner.children[-1]
+        inner = _templated(inner)
         kind = inner.type
     header_end = end
     names: list[bytes] = []
@@ -171,6 +171,11 @@ def _item(node: Node, text: bytes, bare: bytes, wrapper: tuple[bytes, ...]) -> I
         qualifiers |= frozenset(re.findall(rb"\b(?:const|constexpr|static|extern|texture|surface)\b", header))
     used = frozenset(IDENTIFIER.findall(bare[start:end]))
     return Item(what, tuple(names), start, end, header_end, used, qualifiers, wrapper, template)
+
+
+def _templated(node: Node) -> Node:
+    """What a template declaration declares: its last named child that is no comment."""
+    return next(child for child in reversed(node.named_children) if child.type != "comment")
 
 
 def _with_semicolon(node: Node, text: bytes) -> int:

@@ -23,6 +23,9 @@ PREDEFINED: Mapping[bytes, bytes] = {
     b"__CUDACC__": b"1",
     b"__NVCC__": b"1",
     b"__CUDA_ARCH__": b"900",
+    b"CUDART_VERSION": b"13000",
+    b"CUDA_VERSION": b"13000",
+    b"__CUDACC_VER_MAJOR__": b"13",
     b"__cplusplus": b"201703L",
     b"__linux__": b"1",
     b"__unix__": b"1",
@@ -36,7 +39,13 @@ MAX_DEPTH = 60
 _DIRECTIVE = re.compile(
     rb"^[ \t]*#[ \t]*(include|define|undef|if|ifdef|ifndef|elif|else|endif|pragma)\b", re.MULTILINE
 )
-_INCLUDE = re.compile(rb'[ \t]*"([^"\n]+)"')
+_INCLUDE = re.compile(rb'[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)')
+# `#include <x>` means a file of the tree when one lies where a quoted one would, and x is none of these.
+_STANDARD = re.compile(
+    r"(?:assert|complex|ctype|errno|fcntl|float|inttypes|limits|locale|malloc|math|memory|pthread|setjmp|signal|"
+    r"stdarg|stdbool|stddef|stdint|stdio|stdlib|string|strings|time|unistd|values|wchar|cuda\w*|vector_types|"
+    r"mma|cooperative_groups)\.h\Z|[a-z_]+\Z|(?:sys|cuda|cub|thrust|cooperative_groups|GL)/"
+)
 _ONCE = re.compile(rb"[ \t]*once\b")
 _DEFINE = re.compile(rb"[ \t]*([A-Za-z_]\w*)(\()?(.*)", re.DOTALL)
 _LINE_END = re.compile(rb"(?<!\\)(?<!\\\r)\n|\Z")
@@ -158,8 +167,8 @@ class _Splicer:
         return bool(words) and (words[0] in self.macros) == (word == b"ifdef")
 
     def directive(self, path: str, source: bytes, word: bytes, rest: bytes, start: int, end: int) -> None:
-        if word == b"include" and (match := _INCLUDE.match(rest)):
-            self.include(path, match[1].decode("latin-1"))
+        match = _INCLUDE.match(rest)
+        if word == b"include" and match and self.include(path, *_included(match)):
             return
         if word == b"pragma" and _ONCE.match(rest):
             self.once.add(path)
@@ -170,13 +179,24 @@ class _Splicer:
             self.macros.pop(rest.strip(), None)
         self.emit(path, source, start, end)
 
-    def include(self, includer: str, name: str) -> None:
+    def include(self, includer: str, name: str, quoted: bool) -> bool:
+        """Splice a file in; False leaves the line as it is: a header of the system."""
+        if not quoted and _STANDARD.match(name):
+            return False
         path = self.resolve(name, includer)
         source = self.read(path) if path is not None else None
         if path is None or source is None:
-            self.missing[name] = None
-        elif path not in self.once and path not in self.stack and len(self.stack) < MAX_DEPTH:
+            if quoted:
+                self.missing[name] = None
+            return quoted
+        if path not in self.once and path not in self.stack and len(self.stack) < MAX_DEPTH:
             self.file(path, source)
+        return True
+
+
+def _included(match: re.Match[bytes]) -> tuple[str, bool]:
+    """The name that an include gives, and whether it stands in quotes."""
+    return (match[1] or match[2]).decode("latin-1"), match[1] is not None
 
 
 def splice(
@@ -192,7 +212,11 @@ def splice(
 
 
 def local_includes(source: bytes) -> tuple[str, ...]:
-    """The names in `#include "name"`, in order, whatever conditionals say."""
+    """The names in `#include "name"`, and in `<name>` where it is no standard header, in order.
+
+    Conditionals are not looked at; whether there is such a file is for the caller to say.
+    """
     clean = blank_comments(source)
     found = (_INCLUDE.match(clean, m.end()) for m in _DIRECTIVE.finditer(clean) if m[1] == b"include")
-    return tuple(dict.fromkeys(match[1].decode("latin-1") for match in found if match))
+    names = (_included(match) for match in found if match)
+    return tuple(dict.fromkeys(name for name, quoted in names if quoted or not _STANDARD.match(name)))

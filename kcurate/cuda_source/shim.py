@@ -118,7 +118,9 @@ def shim_for(text: bytes) -> bytes:
     return SHIM if used - declared else b""
 
 
-def repairs(shim_names: frozenset[bytes], injected: bool, constexpr: bool) -> tuple[str, ...]:
+def repairs(
+    shim_names: frozenset[bytes], *, injected: bool, constexpr: bool, compound: bool
+) -> tuple[str, ...]:
     """The names of the repairs that a kernel's file needed."""
     found = []
     if shim_names & TEXTURE_NAMES:
@@ -131,4 +133,6 @@ def repairs(shim_names: frozenset[bytes], injected: bool, constexpr: bool) -> tu
         found.append("device-annotation")
     if constexpr:
         found.append("constexpr")
+    if compound:
+        found.append("compound-literal")
     return tuple(found)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kcurate.cuda_source.closure import Unit
 from kcurate.cuda_source.features import features, techniques
+from kcurate.cuda_source.instantiations import Instantiations, by_start
 from kcurate.cuda_source.items import Item, parse
 from kcurate.cuda_source.launches import Launch, find_launches
 from kcurate.cuda_source.params import header_of, params_of
@@ -69,11 +70,18 @@ def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
         if item.start >= len(shim):
             by_path[text.origin(item.start - len(shim))[0]].append(item)
     own = [item for items in by_path.values() for item in items]
-    kernels = tuple(_kernel(unit, text, item, by_name) for item in sorted(own, key=lambda item: item.start))
+    expressions = by_start(own, Instantiations(parsed, launches))
+    kernels = tuple(
+        _kernel(unit, text, item, by_name, expressions.get(item.start, ()))
+        for item in sorted(own, key=lambda item: item.start)
+    )
     return UnitReport(
         kernels=kernels,
         launches=tuple(sites),
-        file_codes={path: unit.closure(items).code for path, items in by_path.items()},
+        file_codes={
+            path: unit.closure(items, [e for i in items for e in expressions.get(i.start, ())]).code
+            for path, items in by_path.items()
+        },
         device_fractions=_fractions(unit, text, by_path),
         missing=text.missing,
     )
@@ -94,27 +102,33 @@ def _site(launch: Launch, text: Text, shift: int) -> LaunchSite:
     )
 
 
-def _kernel(unit: Unit, text: Text, item: Item, sites: Mapping[str, Sequence[LaunchSite]]) -> KernelSource:
+def _kernel(
+    unit: Unit,
+    text: Text,
+    item: Item,
+    sites: Mapping[str, Sequence[LaunchSite]],
+    instantiations: tuple[str, ...],
+) -> KernelSource:
     name = item.names[-1].decode("latin-1")
-    closure = unit.closure([item])
+    closure = unit.closure([item], instantiations)
     launches = tuple(sites.get(name, ()))
     return KernelSource(
         name=name,
         code=closure.code,
         span=text.span(item.start - unit.shim_bytes, item.end - unit.shim_bytes),
         params=params_of(header_of(item, unit.parsed.text)),
-        instantiations=_instantiations(name, launches) if item.template else (),
+        instantiations=instantiations,
         launch_sites=launches,
         closure=_spans(unit, text, closure.items),
-        shims=repairs(closure.shim_names, closure.injected, closure.constexpr),
+        shims=repairs(
+            closure.shim_names,
+            injected=closure.injected,
+            constexpr=closure.constexpr,
+            compound=closure.compound,
+        ),
         features=features(closure.code),
         techniques=techniques(closure.code),
     )
-
-
-def _instantiations(name: str, launches: Iterable[LaunchSite]) -> tuple[str, ...]:
-    """The name expressions that the launches use, such as `scale<float, 4>`."""
-    return tuple(dict.fromkeys(f"{name}<{', '.join(s.template_args)}>" for s in launches if s.template_args))
 
 
 def _spans(unit: Unit, text: Text, items: Iterable[Item]) -> tuple[Span, ...]:

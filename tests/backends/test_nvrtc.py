@@ -49,3 +49,8 @@ def test_a_quoted_include_does_not_see_the_working_folder(
 
 def test_a_zero_byte_is_a_compile_error() -> None:
     assert not nvrtc.compile_cubin(b"__global__ void f() {}\0").ok
+
+
+def test_an_empty_log_leaves_the_shared_one_byte_objects_alone() -> None:
+    nvrtc.compile_cubin("__global__ void k() {}")
+    assert bytes([32]) == b"\x20" and "a b".encode().split(bytes([32])) == [b"a", b"b"]

@@ -130,8 +130,7 @@ def compile_cubin(
             if status != nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION and not log:
                 raise BackendError(f"nvrtcCompileProgram: {status.name}", where="nvrtc")
             return NvrtcResult(False, None, log or status.name)
-        cubin = b" " * _call(nvrtc.nvrtcGetCUBINSize, program)
-        _call(nvrtc.nvrtcGetCUBIN, program, cubin)
+        cubin = _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
         lowered = {
             e: _call(nvrtc.nvrtcGetLoweredName, program, e.encode()).decode() for e in name_expressions
         }
@@ -140,10 +139,20 @@ def compile_cubin(
         nvrtc.nvrtcDestroyProgram(program)
 
 
-def _text(size: Any, read: Any, program: Any) -> str:
-    data = b" " * _call(size, program)
+def _read(size: Any, read: Any, program: Any) -> bytes:
+    """What NVRTC writes into a buffer of the size that it asks for.
+
+    The bindings write into a `bytes` object in place. Objects of one byte are shared by the whole process, so
+    the buffer never is one: a zero in the shared space would break every text that is made later.
+    """
+    wanted = _call(size, program)
+    data = b" " * (wanted + 2)
     _call(read, program, data)
-    return without_paths(data.rstrip(b"\0 ").decode("utf-8", "replace"))
+    return bytes(bytearray(data)[:wanted])
+
+
+def _text(size: Any, read: Any, program: Any) -> str:
+    return without_paths(_read(size, read, program).rstrip(b"\0 ").decode("utf-8", "replace"))
 
 
 def without_paths(log: str) -> str:
