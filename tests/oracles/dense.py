@@ -20,4 +20,33 @@ def gemm(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
     return {"c": scalars["alpha"] * product + scalars["beta"] * arrays["c"].astype(np.float64)}
 
 
-ORACLES = {"gemm": gemm}
+def sgemm(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """C = A B, all stored by rows."""
+    return {"c": arrays["a"].astype(np.float64) @ arrays["b"].astype(np.float64)}
+
+
+def transpose(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The rows as columns."""
+    return {"out": arrays["in"].T.copy()}
+
+
+def gemv(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """y = alpha A x + beta y."""
+    product = arrays["a"].astype(np.float64) @ arrays["x"].astype(np.float64)
+    return {"y": scalars["alpha"] * product + scalars["beta"] * arrays["y"].astype(np.float64)}
+
+
+def ger(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """A + alpha x y^T."""
+    x, y = arrays["x"].astype(np.float64), arrays["y"].astype(np.float64)
+    return {"a": arrays["a"].astype(np.float64) + scalars["alpha"] * np.outer(x, y)}
+
+
+ORACLES = {
+    "gemm": gemm,
+    "sgemm": sgemm,
+    "hgemm": sgemm,
+    "transpose": transpose,
+    "gemv": gemv,
+    "ger": ger,
+}
