@@ -1,7 +1,8 @@
 """The folder a command works in: where everything lies, and the record of each run.
 
 kernels/<suite>/<benchmark>/.../{kernel.json,kernel.cu}   pairs/<suite>/.../{pair.json,slow.cu,fast.cu}
-verdicts/<device>.jsonl   transcripts/*.jsonl   attempts/*.jsonl   batches/*.jsonl   runs/<stage>-<time>/{config.json,summary.json,log}
+verdicts/<device>.jsonl   transcripts/*.jsonl   attempts/*.jsonl   batches/*.jsonl
+runs/<stage>-<time>/{config.json,summary.json,log}
 """
 
 from __future__ import annotations
