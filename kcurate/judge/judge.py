@@ -2,8 +2,8 @@
 
 This process decides: it checks, asks workers to compile and run, compares, and reads times; it never loads
 code of a candidate and never opens a device. Stages in the order of `records.Outcome`; the first that fails
-gives the outcome. Not covered: each stage's rule (`static_checks`, `verifying`, `timed`), many candidates at
-once (`kcurate.judge.pool`).
+gives the outcome. Not covered: each stage's rule (`admission`, `verifying`, `timed`), many candidates at once
+(`kcurate.judge.pool`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from kcurate import codec, store
 from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.errors import BackendError
-from kcurate.judge import calibration, compiling, verifying
+from kcurate.judge import admission, calibration, compiling, verifying
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.running import RUN_TIMEOUT_S, RunningSide
 from kcurate.judge.timed import time_case
 from kcurate.judge.workers import Nursery, Role, Spares
-from kcurate.problem import check
 from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
 from kcurate.records.pair import SideName
 
@@ -123,9 +122,11 @@ class Judge:
 
     def _decide(self, case: Case) -> Ruling:
         with case.stage("check"):
-            _check(case)
+            admission.admit_plans(case)
+            admission.admit_sources(case)
         with case.stage("compile"):
             compiled = self._compile(case)
+            admission.admit_binaries(case, compiled)
         sides = self._take_workers(case)
         try:
             return self._run(case, sides, compiled)
@@ -221,18 +222,6 @@ class Judge:
         return calibration.Calibration(
             float(read["copy_bytes_per_s"]), float(read["event_overhead_us"]), source="measured"
         )
-
-
-def _check(case: Case) -> None:
-    """Whether there is anything to run: the problem, both plans, and what the code may contain."""
-    candidate = case.candidate
-    if candidate.problem is None:
-        raise Ruling(Outcome.MALFORMED, "no problem yet: nothing says what to run it on")
-    issues = check.check(candidate)
-    if issues:
-        more = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""
-        raise Ruling(Outcome.MALFORMED, f"{issues[0]}{more}", log="\n".join(map(str, issues)))
-    case.passed("plan")
 
 
 def same_machine_code(candidate: Candidate, compiled: Mapping[SideName, Compiled]) -> bool:

@@ -1,13 +1,13 @@
 """What a run worker does when asked: load one side, make inputs, run, hand outputs over, take times.
 
 Trusted code in a process that also holds a candidate's; it decides nothing. Outputs go to the parent as raw
-bytes. Not covered: the process around it (`kcurate.judge.worker_main`), redzones and poison
+bytes, or as sums taken on the device with a salt that no candidate knows. Not covered: the process around it (`kcurate.judge.worker_main`), redzones and poison
 (`kcurate.judge.execute`), how a sample is taken (`kcurate.judge.timed_side`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +42,7 @@ class Runner:
         self._inputs: dict[str, tuple[Program, dict[str, Any]]] = {}
         self._prepared: dict[str, Prepared] = {}
         self._bench: Bench | None = None
+        self._salt = 0
         self._timed: TimedSide | None = None
         self._ops: Mapping[str, Callable[[Frame], Answer]] = {
             "environment": self._environment,
@@ -53,6 +54,7 @@ class Runner:
             "time": self._time,
             "block": self._block,
             "read": self._read,
+            "witness": self._witness,
             "calibrate": self._calibrate,
         }
 
@@ -84,21 +86,53 @@ class Runner:
         return NOTHING
 
     def _run(self, frame: Frame) -> Answer:
-        """Put everything as before a first run, run, and hand over what was written and what was harmed."""
+        """Run once for each of `poisons`, everything put as before a first run each time.
+
+        Hands over what was harmed, and each run's outputs as `<run>/<name>`: all of the first run, later
+        ones but for those in `summed`, of which it gives a sum.
+        """
         slot = frame.body["slot"]
         if slot not in self._prepared:
             bound, values = self._inputs.pop(slot)
-            self._prepared[slot] = Prepared(self._device, self._known()[0], bound, values)
-        prepared = self._prepared[slot]
-        prepared.reset(frame.body["poison"])
-        prepared.run()
-        self._device.synchronize()
-        return {"integrity": list(prepared.integrity())}, _blobs(prepared)
+            digest = self._digest if self._bench is not None else None
+            self._prepared[slot] = Prepared(self._device, self._known()[0], bound, values, digest)
+        prepared, summed = self._prepared[slot], frozenset(frame.body["summed"])
+        harmed: list[str] = []
+        sums: list[str] = []
+        blobs: dict[str, Blob] = {}
+        for index, poison in enumerate(frame.body["poisons"]):
+            prepared.reset(poison)
+            prepared.run()
+            self._device.synchronize()
+            harmed += prepared.integrity()
+            sums.append(str(self._sum(prepared, frame.body["summed"])))
+            blobs |= _blobs(prepared, f"{index}/", frozenset() if index == 0 else summed)
+        if not frame.body["keep"]:
+            self._prepared.pop(slot).close()
+        return {"integrity": harmed, "sums": sums}, blobs
+
+    def _sum(self, prepared: Prepared, names: Sequence[str]) -> int:
+        """One sum over the outputs named, as `TimedSide` takes it."""
+        if not names or self._bench is None:
+            return 0
+        from kcurate.judge.timed_side import sum_regions
+
+        return sum_regions(self._bench, _regions(prepared, names), self._salt)
+
+    def _digest(self, memory: Memory, offset_bytes: int, size_bytes: int) -> int:
+        from kcurate.judge.timed_side import Region, sum_regions
+
+        assert self._bench is not None, "helpers come first"
+        return sum_regions(self._bench, [Region(memory, offset_bytes, size_bytes)], self._salt ^ 0xD1)
 
     def _drop(self, frame: Frame) -> Answer:
-        """Free every case but those named in `keep`."""
-        for slot in [slot for slot in self._prepared if slot not in frame.body["keep"]]:
+        """Free every case, and everything that timing made."""
+        if self._timed is not None:
+            self._timed.close()
+            self._timed = None
+        for slot in list(self._prepared):
             self._prepared.pop(slot).close()
+        self._inputs.clear()
         return NOTHING
 
     def _known(self) -> tuple[Module, Problem, Side]:
@@ -107,12 +141,14 @@ class Runner:
         return self._loaded
 
     def _helpers(self, frame: Frame) -> Answer:
-        """Load our own timing kernels."""
+        """Load our own timing kernels (once), and take the salt of this case's sums."""
         from kcurate.backends.cuda.bench import Bench
         from kcurate.backends.cuda.device import CudaDevice
 
         assert isinstance(self._device, CudaDevice), "only a GPU is timed"
-        self._bench = Bench(self._device, compiling.unpack_compiled(frame))
+        self._salt = int(frame.body["salt"])
+        if self._bench is None:
+            self._bench = Bench(self._device, compiling.unpack_compiled(frame))
         return NOTHING
 
     def _time(self, frame: Frame) -> Answer:
@@ -120,8 +156,11 @@ class Runner:
         from kcurate.judge.timed_side import TimedSide
 
         assert self._bench is not None, "helpers come first"
-        sets = [_TimedCase(self._prepared[slot], frame.body["poison"]) for slot in frame.body["slots"]]
-        self._timed = TimedSide(self._bench, sets, int(frame.body["salt"]))
+        sets = [
+            _TimedCase(self._prepared[slot], frame.body["poison"], frame.body["summed"])
+            for slot in frame.body["slots"]
+        ]
+        self._timed = TimedSide(self._bench, sets, self._salt)
         sums = [str(word) for word in self._timed.sums()]
         return {**self._timed.describe(), "sums": sums}, {}
 
@@ -138,7 +177,13 @@ class Runner:
     def _read(self, frame: Frame) -> Answer:
         """What lies in a case's outputs now, and what was harmed."""
         prepared = self._prepared[frame.body["slot"]]
-        return {"integrity": list(prepared.integrity())}, _blobs(prepared)
+        blobs = _blobs(prepared, "0/", frozenset(frame.body["summed"]))
+        return {"integrity": list(prepared.integrity())}, blobs
+
+    def _witness(self, frame: Frame) -> Answer:
+        """A sum over memory of ours that no candidate knows of: a change says that one went astray."""
+        assert self._timed is not None, "time comes first"
+        return {"sum": str(self._timed.witness())}, {}
 
     def _calibrate(self, frame: Frame) -> Answer:
         """What this GPU's clock and memory are like."""
@@ -151,8 +196,9 @@ class Runner:
 class _TimedCase:
     """A prepared case as `timed_side.Runnable`: every run starts from the same bindings of buffers."""
 
-    def __init__(self, prepared: Prepared, poison: int) -> None:
+    def __init__(self, prepared: Prepared, poison: int, summed: Sequence[str]) -> None:
         self._prepared = prepared
+        self._summed = summed
         prepared.reset(poison)
 
     def run(self) -> None:
@@ -167,18 +213,20 @@ class _TimedCase:
         return [slot.memory for slot in slots if slot.buffer.record.role != "in"]
 
     def results(self) -> list[Region]:
-        from kcurate.judge.timed_side import Region
-
-        prepared = self._prepared
-        places = [
-            (prepared.bound[name], slot.buffer.size_bytes)
-            for name, slot in prepared.slots.items()
-            if slot.buffer.record.role in ("out", "inout")
-        ]
-        return [Region(slot.memory, slot.before, size_bytes) for slot, size_bytes in places]
+        return _regions(self._prepared, self._summed)
 
 
-def _blobs(prepared: Prepared) -> dict[str, Blob]:
+def _regions(prepared: Prepared, names: Sequence[str]) -> list[Region]:
+    """Where the contents of the buffers named lie now."""
+    from kcurate.judge.timed_side import Region
+
+    places = [(prepared.bound[name], prepared.slots[name].buffer.size_bytes) for name in names]
+    return [Region(slot.memory, slot.before, size_bytes) for slot, size_bytes in places]
+
+
+def _blobs(prepared: Prepared, prefix: str, without: frozenset[str]) -> dict[str, Blob]:
     """The outputs as bytes, in their logical layout."""
-    outputs = prepared.outputs().items()
-    return {name: np.ascontiguousarray(array).reshape(-1).view(np.uint8) for name, array in outputs}
+    outputs = prepared.outputs(without).items()
+    return {
+        f"{prefix}{name}": np.ascontiguousarray(array).reshape(-1).view(np.uint8) for name, array in outputs
+    }

@@ -1,9 +1,9 @@
 """Signs that a slow side was made slow on purpose, or that its text says which side it is.
 
-`sham` refuses what no competent beginner writes: loops that do the same again, empty waiting loops, busy
-work on volatile locals. `label_leaks` only hints (published code is stripped of comments and given neutral
-names anyway). Heuristics on tokens, made to let honest code through; what a plan repeats is not covered
-here.
+`sham` refuses what no competent beginner writes: loops that do the same again, loops of nothing but waiting,
+busy work on volatile locals. `label_leaks` only hints (published code is stripped of comments and given
+neutral names anyway). Heuristics on tokens, made to let honest code through: a loop whose body reads its own
+results, calls anything unknown or can leave early is never refused. What a plan repeats is not covered here.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 
 from kcurate.judge.findings import Finding
-from kcurate.judge.source_checks import Source
-from kcurate.judge.tokens import Token
+from kcurate.judge.tokens import Source, Token, partner
+from kcurate.judge.words import word_set
 
 _LABELS = re.compile(
     r"slow|naive|na_ve|unoptimi[sz]ed|deoptimi[sz]ed|baseline|inefficient|suboptimal|uncoalesced|wasteful|"
@@ -22,25 +22,31 @@ _LABELS = re.compile(
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _ASSIGN = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
-_KEYWORDS = frozenset(
-    "if else for while do return break continue int unsigned long short char float double bool const auto".split()
+_KEYWORDS = word_set(
+    """
+    if else for while do return break continue int unsigned signed long short char float double half bool
+    const auto volatile size_t float2 float4 int2 int4 double2 uint32_t int32_t uint64_t int64_t
+    """
 )
 # What may stand in a loop's body and still leave it the same each time: pure functions of their arguments.
-_PURE = frozenset(
+_PURE = word_set(
     """
     sqrtf sqrt expf exp logf log sinf cosf sin cos tanhf tanh fabsf fabs abs min max fminf fmaxf powf pow
     rsqrtf rsqrt fmaf fma __fmaf_rn __expf __logf __sinf __cosf __fdividef __ldg
-    """.split()
+    """
 )
+_WAITS = word_set("__syncthreads __syncwarp __threadfence __threadfence_block __threadfence_system")
+# A body that can leave early, or that does what this reading cannot follow, is not judged.
+_UNREAD = word_set("break return goto continue asm while do switch atomicAdd")
 
 
 def sham(source: Source) -> Iterator[Finding]:
-    """Loops that redo the same statement, empty loops, volatile locals."""
+    """Loops that redo the same statement, empty loops, loops of barriers, volatile locals."""
     plain = source.plain
     for at, token in enumerate(plain):
         if token.text == "for" and (parts := _for_parts(plain, at)):
             variable, body = parts
-            if not body:
+            if not {t.text for t in body} - _WAITS - {"(", ")", ";", "{", "}"}:
                 yield Finding("sham", "a loop that does nothing", token.line)
             elif variable and _same_each_time(variable, body):
                 yield Finding("sham", "a loop that does the same each time", token.line)
@@ -48,91 +54,130 @@ def sham(source: Source) -> Iterator[Finding]:
 
 
 def _for_parts(plain: tuple[Token, ...], at: int) -> tuple[str | None, tuple[Token, ...]] | None:
-    """A counted loop's variable and its body without braces."""
+    """A counted loop's variable and its body; None for loops whose head does some of the work."""
     opening = at + 1
     if opening >= len(plain) or plain[opening].text != "(":
         return None
-    closing = _partner(plain, opening, "(", ")")
+    closing = partner(plain, opening, "(", ")")
     head = plain[opening + 1 : closing]
     cuts = [i for i, token in enumerate(head) if token.text == ";"]
-    if len(cuts) != 2:
+    if len(cuts) != 2 or any(token.text == "(" for token in head):
         return None
     assigned = [i for i, token in enumerate(head[: cuts[0]]) if token.text == "="]
     variable = head[assigned[0] - 1].text if assigned and assigned[0] else None
     after = head[cuts[1] + 1 :]
-    busy = sum(token.text in _ASSIGN or token.text in ("++", "--") or token.text == "(" for token in after)
-    start = closing + 1
-    if start >= len(plain) or busy > 1 or any(token.text == "(" for token in head):
+    if sum(token.text in _ASSIGN or token.text in ("++", "--") for token in after) > 1:
         return None
-    if plain[start].text == "{":
-        return variable, plain[start + 1 : _partner(plain, start, "{", "}")]
-    end = next((i for i in range(start, len(plain)) if plain[i].text in (";", "{")), len(plain))
-    return (variable, plain[start:end]) if end < len(plain) and plain[end].text == ";" else None
-
-
-def _partner(plain: tuple[Token, ...], at: int, opening: str, closing: str) -> int:
-    depth = 0
-    for end in range(at, len(plain)):
-        depth += (plain[end].text == opening) - (plain[end].text == closing)
-        if depth == 0:
-            return end
-    return len(plain)
+    if closing + 1 >= len(plain):
+        return None
+    body = plain[closing + 1 : _statement_end(plain, closing + 1)]
+    return variable, body
 
 
 def _same_each_time(variable: str, body: tuple[Token, ...]) -> bool:
-    """Plain assignments alone, of values that the body does not change: running it twice is running it once."""
-    texts = [token.text for token in body]
-    if variable in texts or any(text in _ASSIGN - {"="} or text in ("++", "--") for text in texts):
+    """Whether running the body twice is running it once: it reads nothing that an earlier round wrote."""
+    texts = {token.text for token in body}
+    if variable in texts or texts & _UNREAD:
         return False
-    if any(
-        text in ("break", "return", "goto", "continue", "asm", "&", "while", "for", "do") for text in texts
-    ):
-        return False
-    for i, token in enumerate(body[:-1]):
-        if token.kind == "word" and body[i + 1].text == "(" and token.text not in _PURE | {"if", "sizeof"}:
+    for before, token, after in zip((None, *body), body, (*body[1:], None), strict=False):
+        called = token.kind == "word" and after is not None and after.text == "("
+        if called and token.text not in _PURE | _WAITS | {"if", "for", "sizeof"}:
+            return False
+        if token.text == "&" and (before is None or before.text in ("(", ",", "=")):
             return False
     written, read = _written_and_read(body)
     return bool(written) and not written & read
 
 
 def _written_and_read(body: tuple[Token, ...]) -> tuple[set[str], set[str]]:
-    """Names that the body assigns (not those it declares), and names that it reads from outside."""
-    written: set[str] = set()
-    read: set[str] = set()
-    declared: set[str] = set()
-    for statement in _statements(body):
-        words = [token for token in statement if token.kind == "word" and token.text not in _KEYWORDS]
-        if not words:
-            continue
-        equals = next((i for i, token in enumerate(statement) if token.text == "="), None)
-        target = statement[0] if statement[0].kind == "word" else words[0]
-        if equals is None:
-            read |= {token.text for token in words}
-            continue
-        left = [t for t in statement[:equals] if t.kind == "word"]
-        right = {t.text for t in statement[equals:] if t.kind == "word" and t.text not in _KEYWORDS}
-        if len(left) > 1 and statement[1].kind == "word":
-            declared.add(left[-1].text)
-        elif statement[0].text in ("*", "("):
-            written.add(words[0].text)
-        else:
-            written.add(target.text)
-            read |= {t.text for t in left[1:]} - declared
-        read |= right - declared
-    return written, read
+    """Names that the body writes, and names whose value from before the body it may read."""
+    names = _Names()
+    names.block(body, certain=True)
+    return names.written, names.read
 
 
-def _statements(body: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
-    current: list[Token] = []
-    for token in body:
-        if token.text in (";", "{", "}"):
-            if current:
-                yield tuple(current)
-            current = []
+class _Names:
+    """Which names a body writes, and which it reads before it has surely set them itself."""
+
+    def __init__(self) -> None:
+        self.written: set[str] = set()
+        self.read: set[str] = set()
+        self.fresh: set[str] = set()
+
+    def block(self, tokens: tuple[Token, ...], *, certain: bool) -> None:
+        """Statements in order; `certain` when they run in every round."""
+        at = 0
+        while at < len(tokens):
+            end = _statement_end(tokens, at)
+            self.statement(tokens[at:end], certain=certain)
+            at = end
+
+    def statement(self, tokens: tuple[Token, ...], *, certain: bool) -> None:
+        """One statement, whole."""
+        first = tokens[0].text
+        if first == "{":
+            self.block(tokens[1:-1], certain=certain)
+        elif first in ("for", "if"):
+            close = partner(tokens, 1, "(", ")")
+            head = tokens[2:close]
+            cuts = [i for i, token in enumerate(head) if token.text == ";"]
+            if first == "for" and len(cuts) == 2:
+                self.simple(head[: cuts[0]], certain=certain)
+                self.simple(head[cuts[0] + 1 : cuts[1]], certain=False)
+                self.block(tokens[close + 1 :], certain=False)
+                self.simple(head[cuts[1] + 1 :], certain=False)
+            else:
+                self.simple(head, certain=False)
+                self.block(tokens[close + 1 :], certain=False)
+        elif first == "else":
+            self.block(tokens[1:], certain=False)
         else:
-            current.append(token)
-    if current:
-        yield tuple(current)
+            self.simple(tokens, certain=certain)
+
+    def simple(self, tokens: tuple[Token, ...], *, certain: bool) -> None:
+        """A statement without parts: an assignment or declaration, else all its names are read."""
+        places = [i for i, token in enumerate(tokens) if token.text in _ASSIGN]
+        stepped = {"++", "--"} & {token.text for token in tokens}
+        if stepped or len(places) > 1:
+            names = _names(tokens)
+            self.written |= names
+            self.read |= names - self.fresh
+            return
+        if not places:
+            self.read |= _names(tokens) - self.fresh
+            return
+        left, right = tokens[: places[0]], tokens[places[0] + 1 :]
+        self.read |= _names(right) - self.fresh
+        target = next((t.text for t in left if t.kind == "word" and t.text not in _KEYWORDS), None)
+        typed = len(left) > 1 and left[0].kind == left[-1].kind == "word"
+        if typed and all(t.kind == "word" or t.text in ("*", "&", "::") for t in left):
+            self.fresh.add(left[-1].text)
+            return
+        self.read |= _names(left[1:]) - self.fresh - ({target} if target else set())
+        if target is None:
+            return
+        self.written.add(target)
+        if tokens[places[0]].text != "=":
+            self.read |= {target} - self.fresh
+        elif certain and len(left) == 1:
+            self.fresh.add(target)
+
+
+def _names(tokens: tuple[Token, ...]) -> set[str]:
+    return {token.text for token in tokens if token.kind == "word" and token.text not in _KEYWORDS}
+
+
+def _statement_end(tokens: tuple[Token, ...], at: int) -> int:
+    """Where the statement at `at` ends: after its `;` or its closing brace."""
+    first = tokens[at].text
+    if first == "{":
+        return min(len(tokens), partner(tokens, at, "{", "}") + 1)
+    if first in ("for", "if") and at + 1 < len(tokens):
+        inner = partner(tokens, at + 1, "(", ")") + 1
+        return _statement_end(tokens, inner) if inner < len(tokens) else len(tokens)
+    if first == "else" and at + 1 < len(tokens):
+        return _statement_end(tokens, at + 1)
+    return next((i + 1 for i in range(at, len(tokens)) if tokens[i].text == ";"), len(tokens))
 
 
 def _volatile_locals(plain: tuple[Token, ...]) -> Iterator[Finding]:

@@ -2,8 +2,9 @@
 
 A check is a name in `SOURCE_CHECKS`, `PLAN_CHECKS` or `BINARY_CHECKS`; asking for another is an error. They
 keep hostile code from the compiler's host, from clocks and from state that outlives a run; whether results
-are right is for the runs to tell. Not covered: each rule (`source_checks`, `globals`, `sham`,
-`binary_checks`), the walls around processes (`kcurate.judge.isolation`).
+are right is for the runs to tell. Not covered: each rule (`spelling_checks`, `source_checks`,
+`assembly_checks`, `pointer_checks`, `globals`, `sham`, `binary_checks`), which outcome a finding means
+(`admission`), the walls around processes (`isolation`).
 """
 
 from __future__ import annotations
@@ -12,10 +13,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kcurate.backends.base import Compiled
 from kcurate.errors import InputError
-from kcurate.judge import binary_checks, sham, source_checks
+from kcurate.judge import (
+    assembly_checks,
+    binary_checks,
+    pointer_checks,
+    sham,
+    source_checks,
+    spelling_checks,
+)
 from kcurate.judge.findings import Finding
 from kcurate.judge.globals import static_variables
-from kcurate.judge.source_checks import Source
+from kcurate.judge.tokens import Source
 from kcurate.records import BindTexture, Fill, For, Launch, Side, Step, Upload, ValueArg, WhileNonzero
 
 __all__ = ["ALL_CHECKS", "Finding", "check_binary", "check_source", "hints"]
@@ -65,13 +73,14 @@ def nondeterminism(source: Source, side: Side) -> Iterator[Finding]:
 
 
 SOURCE_CHECKS: Mapping[str, SourceCheck] = {
-    "characters": source_checks.characters,
-    "directives": source_checks.directives,
+    "characters": spelling_checks.characters,
+    "directives": spelling_checks.directives,
+    "headers": spelling_checks.headers,
+    "pasting": spelling_checks.pasting,
     "calls": source_checks.calls,
     "host": source_checks.host,
-    "pasting": source_checks.pasting,
-    "assembly": source_checks.assembly,
-    "int_as_ptr": source_checks.int_as_ptr,
+    "assembly": assembly_checks.assembly,
+    "int_as_ptr": pointer_checks.int_as_ptr,
     "sham": sham.sham,
 }
 PLAN_CHECKS: Mapping[str, PlanCheck] = {

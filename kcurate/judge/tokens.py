@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 Kind = Literal["word", "number", "string", "char", "sign", "directive"]
@@ -94,3 +95,52 @@ def _directive_end(code: str, at: int) -> int:
         assert match is not None, "the last alternative takes any character"
         at = match.end()
     return at
+
+
+@dataclass(frozen=True)
+class Source:
+    """Code and its tokens, read once for all checks."""
+
+    code: str
+
+    @cached_property
+    def tokens(self) -> tuple[Token, ...]:
+        """Everything, directives as single tokens."""
+        return tokenize(self.code)
+
+    @cached_property
+    def directives(self) -> tuple[tuple[Token, ...], ...]:
+        """The tokens of each directive after its `#`."""
+        return tuple(directive_tokens(token) for token in self.tokens if token.kind == "directive")
+
+    @cached_property
+    def plain(self) -> tuple[Token, ...]:
+        """The code without directives."""
+        return tuple(token for token in self.tokens if token.kind != "directive")
+
+    @cached_property
+    def streams(self) -> tuple[tuple[Token, ...], ...]:
+        """The code, then each directive: every place where a word may stand."""
+        return (self.plain, *self.directives)
+
+
+def inside_parentheses(stream: tuple[Token, ...], at: int) -> tuple[Token, ...]:
+    """The tokens between the parenthesis at `at` and its partner; none when there is no parenthesis."""
+    if at >= len(stream) or stream[at].text != "(":
+        return ()
+    depth = 0
+    for end in range(at, len(stream)):
+        depth += {"(": 1, ")": -1}.get(stream[end].text, 0)
+        if depth == 0:
+            return stream[at + 1 : end]
+    return stream[at + 1 :]
+
+
+def partner(tokens: tuple[Token, ...], at: int, opening: str, closing: str) -> int:
+    """Where the bracket at `at` closes; the number of tokens when it does not."""
+    depth = 0
+    for end in range(at, len(tokens)):
+        depth += (tokens[end].text == opening) - (tokens[end].text == closing)
+        if depth == 0:
+            return end
+    return len(tokens)

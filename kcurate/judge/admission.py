@@ -1,0 +1,68 @@
+"""What a candidate must pass before any of it runs: its problem and plans, its code's text, its binaries.
+
+The one caller of `static_checks` on the way to a verdict. A header off the list ends as `compile_error`
+(for a side there is no such header), everything else that the checks refuse as `static_reject`. Not covered:
+the rules (`static_checks`), compiling (`kcurate.judge.compiling`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kcurate.backends.base import Compiled
+from kcurate.judge import static_checks
+from kcurate.judge.case import Case, Ruling
+from kcurate.judge.static_checks import Finding
+from kcurate.problem import check
+from kcurate.records import SIDES, Outcome
+from kcurate.records.pair import SideName
+
+# The check whose findings are what a compiler without those headers would say.
+HEADERS = "headers"
+
+
+def admit_plans(case: Case) -> None:
+    """Whether there is anything to run, and both plans can be.
+
+    Raises:
+        Ruling: `malformed`, with every issue in the log.
+    """
+    candidate = case.candidate
+    if candidate.problem is None:
+        raise Ruling(Outcome.MALFORMED, "no problem yet: nothing says what to run it on")
+    issues = check.check(candidate)
+    if issues:
+        more = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""
+        raise Ruling(Outcome.MALFORMED, f"{issues[0]}{more}", log="\n".join(map(str, issues)))
+    case.passed("plan")
+
+
+def admit_sources(case: Case) -> None:
+    """Whether both sides' texts may be given to a compiler.
+
+    Raises:
+        Ruling: `static_reject` or, for headers alone, `compile_error`; every finding is in the log.
+    """
+    for side in SIDES:
+        _refuse(side, static_checks.check_source(getattr(case.candidate, side)))
+    case.passed(*static_checks.ALL_CHECKS)
+
+
+def admit_binaries(case: Case, compiled: Mapping[SideName, Compiled]) -> None:
+    """Whether both sides' binaries may be loaded.
+
+    Raises:
+        Ruling: `static_reject`.
+    """
+    for side in SIDES:
+        _refuse(side, static_checks.check_binary(compiled[side], getattr(case.candidate, side)))
+    case.passed("binary")
+
+
+def _refuse(side: SideName, findings: Sequence[Finding]) -> None:
+    if not findings:
+        return
+    only_headers = all(finding.check == HEADERS for finding in findings)
+    outcome = Outcome.COMPILE_ERROR if only_headers else Outcome.STATIC_REJECT
+    more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+    raise Ruling(outcome, f"{findings[0]}{more}", side=side, log="\n".join(map(str, findings)))
