@@ -1,0 +1,32 @@
+"""All text shown to a model, and the reading of replies: one form for deopt, training and evaluation.
+
+| module | owns |
+|---|---|
+| `material` | what a prompt is made of: kernel, plan, problem, technique, examples |
+| `tasks` | the prompts: write the slow side, write the fast side, each again after feedback |
+| `feedback` | what went wrong with an answer, in words that help the next one |
+| `replies` | the form of an answer, written and read |
+
+Not covered: who is asked and what it costs (`kcurate.deopt.models`).
+"""
+
+from kcurate.prompts.feedback import feedback
+from kcurate.prompts.material import Earlier, Example, Material, Technique
+from kcurate.prompts.replies import ANSWER_TOOL, Answer, Unreadable, read_reply, write_answer
+from kcurate.prompts.tasks import FORMAT, build, chat
+
+__all__ = [
+    "ANSWER_TOOL",
+    "FORMAT",
+    "Answer",
+    "Earlier",
+    "Example",
+    "Material",
+    "Technique",
+    "Unreadable",
+    "build",
+    "chat",
+    "feedback",
+    "read_reply",
+    "write_answer",
+]

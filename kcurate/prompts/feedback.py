@@ -1,0 +1,80 @@
+"""What went wrong with an answer, in words that help the next one; short, and without host paths."""
+
+from __future__ import annotations
+
+import re
+
+from kcurate.records import AttemptOutcome, Outcome, SideName, Verdict
+
+MAX_LOG_LINES = 30
+MAX_LOG_CHARS = 3000
+
+_REFUSED = {
+    AttemptOutcome.MALFORMED: "The answer cannot be used",
+    AttemptOutcome.UNCHANGED: "The answer is the code that was given",
+    AttemptOutcome.STATIC_REJECT: "The code contains what is not allowed",
+    AttemptOutcome.LABEL_LEAK: "A name gives away which side the code is",
+    AttemptOutcome.TECHNIQUE_KEPT: "The technique is still in the code",
+    AttemptOutcome.NOT_PERMITTED: "The code shows a technique that is not permitted",
+    AttemptOutcome.NEAR_DUPLICATE: "Nearly the same answer was given before",
+    AttemptOutcome.SAME_MACHINE_CODE: "It compiles to machine code that is known already",
+    AttemptOutcome.TRUNCATED: "The answer was cut off before its end; write a shorter one",
+}
+_FAILED = {
+    Outcome.MALFORMED: "The plan does not fit the problem or the code",
+    Outcome.STATIC_REJECT: "The code contains what is not allowed",
+    Outcome.COMPILE_ERROR: "It does not compile",
+    Outcome.LAUNCH_ERROR: "It fails when it runs",
+    Outcome.TIMEOUT: "It does not end",
+    Outcome.MISMATCH: "Its results are wrong",
+    Outcome.NONDETERMINISTIC: "Its results differ from run to run",
+    Outcome.AMBIGUOUS_TIMING: "The times do not tell the two sides apart",
+    Outcome.CORRECT: "Its results are right",
+    Outcome.CONFIRMED: "Its results are right",
+}
+_PATH = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+[\w.+-]*")
+
+
+def feedback(
+    makes: SideName, outcome: AttemptOutcome, detail: str = "", verdict: Verdict | None = None
+) -> str:
+    """One paragraph on an attempt, and what the compiler said if it did."""
+    if verdict is None:
+        return _sentence(_REFUSED.get(outcome, "The answer cannot be used"), detail)
+    if verdict.outcome is Outcome.NOT_FASTER:
+        lead = f"Its results are right, but the {makes} side is not {_wanted(makes)} than the given one"
+    else:
+        lead = _FAILED.get(verdict.outcome, "It cannot be judged")
+    if verdict.side is not None and verdict.side != makes:
+        lead += " (in the side that was given)"
+    text = _sentence(lead, verdict.detail) + _ratio(verdict)
+    return f"{text}\n{trim_log(verdict.log)}" if verdict.log else text
+
+
+def _sentence(lead: str, detail: str) -> str:
+    return f"{lead}: {_PATH.sub('<file>', detail.strip())}." if detail.strip() else f"{lead}."
+
+
+def _wanted(makes: SideName) -> str:
+    return "slower" if makes == "slow" else "faster"
+
+
+def _ratio(verdict: Verdict) -> str:
+    speedup = verdict.speedup
+    if speedup is None:
+        return ""
+    return (
+        f" Measured: time of the slow side over time of the fast side is {speedup.ratio:.3f} "
+        f"({speedup.low:.3f} to {speedup.high:.3f})."
+    )
+
+
+def trim_log(log: str) -> str:
+    """The lines of a log that say most: errors with what follows them, first ones first."""
+    lines = [_PATH.sub("<file>", line.rstrip()) for line in log.strip().splitlines()]
+    errors = [i for i, line in enumerate(lines) if "error" in line.lower()]
+    if errors and len(lines) > MAX_LOG_LINES:
+        wanted = sorted({j for i in errors for j in range(i, min(i + 3, len(lines)))})
+        lines = [lines[i] for i in wanted]
+    kept = "\n".join(lines[:MAX_LOG_LINES])[:MAX_LOG_CHARS]
+    return f"```\n{kept}\n```" if kept else ""

@@ -1,0 +1,47 @@
+"""What a prompt is made of; plans and problems come as the JSON of `pair.json`, ready to be shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcurate.records import SideName
+
+
+@dataclass(frozen=True)
+class Technique:
+    """An optimisation technique of `schemas/techniques.json` and what it means."""
+
+    name: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """A confirmed pair that shows a technique: the code without it and with it."""
+
+    slow: str
+    fast: str
+    technique: str
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """An answer given before and what was found about it."""
+
+    code: str
+    plan: str | None
+    findings: str
+
+
+@dataclass(frozen=True)
+class Material:
+    """A kernel to start from. `makes` says which side is asked for: the given code is the other one.
+
+    `family` is a plain name of the computation (such as `matrix-vector`).
+    """
+
+    makes: SideName
+    family: str
+    code: str
+    plan: str
+    problem: str

@@ -1,0 +1,117 @@
+"""The form of an answer: code, and a plan where the launch changes; as text, or as the input of a tool.
+
+Text is what small and trained models give: one fenced `cuda` block and, if needed, one fenced `json` block
+with `plan` (and `buffers`). Not covered: whether plan and code are any good (the judge).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Form = Literal["text", "tool"]
+
+ANSWER_TOOL: Mapping[str, Any] = {
+    "name": "submit_kernel",
+    "description": "Hand in the rewritten device code, and the plan that launches it if the launch changes.",
+    "input_schema": {
+        "type": "object",
+        "properties": {
+            "code": {"type": "string", "description": "The complete device code, one CUDA C++ file."},
+            "plan": {
+                "type": "array",
+                "items": {"type": "object"},
+                "description": "The complete plan, in the form of the one given. Leave out to keep that one.",
+            },
+            "buffers": {
+                "type": "object",
+                "description": "Scratch buffers that only this plan uses: name to {dtype, shape}. "
+                "Leave out when none are needed.",
+            },
+        },
+        "required": ["code"],
+    },
+}
+_KEYS = frozenset({"code", "plan", "buffers"})
+_FENCE = re.compile(r"^ {0,3}```[ \t]*([\w+#.-]*)[^\n]*\n(.*?)^ {0,3}```[ \t]*$", re.DOTALL | re.MULTILINE)
+_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+_CODE_LANGUAGES = frozenset({"cuda", "cu", "cpp", "c++", "c", ""})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Device code, and the plan and scratch buffers as plain JSON data (None: as they were given)."""
+
+    code: str
+    plan: Sequence[Any] | None = None
+    buffers: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """Why a reply is no answer."""
+
+    reason: str
+
+
+def write_answer(answer: Answer) -> str:
+    """An answer as text: what a model is trained to say, and what `read_reply` reads back."""
+    parts = [f"```cuda\n{answer.code.rstrip()}\n```\n"]
+    launch = {"plan": answer.plan, "buffers": answer.buffers}
+    given = {key: value for key, value in launch.items() if value is not None}
+    if given:
+        parts.append(f"```json\n{json.dumps(given, indent=2, ensure_ascii=False)}\n```\n")
+    return "\n".join(parts)
+
+
+def read_reply(reply: str, form: Form) -> Answer | Unreadable:
+    """The answer in a reply; never raises, whatever a model wrote."""
+    return _read_tool(reply) if form == "tool" else _read_text(reply)
+
+
+def _read_tool(reply: str) -> Answer | Unreadable:
+    try:
+        data = json.loads(reply)
+    except (ValueError, RecursionError) as error:
+        return Unreadable(f"the tool's input is not JSON: {error}")
+    if not isinstance(data, dict) or not isinstance(data.get("code"), str) or not data["code"].strip():
+        return Unreadable("the tool's input has no code")
+    unknown = sorted(set(data) - _KEYS)
+    if unknown:
+        return Unreadable(f"the tool's input has an unknown part: {unknown[0]}")
+    return _with_launch(data["code"], data)
+
+
+def _read_text(reply: str) -> Answer | Unreadable:
+    text = _THOUGHT.sub("", reply)
+    blocks = [(language.lower(), body) for language, body in _FENCE.findall(text)]
+    code = [body for language, body in blocks if language in _CODE_LANGUAGES and "__global__" in body]
+    if not code:
+        return Unreadable("no fenced block with a kernel in it")
+    launches = [body for language, body in blocks if language == "json"]
+    if not launches:
+        return Answer(code[-1])
+    try:
+        data = json.loads(launches[-1])
+    except (ValueError, RecursionError) as error:
+        return Unreadable(f"the json block is not JSON: {error}")
+    return _with_launch(code[-1], {"plan": data} if isinstance(data, list) else data)
+
+
+def _with_launch(code: str, data: Any) -> Answer | Unreadable:
+    if not isinstance(data, dict):
+        return Unreadable("the launch is not a JSON object")
+    plan, buffers = data.get("plan"), data.get("buffers")
+    if isinstance(plan, str):  # some models send arrays as text
+        try:
+            plan = json.loads(plan)
+        except ValueError:
+            return Unreadable("the plan is not a list of steps")
+    if plan is not None and (not isinstance(plan, list) or not plan):
+        return Unreadable("the plan is not a list of steps")
+    if buffers is not None and not isinstance(buffers, dict):
+        return Unreadable("the buffers are not an object")
+    return Answer(code, plan, buffers or None)

@@ -1,0 +1,136 @@
+"""The prompts themselves. `FORMAT` changes with every change of a word that a model sees.
+
+A prompt has three parts, most general first, so that a server's prompt cache can keep what repeats: rules
+(the same for all), a kernel (the same for all that is asked about it), and the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kcurate.prompts.material import Earlier, Example, Material, Technique
+from kcurate.prompts.replies import Form
+from kcurate.records import Prompt
+
+FORMAT = "1"
+# An example longer than this costs more than it teaches.
+MAX_EXAMPLE_CHARS = 6000
+
+_RULES = """\
+You write CUDA device code (C++17, one file, compiled with NVRTC for one NVIDIA GPU).
+
+A computation is given as a problem (named sizes, buffers, scalars) and as one side: device code, and a plan \
+that launches it. The plan is data, a list of steps. A launch step has "launch" (the kernel's name), "grid" \
+and "block" (one to three integer expressions over the sizes, with + - * / % min max ceil_div log2 pow2), \
+"args" (names of buffers and scalars, {"buffer": name, "offset": expression}, or {"value": expression, \
+"dtype": type}), and where needed "template" and "shared_bytes". Other steps: {"fill": buffer, "value": v}, \
+{"copy": buffer, "to": buffer}, {"upload": symbol, "from": buffer}, {"swap": [buffer, buffer]}, {"for": \
+name, "from": a, "to": b, "do": [steps]}, {"while_nonzero": buffer, "max": n, "do": [steps]}.
+
+You write the other side of the same computation. What counts:
+- It computes the same for all sizes of the problem and for inputs that you have not seen, in the same \
+precision. Outputs are compared element by element; reading or writing out of bounds is found.
+- Device code only: kernels, device functions, types, macros, constants. No host code, no main, no inputs \
+or outputs other than the parameters. Includes only of CUDA device headers (cuda_fp16.h, mma.h, \
+cooperative_groups.h and the like). No printf, malloc, clocks, sleeps, or state that outlives a launch.
+- Kernels that the plan launches keep their names and parameters. Change the plan only where your code needs \
+another launch; then give the whole plan. Scratch buffers that you add are declared with dtype and shape.
+- No comments. Names say what a thing is; no name says whether the code is quick or not.
+"""
+
+_FORMS: Mapping[Form, str] = {
+    "tool": "Answer with one call of the tool submit_kernel and nothing else.\n",
+    "text": "Answer with one fenced ```cuda block that holds the whole file and, only if the plan changes, "
+    'one fenced ```json block with {"plan": [...], "buffers": {...}} after it.\n',
+}
+
+_GOALS = {
+    ("slow", True): """\
+The code above uses the technique "{name}": {meaning}
+Write the side that a competent programmer would have written who does not know this technique. Take out \
+this technique, everywhere and for real, and keep all else as it is. The result is straightforward code that \
+happens to be slower on a GPU. It is not sabotage: no work done twice, no waiting, no needless barriers, no \
+volatile, nothing that serves no purpose.
+""",
+    ("slow", False): """\
+Write the side that a competent programmer would have written first, before any tuning: one thread an output \
+element where that is natural, plain loads and stores, nothing clever. It is not sabotage: no work done \
+twice, no waiting, no needless barriers, no volatile, nothing that serves no purpose.
+""",
+    ("fast", True): """\
+Make this side faster with the technique "{name}": {meaning}
+""",
+    ("fast", False): """\
+Make this side as fast as you can, by whatever technique suits it.
+""",
+}
+_ACTIONS = {
+    "write": "",
+    "repair": "The answer below was given before and is wrong. Find out why, and repair it.\n",
+    "improve": "The answer below was given before. It is right, but does not reach well enough "
+    "what is asked. Write a better one.\n",
+    "deepen": "The answer below was given before and is right. Go one step on from it, with the technique "
+    "named above; keep what it has achieved.\n",
+}
+
+
+def build(
+    material: Material,
+    technique: Technique | None,
+    form: Form,
+    *,
+    examples: Sequence[Example] = (),
+    action: str = "write",
+    earlier: Earlier | None = None,
+    permitted: Sequence[str] | None = None,
+    variant: tuple[int, int] = (1, 1),
+) -> Prompt:
+    """The prompt for one attempt.
+
+    `permitted` names the techniques that the answer may show (None: no such rule); `variant` is (number, of
+    how many) answers are asked from the same material.
+    """
+    goal = _GOALS[material.makes, technique is not None]
+    parts = [goal.format(name=technique.name, meaning=technique.meaning) if technique else goal]
+    if permitted is not None:
+        names = ", ".join(permitted) or "none"
+        parts.append(f"Techniques that the answer may use: {names}. Any other that shows in it is refused.\n")
+    parts += [_example(example) for example in examples]
+    if variant[1] > 1:
+        parts.append(
+            f"This is number {variant[0]} of {variant[1]} answers asked for independently; let the number "
+            "decide between designs that are equally natural, so that the answers differ.\n"
+        )
+    if earlier is not None:
+        parts.append(_ACTIONS[action] + _earlier(earlier))
+    return Prompt(_RULES + _FORMS[form], _context(material), "\n".join(parts))
+
+
+def chat(prompt: Prompt) -> list[dict[str, str]]:
+    """The prompt as chat messages, for servers and chat templates that know no parts."""
+    return [
+        {"role": "system", "content": prompt.system},
+        {"role": "user", "content": f"{prompt.context}\n{prompt.task}"},
+    ]
+
+
+def _context(material: Material) -> str:
+    return (
+        f"Computation: {material.family}\n\nProblem:\n```json\n{material.problem.rstrip()}\n```\n\n"
+        f"Plan:\n```json\n{material.plan.rstrip()}\n```\n\n"
+        f"Device code:\n```cuda\n{material.code.rstrip()}\n```\n"
+    )
+
+
+def _example(example: Example) -> str:
+    if len(example.slow) + len(example.fast) > MAX_EXAMPLE_CHARS:
+        return ""
+    return (
+        f"A measured example of {example.technique}, from another computation. Without it:\n"
+        f"```cuda\n{example.slow.rstrip()}\n```\nWith it:\n```cuda\n{example.fast.rstrip()}\n```\n"
+    )
+
+
+def _earlier(earlier: Earlier) -> str:
+    plan = f"with the plan\n```json\n{earlier.plan.rstrip()}\n```\n" if earlier.plan else ""
+    return f"```cuda\n{earlier.code.rstrip()}\n```\n{plan}What was found:\n{earlier.findings.rstrip()}\n"
