@@ -208,7 +208,8 @@ class Unit:
             previous = item
         out += [b"}" for _ in wrapper]
         for expression in instantiations:
-            out += [b"", declaration(expression)]
+            out += [*([] if wrapper else [b""]), declaration(expression)]
+            wrapper = ()
         return Closure(tuple(items), b"\n".join(out) + b"\n", frozenset(shim), injected, constexpr, compound)
 
     def _own_text(self, item: Item) -> bytes:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kcurate.cuda_source.brackets import closing
 from kcurate.cuda_source.closure import Unit
 from kcurate.cuda_source.features import features, techniques
 from kcurate.cuda_source.instantiations import Instantiations, by_start
@@ -14,7 +16,10 @@ from kcurate.cuda_source.launches import Launch, find_launches
 from kcurate.cuda_source.params import header_of, params_of
 from kcurate.cuda_source.preprocess import Read, Resolve, Text, splice
 from kcurate.cuda_source.shim import repairs, shim_for
+from kcurate.cuda_source.text import blank_literals
 from kcurate.records import LaunchSite, Param, Span
+
+_DEVICE_METHOD = re.compile(rb"\b__(?:device|global)__\b[^;{}]*\{")
 
 
 @dataclass(frozen=True)
@@ -141,14 +146,27 @@ def _fractions(unit: Unit, text: Text, paths: Iterable[str]) -> dict[str, float]
     device: dict[str, int] = defaultdict(int)
     shift = unit.shim_bytes
     for item in unit.parsed.items:
-        if item.kind == "function" and item.start >= shift and (item.kernel or item.device):
+        if item.start >= shift and (item.kernel or item.device):
             path = text.origin(item.start - shift)[0]
-            device[path] += _code_lines(unit.parsed.text[item.start : item.end])
+            if item.kind == "function":
+                device[path] += _code_lines(unit.parsed.text[item.start : item.end])
+            elif item.kind == "type":
+                device[path] += sum(map(_code_lines, _methods(unit.parsed.text[item.start : item.end])))
     total: dict[str, int] = defaultdict(int)
     for piece in text.pieces:
         start = piece.at + shift
         total[piece.path] += _code_lines(unit.parsed.text[start : start + piece.end - piece.start])
     return {path: device[path] / total[path] if total[path] else 0.0 for path in paths}
+
+
+def _methods(text: bytes) -> Iterator[bytes]:
+    """The device functions that a class defines in its body."""
+    bare, at = blank_literals(text), 0
+    for match in _DEVICE_METHOD.finditer(bare):
+        end = closing(bare, match.end() - 1) if match.start() >= at else None
+        if end is not None:
+            yield text[match.start() : end]
+            at = end
 
 
 def _code_lines(text: bytes) -> int:
