@@ -1,0 +1,47 @@
+"""What `--model` means: `rules`, `claude`, `claude-<version>`, or `openai:<model>@<base-url>`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from kcurate.deopt.models import prices
+from kcurate.errors import InputError
+
+RULES = "rules"
+Provider = Literal["anthropic", "openai"]
+HINT = "rules, claude, claude-<version>, or openai:<model>@<base-url>"
+
+
+@dataclass(frozen=True)
+class ModelName:
+    """A model and who serves it; `base_url` None: where the client's own environment points."""
+
+    provider: Provider
+    model: str
+    base_url: str | None = None
+
+    @property
+    def slug(self) -> str:
+        """A file name for the model."""
+        return re.sub(r"[^A-Za-z0-9._-]+", "-", self.model).strip("-.") or "model"
+
+
+def parse_model(text: str) -> ModelName:
+    """The model that `--model` names.
+
+    Raises:
+        InputError: it names none.
+    """
+    if text == "claude":
+        return ModelName("anthropic", prices.default_model())
+    if re.fullmatch(r"claude-[\w.-]+", text):
+        return ModelName("anthropic", text)
+    if text.startswith("openai:"):
+        model, at, base_url = text.removeprefix("openai:").rpartition("@")
+        if not at:
+            model, base_url = base_url, ""
+        if model and (not at or re.match(r"https?://[^\s/]", base_url)):
+            return ModelName("openai", model, base_url or None)
+    raise InputError(f"not a model: {text!r}", where="--model", hint=HINT)

@@ -1,0 +1,110 @@
+"""What an exchange costs, from the table in `prices.toml` or from `--price`. Dollars per million tokens."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+from kcurate.errors import InputError
+from kcurate.records import Usage
+
+MILLION = 1_000_000
+_DATE = re.compile(r"-\d{8}\Z")
+ToolUse = Literal["forced", "forced-without-thinking", "auto"]
+
+
+@dataclass(frozen=True)
+class Price:
+    """One model's price, and from which prompt length on it is `long_prompt_factor` times as high."""
+
+    input: float
+    output: float
+    cache_write: float
+    cache_read: float
+    long_prompt_tokens: int | None = None
+    long_prompt_factor: float = 1.0
+    batch: float = 1.0
+
+    def cost_usd(self, usage: Usage, *, batch: bool = False) -> float:
+        """What the tokens cost."""
+        prompt = usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens
+        dollars = (
+            usage.input_tokens * self.input
+            + usage.output_tokens * self.output
+            + usage.cache_write_tokens * self.cache_write
+            + usage.cache_read_tokens * self.cache_read
+        ) / MILLION
+        long = self.long_prompt_tokens is not None and prompt > self.long_prompt_tokens
+        return dollars * (self.long_prompt_factor if long else 1.0) * (self.batch if batch else 1.0)
+
+    def most_usd(self, prompt_bytes: int, max_tokens: int, *, batch: bool = False) -> float:
+        """More than an exchange can cost: no tokeniser makes more tokens than there are bytes."""
+        dearest = max(self.input, self.cache_write)
+        dollars = (prompt_bytes * dearest + max_tokens * self.output) / MILLION
+        long = self.long_prompt_tokens is not None and prompt_bytes > self.long_prompt_tokens
+        return dollars * (self.long_prompt_factor if long else 1.0) * (self.batch if batch else 1.0)
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads(files("kcurate.deopt.models").joinpath("prices.toml").read_text("utf-8"))
+
+
+def default_model() -> str:
+    """What `--model claude` means."""
+    return str(_table()["default"])
+
+
+def source() -> str:
+    """Where the table is from, and of which day."""
+    return f"{_table()['source']}, {_table()['date']}"
+
+
+def known_models() -> tuple[str, ...]:
+    """The models that have a price."""
+    return tuple(_table()["models"])
+
+
+def _row(model: str) -> dict[str, Any] | None:
+    rows = _table()["models"]
+    found = rows.get(model) or rows.get(_DATE.sub("", model))
+    return dict(found) if found is not None else None
+
+
+def find_price(model: str) -> Price | None:
+    """The table's price of a model; None when it has none."""
+    row = _row(model)
+    return (
+        None
+        if row is None
+        else Price(**{k: v for k, v in row.items() if k != "tool"}, batch=_table()["batch"])
+    )
+
+
+def tool_use(model: str) -> ToolUse:
+    """How the answer tool may be demanded of a model; `auto` (which no server refuses) when not known."""
+    row = _row(model)
+    found: ToolUse = row["tool"] if row else "auto"
+    return found
+
+
+def parse_price(text: str) -> Price:
+    """The price that `IN,OUT` or `IN,OUT,CACHE_WRITE,CACHE_READ` gives, in dollars per million tokens.
+
+    Raises:
+        InputError: not that many numbers, or a negative one.
+    """
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (2, 4) or not all(0 <= number < 1e6 for number in numbers):
+        raise InputError(
+            f"not a price: {text!r}", where="--price", hint="dollars per million tokens: IN,OUT such as 3,15"
+        )
+    given = numbers + [1.25 * numbers[0], numbers[0]] * (len(numbers) == 2)
+    return Price(given[0], given[1], given[2], given[3], batch=_table()["batch"])

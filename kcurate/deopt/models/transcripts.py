@@ -1,0 +1,56 @@
+"""Every exchange with a model, one line each in `transcripts/<model>.jsonl`, found again by its key.
+
+A line is on disk before its answer is used, so that whatever is killed afterwards, no answer is paid for
+twice. Lines whose exchange was interrupted stay in the file (they cost something) and are asked again.
+"""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kcurate import store
+from kcurate.records import Exchange, Prompt, Transcript
+
+
+def request_key(model: str, prompt: Prompt, sample: int, max_tokens: int | None) -> str:
+    """The hash of everything that decides what a server is asked."""
+    return store.content_id(
+        "request", model, prompt.system, prompt.context, prompt.task, str(sample), str(max_tokens)
+    )
+
+
+def utc_now() -> str:
+    """The time, ISO 8601, in seconds."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class Transcripts:
+    """The exchanges with one model that are on file. Safe to use from many threads."""
+
+    def __init__(self, path: Path, model: str) -> None:
+        self.path = path
+        self.model = model
+        self._lock = threading.Lock()
+        self._known: dict[str, Transcript] = {}
+        for line in store.read_jsonl(path, Transcript):
+            if line.exchange.status.final:
+                self._known[line.key] = line
+
+    def find(self, key: str) -> Exchange | None:
+        """The finished exchange under a key."""
+        found = self._known.get(key)
+        return found.exchange if found else None
+
+    def add(self, key: str, prompt: Prompt, sample: int, max_tokens: int | None, exchange: Exchange) -> None:
+        """Keep an exchange; it is on disk when this returns.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        line = Transcript(key, self.model, prompt, exchange, utc_now(), sample, max_tokens)
+        with self._lock:
+            store.append_jsonl(self.path, line)
+            if exchange.status.final:
+                self._known[key] = line
