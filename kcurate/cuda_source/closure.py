@@ -31,6 +31,7 @@ _DEVICE_VISIBLE = frozenset(
 _VECTORS = frozenset(
     f"{element}{width}".encode() for element in ("float", "double", "int", "uint") for width in (2, 3, 4)
 )
+_NAME = re.compile(rb"(?<![\w.])[A-Za-z_]\w*")
 _COMPOUND = re.compile(rb"(?:[=,?:(]|\breturn)\s*(\(\s*(?:struct\s+)?([A-Za-z_]\w*)\s*\))\s*\{")
 _TEMPLATE_HEAD = re.compile(rb"\s*template\s*<")
 
@@ -224,16 +225,17 @@ class Unit:
 
     def _needs_constexpr(self, items: Sequence[Item]) -> frozenset[int]:
         """Real constants made from others, and those others: device code takes them only as `constexpr`."""
-        real = {
-            item.names[0]: item for item in items
+        real = [
+            item for item in items
             if item.kind == "variable" and item.names and not item.device
             and b"constexpr" not in item.qualifiers and _REAL_CONSTANT.search(self.bare(item))
-        }  # fmt: skip
+        ]  # fmt: skip
         found: set[int] = set()
-        for item in real.values():
-            named = IDENTIFIER.findall(self.bare(item).partition(b"=")[2])
+        for item in real:
+            named = {*_NAME.findall(self.bare(item).partition(b"=")[2])} - {*item.names}
             if named:
-                found |= {item.start, *(real[name].start for name in named if name in real)}
+                found.add(item.start)
+                found.update(other.start for other in real if named & {*other.names})
         return frozenset(found)
 
 

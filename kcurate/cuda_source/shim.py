@@ -123,9 +123,10 @@ def repairs(
 ) -> tuple[str, ...]:
     """The names of the repairs that a kernel's file needed."""
     found = []
+    shim_names = frozenset(name for name in shim_names if not name.startswith(b"cuda"))
     if shim_names & TEXTURE_NAMES:
         found.append("texture-reference")
-    if any(name.isupper() or name.startswith(b"cuda") for name in shim_names - TEXTURE_NAMES):
+    if any(name.isupper() for name in shim_names - TEXTURE_NAMES):
         found.append("constant")
     if any(name.islower() for name in shim_names - TEXTURE_NAMES):
         found.append("integer-type")

@@ -1,0 +1,207 @@
+"""What comes out of a translation unit: closures that compile, exact spans, and the traps of real trees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from kcurate.backends.cuda import cubin, nvrtc
+from kcurate.cuda_source import KernelSource, UnitReport, extract_unit, whole_file
+
+
+def unit(files: Mapping[str, str | bytes], root: str = "main.cu") -> UnitReport:
+    """The report of a unit of a few files that lie side by side."""
+    data = {path: text.encode() if isinstance(text, str) else text for path, text in files.items()}
+    return extract_unit(root, data.get, lambda name, includer: name if name in data else None)
+
+
+def only(report: UnitReport) -> KernelSource:
+    """The one kernel of a unit."""
+    (kernel,) = report.kernels
+    return kernel
+
+
+def compiles(kernel: KernelSource) -> bool:
+    """Whether the file compiles by itself and the kernel is in the cubin."""
+    result = nvrtc.compile_cubin(kernel.code)
+    assert result.cubin is not None, result.log + kernel.code.decode()
+    return any(kernel.name in found.kernel for found in cubin.read_kernels(result.cubin))
+
+
+def test_a_closure_holds_what_the_kernel_needs_and_nothing_of_the_host() -> None:
+    kernel = only(
+        unit(
+            {
+                "main.cu": """#include <stdio.h>
+#include "part.h"
+#define WIDTH 16
+#define UNUSED 3
+struct host_only { FILE *f; };
+typedef struct { float x, y; } point;
+__constant__ float table[WIDTH];
+__device__ float length(point p) { return sqrtf(square(p.x) + square(p.y)); }
+__global__ void norm(const point *in, float *out, int n) {
+  int i = blockIdx.x * WIDTH + threadIdx.x;
+  if (i < n) out[i] = length(in[i]) * table[threadIdx.x];
+}
+int main() { printf("hello"); norm<<<4, WIDTH>>>(0, 0, 0); return 0; }
+""",
+                "part.h": "__device__ float square(float v) { return v * v; }\nvoid host_part(void);\n",
+            }
+        )
+    )
+    assert compiles(kernel)
+    for word in (b"square", b"length", b"table", b"WIDTH", b"point"):
+        assert word in kernel.code
+    for word in (b"printf", b"main", b"UNUSED", b"host", b"stdio", b"part.h"):
+        assert word not in kernel.code
+
+
+def test_launch_sites_tell_arguments_loops_and_configuration() -> None:
+    kernel = only(
+        unit(
+            {
+                "main.cu": """#define N 1024
+__global__ void step(float *a, const float *b, int n) { a[0] = b[0] * n; }
+void go(float *host) {
+  float *d_a, *d_b;
+  cudaMalloc((void **)&d_a, N * sizeof(float));
+  cudaMalloc(&d_b, N * 4);
+  cudaMemcpy(d_b, host, N * 4, cudaMemcpyHostToDevice);
+  for (int t = 0; t < 10; t++)
+    step<<<dim3(N / 256, 1), 256, 64, stream>>>(d_a, d_b + t, N);
+  cudaMemcpy(host, d_a, N * 4, cudaMemcpyDeviceToHost);
+}
+"""
+            }
+        )
+    )
+    (site,) = kernel.launch_sites
+    assert (site.grid, site.block, site.shared_bytes, site.stream) == (
+        "dim3(N / 256, 1)",
+        "256",
+        "64",
+        "stream",
+    )
+    assert site.loops == ("for (int t = 0; t < 10; t++)",)
+    assert [(a.expression, a.role) for a in site.arguments] == [
+        ("d_a", "out"),
+        ("d_b + t", "in"),
+        ("N", None),
+    ]
+    assert [a.allocation for a in site.arguments] == ["N * sizeof(float)", "N * 4", None]
+    assert [(p.name, p.type, p.const, p.pointer) for p in kernel.params] == [
+        ("a", "float*", False, True),
+        ("b", "const float*", True, True),
+        ("n", "int", False, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "repair"),
+    [
+        (
+            "texture<float, 1, cudaReadModeElementType> ref;\n"
+            "__global__ void k(float *o) { o[0] = tex1Dfetch(ref, 3); }\n",
+            "texture-reference",
+        ),
+        ("__global__ void k(int *o) { o[0] = INT_MAX; }\n", "constant"),
+        ("__global__ void k(uint *o, uint8_t *p) { o[0] = p[0]; }\n", "integer-type"),
+        (
+            "struct v { float x; };\nv operator+(v a, v b) { v c; c.x = a.x + b.x; return c; }\n"
+            "__global__ void k(v *o) { o[0] = o[1] + o[2]; }\n",
+            "device-annotation",
+        ),
+        (
+            "const float base = 1.5f;\nconst float twice = 2 * base;\n"
+            "__global__ void k(float *o) { o[0] = twice; }\n",
+            "constexpr",
+        ),
+        (
+            "struct pair { int a, b; };\n"
+            "__global__ void k(struct pair *o, int i) { o[0] = (struct pair) {i, 2}; }\n",
+            "compound-literal",
+        ),
+    ],
+)
+def test_legacy_code_compiles_after_the_repair_that_the_record_names(source: str, repair: str) -> None:
+    kernel = only(unit({"main.cu": source}))
+    assert kernel.shims == (repair,)
+    assert compiles(kernel)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "#define EMPTY \nstruct __align__(8) cell { int a; };\n__global__ void k(cell *c) { c->a = 1; }\n",
+        "#define LIMIT 16//two to the fourth\n__global__ void k(int *c) { if (c[0] > LIMIT) c[0] = 1; }\n",
+        "#define LIMIT 16 /* it\n goes on */\n__global__ void k(int *c) { if (c[0] > LIMIT) c[0] = 1; }\n",
+        "#if CUDART_VERSION < 3000\nstruct double3 { double x, y, z; };\n#endif\n"
+        "__global__ void k(double3 *c) { c->x = 1; }\n",
+        '#ifdef __cplusplus\nextern "C" {\n#endif\n__global__ void k(int *c) { *c = 1; }\n'
+        "#ifdef __cplusplus\n}\n#endif\n",
+        "__global__ void k(int *c,\n#if WIDE\n  long n\n#else\n  int n\n#endif\n) { *c = n; }\n",
+        "namespace deep { namespace er { __device__ int f() { return 2; }\n"
+        "__global__ void k(int *c) { *c = f(); } } }\n",
+        "__global__ void k(int *c);\n__global__ void k(int *c) { *c = 1; }\n",
+        "#include <inner.cuh>\n__global__ void k(int *c) { *c = INNER; }\n",
+        "__global__ void\nk(int *c) { c[0] = __mul24(c[1], c[2]); } // caf\xe9\n",
+        "#define FLT_MAX 3.0e38f\n__global__ void k(float *c) { *c = FLT_MAX; }\n",
+    ],
+)
+def test_a_trap_leaves_one_kernel_that_compiles(source: str) -> None:
+    for text in (source, source.replace("\n", "\r\n")):
+        report = unit({"main.cu": text.encode("latin-1"), "inner.cuh": "#define INNER 5\n"})
+        kernel = only(report)
+        assert kernel.name == "k"
+        assert compiles(kernel)
+        assert only(whole_file(kernel.code)).code == kernel.code
+
+
+TEMPLATES = """
+template <typename T, int N> __launch_bounds__(N)
+__global__ void scale(T *x, T a) { x[threadIdx.x] *= a * N; }
+template <class T> void by_type(T *x, int wide) {
+  if (wide) scale<T, 64><<<1, 64>>>(x, (T)2); else scale<T, 32><<<1, 32>>>(x, (T)2);
+}
+void both(double *x, float *y) { by_type<float>(y, 1); by_type<double>(x, 0); }
+"""
+
+
+def test_a_template_is_instantiated_as_the_host_templates_that_launch_it_are() -> None:
+    kernel = only(unit({"main.cu": TEMPLATES}))
+    assert set(kernel.instantiations) == {f"scale<{t}, {n}>" for t in ("float", "double") for n in (32, 64)}
+    result = nvrtc.compile_cubin(kernel.code, name_expressions=kernel.instantiations)
+    assert result.cubin is not None, result.log
+    assert len(cubin.read_kernels(result.cubin)) == 4
+
+
+def test_deduced_template_arguments_are_read_off_what_is_passed() -> None:
+    source = """namespace wave {
+template <typename T> __global__ void copy(T *to, const T *from, int n) { to[0] = from[n]; }
+template <typename T> void run(T *a, T *b) { copy<<<1, 1>>>(a, b, 3); }
+template void run<float>(float *a, float *b);
+}
+void more(int *p) { wave::copy<<<1, 1>>>((int *)p, p, 4); }
+"""
+    kernel = only(unit({"main.cu": source}))
+    assert kernel.instantiations == ("wave::copy<float>", "wave::copy<int>")
+    assert compiles(kernel)
+    assert only(whole_file(kernel.code)).code == kernel.code
+
+
+def test_a_macro_before_a_launch_without_a_semicolon_does_not_hide_it() -> None:
+    source = "__global__ void k(int n) {}\nvoid f() { START_TIMER(2)\n k<<<1, 2>>>(3); }\n"
+    assert only(unit({"main.cu": source})).launch_sites[0].grid == "1"
+
+
+def test_textual_spans_cut_the_exact_bytes() -> None:
+    header = "/* h */\r\n__device__ int one() { return 1; }\r\n"
+    main = '#include "h.h"\n\n__global__ void k(int *o)\n{\n  *o = one();\n}\n'
+    kernel = only(unit({"main.cu": main, "h.h": header}))
+    files = {"main.cu": main.encode(), "h.h": header.encode()}
+    cut = [files[span.path][span.start_byte : span.end_byte] for span in (*kernel.closure, kernel.span)]
+    assert b"__device__ int one() { return 1; }" in cut
+    assert cut[-1] == main[main.index("__global__") :].rstrip("\n").encode()
+    assert (kernel.span.start_line, kernel.span.end_line) == (3, 6)
