@@ -31,4 +31,50 @@ def exclusive_scan(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, 
     return {"sums": np.cumsum(values) - values}
 
 
-ORACLES = {"reduce-sum": reduce_sum, "count-above": count_above, "exclusive-scan": exclusive_scan}
+def segmented_sum(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The sum of the values between each two offsets."""
+    before = np.concatenate([[0], np.cumsum(arrays["values"].astype(np.int64))])
+    return {"sums": np.diff(before[arrays["offsets"]])}
+
+
+def argmax(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The greatest value and its first place."""
+    place = int(np.argmax(arrays["values"]))
+    return {"best": arrays["values"][[place]].astype(np.int64), "place": np.array([place])}
+
+
+def dot_product(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The inner product."""
+    return {"dot": np.array([arrays["x"].astype(np.float64) @ arrays["y"].astype(np.float64)])}
+
+
+def stream_compaction(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The values above the limit in their order, then whatever; how many they are."""
+    chosen = arrays["values"][arrays["values"] > scalars["limit"]].astype(np.int64)
+    kept = np.zeros(sizes["n"], np.int64)
+    kept[: chosen.size] = chosen
+    return {"kept": kept, "count": np.array([chosen.size])}
+
+
+def row_prefix_sum(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Inclusive running sums along each row."""
+    return {"sums": np.cumsum(arrays["values"].astype(np.float64), axis=1)}
+
+
+def column_moments(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Mean and population variance of each column."""
+    values = arrays["values"].astype(np.float64)
+    return {"mean": values.mean(axis=0), "variance": values.var(axis=0)}
+
+
+ORACLES = {
+    "reduce-sum": reduce_sum,
+    "count-above": count_above,
+    "exclusive-scan": exclusive_scan,
+    "segmented-sum": segmented_sum,
+    "argmax": argmax,
+    "dot-product": dot_product,
+    "stream-compaction": stream_compaction,
+    "row-prefix-sum": row_prefix_sum,
+    "column-moments": column_moments,
+}
