@@ -21,7 +21,7 @@ def gemm(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
 
 
 def sgemm(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
-    """C = A B, all stored by rows."""
+    """C = A B, all stored by rows; also for many of them at once."""
     return {"c": arrays["a"].astype(np.float64) @ arrays["b"].astype(np.float64)}
 
 
@@ -42,6 +42,19 @@ def ger(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
     return {"a": arrays["a"].astype(np.float64) + scalars["alpha"] * np.outer(x, y)}
 
 
+def gram(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """A^T A."""
+    a = arrays["a"].astype(np.float64)
+    return {"g": a.T @ a}
+
+
+def batched_cholesky(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The lower factor of each matrix, whose lower half is given, with the shift on its diagonal."""
+    lower = np.tril(arrays["a"].astype(np.float64))
+    whole = lower + np.tril(lower, -1).transpose(0, 2, 1) + scalars["shift"] * np.eye(lower.shape[-1])
+    return {"l": np.linalg.cholesky(whole)}
+
+
 ORACLES = {
     "gemm": gemm,
     "sgemm": sgemm,
@@ -49,4 +62,7 @@ ORACLES = {
     "transpose": transpose,
     "gemv": gemv,
     "ger": ger,
+    "gram": gram,
+    "batched-gemm": sgemm,
+    "batched-cholesky": batched_cholesky,
 }
