@@ -95,7 +95,8 @@ def test_sides_stand_beside_each_other_on_a_wide_terminal(work: Path, columns: i
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     command = [sys.executable, "-m", "kcurate", "show", "scale", "-w", str(work)]
-    environment = os.environ | {"TERM": "xterm-256color"}
+    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR")}
+    environment["TERM"] = "xterm-256color"
     with subprocess.Popen(command, stdout=follower, env=environment, close_fds=True) as process:
         os.close(follower)
         shown = b""
