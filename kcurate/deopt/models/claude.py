@@ -15,7 +15,7 @@ from typing import Any
 
 from kcurate.deopt.models import prices
 from kcurate.deopt.models.client import Request, TryAgain
-from kcurate.deopt.models.failures import sort_status, transport_errors
+from kcurate.deopt.models.failures import root_cause, sort_status, transport_errors
 from kcurate.errors import MissingDependencyError, RemoteError
 from kcurate.prompts import ANSWER_TOOL
 from kcurate.prompts.replies import Form
@@ -146,19 +146,23 @@ class ClaudeClient:
                 for event in stream:
                     reading.take(event)
         except sdk.APITimeoutError as error:
-            raise TryAgain("the server took too long", usage=reading.usage) from error
+            raise TryAgain("the server took too long", began=True, usage=reading.usage) from error
         except sdk.APIConnectionError as error:
-            raise TryAgain(f"cannot be reached: {_cause(error)}", connected=False) from error
+            raise TryAgain(f"cannot be reached: {root_cause(error)}", connected=False) from error
         except sdk.APIStatusError as error:
             return self.refused(error, reading.usage)
         except self._broken as error:
-            raise TryAgain(f"the connection broke: {_cause(error)}", usage=reading.usage) from error
-        except (ValueError, AttributeError, TypeError) as error:
-            raise TryAgain(f"the server's answer is not one: {_cause(error)}", usage=reading.usage) from error
+            raise TryAgain(
+                f"the connection broke: {root_cause(error)}", began=True, usage=reading.usage
+            ) from error
+        except (ValueError, AttributeError) as error:  # not JSON, or events without their parts
+            raise TryAgain(
+                f"the server's answer is not one: {root_cause(error)}", usage=reading.usage
+            ) from error
         except sdk.AnthropicError as error:  # credentials that cannot be read, and the like
-            raise RemoteError(_cause(error), where=self.where, hint=f"check {KEY_VARIABLE}") from error
+            raise RemoteError(root_cause(error), where=self.where, hint=f"check {KEY_VARIABLE}") from error
         if reading.stop_reason is None or reading.usage is None:
-            raise TryAgain("the server's answer ended too early", usage=reading.usage)
+            raise TryAgain("the server's answer ended too early", began=True, usage=reading.usage)
         status = _STATUS.get(reading.stop_reason, ReplyStatus.ANSWERED)
         reply, form = reply_of("".join(reading.text), reading.tool)
         return Exchange(
@@ -218,10 +222,3 @@ def _later(first: Usage | None, counted: Any) -> Usage:
     }
     known = {name: value for name, value in read.items() if value is not None}
     return Usage(**(vars(start) | known))
-
-
-def _cause(error: BaseException) -> str:
-    """The root of a chain of exceptions, in a few words."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -55,15 +55,23 @@ class Client(Protocol):
 class TryAgain(Exception):  # noqa: N818 - a turn of events, not an error of ours
     """The exchange failed in a way that may pass.
 
-    `after_s` is what the server asks to wait; `usage` what it had counted when the connection broke.
+    `after_s` is what the server asks to wait. `began` says that it may have worked on the answer already,
+    and so counts it; `usage` is what it had counted by then. `connected` is False where nothing was reached.
     """
 
     def __init__(
-        self, what: str, *, after_s: float | None = None, usage: Usage | None = None, connected: bool = True
+        self,
+        what: str,
+        *,
+        after_s: float | None = None,
+        began: bool = False,
+        usage: Usage | None = None,
+        connected: bool = True,
     ) -> None:
         super().__init__(what)
         self.what = " ".join(what.split())
         self.after_s = after_s
+        self.began = began or usage is not None
         self.usage = usage
         self.connected = connected
 

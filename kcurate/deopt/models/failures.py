@@ -58,3 +58,10 @@ def transport_errors(sdk: ModuleType) -> tuple[type[Exception], ...]:
     """
     library = importlib.import_module(sdk.Timeout.__module__.partition(".")[0])
     return (library.TransportError, library.StreamError)
+
+
+def root_cause(error: BaseException) -> str:
+    """The root of a chain of exceptions, in a few words."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,0 +1,159 @@
+"""One place through which every request goes: from the file if it was answered before, else from the
+server, tried with patience, within the budget, and on file before anyone uses the answer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import replace
+from enum import StrEnum
+
+from kcurate.deopt.models.budget import Budget
+from kcurate.deopt.models.client import Client, Patience, Request, TryAgain, with_patience
+from kcurate.deopt.models.prices import Price
+from kcurate.deopt.models.transcripts import Transcripts, request_key
+from kcurate.errors import RemoteError
+from kcurate.records import Exchange, Prompt, ReplyStatus, Usage
+
+
+class RequestSource(StrEnum):
+    """Where the answer to a request came from."""
+
+    SENT = "sent"
+    BATCHED = "batched"
+    ON_FILE = "on_file"
+
+
+class Asking:
+    """A client with its transcripts, price and budget. Safe to use from many threads.
+
+    `stop` ends all waiting; `counts` says where the answers of this run came from.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        transcripts: Transcripts,
+        *,
+        price: Price | None,
+        budget: Budget,
+        max_tokens: int,
+        patience: Patience | None = None,
+    ) -> None:
+        self.client = client
+        self.transcripts = transcripts
+        self.price = price
+        self.budget = budget
+        self.max_tokens = max_tokens
+        self.patience = patience or Patience()
+        self.stop = threading.Event()
+        self.counts: Counter[str] = Counter()
+        self.usage = Usage(0, 0)
+        self._lock = threading.Lock()
+        self._refusals = 0
+
+    def request(self, prompt: Prompt, sample: int) -> Request:
+        """The request that a prompt makes."""
+        key = request_key(self.client.model, prompt, sample, self.max_tokens)
+        return Request(key, prompt, sample, self.max_tokens)
+
+    def on_file(self, request: Request) -> Exchange | None:
+        """The answer that was paid for before, if there is one."""
+        found = self.transcripts.find(request.key)
+        if found is not None:
+            self._count(RequestSource.ON_FILE)
+        return found
+
+    def answer(self, request: Request) -> Exchange:
+        """The answer to a request.
+
+        Raises:
+            BudgetSpentError: it may cost more than is left. RemoteError: there is none to be had.
+        """
+        found = self.on_file(request)
+        if found is not None:
+            return found
+        return with_patience(
+            lambda: self._try(request), self.patience, where=getattr(self.client, "where", ""), stop=self.stop
+        )
+
+    def _try(self, request: Request) -> Exchange:
+        if self.stop.is_set():
+            raise RemoteError("stopped", where=self.client.model)
+        held = self.most_usd(request)
+        self.budget.hold(held)
+        cost = 0.0
+        try:
+            exchange = self.client.ask(request)
+            cost = self.cost_usd(exchange.usage) or 0.0
+            self.keep(request, exchange)
+        except TryAgain as failure:
+            if failure.began:
+                known = self.cost_usd(failure.usage)
+                cost = held if known is None else known
+                broken = Exchange(ReplyStatus.INTERRUPTED, usage=failure.usage, detail=failure.what)
+                self.keep(request, broken)
+            raise
+        finally:
+            self.budget.settle(held, cost)
+        self._count(RequestSource.SENT)
+        self._end_if_refused(exchange)
+        return exchange
+
+    def keep(self, request: Request, exchange: Exchange, *, batch: bool = False) -> Exchange:
+        """Put an exchange on file with what it cost."""
+        priced = replace(exchange, cost_usd=self.cost_usd(exchange.usage, batch=batch))
+        if exchange.usage is not None:
+            self._add_usage(exchange.usage)
+        self.transcripts.add(request.key, request.prompt, request.sample, request.max_tokens, priced)
+        return priced
+
+    def most_usd(self, request: Request, *, batch: bool = False) -> float:
+        """More than a request can cost; 0 where there is no price (and so no budget)."""
+        if self.price is None:
+            return 0.0
+        return self.price.most_usd(request.size_bytes, request.max_tokens, batch=batch)
+
+    def cost_usd(self, usage: Usage | None, *, batch: bool = False) -> float | None:
+        """What tokens cost; None where that is not known."""
+        if self.price is None or usage is None:
+            return None
+        return self.price.cost_usd(usage, batch=batch)
+
+    def _count(self, source: RequestSource) -> None:
+        with self._lock:
+            self.counts[source] += 1
+
+    def count_batched(self, number: int) -> None:
+        """Note answers that came with a batch."""
+        with self._lock:
+            self.counts[RequestSource.BATCHED] += number
+
+    def _add_usage(self, usage: Usage) -> None:
+        with self._lock:
+            old, new = self.usage, usage
+            self.usage = Usage(
+                old.input_tokens + new.input_tokens,
+                old.output_tokens + new.output_tokens,
+                old.cache_write_tokens + new.cache_write_tokens,
+                old.cache_read_tokens + new.cache_read_tokens,
+            )
+
+    def _end_if_refused(self, exchange: Exchange) -> None:
+        """A server that rejects the first three requests alike would reject all: say so once."""
+        with self._lock:
+            rejected = exchange.status is ReplyStatus.REJECTED
+            self._refusals = self._refusals + 1 if rejected and self._refusals >= 0 else -1
+            if not rejected:
+                return
+        if self._refusals >= MAX_REJECTED_IN_A_ROW:
+            raise RemoteError(
+                f"the server rejects every request: {exchange.detail}",
+                where=getattr(self.client, "where", self.client.model),
+                hint="is the model's name right, and does the server speak this API?",
+            )
+
+
+# So many requests rejected from the start, and none accepted: it is not about the requests.
+MAX_REJECTED_IN_A_ROW = 3
