@@ -25,4 +25,38 @@ def gaussian_blur(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, A
     return {"out": out}
 
 
-ORACLES = {"gaussian-blur": gaussian_blur}
+def _windows(image: Array, radius: int) -> Array:
+    """All shifts of a picture inside a square window, clamped: (2 radius + 1, 2 radius + 1, height, width)."""
+    height, width = image.shape
+    padded = np.pad(image, radius, mode="edge")
+    span = range(2 * radius + 1)
+    return np.array([[padded[dy : dy + height, dx : dx + width] for dx in span] for dy in span])
+
+
+def rgb_to_gray(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Rounded luma with weights 77, 150, 29 of 256."""
+    rgb = arrays["rgb"].astype(np.int64).reshape(-1, 3)
+    return {"gray": (rgb @ np.array([77, 150, 29]) + 128) // 256}
+
+
+def sobel(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """|gx| + |gy|, at most 255."""
+    window = _windows(arrays["image"].astype(np.int64), 1)
+    smooth = np.array([1, 2, 1])
+    gx = np.tensordot(smooth, window[:, 2] - window[:, 0], 1)
+    gy = np.tensordot(smooth, window[2] - window[0], 1)
+    return {"edges": np.minimum(np.abs(gx) + np.abs(gy), 255)}
+
+
+def median3x3(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The fifth of nine."""
+    window = _windows(arrays["image"].astype(np.int64), 1)
+    return {"out": np.sort(window.reshape(9, *arrays["image"].shape), axis=0)[4]}
+
+
+ORACLES = {
+    "gaussian-blur": gaussian_blur,
+    "rgb-to-gray": rgb_to_gray,
+    "sobel": sobel,
+    "median3x3": median3x3,
+}
