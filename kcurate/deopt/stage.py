@@ -88,7 +88,7 @@ def _chosen(names: Sequence[str]) -> tuple[Rule, ...]:
 
 def rewritten(start: Start, rules: Sequence[Rule]) -> Iterator[Candidate | None]:
     """One candidate for each rule alone (None: it does not apply), then one for all that apply."""
-    code = start.fast.code.encode()
+    code = start.given.code.encode()
     applied: list[Rule] = []
     together = code
     for rule in rules:
@@ -116,6 +116,6 @@ def _candidate(start: Start, slow: bytes, label: str, rules: Sequence[Rule]) -> 
         description=f"The fast side is {start.id}; the slow one is the same without "
         f"{' and '.join(rule.removes for rule in rules)}.",
         problem=start.problem,
-        slow=replace(start.fast, code=slow.decode()),
-        fast=start.fast,
+        slow=replace(start.given, code=slow.decode()),
+        fast=start.given,
     )

@@ -1,4 +1,7 @@
-"""What deopt starts from: fast code with its problem and plan, from extracted kernels or from pairs."""
+"""What deopt starts from: code with its problem and plan, from extracted kernels or from pairs.
+
+The usual start is a fast side, for which a slow one is to be made; with `made="fast"` it is the reverse.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 
 from kcurate import store
 from kcurate.errors import InputError
-from kcurate.records import Kernel, Origin, Problem, Side
+from kcurate.records import Kernel, Origin, Problem, Side, SideName
 from kcurate.suites.problems import find_problem
 from kcurate.workspace import Workspace
 
@@ -17,10 +20,10 @@ UNKNOWN_DOMAIN = "unclassified"
 
 @dataclass(frozen=True)
 class Start:
-    """A fast side and everything that its candidates inherit; `problem` is None while it is not known."""
+    """A side and everything that its candidates inherit; `problem` is None while it is not known."""
 
     id: str
-    fast: Side
+    given: Side
     problem: Problem | None
     family: str
     domain: str
@@ -28,8 +31,10 @@ class Start:
     origin: Origin
 
 
-def starts(paths: Sequence[Path], workspace: Workspace) -> Iterator[Start]:
+def starts(paths: Sequence[Path], workspace: Workspace, *, made: SideName = "slow") -> Iterator[Start]:
     """Every kernel and every pair at or below the paths (none given: the workspace's kernels), sorted.
+
+    `made` is the side that is to be made; a pair gives the other one.
 
     Raises:
         InputError: a path does not exist, or nothing is there to start from.
@@ -40,7 +45,10 @@ def starts(paths: Sequence[Path], workspace: Workspace) -> Iterator[Start]:
             raise InputError("no such file or folder", where=str(path), hint="check the path")
         folder = path.parent if path.is_file() else path
         for record in sorted([*folder.rglob("kernel.json"), *folder.rglob("pair.json")]):
-            start = _of_kernel(record, workspace) if record.name == "kernel.json" else _of_pair(record.parent)
+            if record.name == "kernel.json":
+                start: Start | None = _of_kernel(record, workspace, made)
+            else:
+                start = _of_pair(record.parent, made)
             if start is not None:
                 found += 1
                 yield start
@@ -49,7 +57,7 @@ def starts(paths: Sequence[Path], workspace: Workspace) -> Iterator[Start]:
         raise InputError("no kernel or pair here", where=where, hint="run kcurate extract TREE first")
 
 
-def _of_kernel(record: Path, workspace: Workspace) -> Start:
+def _of_kernel(record: Path, workspace: Workspace, made: SideName) -> Start:
     kernel = store.read_json(record, Kernel)
     code = (record.parent / "kernel.cu").read_bytes().decode("utf-8", "replace")
     known = find_problem(kernel.source.suite, kernel.benchmark, {kernel.variant or "": code})
@@ -58,12 +66,12 @@ def _of_kernel(record: Path, workspace: Workspace) -> Start:
     name = _relative(record.parent, workspace.kernels)
     return Start(
         id=name or f"{source.suite}/{kernel.benchmark}/{kernel.name}",
-        fast=side,
+        given=side,
         problem=known.problem if known else None,
         family=kernel.family or kernel.benchmark,
         domain=kernel.domain or UNKNOWN_DOMAIN,
         license=source.license,
-        origin=Origin("rule", source.suite, source.url, source.revision, (kernel.id,), made="slow"),
+        origin=Origin("rule", source.suite, source.url, source.revision, (kernel.id,), made=made),
     )
 
 
@@ -71,20 +79,20 @@ def _relative(folder: Path, root: Path) -> str | None:
     return folder.relative_to(root).as_posix() if folder.is_relative_to(root) else None
 
 
-def _of_pair(folder: Path) -> Start | None:
-    """The fast side of a pair; None when its slow side was made from it, so that it was a start before."""
+def _of_pair(folder: Path, made: SideName) -> Start | None:
+    """One side of a pair; None when the other was made from it, so that it was a start before."""
     pair = store.read_candidate(folder)
     origin = pair.origin
-    if origin.made == "slow":
+    if origin.made == made:
         return None
     return Start(
         id=pair.id,
-        fast=pair.fast,
+        given=pair.fast if made == "slow" else pair.slow,
         problem=pair.problem,
         family=pair.family,
         domain=pair.domain,
         license=pair.license,
         origin=Origin(
-            "rule", origin.suite, origin.url, origin.revision, origin.kernels, made="slow", parent=pair.id
+            "rule", origin.suite, origin.url, origin.revision, origin.kernels, made=made, parent=pair.id
         ),
     )

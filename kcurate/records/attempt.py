@@ -15,7 +15,7 @@ from kcurate.records.verdict import Verdict
 
 
 class ReplyStatus(StrEnum):
-    """How an exchange ended. `interrupted` ones are paid for in part, and asked again on resume."""
+    """How an exchange ended. `interrupted`: paid for in part; `rejected`: the server took no such request."""
 
     ANSWERED = "answered"
     REFUSAL = "refusal"
@@ -26,7 +26,7 @@ class ReplyStatus(StrEnum):
     @property
     def final(self) -> bool:
         """False where asking again may bring an answer."""
-        return self is not ReplyStatus.INTERRUPTED
+        return self not in (ReplyStatus.REJECTED, ReplyStatus.INTERRUPTED)
 
 
 class AttemptOutcome(StrEnum):
@@ -48,6 +48,11 @@ class AttemptOutcome(StrEnum):
     NEAR_DUPLICATE = "near_duplicate"
     SAME_MACHINE_CODE = "same_machine_code"
     JUDGED = "judged"
+
+    @property
+    def final(self) -> bool:
+        """False where trying the same again may end differently (a verdict has its own say)."""
+        return self is not AttemptOutcome.REJECTED
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,205 @@
+"""What is asked for: from a kernel, without (or with) a technique, one of so many variants.
+
+Owns how a start becomes a prompt's material, and an answer a side. Not covered: which answers are refused
+(`gates`), the wording (`kcurate.prompts`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from kcurate import codec, prompts, resources, store
+from kcurate.cuda_source import features, normalise, techniques
+from kcurate.deopt.starts import Start
+from kcurate.errors import InputError, RecordError
+from kcurate.prompts import Answer, Material, Technique
+from kcurate.records import Buffer, Candidate, Problem, Side, SideName
+
+# Nothing honest needs a longer plan; it also bounds how deep one can nest.
+MAX_PLAN_CHARS = 20_000
+# What a naive kernel may gain, in the order in which people try it.
+LADDER_FAST = (
+    "coalesced-access",
+    "shared-memory-tiling",
+    "register-blocking",
+    "vectorized-access",
+    "loop-unrolling",
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """One search's goal. `ladder` are the techniques in the order of their stages (plain: one or none).
+
+    `given` is the side that is there, `made` the name of the one to write; `variant` counts from 1.
+    """
+
+    start: Start
+    given: Side
+    problem: Problem
+    made: SideName
+    ladder: tuple[Technique, ...]
+    variant: int = 1
+    variants: int = 1
+
+    @property
+    def label(self) -> str:
+        """A short name of the goal."""
+        names = "+".join(technique.name for technique in self.ladder) or "plain"
+        return f"{self.start.id} {names} {self.variant}"
+
+    def material(self) -> Material:
+        """What the prompts show of it; comments are gone, as in published code."""
+        return Material(
+            makes=self.made,
+            family=self.start.family,
+            code=normalise(self.given.code.encode()).decode("utf-8", "replace"),
+            plan=_json(launch_data(self.given)),
+            problem=_json(codec.to_data(self.problem)),
+        )
+
+    def key(self) -> str:
+        """The content hash of what is given and what is asked for."""
+        data = {"given": codec.to_data(self.given), "problem": codec.to_data(self.problem)}
+        names = ",".join(technique.name for technique in self.ladder)
+        content = codec.canonical_json(data)
+        return store.content_id("target", content, self.made, names, str(self.variant), str(self.variants))
+
+    def candidate(self, name: str, side: Side, model: str, shown: Technique | None) -> Candidate:
+        """The pair that an answer makes with the given side."""
+        start, given = self.start, self.given
+        sides = (side, given) if self.made == "slow" else (given, side)
+        gained = set(techniques(sides[1].code.encode())) - set(techniques(sides[0].code.encode()))
+        named = {shown.name} if shown else gained
+        about = f"without {shown.name}" if shown and self.made == "slow" else ""
+        about = f"with {shown.name}" if shown and self.made == "fast" else about
+        return Candidate(
+            id=f"{start.id}/{name}",
+            family=start.family,
+            domain=start.domain,
+            license=start.license,
+            origin=replace(start.origin, kind="model", made=self.made, model=model, rules=()),
+            techniques=tuple(sorted(named)),
+            description=f"The {_other(self.made)} side is {start.id}; the {self.made} one was written "
+            f"from it {about}".rstrip()
+            + ".",
+            problem=self.problem,
+            slow=sides[0],
+            fast=sides[1],
+        )
+
+
+def _other(side: SideName) -> SideName:
+    return "fast" if side == "slow" else "slow"
+
+
+def _json(data: Any) -> str:
+    return store.pretty_json(data).decode().rstrip()
+
+
+def launch_data(side: Side) -> dict[str, Any]:
+    """A side's plan, and its own buffers if it has some, as plain data."""
+    data = codec.to_data(side)
+    return {key: data[key] for key in ("plan", "buffers") if data.get(key)}
+
+
+@cache
+def vocabulary() -> Mapping[str, Technique]:
+    """Every technique of `schemas/techniques.json` by name."""
+    document = json.loads((resources.schemas_dir() / "techniques.json").read_bytes())
+    return {entry["const"]: Technique(entry["const"], entry["description"]) for entry in document["oneOf"]}
+
+
+def chosen_techniques(names: Sequence[str]) -> tuple[Technique, ...]:
+    """The techniques that `--techniques` names; names may also be joined by commas.
+
+    Raises:
+        InputError: there is no such technique.
+    """
+    known = vocabulary()
+    wanted = dict.fromkeys(part.strip() for name in names for part in name.split(",") if part.strip())
+    for name in wanted:
+        if name not in known:
+            raise InputError(f"there is no technique {name!r}", where="--techniques", hint=", ".join(known))
+    return tuple(known[name] for name in wanted)
+
+
+def targets(
+    start: Start, made: SideName, wanted: Sequence[Technique], variants: int, *, ladders: bool
+) -> list[Target]:
+    """The goals that a start has: one a technique and variant, or with `ladders` one ladder a variant.
+
+    None wanted: for the slow side those that the given code shows, for the fast side a usual order; if
+    there are none, a side written freely.
+    """
+    if start.problem is None:
+        return []
+    given, known = start.given, vocabulary()
+    if not wanted and made == "slow":
+        wanted = [known[name] for name in techniques(given.code.encode()) if name in known]
+    elif not wanted and ladders:
+        wanted = [known[name] for name in LADDER_FAST]
+    steps: list[tuple[Technique, ...]] = [(technique,) for technique in wanted] or [()]
+    if ladders:
+        steps = [tuple(wanted)]
+    return [
+        Target(start, given, start.problem, made, step, variant, variants)
+        for step in steps
+        for variant in range(1, variants + 1)
+    ]
+
+
+def side_of(answer: Answer, target: Target) -> Side | str:
+    """The side that an answer makes, its comments gone; or why it makes none.
+
+    Buffers of its own are scratch and nothing else: a model gives no inputs, and names no files.
+    """
+    try:
+        code = normalise(answer.code.encode()).decode()
+        made = replace(target.given, code=code, nondeterministic=_loose(code, target))
+        if answer.plan is None:
+            return "buffers without a plan" if answer.buffers else made
+        text = json.dumps(answer.plan)
+        if len(text) > MAX_PLAN_CHARS:
+            return "the plan is too long"
+        own = {name: _scratch(name, data, target) for name, data in (answer.buffers or {}).items()}
+        kept = {name: buffer for name, buffer in target.given.buffers.items() if f'"{name}"' in text}
+        data = {"code": code, "plan": list(answer.plan)}
+        return replace(made, plan=codec.from_data(Side, data).plan, buffers={**kept, **own})
+    except UnicodeError:
+        return "the code is not text"
+    except RecursionError:
+        return "the plan nests too deep"
+    except RecordError as error:
+        return error.what
+
+
+def _scratch(name: str, data: Any, target: Target) -> Buffer:
+    if name in target.problem.buffers or name in target.problem.scalars:
+        raise RecordError(f"the problem has a {name} already")
+    if not isinstance(data, dict) or set(data) - {"role"} != {"dtype", "shape"}:
+        raise RecordError(f"the buffer {name} needs dtype and shape, and nothing else")
+    if data.get("role", "scratch") != "scratch":
+        raise RecordError(f"the buffer {name} can only be scratch")
+    return codec.from_data(Buffer, data | {"role": "scratch"})
+
+
+def _loose(code: str, target: Target) -> tuple[str, ...]:
+    """Outputs whose rounding may differ from run to run: floating-point ones, where the code has atomics."""
+    if "atomics" not in features(code.encode()):
+        return ()
+    return tuple(
+        name
+        for name, buffer in target.problem.buffers.items()
+        if buffer.role in ("out", "inout") and "float" in buffer.dtype
+    )
+
+
+def earlier(side: Side, target: Target, findings: str) -> prompts.Earlier:
+    """An answer given before, as a prompt shows it."""
+    plan = None if side.plan == target.given.plan else _json(launch_data(side))
+    return prompts.Earlier(side.code, plan, findings)
