@@ -36,31 +36,43 @@ def content_id(*parts: bytes | str) -> str:
     return digest.hexdigest()[:16]
 
 
-def write_bytes(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write a file so that a reader, or a crash at any moment, sees the old content or the new, never a half.
+
+    `durable` False leaves it to the system when the bytes reach the disk: for what a command makes again from
+    its inputs. A killed process leaves no half file either way.
 
     Raises:
         InputError: the folder cannot be written (read-only, full disk, a file in the way).
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        handle, name = _temporary(path)
     except OSError as error:
         raise _cannot_write(path, error) from error
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
+            os.fchmod(handle, 0o644)
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
+            if durable:
+                os.fsync(handle)
+        os.replace(name, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise _cannot_write(path, error) from error
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _temporary(path: Path) -> tuple[int, str]:
+    """An open file beside `path`, and its name; the folder is made when it is not there."""
+    try:
+        return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
 
 
 def _cannot_write(path: Path, error: OSError) -> InputError:
@@ -129,11 +141,11 @@ def _render(data: Any, depth: int, width: int = 100) -> str:
     return f"{opening}\n" + ",\n".join(rows) + f"\n{'  ' * depth}{closing}"
 
 
-def write_json(path: Path, record: Any, *, schema: str | None = None) -> None:
-    """Write a record as pretty JSON after checking it against its schema."""
+def write_json(path: Path, record: Any, *, schema: str | None = None, durable: bool = True) -> None:
+    """Write a record as pretty JSON after checking it against its schema; `durable` as in `write_bytes`."""
     data = codec.to_data(record)
     check_schema(schema or schema_of(type(record)), data, where=str(path))
-    write_bytes(path, pretty_json(data))
+    write_bytes(path, pretty_json(data), durable=durable)
 
 
 def _load(path: Path) -> Any:

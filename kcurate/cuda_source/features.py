@@ -12,6 +12,34 @@ from collections.abc import Mapping
 
 from kcurate.cuda_source.text import blank_literals
 
+# A pattern is only looked for where one of these words of it occurs: finding a word is much cheaper.
+_HINTS: Mapping[str, tuple[bytes, ...]] = {
+    "atomics": (b"atomic",),
+    "barrier": (b"sync",),
+    "constant-memory": (b"__constant__",),
+    "device-globals": (b"__device__",),
+    "double-precision": (b"double",),
+    "dynamic-shared-memory": (b"extern",),
+    "half-precision": (b"half", b"bfloat16"),
+    "inline-ptx": (b"asm",),
+    "launch-bounds": (b"__launch_bounds__",),
+    "shared-memory": (b"__shared__",),
+    "templates": (b"template",),
+    "texture": (b"tex",),
+    "thread-fence": (b"__threadfence",),
+    "warp-shuffle": (b"shfl",),
+    "warp-vote": (b"__ballot", b"__any", b"__all", b"__match"),
+    "async-copy": (b"async",),
+    "bank-conflict-padding": (b"__shared__",),
+    "cooperative-groups": (b"cooperative_groups",),
+    "fast-math-intrinsics": (b"__",),
+    "loop-unrolling": (b"unroll",),
+    "mixed-precision": (b"half", b"bfloat16"),
+    "read-only-cache": (b"__ldg", b"ld.global"),
+    "tensor-cores": (b"mma",),
+    "texture-memory": (b"tex",),
+    "vectorized-access": (b"2", b"4"),
+}
 _SHARED = rb"\b__shared__\b"
 _FEATURES: Mapping[str, re.Pattern[bytes]] = {
     "atomics": re.compile(rb"\batomic(?:Add|Sub|Exch|Min|Max|Inc|Dec|CAS|And|Or|Xor)\w*\s*\("),
@@ -60,20 +88,28 @@ _SHARED_NAMES = re.compile(_SHARED + rb"\s+(?:volatile\s+)?[\w:<>, ]+?\s+\**(\w+
 def features(code: bytes) -> tuple[str, ...]:
     """Language features in the code, sorted."""
     bare = blank_literals(code)
-    return tuple(sorted(name for name, pattern in _FEATURES.items() if pattern.search(bare)))
+    return tuple(sorted(_shown(_FEATURES, bare)))
 
 
 def techniques(code: bytes) -> tuple[str, ...]:
     """Optimisation techniques that the code shows, sorted; names of `schemas/techniques.json`."""
     bare = blank_literals(code)
-    found = {name for name, pattern in _TECHNIQUES.items() if pattern.search(bare)}
-    if _TECHNIQUES["loop-unrolling"].search(code):
+    found = _shown(_TECHNIQUES, bare)
+    if b"unroll" in code and _TECHNIQUES["loop-unrolling"].search(code):
         found.add("loop-unrolling")
-    shared = set(_SHARED_NAMES.findall(bare))
+    shared = set(_SHARED_NAMES.findall(bare)) if b"__shared__" in bare else set()
     if shared and _FEATURES["barrier"].search(bare):
         found.add("shared-memory-tiling")
     if shared & set(_SHARED_ATOMIC.findall(bare)):
         found.add("privatization")
-    if _GRID_STRIDE.search(bare) and b"gridDim" in bare:
+    if b"gridDim" in bare and _GRID_STRIDE.search(bare):
         found.add("grid-stride-loop")
     return tuple(sorted(found))
+
+
+def _shown(patterns: Mapping[str, re.Pattern[bytes]], bare: bytes) -> set[str]:
+    return {
+        name
+        for name, pattern in patterns.items()
+        if any(hint in bare for hint in _HINTS[name]) and pattern.search(bare)
+    }

@@ -48,7 +48,6 @@ _STANDARD = re.compile(
 )
 _ONCE = re.compile(rb"[ \t]*once\b")
 _DEFINE = re.compile(rb"[ \t]*([A-Za-z_]\w*)(\()?(.*)", re.DOTALL)
-_LINE_END = re.compile(rb"(?<!\\)(?<!\\\r)\n|\Z")
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ class _Splicer:
             start = match.start()
             if start < at:
                 continue
-            end = _LINE_END.search(clean, match.end()).end()  # type: ignore[union-attr]
+            end = _line_end(clean, match.end())
             word, rest = match[1], clean[match.end() : end].replace(b"\\\r\n", b" ").replace(b"\\\n", b" ")
             if live:
                 self.emit(path, source, at, start)
@@ -192,6 +191,15 @@ class _Splicer:
         if path not in self.once and path not in self.stack and len(self.stack) < MAX_DEPTH:
             self.file(path, source)
         return True
+
+
+def _line_end(text: bytes, at: int) -> int:
+    """Just behind the end of a directive; a backslash before the line end carries it on."""
+    while (found := text.find(b"\n", at)) >= 0:
+        at = found + 1
+        if not text.endswith((b"\\\n", b"\\\r\n"), max(0, at - 3), at):
+            return at
+    return len(text)
 
 
 def _included(match: re.Match[bytes]) -> tuple[str, bool]:

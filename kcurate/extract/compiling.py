@@ -107,9 +107,9 @@ def write_kernel(task: KernelTask, compiled: CompiledKernel | None) -> Kernel:
     path = task.folder / "kernel.json"
     if not _same_code(task):
         path.unlink(missing_ok=True)
-        store.write_bytes(task.folder / "kernel.cu", task.code)
+        store.write_bytes(task.folder / "kernel.cu", task.code, durable=False)
     if _read(path) != kernel:
-        store.write_json(path, kernel)
+        store.write_json(path, kernel, durable=False)
     return kernel
 
 
