@@ -12,7 +12,7 @@ MAX_LOG_CHARS = 3000
 _REFUSED = {
     AttemptOutcome.MALFORMED: "The answer cannot be used",
     AttemptOutcome.UNCHANGED: "The answer is the code that was given",
-    AttemptOutcome.STATIC_REJECT: "The code contains what is not allowed",
+    AttemptOutcome.SHAM: "It is made slow on purpose, which is not what is asked",
     AttemptOutcome.LABEL_LEAK: "A name gives away which side the code is",
     AttemptOutcome.TECHNIQUE_KEPT: "The technique is still in the code",
     AttemptOutcome.NOT_PERMITTED: "The code shows a technique that is not permitted",

@@ -41,7 +41,7 @@ class AttemptOutcome(StrEnum):
     REJECTED = "rejected"
     MALFORMED = "malformed"
     UNCHANGED = "unchanged"
-    STATIC_REJECT = "static_reject"
+    SHAM = "sham"
     LABEL_LEAK = "label_leak"
     TECHNIQUE_KEPT = "technique_kept"
     NOT_PERMITTED = "not_permitted"

@@ -1,0 +1,175 @@
+"""What is refused before the judge sees it, and what is dropped after: each refusal is named and says why.
+
+Not covered: what the judge decides (whether a side is right, and how fast it is); the rules of sham and of
+label leaks (`kcurate.judge.sham`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kcurate import codec, store
+from kcurate.cuda_source import techniques
+from kcurate.deopt.models.similarity import NEARLY_THE_SAME, Fingerprint, fingerprint
+from kcurate.deopt.models.targets import Target
+from kcurate.errors import RecordError
+from kcurate.judge import static_checks
+from kcurate.prompts import Technique
+from kcurate.records import AttemptOutcome, Candidate, For, Side, Step, Swap, Verdict, WhileNonzero
+
+# Techniques that the text shows beyond doubt: a construct is there or it is not.
+CERTAIN = frozenset(
+    {
+        "async-copy",
+        "constant-memory",
+        "cooperative-groups",
+        "fast-math-intrinsics",
+        "launch-bounds",
+        "loop-unrolling",
+        "read-only-cache",
+        "tensor-cores",
+        "texture-memory",
+        "vectorized-access",
+        "warp-shuffle",
+        "warp-vote",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An answer that goes no further, and why."""
+
+    outcome: AttemptOutcome
+    detail: str
+
+
+def check_form(candidate: Candidate) -> Refusal | None:
+    """A candidate that cannot be written down."""
+    try:
+        store.check_schema("pair", store.candidate_data(candidate), where="the answer")
+    except RecordError as error:
+        return Refusal(AttemptOutcome.MALFORMED, error.what)
+    return None
+
+
+def check_side(
+    side: Side, target: Target, technique: Technique | None, permitted: frozenset[str] | None
+) -> Refusal | None:
+    """What the text of an answer gives away, the cheapest checks first."""
+    given = target.given
+    if fingerprint(side.code).exact == fingerprint(given.code).exact and side.plan == given.plan:
+        return Refusal(AttemptOutcome.UNCHANGED, "")
+    findings = [*map(str, static_checks.check_source(side, ("sham",))), *_idle_plan(side, given)]
+    if findings:
+        return Refusal(AttemptOutcome.SHAM, "; ".join(findings[:4]))
+    known = {finding.what for finding in static_checks.hints(given)}
+    leaks = [str(finding) for finding in static_checks.hints(side) if finding.what not in known]
+    if leaks:
+        return Refusal(AttemptOutcome.LABEL_LEAK, "; ".join(leaks[:4]))
+    return _shown_techniques(side, target, technique, permitted)
+
+
+def _shown_techniques(
+    side: Side, target: Target, technique: Technique | None, permitted: frozenset[str] | None
+) -> Refusal | None:
+    shown = set(techniques(side.code.encode()))
+    if permitted is not None and shown - permitted:
+        return Refusal(AttemptOutcome.NOT_PERMITTED, ", ".join(sorted(shown - permitted)))
+    if target.made == "slow" and technique and technique.name in CERTAIN & shown:
+        return Refusal(AttemptOutcome.TECHNIQUE_KEPT, technique.name)
+    return None
+
+
+def _idle_plan(side: Side, given: Side) -> list[str]:
+    """Steps that do again what was just done, and loops that do not move on; not those of the given plan."""
+    known = set(_idle_steps(given.plan))
+    return [f"sham: the plan {what}" for what in _idle_steps(side.plan) if what not in known]
+
+
+def _idle_steps(plan: Iterable[Step]) -> list[str]:
+    found: list[str] = []
+    before: Step | None = None
+    for step in plan:
+        if step == before and not isinstance(step, Swap | For | WhileNonzero):
+            found.append(f"repeats a step: {codec.to_data(step)}")
+        if isinstance(step, For):
+            text = str(codec.to_data(step.do))
+            if step.for_ not in text and not any(isinstance(inner, Swap) for inner in step.do):
+                found.append(f"repeats the same {len(step.do)} steps over {step.for_!r}")
+        if isinstance(step, For | WhileNonzero):
+            found += _idle_steps(step.do)
+        before = step
+    return found
+
+
+@dataclass(frozen=True)
+class Known:
+    """A variant that is there already; `binary_sha256` None while it is not known."""
+
+    name: str
+    techniques: frozenset[str]
+    fingerprint: Fingerprint
+    binary_sha256: str | None = None
+
+
+class Variants:
+    """The variants of one start. Safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Known] = {}
+        self._lock = threading.Lock()
+
+    def add(self, known: Known) -> None:
+        """Take a variant in as it is."""
+        with self._lock:
+            self._known[known.name] = known
+
+    def refuse(self, new: Known) -> Refusal | None:
+        """Why a variant is not new: nearly the same for the same techniques, or the same for any."""
+        with self._lock:
+            return self._refuse(new)
+
+    def admit(self, new: Known) -> Refusal | None:
+        """Take a variant in unless it is not new; the check and the taking are one step."""
+        with self._lock:
+            refusal = self._refuse(new)
+            if refusal is None:
+                self._known[new.name] = new
+            return refusal
+
+    def _refuse(self, new: Known) -> Refusal | None:
+        for known in self._known.values():
+            if known.name == new.name:
+                continue
+            if known.fingerprint.exact == new.fingerprint.exact:
+                return Refusal(AttemptOutcome.NEAR_DUPLICATE, f"the same as {known.name} but for names")
+            if new.binary_sha256 is not None and known.binary_sha256 == new.binary_sha256:
+                return Refusal(AttemptOutcome.SAME_MACHINE_CODE, f"that of {known.name}")
+            likeness = known.fingerprint.likeness(new.fingerprint)
+            if known.techniques == new.techniques and likeness >= NEARLY_THE_SAME:
+                return Refusal(AttemptOutcome.NEAR_DUPLICATE, f"{likeness:.0%} of it is in {known.name}")
+        return None
+
+
+def known_of(name: str, candidate: Candidate, side: Side, verdict: Verdict | None = None) -> Known:
+    """A candidate's made side as others are compared with it."""
+    made = candidate.origin.made or "slow"
+    report = getattr(verdict, made) if verdict else None
+    return Known(
+        name,
+        frozenset(candidate.techniques),
+        fingerprint(side.code),
+        report.binary_sha256 if report else None,
+    )
+
+
+def same_machine_code(verdict: Verdict, candidate: Candidate) -> Refusal | None:
+    """Two sides that compile to the same, launched in the same way, are no pair."""
+    if verdict.slow is None or verdict.fast is None or candidate.slow.plan != candidate.fast.plan:
+        return None
+    if verdict.slow.binary_sha256 and verdict.slow.binary_sha256 == verdict.fast.binary_sha256:
+        return Refusal(AttemptOutcome.SAME_MACHINE_CODE, "that of the given side")
+    return None
