@@ -135,7 +135,7 @@ def read_clock(device: CudaDevice) -> list[dict[str, float]]:
             "events_warm_us": median(spans(bench, work, lambda: None)),
             "graph_us": median(spans(bench, one.launch, bench.flush)),
             "written_flush_us": median(
-                spans(bench, work, lambda: device.fill(bench._scratch, 0, bench.flush_bytes, b"\0"))
+                spans(bench, work, lambda: device.fill(bench.scratch, 0, bench.flush_bytes, b"\0"))
             ),
         }
         if size <= 1 << 25:

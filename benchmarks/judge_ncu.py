@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from common import chain, copy
+from common import copy
 
 from kcurate.backends.base import Compiled
 from kcurate.backends.cuda import bench as cuda_bench
@@ -14,6 +14,7 @@ from kcurate.backends.cuda.compiler import CudaCompiler
 from kcurate.backends.cuda.device import CudaDevice
 from kcurate.judge.compiling import Request
 from kcurate.judge.execute import Prepared
+from kcurate.judge.self_test import chain
 from kcurate.problem import init, program
 
 REPEATS = 9

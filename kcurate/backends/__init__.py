@@ -73,6 +73,18 @@ def preload(name: str) -> None:
         importlib.import_module(module)
 
 
+def warm_up(name: str) -> None:
+    """Load the driver: what opening a device takes that does not disturb others on it.
+
+    Raises:
+        MissingDependencyError: there is no driver.
+    """
+    if name == "cuda":
+        from kcurate.backends.cuda.driver import load_driver
+
+        load_driver()
+
+
 def gpu_count() -> int:
     """How many GPUs the NVIDIA driver lists; asks `nvidia-smi`, so no context is opened here."""
     if shutil.which("nvidia-smi") is None:

@@ -1,7 +1,7 @@
 """What one GPU's clock and memory are like: measured once, kept, and used for margins and floors.
 
 Copy bandwidth (our own kernel, bytes read plus written), what an event pair costs around nothing, and by
-duration class how far a kernel timed against its own copy strays (99th percentile). Kept in the user's cache
+duration class how far a kernel timed against its own copy strays at most. Kept in the user's cache
 folder per GPU, driver and protocol. Not covered: taking the A-against-A times (`kcurate.judge.self_test`).
 """
 
@@ -25,7 +25,7 @@ CLASSES_US = (10.0, 30.0, 100.0, 1000.0)
 
 @dataclass(frozen=True)
 class Calibration:
-    """Readings of one GPU. `strays` has one entry a duration class: the 99th percentile of |ratio - 1|."""
+    """Readings of one GPU. `strays`: the self-test's largest |ratio - 1|, one entry a duration class."""
 
     copy_bytes_per_s: float = 0.0
     event_overhead_us: float = 0.0

@@ -15,16 +15,26 @@ from kcurate.records.pair import SideName
 
 
 class Ruling(Exception):  # noqa: N818 - the way a stage ends a case, not an error
-    """The case is decided: the outcome, one line for a person, the side at fault, a trimmed log."""
+    """The case is decided: the outcome, one line for a person, the side at fault, a trimmed log.
+
+    `unexplained`: a process ended and nothing says why; anyone may have killed it, so it is tried again.
+    """
 
     def __init__(
-        self, outcome: Outcome, detail: str, *, side: SideName | None = None, log: str | None = None
+        self,
+        outcome: Outcome,
+        detail: str,
+        *,
+        side: SideName | None = None,
+        log: str | None = None,
+        unexplained: bool = False,
     ) -> None:
         super().__init__(detail)
         self.outcome = outcome
         self.detail = " ".join(detail.split())
         self.side = side
         self.log = log
+        self.unexplained = unexplained
 
 
 @dataclass

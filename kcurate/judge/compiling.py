@@ -14,14 +14,29 @@ import numpy as np
 
 from kcurate import codec
 from kcurate.backends.base import Compiled, CompileFailure, EntryPoint, KernelFault
+from kcurate.judge.case import Case, Ruling
 from kcurate.judge.protocol import Blob, Frame
 from kcurate.judge.workers import Nursery, Role, Worker, WorkerDied, WorkerTimeout
 from kcurate.problem import program
-from kcurate.records import BindTexture, Candidate, For, Resources, Step, WhileNonzero
+from kcurate.records import (
+    SIDES,
+    BindTexture,
+    Candidate,
+    For,
+    Outcome,
+    Resources,
+    Step,
+    WhileNonzero,
+)
 from kcurate.records.pair import SideName
 
 # Model-written templates can keep a compiler busy for hours.
 COMPILE_TIMEOUT_S = 20.0
+FAILED = {
+    "error": "does not compile",
+    "timeout": "took too long to compile",
+    "memory": "the compiler died, or ran out of memory",
+}
 
 
 @dataclass(frozen=True)
@@ -95,6 +110,29 @@ class CompileWorkers:
         """End the workers."""
         for worker in self._workers:
             worker.kill()
+
+
+def compile_case(case: Case, workers: CompileWorkers, *, sanitize: bool = False) -> dict[SideName, Compiled]:
+    """Both sides of a candidate.
+
+    Raises:
+        Ruling: `compile_error`, with the side and its log. BackendError: a compiler broke.
+    """
+    requests = [Request.of(case.candidate, side) for side in SIDES]
+    compiled: dict[SideName, Compiled] = {}
+    for side, answer in zip(SIDES, workers.compile(requests, sanitize=sanitize), strict=True):
+        if isinstance(answer, CompileFailure):
+            raise Ruling(
+                Outcome.COMPILE_ERROR,
+                FAILED[answer.reason],
+                side=side,
+                log=answer.log,
+                unexplained=answer.reason == "memory",
+            )
+        case.report(side, resources=answer.resources, binary_sha256=answer.sha256)
+        compiled[side] = answer
+    case.passed("compile")
+    return compiled
 
 
 def _body(request: Request, sanitize: bool) -> dict[str, Any]:

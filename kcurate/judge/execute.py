@@ -27,7 +27,7 @@ from kcurate.backends.base import (
     ScalarValue,
 )
 from kcurate.problem.layout import to_logical, to_physical
-from kcurate.problem.program import (
+from kcurate.problem.ops import (
     BoundBuffer,
     BoundScalar,
     CopyOp,

@@ -18,8 +18,8 @@ from pathlib import Path
 class GpuLock:
     """The lock of one GPU. One object a process; not reentrant."""
 
-    def __init__(self, name: str) -> None:
-        folder = Path(tempfile.gettempdir())
+    def __init__(self, name: str, folder: Path | None = None) -> None:
+        folder = folder or default_folder()
         self._gate = _open(folder / f"kcurate-{name}-gate.lock")
         self._use = _open(folder / f"kcurate-{name}-use.lock")
 
@@ -53,9 +53,18 @@ class GpuLock:
         os.close(self._use)
 
 
+def default_folder() -> Path:
+    """The system's folder for temporary files; a worker's is another, so it is told."""
+    return Path(tempfile.gettempdir())
+
+
 def _open(path: Path) -> int:
     """Readable by all users of the machine, so that one user's judge heeds another's."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        handle = os.open(path, flags)  # asked for first: a sticky folder lets none create over another's
+    except FileNotFoundError:
+        handle = os.open(path, flags | os.O_CREAT, 0o666)
     with contextlib.suppress(PermissionError):
         os.fchmod(handle, 0o666)
     return handle

@@ -65,7 +65,7 @@ def _limits(kind: str, backend: str) -> dict[int, int]:
 
 def _leave_network() -> bool:
     """Move to a network of our own with nothing in it (needs privilege; Landlock takes TCP without)."""
-    return ctypes.CDLL(None, use_errno=True).unshare(ctypes.c_int(CLONE_NEWNET)) == 0
+    return bool(ctypes.CDLL(None, use_errno=True).unshare(ctypes.c_int(CLONE_NEWNET)) == 0)
 
 
 def describe() -> tuple[Measure, ...]:

@@ -9,24 +9,38 @@ gives the outcome. Not covered: each stage's rule (`admission`, `verifying`, `ti
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kcurate import codec, store
 from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.errors import BackendError
-from kcurate.judge import admission, calibration, compiling, verifying
+from kcurate.judge import (
+    admission,
+    calibration,
+    compiling,
+    controls,
+    machine_code,
+    sanitizer,
+    self_test,
+    verifying,
+)
 from kcurate.judge.case import Case, Ruling
-from kcurate.judge.gpu_lock import GpuLock
+from kcurate.judge.gpu_lock import GpuLock, default_folder
 from kcurate.judge.running import RUN_TIMEOUT_S, RunningSide
-from kcurate.judge.timed import time_case
+from kcurate.judge.timed import Stopwatch, time_case
 from kcurate.judge.workers import Nursery, Role, Spares
 from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
 from kcurate.records.pair import SideName
 
 # Part of every verdict's key: a change of what is proved makes old verdicts invalid.
 PROTOCOL = "1"
+ATTEMPTS = 2
+# References whose workers stay, for further candidates against them (each holds a GPU context).
+KEPT_REFERENCES = 2
 # The GPU's state, noted before and after times are taken.
 STATE = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "clock_limits")
 
@@ -77,7 +91,8 @@ class Judge:
         self.config = config
         self._nursery = Nursery(config.backend)
         try:
-            options = {"lock": f"gpu{config.gpu}"} if config.backend == "cuda" else {}
+            lock = {"lock": f"gpu{config.gpu}", "lock_folder": str(default_folder())}
+            options = lock if config.backend == "cuda" else {}
             run = Role("run", config.backend, config.gpu, options)
             self._spares = Spares(self._nursery, run, config.spares)
             greeting = self._spares.first().ready().body
@@ -87,6 +102,9 @@ class Judge:
                 self._nursery, Role("compile", config.backend, config.gpu, arch)
             )
             self._lock = GpuLock(f"gpu{config.gpu}" if config.backend == "cuda" else config.backend)
+            self._timeout_s = RUN_TIMEOUT_S[config.backend]
+            self._references: dict[str, RunningSide] = {}
+            self._admitted: set[str] = set()
             self._calibration: calibration.Calibration | None = None
             self._helpers: Compiled | None = None
         except BaseException:
@@ -99,25 +117,36 @@ class Judge:
 
     def close(self) -> None:
         """End all workers."""
+        for running in self._references.values():
+            running.worker.kill()
         self._spares.close()
         self._compilers.close()
         self._nursery.close()
         self._lock.close()
 
+    @property
+    def usable(self) -> bool:
+        """False when the process that starts workers is gone, and with it this judge."""
+        return self._nursery.alive
+
     def judge(self, candidate: Candidate) -> Verdict:
-        """Judge one candidate.
+        """Judge one candidate; once more when a process ended and nothing says why.
 
         Raises:
             MissingDependencyError: this machine lacks something that judging needs.
         """
         key = store.candidate_key(candidate, protocol=PROTOCOL)
-        case = Case(candidate, key, self._environment)
-        try:
-            ruling = self._decide(case)
-        except Ruling as early:
-            ruling = early
-        except BackendError as error:
-            ruling = Ruling(Outcome.HARNESS_ERROR, error.what.strip().splitlines()[-1], log=error.what)
+        for _ in range(ATTEMPTS):
+            case = Case(candidate, key, self._environment)
+            try:
+                ruling = self._decide(case)
+            except Ruling as early:
+                ruling = early
+            except BackendError as error:
+                text = error.what.strip().splitlines()[-1]
+                ruling = Ruling(Outcome.HARNESS_ERROR, text, log=error.what, unexplained=True)
+            if not ruling.unexplained:
+                break
         return case.verdict(ruling)
 
     def _decide(self, case: Case) -> Ruling:
@@ -125,63 +154,77 @@ class Judge:
             admission.admit_plans(case)
             admission.admit_sources(case)
         with case.stage("compile"):
-            compiled = self._compile(case)
+            compiled = compiling.compile_case(case, self._compilers, sanitize=self.config.sanitize)
             admission.admit_binaries(case, compiled)
-        sides = self._take_workers(case)
+        reference = reference_side(case.candidate)
+        sides = self._take_workers(case, compiled)
         try:
-            return self._run(case, sides, compiled)
-        finally:
-            for running in sides.values():
-                running.worker.kill()
+            ruling = self._run(case, sides, compiled)
+        except Ruling as early:
+            innocent = early.side not in (None, reference)
+            self._release(sides, keep=reference if innocent else None)
+            raise
+        except BaseException:
+            self._release(sides, keep=None)
+            raise
+        self._release(sides, keep=reference)
+        return ruling
 
-    def _compile(self, case: Case) -> dict[SideName, Compiled]:
-        candidate = case.candidate
-        requests = [compiling.Request.of(candidate, side) for side in SIDES]
-        made = dict(zip(SIDES, self._compilers.compile(requests), strict=True))
-        for side in SIDES:
-            answer = made[side]
-            if isinstance(answer, CompileFailure):
-                detail = {"error": "does not compile", "timeout": "took too long to compile"}
-                raise Ruling(
-                    Outcome.COMPILE_ERROR,
-                    detail.get(answer.reason, "the compiler ran out of memory"),
-                    side=side,
-                    log=answer.log,
-                )
-            case.report(side, resources=answer.resources, binary_sha256=answer.sha256)
-        compiled = {side: answer for side, answer in made.items() if isinstance(answer, Compiled)}
-        case.passed("compile")
-        return compiled
-
-    def _take_workers(self, case: Case) -> dict[SideName, RunningSide]:
+    def _take_workers(self, case: Case, compiled: Mapping[SideName, Compiled]) -> dict[SideName, RunningSide]:
+        """A fresh worker for the side on trial; the reference's may have served the same reference before."""
+        sides: dict[SideName, RunningSide] = {}
+        reference = reference_side(case.candidate)
         with case.stage("start"):
-            timeout_s = RUN_TIMEOUT_S[self.config.backend]
-            return {side: RunningSide(side, self._spares.take(), timeout_s) for side in SIDES}
+            for side in SIDES:
+                key = _side_key(case.candidate, side, compiled[side])
+                kept = self._references.pop(key, None) if side == reference else None
+                if kept is not None and kept.worker.alive:
+                    sides[side] = dataclasses.replace(kept, side=side)
+                else:
+                    sides[side] = RunningSide(side, self._spares.take(), self._timeout_s, key)
+        return sides
+
+    def _release(self, sides: Mapping[SideName, RunningSide], keep: SideName | None) -> None:
+        """End the workers, but for a GPU's reference that stays for other candidates against it."""
+        for side, running in sides.items():
+            if side == keep and running.key and self.config.backend == "cuda" and running.rest():
+                self._references[running.key] = running
+                while len(self._references) > KEPT_REFERENCES:
+                    self._references.pop(next(iter(self._references))).worker.kill()
+            else:
+                running.worker.kill()
 
     def _run(
         self, case: Case, sides: Mapping[SideName, RunningSide], compiled: Mapping[SideName, Compiled]
     ) -> Ruling:
         seed = secrets.randbits(48) if self.config.seed is None else self.config.seed
-        reference = reference_side(case.candidate)
+        timed = self.config.backend == "cuda" and self.config.timed
         with case.stage("load"), self._lock.shared():
             for side in SIDES:
                 sides[side].load(case.candidate, compiled[side])
-        verification = verifying.Verification(case, sides, reference, seed, self._lock)
+                if timed:
+                    self._give_helpers(sides[side])
+        verification = verifying.Verification(case, sides, reference_side(case.candidate), seed, self._lock)
         with case.stage("verify"):
             verification.run()
-        if self.config.backend != "cuda":
-            return Ruling(Outcome.CORRECT, "both sides agree; the emulator takes no times")
-        if not self.config.timed:
-            return Ruling(Outcome.CORRECT, "both sides agree; no times were asked for")
-        if same_machine_code(case.candidate, compiled):
+        with case.stage("controls"):
+            self._admit_problem(case, verification)
+        if self.config.sanitize:
+            with case.stage("sanitize"):
+                sanitizer.examine_case(case, compiled, self.config.gpu, seed, self._lock)
+        if not timed:
+            why = (
+                "no times were asked for" if self.config.backend == "cuda" else "the emulator takes no times"
+            )
+            return Ruling(Outcome.CORRECT, f"both sides agree; {why}")
+        if machine_code.same(case.candidate, compiled):
             return Ruling(Outcome.NOT_FASTER, "both sides have the same machine code")
+        with case.stage("calibrate"):
+            known = self.clock()
         with case.stage("prepare_timing"):
             job = verification.prepare_timing()
-            known = self._known_calibration()
-        with case.stage("time"):
-            for running in sides.values():
-                self._give_helpers(running)
             case.environment = sides["fast"].environment()
+        with case.stage("time"):
             ruling = time_case(case, sides, job, known, self._lock)
         with case.stage("recheck"):
             verification.recheck(job)
@@ -189,8 +232,18 @@ class Judge:
             case.note(**{f"after_{name}": after[name] for name in STATE if name in after})
         return ruling
 
+    def _admit_problem(self, case: Case, verification: verifying.Verification) -> None:
+        """Refuse a problem whose tests would accept a wrong answer; once a problem."""
+        key = store.content_id(json.dumps(codec.to_data(verification.problem), sort_keys=True))
+        if key not in self._admitted:
+            found = controls.weakness(verification.problem, verification.tried, verification.expected)
+            if found is not None:
+                raise Ruling(Outcome.MALFORMED, f"the problem is too weak: its tests accept {found}")
+            self._admitted.add(key)
+        case.passed("controls")
+
     def _give_helpers(self, running: RunningSide) -> None:
-        """Load our timing kernels into a worker."""
+        """Load our timing kernels into a worker, with a fresh salt for its sums."""
         if self._helpers is None:
             from kcurate.backends.cuda import bench
 
@@ -199,20 +252,24 @@ class Judge:
             if isinstance(made, CompileFailure):
                 raise BackendError(f"our own timing kernels do not compile: {made.log}")
             self._helpers = made
-        running.call("helpers", *compiling.pack_compiled(self._helpers))
+        body, blobs = compiling.pack_compiled(self._helpers)
+        running.call("helpers", {**body, "salt": str(secrets.randbits(62))}, blobs)
 
-    def _known_calibration(self) -> calibration.Calibration:
-        """This GPU's readings: kept ones, else measured now with a worker of its own."""
+    def clock(self) -> calibration.Calibration:
+        """This GPU's readings: kept ones, else measured now (some seconds, once a GPU and driver)."""
         if self._calibration is None:
-            found = calibration.load(self._environment)
-            if found is None:
-                found = self._measure_clock()
-                calibration.save(self._environment, found)
-            self._calibration = found
+            alone = GpuLock(f"gpu{self.config.gpu}-calibration")
+            with contextlib.closing(alone), alone.exclusive():
+                self._calibration = calibration.load(self._environment)
+                if self._calibration is None:
+                    self._calibration = self._measure_clock()
+                    if self.config.calibrate:
+                        self._calibration = self_test.with_strays(self, self._calibration)
+                        calibration.save(self._environment, self._calibration)
         return self._calibration
 
     def _measure_clock(self) -> calibration.Calibration:
-        running = RunningSide("slow", self._spares.take(), RUN_TIMEOUT_S[self.config.backend])
+        running = RunningSide("slow", self._spares.take(), self._timeout_s)
         try:
             with self._lock.exclusive():
                 self._give_helpers(running)
@@ -223,9 +280,27 @@ class Judge:
             float(read["copy_bytes_per_s"]), float(read["event_overhead_us"]), source="measured"
         )
 
+    @contextlib.contextmanager
+    def stopwatch(self, candidate: Candidate, seed: int) -> Iterator[Stopwatch]:
+        """Both sides in fresh processes, verified at the bench size, ready to be timed many times.
 
-def same_machine_code(candidate: Candidate, compiled: Mapping[SideName, Compiled]) -> bool:
-    """Whether both sides launch the same machine code in the same way."""
-    if compiled["slow"].binary == compiled["fast"].binary:
-        return candidate.slow.plan == candidate.fast.plan
-    return False
+        Raises:
+            Ruling: a side failed. KcurateError: this machine cannot time it.
+        """
+        case = Case(candidate, "", self._environment)
+        compiled = compiling.compile_case(case, self._compilers)
+        sides = {side: RunningSide(side, self._spares.take(), self._timeout_s) for side in SIDES}
+        try:
+            for side, running in sides.items():
+                running.load(candidate, compiled[side])
+                self._give_helpers(running)
+            verification = verifying.Verification(case, sides, "slow", seed, self._lock)
+            job = verification.prepare_timing()
+            yield Stopwatch(sides, job, self.clock(), self._lock)
+        finally:
+            self._release(sides, keep=None)
+
+
+def _side_key(candidate: Candidate, side: SideName, compiled: Compiled) -> str:
+    data = codec.to_data((candidate.problem, getattr(candidate, side)))
+    return store.content_id(json.dumps(data, sort_keys=True), compiled.sha256)

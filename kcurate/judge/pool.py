@@ -87,9 +87,17 @@ def judge_many(
 def _in_this_process(
     waiting: Iterable[tuple[int, Candidate]], config: JudgeConfig
 ) -> Iterator[tuple[int, Verdict]]:
-    with contextlib.closing(Judge(config)) as judge:
+    judge = Judge(config)
+    try:
         for index, candidate in waiting:
-            yield index, judge.judge(candidate)
+            verdict = judge.judge(candidate)
+            if not judge.usable:
+                judge.close()
+                judge = Judge(config)
+                verdict = judge.judge(candidate)
+            yield index, verdict
+    finally:
+        judge.close()
 
 
 def _start(context: multiprocessing.context.SpawnContext, config: JudgeConfig) -> _Referee:
@@ -105,8 +113,10 @@ def _serve(config: JudgeConfig, connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with contextlib.closing(Judge(config)) as judge:
-            while True:
-                connection.send(judge.judge(connection.recv()))
+            while judge.usable:
+                verdict = judge.judge(connection.recv())
+                if judge.usable:  # else this verdict may be about us: another referee judges again
+                    connection.send(verdict)
     except (EOFError, ConnectionResetError, BrokenPipeError):
         return
     except KcurateError as error:

@@ -1,8 +1,9 @@
 """What a run worker does when asked: load one side, make inputs, run, hand outputs over, take times.
 
 Trusted code in a process that also holds a candidate's; it decides nothing. Outputs go to the parent as raw
-bytes, or as sums taken on the device with a salt that no candidate knows. Not covered: the process around it (`kcurate.judge.worker_main`), redzones and poison
-(`kcurate.judge.execute`), how a sample is taken (`kcurate.judge.timed_side`).
+bytes, or as sums taken on the device with a salt that no candidate knows. Not covered: the process around it
+(`kcurate.judge.worker_main`), redzones and poison (`kcurate.judge.execute`), how a sample is taken
+(`kcurate.judge.timed_side`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The parent's half of a run worker: one side, asked to prepare, run and be timed; faults become rulings.
 
-Not covered: what the worker does (`kcurate.judge.runner`), what is compared (`kcurate.judge.verify`).
+Not covered: what the worker does (`kcurate.judge.runner`), what is compared (`kcurate.judge.verifying`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from kcurate import codec
 from kcurate.backends.base import Compiled, KernelFault
+from kcurate.errors import BackendError
 from kcurate.judge import compiling
 from kcurate.judge.case import Ruling
 from kcurate.judge.protocol import Blob, Frame
@@ -22,6 +23,8 @@ from kcurate.records.pair import SideName
 # What a side may take for one thing it is asked; a kernel that never ends is killed after it. The emulator
 # is some thousand times slower than a GPU.
 RUN_TIMEOUT_S = {"cuda": 20.0, "emulator": 120.0}
+# What making one trial's inputs may take; it is our code, on a machine that may be busy.
+GENERATE_TIMEOUT_S = 180.0
 OUTCOMES = {
     "launch_error": Outcome.LAUNCH_ERROR,
     "timeout": Outcome.TIMEOUT,
@@ -36,13 +39,17 @@ class RunningSide:
     side: SideName
     worker: Worker
     timeout_s: float
+    key: str | None = None
+    loaded: bool = False
 
     def load(self, candidate: Candidate, compiled: Compiled) -> None:
-        """Load the binary and the plan.
+        """Load the binary and the plan, unless that has been done.
 
         Raises:
             Ruling: the side's fault, by kind; so do the other methods.
         """
+        if self.loaded:
+            return
         body, blobs = compiling.pack_compiled(compiled)
         side = getattr(candidate, self.side)
         described = {
@@ -50,6 +57,7 @@ class RunningSide:
             "side": {**codec.to_data(side), "code": ""},
         }
         self.call("load", {**body, **described}, blobs)
+        self.loaded = True
 
     def environment(self) -> Environment:
         """The device's state now."""
@@ -67,10 +75,44 @@ class RunningSide:
         with self.faults():
             self.worker.ask(op, body)
 
-    def answer(self) -> Frame:
-        """Wait for what was asked."""
+    def answer(self, max_blob_bytes: int = 0) -> Frame:
+        """Wait for what was asked; more than `max_blob_bytes` of arrays is not taken."""
         with self.faults():
-            return self.worker.answer(self.timeout_s)
+            return self.worker.answer(self.timeout_s, max_blob_bytes)
+
+    def prepared(self) -> None:
+        """Wait for inputs that were asked for.
+
+        Raises:
+            BackendError: they took too long, which is no fault of the side.
+        """
+        try:
+            self.worker.answer(GENERATE_TIMEOUT_S)
+        except WorkerTimeout as error:
+            raise BackendError(f"inputs were not made within {GENERATE_TIMEOUT_S:.0f} s") from error
+        except WorkerDied as error:
+            raise BackendError("the process that makes inputs died: out of memory?") from error
+
+    def rest(self) -> bool:
+        """Forget the case, so that this side can be used for another; False: the worker is of no use."""
+        try:
+            while self.worker.pending:
+                self.worker.answer(self.timeout_s)
+            self.worker.call("drop", timeout_s=self.timeout_s)
+        except (KernelFault, WorkerTimeout, WorkerDied, BackendError):
+            self.worker.kill()
+        return self.worker.alive
+
+    @contextlib.contextmanager
+    def sense(self) -> Iterator[None]:
+        """Reading what a worker sent: a process that code of the candidate took over may send anything."""
+        try:
+            yield
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+            self.worker.kill()
+            raise Ruling(
+                Outcome.LAUNCH_ERROR, "the worker's answer makes no sense", side=self.side
+            ) from error
 
     @contextlib.contextmanager
     def faults(self) -> Iterator[None]:
@@ -82,4 +124,4 @@ class RunningSide:
         except WorkerTimeout as error:
             raise Ruling(Outcome.TIMEOUT, str(error), side=self.side) from error
         except WorkerDied as error:
-            raise Ruling(Outcome.LAUNCH_ERROR, str(error), side=self.side) from error
+            raise Ruling(Outcome.LAUNCH_ERROR, str(error), side=self.side, unexplained=True) from error

@@ -8,11 +8,14 @@ manual (tools memcheck, racecheck, initcheck, synccheck; `--error-exitcode`).
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +23,20 @@ import numpy as np
 
 from kcurate import backends, codec
 from kcurate.backends.base import Compiled
+from kcurate.errors import BackendError
 from kcurate.judge import compiling
+from kcurate.judge.case import Case, Ruling
+from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.protocol import Frame
 from kcurate.judge.runner import Runner
 from kcurate.judge.workers import worker_environment
-from kcurate.records import Candidate
+from kcurate.records import SIDES, Candidate, Outcome
 from kcurate.records.pair import SideName
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 FOUND = 9
 TIMEOUT_S = 120.0
+MAX_REPORT_CHARS = 4000
 BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from kcurate.judge.sanitizer import main; main(sys.argv[2])"
@@ -41,13 +48,38 @@ def installed() -> str | None:
     return shutil.which("compute-sanitizer")
 
 
+def examine_case(
+    case: Case, compiled: Mapping[SideName, Compiled], gpu: int, seed: int, lock: GpuLock
+) -> None:
+    """Run both sides under every tool; a tool that ran on both is named in the checks.
+
+    Raises:
+        Ruling: a tool found something, with its report.
+    """
+    if installed() is None or any(compiled[side].backend != "cuda" for side in SIDES):
+        return
+    for tool in TOOLS:
+        with lock.shared(), ThreadPoolExecutor(len(SIDES)) as both:
+            jobs = {
+                side: both.submit(examine, tool, case.candidate, side, compiled[side], gpu, seed)
+                for side in SIDES
+            }
+        reports = {side: job.result() for side, job in jobs.items()}
+        for side, report in reports.items():
+            if report:
+                outcome = Outcome.NONDETERMINISTIC if tool == "racecheck" else Outcome.MISMATCH
+                raise Ruling(outcome, f"compute-sanitizer {tool} found something", side=side, log=report)
+        if all(report is not None for report in reports.values()):
+            case.passed(tool)
+
+
 def examine(
     tool: str, candidate: Candidate, side: SideName, compiled: Compiled, gpu: int, seed: int
 ) -> str | None:
-    """Run one side once under one tool: its report when it found something, else None.
+    """Run one side once under one tool: its report, empty when it found nothing; None: it did not end.
 
     Raises:
-        OSError: the tool cannot be started. subprocess.TimeoutExpired: it did not end.
+        BackendError: the tool, or what runs under it, broke.
     """
     assert candidate.problem is not None
     described = {
@@ -62,20 +94,30 @@ def examine(
         Path(folder, "job.json").write_text(json.dumps(described))
         Path(folder, "binary").write_bytes(compiled.binary)
         command = [installed() or "compute-sanitizer", "--tool", tool, f"--error-exitcode={FOUND}"]
-        done = subprocess.run(
+        process = subprocess.Popen(
             [*command, sys.executable, "-c", BOOT, json.dumps(sys.path), folder],
-            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            timeout=TIMEOUT_S,
-            check=False,
             cwd=folder,
             env=worker_environment(folder),
+            start_new_session=True,
         )
-    if not done.returncode:
-        return None
-    lines = [line.removeprefix("=========").strip() for line in done.stdout.splitlines() if "====" in line]
-    return "\n".join(lines[:40]) or f"{tool} ended with code {done.returncode}"
+        try:
+            output, _ = process.communicate(timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return None
+    lines = [line.removeprefix("=========").strip() for line in output.splitlines() if "====" in line]
+    report = "\n".join(line for line in lines if line)[:MAX_REPORT_CHARS]
+    if process.returncode == FOUND:
+        return report or f"{tool} found something"
+    if process.returncode:
+        raise BackendError(f"compute-sanitizer {tool} ended with {process.returncode}: {output[-2000:]}")
+    return ""
 
 
 def main(folder: str) -> None:
@@ -86,4 +128,4 @@ def main(folder: str) -> None:
     runner.handle(Frame({"op": "load", **job}, {"binary": binary}))
     case = {"slot": "0", "sizes": job["sizes"], "seed": job["seed"], "variation": "nominal"}
     runner.handle(Frame({"op": "generate", **case}))
-    runner.handle(Frame({"op": "run", "slot": "0", "poison": 0}))
+    runner.handle(Frame({"op": "run", "slot": "0", "poisons": [0], "summed": [], "keep": True}))

@@ -7,7 +7,7 @@ and that no side beats physics. Not covered: the protocol of blocks (`timing`), 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kcurate.judge import floor, statistics, timing
@@ -29,28 +29,51 @@ AUDIT_RATIO = 10.0
 
 @dataclass(frozen=True)
 class TimingJob:
-    """What is timed: input sets prepared under `slots` in both workers, and what they must write."""
+    """What is timed: input sets prepared under `slots` in both workers, and what they must write.
+
+    `summed` names a side's outputs that a sum on the device vouches for, `sums` the verified runs' sums, one
+    a slot.
+    """
 
     slots: Sequence[str]
     seed: int
     poison: int
     written_bytes: int
     all_bytes: int
-    deterministic: Mapping[SideName, bool]
+    summed: Mapping[SideName, tuple[str, ...]]
+    sums: Mapping[SideName, tuple[int, ...]]
 
 
 class SideSampler:
     """A running side as `timing` sees it; compares each timed run's checksum with the verified one."""
 
-    def __init__(self, running: RunningSide, job: TimingJob, salt: int) -> None:
+    def __init__(self, running: RunningSide, job: TimingJob) -> None:
         self._running = running
-        body = {"slots": list(job.slots), "salt": str(salt), "poison": job.poison}
-        answer = running.call("time", body).body
+        summed = list(job.summed[running.side])
+        answer = running.call("time", {"slots": list(job.slots), "summed": summed, "poison": job.poison}).body
         self.capturable = bool(answer["capturable"])
         self.l2_bytes = int(answer["l2_bytes"])
-        self._sums = [int(word) for word in answer["sums"]]
-        self._exact = job.deterministic[running.side]
+        self._sums = job.sums[running.side]
+        self._witness = self._sum_of_ours()
+        self._compare(enumerate(answer["sums"]))
         self.runs = 0
+
+    def _sum_of_ours(self) -> int:
+        return int(self._running.call("witness").body["sum"])
+
+    def _compare(self, found: Iterable[tuple[int, str]]) -> None:
+        if any(int(word) != self._sums[int(index)] for index, word in found):
+            text = "a timed run gave other outputs than the verified one"
+            raise Ruling(Outcome.MISMATCH, text, side=self._running.side)
+
+    def finish(self) -> None:
+        """After the last block.
+
+        Raises:
+            Ruling: memory that is none of the side's was written.
+        """
+        if self._sum_of_ours() != self._witness:
+            raise Ruling(Outcome.MISMATCH, "wrote outside its buffers while timed", side=self._running.side)
 
     def block(self, method: timing.Method, samples: int, first: int, count: int) -> list[float]:
         """Take samples; see `timing.Sampler`.
@@ -62,14 +85,7 @@ class SideSampler:
         answer = self._running.call("block", body).body
         times = [float(t) for t in answer["times"]]
         self.runs += samples * max(1, count)
-        if self._exact:
-            for index, word in answer["sums"]:
-                if int(word) != self._sums[int(index)]:
-                    raise Ruling(
-                        Outcome.MISMATCH,
-                        "a timed run gave other outputs than the verified one",
-                        side=self._running.side,
-                    )
+        self._compare(answer["sums"])
         return times
 
 
@@ -86,9 +102,7 @@ class Stopwatch:
         self._lock = lock
         self._known = known
         with lock.shared():
-            self.samplers = {
-                side: SideSampler(sides[side], job, job.seed + i) for i, side in enumerate(SIDES)
-            }
+            self.samplers = {side: SideSampler(sides[side], job) for side in SIDES}
 
     @property
     def runs(self) -> int:
@@ -107,7 +121,11 @@ class Stopwatch:
             chain_allowed=all(sampler.capturable for sampler in self.samplers.values()),
         )
         with self._lock.exclusive():
-            return timing.measure(self.samplers, config, self._known.margin)
+            samples = timing.measure(self.samplers, config, self._known.margin)
+        with self._lock.shared():
+            for sampler in self.samplers.values():
+                sampler.finish()
+        return samples
 
 
 def time_case(

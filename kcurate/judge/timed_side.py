@@ -3,7 +3,8 @@
 Before each sample, outside the measured span: what the side writes is put back (from copies on the device,
 so outputs are poisoned again), and the L2 cache is flushed. The work of a block is queued behind a gate, so
 the host's speed does not show. Each sample's outputs get a checksum on the device: a kernel that behaves
-only when it is looked at is seen. Not covered: how many blocks, and what the numbers mean
+only when it is looked at is seen; and memory of ours that no candidate knows of is summed before and after
+(`witness`), so that it cannot keep a note there. Not covered: how many blocks, and what the numbers mean
 (`kcurate.judge.timing`).
 """
 
@@ -45,7 +46,19 @@ class Runnable(Protocol):
         """Whole allocations that the plan may write."""
 
     def results(self) -> Sequence[Region]:
-        """The outputs, without redzones."""
+        """The outputs that a sum can vouch for, without redzones."""
+
+
+def sum_regions(bench: Bench, regions: Sequence[Region], salt: int) -> int:
+    """One 64-bit sum over regions, as they are now; waits for it."""
+    bench.device.fill(bench.word, 0, SLOT_BYTES, b"\0")
+    _add_sums(bench, regions, salt, bench.word.address)
+    return int(bench.device.read(bench.word, 0, SLOT_BYTES).view(np.uint64)[0])
+
+
+def _add_sums(bench: Bench, regions: Sequence[Region], salt: int, slot: int) -> None:
+    for i, region in enumerate(regions):
+        bench.checksum(region.memory, region.offset_bytes, region.size_bytes, salt + i, slot)
 
 
 class TimedSet:
@@ -55,24 +68,31 @@ class TimedSet:
         self._bench = bench
         self.runnable = runnable
         device = bench.device
-        self._copies = [(memory, device.allocate(memory.size_bytes)) for memory in runnable.written()]
-        for memory, copy in self._copies:
+        self.copies = [(memory, device.allocate(memory.size_bytes)) for memory in runnable.written()]
+        for memory, copy in self.copies:
             device.copy(copy, 0, memory, 0, memory.size_bytes)
-        self.graph: Graph | None = bench.capture(runnable.run)
+        self.graph = bench.capture(runnable.run)
+        self._put_back = bench.capture(self.put_back)
         device.synchronize()
-        self.weight = len(self._copies) + len(runnable.results()) + 6
+        self.weight = len(runnable.results()) + 6
 
     @property
     def capturable(self) -> bool:
         """Whether the plan runs without the host in between."""
         return self.graph is not None
 
+    def put_back(self) -> None:
+        """Queue, piece by piece: give everything that the plan writes its state before a run."""
+        for memory, copy in self.copies:
+            self._bench.device.copy(memory, 0, copy, 0, memory.size_bytes)
+        self.runnable.reset_state()
+
     def restore(self) -> None:
         """Queue: put back what the plan writes, flush the cache."""
-        device = self._bench.device
-        for memory, copy in self._copies:
-            device.copy(memory, 0, copy, 0, memory.size_bytes)
-        self.runnable.reset_state()
+        if self._put_back is None:
+            self.put_back()
+        elif self._put_back.nodes:
+            self._put_back.launch()
         self._bench.flush()
 
     def run(self) -> None:
@@ -84,8 +104,15 @@ class TimedSet:
 
     def add_checksum(self, slot: int, salt: int) -> None:
         """Queue: sum the outputs into the word at device address `slot`."""
-        for i, region in enumerate(self.runnable.results()):
-            self._bench.checksum(region.memory, region.offset_bytes, region.size_bytes, salt + i, slot)
+        _add_sums(self._bench, self.runnable.results(), salt, slot)
+
+    def close(self) -> None:
+        """Give graphs and copies back."""
+        for graph in (self.graph, self._put_back):
+            if graph is not None:
+                graph.close()
+        for _, copy in self.copies:
+            self._bench.device.free(copy)
 
 
 class TimedSide:
@@ -118,11 +145,30 @@ class TimedSide:
             timed.add_checksum(slots.address + SLOT_BYTES * i, self._salt)
         return self._read_words(slots, len(self._sets))
 
+    def witness(self) -> int:
+        """A sum over our own memory that lies beside the side's buffers."""
+        copies = [copy for timed in self._sets for _, copy in timed.copies]
+        regions = [Region(memory, 0, memory.size_bytes) for memory in (self._bench.scratch, *copies)]
+        return sum_regions(self._bench, regions, self._salt ^ 0x51DE)
+
+    def close(self) -> None:
+        """Give everything back but the kernels."""
+        for timed in self._sets:
+            timed.close()
+        if self._chains is not None:
+            self._chains[1].close()
+            self._chains[2].close()
+        for event in self._events:
+            self._bench.drop_event(event)
+        if self._slots is not None:
+            self._bench.device.free(self._slots)
+
     def block(self, samples: int, first: int) -> tuple[list[float], list[tuple[int, int]]]:
         """Take `samples` samples, the sets in turn from `first`: times in us, (set, checksum) of each."""
         slots = self._slot_words(samples)
         while len(self._events) < 2 * samples:
             self._events.append(self._bench.event())
+        self._bench.reset_persisting()
         picks = [(first + i) % len(self._sets) for i in range(samples)]
         gated = self.gated and samples * self._sets[0].weight <= MAX_GATED
         if gated:
@@ -150,6 +196,7 @@ class TimedSide:
         with_plan, without = self._chain_graphs(count)
         while len(self._events) < 4 * samples:
             self._events.append(self._bench.event())
+        self._bench.reset_persisting()
         self._bench.close_gate()
         try:
             for i in range(samples):
@@ -178,11 +225,16 @@ class TimedSide:
                 def queue() -> None:
                     for i in range(count):
                         timed = self._sets[i % len(self._sets)]
-                        timed.restore()
+                        timed.put_back()
+                        self._bench.flush()
                         if run:
                             timed.runnable.run()
 
                 return queue
+
+            if self._chains is not None:
+                self._chains[1].close()
+                self._chains[2].close()
 
             with_plan, without = self._bench.capture(work(True)), self._bench.capture(work(False))
             assert with_plan is not None and without is not None, "the parent asked for an uncapturable chain"

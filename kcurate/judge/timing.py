@@ -2,9 +2,10 @@
 
 Two workers, one a side, never share a CUDA context; they take turns, one block of samples each, in random
 order within a pair of blocks, while this process holds the GPU alone. Method `events`: a pair of events
-around each run. Method `chain` (both sides, when one is under 10 us): a CUDA graph of many runs less the same
-graph without them. Stops when the interval is tight, at 100 blocks, or when the time is up. Not covered:
-taking a sample (`kcurate.judge.timed_side`), the arithmetic of the interval (`kcurate.judge.statistics`).
+around each run. Method `chain` (a side under 10 us, and the other one too unless it is much longer): a CUDA
+graph of many runs less the same graph without them. Stops when the interval is tight, at 100 blocks, or when
+the time is up. Not covered: taking a sample (`kcurate.judge.timed_side`), the arithmetic of the interval
+(`kcurate.judge.statistics`).
 """
 
 from __future__ import annotations
@@ -25,9 +26,13 @@ Method = Literal["events", "chain"]
 # Under this, an event pair's own cost and jitter (4.2 to 5.2 us around an empty kernel on an H200,
 # November 2026) are a large part of what it reads.
 CHAIN_BELOW_US = 10.0
+# Beside a side that short, one up to this many times as long is timed in the same way.
+CHAIN_TOGETHER = 4.0
 # Nothing is claimed of a side that takes less.
 SHORTEST_US = 0.3
 MAX_TIMING_S = 3.0
+# How often the interval is looked at, in blocks.
+LOOK_EVERY = 4
 # However slow the sides are, this ends it; fewer than the least number of blocks is ambiguous.
 HARD_LIMIT_S = 30.0
 SAMPLES_PER_BLOCK = 8
@@ -35,6 +40,11 @@ CHAIN_SAMPLES = 3
 # A block of one side should not take much longer than this.
 BLOCK_US = 20_000.0
 CHAIN_TOTAL_US = 200.0
+CHAIN_RUNS = (8, 32)
+# Chains are longer by up to this many runs, at random, so that no run can know that it is the last.
+CHAIN_SLACK = 6
+# About what putting back and flushing before each run of a chain takes (H200, November 2026).
+FLUSH_US = 60.0
 WARM_UP_US = 20_000.0
 # Warm-up ends when two groups of samples agree this well.
 SETTLED = 0.01
@@ -56,17 +66,22 @@ class Sampler(Protocol):
 class Plan:
     """How samples are taken, decided from a first look at both sides."""
 
-    method: Method
+    methods: Mapping[SideName, Method]
     samples: Mapping[SideName, int]
     count: int
     overhead_us: float
+
+    @property
+    def method(self) -> str:
+        """For the record: `events`, `chain`, or both, the slow side's first."""
+        return "/".join(dict.fromkeys(self.methods[side] for side in SIDES))
 
 
 @dataclass
 class Samples:
     """Raw samples, block by block, in microseconds; what timing has so far."""
 
-    method: Method
+    method: str
     blocks: dict[SideName, list[tuple[float, ...]]] = field(default_factory=lambda: {"slow": [], "fast": []})
     estimate: Speedup | None = None
     settled: bool = False
@@ -96,30 +111,30 @@ def measure(
     """
     started = time.perf_counter()
     rng = random.Random(config.seed)
-    plan = _plan(samplers, config)
+    plan = _plan(samplers, config, rng)
     samples = Samples(plan.method)
     while True:
         _one_round(samplers, plan, samples, rng)
         count = len(samples.blocks["fast"])
         samples.wall_s = time.perf_counter() - started
-        if count < statistics.MIN_BLOCKS and samples.wall_s < HARD_LIMIT_S:
+        out_of_time = samples.wall_s >= (MAX_TIMING_S if count >= statistics.MIN_BLOCKS else HARD_LIMIT_S)
+        if not out_of_time and (count < statistics.MIN_BLOCKS or count % LOOK_EVERY):
             continue
         samples.estimate = _estimate(samples, config.seed, margin)
         if samples.estimate is None:
             return samples
         samples.settled = statistics.tight(samples.estimate) and count >= statistics.MIN_BLOCKS
-        if samples.settled or count >= statistics.MAX_BLOCKS or samples.wall_s >= MAX_TIMING_S:
+        if samples.settled or count >= statistics.MAX_BLOCKS or out_of_time:
             return samples
 
 
 def _estimate(samples: Samples, seed: int, margin: Callable[[float], float]) -> Speedup | None:
     """None when a side is shorter than anything can be claimed of."""
+    slow, fast = samples.blocks["slow"], samples.blocks["fast"]
     shortest = min(samples.median_us(side) for side in SIDES)
-    if shortest < SHORTEST_US:
+    if shortest < SHORTEST_US or not statistics.log_ratios(slow, fast).size:
         return None
-    return statistics.speedup(
-        samples.blocks["slow"], samples.blocks["fast"], margin=margin(shortest), seed=seed
-    )
+    return statistics.speedup(slow, fast, margin=margin(shortest), seed=seed)
 
 
 def _one_round(
@@ -130,24 +145,28 @@ def _one_round(
     rng.shuffle(order)
     first = rng.randrange(1 << 16)
     for side in order:
-        times = samplers[side].block(plan.method, plan.samples[side], first, plan.count)
-        samples.blocks[side].append(tuple(t - plan.overhead_us for t in times))
+        method = plan.methods[side]
+        times = samplers[side].block(method, plan.samples[side], first, plan.count)
+        overhead_us = plan.overhead_us if method == "events" else 0.0
+        samples.blocks[side].append(tuple(t - overhead_us for t in times))
 
 
-def _plan(samplers: Mapping[SideName, Sampler], config: TimingConfig) -> Plan:
+def _plan(samplers: Mapping[SideName, Sampler], config: TimingConfig, rng: random.Random) -> Plan:
     """Warm both sides up, look how long they take, choose."""
-    looks = {side: _warm_up(samplers[side]) for side in SIDES}
-    shortest = max(0.1, min(looks.values()) - config.event_overhead_us)
-    if shortest < CHAIN_BELOW_US and config.chain_allowed:
-        count = min(32, max(8, math.ceil(CHAIN_TOTAL_US / shortest)))
-        return Plan(
-            "chain",
-            dict.fromkeys(SIDES, CHAIN_SAMPLES),
-            count,
-            0.0,
-        )
-    samples = {side: max(1, min(SAMPLES_PER_BLOCK, int(BLOCK_US / looks[side]))) for side in SIDES}
-    return Plan("events", samples, 0, config.event_overhead_us)
+    looks = {side: max(0.1, _warm_up(samplers[side]) - config.event_overhead_us) for side in SIDES}
+    methods: dict[SideName, Method] = dict.fromkeys(SIDES, "events")
+    if config.chain_allowed and min(looks.values()) < CHAIN_BELOW_US:
+        short = [side for side in SIDES if looks[side] < CHAIN_TOGETHER * CHAIN_BELOW_US]
+        methods |= dict.fromkeys(short, "chain")
+    wanted = math.ceil(CHAIN_TOTAL_US / min(looks.values()))
+    count = max(CHAIN_RUNS[0], min(CHAIN_RUNS[1], wanted)) + rng.randrange(CHAIN_SLACK)
+    samples: dict[SideName, int] = {}
+    for side, us in looks.items():
+        most, each_us = SAMPLES_PER_BLOCK, us
+        if methods[side] == "chain":
+            most, each_us = CHAIN_SAMPLES, count * (us + 2 * FLUSH_US)
+        samples[side] = max(1, min(most, int(BLOCK_US / each_us)))
+    return Plan(methods, samples, count, config.event_overhead_us)
 
 
 def _warm_up(sampler: Sampler) -> float:

@@ -1,40 +1,45 @@
 """The verification stage of a case: which inputs both sides run on, and what their outputs must show.
 
 Every test size with nominal inputs, the first also with other distributions, then the bench size on GPUs.
-Each case runs `REPEATS` times on poisons that differ: outputs must agree with the reference side's, be
-bitwise the same each time (unless the side declares that rounding may differ), and harm nothing around them.
-Not covered: when two outputs agree (`kcurate.judge.verify`), what runs where (`kcurate.judge.running`).
+Each trial runs `REPEATS` times on poisons that differ, also between the sides: outputs must agree with the
+reference side's, be the same bit for bit each time (unless the side declares that rounding may differ), and
+harm nothing around them. Not covered: when two outputs agree (`kcurate.judge.agreement`), what runs where
+(`kcurate.judge.running`), answers that must not pass (`kcurate.judge.controls`).
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from kcurate.judge.agreement import (
+    Outputs,
+    differs,
+    logical_bytes,
+    output_names,
+    shape,
+    summable,
+    valid_count,
+)
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.protocol import Frame
 from kcurate.judge.running import RunningSide
 from kcurate.judge.timed import TimingJob
-from kcurate.problem import program
-from kcurate.problem.compare import compare
 from kcurate.problem.dtypes import numpy_dtype
-from kcurate.problem.expressions import evaluate
-from kcurate.records import SIDES, Buffer, Outcome, Problem
+from kcurate.problem.init import VARIATIONS
+from kcurate.records import SIDES, Outcome, Problem
 from kcurate.records.pair import SideName
 
 REPEATS = 3
-VARIATIONS = ("nominal", "shifted", "wide", "ties")
 # Input sets that timing rotates through: fewer when they are large.
 TIMED_SETS = 4
 TIMED_SETS_LARGE = 2
 LARGE_BYTES = 32 << 20
-
-Outputs = Mapping[str, Any]
+# What a worker's description of a run may take beside the outputs.
+FRAME_SLACK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -59,19 +64,16 @@ def trials(problem: Problem, seed: int) -> Iterator[Trial]:
     for index, sizes in enumerate(problem.sizes.test):
         for variation in VARIATIONS if index == 0 else VARIATIONS[:1]:
             yield Trial(f"test{index}-{variation}", sizes, rng.getrandbits(48), variation)
+    if problem.sizes.test:
+        yield Trial("test0-again", problem.sizes.test[0], rng.getrandbits(48), VARIATIONS[0])
 
 
 def timed_trials(problem: Problem, seed: int) -> list[Trial]:
     """The input sets that are timed, at the bench size."""
     rng = random.Random(seed ^ 0x5EED)
-    size = sum(_logical_bytes(buffer, problem.sizes.bench) for buffer in problem.buffers.values())
+    size = sum(logical_bytes(buffer, problem.sizes.bench) for buffer in problem.buffers.values())
     count = TIMED_SETS_LARGE if size > LARGE_BYTES else TIMED_SETS
     return [Trial(f"bench{i}", problem.sizes.bench, rng.getrandbits(48), "nominal") for i in range(count)]
-
-
-def _logical_bytes(buffer: Buffer, sizes: Mapping[str, int]) -> int:
-    count = int(np.prod([evaluate(extent, sizes) for extent in buffer.shape], dtype=np.int64))
-    return count * numpy_dtype(buffer.dtype).itemsize
 
 
 class Verification:
@@ -90,103 +92,157 @@ class Verification:
         self.problem: Problem = case.candidate.problem
         self.sides = sides
         self.reference = reference
-        self.other: SideName = "fast" if reference == "slow" else "slow"
+        self.order: tuple[SideName, SideName] = (reference, "fast" if reference == "slow" else "slow")
         self.lock = lock
         self.seed = seed
+        self.tried: list[Trial] = []
+        self.expected: dict[str, Outputs] = {}
         self._poisons = random.Random(seed ^ 0xBAD)
+        self._summed = {side: summable(self.problem, getattr(case.candidate, side)) for side in SIDES}
 
     def run(self) -> None:
-        """Run every trial.
+        """Run every trial; `tried` then names them, `expected` holds the reference's outputs by slot.
 
         Raises:
             Ruling: something is wrong with a side.
         """
-        for trial in trials(self.problem, self.seed):
-            self.trial(trial)
-            self._ask_both("drop", {"keep": []})
+        self.tried = list(trials(self.problem, self.seed))
+        self._series(self.tried, self._keep)
         self.case.passed("outputs", "poison", "redzones", "inputs_intact", "deterministic")
 
-    def trial(self, trial: Trial) -> None:
-        """Run one trial on both sides and compare."""
-        self.case.seeds.append(trial.seed)
+    def _keep(self, trial: Trial, outputs: Mapping[SideName, Outputs], _: Mapping[SideName, int]) -> None:
+        self.expected[trial.slot] = outputs[self.reference]
+
+    def _series(
+        self,
+        series: Sequence[Trial],
+        done: Callable[[Trial, Mapping[SideName, Outputs], Mapping[SideName, int]], None],
+        *,
+        keep: bool = False,
+    ) -> None:
+        """Run trials on both sides and compare; the next inputs are made while we compare."""
+        for at, trial in enumerate(series):
+            self.case.seeds.append(trial.seed)
+            if at == 0:
+                self._ask_generate(trial)
+            for side in self.order:
+                self.sides[side].prepared()
+            with self.lock.shared():
+                for side in self.order:
+                    self.sides[side].ask("run", self._run_request(trial, side, keep))
+                frames = {side: self._answer(trial, side) for side in self.order}
+            if at + 1 < len(series):
+                self._ask_generate(series[at + 1])
+            outputs = {side: self._repeats(trial, side, frames[side], keep) for side in self.order}
+            self.agree(trial, outputs)
+            done(trial, outputs, {side: self._sum(side, frames[side]) for side in SIDES})
+
+    def _ask_generate(self, trial: Trial) -> None:
         body = {
             "slot": trial.slot,
             "sizes": dict(trial.sizes),
             "seed": trial.seed,
             "variation": trial.variation,
         }
-        self._ask_both("generate", body)
-        firsts: dict[SideName, Outputs] = {}
-        for _ in range(REPEATS):
-            request = {"slot": trial.slot, "poison": self._poisons.getrandbits(32) | 1}
-            with self.lock.shared():
-                frames = self._ask_both("run", request)
-            for side in SIDES:
-                outputs = self.outputs(trial, side, frames[side])
-                if side in firsts:
-                    self._same_again(trial, side, firsts[side], outputs)
-                else:
-                    firsts[side] = outputs
-            self.agree(trial, firsts[self.reference], firsts[self.other])
+        for side in self.order:
+            self.sides[side].ask("generate", body)
 
-    def _ask_both(self, op: str, body: Mapping[str, Any]) -> dict[SideName, Frame]:
-        """Ask the reference first, so that a fault of it is seen as its own."""
-        for side in (self.reference, self.other):
-            self.sides[side].ask(op, body)
-        return {side: self.sides[side].answer() for side in (self.reference, self.other)}
+    def _run_request(self, trial: Trial, side: SideName, keep: bool) -> dict[str, Any]:
+        return {
+            "slot": trial.slot,
+            "poisons": [self._poisons.getrandbits(32) | 1 for _ in range(REPEATS)],
+            "summed": list(self._summed[side]) if keep else [],
+            "keep": keep,
+        }
 
-    def outputs(self, trial: Trial, side: SideName, frame: Frame) -> Outputs:
-        """A side's outputs as arrays; what it harmed is a mismatch."""
-        harmed = [str(line) for line in frame.body["integrity"]]
+    def _answer(self, trial: Trial, side: SideName) -> Frame:
+        size = sum(logical_bytes(self.problem.buffers[name], trial.sizes) for name in self._names())
+        return self.sides[side].answer(max_blob_bytes=REPEATS * size + FRAME_SLACK_BYTES)
+
+    def _names(self) -> tuple[str, ...]:
+        return output_names(self.problem)
+
+    def _sum(self, side: SideName, frame: Frame) -> int:
+        with self.sides[side].sense():
+            return int(frame.body["sums"][0])
+
+    def _repeats(self, trial: Trial, side: SideName, frame: Frame, keep: bool) -> Outputs:
+        """The first run's outputs, once all runs have shown the same and harmed nothing."""
+        self._unharmed(trial, side, frame)
+        summed = frozenset(self._summed[side] if keep else ())
+        first = self._outputs(trial, side, frame, 0, self._names())
+        with self.sides[side].sense():
+            sums = {str(word) for word in frame.body["sums"]}
+        if len(sums) != 1:
+            raise self._unsteady(trial, side, ", ".join(sorted(summed)))
+        rest = [name for name in self._names() if name not in summed]
+        loose = [name for name in rest if name in getattr(self.case.candidate, side).nondeterministic]
+        for index in range(1, REPEATS):
+            again = self._outputs(trial, side, frame, index, rest)
+            for name in rest:
+                if name not in loose and not self._same(name, first, again):
+                    raise self._unsteady(trial, side, name)
+            self._agree_with_itself(trial, side, first, {**first, **again}, loose)
+        return first
+
+    def _unharmed(self, trial: Trial, side: SideName, frame: Frame) -> None:
+        with self.sides[side].sense():
+            harmed = [str(line) for line in frame.body["integrity"]]
         if harmed:
-            raise Ruling(Outcome.MISMATCH, f"{'; '.join(harmed[:3])} ({trial.text})", side=side)
-        bound = program.bind(self.problem, getattr(self.case.candidate, side), trial.sizes)
-        found = {}
-        for name, buffer in self.problem.buffers.items():
-            if buffer.role in ("out", "inout"):
-                blob, shape = frame.blobs[name], bound.buffers[name].shape
-                found[name] = blob.view(numpy_dtype(buffer.dtype)).reshape(shape)
-        return found
+            what = "; ".join(dict.fromkeys(harmed[:3]))
+            raise Ruling(Outcome.MISMATCH, f"{what} ({trial.text})", side=side)
 
-    def _same_again(self, trial: Trial, side: SideName, first: Outputs, again: Outputs) -> None:
-        loose = getattr(self.case.candidate, side).nondeterministic
-        for name, values in again.items():
-            if name in loose:
-                continue
-            valid = self._valid(name, first)
-            a, b = first[name].reshape(-1)[:valid], values.reshape(-1)[:valid]
-            if a.tobytes() != b.tobytes():
-                raise Ruling(
-                    Outcome.NONDETERMINISTIC,
-                    f"{name} differs from run to run, or depends on what lay in it before ({trial.text})",
-                    side=side,
-                )
+    def _outputs(
+        self, trial: Trial, side: SideName, frame: Frame, run: int, names: Sequence[str]
+    ) -> dict[str, Any]:
+        with self.sides[side].sense():
+            return {
+                name: frame.blobs[f"{run}/{name}"]
+                .view(numpy_dtype(self.problem.buffers[name].dtype))
+                .reshape(shape(self.problem.buffers[name], trial.sizes))
+                for name in names
+            }
 
-    def _valid(self, name: str, outputs: Outputs) -> int | None:
-        tolerance = self.problem.buffers[name].tolerance
-        if tolerance is None or tolerance.valid is None:
-            return None
-        return int(outputs[tolerance.valid].reshape(-1)[0])
+    def _unsteady(self, trial: Trial, side: SideName, what: str) -> Ruling:
+        text = f"{what} differs from run to run, or depends on what lay in it before ({trial.text})"
+        return Ruling(Outcome.NONDETERMINISTIC, text, side=side)
 
-    def agree(self, trial: Trial, expected: Outputs, got: Outputs) -> None:
+    def _same(self, name: str, first: Outputs, again: Outputs) -> bool:
+        valid = valid_count(self.problem, name, first)
+        one, two = first[name].reshape(-1)[:valid], again[name].reshape(-1)[:valid]
+        return bool(one.tobytes() == two.tobytes())
+
+    def _agree_with_itself(
+        self, trial: Trial, side: SideName, first: Outputs, again: Outputs, loose: Sequence[str]
+    ) -> None:
+        """Where rounding may differ from run to run, nothing more may."""
+        for name in loose:
+            wrong = differs(self.problem, trial.sizes, name, first, again)
+            if wrong is not None:
+                raise self._unsteady(trial, side, f"{name} ({wrong})")
+
+    def agree(self, trial: Trial, outputs: Mapping[SideName, Outputs]) -> None:
         """Compare the other side's outputs with the reference's."""
-        for name, values in expected.items():
-            buffer = self.problem.buffers[name]
-            terms = evaluate(buffer.tolerance.terms, trial.sizes) if buffer.tolerance else 1
-            valid = self._valid(name, expected)
-            result = compare(values, got[name], buffer.dtype, buffer.tolerance, terms=terms, valid=valid)
-            if not result.ok:
-                raise Ruling(Outcome.MISMATCH, f"{name}: {result.detail} ({trial.text})", side=self.other)
+        expected, got = (outputs[side] for side in self.order)
+        for name in got:
+            wrong = differs(self.problem, trial.sizes, name, expected, got)
+            if wrong is not None:
+                raise Ruling(Outcome.MISMATCH, f"{name}: {wrong} ({trial.text})", side=self.order[1])
 
     def prepare_timing(self) -> TimingJob:
-        """Run the timed trials once, compared, and leave them prepared in the workers."""
+        """Run the timed trials, compared, and leave them prepared in the workers."""
         chosen = timed_trials(self.problem, self.seed)
-        for trial in chosen:
-            self.trial(trial)
+        sums: dict[SideName, list[int]] = {side: [] for side in SIDES}
+
+        def note(_: Trial, __: object, found: Mapping[SideName, int]) -> None:
+            for side in SIDES:
+                sums[side].append(found[side])
+
+        self._series(chosen, note, keep=True)
         self.case.passed("bench_outputs")
         bytes_by_role: dict[str, int] = {}
         for buffer in self.problem.buffers.values():
-            size = _logical_bytes(buffer, self.problem.sizes.bench)
+            size = logical_bytes(buffer, self.problem.sizes.bench)
             bytes_by_role[buffer.role] = bytes_by_role.get(buffer.role, 0) + size
         moved = sum(size for role, size in bytes_by_role.items() if role != "scratch")
         return TimingJob(
@@ -195,14 +251,24 @@ class Verification:
             poison=self._poisons.getrandbits(32) | 1,
             written_bytes=bytes_by_role.get("out", 0),
             all_bytes=moved + bytes_by_role.get("inout", 0),
-            deterministic={side: not getattr(self.case.candidate, side).nondeterministic for side in SIDES},
+            summed=dict(self._summed),
+            sums={side: tuple(words) for side, words in sums.items()},
         )
 
     def recheck(self, job: TimingJob) -> None:
-        """Compare what the last timed runs left behind."""
+        """Look at what the last timed runs left behind; outputs that sums cannot vouch for are compared."""
+        whole = [name for name in self._names() if any(name not in job.summed[side] for side in SIDES)]
         for trial in timed_trials(self.problem, self.seed):
+            found = {}
             with self.lock.shared():
-                frames = self._ask_both("read", {"slot": trial.slot})
-            found = {side: self.outputs(trial, side, frames[side]) for side in SIDES}
-            self.agree(trial, found[self.reference], found[self.other])
+                for side in self.order:
+                    self.sides[side].ask(
+                        "read", {"slot": trial.slot, "summed": sorted(set(self._names()) - set(whole))}
+                    )
+                frames = {side: self._answer(trial, side) for side in self.order}
+            for side in self.order:
+                self._unharmed(trial, side, frames[side])
+                found[side] = self._outputs(trial, side, frames[side], 0, whole)
+            if whole:
+                self.agree(trial, found)
         self.case.passed("timed_outputs_compared")

@@ -99,9 +99,10 @@ def _report_crashes(channel: Channel) -> None:
 
 def _run_handler(role: Mapping[str, Any]) -> tuple[Handler, Mapping[str, Any]]:
     lock = role["options"].get("lock")
-    with GpuLock(lock).shared() if lock else contextlib.nullcontext():
+    backends.warm_up(role["backend"])
+    with GpuLock(lock, Path(role["options"]["lock_folder"])).shared() if lock else contextlib.nullcontext():
         device = backends.open_device(role["backend"], role["index"])
-        environment = device.environment()
+    environment = device.environment()
     greeting = {"environment": codec.to_data(environment), "arch": getattr(device, "arch", None)}
     return Runner(device).handle, greeting
 

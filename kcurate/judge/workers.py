@@ -24,7 +24,7 @@ from typing import Any, Literal, get_args
 
 from kcurate.backends.base import KernelFault
 from kcurate.errors import BackendError, MissingDependencyError
-from kcurate.judge.protocol import Blob, Channel, ChannelClosed, ChannelTimeout, Frame, pair
+from kcurate.judge.protocol import MAX_BLOB_BYTES, Blob, Channel, ChannelClosed, ChannelTimeout, Frame, pair
 
 FaultReason = Literal["launch_error", "timeout", "out_of_bounds"]
 BOOT = (
@@ -72,6 +72,7 @@ class Worker:
         self.pid = pid
         self.channel = channel
         self.alive = True
+        self.pending = 0
         self.greeting: Frame | None = None
         self._pidfd = -1
         with contextlib.suppress(OSError):
@@ -122,13 +123,15 @@ class Worker:
         self.ready()
         try:
             self.channel.send({"op": op, **(body or {})}, blobs)
+            self.pending += 1
         except ChannelClosed as error:
             raise WorkerDied(self._obituary()) from error
 
-    def answer(self, timeout_s: float) -> Frame:
-        """The second half of `call`; raises what that does."""
+    def answer(self, timeout_s: float, max_blob_bytes: int = MAX_BLOB_BYTES) -> Frame:
+        """The second half of `call`; raises what that does. `pending` counts requests without answer."""
+        self.pending = max(0, self.pending - 1)
         try:
-            frame = self.channel.receive(timeout_s)
+            frame = self.channel.receive(timeout_s, max_blob_bytes=max_blob_bytes)
         except ChannelTimeout as error:
             self.kill()
             raise WorkerTimeout(f"no answer within {timeout_s:.0f} s") from error
@@ -199,6 +202,11 @@ class Nursery:
         self._control = ours
         self._control.settimeout(START_TIMEOUT_S)
         self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can fork workers."""
+        return self._process.poll() is None
 
     def fork(self, role: Role) -> Worker:
         """Start a worker; it prepares itself while we go on (`Worker.ready` waits for it).

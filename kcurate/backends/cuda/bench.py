@@ -33,7 +33,8 @@ extern "C" __global__ void kc_copy(const uint4* p, uint4* q, u64 n) {
 extern "C" __global__ void kc_empty() {}
 extern "C" __global__ void kc_checksum(const unsigned char* p, u64 n, u64 salt, u64* slot) {
     u64 sum = 0;
-    for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < (n + 7) / 8; i += (u64)gridDim.x * blockDim.x) {
+    u64 step = (u64)gridDim.x * blockDim.x;
+    for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < (n + 7) / 8; i += step) {
         u64 v = 0;
         if (8 * i + 8 <= n) v = *(const u64*)(p + 8 * i);
         else for (u64 j = 8 * i; j < n; ++j) v = v << 8 | p[j];
@@ -62,9 +63,10 @@ class Bench:
         self._multiprocessors = attribute(device.handle, "MULTIPROCESSOR_COUNT")
         self.l2_bytes = attribute(device.handle, "L2_CACHE_SIZE")
         self.flush_bytes = (int(self.l2_bytes * FLUSH_FACTOR) + 4095) // 4096 * 4096
-        self._scratch = device.allocate(self.flush_bytes)
+        self.scratch = device.allocate(self.flush_bytes)
         self._sink = device.allocate(256)
-        device.fill(self._scratch, 0, self.flush_bytes, b"\x5a")
+        self.word = device.allocate(256)
+        device.fill(self.scratch, 0, self.flush_bytes, b"\x5a")
         self._gate_host = int(call(cu.cuMemHostAlloc(256, 2)))  # mapped; holds nothing but the gate
         self._gate_device = int(call(cu.cuMemHostGetDevicePointer(self._gate_host, 0)))
         self._gate_value = 0
@@ -84,7 +86,7 @@ class Bench:
         self._run(
             "kc_read",
             self._multiprocessors * 4,
-            [(self._scratch.address, 8), (count, 8), (self._sink.address, 8)],
+            [(self.scratch.address, 8), (count, 8), (self._sink.address, 8)],
         )
 
     def empty(self) -> None:
@@ -103,12 +105,16 @@ class Bench:
         self._run("kc_checksum", blocks, values)
 
     def reset_persisting(self) -> None:
-        """Give lines that a kernel pinned in the L2 cache their normal state again."""
+        """Give lines that a kernel pinned in the L2 cache their normal state again (where there is such)."""
         cu.cuCtxResetPersistingL2Cache()
 
     def event(self) -> Any:
         """A new event that records its time."""
         return call(cu.cuEventCreate(0))
+
+    def drop_event(self, event: Any) -> None:
+        """Give an event back."""
+        call(cu.cuEventDestroy(event))
 
     def record(self, event: Any) -> None:
         """Let the event take the time when the work so far is done."""

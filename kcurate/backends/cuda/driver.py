@@ -76,17 +76,26 @@ def error_name(code: int) -> str:
     return name.removeprefix("CUDA_ERROR_").replace("_", " ").lower()
 
 
+def load_driver() -> None:
+    """Load and initialise the driver library; opens no GPU.
+
+    Raises:
+        MissingDependencyError: there is no driver, or no GPU.
+    """
+    try:
+        call(cu.cuInit(0))
+    except RuntimeError as error:  # cuda-bindings found no driver library
+        raise MissingDependencyError(f"no usable GPU: {error}", hint="run kcurate doctor") from error
+
+
 def open_context(index: int) -> tuple[Any, Any]:
     """(device, primary context) of one GPU, current in this thread.
 
     Raises:
         MissingDependencyError: there is no driver, or no such GPU.
     """
-    try:
-        call(cu.cuInit(0))
-        count = int(call(cu.cuDeviceGetCount()))
-    except RuntimeError as error:  # cuda-bindings found no driver library
-        raise MissingDependencyError(f"no usable GPU: {error}", hint="run kcurate doctor") from error
+    load_driver()
+    count = int(call(cu.cuDeviceGetCount()))
     if index >= count:
         raise MissingDependencyError(f"there is no GPU {index}: {count} here", hint="see nvidia-smi -L")
     device = call(cu.cuDeviceGet(index))

@@ -129,7 +129,7 @@ def load(compiled: Compiled, allocate: Callable[[int], int]) -> LoadedModule:
 
 def _params(handle: Any) -> tuple[tuple[int, int], ...]:
     """(offset, size) of every parameter: the driver answers `invalid value` past the last."""
-    found = []
+    found: list[tuple[int, int]] = []
     while True:
         error, offset, size = cu.cuFuncGetParamInfo(handle, len(found))
         if int(error) == INVALID_VALUE:

@@ -1,0 +1,121 @@
+"""Answers that must not pass: a problem whose tests accept one of them proves nothing.
+
+Zeros, a constant, a copy of an input, another seed's answer, one element in a hundred wrong. Tried once a
+problem, on the reference's outputs at the test sizes, with the comparison that the sides meet: a wrong
+answer counts as found when one trial finds it. Not covered: that comparison (`kcurate.judge.agreement`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kcurate.judge.agreement import Outputs, differs, output_names, valid_count
+from kcurate.judge.verifying import Trial
+from kcurate.problem import init
+from kcurate.problem.dtypes import is_float
+from kcurate.records import Problem
+
+NAMES = ("zeros", "constant", "copied_input", "other_seed", "one_in_a_hundred")
+WRONG_SHARE = 0.01
+
+Array = npt.NDArray[Any]
+
+
+def weakness(problem: Problem, tried: Sequence[Trial], expected: Mapping[str, Outputs]) -> str | None:
+    """The first wrong answer that every trial accepts, in words; None when all are found.
+
+    `tried` are the trials that ran, `expected` the reference's outputs by slot.
+    """
+    nominal = [trial for trial in tried if trial.variation == "nominal"]
+    inputs = {trial.slot: _start(problem, trial) for trial in nominal}
+    for what, answers in _answers(problem, nominal, inputs, expected):
+        if answers and not any(
+            differs(problem, trial.sizes, name, expected[trial.slot], answer)
+            for trial, answer in answers
+            for name in answer
+        ):
+            return what
+    return None
+
+
+def _start(problem: Problem, trial: Trial) -> Outputs:
+    return init.generate(problem, None, trial.sizes, trial.seed, trial.variation)
+
+
+Answers = list[tuple[Trial, Outputs]]
+
+
+def _answers(
+    problem: Problem,
+    tried: Sequence[Trial],
+    inputs: Mapping[str, Outputs],
+    expected: Mapping[str, Outputs],
+) -> Iterator[tuple[str, Answers]]:
+    """Each wrong answer in words, with what it would be on each trial."""
+    yield "zeros", [(t, {n: np.zeros_like(a) for n, a in expected[t.slot].items()}) for t in tried]
+    yield "a constant", [(t, {n: _constant(a) for n, a in expected[t.slot].items()}) for t in tried]
+    copies = [(t, _copies(problem, inputs[t.slot], expected[t.slot])) for t in tried]
+    yield "a copy of an input", [(trial, answer) for trial, answer in copies if answer]
+    yield "another seed's answer", list(_other_seeds(tried, inputs, expected))
+    for name in output_names(problem):
+        wrong = [(t, {name: _spoiled(problem, t, name, expected[t.slot])}) for t in tried]
+        yield (
+            f"{name} with one element in a hundred wrong",
+            [(trial, {**expected[trial.slot], **answer}) for trial, answer in wrong],
+        )
+
+
+def _constant(array: Array) -> Array:
+    """The mean everywhere."""
+    flat = array.astype(np.float64).ravel()
+    mean = float(np.mean(flat[np.isfinite(flat)])) if np.isfinite(flat).any() else 0.0
+    return np.full(array.shape, mean).astype(array.dtype)
+
+
+def _copies(problem: Problem, inputs: Outputs, expected: Outputs) -> Outputs:
+    """Outputs as they were before (`inout`), or as an input of the same size is; all of them, or nothing."""
+    found: dict[str, Array] = {}
+    for name, array in expected.items():
+        start = inputs.get(name)
+        fitting = [value for value in inputs.values() if value.size == array.size and array.size > 1]
+        if start is None and fitting:
+            start = fitting[0]
+        if start is None:
+            return {}
+        found[name] = np.asarray(start).reshape(array.shape).astype(array.dtype)
+    return found
+
+
+def _other_seeds(
+    tried: Sequence[Trial], inputs: Mapping[str, Outputs], expected: Mapping[str, Outputs]
+) -> Iterator[tuple[Trial, Outputs]]:
+    """Trials of the same sizes with the answers swapped, where their inputs differ at all."""
+    for at, one in enumerate(tried):
+        for other in tried[at + 1 :]:
+            if one.sizes == other.sizes and any(
+                not np.array_equal(inputs[one.slot][name], inputs[other.slot][name])
+                for name in inputs[one.slot]
+            ):
+                yield one, expected[other.slot]
+
+
+def _spoiled(problem: Problem, trial: Trial, name: str, expected: Outputs) -> Array:
+    """One element in a hundred (at least one) plainly wrong, among those that count."""
+    array = expected[name]
+    flat = array.copy().ravel()
+    count = valid_count(problem, name, expected)
+    count = flat.size if count is None else count
+    rng = np.random.default_rng(trial.seed)
+    picks = rng.choice(count, max(1, int(WRONG_SHARE * count)), replace=False) if count else np.zeros(0, int)
+    if not is_float(problem.buffers[name].dtype):
+        flat[picks] = ~flat[picks] if flat.dtype == bool else flat[picks] ^ 1
+        return np.asarray(flat.reshape(array.shape))
+    values = flat.astype(np.float64)
+    finite = values[np.isfinite(values)]
+    size = float(np.sqrt(np.mean(finite**2))) if finite.size else 1.0
+    flat[picks] = (values[picks] + np.maximum(np.abs(values[picks]), size or 1.0)).astype(flat.dtype)
+    return np.asarray(flat.reshape(array.shape))
