@@ -190,25 +190,27 @@ class Prepared:
         return self.device.read(slot.memory, slot.before, slot.buffer.size_bytes)
 
     def integrity(self) -> tuple[str, ...]:
-        """What was touched that must not be: one line for each redzone written or input changed."""
+        """What was touched that must not be: a line for each redzone or padding written, each input changed."""
         found = []
         for name, slot in self.slots.items():
             pads = [count * slot.buffer.itemsize for count in slot.buffer.pad]
-            end = slot.before + slot.buffer.size_bytes + pads[1]
+            contents = slot.before + slot.buffer.size_bytes
             front = self.device.read(slot.memory, 0, slot.before - pads[0])
-            back = self.device.read(slot.memory, end, slot.after - pads[1])
+            back = self.device.read(slot.memory, contents + pads[1], slot.after - pads[1])
             if (front != REDZONE_BYTE).any() or (back != REDZONE_BYTE).any():
                 found.append(f"wrote outside the buffer {name!r}")
-            if self._changed(slot):
+            if slot.image is None or slot.buffer.record.role != "in":
+                continue
+            if not np.array_equal(self._contents(slot), _bytes(slot.image)):
                 found.append(f"changed the input {name!r}")
+            starts = (slot.before - pads[0], contents)
+            if any(
+                self.device.read(slot.memory, start, size).any()
+                for start, size in zip(starts, pads, strict=True)
+                if size
+            ):
+                found.append(f"wrote into the padding of the input {name!r}")
         return tuple(found)
-
-    def _changed(self, slot: _Slot) -> bool:
-        if slot.buffer.record.role != "in" or slot.image is None:
-            return False
-        if slot.digest is not None and self._digest is not None:
-            return self._digest(slot.memory, slot.before, slot.buffer.size_bytes) != slot.digest
-        return not np.array_equal(self._contents(slot), _bytes(slot.image))
 
     def close(self) -> None:
         """Give the memory back."""

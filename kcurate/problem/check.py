@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from kcurate.cuda_source import kernel_signatures
 from kcurate.errors import ProblemError
 from kcurate.problem.expressions import evaluate
-from kcurate.problem.program import BoundPointer, LaunchOp, Op, Program, WhileOp, bind
-from kcurate.records import SIDES, Candidate, Param, Problem, Side
+from kcurate.problem.init import check_init
+from kcurate.problem.ops import BoundPointer, LaunchOp, Op, Program, WhileOp
+from kcurate.problem.program import bind
+from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Side
 
 # What a by-value parameter of a builtin type takes (CUDA C++ on 64-bit Linux).
 SCALAR_BYTES: Mapping[str, int] = {
@@ -54,8 +56,23 @@ def _check_problem(problem: Problem) -> Iterator[Issue]:
         if valid is not None and (valid not in outputs or "int" not in problem.buffers[valid].dtype):
             yield Issue(f"problem.buffers.{name}.tolerance.valid", f"{valid!r} is no integer output")
         yield from _check_terms(problem, name)
-    for name in set(problem.scalars) & set(problem.buffers):
+        yield from _check_init(problem, buffer, f"problem.buffers.{name}")
+    for name in sorted(set(problem.scalars) & set(problem.buffers)):
         yield Issue(f"problem.scalars.{name}", "a buffer has the same name")
+    for name in sorted(set(problem.sizes.bench) & set(problem.buffers)):
+        yield Issue(f"problem.sizes.{name}", "a buffer has the same name")
+
+
+def _check_init(problem: Problem, buffer: Buffer, where: str) -> Iterator[Issue]:
+    if buffer.init is None:
+        return
+    if buffer.role in ("out", "scratch"):
+        yield Issue(f"{where}.init", f"a buffer of the role {buffer.role} has no first values")
+    for sizes in (*problem.sizes.test, problem.sizes.bench):
+        try:
+            check_init(buffer.init, sizes)
+        except ProblemError as error:
+            yield Issue(f"{where}.init", error.what)
 
 
 def _check_terms(problem: Problem, name: str) -> Iterator[Issue]:
@@ -77,9 +94,9 @@ def _check_sides(candidate: Candidate) -> Iterator[Issue]:
             yield Issue(f"{side_name}.buffers.{name}", "the problem has a buffer of that name")
         for name in sorted(set(side.views) - set(problem.buffers)):
             yield Issue(f"{side_name}.views.{name}", "there is no such buffer")
-        for name, buffer in side.buffers.items():
-            if buffer.role not in ("in", "scratch"):
-                yield Issue(f"{side_name}.buffers.{name}.role", "a side's own buffer is `in` or `scratch`")
+        if side.views and candidate.origin.kind == "model" and candidate.origin.made == side_name:
+            yield Issue(f"{side_name}.views", "a side that a model made takes buffers as they are")
+        yield from _check_own_buffers(problem, side, side_name)
         signatures = kernel_signatures(side.code.encode())
         for sizes in (*problem.sizes.test, problem.sizes.bench):
             try:
@@ -88,6 +105,17 @@ def _check_sides(candidate: Candidate) -> Iterator[Issue]:
                 yield Issue(error.where or f"{side_name}.plan", f"{error.what} at sizes {dict(sizes)}")
                 continue
             yield from _check_program(program, signatures, side_name)
+
+
+def _check_own_buffers(problem: Problem, side: Side, side_name: str) -> Iterator[Issue]:
+    """What a side brings along: nothing that counts as an output, and nothing from this machine's files."""
+    for name, buffer in side.buffers.items():
+        where = f"{side_name}.buffers.{name}"
+        if buffer.role not in ("in", "scratch"):
+            yield Issue(f"{where}.role", "a side's own buffer is `in` or `scratch`")
+        if buffer.init is not None and buffer.init.kind == "file":
+            yield Issue(f"{where}.init", "a side's own buffer does not come from a file")
+        yield from _check_init(problem, buffer, where)
 
 
 def _check_program(

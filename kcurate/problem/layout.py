@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate
-from kcurate.problem.program import BoundBuffer
+from kcurate.problem.ops import BoundBuffer
 
 Array = npt.NDArray[Any]
 

@@ -1,21 +1,32 @@
 """A plan bound to sizes: every expression a number, every name a buffer, ready for a device to run.
 
 `bind` raises `ProblemError` where something cannot be bound; `kcurate.problem.check` calls it for every size
-before anything runs. A `Program` is plain data: buffers with byte sizes and layouts, and operations. Counted
-loops are unrolled here (limit `MAX_OPERATIONS`); `while_nonzero` stays, since only the device knows.
+before anything runs. Counted loops are unrolled here (limit `MAX_OPERATIONS`); `while_nonzero` stays, since
+only the device knows. Not covered: the data itself (`kcurate.problem.ops`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from kcurate.errors import ProblemError
-from kcurate.problem.dtypes import numpy_dtype, pack_struct, scalar_bytes
+from kcurate.problem.dtypes import pack_struct, scalar_bytes
 from kcurate.problem.expressions import evaluate
+from kcurate.problem.ops import (
+    BoundBuffer,
+    BoundPointer,
+    BoundScalar,
+    CopyOp,
+    FillOp,
+    LaunchOp,
+    Op,
+    Program,
+    SwapOp,
+    TextureOp,
+    UploadOp,
+    WhileOp,
+)
 from kcurate.records import (
     BindTexture,
     Buffer,
@@ -43,135 +54,7 @@ MAX_THREADS = 1024
 MAX_SHARED_BYTES = 227 * 1024
 MAX_BUFFER_BYTES = 1 << 36
 
-
-@dataclass(frozen=True)
-class BoundBuffer:
-    """A buffer with numbers: its logical `shape`, its `physical` shape on the device (after the view)."""
-
-    name: str
-    record: Buffer
-    shape: tuple[int, ...]
-    physical: tuple[int, ...]
-    pad: tuple[int, int]
-    view: View | None
-    extra: bool
-    sizes: Mapping[str, int]
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return numpy_dtype(self.record.dtype).itemsize
-
-    @property
-    def count(self) -> int:
-        """Elements on the device, without `pad`."""
-        return int(np.prod(self.physical, dtype=np.int64))
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes on the device, without `pad`."""
-        return self.count * self.itemsize
-
-
-@dataclass(frozen=True)
-class BoundPointer:
-    """A pointer argument: a buffer's name and an offset in bytes."""
-
-    buffer: str
-    offset_bytes: int = 0
-
-
-@dataclass(frozen=True)
-class BoundScalar:
-    """A by-value argument as bytes."""
-
-    data: bytes
-
-
-@dataclass(frozen=True)
-class LaunchOp:
-    """One launch."""
-
-    kernel: str
-    template: tuple[str, ...]
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
-    cooperative: bool
-    args: tuple[BoundPointer | BoundScalar, ...]
-
-
-@dataclass(frozen=True)
-class FillOp:
-    """Repeat `pattern` over `[offset_bytes, offset_bytes + size_bytes)`."""
-
-    buffer: str
-    offset_bytes: int
-    size_bytes: int
-    pattern: bytes
-
-
-@dataclass(frozen=True)
-class CopyOp:
-    """Buffer to buffer, in bytes."""
-
-    source: str
-    offset_bytes: int
-    to: str
-    to_offset_bytes: int
-    size_bytes: int
-
-
-@dataclass(frozen=True)
-class UploadOp:
-    """Buffer to symbol, in bytes."""
-
-    symbol: str
-    to_offset_bytes: int
-    source: str
-    offset_bytes: int
-    size_bytes: int
-
-
-@dataclass(frozen=True)
-class TextureOp:
-    """Point a shim texture at a buffer; sizes in texels."""
-
-    symbol: str
-    buffer: str
-    width: int
-    height: int
-
-
-@dataclass(frozen=True)
-class SwapOp:
-    """Exchange the storage of two buffers."""
-
-    first: str
-    second: str
-
-
-@dataclass(frozen=True)
-class WhileOp:
-    """Run `body` until element 0 of `flag` is zero; more than `limit` rounds is a failure."""
-
-    flag: str
-    limit: int
-    body: tuple[Op, ...]
-
-
-Op = LaunchOp | FillOp | CopyOp | UploadOp | TextureOp | SwapOp | WhileOp
-
-
-@dataclass(frozen=True)
-class Program:
-    """A side bound to sizes."""
-
-    buffers: Mapping[str, BoundBuffer]
-    ops: tuple[Op, ...]
-    entry_points: tuple[tuple[str, tuple[str, ...]], ...]
-    symbols: tuple[str, ...]
-    sizes: Mapping[str, int]
+__all__ = ["BoundBuffer", "BoundPointer", "BoundScalar", "Program", "bind"]
 
 
 class _Binder:
@@ -203,6 +86,13 @@ class _Binder:
             raise ProblemError(f"unknown buffer {name!r}", hint=f"known: {', '.join(sorted(self.buffers))}")
         return self.buffers[name]
 
+    def written(self, name: str) -> BoundBuffer:
+        """A buffer that the plan itself writes."""
+        buffer = self.buffer(name)
+        if buffer.record.role == "in":
+            raise ProblemError(f"the plan writes the input {name!r}")
+        return buffer
+
     def steps(self, steps: tuple[Step, ...], where: str) -> Iterator[Op]:
         for index, step in enumerate(steps):
             place = f"{where}[{index}]"
@@ -213,10 +103,13 @@ class _Binder:
                     raise ProblemError(error.what, where=place, hint=error.hint) from error
                 raise
 
-    def step(self, step: Step, where: str) -> Iterator[Op]:
+    def tick(self) -> None:
         self.count += 1
         if self.count > MAX_OPERATIONS:
             raise ProblemError(f"the plan has more than {MAX_OPERATIONS} operations")
+
+    def step(self, step: Step, where: str) -> Iterator[Op]:
+        self.tick()
         if isinstance(step, For):
             yield from self.loop(step, where)
         elif isinstance(step, WhileNonzero):
@@ -237,6 +130,7 @@ class _Binder:
             raise ProblemError(f"the loop variable {step.for_!r} hides another name")
         try:
             for value in range(start, stop, stride):
+                self.tick()
                 self.names[step.for_] = value
                 yield from self.steps(step.do, f"{where}.do")
         finally:
@@ -335,12 +229,12 @@ class _Binder:
         return start * buffer.itemsize, length * buffer.itemsize
 
     def fill(self, step: Fill) -> FillOp:
-        buffer = self.buffer(step.fill)
+        buffer = self.written(step.fill)
         offset, size = self.range_bytes(buffer, step.offset, step.count)
         return FillOp(buffer.name, offset, size, scalar_bytes(buffer.record.dtype, self.value(step.value)))
 
     def copy(self, step: Copy) -> CopyOp:
-        source, to = self.buffer(step.copy), self.buffer(step.to)
+        source, to = self.buffer(step.copy), self.written(step.to)
         offset, size = self.range_bytes(source, step.offset, step.count)
         to_offset = self.number(step.to_offset, "to_offset", 0, to.count) * to.itemsize
         if to_offset + size > to.size_bytes:

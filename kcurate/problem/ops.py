@@ -1,0 +1,143 @@
+"""A plan bound to sizes, as plain data: buffers with byte sizes and layouts, and operations in order.
+
+Not covered: how a plan becomes this (`kcurate.problem.program`), who runs it (`kcurate.judge.execute`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kcurate.problem.dtypes import numpy_dtype
+from kcurate.records import Buffer, View
+
+
+@dataclass(frozen=True)
+class BoundBuffer:
+    """A buffer with numbers: its logical `shape`, its `physical` shape on the device (after the view)."""
+
+    name: str
+    record: Buffer
+    shape: tuple[int, ...]
+    physical: tuple[int, ...]
+    pad: tuple[int, int]
+    view: View | None
+    extra: bool
+    sizes: Mapping[str, int]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return numpy_dtype(self.record.dtype).itemsize
+
+    @property
+    def count(self) -> int:
+        """Elements on the device, without `pad`."""
+        return math.prod(self.physical)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes on the device, without `pad`."""
+        return self.count * self.itemsize
+
+
+@dataclass(frozen=True)
+class BoundPointer:
+    """A pointer argument: a buffer's name and an offset in bytes."""
+
+    buffer: str
+    offset_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class BoundScalar:
+    """A by-value argument as bytes."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class LaunchOp:
+    """One launch."""
+
+    kernel: str
+    template: tuple[str, ...]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    cooperative: bool
+    args: tuple[BoundPointer | BoundScalar, ...]
+
+
+@dataclass(frozen=True)
+class FillOp:
+    """Repeat `pattern` over `[offset_bytes, offset_bytes + size_bytes)`."""
+
+    buffer: str
+    offset_bytes: int
+    size_bytes: int
+    pattern: bytes
+
+
+@dataclass(frozen=True)
+class CopyOp:
+    """Buffer to buffer, in bytes."""
+
+    source: str
+    offset_bytes: int
+    to: str
+    to_offset_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class UploadOp:
+    """Buffer to symbol, in bytes."""
+
+    symbol: str
+    to_offset_bytes: int
+    source: str
+    offset_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class TextureOp:
+    """Point a shim texture at a buffer; sizes in texels."""
+
+    symbol: str
+    buffer: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class SwapOp:
+    """Exchange the storage of two buffers."""
+
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
+class WhileOp:
+    """Run `body` until element 0 of `flag` is zero; more than `limit` rounds is a failure."""
+
+    flag: str
+    limit: int
+    body: tuple[Op, ...]
+
+
+Op = LaunchOp | FillOp | CopyOp | UploadOp | TextureOp | SwapOp | WhileOp
+
+
+@dataclass(frozen=True)
+class Program:
+    """A side bound to sizes."""
+
+    buffers: Mapping[str, BoundBuffer]
+    ops: tuple[Op, ...]
+    entry_points: tuple[tuple[str, tuple[str, ...]], ...]
+    symbols: tuple[str, ...]
+    sizes: Mapping[str, int]
