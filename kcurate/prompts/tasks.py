@@ -66,12 +66,14 @@ Make this side as fast as you can, by whatever technique suits it.
 }
 _ACTIONS = {
     "write": "",
-    "repair": "The answer below was given before and is wrong. Find out why, and repair it.\n",
+    "repair": "The answer below was given before and was not accepted. Find out why, and put it right.\n",
     "improve": "The answer below was given before. It is right, but does not reach well enough "
     "what is asked. Write a better one.\n",
     "deepen": "The answer below was given before and is right. Go one step on from it, with the technique "
     "named above; keep what it has achieved.\n",
 }
+
+_NO_CODE = "An answer given before could not be used at all.\n"
 
 
 def build(
@@ -102,7 +104,7 @@ def build(
             "decide between designs that are equally natural, so that the answers differ.\n"
         )
     if earlier is not None:
-        parts.append(_ACTIONS[action] + _earlier(earlier))
+        parts.append((_ACTIONS[action] if earlier.code else _NO_CODE) + _earlier(earlier))
     return Prompt(_RULES + _FORMS[form], _context(material), "\n".join(parts))
 
 
@@ -132,5 +134,7 @@ def _example(example: Example) -> str:
 
 
 def _earlier(earlier: Earlier) -> str:
+    if not earlier.code:
+        return f"What was found:\n{earlier.findings.rstrip()}\n"
     plan = f"with the plan\n```json\n{earlier.plan.rstrip()}\n```\n" if earlier.plan else ""
     return f"```cuda\n{earlier.code.rstrip()}\n```\n{plan}What was found:\n{earlier.findings.rstrip()}\n"

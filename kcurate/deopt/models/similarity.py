@@ -18,9 +18,9 @@ _KEPT = frozenset(
     b"""
     __global__ __device__ __shared__ __constant__ __restrict__ __forceinline__ __launch_bounds__ extern static
     const volatile inline template typename class struct union enum typedef using namespace void bool char
-    short int long unsigned signed float double half size_t auto if else for while do switch case default break
-    continue return goto sizeof true false threadIdx blockIdx blockDim gridDim warpSize pragma unroll define
-    undef ifdef ifndef endif include operator this
+    short int long unsigned signed float double half size_t auto if else for while do switch case default
+    break continue return goto sizeof true false threadIdx blockIdx blockDim gridDim warpSize pragma unroll
+    define undef ifdef ifndef endif include operator this
     """.split()
 )
 

@@ -1,0 +1,33 @@
+"""What became of every answer, one line each in `attempts/<model>.jsonl`; the last line of an id counts."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from kcurate import store
+from kcurate.records import Attempt
+
+
+class Attempts:
+    """The attempts with one model that are on file. Safe to use from many threads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._known = {attempt.id: attempt for attempt in store.read_jsonl(path, Attempt)}
+
+    def find(self, attempt_id: str) -> Attempt | None:
+        """The attempt of an earlier run, if there is one."""
+        return self._known.get(attempt_id)
+
+    def add(self, attempt: Attempt) -> None:
+        """Keep an attempt; it is on disk when this returns.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        with self._lock:
+            if self._known.get(attempt.id) != attempt:
+                store.append_jsonl(self.path, attempt)
+                self._known[attempt.id] = attempt

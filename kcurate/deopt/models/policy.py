@@ -1,0 +1,159 @@
+"""Which step a search takes next, given all that it has tried; equal histories give equal steps.
+
+`plain`: write, then repair or improve until an answer is accepted. `sqd`: stages of permitted techniques,
+one more a stage; each step goes one stage on from what is right (`deepen`), asks for a better answer of a
+stage reached (`improve`), or repairs what failed (`repair`), by weighted chance. Not covered: what a step
+is made of (`search`), which techniques code shows (`kcurate.cuda_source`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from kcurate.cuda_source import techniques
+from kcurate.deopt.models.targets import Target
+from kcurate.prompts import Technique
+from kcurate.records import Attempt, AttemptOutcome, Outcome, Side
+
+Action = Literal["write", "repair", "deepen", "improve"]
+PolicyName = Literal["plain", "sqd"]
+# The shares of steps that Mikasa et al. give; what is not possible yet leaves its share to the others.
+SHARES: tuple[tuple[Action, float], ...] = (("deepen", 0.4), ("improve", 0.3), ("repair", 0.3))
+
+
+@dataclass(frozen=True)
+class Tried:
+    """An attempt, the side that it made (None: no readable answer), and what was found, in words.
+
+    `stage` counts the techniques that it was to have done.
+    """
+
+    attempt: Attempt
+    side: Side | None
+    findings: str
+    stage: int = 0
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it became a candidate."""
+        return self.attempt.candidate is not None
+
+    @property
+    def right(self) -> bool:
+        """Whether its results are right, whatever the times say."""
+        verdict = self.attempt.verdict
+        return verdict is not None and verdict.outcome.correct
+
+    @property
+    def ratio(self) -> float | None:
+        """Time of the slow side over time of the fast one, where it was measured."""
+        verdict = self.attempt.verdict
+        return verdict.speedup.ratio if verdict and verdict.speedup else None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to ask next. `permitted`: the only techniques that the answer may show (None: no such rule)."""
+
+    action: Action
+    technique: Technique | None
+    parent: Tried | None = None
+    permitted: frozenset[str] | None = None
+    stage: int = 0
+
+
+class Policy(Protocol):
+    """Chooses steps for one target."""
+
+    name: PolicyName
+
+    def next(self, tried: Sequence[Tried]) -> Step | None:
+        """The next step; None: the search is over."""
+        ...
+
+
+def hopeless(tried: Sequence[Tried]) -> bool:
+    """Whether asking on makes no sense: the model refuses, or it is us who fail."""
+    if not tried:
+        return False
+    last = tried[-1].attempt
+    ours = last.verdict is not None and last.verdict.outcome is Outcome.HARNESS_ERROR
+    return ours or last.outcome in (AttemptOutcome.REFUSAL, AttemptOutcome.REJECTED)
+
+
+class Plain:
+    """Up to `rounds` attempts at one goal, each shown what was found about the one before."""
+
+    name: PolicyName = "plain"
+
+    def __init__(self, target: Target, rounds: int) -> None:
+        self.target = target
+        self.rounds = rounds
+
+    def next(self, tried: Sequence[Tried]) -> Step | None:
+        """The next step; None: accepted, hopeless, or out of rounds."""
+        technique = self.target.ladder[0] if self.target.ladder else None
+        if not tried:
+            return Step("write", technique)
+        last = tried[-1]
+        if last.accepted or hopeless(tried) or len(tried) >= self.rounds:
+            return None
+        return Step("improve" if last.right else "repair", technique, last)
+
+
+class Stages:
+    """The `sqd` policy: `rounds` steps over the stages of a ladder."""
+
+    name: PolicyName = "sqd"
+
+    def __init__(self, target: Target, rounds: int) -> None:
+        self.target = target
+        self.rounds = rounds
+        self._shown = frozenset(techniques(target.given.code.encode()))
+        self._seed = target.key()
+
+    def next(self, tried: Sequence[Tried]) -> Step | None:
+        """The next step; None: hopeless, out of rounds, or nothing is left to do."""
+        if hopeless(tried) or len(tried) >= self.rounds:
+            return None
+        if not tried:
+            return self._step("write", None, min(1, len(self.target.ladder)))
+        rng = random.Random(f"{self._seed}-{len(tried)}")
+        possible = {action: found for action, _ in SHARES if (found := self._parents(action, tried))}
+        shares = [(action, share) for action, share in SHARES if action in possible]
+        if not shares:
+            return None
+        (action,) = rng.choices([a for a, _ in shares], [share for _, share in shares])
+        parent = rng.choice(possible[action])
+        return self._step(action, parent, parent.stage + (action == "deepen"))
+
+    def _parents(self, action: Action, tried: Sequence[Tried]) -> list[Tried]:
+        """What a step of this kind can set out from."""
+        if action == "repair":
+            repaired = {t.attempt.parent for t in tried if t.accepted}
+            open_ones = [t for t in tried if not t.right and t.attempt.id not in repaired]
+            return open_ones[-1:]
+        best: dict[int, Tried] = {}
+        for one in sorted((one for one in tried if one.accepted), key=lambda one: one.ratio or 0.0):
+            best[one.stage] = one
+        if action == "improve":
+            return [one for one in best.values() if one.ratio is not None] + [
+                t for t in tried if t.right and not t.accepted
+            ]
+        deepest = max(best, default=len(self.target.ladder))
+        return [best[deepest]] if deepest < len(self.target.ladder) else []
+
+    def _step(self, action: Action, parent: Tried | None, stage: int) -> Step:
+        ladder = self.target.ladder
+        done = frozenset(technique.name for technique in ladder[:stage])
+        permitted = self._shown - done if self.target.made == "slow" else self._shown | done
+        technique = ladder[stage - 1] if ladder else None
+        return Step(action, technique, parent, permitted if ladder else None, stage)
+
+
+def make_policy(name: PolicyName, target: Target, rounds: int) -> Policy:
+    """The policy of that name for a target."""
+    return Stages(target, rounds) if name == "sqd" else Plain(target, rounds)
