@@ -1,0 +1,112 @@
+"""`Compiler` of the emulator: one side in, a shared object out. Runs in a compile worker.
+
+Results are kept by content. Not covered: what code may be compiled at all (`kcurate.judge.static_checks`),
+loading (`device`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
+from kcurate.backends.emulator import source, toolchain
+from kcurate.records import Resources
+
+# A person reads the first errors; a template bomb writes megabytes.
+MAX_LOG_CHARS = 4000
+_OUT_OF_MEMORY = re.compile(
+    r"virtual memory exhausted|out of memory|cannot allocate memory|Killed signal", re.I
+)
+
+
+class EmulatorCompiler:
+    """The host's C++ compiler with our headers.
+
+    Raises:
+        MissingDependencyError: there is no compiler.
+    """
+
+    name = "emulator"
+
+    def __init__(self) -> None:
+        self._tools = toolchain.find()
+
+    def compile(
+        self,
+        code: str,
+        entry_points: Sequence[EntryPoint],
+        symbols: Sequence[str] = (),
+        *,
+        sanitize: bool = False,
+    ) -> Compiled | CompileFailure:
+        """Compile one side; `sanitize` adds checks of array bounds and fills local variables.
+
+        Raises:
+            BackendError: our own runtime does not compile.
+        """
+        started = time.perf_counter()
+        try:
+            unit = source.translation_unit(code, entry_points, symbols)
+        except source.Refused as refused:
+            return CompileFailure("error", str(refused), time.perf_counter() - started)
+        options = (*toolchain.DEVICE, *self._tools.machine, *(toolchain.SANITIZE if sanitize else ()))
+        key = hashlib.sha256(repr((self._tools, options, toolchain.COMMON, _headers_sha256(), unit)).encode())
+        kept = toolchain.cache_folder() / f"side-{key.hexdigest()[:40]}.so"
+        binary = kept.read_bytes() if kept.is_file() else None
+        if binary is None:
+            try:
+                made = self._build(unit, options)
+            except subprocess.TimeoutExpired:
+                return CompileFailure("timeout", "the compiler took too long", time.perf_counter() - started)
+            if isinstance(made, str):
+                full = _OUT_OF_MEMORY.search(made) is not None
+                return CompileFailure("memory" if full else "error", made, time.perf_counter() - started)
+            binary = made
+            toolchain.keep(kept, binary)
+        return Compiled(
+            backend="emulator",
+            binary=binary,
+            sha256=hashlib.sha256(binary).hexdigest(),
+            lowered={e.expression: f"entry {i}" for i, e in enumerate(entry_points)}
+            | {name: f"symbol {i}" for i, name in enumerate(symbols)},
+            resources=tuple(Resources(entry.expression) for entry in entry_points),
+            compiler=self._tools.version,
+            wall_s=time.perf_counter() - started,
+        )
+
+    def _build(self, unit: str, options: Sequence[str]) -> bytes | str:
+        """The shared object, or the compiler's message."""
+        with tempfile.TemporaryDirectory(prefix="kcurate-emulator-") as name:
+            folder = Path(name)
+            runtime = toolchain.runtime_object(folder)
+            (folder / "side.cpp").write_text(unit)
+            command = [*self._tools.command, *options, *toolchain.COMMON, f"-I{source.INCLUDE}", "side.cpp"]
+            link = ["-shared", "-Wl,--as-needed", "-Wl,-z,now", str(runtime), "-lm", "-o", "side.so"]
+            done = toolchain.run([*command, *link], folder)
+            if done.returncode:
+                return _clean(done.stderr or f"the compiler ended with code {done.returncode}", folder)
+            return (folder / "side.so").read_bytes()
+
+
+@cache
+def _headers_sha256() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for folder in (source.INCLUDE, toolchain.RUNTIME) for path in folder.rglob("*")):
+        if path.is_file():
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _clean(log: str, folder: Path) -> str:
+    """A message without places of this machine, cut where it gets long."""
+    for place in (f"{folder}/", f"{source.INCLUDE}/"):
+        log = log.replace(place, "")
+    log = re.sub(r"(?<![\w.])/(?:[^\s/:()\"']+/)+", "", log)
+    return log if len(log) <= MAX_LOG_CHARS else log[:MAX_LOG_CHARS] + "\n[...]"

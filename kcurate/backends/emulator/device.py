@@ -1,0 +1,187 @@
+"""`Device` of the emulator: host memory, and kernels that run in this process; opened in a worker only.
+
+Everything is done when a call returns. It takes no times. Not covered: what a launch is (`runtime/`).
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, cast
+
+import numpy as np
+
+from kcurate import __version__
+from kcurate.backends.base import (
+    Bytes,
+    Compiled,
+    EntryPoint,
+    Grid,
+    KernelArg,
+    KernelFault,
+    Memory,
+    Module,
+    Pointer,
+)
+from kcurate.backends.emulator.library import Failure, Library, Variable, check_launch
+from kcurate.backends.emulator.memory import Memories, view
+from kcurate.records import Environment
+
+# Processor time of one launch. The judge's own limit on a whole run is 120 s.
+LAUNCH_LIMIT_S = 60.0
+TEXTURE_BYTES = 16
+
+
+class EmulatorDevice:
+    """The host as a GPU. `limit_s` is the processor time that one launch may take."""
+
+    name = "emulator"
+    timed = False
+
+    def __init__(self, limit_s: float = LAUNCH_LIMIT_S) -> None:
+        self._limit_s = limit_s
+        self._memories = Memories()
+        self._compiler: str | None = None
+
+    def environment(self) -> Environment:
+        """The host and the compiler of what was loaded."""
+        return Environment(
+            backend="emulator",
+            device=f"emulator on {_processor()}",
+            compiler=self._compiler,
+            kcurate=__version__,
+        )
+
+    def load(self, compiled: Compiled) -> Library:
+        """Load a side.
+
+        Raises:
+            BackendError: the binary does not load.
+        """
+        self._compiler = compiled.compiler
+        return Library(compiled)
+
+    def reset_globals(self, module: Module) -> None:
+        """Give every variable of the side its first value again."""
+        _own(module).reset()
+
+    def allocate(self, size_bytes: int) -> Memory:
+        """Host memory between protected pages, 256-byte aligned."""
+        return self._memories.allocate(size_bytes)
+
+    def free(self, memory: Memory) -> None:
+        """Give memory back."""
+        self._memories.free(memory)
+
+    def write(self, memory: Memory, offset_bytes: int, data: Bytes) -> None:
+        """Host to device."""
+        flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        view(memory, offset_bytes, flat.size)[:] = flat
+
+    def read(self, memory: Memory, offset_bytes: int, size_bytes: int) -> Bytes:
+        """Device to host."""
+        return view(memory, offset_bytes, size_bytes).copy()
+
+    def fill(self, memory: Memory, offset_bytes: int, size_bytes: int, pattern: bytes) -> None:
+        """Repeat `pattern` (1, 2, 4 or 8 bytes) over a range."""
+        target = view(memory, offset_bytes, max(0, size_bytes))
+        whole = target.size // len(pattern) * len(pattern)
+        repeated = np.frombuffer(pattern, np.uint8)
+        target[:whole].reshape(-1, len(pattern))[:] = repeated
+        target[whole:] = repeated[: target.size - whole]
+
+    def copy(self, to: Memory, to_offset: int, source: Memory, offset: int, size_bytes: int) -> None:
+        """Device to device; the ranges may overlap."""
+        if size_bytes > 0:
+            view(to, to_offset, size_bytes)[:] = view(source, offset, size_bytes).copy()
+
+    def launch(self, module: Module, entry: EntryPoint, grid: Grid, args: Sequence[KernelArg]) -> None:
+        """Run a kernel to its end.
+
+        Raises:
+            KernelFault: the launch is not valid, or the kernel did what ends a run.
+        """
+        library = _own(module)
+        kernel = library.kernels.get(entry.expression)
+        if kernel is None:
+            raise KernelFault("launch_error", f"no kernel {entry.expression} in the binary")
+        check_launch(library, grid)
+        data = [_bytes(arg) for arg in args]
+        if len(data) != len(kernel.params):
+            raise KernelFault("launch_error", f"{len(data)} arguments for {len(kernel.params)} parameters")
+        for i, (part, size) in enumerate(zip(data, kernel.params, strict=True)):
+            if len(part) != size:
+                what = f"argument {i} has {len(part)} bytes, the parameter takes {size}"
+                raise KernelFault("launch_error", what)
+        failure = library.launch(kernel, grid, data, self._limit_s)
+        if failure is not None:
+            raise self._fault(entry, failure)
+
+    def _fault(self, entry: EntryPoint, failure: Failure) -> KernelFault:
+        reason, what = failure.reason, failure.message
+        if failure.address is not None:
+            place = self._memories.describe(failure.address)
+            what = f"{what}, {place}" if place else f"{what}, far from any allocation"
+            reason = "out_of_bounds" if place else "launch_error"
+        known = cast(Literal["launch_error", "timeout", "out_of_bounds"], reason)
+        return KernelFault(known, f"{entry.expression}: {what}")
+
+    def upload(
+        self, module: Module, symbol: str, to_offset: int, source: Memory, offset: int, size_bytes: int
+    ) -> None:
+        """Copy into a variable of the side.
+
+        Raises:
+            KernelFault: there is no such variable, or the range does not lie inside it.
+        """
+        target = _variable(module, symbol, to_offset, size_bytes)
+        view(Memory(target.address, target.size_bytes), to_offset, size_bytes)[:] = view(
+            source, offset, size_bytes
+        )
+
+    def bind_texture(
+        self, module: Module, symbol: str, source: Memory, offset: int, width: int, height: int
+    ) -> None:
+        """Point a shim texture at memory: its variable holds the address, the width and the height."""
+        target = _variable(module, symbol, 0, TEXTURE_BYTES)
+        words = np.array([source.address + offset, width | height << 32], np.uint64)
+        view(Memory(target.address, target.size_bytes), 0, TEXTURE_BYTES)[:] = words.view(np.uint8)
+
+    def synchronize(self) -> None:
+        """Nothing is ever under way."""
+
+    def close(self) -> None:
+        """Give all memory back."""
+        self._memories.close()
+
+
+def _own(module: Module) -> Library:
+    assert isinstance(module, Library)
+    return module
+
+
+def _bytes(arg: KernelArg) -> bytes:
+    if isinstance(arg, Pointer):
+        return (arg.memory.address + arg.offset_bytes).to_bytes(8, "little")
+    return arg.data
+
+
+def _variable(module: Module, symbol: str, offset: int, size_bytes: int) -> Variable:
+    variable = _own(module).variables.get(symbol)
+    if variable is None:
+        raise KernelFault("launch_error", f"no variable {symbol} in the binary")
+    if offset < 0 or size_bytes < 0 or offset + size_bytes > variable.size_bytes:
+        what = f"{symbol} holds {variable.size_bytes} bytes, not {offset} + {size_bytes}"
+        raise KernelFault("launch_error", what)
+    return variable
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

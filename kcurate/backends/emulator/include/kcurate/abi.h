@@ -1,0 +1,78 @@
+// What device code and the runtime (runtime.cpp) share: index variables, fibers' meeting points, the tables
+// of kernels and variables that a compiled side exports. No system header is included here or in any header
+// that device code can see.
+#pragma once
+
+#define KCU_HIDDEN __attribute__((visibility("hidden")))
+
+struct uint3 {
+    unsigned x, y, z;
+};
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+    constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+    constexpr operator uint3() const { return uint3{x, y, z}; }
+};
+
+extern "C" {
+// Set by the runtime before a thread runs; the process has one thread of the host, so no locks.
+extern KCU_HIDDEN uint3 threadIdx, blockIdx;
+extern KCU_HIDDEN dim3 blockDim, gridDim;
+extern KCU_HIDDEN unsigned kcu_lane;             // 0..31
+extern KCU_HIDDEN char *kcu_dynamic;             // dynamic shared memory of the running block
+extern KCU_HIDDEN unsigned long kcu_dynamic_bytes;
+extern KCU_HIDDEN unsigned kcu_patience;         // atomics that the running thread may still do in a row
+
+// What lanes of a warp that meet tell each other: `value` of each lane in `arrived`.
+struct KcuMeet {
+    unsigned mask, arrived, readers;
+    int kind;
+    bool used, complete;
+    unsigned long long value[32];
+};
+
+// Which intrinsic lanes meet in; lanes in different ones never meet.
+enum KcuKind { KCU_SYNC, KCU_SHUFFLE, KCU_VOTE, KCU_MATCH, KCU_REDUCE, KCU_TENSOR, KCU_GROUP };
+enum KcuVote { KCU_NONE, KCU_COUNT, KCU_AND, KCU_OR };
+enum KcuFault { KCU_OK, KCU_LAUNCH, KCU_TIMEOUT, KCU_BOUNDS };
+
+// Wait for every thread of the block; `line` is where it stands in the source.
+KCU_HIDDEN int kcu_barrier(int line, int vote, int predicate);
+// Wait for the lanes of `mask` that still run. Every lane that met calls `kcu_leave` when it has read.
+KCU_HIDDEN KcuMeet *kcu_meet(unsigned mask, int kind, unsigned long long value);
+// The lanes of this warp that stand at `line` when no other lane can go on.
+KCU_HIDDEN unsigned kcu_converge(int line);
+KCU_HIDDEN void kcu_grid_sync(int line);
+KCU_HIDDEN int kcu_is_cooperative();
+// Let other threads go on: called when a thread has done very many atomics in a row, so may be spinning.
+KCU_HIDDEN void kcu_yield();
+[[noreturn]] KCU_HIDDEN void kcu_fault(int reason, const char *what);
+
+struct KcuEntry {
+    const char *name;
+    void (*invoke)(void **args);
+    unsigned count;
+    const unsigned *sizes;
+};
+struct KcuSymbol {
+    const char *name;
+    void *address;
+    unsigned long size;
+};
+extern KCU_HIDDEN const KcuEntry kcu_entries[];
+extern KCU_HIDDEN const KcuSymbol kcu_symbols[];
+extern KCU_HIDDEN const unsigned kcu_entry_count, kcu_symbol_count;
+}
+
+static const unsigned kcu_warp_size = 32;
+
+inline void kcu_leave(KcuMeet *meet)
+{
+    if (--meet->readers == 0) meet->used = false;
+}
+
+inline void kcu_spin()
+{
+    if (__builtin_expect(--kcu_patience == 0, 0)) kcu_yield();
+}

@@ -1,0 +1,5 @@
+// Everything that device code sees before its first line.
+#pragma once
+
+#include "warp.h"
+#include "launch.h"

@@ -1,0 +1,61 @@
+// Atomics: threads of the emulator take turns, so an ordinary read and write is one.
+// Source: CUDA C++ Programming Guide, "Atomic Functions".
+#pragma once
+
+#include "intrinsics.h"
+
+#define KCU_ATOMIC(NAME, T, NEW)                                                                             \
+    KCU_API T NAME(T *address, T value)                                                                      \
+    {                                                                                                        \
+        kcu_spin();                                                                                          \
+        const T old = *address;                                                                              \
+        *address = NEW;                                                                                      \
+        return old;                                                                                          \
+    }                                                                                                        \
+    KCU_API T NAME##_block(T *address, T value) { return NAME(address, value); }                             \
+    KCU_API T NAME##_system(T *address, T value) { return NAME(address, value); }
+#define KCU_ATOMIC_ALL(NAME, NEW)                                                                            \
+    KCU_ATOMIC(NAME, int, NEW)                                                                               \
+    KCU_ATOMIC(NAME, unsigned, NEW)                                                                          \
+    KCU_ATOMIC(NAME, unsigned long long, NEW)
+KCU_ATOMIC_ALL(atomicAdd, old + value)
+KCU_ATOMIC(atomicAdd, float, old + value)
+KCU_ATOMIC(atomicAdd, double, old + value)
+KCU_ATOMIC(atomicSub, int, old - value)
+KCU_ATOMIC(atomicSub, unsigned, old - value)
+KCU_ATOMIC_ALL(atomicMin, value < old ? value : old)
+KCU_ATOMIC(atomicMin, long long, value < old ? value : old)
+KCU_ATOMIC_ALL(atomicMax, value > old ? value : old)
+KCU_ATOMIC(atomicMax, long long, value > old ? value : old)
+KCU_ATOMIC_ALL(atomicExch, value)
+KCU_ATOMIC(atomicExch, float, value)
+KCU_ATOMIC_ALL(atomicAnd, old & value)
+KCU_ATOMIC_ALL(atomicOr, old | value)
+KCU_ATOMIC_ALL(atomicXor, old ^ value)
+KCU_ATOMIC(atomicInc, unsigned, old >= value ? 0u : old + 1)
+KCU_ATOMIC(atomicDec, unsigned, old == 0 || old > value ? value : old - 1)
+
+#define KCU_CAS(T)                                                                                           \
+    KCU_API T atomicCAS(T *address, T compare, T value)                                                      \
+    {                                                                                                        \
+        kcu_spin();                                                                                          \
+        const T old = *address;                                                                              \
+        if (old == compare) *address = value;                                                                \
+        return old;                                                                                          \
+    }                                                                                                        \
+    KCU_API T atomicCAS_block(T *address, T compare, T value) { return atomicCAS(address, compare, value); } \
+    KCU_API T atomicCAS_system(T *address, T compare, T value) { return atomicCAS(address, compare, value); }
+KCU_CAS(int)
+KCU_CAS(unsigned)
+KCU_CAS(unsigned short)
+KCU_CAS(unsigned long long)
+
+KCU_API float2 atomicAdd(float2 *address, float2 value)
+{
+    return make_float2(atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y));
+}
+KCU_API float4 atomicAdd(float4 *address, float4 value)
+{
+    return make_float4(atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y),
+                       atomicAdd(&address->z, value.z), atomicAdd(&address->w, value.w));
+}

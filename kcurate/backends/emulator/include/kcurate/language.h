@@ -1,0 +1,107 @@
+// The words that CUDA C++ adds to C++, for a compiler of the host.
+#pragma once
+
+#include "abi.h"
+
+#define __CUDACC__ 1
+#define __CUDACC_RTC__ 1
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#define __CUDA_ARCH__ 900
+#define __CUDA_ARCH_LIST__ 900
+#define __KCURATE_EMULATOR__ 1
+#define CUDART_VERSION 13000
+#define CUDA_VERSION 13000
+
+#define __global__
+#define __device__
+#define __host__
+#define __managed__
+#define __constant__
+#define __grid_constant__
+// Shared variables of a block lie in one section, which the runtime poisons before each block. (Internal
+// linkage of all device code keeps the section free of COMDAT groups.)
+#define __shared__ static __attribute__((section("kcu_shared")))
+#define __launch_bounds__(...)
+#define __maxnreg__(...)
+#define __cluster_dims__(...)
+#define __forceinline__ inline __attribute__((always_inline))
+#define __inline__ inline
+#define __noinline__ __attribute__((noinline))
+#define __align__(n) __attribute__((aligned(n)))
+#define __builtin_align__(n) __attribute__((aligned(n)))
+#define __restrict __restrict__
+#define __cdecl
+#define CUDARTAPI
+#define __nv_pure__
+#define __CUDA_ALIGN__(n) __align__(n)
+
+#define KCU_API static inline __attribute__((unused))
+#define NULL 0
+
+typedef decltype(sizeof(0)) size_t;
+typedef decltype((char *)0 - (char *)0) ptrdiff_t;
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long uint64_t;
+typedef unsigned long uintptr_t;
+typedef long intptr_t;
+typedef unsigned long long cudaTextureObject_t;
+typedef void *cudaStream_t;
+typedef decltype(nullptr) nullptr_t;
+static_assert(sizeof(long) == 8 && sizeof(void *) == 8, "the emulator needs a 64-bit system");
+
+static const int warpSize = 32;
+
+// The first bytes of a value as another type of the same size.
+template <class To, class From> KCU_API To kcu_bits(const From &from)
+{
+    static_assert(sizeof(To) == sizeof(From), "sizes differ");
+    To to;
+    __builtin_memcpy(&to, &from, sizeof to);
+    return to;
+}
+
+template <bool B, class T = void> struct kcu_enable {
+};
+template <class T> struct kcu_enable<true, T> {
+    typedef T type;
+};
+template <class T> struct kcu_identity {
+    typedef T type;
+};
+
+template <class... A> KCU_API int printf(const char *, A...) { return 0; }
+KCU_API void kcu_assert(bool holds)
+{
+    if (!holds) kcu_fault(KCU_LAUNCH, "an assertion failed");
+}
+#define assert(...) kcu_assert(bool(__VA_ARGS__))
+KCU_API void __trap() { kcu_fault(KCU_LAUNCH, "a trap"); }
+KCU_API void __brkpt() { kcu_fault(KCU_LAUNCH, "a breakpoint"); }
+KCU_API void __nanosleep(unsigned) { kcu_yield(); }
+// Time does not pass here: each reading is one more than the last.
+KCU_API long long clock64()
+{
+    static long long ticks;
+    return ++ticks;
+}
+KCU_API int clock() { return int(clock64()); }
+
+// Barriers. The line tells barriers apart when threads of one block wait at different ones.
+#define __syncthreads() ((void)kcu_barrier(__LINE__, KCU_NONE, 0))
+#define __syncthreads_count(p) kcu_barrier(__LINE__, KCU_COUNT, (p) ? 1 : 0)
+#define __syncthreads_and(p) kcu_barrier(__LINE__, KCU_AND, (p) ? 1 : 0)
+#define __syncthreads_or(p) kcu_barrier(__LINE__, KCU_OR, (p) ? 1 : 0)
+KCU_API void __threadfence() { kcu_spin(); }
+KCU_API void __threadfence_block() { kcu_spin(); }
+KCU_API void __threadfence_system() { kcu_spin(); }
+
+#define asm kcu_asm_is_not_emulated
+#define __asm__ kcu_asm_is_not_emulated
+#define __asm kcu_asm_is_not_emulated

@@ -1,0 +1,38 @@
+// How the runtime calls kernels: a function that unpacks the arguments, for any kernel's signature.
+#pragma once
+
+#include "language.h"
+
+template <int... I> struct kcu_numbers {
+};
+template <int N, int... I> struct kcu_count : kcu_count<N - 1, N - 1, I...> {
+};
+template <int... I> struct kcu_count<0, I...> {
+    typedef kcu_numbers<I...> type;
+};
+
+template <class F> struct kcu_signature;
+template <class... A> struct kcu_signature<void (*)(A...)> {
+    static const unsigned count = sizeof...(A);
+    static constexpr unsigned sizes[sizeof...(A) + 1] = {unsigned(sizeof(A))..., 0};
+    template <int... I> static void call(void (*kernel)(A...), void **args, kcu_numbers<I...>)
+    {
+        kernel(*reinterpret_cast<A *>(args[I])...);
+    }
+    static void call(void (*kernel)(A...), void **args)
+    {
+        call(kernel, args, typename kcu_count<sizeof...(A)>::type());
+    }
+};
+template <class... A> constexpr unsigned kcu_signature<void (*)(A...)>::sizes[];
+
+template <class F, F kernel> void kcu_invoke(void **args) { kcu_signature<F>::call(kernel, args); }
+
+#define KCU_ENTRY(NAME, ...)                                                                                 \
+    KcuEntry                                                                                                 \
+    {                                                                                                        \
+        NAME, kcu_invoke<decltype(&__VA_ARGS__), &__VA_ARGS__>,                                              \
+            kcu_signature<decltype(&__VA_ARGS__)>::count, kcu_signature<decltype(&__VA_ARGS__)>::sizes       \
+    }
+#define KCU_SYMBOL(NAME, ...)                                                                                \
+    KcuSymbol { NAME, (void *)&__VA_ARGS__, sizeof(__VA_ARGS__) }

@@ -1,0 +1,153 @@
+"""A compiled side loaded into this process: its kernels and variables. Only ever in a worker.
+
+Owns the calls into `runtime/runtime.cpp`. Not covered: memory and the protocol (`memory`, `device`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kcurate.backends.base import Compiled, Grid, KernelFault
+from kcurate.errors import BackendError
+
+REASONS = {1: "launch_error", 2: "timeout", 3: "out_of_bounds"}
+
+
+class _Entry(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("invoke", ctypes.c_void_p),
+        ("count", ctypes.c_uint),
+        ("sizes", ctypes.POINTER(ctypes.c_uint)),
+    )
+
+
+class _Symbol(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("address", ctypes.c_void_p), ("size", ctypes.c_ulong))
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel: its number in the binary, and the size of each parameter in bytes."""
+
+    number: int
+    params: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A `__device__` or `__constant__` variable."""
+
+    address: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A launch that ended with a fault. `address` is where memory was touched, if that was the cause."""
+
+    reason: str
+    message: str
+    address: int | None
+
+
+class Library:
+    """A loaded side.
+
+    Raises:
+        BackendError: the binary cannot be loaded.
+    """
+
+    def __init__(self, compiled: Compiled) -> None:
+        self.compiled = compiled
+        self._calls = _open(compiled.binary)
+        self.static_shared_bytes = int(self._calls.kcu_static_shared_bytes())
+        self.kernels: dict[str, Kernel] = {}
+        self.variables: dict[str, Variable] = {}
+        for i, entry in enumerate(_table(self._calls.kcu_entry)):
+            self.kernels[entry.name.decode()] = Kernel(i, tuple(entry.sizes[: entry.count]))
+        for symbol in _table(self._calls.kcu_symbol):
+            self.variables[symbol.name.decode()] = Variable(symbol.address, symbol.size)
+
+    def reset(self) -> None:
+        """Give every variable its first value again."""
+        self._calls.kcu_reset()
+
+    def launch(self, kernel: Kernel, grid: Grid, args: Sequence[bytes], limit_s: float) -> Failure | None:
+        """Run a kernel; `args` are as many and as long as its parameters. None: it went well."""
+        # 32-byte aligned copies: a parameter may be a struct of vectors
+        sizes = [-(-len(data) // 32) * 32 for data in args]
+        storage = ctypes.create_string_buffer(sum(sizes) + 32)
+        at = -(-ctypes.addressof(storage) // 32) * 32
+        pointers = (ctypes.c_void_p * (len(args) + 1))()
+        for i, data in enumerate(args):
+            ctypes.memmove(at, data, len(data))
+            pointers[i] = at
+            at += sizes[i]
+        shape = (ctypes.c_uint * 6)(*grid.grid, *grid.block)
+        answer = self._calls.kcu_launch(
+            kernel.number, shape, grid.shared_bytes, int(grid.cooperative), pointers, limit_s
+        )
+        if not answer:
+            return None
+        message = self._calls.kcu_message().decode(errors="replace")
+        return Failure(REASONS[answer], message, self._calls.kcu_address())
+
+
+def _table(read: Any) -> list[Any]:
+    found: list[Any] = []
+    while item := read(len(found)):
+        found.append(item.contents)
+    return found
+
+
+def _open(binary: bytes) -> ctypes.CDLL:
+    handle, name = tempfile.mkstemp(prefix="kcurate-side-", suffix=".so")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(binary)
+        calls = ctypes.CDLL(name, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+    except OSError as error:
+        raise BackendError(f"a compiled side does not load: {error}", where="emulator") from error
+    finally:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+    calls.kcu_entry.restype = ctypes.POINTER(_Entry)
+    calls.kcu_symbol.restype = ctypes.POINTER(_Symbol)
+    calls.kcu_static_shared_bytes.restype = ctypes.c_ulong
+    calls.kcu_message.restype = ctypes.c_char_p
+    calls.kcu_address.restype = ctypes.c_void_p
+    calls.kcu_launch.argtypes = (
+        ctypes.c_uint,
+        ctypes.POINTER(ctypes.c_uint),
+        ctypes.c_ulong,
+        ctypes.c_int,
+        ctypes.POINTER(ctypes.c_void_p),
+        ctypes.c_double,
+    )
+    if calls.kcu_open():
+        raise BackendError("no memory for the emulator", where="emulator")
+    return calls
+
+
+def check_launch(library: Library, grid: Grid) -> None:
+    """Refuse what an H200 refuses (CUDA C++ Programming Guide, "Compute Capabilities", 9.0).
+
+    Raises:
+        KernelFault: the launch configuration is not valid.
+    """
+    x, y, z = grid.block
+    threads = x * y * z
+    if min(*grid.grid, *grid.block) < 1 or grid.shared_bytes < 0:
+        raise KernelFault("launch_error", f"a launch of nothing: grid {grid.grid}, block {grid.block}")
+    if threads > 1024 or z > 64 or grid.grid[0] >= 1 << 31 or max(grid.grid[1:]) > 65535:
+        raise KernelFault("launch_error", f"an invalid configuration: grid {grid.grid}, block {grid.block}")
+    if grid.shared_bytes > 227 << 10:
+        raise KernelFault("launch_error", f"{grid.shared_bytes} bytes of dynamic shared memory")

@@ -1,0 +1,100 @@
+"""Allocations of the emulated device: host memory, each between pages that nobody may touch.
+
+An allocation ends where the protected pages begin (up to its 256-byte alignment), so that running past its
+end is caught. Not covered: what a fault means for a candidate (`device`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+
+import numpy as np
+
+from kcurate.backends.base import Bytes, Memory
+from kcurate.errors import BackendError
+
+ALIGNMENT = 256
+PAGE = mmap.PAGESIZE
+# Protected bytes on either side; an index that is wrong by more than this hits nothing of ours all the same.
+GUARD_BYTES = 1 << 20
+PROT_NONE, MAP_PRIVATE_ANONYMOUS_NORESERVE = 0, 0x02 | 0x20 | 0x4000
+FAILED = ctypes.c_void_p(-1).value
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
+)
+_libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+
+
+class Memories:
+    """All allocations of one device."""
+
+    def __init__(self) -> None:
+        self._mapped: dict[int, tuple[Memory, int, int]] = {}
+
+    def allocate(self, size_bytes: int) -> Memory:
+        """Zeroed memory between guards, 256-byte aligned.
+
+        Raises:
+            BackendError: the machine gives no more.
+        """
+        used = -(-max(1, size_bytes) // ALIGNMENT) * ALIGNMENT
+        body = -(-used // PAGE) * PAGE
+        total = body + 2 * GUARD_BYTES
+        base = _libc.mmap(None, total, PROT_NONE, MAP_PRIVATE_ANONYMOUS_NORESERVE, -1, 0)
+        if base == FAILED:
+            raise BackendError(f"no memory for {size_bytes} bytes", where="emulator")
+        start = base + GUARD_BYTES
+        if _libc.mprotect(start, body, mmap.PROT_READ | mmap.PROT_WRITE):
+            raise BackendError(f"no memory for {size_bytes} bytes", where="emulator")
+        memory = Memory(start + body - used, size_bytes)
+        self._mapped[memory.address] = (memory, base, total)
+        return memory
+
+    def free(self, memory: Memory) -> None:
+        """Give memory back; from then on touching it is a fault."""
+        _, base, total = self._mapped.pop(memory.address)
+        _libc.munmap(base, total)
+
+    def close(self) -> None:
+        """Give everything back."""
+        for memory, _, _ in list(self._mapped.values()):
+            self.free(memory)
+
+    def describe(self, address: int) -> str | None:
+        """Where an address that faulted lies, when it is next to an allocation."""
+        for memory, base, total in self._mapped.values():
+            if base <= address < base + total:
+                if address < memory.address:
+                    return (
+                        f"{memory.address - address} bytes before an allocation of {memory.size_bytes} bytes"
+                    )
+                past = address - memory.address - memory.size_bytes
+                return f"{past} bytes past the end of an allocation of {memory.size_bytes} bytes"
+        return None
+
+
+def view(memory: Memory, offset_bytes: int, size_bytes: int) -> Bytes:
+    """A range of an allocation as an array that shares its memory.
+
+    Raises:
+        BackendError: the range does not lie inside.
+    """
+    if offset_bytes < 0 or size_bytes < 0 or offset_bytes + size_bytes > memory.size_bytes:
+        raise BackendError(
+            f"{offset_bytes} + {size_bytes} bytes do not lie in an allocation of {memory.size_bytes}",
+            where="emulator",
+        )
+    if not size_bytes:
+        return np.empty(0, np.uint8)
+    raw = (ctypes.c_uint8 * size_bytes).from_address(memory.address + offset_bytes)
+    return np.ctypeslib.as_array(raw)

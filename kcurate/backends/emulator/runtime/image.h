@@ -1,0 +1,80 @@
+// The memory of a side's variables: what they held first, and shared memory of blocks that take turns.
+#pragma once
+
+#include <link.h>
+
+#include "state.h"
+
+namespace kcu {
+
+inline size_t static_shared_bytes() { return size_t(__stop_kcu_shared - __start_kcu_shared); }
+
+static int find_data(dl_phdr_info *info, size_t, void *)
+{
+    const uintptr_t own = reinterpret_cast<uintptr_t>(&kcu_lane);
+    bool mine = false;
+    uintptr_t from = 0, to = 0, fixed = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const auto &part = info->dlpi_phdr[i];
+        const uintptr_t start = info->dlpi_addr + part.p_vaddr, end = start + part.p_memsz;
+        if (part.p_type == PT_LOAD && (part.p_flags & PF_W) && own >= start && own < end) {
+            mine = true;
+            from = start;
+            to = end;
+        } else if (part.p_type == PT_GNU_RELRO) {
+            fixed = (end + PAGE - 1) / PAGE * PAGE;
+        }
+    }
+    if (!mine) return 0;
+    if (fixed > from && fixed <= to) from = fixed;
+    state->data = reinterpret_cast<char *>(from);
+    state->data_bytes = to - from;
+    return 1;
+}
+
+// Keep what all variables of the side hold now.
+inline bool keep_data()
+{
+    if (!dl_iterate_phdr(find_data, nullptr)) return false;
+    state->data_copy = reserve<char>(state->data_bytes);
+    if (!state->data_copy) return false;
+    memcpy(state->data_copy, state->data, state->data_bytes);
+    return true;
+}
+
+inline void reset_data() { memcpy(state->data, state->data_copy, state->data_bytes); }
+
+inline void poison_shared()
+{
+    const Launch &launch = state->launch;
+    memset(__start_kcu_shared, launch.poison, launch.static_bytes);
+    memset(kcu_dynamic, launch.poison, launch.shared_bytes);
+}
+
+inline void save_shared(Block *block)
+{
+    const Launch &launch = state->launch;
+    const size_t size = launch.static_bytes + launch.shared_bytes;
+    if (!size) return;
+    if (!block->image) block->image = reserve<char>(size);
+    if (!block->image) kcu_fault(KCU_LAUNCH, "not enough memory for the shared memory of so many blocks");
+    memcpy(block->image, __start_kcu_shared, launch.static_bytes);
+    memcpy(block->image + launch.static_bytes, kcu_dynamic, launch.shared_bytes);
+}
+
+inline void restore_shared(Block *block)
+{
+    const Launch &launch = state->launch;
+    if (!block->image) return;
+    memcpy(__start_kcu_shared, block->image, launch.static_bytes);
+    memcpy(kcu_dynamic, block->image + launch.static_bytes, launch.shared_bytes);
+}
+
+inline void drop_image(Block *block)
+{
+    const Launch &launch = state->launch;
+    give_back(block->image, launch.static_bytes + launch.shared_bytes);
+    block->image = nullptr;
+}
+
+} // namespace kcu

@@ -1,0 +1,152 @@
+// What threads call to wait for each other: barriers, meetings of lanes, the grid's barrier.
+#pragma once
+
+#include "scheduler.h"
+
+namespace kcu {
+
+inline unsigned long block_number(const Block *block)
+{
+    return block->index.x + (unsigned long)gridDim.x * (block->index.y + (unsigned long)gridDim.y * block->index.z);
+}
+
+// Where a fault happened, for a person.
+inline int locate(char *text, size_t room)
+{
+    const uint3 b = blockIdx, t = threadIdx;
+    return snprintf(text, room, "thread (%u,%u,%u) of block (%u,%u,%u): ", t.x, t.y, t.z, b.x, b.y, b.z);
+}
+
+inline bool complete(Warp &warp, KcuMeet &meet)
+{
+    if (meet.mask & warp.alive & ~meet.arrived) return false;
+    meet.complete = true;
+    meet.readers = __builtin_popcount(meet.arrived);
+    return true;
+}
+
+// A lane has ended: meetings that waited for it alone are complete.
+void finish_meetings(Warp &warp)
+{
+    for (KcuMeet &meet : warp.meets)
+        if (meet.used && !meet.complete && complete(warp, meet)) warp.ready |= meet.arrived;
+}
+
+inline KcuMeet *find_meeting(Warp &warp, unsigned mask, int kind)
+{
+    KcuMeet *unused = nullptr;
+    unsigned open = 0;
+    for (KcuMeet &meet : warp.meets) {
+        if (!meet.used) {
+            unused = unused ? unused : &meet;
+            continue;
+        }
+        open++;
+        if (!meet.complete && meet.mask == mask && meet.kind == kind) return &meet;
+    }
+    warp.open = open + 1;
+    unused->mask = mask;
+    unused->kind = kind;
+    unused->arrived = 0;
+    unused->used = true;
+    unused->complete = false;
+    return unused;
+}
+
+void report_deadlock(Block *block)
+{
+    unsigned meeting = block->alive - block->waiting - block->at_grid;
+    snprintf(state->message, sizeof state->message,
+             "deadlock in block (%u,%u,%u): of %u running threads %u wait at the __syncthreads of line %d, %u for "
+             "lanes of their warp that do not come, %u for the grid",
+             block->index.x, block->index.y, block->index.z, block->alive, block->waiting,
+             block->waiting ? block->line : 0, meeting, block->at_grid);
+    state->fault = KCU_LAUNCH;
+    siglongjmp(state->escape, 1);
+}
+
+} // namespace kcu
+
+extern "C" {
+
+void kcu_fault(int reason, const char *what)
+{
+    using namespace kcu;
+    int used = locate(state->message, sizeof state->message);
+    snprintf(state->message + used, sizeof state->message - used, "%s", what);
+    state->fault = reason;
+    siglongjmp(state->escape, 1);
+}
+
+int kcu_barrier(int line, int vote, int predicate)
+{
+    using namespace kcu;
+    Block *block = state->block;
+    Fiber *self = state->fiber;
+    if (block->waiting == 0) {
+        block->line = line;
+        block->vote = vote;
+        block->count_true = 0;
+    } else if (block->line != line) {
+        char text[120];
+        snprintf(text, sizeof text, "waits at the __syncthreads of line %d, others of its block at that of line %d",
+                 line, block->line);
+        kcu_fault(KCU_LAUNCH, text);
+    }
+    block->waiting++;
+    block->count_true += predicate != 0;
+    block->warp[self->warp].at_barrier |= 1u << self->lane;
+    wait_for_turn();
+    return block->result;
+}
+
+KcuMeet *kcu_meet(unsigned mask, int kind, unsigned long long value)
+{
+    using namespace kcu;
+    Fiber *self = state->fiber;
+    Warp &warp = state->block->warp[self->warp];
+    const unsigned own = 1u << self->lane;
+    if (!(mask & own)) kcu_fault(KCU_LAUNCH, "a warp intrinsic whose mask lacks the lane that calls it");
+    KcuMeet *meet = find_meeting(warp, mask, kind);
+    meet->arrived |= own;
+    meet->value[self->lane] = value;
+    if (complete(warp, *meet))
+        warp.ready |= meet->arrived & ~own;
+    else
+        wait_for_turn();
+    return meet;
+}
+
+unsigned kcu_converge(int line)
+{
+    using namespace kcu;
+    Fiber *self = state->fiber;
+    self->line = line;
+    state->block->warp[self->warp].converging |= 1u << self->lane;
+    wait_for_turn();
+    return self->group;
+}
+
+void kcu_grid_sync(int line)
+{
+    using namespace kcu;
+    Block *block = state->block;
+    if (!state->launch.cooperative) kcu_fault(KCU_LAUNCH, "grid.sync() in a launch that is not cooperative");
+    block->at_grid++;
+    block->grid_line = line;
+    block->warp[state->fiber->warp].at_grid |= 1u << state->fiber->lane;
+    wait_for_turn();
+}
+
+int kcu_is_cooperative() { return kcu::state->launch.cooperative; }
+
+void kcu_yield()
+{
+    using namespace kcu;
+    Block *block = state->block;
+    block->yielded = true;
+    block->warp[state->fiber->warp].yielded |= 1u << state->fiber->lane;
+    wait_for_turn();
+}
+
+} // extern "C"

@@ -1,0 +1,195 @@
+// The emulator's runtime, linked into every compiled side: launches, and what the device calls (`kcu_*` with
+// default visibility). One launch at a time; blocks run one after the other unless they wait for each other.
+// After a fault the process has to end: stacks and blocks are left as they were.
+
+#include "faults.h"
+#include "image.h"
+
+extern "C" {
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+unsigned kcu_lane, kcu_patience;
+char *kcu_dynamic;
+unsigned long kcu_dynamic_bytes;
+}
+
+namespace kcu {
+
+State *state;
+
+static Block *new_block(unsigned long number)
+{
+    State &s = *state;
+    Launch &launch = s.launch;
+    Block *block = nullptr;
+    for (unsigned i = 0; i < launch.slots && !block; i++)
+        if (!s.blocks[i].running) block = s.blocks + i;
+    const unsigned threads = blockDim.x * blockDim.y * blockDim.z;
+    if (!block) {
+        block = s.blocks + launch.slots++;
+        block->count = threads;
+        block->warps = (threads + 31) / 32;
+        block->fibers = reserve<Fiber>(block->warps * 32);
+        block->warp = reserve<Warp>(block->warps);
+        if (!block->fibers || !block->warp) kcu_fault(KCU_LAUNCH, "not enough memory for so many threads");
+        for (unsigned i = 0; i < block->warps * 32; i++) {
+            Fiber &fiber = block->fibers[i];
+            fiber.index = uint3{i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
+            fiber.lane = i % 32;
+            fiber.warp = i / 32;
+        }
+    }
+    for (unsigned i = 0; i < block->warps; i++) {
+        const unsigned lanes = threads - i * 32;
+        Warp &warp = block->warp[i];
+        warp.fresh = warp.alive = lanes >= 32 ? ~0u : (1u << lanes) - 1;
+        warp.ready = warp.at_barrier = warp.at_grid = warp.converging = warp.yielded = warp.open = 0;
+        for (KcuMeet &meet : warp.meets) meet.used = false;
+    }
+    const unsigned long row = number / gridDim.x;
+    block->index = uint3{unsigned(number % gridDim.x), unsigned(row % gridDim.y), unsigned(row / gridDim.y)};
+    block->alive = threads;
+    block->waiting = block->at_grid = 0;
+    block->forward = (number + launch.serial) % 2 == 0;
+    block->running = true;
+    launch.resident++;
+    return block;
+}
+
+static void release_grid()
+{
+    Launch &launch = state->launch;
+    for (unsigned i = 0; i < launch.slots; i++) {
+        Block *block = state->blocks + i;
+        if (!block->running) continue;
+        block->at_grid = 0;
+        for (unsigned w = 0; w < block->warps; w++) {
+            block->warp[w].ready |= block->warp[w].at_grid;
+            block->warp[w].at_grid = 0;
+        }
+    }
+}
+
+// Let one block run until it is done or has to wait for others.
+static Outcome turn(Block *block, bool fresh)
+{
+    Launch &launch = state->launch;
+    state->block = block;
+    blockIdx = block->index;
+    if (fresh)
+        poison_shared();
+    else
+        restore_shared(block);
+    const Outcome outcome = run_block(block);
+    if (outcome == FINISHED) {
+        block->running = false;
+        launch.resident--;
+        launch.done++;
+        drop_image(block);
+    } else {
+        save_shared(block);
+    }
+    return outcome;
+}
+
+static bool at_grid(const Block *block) { return block->running && block->at_grid == block->alive; }
+
+static void run_blocks(unsigned most)
+{
+    Launch &launch = state->launch;
+    while (launch.done < launch.total) {
+        bool waits = true;
+        for (unsigned i = 0; i < launch.slots; i++) {
+            Block *block = state->blocks + i;
+            if (block->running && !at_grid(block)) waits &= turn(block, false) == AT_GRID;
+        }
+        do {
+            if (launch.next == launch.total || launch.resident >= most) break;
+            waits &= turn(new_block(launch.next++), true) == AT_GRID;
+        } while (launch.cooperative);
+        if (waits && launch.resident && launch.next == launch.total) release_grid();
+    }
+}
+
+static void free_blocks()
+{
+    Launch &launch = state->launch;
+    for (unsigned i = 0; i < launch.slots; i++) {
+        give_back(state->blocks[i].fibers, state->blocks[i].warps * 32);
+        give_back(state->blocks[i].warp, state->blocks[i].warps);
+    }
+    memset(state->blocks, 0, sizeof(Block) * launch.slots);
+}
+
+static bool open_stacks(unsigned threads)
+{
+    Stacks &stacks = state->stacks;
+    if (stacks.count >= threads) return true;
+    if (stacks.count) stacks.close();
+    return stacks.open(threads);
+}
+
+} // namespace kcu
+
+#define KCU_EXPORT extern "C" __attribute__((visibility("default")))
+using namespace kcu;
+
+// Once, after loading. 0 when it worked.
+KCU_EXPORT int kcu_open()
+{
+    state = reserve<State>(1);
+    if (!state) return 1;
+    state->blocks = reserve<Block>(MAX_RESIDENT_THREADS);
+    char *room = reserve<char>(3 * SHARED_ROOM);
+    if (!state->blocks || !room || !state->stacks.open(MAX_THREADS)) return 1;
+    mprotect(room, SHARED_ROOM, PROT_NONE);
+    mprotect(room + 2 * SHARED_ROOM, SHARED_ROOM, PROT_NONE);
+    state->dynamic_end = room + 2 * SHARED_ROOM;
+    kcu_dynamic = state->dynamic_end;
+    return keep_data() ? 0 : 1;
+}
+
+KCU_EXPORT void kcu_reset() { reset_data(); }
+
+KCU_EXPORT const KcuEntry *kcu_entry(unsigned i) { return i < kcu_entry_count ? kcu_entries + i : nullptr; }
+
+KCU_EXPORT const KcuSymbol *kcu_symbol(unsigned i) { return i < kcu_symbol_count ? kcu_symbols + i : nullptr; }
+
+KCU_EXPORT unsigned long kcu_static_shared_bytes() { return static_shared_bytes(); }
+
+KCU_EXPORT const char *kcu_message() { return state->message; }
+
+// Where a memory fault happened, or null.
+KCU_EXPORT void *kcu_address() { return state->address; }
+
+// Launch a kernel; `shape` is grid x, y, z, block x, y, z. Answers a KcuFault, KCU_OK when all is well.
+KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long shared_bytes, int cooperative,
+                          void **args, double limit_s)
+{
+    gridDim = dim3(shape[0], shape[1], shape[2]);
+    blockDim = dim3(shape[3], shape[4], shape[5]);
+    const unsigned threads = shape[3] * shape[4] * shape[5];
+    const unsigned long total = (unsigned long)shape[0] * shape[1] * shape[2];
+    const unsigned most = MAX_RESIDENT_THREADS / ((threads + 31) / 32 * 32);
+    const unsigned serial = state->launches++;
+    const unsigned char poison = serial % 2 ? 0xA3 : 0xFF;
+    state->launch = Launch{kcu_entries + entry, args, cooperative != 0, serial, 0, 0, 0, 0, total, shared_bytes,
+                           static_shared_bytes(), poison};
+    kcu_dynamic = state->dynamic_end - (shared_bytes + 127) / 128 * 128;
+    kcu_dynamic_bytes = shared_bytes;
+    state->fault = KCU_OK;
+    state->message[0] = 0;
+    if (cooperative && total > most) {
+        snprintf(state->message, sizeof state->message, "a cooperative launch of more than %u blocks", most);
+        return KCU_LAUNCH;
+    }
+    catch_signals(limit_s);
+    if (sigsetjmp(state->escape, 1) == 0) {
+        if (!open_stacks(cooperative ? unsigned(total) * threads : threads))
+            kcu_fault(KCU_LAUNCH, "not enough memory for the stacks of so many threads");
+        run_blocks(cooperative ? unsigned(total) : state->stacks.count / threads);
+    }
+    release_signals();
+    if (state->fault == KCU_OK) free_blocks();
+    return state->fault;
+}

@@ -1,0 +1,149 @@
+// Which thread runs: lanes of a warp in turn until none can go on, warps in turn until the block is done.
+//
+// The order turns around at every barrier, from block to block and from launch to launch, so that code which
+// lacks a barrier gives different answers. Not covered: what threads tell each other (meetings.h).
+#pragma once
+
+#include "state.h"
+
+namespace kcu {
+
+inline int pick(unsigned lanes, bool forward)
+{
+    return forward ? __builtin_ctz(lanes) : 31 - __builtin_clz(lanes);
+}
+
+inline void become(Fiber *fiber)
+{
+    state->fiber = fiber;
+    threadIdx = fiber->index;
+    kcu_lane = fiber->lane;
+    kcu_patience = PATIENCE;
+}
+
+// Stop the running thread until the scheduler picks it again.
+inline void wait_for_turn()
+{
+    Fiber *self = state->fiber;
+    kcu_switch(&self->place, state->scheduler);
+}
+
+void finish_meetings(Warp &warp);
+
+// Run threads that have not begun, one after the other on this stack, as long as none of them waits.
+inline void run_threads()
+{
+    for (;;) {
+        state->launch.entry->invoke(state->launch.args);
+        Fiber *self = state->fiber;
+        Block *block = state->block;
+        Warp &warp = block->warp[self->warp];
+        warp.alive &= ~(1u << self->lane);
+        block->alive--;
+        if (warp.open) finish_meetings(warp);
+        char *stack = self->stack;
+        self->stack = nullptr;
+        if (warp.fresh) {
+            int lane = pick(warp.fresh, block->forward);
+            warp.fresh &= ~(1u << lane);
+            Fiber *next = block->fibers + self->warp * 32 + lane;
+            next->stack = stack;
+            become(next);
+            continue;
+        }
+        state->stacks.give(stack);
+        wait_for_turn(); // and never come back: the stack is free
+    }
+}
+
+inline void resume(Block *block, Warp &warp, unsigned number)
+{
+    unsigned lanes = warp.fresh | warp.ready;
+    int lane = pick(lanes, block->forward);
+    Fiber *fiber = block->fibers + number * 32 + lane;
+    if (warp.fresh >> lane & 1) {
+        fiber->stack = state->stacks.take();
+        fiber->place = new_context(fiber->stack, state->stacks.size, run_threads);
+    }
+    warp.fresh &= ~(1u << lane);
+    warp.ready &= ~(1u << lane);
+    become(fiber);
+    kcu_switch(&state->scheduler, fiber->place);
+}
+
+// No lane of the warp can go on but those that ask who is with them: tell those at one place in the source.
+inline void release_converged(Block *block, Warp &warp, unsigned number)
+{
+    Fiber *fibers = block->fibers + number * 32;
+    int line = fibers[pick(warp.converging, true)].line;
+    unsigned group = 0;
+    for (unsigned lanes = warp.converging; lanes; lanes &= lanes - 1) {
+        int lane = __builtin_ctz(lanes);
+        if (fibers[lane].line == line) group |= 1u << lane;
+    }
+    for (unsigned lanes = group; lanes; lanes &= lanes - 1) fibers[__builtin_ctz(lanes)].group = group;
+    warp.converging &= ~group;
+    warp.ready |= group;
+}
+
+// Run a warp until none of its lanes can go on. True when any ran.
+inline bool run_warp(Block *block, unsigned number)
+{
+    Warp &warp = block->warp[number];
+    bool ran = false;
+    warp.ready |= warp.yielded;
+    warp.yielded = 0;
+    for (;;) {
+        while (warp.fresh | warp.ready) {
+            resume(block, warp, number);
+            ran = true;
+        }
+        if (!warp.converging) return ran;
+        release_converged(block, warp, number);
+    }
+}
+
+inline void release_barrier(Block *block)
+{
+    const unsigned alive = block->alive;
+    const int votes[] = {0, block->count_true, block->count_true == int(alive), block->count_true != 0};
+    block->result = votes[block->vote];
+    for (unsigned i = 0; i < block->warps; i++) {
+        Warp &warp = block->warp[i];
+        warp.ready |= warp.at_barrier;
+        warp.at_barrier = 0;
+    }
+    block->waiting = 0;
+    block->forward = !block->forward;
+}
+
+enum Outcome { FINISHED, AT_GRID, SPINNING };
+
+[[noreturn]] void report_deadlock(Block *block);
+
+// Run a block until it is done, waits for the grid, or only has threads that spin.
+inline Outcome run_block(Block *block)
+{
+    for (int idle = 0;;) {
+        bool ran = false;
+        block->yielded = false;
+        unsigned alive = block->alive, waiting = block->waiting;
+        for (unsigned i = 0; i < block->warps; i++)
+            ran |= run_warp(block, block->forward ? i : block->warps - 1 - i);
+        if (block->alive == 0) return FINISHED;
+        if (block->waiting == block->alive) {
+            release_barrier(block);
+            idle = 0;
+        } else if (block->at_grid == block->alive) {
+            return AT_GRID;
+        } else if (!ran) {
+            report_deadlock(block);
+        } else if (block->yielded && alive == block->alive && waiting == block->waiting) {
+            if (++idle > 2) return SPINNING;
+        } else {
+            idle = 0;
+        }
+    }
+}
+
+} // namespace kcu

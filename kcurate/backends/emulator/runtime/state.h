@@ -1,0 +1,99 @@
+// The runtime's own state: threads as fibers, warps, blocks, one launch. It lies in a mapping of its own, so
+// that resetting the variables of a side (image.h) leaves it alone.
+#pragma once
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fiber.h"
+#include "kcurate/abi.h"
+
+namespace kcu {
+
+const unsigned MAX_THREADS = 1024;
+// A thread that does this many atomics in a row may be waiting for another one: let others run.
+const unsigned PATIENCE = 20000;
+// Dynamic shared memory: what a block of an H200 may ask for (CUDA C++ Programming Guide, compute
+// capability 9.0), rounded up to whole pages.
+const size_t MAX_SHARED_BYTES = 227 << 10;
+const size_t SHARED_ROOM = 232 << 10;
+const unsigned MAX_RESIDENT_THREADS = 1 << 18;
+
+struct Fiber {
+    void *place; // where it stopped, while it waits
+    char *stack;
+    uint3 index;
+    unsigned lane, warp;
+    int line;
+    unsigned group; // what a converged lane is told
+};
+
+struct Warp {
+    unsigned fresh, ready, alive; // masks of lanes: never run, can run, not ended
+    unsigned at_barrier, at_grid, converging, yielded;
+    unsigned open; // meetings in use
+    KcuMeet meets[32];
+};
+
+struct Block {
+    uint3 index;
+    unsigned alive, waiting, at_grid, count, warps;
+    int line, grid_line, vote;
+    int count_true;
+    int result;
+    bool forward, yielded, running;
+    Fiber *fibers;
+    Warp *warp;
+    char *image; // its shared memory while another block runs; null where blocks run one by one
+};
+
+struct Launch {
+    const KcuEntry *entry;
+    void **args;
+    bool cooperative;
+    unsigned serial, resident, slots;
+    unsigned long next, done, total;
+    size_t shared_bytes, static_bytes;
+    unsigned char poison;
+};
+
+struct State {
+    Stacks stacks;
+    Launch launch;
+    Block *blocks;
+    Fiber *fiber;
+    Block *block;
+    void *scheduler; // where the scheduler stopped, while a fiber runs
+    char *dynamic_end;
+    sigjmp_buf escape;
+    volatile sig_atomic_t armed;
+    int fault;
+    void *address;
+    char message[400];
+    char *data, *data_copy; // the side's variables, and what they held first
+    size_t data_bytes;
+    unsigned launches;
+};
+
+KCU_HIDDEN extern State *state;
+
+template <class T> inline T *reserve(size_t count)
+{
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *memory = mmap(nullptr, sizeof(T) * (count ? count : 1), PROT_READ | PROT_WRITE, flags, -1, 0);
+    return memory == MAP_FAILED ? nullptr : static_cast<T *>(memory);
+}
+
+template <class T> inline void give_back(T *memory, size_t count)
+{
+    if (memory) munmap(memory, sizeof(T) * (count ? count : 1));
+}
+
+} // namespace kcu
+
+extern "C" {
+extern char __start_kcu_shared[] __attribute__((weak, visibility("hidden")));
+extern char __stop_kcu_shared[] __attribute__((weak, visibility("hidden")));
+}

@@ -1,0 +1,139 @@
+"""CUDA C++ made ready for a host compiler: the few places where macros cannot do it.
+
+Comments are blanked and includes checked against our own headers; `extern __shared__` arrays become
+references to the block's dynamic shared memory; pragmas go. Line numbers stay. Everything else is in
+`include/`. Not covered: what code may be judged at all (`kcurate.judge.static_checks`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from kcurate.backends.base import EntryPoint
+
+INCLUDE = Path(__file__).with_name("include")
+SOURCE_NAME = "kernel.cu"
+
+# Comments, literals and spliced lines, in the order in which they win.
+_LEXEMES = re.compile(
+    r"""(?P<comment>//(?:[^\\\n]|\\(?:\n|.))*|/\*.*?(?:\*/|\Z))"""
+    r"""|(?P<raw>\b(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)")"""
+    r"""|(?P<literal>"(?:[^"\\\n]|\\.)*"|(?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)*')"""
+    r"""|(?P<splice>\\[ \t]*\n)""",
+    re.DOTALL | re.VERBOSE,
+)
+_INCLUDE = re.compile(r"[ \t]*[<\"]([\w./+-]+)[>\"][ \t]*$")
+_DIRECTIVE = re.compile(r"^([ \t]*)(?:\#|%:|\?\?=)[ \t]*(\w+)(.*)$", re.MULTILINE)
+_LOADING = frozenset({"include", "include_next", "import", "embed", "ident", "sccs", "line"})
+_DYNAMIC = re.compile(
+    r"\bextern\b(?P<first>[^;(){}\[\]=]*?)\b__shared__\b(?P<second>[^;={}]*?)\b(?P<name>\w+)\s*"
+    r"\[\s*\](?P<rest>(?:\s*\[[^\];]*\])*)\s*;"
+)
+_QUALIFIER = re.compile(r"\b__align__\s*\(\s*\w+\s*\)|\balignas\s*\(\s*\w+\s*\)|__attribute__\s*\(\(.*?\)\)")
+
+
+class Refused(Exception):  # noqa: N818 - a fact about the code, which becomes a compile failure
+    """The emulator cannot or will not compile this; the text is a compiler's message."""
+
+
+def prepare(code: str) -> str:
+    """The code as host C++, line by line where it was.
+
+    Raises:
+        Refused: a header that is not ours, or a zero byte.
+    """
+    if "\0" in code:
+        raise Refused(f"{SOURCE_NAME}: error: the source holds a zero byte")
+    text = _without_comments(code.replace("\r\n", "\n"))
+    text = _DIRECTIVE.sub(_directive, text)
+    text = text.replace("_Pragma", "KCU_PRAGMA")
+    return _DYNAMIC.sub(_dynamic_shared, text)
+
+
+def translation_unit(code: str, entry_points: Iterable[EntryPoint], symbols: Iterable[str]) -> str:
+    """What the compiler is given: the code with internal linkage, and tables of its kernels and variables.
+
+    Raises:
+        Refused: see `prepare`.
+    """
+    entries = [f'    KCU_ENTRY("{_quoted(e.expression)}", {e.expression}),' for e in entry_points]
+    variables = [f'    KCU_SYMBOL("{_quoted(name)}", {name}),' for name in symbols]
+    return "\n".join(
+        (
+            '#include "kcurate/all.h"',
+            "namespace {",
+            f'#line 1 "{SOURCE_NAME}"',
+            prepare(code),
+            "}",
+            '#line 1 "plan"',
+            'extern "C" {',
+            "const KcuEntry kcu_entries[] = {",
+            *entries,
+            "    {}};",
+            "const KcuSymbol kcu_symbols[] = {",
+            *variables,
+            "    {}};",
+            f"const unsigned kcu_entry_count = {len(entries)}, kcu_symbol_count = {len(variables)};",
+            "}",
+            "",
+        )
+    )
+
+
+@cache
+def headers() -> frozenset[str]:
+    """The names that device code may include."""
+    names = (path.relative_to(INCLUDE).as_posix() for path in INCLUDE.rglob("*") if path.is_file())
+    return frozenset(name for name in names if not name.startswith("kcurate/"))
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _without_comments(code: str) -> str:
+    """Comments become blanks, spliced lines one line followed by the empty lines that it took."""
+    parts: list[str] = []
+    owed = 0
+    at = 0
+    for match in _LEXEMES.finditer(code):
+        parts.append(_pay(code[at : match.start()], owed))
+        owed = 0 if "\n" in code[at : match.start()] else owed
+        text, at = match.group(), match.end()
+        if match["comment"]:
+            owed += text.count("\n")
+            parts.append(" ")
+        elif match["splice"]:
+            owed += 1
+        else:
+            parts.append(text)
+    parts.append(_pay(code[at:], owed))
+    return "".join(parts)
+
+
+def _pay(text: str, owed: int) -> str:
+    """Add line ends that were taken before, at the first line end of `text`."""
+    return text.replace("\n", "\n" * (owed + 1), 1) if owed else text
+
+
+def _directive(match: re.Match[str]) -> str:
+    indent, name, rest = match.groups()
+    if name in _LOADING:
+        included = _INCLUDE.match(rest) if name == "include" else None
+        if included is None or included[1] not in headers():
+            raise Refused(f"{SOURCE_NAME}: error: #{name}{rest}: the emulator has no such header")
+        return f"{indent}#include <{included[1]}>"
+    return indent if name == "pragma" else match.group()
+
+
+def _dynamic_shared(match: re.Match[str]) -> str:
+    """`extern __shared__ T name[];` as a reference to the pointer that the runtime sets."""
+    lines = "\n" * match.group().count("\n")
+    words = _QUALIFIER.sub(" ", f"{match['first']} {match['second']}")
+    kind, name, rest = " ".join(words.split()), match["name"], match["rest"]
+    row = f"typedef {kind} kcu_row_{name}{rest}; " if rest.strip() else ""
+    kind = f"kcu_row_{name}" if row else kind
+    return f"{row}static {kind} *const &{name} = ({kind} *const &)kcu_dynamic;{lines}"

@@ -1,0 +1,184 @@
+"""The host's C++ compiler: which one there is, its options, and the runtime's object file, made once.
+
+`g++`, else `clang++`, else the clang of the `ziglang` wheel. Not covered: what is compiled (`source`),
+limits on time and memory (`kcurate.judge.isolation`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import platformdirs
+
+from kcurate.backends.emulator.source import INCLUDE
+from kcurate.errors import BackendError, MissingDependencyError
+
+RUNTIME = Path(__file__).with_name("runtime")
+COMMON = (
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-U_FORTIFY_SOURCE",
+    "-fcf-protection=none",
+)
+# As device code computes: no contraction (the same results with and without FMA hardware), integers wrap,
+# pointers may alias.
+DEVICE = (
+    "-std=gnu++17",
+    "-O1",
+    "-w",
+    "-nostdinc",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fwrapv",
+    "-fno-strict-aliasing",
+    "-fno-threadsafe-statics",
+    "-fno-stack-protector",
+    "-fno-asynchronous-unwind-tables",
+    "-fmax-errors=20",
+    "-fdiagnostics-color=never",
+)
+SANITIZE = (
+    "-fsanitize=bounds",
+    "-fsanitize-undefined-trap-on-error",
+    "-ftrivial-auto-var-init=pattern",
+)
+TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler: how it is called, and its first line of `--version`."""
+
+    command: tuple[str, ...]
+    version: str
+    machine: tuple[str, ...]
+
+
+@cache
+def find() -> Toolchain:
+    """The compiler of this machine.
+
+    Raises:
+        MissingDependencyError: there is none.
+    """
+    for name in ("g++", "clang++"):
+        path = shutil.which(name)
+        if path and (version := _version((path,))):
+            return Toolchain((path,), version, _machine_options())
+    if importlib.util.find_spec("ziglang") is not None:
+        command = (sys.executable, "-m", "ziglang", "c++")
+        if version := _version(command):
+            return Toolchain(command, f"zig {version}", _machine_options())
+    raise MissingDependencyError(
+        "no C++ compiler for the emulator",
+        hint="apt-get install g++, or pip install 'kcurate[emulator]'",
+    )
+
+
+def _version(command: tuple[str, ...]) -> str | None:
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+        if not done.returncode and done.stdout.strip():
+            return done.stdout.splitlines()[0].strip()
+    return None
+
+
+def _machine_options() -> tuple[str, ...]:
+    """FMA and half conversions in hardware where this processor has them (x86-64 from 2013 on)."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return ()
+    flags: set[str] = set()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("flags"):
+                flags = set(line.split())
+                break
+    return tuple(f"-m{name}" for name in ("fma", "f16c", "avx2") if name in flags)
+
+
+def cache_folder() -> Path:
+    """Where compiled code is kept."""
+    return Path(platformdirs.user_cache_dir("kcurate")) / "emulator"
+
+
+def runtime_object(folder: Path) -> Path:
+    """The compiled runtime: from the cache, else made (in `folder` when the cache cannot be written).
+
+    Raises:
+        BackendError: our own code does not compile.
+    """
+    tools = find()
+    key = hashlib.sha256(repr((tools, COMMON)).encode())
+    for path in sorted((*RUNTIME.iterdir(), INCLUDE / "kcurate" / "abi.h")):
+        key.update(path.read_bytes())
+    kept = cache_folder() / f"runtime-{key.hexdigest()[:32]}.o"
+    if kept.is_file():
+        return kept
+    made = folder / "runtime.o"
+    options = ("-std=gnu++17", "-O2", *COMMON, f"-I{INCLUDE}", "-c", str(RUNTIME / "runtime.cpp"))
+    done = run([*tools.command, *options, "-o", str(made)], folder)
+    if done.returncode:
+        raise BackendError(
+            f"the emulator's runtime does not compile: {done.stderr[-2000:]}", where="emulator"
+        )
+    return kept if keep(kept, made.read_bytes()) else made
+
+
+def keep(path: Path, data: bytes) -> bool:
+    """Write a file of the cache as a whole, also while others write it; False when that is not possible."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            Path(name).replace(path)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError:
+        return False
+    return True
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a compiler in a folder of its own; everything that it writes lies there.
+
+    Raises:
+        subprocess.TimeoutExpired: it ran past `TIMEOUT_S`.
+    """
+    place = str(folder)
+    environment = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "LC_ALL": "C",
+        "HOME": place,
+        "TMPDIR": place,
+        "ZIG_LOCAL_CACHE_DIR": place,
+        "ZIG_GLOBAL_CACHE_DIR": place,
+    }
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=TIMEOUT_S,
+        check=False,
+    )
