@@ -130,7 +130,7 @@ def runtime_object(folder: Path) -> Path:
     if kept.is_file():
         return kept
     made = folder / "runtime.o"
-    options = ("-std=gnu++17", "-O2", *COMMON, f"-I{INCLUDE}", "-c", str(RUNTIME / "runtime.cpp"))
+    options = ("-std=gnu++17", "-O2", *COMMON, "-c", str(RUNTIME / "runtime.cpp"))
     done = run([*tools.command, *options, "-o", str(made)], folder)
     if done.returncode:
         raise BackendError(

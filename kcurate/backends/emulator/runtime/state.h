@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fiber.h"
-#include "kcurate/abi.h"
+#include "../include/kcurate/abi.h"
 
 namespace kcu {
 
