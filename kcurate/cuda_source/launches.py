@@ -46,6 +46,8 @@ class Launch:
 
 def find_launches(text: bytes, tree: Any) -> Iterator[Launch]:
     """Every launch in a unit, in order."""
+    if _OPEN.search(text) is None:
+        return
     bare = blank_literals(text)
     allocations, directions = _allocations(bare), _directions(bare)
     for match in _OPEN.finditer(bare):

@@ -224,6 +224,8 @@ def local_includes(source: bytes) -> tuple[str, ...]:
 
     Conditionals are not looked at; whether there is such a file is for the caller to say.
     """
+    if b"include" not in source:
+        return ()
     clean = blank_comments(source)
     found = (_INCLUDE.match(clean, m.end()) for m in _DIRECTIVE.finditer(clean) if m[1] == b"include")
     names = (_included(match) for match in found if match)

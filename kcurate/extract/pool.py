@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from kcurate.errors import BackendError
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-PRELOAD = ["kcurate.extract.units"]
+PRELOAD = ["kcurate.extract.units", "kcurate.extract.compiling"]
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,19 @@ class Failure:
 
 
 @dataclass
-class _Worker(Generic[T]):
+class _Worker:
     process: BaseProcess
     connection: Connection
-    task: tuple[int, T] | None = None
+    index: int | None = None
     deadline_s: float = 0.0
 
 
-def _serve(function: Callable[[Any], Any], connection: Connection) -> None:
+def _serve(connection: Connection) -> None:
     """A worker's life: answer tasks until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     while True:
         try:
-            task = connection.recv()
+            function, task = connection.recv()
         except EOFError:
             return
         connection.send(function(task))
@@ -59,58 +59,70 @@ def _context() -> Any:
     return context
 
 
-def run_tasks(
-    function: Callable[[T], R], tasks: Sequence[T], jobs: int, *, timeout_s: float, isolate: bool = False
-) -> Iterator[tuple[int, R | Failure]]:
-    """Apply a module-level function to every task; yields (index, result or failure) in any order.
+class Pool:
+    """Up to `jobs` workers that stay from one call of `run` to the next; a context manager."""
 
-    Raises:
-        BackendError: `function` itself raised in a worker (its traceback is on stderr).
-    """
-    jobs = min(jobs, len(tasks))
-    if jobs <= 1 and not isolate:
-        for index, task in enumerate(tasks):
-            yield index, function(task)
-        return
-    context = _context()
-    queue = iter(enumerate(tasks))
-    workers: list[_Worker[T]] = []
-    try:
-        for _ in range(jobs):
-            workers.append(_start(context, function))
-            _next_task(workers[-1], queue, timeout_s)
-        while busy := [worker for worker in workers if worker.task is not None]:
-            for worker in _ready(busy):
-                assert worker.task is not None
-                index = worker.task[0]
-                result = _result(worker)
-                if isinstance(result, Failure):
-                    workers.remove(worker)
-                    worker = _start(context, function)
-                    workers.append(worker)
-                _next_task(worker, queue, timeout_s)
-                yield index, result
-    finally:
-        for worker in workers:
+    def __init__(self, jobs: int) -> None:
+        self.jobs = max(1, jobs)
+        self.context = _context()
+        self.workers: list[_Worker] = []
+
+    def __enter__(self) -> Pool:
+        if self.jobs > 1:  # they come up while the parent looks for work
+            self.workers = [self._start() for _ in range(self.jobs)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self.workers:
             _stop(worker)
+        self.workers = []
+
+    def run(
+        self, function: Callable[[T], R], tasks: Sequence[T], *, timeout_s: float, isolate: bool = False
+    ) -> Iterator[tuple[int, R | Failure]]:
+        """Apply a module-level function to every task; yields (index, result or failure) in any order.
+
+        Raises:
+            BackendError: `function` itself raised in a worker (its traceback is on stderr).
+        """
+        if (self.jobs == 1 or len(tasks) == 1) and not isolate:
+            yield from enumerate(map(function, tasks))
+            return
+        queue = iter(enumerate(tasks))
+        while len(self.workers) < min(self.jobs, len(tasks)):
+            self.workers.append(self._start())
+        for worker in self.workers:
+            _next_task(worker, function, queue, timeout_s)
+        while busy := [worker for worker in self.workers if worker.index is not None]:
+            for worker in _ready(busy):
+                assert worker.index is not None
+                index, result = worker.index, _result(worker)
+                if isinstance(result, Failure):
+                    self.workers.remove(worker)
+                    worker = self._start()
+                    self.workers.append(worker)
+                _next_task(worker, function, queue, timeout_s)
+                yield index, result
+
+    def _start(self) -> _Worker:
+        ours, theirs = self.context.Pipe()
+        process = self.context.Process(target=_serve, args=(theirs,), daemon=True)
+        process.start()
+        theirs.close()
+        return _Worker(process, ours)
 
 
-def _start(context: Any, function: Callable[[T], Any]) -> _Worker[T]:
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(function, theirs), daemon=True)
-    process.start()
-    theirs.close()
-    return _Worker(process, ours)
-
-
-def _next_task(worker: _Worker[T], queue: Iterator[tuple[int, T]], timeout_s: float) -> None:
-    worker.task = next(queue, None)
-    if worker.task is not None:
+def _next_task(
+    worker: _Worker, function: Callable[[T], Any], queue: Iterator[tuple[int, T]], timeout_s: float
+) -> None:
+    following = next(queue, None)
+    worker.index = None if following is None else following[0]
+    if following is not None:
         worker.deadline_s = time.monotonic() + timeout_s
-        worker.connection.send(worker.task[1])
+        worker.connection.send((function, following[1]))
 
 
-def _ready(busy: list[_Worker[T]]) -> list[_Worker[T]]:
+def _ready(busy: list[_Worker]) -> list[_Worker]:
     """The workers that answered, died, or are past their deadline."""
     patience_s = max(0.0, min(worker.deadline_s for worker in busy) - time.monotonic())
     answered = wait([worker.connection for worker in busy], patience_s)
@@ -118,7 +130,7 @@ def _ready(busy: list[_Worker[T]]) -> list[_Worker[T]]:
     return [worker for worker in busy if worker.connection in answered or now >= worker.deadline_s]
 
 
-def _result(worker: _Worker[T]) -> Any:
+def _result(worker: _Worker) -> Any:
     """What a ready worker has to say; a `Failure` when it died or hangs (it is gone afterwards)."""
     if worker.connection.poll():
         try:
@@ -136,8 +148,8 @@ def _result(worker: _Worker[T]) -> Any:
     return Failure("timeout", "no answer within the time limit")
 
 
-def _stop(worker: _Worker[T]) -> None:
+def _stop(worker: _Worker) -> None:
     worker.connection.close()
-    if worker.task is not None:
+    if worker.index is not None:
         worker.process.kill()
     worker.process.join()

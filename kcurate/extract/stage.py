@@ -21,7 +21,7 @@ from kcurate.extract.candidates import write_candidates
 from kcurate.extract.merge import TreeKernels, merge
 from kcurate.extract.naming import shown
 from kcurate.extract.pairs import Match, SourceFile, match_files
-from kcurate.extract.pool import Failure, run_tasks
+from kcurate.extract.pool import Failure, Pool
 from kcurate.extract.reporting import count_items, file_outcomes, write_reports
 from kcurate.extract.sources import AUTO, TreeFiles, choose_units, find_files
 from kcurate.extract.units import UnitResult, UnitTask, read_unit
@@ -59,15 +59,15 @@ def run(config: ExtractConfig, *, note: Callable[[str], None] = lambda text: Non
     """
     started_s = time.monotonic()
     compiler = compiling.find_compiler(config.compile, note)
-    trees = find_files(config.paths, config.suite, Filter(config.include, config.exclude))
-    for files in trees:
-        choose_units(files)
-    jobs = config.jobs or len(os.sched_getaffinity(0))
-    extracted = [_parse(files, jobs) for files in trees]
-    _require_kernels(config, trees, extracted)
-    workspace = Workspace(config.workspace)
-    log = workspace.start_run("extract", _plain(config))
-    finished = [_finish(kernels, workspace.kernels, compiler, jobs) for kernels in extracted]
+    with Pool(config.jobs or len(os.sched_getaffinity(0))) as pool:
+        trees = find_files(config.paths, config.suite, Filter(config.include, config.exclude))
+        for files in trees:
+            choose_units(files)
+        extracted = [_parse(files, pool) for files in trees]
+        _require_kernels(config, trees, extracted)
+        workspace = Workspace(config.workspace)
+        log = workspace.start_run("extract", _plain(config))
+        finished = [_finish(kernels, workspace.kernels, compiler, pool) for kernels in extracted]
     matches = [_pairs(tree, workspace.pairs) for tree in finished]
     outcomes = [
         file_outcomes(files, tree, config.min_device_fraction)
@@ -101,7 +101,7 @@ def _bar(results: Iterable[Any], total: int, what: str) -> Iterable[Any]:
     return tqdm(results, total=total, desc=what, unit="", leave=False, disable=None)
 
 
-def _parse(files: TreeFiles, jobs: int) -> TreeKernels:
+def _parse(files: TreeFiles, pool: Pool) -> TreeKernels:
     """Read every unit; a file whose best unit leaves its kernels out is read by itself."""
     results: dict[str, UnitResult] = {}
     failed: set[str] = set()
@@ -111,7 +111,7 @@ def _parse(files: TreeFiles, jobs: int) -> TreeKernels:
         roots = sorted({*pending.values(), *launchers} - results.keys() - failed)
         launchers = []
         tasks = [UnitTask(files.tree.root, files.tree.manifest.layout.include, root) for root in roots]
-        answers = run_tasks(read_unit, tasks, jobs, timeout_s=UNIT_TIMEOUT_S)
+        answers = pool.run(read_unit, tasks, timeout_s=UNIT_TIMEOUT_S)
         for index, result in _bar(answers, len(tasks), f"{files.tree.suite}: parse"):
             if isinstance(result, Failure):
                 failed.add(roots[index])
@@ -141,15 +141,15 @@ def _require_kernels(
     )
 
 
-def _finish(tree: TreeKernels, folder: Path, compiler: str | None, jobs: int) -> TreeKernels:
+def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -> TreeKernels:
     """Compile and write every kernel."""
     tasks = [
         compiling.KernelTask(folder / kernel.id, kernel, tree.codes[kernel.id], compiler)
         for kernel in tree.kernels
     ]
     kernels = list(tree.kernels)
-    answers = run_tasks(
-        compiling.finish_kernel, tasks, jobs, timeout_s=compiling.TIMEOUT_S, isolate=compiler is not None
+    answers = pool.run(
+        compiling.finish_kernel, tasks, timeout_s=compiling.TIMEOUT_S, isolate=compiler is not None
     )
     for index, result in _bar(answers, len(tasks), f"{tree.tree.suite}: kernels"):
         if isinstance(result, Failure):

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from kcurate.errors import BackendError
-from kcurate.extract.pool import Failure, run_tasks
+from kcurate.extract.pool import Failure, Pool
 
 
 def act(task: object) -> object:
@@ -24,7 +24,8 @@ def act(task: object) -> object:
 
 def test_every_task_has_exactly_one_result_whatever_happens_to_its_worker() -> None:
     tasks = [1, "crash", 2, "hang", 3, 4]
-    results = dict(run_tasks(act, tasks, 2, timeout_s=1.5))
+    with Pool(2) as pool:
+        results = dict(pool.run(act, tasks, timeout_s=1.5))
     assert sorted(results) == list(range(len(tasks)))
     assert [results[i][0] for i in (0, 2, 4, 5)] == [1, 2, 3, 4]
     assert (
@@ -34,11 +35,19 @@ def test_every_task_has_exactly_one_result_whatever_happens_to_its_worker() -> N
 
 
 def test_an_error_of_our_own_in_a_worker_is_raised() -> None:
-    with pytest.raises(BackendError, match="raised an error"):
-        list(run_tasks(act, [1, "raise"], 2, timeout_s=30))
+    with Pool(2) as pool, pytest.raises(BackendError, match="raised an error"):
+        list(pool.run(act, [1, "raise"], timeout_s=30))
 
 
 def test_one_job_stays_in_this_process_unless_isolated() -> None:
-    [(_, (_, pid))] = run_tasks(act, [1], 1, timeout_s=5)
-    [(_, (_, other))] = run_tasks(act, [1], 1, timeout_s=5, isolate=True)
+    with Pool(1) as pool:
+        [(_, (_, pid))] = pool.run(act, [1], timeout_s=5)
+        [(_, (_, other))] = pool.run(act, [1], timeout_s=5, isolate=True)
     assert pid == os.getpid() != other
+
+
+def test_workers_stay_from_one_run_to_the_next() -> None:
+    with Pool(2) as pool:
+        first = {result[1] for _, result in pool.run(act, [1, 2, 3, 4], timeout_s=30)}
+        second = {result[1] for _, result in pool.run(act, [1, 2, 3, 4], timeout_s=30)}
+    assert first == second
