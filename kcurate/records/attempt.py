@@ -110,17 +110,27 @@ class Transcript:
 
 
 @dataclass(frozen=True)
-class BatchJob:
-    """Requests handed in together: `keys` are those of their transcripts.
+class BatchRequest:
+    """One request of a batch; its fields are those of its transcript to be."""
 
-    Written before the batch is created (`id` None: the answer of the server is not known yet), again once
-    its id is known, and once more when all its results are on file (`collected`).
+    key: str
+    prompt: Prompt
+    sample: int
+    max_tokens: int
+
+
+@dataclass(frozen=True)
+class BatchJob:
+    """Requests handed in together, under a name of our own (`intent`).
+
+    Written with its requests before the batch is created (so that a batch whose answer was lost is found
+    again), without them when the server's `id` is known, and once more when all results are on file.
     """
 
     intent: str
     model: str
-    keys: tuple[str, ...]
     created: str
+    requests: tuple[BatchRequest, ...] = ()
     id: str | None = None
     collected: bool = False
 

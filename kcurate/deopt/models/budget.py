@@ -29,15 +29,15 @@ class Budget:
         """What finished exchanges cost."""
         return self._spent_usd
 
-    def hold(self, most_usd: float) -> None:
-        """Set a request's greatest cost aside; waits while others that run may give some of theirs back.
+    def hold(self, most_usd: float, *, wait: bool = True) -> None:
+        """Set a request's greatest cost aside; may wait until others that run give some of theirs back.
 
         Raises:
             BudgetSpentError: not even then is enough left.
         """
         with self._changed:
             while self.limit_usd is not None and self._spent_usd + self._held_usd + most_usd > self.limit_usd:
-                if self._spent_usd + most_usd > self.limit_usd or not self._held_usd:
+                if not wait or self._spent_usd + most_usd > self.limit_usd or not self._held_usd:
                     raise BudgetSpentError(
                         f"the budget of ${self.limit_usd:.2f} does not allow another request: "
                         f"${self._spent_usd:.4f} spent, the next may cost ${most_usd:.4f}",

@@ -1,0 +1,253 @@
+"""Message Batches: many requests handed in at once for half the price, fetched whenever they are done.
+
+A batch outlives this process: what was handed in is on file before it is handed in, so a later run finds
+the batch again (by its id, or by time and size where even the id was lost), waits for it and collects it.
+Requests that came back without an answer (overload, expiry) go into the next batch. Not covered: searches.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from kcurate import codec, store
+from kcurate.deopt.models import claude
+from kcurate.deopt.models.asking import Asking
+from kcurate.deopt.models.budget import BudgetSpentError
+from kcurate.deopt.models.claude import ClaudeClient
+from kcurate.deopt.models.client import Request, TryAgain, with_patience
+from kcurate.deopt.models.failures import root_cause, sort_status, transport_errors
+from kcurate.deopt.models.transcripts import utc_now
+from kcurate.errors import RemoteError
+from kcurate.records import BatchJob, BatchRequest, Exchange, ReplyStatus
+
+# The API takes 100,000 requests or 256 MB at once; smaller batches end sooner.
+MAX_REQUESTS = 5000
+POLL_S = 30.0
+# So often a request may come back unanswered before it counts as rejected.
+MAX_RETURNS = 3
+# Clocks differ: a batch may seem to have been created before it was handed in.
+CLOCK_SLACK = timedelta(minutes=5)
+
+
+class Batches:
+    """Batches of one model, on file in `batches/<model>.jsonl`. One thread at a time."""
+
+    def __init__(
+        self,
+        client: ClaudeClient,
+        asking: Asking,
+        path: Path,
+        *,
+        poll_s: float = POLL_S,
+        note: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.client = client
+        self.asking = asking
+        self.path = path
+        self.poll_s = poll_s
+        self.note = note
+        self._api = client.api.messages.batches
+        self._sdk = claude.sdk()
+        self._broken = transport_errors(self._sdk)
+        self._returned: Counter[str] = Counter()
+        self._jobs: dict[str, BatchJob] = {}
+        for line in store.read_jsonl(path, BatchJob):
+            first = self._jobs.get(line.intent, line)
+            self._jobs[line.intent] = replace(line, requests=line.requests or first.requests)
+
+    def collect_open(self) -> None:
+        """Wait for the batches of earlier runs and put their results on file."""
+        for job in [job for job in self._jobs.values() if not job.collected]:
+            found = job if job.id else self._adopt(job)
+            if found is None:
+                self._note_job(replace(job, collected=True))  # it never reached the server
+            else:
+                self._collect(found)
+
+    def answer_all(self, requests: Sequence[Request]) -> dict[str, Exchange]:
+        """The answers to the requests by key, in as many batches as it takes.
+
+        Raises:
+            BudgetSpentError: not one more request is within the budget; the rest may be on file.
+            RemoteError: the server refuses, or cannot be reached.
+        """
+        answers: dict[str, Exchange] = {}
+        while waiting := [request for request in requests if request.key not in answers]:
+            for request in waiting:
+                found = self.asking.transcripts.find(request.key)
+                if found is None and self._returned[request.key] >= MAX_RETURNS:
+                    found = Exchange(ReplyStatus.REJECTED, detail="came back unanswered in every batch")
+                if found is not None:
+                    answers[request.key] = found
+            rest = [request for request in waiting if request.key not in answers]
+            if rest:
+                self._hand_in_and_collect(rest[:MAX_REQUESTS])
+        return answers
+
+    def _hand_in_and_collect(self, requests: Sequence[Request]) -> None:
+        requests, held = self._within_budget(requests)
+        try:
+            lines = tuple(BatchRequest(r.key, r.prompt, r.sample, r.max_tokens) for r in requests)
+            job = BatchJob(uuid.uuid4().hex[:16], self.client.model, utc_now(), lines)
+            self._note_job(job)
+            job = self._create(job, requests)
+            self.note(f"batch {job.id}: {len(requests)} requests handed in; it goes on if this is stopped")
+            self._collect(job)
+        finally:
+            self.asking.budget.settle(held, 0.0)
+
+    def _within_budget(self, requests: Sequence[Request]) -> tuple[Sequence[Request], float]:
+        """As many of the requests as the budget allows, at least one, and what is set aside for them."""
+        budget = self.asking.budget
+        chosen: list[Request] = []
+        held = 0.0
+        for request in requests:
+            most = self.asking.most_usd(request, batch=True)
+            try:
+                budget.hold(most, wait=not chosen)
+            except BudgetSpentError:
+                if not chosen:
+                    raise
+                break
+            chosen.append(request)
+            held += most
+        return chosen, held
+
+    def _create(self, job: BatchJob, requests: Sequence[Request]) -> BatchJob:
+        entries = [{"custom_id": r.key, "params": claude.body(self.client.model, r)} for r in requests]
+        tries = 0
+
+        def one_try() -> str:
+            nonlocal tries
+            tries += 1
+            if tries > 1 and (found := self._adopt(job)) is not None and found.id:
+                return found.id  # the last try did reach the server
+            return str(self._call(lambda: self._api.create(requests=entries)).id)
+
+        made = replace(job, id=self._patiently(one_try))
+        self._note_job(made)
+        return made
+
+    def _adopt(self, job: BatchJob) -> BatchJob | None:
+        """The batch that a job became though its id was lost: of that size, made since then, nobody's yet."""
+        earliest = datetime.fromisoformat(job.created) - CLOCK_SLACK
+        taken = {other.id for other in self._jobs.values()}
+
+        def one_try() -> str | None:
+            for batch in self._api.list(limit=100):
+                if batch.created_at < earliest:
+                    return None
+                counts = batch.request_counts
+                total = sum(
+                    (counts.processing, counts.succeeded, counts.errored, counts.canceled, counts.expired)
+                )
+                if total == len(job.requests) and batch.id not in taken:
+                    return str(batch.id)
+            return None
+
+        found = self._patiently(lambda: self._call(one_try))
+        if found is None:
+            return None
+        adopted = replace(job, id=found)
+        self._note_job(adopted)
+        return adopted
+
+    def _collect(self, job: BatchJob) -> None:
+        """Wait until a batch has ended and put every result on file."""
+        while True:
+            state = self._patiently(lambda: self._call(lambda: self._api.retrieve(job.id)))
+            if state.processing_status == "ended":
+                break
+            counts = state.request_counts
+            self.note(f"batch {job.id}: {counts.processing} of {len(job.requests)} still to come")
+            if self.asking.stop.wait(self.poll_s):
+                raise RemoteError("stopped", where=self.client.where)
+        done: set[str] = set()
+        self._patiently(lambda: self._results(job, done))
+        for request in job.requests:
+            if self.asking.transcripts.find(request.key) is None:
+                self._returned[request.key] += 1
+        self._note_job(replace(job, collected=True))
+
+    def _results(self, job: BatchJob, done: set[str]) -> None:
+        """Read the results once; those in `done` were read by a try before."""
+        by_key = {request.key: request for request in job.requests}
+        for entry in self._call(lambda: list(self._api.results(job.id))):
+            line = by_key.get(entry.custom_id)
+            if line is None or line.key in done or self.asking.transcripts.find(line.key) is not None:
+                continue
+            exchange = self._exchange(entry.result, str(job.id))
+            if exchange is not None:
+                request = Request(line.key, line.prompt, line.sample, line.max_tokens)
+                kept = self.asking.keep(request, exchange, batch=True)
+                self.asking.budget.settle(0.0, kept.cost_usd or 0.0)
+                self.asking.count_batched(1)
+            done.add(line.key)
+
+    def _exchange(self, result: Any, batch_id: str) -> Exchange | None:
+        """One result; None for a request that the server did not get to, or failed at."""
+        if result.type == "succeeded":
+            message = result.message
+            text = "".join(block.text for block in message.content if block.type == "text")
+            tools = [block.input for block in message.content if block.type == "tool_use"]
+            tool = codec.canonical_json(tools[0]).decode() if tools else None
+            reply, form = claude.reply_of(text, None if tool is None else (tool,))
+            return Exchange(
+                claude.status_of(message.stop_reason),
+                reply=reply,
+                form=form,
+                usage=claude.usage_of(message.usage),
+                stop_reason=message.stop_reason,
+                request_id=message.id,
+                batch=batch_id,
+            )
+        if result.type == "errored":
+            error = result.error.error
+            if error.type == "invalid_request_error":
+                return Exchange(ReplyStatus.REJECTED, batch=batch_id, detail=str(error.message)[:300])
+        return None
+
+    def _note_job(self, job: BatchJob) -> None:
+        known = self._jobs.get(job.intent)
+        self._jobs[job.intent] = job
+        store.append_jsonl(self.path, replace(job, requests=()) if known else job)
+
+    def _patiently(self, one_try: Callable[[], Any]) -> Any:
+        return with_patience(one_try, self.asking.patience, where=self.client.where, stop=self.asking.stop)
+
+    def _call(self, call: Callable[[], Any]) -> Any:
+        """Call the API and sort what it raises.
+
+        Raises:
+            TryAgain: it may work later. RemoteError: it never will.
+        """
+        sdk = self._sdk
+        try:
+            return call()
+        except sdk.APITimeoutError as error:
+            raise TryAgain("the server took too long") from error
+        except sdk.APIConnectionError as error:
+            raise TryAgain(f"cannot be reached: {root_cause(error)}", connected=False) from error
+        except sdk.APIStatusError as error:
+            refused = sort_status(
+                error.status_code,
+                getattr(error, "type", None),
+                getattr(error, "api_message", None) or str(error),
+                headers=error.response.headers,
+                model=self.client.model,
+                where=self.client.where,
+                key=claude.KEY_VARIABLE,
+            )
+            raise RemoteError(
+                f"the server rejects the batch: {refused.detail}", where=self.client.where
+            ) from error
+        except self._broken as error:
+            raise TryAgain(f"the connection broke: {root_cause(error)}") from error
+        except (ValueError, AttributeError) as error:
+            raise TryAgain(f"the server's answer is not one: {root_cause(error)}") from error
