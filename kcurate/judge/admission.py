@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from kcurate.backends.base import Compiled
 from kcurate.judge import static_checks
 from kcurate.judge.case import Case, Ruling
+from kcurate.judge.redone import redone
 from kcurate.judge.static_checks import Finding
-from kcurate.problem import check
+from kcurate.problem import check, program
 from kcurate.records import SIDES, Outcome
 from kcurate.records.pair import SideName
 
@@ -43,9 +44,13 @@ def admit_sources(case: Case) -> None:
     Raises:
         Ruling: `static_reject` or, for headers alone, `compile_error`; every finding is in the log.
     """
+    problem = case.candidate.problem
+    assert problem is not None, "plans are admitted first"
     for side in SIDES:
-        _refuse(side, static_checks.check_source(getattr(case.candidate, side)))
-    case.passed(*static_checks.ALL_CHECKS)
+        record = getattr(case.candidate, side)
+        _refuse(side, static_checks.check_source(record))
+        _refuse(side, tuple(redone(program.bind(problem, record, problem.sizes.test[0]), record.code)))
+    case.passed(*static_checks.ALL_CHECKS, "redone")
 
 
 def admit_binaries(case: Case, compiled: Mapping[SideName, Compiled]) -> None:

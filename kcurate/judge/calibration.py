@@ -10,7 +10,8 @@ from __future__ import annotations
 import bisect
 import json
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from kcurate import store
 from kcurate.judge.statistics import MIN_MARGIN
 from kcurate.records import Environment
 
-VERSION = 1
+VERSION = 2
 # Upper ends of the duration classes, in microseconds; the last has none.
 CLASSES_US = (10.0, 30.0, 100.0, 1000.0)
 
@@ -29,6 +30,8 @@ class Calibration:
 
     copy_bytes_per_s: float = 0.0
     event_overhead_us: float = 0.0
+    chain_overhead_us: float = 0.0
+    chain_step_us: float = 0.0
     strays: tuple[float, ...] = ()
     source: str = "default"
 
@@ -38,6 +41,21 @@ class Calibration:
             return MIN_MARGIN
         index = min(bisect.bisect_left(CLASSES_US, duration_us), len(self.strays) - 1)
         return max(MIN_MARGIN, self.strays[index])
+
+
+def from_readings(read: Mapping[str, Any]) -> Calibration:
+    """What a worker read (`kcurate.backends.cuda.clock`), before the self-test.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is not what a worker reads.
+    """
+    return Calibration(
+        copy_bytes_per_s=float(read["copy_bytes_per_s"]),
+        event_overhead_us=float(read["event_overhead_us"]),
+        chain_overhead_us=float(read["chain_overhead_us"]),
+        chain_step_us=float(read["chain_step_us"]),
+        source="measured",
+    )
 
 
 def cache_path(environment: Environment) -> Path:
@@ -54,12 +72,7 @@ def load(environment: Environment) -> Calibration | None:
     """What was measured on this GPU earlier; None when nothing usable is there."""
     try:
         data: dict[str, Any] = json.loads(cache_path(environment).read_bytes())
-        found = Calibration(
-            float(data["copy_bytes_per_s"]),
-            float(data["event_overhead_us"]),
-            tuple(float(value) for value in data["strays"]),
-            "measured",
-        )
+        found = replace(from_readings(data), strays=tuple(float(value) for value in data["strays"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return found if all(map(math.isfinite, found.strays)) else None

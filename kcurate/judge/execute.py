@@ -190,7 +190,7 @@ class Prepared:
         return self.device.read(slot.memory, slot.before, slot.buffer.size_bytes)
 
     def integrity(self) -> tuple[str, ...]:
-        """What was touched that must not be: a line for each redzone or padding written, each input changed."""
+        """What was touched that must not be: redzones, inputs and their padding; a line for each."""
         found = []
         for name, slot in self.slots.items():
             pads = [count * slot.buffer.itemsize for count in slot.buffer.pad]
@@ -211,6 +211,14 @@ class Prepared:
             ):
                 found.append(f"wrote into the padding of the input {name!r}")
         return tuple(found)
+
+    def twin(self) -> Prepared:
+        """The same program on buffers of its own, which hold what these hold now; it cannot be reset."""
+        other = Prepared(self.device, self.module, self.program, {})
+        for name, slot in self.slots.items():
+            to = other.slots[name].memory
+            self.device.copy(to, 0, slot.memory, 0, slot.memory.size_bytes)
+        return other
 
     def close(self) -> None:
         """Give the memory back."""

@@ -276,9 +276,7 @@ class Judge:
                 read = running.call("calibrate").body["clock"]
         finally:
             running.worker.kill()
-        return calibration.Calibration(
-            float(read["copy_bytes_per_s"]), float(read["event_overhead_us"]), source="measured"
-        )
+        return calibration.from_readings(read)
 
     @contextlib.contextmanager
     def stopwatch(self, candidate: Candidate, seed: int) -> Iterator[Stopwatch]:

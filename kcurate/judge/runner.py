@@ -25,7 +25,8 @@ from kcurate.records import Problem, Side
 
 if TYPE_CHECKING:
     from kcurate.backends.cuda.bench import Bench
-    from kcurate.judge.timed_side import Region, TimedSide
+    from kcurate.judge.timed_set import Region
+    from kcurate.judge.timed_side import TimedSide
 
 Answer = tuple[Mapping[str, Any], Mapping[str, Blob]]
 NOTHING: Answer = ({}, {})
@@ -45,6 +46,7 @@ class Runner:
         self._bench: Bench | None = None
         self._salt = 0
         self._timed: TimedSide | None = None
+        self._slots: list[str] = []
         self._ops: Mapping[str, Callable[[Frame], Answer]] = {
             "environment": self._environment,
             "load": self._load,
@@ -116,12 +118,12 @@ class Runner:
         """One sum over the outputs named, as `TimedSide` takes it."""
         if not names or self._bench is None:
             return 0
-        from kcurate.judge.timed_side import sum_regions
+        from kcurate.judge.timed_set import sum_regions
 
         return sum_regions(self._bench, _regions(prepared, names), self._salt)
 
     def _digest(self, memory: Memory, offset_bytes: int, size_bytes: int) -> int:
-        from kcurate.judge.timed_side import Region, sum_regions
+        from kcurate.judge.timed_set import Region, sum_regions
 
         assert self._bench is not None, "helpers come first"
         return sum_regions(self._bench, [Region(memory, offset_bytes, size_bytes)], self._salt ^ 0xD1)
@@ -157,10 +159,11 @@ class Runner:
         from kcurate.judge.timed_side import TimedSide
 
         assert self._bench is not None, "helpers come first"
-        sets = [
-            _TimedCase(self._prepared[slot], frame.body["poison"], frame.body["summed"])
-            for slot in frame.body["slots"]
-        ]
+        self._slots = list(frame.body["slots"])
+        chosen = [self._prepared[slot] for slot in frame.body["slots"]]
+        for prepared in chosen:
+            prepared.reset(frame.body["poison"])
+        sets = [_TimedCase(prepared, frame.body["summed"]) for prepared in chosen]
         self._timed = TimedSide(self._bench, sets, self._salt)
         sums = [str(word) for word in self._timed.sums()]
         return {**self._timed.describe(), "sums": sums}, {}
@@ -178,8 +181,12 @@ class Runner:
     def _read(self, frame: Frame) -> Answer:
         """What lies in a case's outputs now, and what was harmed."""
         prepared = self._prepared[frame.body["slot"]]
-        blobs = _blobs(prepared, "0/", frozenset(frame.body["summed"]))
-        return {"integrity": list(prepared.integrity())}, blobs
+        harmed = prepared.integrity()
+        chained = self._timed.chained(self._slots.index(frame.body["slot"])) if self._timed else None
+        if isinstance(chained, _TimedCase):
+            prepared = chained.prepared
+            harmed += prepared.integrity()
+        return {"integrity": list(harmed)}, _blobs(prepared, "0/", frozenset(frame.body["summed"]))
 
     def _witness(self, frame: Frame) -> Answer:
         """A sum over memory of ours that no candidate knows of: a change says that one went astray."""
@@ -197,29 +204,37 @@ class Runner:
 class _TimedCase:
     """A prepared case as `timed_side.Runnable`: every run starts from the same bindings of buffers."""
 
-    def __init__(self, prepared: Prepared, poison: int, summed: Sequence[str]) -> None:
-        self._prepared = prepared
+    def __init__(self, prepared: Prepared, summed: Sequence[str]) -> None:
+        self.prepared = prepared
         self._summed = summed
-        prepared.reset(poison)
 
     def run(self) -> None:
-        self._prepared.bound = dict(self._prepared.slots)
-        self._prepared.run()
+        self.prepared.bound = dict(self.prepared.slots)
+        self.prepared.run()
 
     def reset_state(self) -> None:
-        self._prepared.device.reset_globals(self._prepared.module)
+        self.prepared.device.reset_globals(self.prepared.module)
 
     def written(self) -> list[Memory]:
-        slots = self._prepared.slots.values()
+        slots = self.prepared.slots.values()
         return [slot.memory for slot in slots if slot.buffer.record.role != "in"]
 
     def results(self) -> list[Region]:
-        return _regions(self._prepared, self._summed)
+        return _regions(self.prepared, self._summed)
+
+    def size_bytes(self) -> int:
+        return sum(slot.memory.size_bytes for slot in self.prepared.slots.values())
+
+    def twin(self) -> _TimedCase:
+        return _TimedCase(self.prepared.twin(), self._summed)
+
+    def close(self) -> None:
+        self.prepared.close()
 
 
 def _regions(prepared: Prepared, names: Sequence[str]) -> list[Region]:
     """Where the contents of the buffers named lie now."""
-    from kcurate.judge.timed_side import Region
+    from kcurate.judge.timed_set import Region
 
     places = [(prepared.bound[name], prepared.slots[name].buffer.size_bytes) for name in names]
     return [Region(slot.memory, slot.before, size_bytes) for slot, size_bytes in places]

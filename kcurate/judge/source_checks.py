@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from kcurate.judge import words
 from kcurate.judge.findings import Finding
-from kcurate.judge.tokens import Source, Token, inside_parentheses
+from kcurate.judge.tokens import Source, Token, inside_parentheses, partner
 
 
 def calls(source: Source) -> Iterator[Finding]:
@@ -48,12 +48,42 @@ def host(source: Source) -> Iterator[Finding]:
             yield Finding("host", "a main function", token.line)
         elif token.text == "extern" and not _honest_extern(following):
             yield Finding("host", "extern declaration", token.line)
+        elif token.text == "extern" and following[:1] == ['"C"']:
+            yield from _undefined(plain, at + 2)
     for stream in source.streams:
         for at, token in enumerate(stream):
             if token.text == "__attribute__":
                 for word in inside_parentheses(stream, at + 1):
                     if word.kind == "word" and word.text not in words.ATTRIBUTES:
                         yield Finding("host", f"__attribute__(({word.text}))", word.line)
+
+
+def _undefined(plain: tuple[Token, ...], at: int) -> Iterator[Finding]:
+    """Functions that an `extern "C"` declares and the code does not define: a linker would look elsewhere."""
+    block = plain[at].text == "{"
+    end = partner(plain, at, "{", "}") if block else len(plain)
+    at += block
+    while at < end:
+        if plain[at].text == "(":
+            name, close = plain[at - 1], partner(plain, at, "(", ")")
+            after = plain[close + 1].text if close + 1 < len(plain) else ";"
+            if after == ";" and name.kind == "word" and not _defined(plain, name.text):
+                yield Finding("host", f"{name.text} is declared and not defined", name.line)
+            at = partner(plain, close + 1, "{", "}") if after == "{" else close
+        elif plain[at].text == "{":
+            at = partner(plain, at, "{", "}")
+        if not block and at < end and plain[at].text in (";", "}"):
+            return
+        at += 1
+
+
+def _defined(plain: tuple[Token, ...], name: str) -> bool:
+    for at, token in enumerate(plain[:-1]):
+        if token.text == name and plain[at + 1].text == "(":
+            close = partner(plain, at + 1, "(", ")")
+            if close + 1 < len(plain) and plain[close + 1].text == "{":
+                return True
+    return False
 
 
 def _honest_extern(following: list[str]) -> bool:

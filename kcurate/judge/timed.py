@@ -51,7 +51,7 @@ class SideSampler:
         self._running = running
         summed = list(job.summed[running.side])
         answer = running.call("time", {"slots": list(job.slots), "summed": summed, "poison": job.poison}).body
-        self.capturable = bool(answer["capturable"])
+        self.chain_runs = int(answer["chain_runs"])
         self.l2_bytes = int(answer["l2_bytes"])
         self._sums = job.sums[running.side]
         self._witness = self._sum_of_ours()
@@ -118,7 +118,9 @@ class Stopwatch:
         config = timing.TimingConfig(
             seed=seed,
             event_overhead_us=self._known.event_overhead_us,
-            chain_allowed=all(sampler.capturable for sampler in self.samplers.values()),
+            chain_overhead_us=self._known.chain_overhead_us,
+            chain_step_us=self._known.chain_step_us,
+            chain_runs=min(sampler.chain_runs for sampler in self.samplers.values()),
         )
         with self._lock.exclusive():
             samples = timing.measure(self.samplers, config, self._known.margin)

@@ -36,14 +36,12 @@ LOOK_EVERY = 4
 # However slow the sides are, this ends it; fewer than the least number of blocks is ambiguous.
 HARD_LIMIT_S = 30.0
 SAMPLES_PER_BLOCK = 8
-CHAIN_SAMPLES = 3
 # A block of one side should not take much longer than this.
 BLOCK_US = 20_000.0
 CHAIN_TOTAL_US = 200.0
-CHAIN_RUNS = (8, 32)
-# Chains are longer by up to this many runs, at random, so that no run can know that it is the last.
-CHAIN_SLACK = 6
-# About what putting back and flushing before each run of a chain takes (H200, November 2026).
+# Runs in a chain, at least and at most.
+CHAIN_RUNS = (8, 64)
+# About what flushing before each sample takes (H200, November 2026).
 FLUSH_US = 60.0
 WARM_UP_US = 20_000.0
 # Warm-up ends when two groups of samples agree this well.
@@ -69,7 +67,7 @@ class Plan:
     methods: Mapping[SideName, Method]
     samples: Mapping[SideName, int]
     count: int
-    overhead_us: float
+    overhead_us: Mapping[SideName, float]
 
     @property
     def method(self) -> str:
@@ -94,11 +92,15 @@ class Samples:
 
 @dataclass(frozen=True)
 class TimingConfig:
-    """Seeds, and what this machine's clock costs: an event pair's own time, by method."""
+    """Seed, and what this machine's clock costs: an event pair around a plan, an event pair around a chain
+    and the step from run to run in it. `chain_runs`: the longest possible chain (0: none).
+    """
 
     seed: int
     event_overhead_us: float = 0.0
-    chain_allowed: bool = True
+    chain_overhead_us: float = 0.0
+    chain_step_us: float = 0.0
+    chain_runs: int = CHAIN_RUNS[1]
 
 
 def measure(
@@ -111,7 +113,7 @@ def measure(
     """
     started = time.perf_counter()
     rng = random.Random(config.seed)
-    plan = _plan(samplers, config, rng)
+    plan = _plan(samplers, config)
     samples = Samples(plan.method)
     while True:
         _one_round(samplers, plan, samples, rng)
@@ -147,26 +149,27 @@ def _one_round(
     for side in order:
         method = plan.methods[side]
         times = samplers[side].block(method, plan.samples[side], first, plan.count)
-        overhead_us = plan.overhead_us if method == "events" else 0.0
-        samples.blocks[side].append(tuple(t - overhead_us for t in times))
+        samples.blocks[side].append(tuple(t - plan.overhead_us[side] for t in times))
 
 
-def _plan(samplers: Mapping[SideName, Sampler], config: TimingConfig, rng: random.Random) -> Plan:
+def _plan(samplers: Mapping[SideName, Sampler], config: TimingConfig) -> Plan:
     """Warm both sides up, look how long they take, choose."""
     looks = {side: max(0.1, _warm_up(samplers[side]) - config.event_overhead_us) for side in SIDES}
     methods: dict[SideName, Method] = dict.fromkeys(SIDES, "events")
-    if config.chain_allowed and min(looks.values()) < CHAIN_BELOW_US:
+    if config.chain_runs >= CHAIN_RUNS[0] and min(looks.values()) < CHAIN_BELOW_US:
         short = [side for side in SIDES if looks[side] < CHAIN_TOGETHER * CHAIN_BELOW_US]
         methods |= dict.fromkeys(short, "chain")
     wanted = math.ceil(CHAIN_TOTAL_US / min(looks.values()))
-    count = max(CHAIN_RUNS[0], min(CHAIN_RUNS[1], wanted)) + rng.randrange(CHAIN_SLACK)
+    count = max(CHAIN_RUNS[0], min(CHAIN_RUNS[1], config.chain_runs, wanted))
     samples: dict[SideName, int] = {}
+    overhead_us: dict[SideName, float] = {}
     for side, us in looks.items():
-        most, each_us = SAMPLES_PER_BLOCK, us
-        if methods[side] == "chain":
-            most, each_us = CHAIN_SAMPLES, count * (us + 2 * FLUSH_US)
-        samples[side] = max(1, min(most, int(BLOCK_US / each_us)))
-    return Plan(methods, samples, count, config.event_overhead_us)
+        chained = methods[side] == "chain"
+        each_us = FLUSH_US + (count * us if chained else us)
+        samples[side] = max(1, min(SAMPLES_PER_BLOCK, int(BLOCK_US / each_us)))
+        chain_us = config.chain_overhead_us / count + config.chain_step_us
+        overhead_us[side] = chain_us if chained else config.event_overhead_us
+    return Plan(methods, samples, count, overhead_us)
 
 
 def _warm_up(sampler: Sampler) -> float:
@@ -176,7 +179,7 @@ def _warm_up(sampler: Sampler) -> float:
     for _ in range(MAX_WARM_UP_GROUPS):
         group = sampler.block("events", count, 0, 0)
         median = statistics.median_us([group])
-        spent += sum(group)
+        spent += sum(group) + FLUSH_US * len(group)
         if spent >= WARM_UP_US and abs(median - last) <= SETTLED * median:
             break
         if median > WARM_UP_US and count == 1 and spent > 2 * median:

@@ -51,6 +51,7 @@ HELPER_ENTRIES = tuple(EntryPoint(name) for name in ("kc_read", "kc_copy", "kc_e
 # The cache is flushed by reading this many times its size.
 FLUSH_FACTOR = 2.5
 THREADS = 512
+MAX_GATED = 400
 WAIT_GEQ = 0
 
 
@@ -66,6 +67,7 @@ class Bench:
         self.scratch = device.allocate(self.flush_bytes)
         self._sink = device.allocate(256)
         self.word = device.allocate(256)
+        self._words: Memory | None = None
         device.fill(self.scratch, 0, self.flush_bytes, b"\x5a")
         self._gate_host = int(call(cu.cuMemHostAlloc(256, 2)))  # mapped; holds nothing but the gate
         self._gate_device = int(call(cu.cuMemHostGetDevicePointer(self._gate_host, 0)))
@@ -104,6 +106,12 @@ class Bench:
         values = [(memory.address + offset, 8), (size_bytes, 8), (salt, 8), (slot, 8)]
         self._run("kc_checksum", blocks, values)
 
+    def words(self, size_bytes: int) -> Memory:
+        """Memory of ours for results, the same each time while it suffices."""
+        if self._words is None or self._words.size_bytes < size_bytes:
+            self._words = self.device.allocate(max(1024, 2 * size_bytes))
+        return self._words
+
     def reset_persisting(self) -> None:
         """Give lines that a kernel pinned in the L2 cache their normal state again (where there is such)."""
         cu.cuCtxResetPersistingL2Cache()
@@ -135,6 +143,22 @@ class Bench:
     def open_gate(self) -> None:
         """Let the work go."""
         self._set_gate(self._gate_value)
+
+    def span(self, events: tuple[Any, Any], work: Callable[[], None], *, gated: bool = True) -> None:
+        """Queue `work` between two events, held back until all of it is queued.
+
+        What was queued before runs meanwhile. `work` must not be more than the driver's queue holds (about
+        a thousand pieces, MAX_GATED for safety): behind a closed gate a full one would wait for ever.
+        """
+        if gated:
+            self.close_gate()
+        try:
+            self.record(events[0])
+            work()
+            self.record(events[1])
+        finally:
+            if gated:
+                self.open_gate()
 
     def capture(self, work: Callable[[], None]) -> Graph | None:
         """Record what `work` queues as a graph; None when it must wait for the device in between.

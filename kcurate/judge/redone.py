@@ -1,0 +1,95 @@
+"""Work that a plan does again for nothing: the slow side's cheapest disguise.
+
+A launch is redone when the same launch came before it, nothing that it reads has been written since, and
+what it writes still stands. Only launches whose kernels surely start afresh are considered: each pointer
+that they may write is used as the target of plain assignments alone. Everything else (atomics, in-place
+steps, pointers handed on) counts as reading what it writes, and is never refused. Not covered: loops inside
+kernels (`kcurate.judge.sham`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kcurate.cuda_source import kernel_signatures
+from kcurate.judge.findings import Finding
+from kcurate.judge.tokens import Token, partner, tokenize
+from kcurate.problem.ops import BoundPointer, FillOp, LaunchOp, Op, Program
+from kcurate.records import Param
+
+# For each kernel, for each of its parameters: whether it may read what it points at, whether it may write.
+Uses = Mapping[str, tuple[tuple[bool, bool], ...]]
+
+
+def redone(program: Program, code: str) -> Iterator[Finding]:
+    """The first launch of a bound plan that only does again what has been done."""
+    uses = kernel_uses(code)
+    done: dict[LaunchOp, frozenset[str]] = {}
+    for op in program.ops:
+        touched = _touched(op, uses)
+        if touched is None:
+            done = {}
+            continue
+        reads, writes = touched
+        if isinstance(op, LaunchOp) and op in done:
+            yield Finding("redone", f"the plan launches {op.kernel} again with nothing changed")
+            return
+        done = {old: names for old, names in done.items() if not names & writes}
+        if isinstance(op, LaunchOp) and not reads & writes:
+            done[op] = reads | writes
+
+
+def _touched(op: Op, uses: Uses) -> tuple[frozenset[str], frozenset[str]] | None:
+    """The buffers that an operation may read and may write; None when it cannot be told."""
+    if isinstance(op, FillOp):
+        return frozenset(), frozenset({op.buffer})
+    if not isinstance(op, LaunchOp) or op.kernel not in uses or len(uses[op.kernel]) != len(op.args):
+        return None
+    reads, writes = set(), set()
+    for argument, (may_read, may_write) in zip(op.args, uses[op.kernel], strict=True):
+        if isinstance(argument, BoundPointer):
+            reads |= {argument.buffer} if may_read else set()
+            writes |= {argument.buffer} if may_write else set()
+    return frozenset(reads), frozenset(writes)
+
+
+def kernel_uses(code: str) -> dict[str, tuple[tuple[bool, bool], ...]]:
+    """How every kernel of the code uses its parameters."""
+    plain = tuple(token for token in tokenize(code) if token.kind != "directive")
+    found = {}
+    for kernel, params in kernel_signatures(code.encode()).items():
+        body = _body(plain, kernel)
+        found[kernel] = tuple(_use(param, body) for param in params)
+    return found
+
+
+def _body(plain: tuple[Token, ...], kernel: str) -> tuple[Token, ...]:
+    """A kernel's body; nothing when it cannot be found."""
+    for at, token in enumerate(plain[:-1]):
+        if token.text == kernel and plain[at + 1].text == "(":
+            close = partner(plain, at + 1, "(", ")")
+            if close + 1 < len(plain) and plain[close + 1].text == "{":
+                return plain[close + 2 : partner(plain, close + 1, "{", "}")]
+    return ()
+
+
+def _use(param: Param, body: tuple[Token, ...]) -> tuple[bool, bool]:
+    """Whether the body may read and may write what a parameter points at."""
+    places = [at for at, token in enumerate(body) if token.text == param.name]
+    if not param.pointer:
+        return False, False
+    if param.type.startswith("const") and not any(body[at - 1].text == ")" for at in places if at):
+        return True, False
+    only_set = bool(places) and all(_is_set(body, at) for at in places)
+    return not only_set, True
+
+
+def _is_set(body: tuple[Token, ...], at: int) -> bool:
+    """Whether the name at `at` stands as `name[...] =` or `*name =` at the start of a statement."""
+    texts = (";", *(token.text for token in body), ";", ";")
+    starred = texts[at] == "*"
+    if texts[at - starred] not in (";", "{", "}", ")", "else"):
+        return False
+    if starred or texts[at + 2] != "[":
+        return starred and texts[at + 2] == "="
+    return texts[partner(body, at + 1, "[", "]") + 2] == "="

@@ -1,0 +1,66 @@
+"""Times of plans too short for an event pair: many runs as one CUDA graph, every run on buffers of its own.
+
+Each run of the chain has a twin of one of the side's input sets, so that it meets a cold cache: all twins
+are put back, the cache is flushed, then the graph runs between two events. What an event pair and the step
+from run to run cost is known from empty kernels (`kcurate.backends.cuda.clock`) and subtracted by the parent.
+Every run's outputs are summed after the block's last sample. Not covered: longer plans
+(`kcurate.judge.timed_side`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kcurate.backends.cuda.bench import Bench, Graph
+from kcurate.judge.timed_set import SLOT_BYTES, TimedSet, read_words, slot_words
+
+
+class Chain:
+    """`count` runs over twins of `sets`, in turn. `salt` as for the sets' own sums."""
+
+    def __init__(self, bench: Bench, sets: Sequence[TimedSet], count: int, salt: int) -> None:
+        self._bench = bench
+        self._salt = salt
+        self.picks = [i % len(sets) for i in range(count)]
+        self.twins = [sets[pick].twin() for pick in self.picks]
+        put_back, runs = bench.capture(self._put_back), bench.capture(self._run)
+        assert put_back is not None and runs is not None, "the parent asked for an uncapturable chain"
+        self._restore_graph: Graph = put_back
+        self._runs_graph: Graph = runs
+        self._events = [(bench.event(), bench.event())]
+
+    def _put_back(self) -> None:
+        for twin in self.twins:
+            twin.put_back()
+
+    def _run(self) -> None:
+        for twin in self.twins:
+            twin.runnable.run()
+
+    def block(self, samples: int) -> tuple[list[float], list[tuple[int, int]]]:
+        """Microseconds a run for each of `samples` chains, and (set, sum) of every run of the last one."""
+        bench = self._bench
+        while len(self._events) < samples:
+            self._events.append((bench.event(), bench.event()))
+        bench.reset_persisting()
+        for events in self._events[:samples]:
+            if self._restore_graph.nodes:
+                self._restore_graph.launch()
+            bench.flush()
+            bench.span(events, self._runs_graph.launch)
+        slots = slot_words(bench, len(self.twins))
+        for i, twin in enumerate(self.twins):
+            twin.add_checksum(slots.address + SLOT_BYTES * i, self._salt)
+        sums = read_words(bench, slots, len(self.twins))
+        spans = [bench.elapsed_us(first, last) for first, last in self._events[:samples]]
+        return [span / len(self.twins) for span in spans], list(zip(self.picks, sums, strict=True))
+
+    def close(self) -> None:
+        """Give everything back."""
+        self._restore_graph.close()
+        self._runs_graph.close()
+        for first, last in self._events:
+            self._bench.drop_event(first)
+            self._bench.drop_event(last)
+        for twin in self.twins:
+            twin.close()
