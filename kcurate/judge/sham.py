@@ -17,7 +17,7 @@ from kcurate.judge.words import word_set
 
 _LABELS = re.compile(
     r"slow|naive|na_ve|unoptimi[sz]ed|deoptimi[sz]ed|baseline|inefficient|suboptimal|uncoalesced|wasteful|"
-    r"faster|optimi[sz]ed|speedup|sandbag",
+    r"fast(?!_?math)|optimi[sz]ed|speedup|sandbag",
     re.IGNORECASE,
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)

@@ -97,14 +97,23 @@ def _check_sides(candidate: Candidate) -> Iterator[Issue]:
         if side.views and candidate.origin.kind == "model" and candidate.origin.made == side_name:
             yield Issue(f"{side_name}.views", "a side that a model made takes buffers as they are")
         yield from _check_own_buffers(problem, side, side_name)
-        signatures = kernel_signatures(side.code.encode())
-        for sizes in (*problem.sizes.test, problem.sizes.bench):
-            try:
-                program = bind(problem, side, sizes, where=f"{side_name}.plan")
-            except ProblemError as error:
-                yield Issue(error.where or f"{side_name}.plan", f"{error.what} at sizes {dict(sizes)}")
-                continue
-            yield from _check_program(program, signatures, side_name)
+        yield from _check_plan(problem, side, side_name)
+
+
+def _check_plan(problem: Problem, side: Side, side_name: str) -> Iterator[Issue]:
+    """The plan at every setting of sizes, up to the first that it cannot be bound at."""
+    signatures = kernel_signatures(side.code.encode())
+    for sizes in (*problem.sizes.test, problem.sizes.bench):
+        try:
+            program = bind(problem, side, sizes, where=f"{side_name}.plan")
+        except ProblemError as error:
+            where = error.where or f"{side_name}.plan"
+            if where.startswith("buffers."):
+                owner = side_name if where.removeprefix("buffers.") in side.buffers else "problem"
+                where = f"{owner}.{where}"
+            yield Issue(where, f"{error.what} at sizes {dict(sizes)}")
+            return
+        yield from _check_program(program, signatures, side_name)
 
 
 def _check_own_buffers(problem: Problem, side: Side, side_name: str) -> Iterator[Issue]:

@@ -1,0 +1,18 @@
+#include <cuda_fp16.h>
+
+extern "C" __global__ void row_sum(const float *a, float *out, int rows, int cols)
+{
+    __shared__ float part[128];
+    __half sum = __float2half(0.0f);
+    for (int j = threadIdx.x; j < cols; j += 128)
+        sum = __float2half(__half2float(sum) + a[blockIdx.x * cols + j]);
+    part[threadIdx.x] = __half2float(sum);
+    __syncthreads();
+    for (int half = 64; half > 0; half /= 2) {
+        if (threadIdx.x < half)
+            part[threadIdx.x] += part[threadIdx.x + half];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0)
+        out[blockIdx.x] = part[0];
+}

@@ -1,0 +1,17 @@
+extern "C" __global__ void row_sum(const float *a, float *out, int rows, int cols)
+{
+    __shared__ float part[128];
+    const float *row = a + (long long)blockIdx.x * cols;
+    float sum = 0.0f;
+    for (int j = threadIdx.x; j < cols + cols / 100; j += 128)
+        sum += j < cols ? row[j] : 0.0f;
+    part[threadIdx.x] = sum;
+    __syncthreads();
+    for (int half = 64; half > 0; half /= 2) {
+        if (threadIdx.x < half)
+            part[threadIdx.x] += part[threadIdx.x + half];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0)
+        out[blockIdx.x] = part[0];
+}

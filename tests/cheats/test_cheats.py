@@ -1,0 +1,181 @@
+"""Every cheat meets its outcome, and the next honest candidate is judged as if nothing had happened.
+
+A case is a folder in pair form beside this file; `expected.toml` holds the outcomes that it may end with on
+each backend. What is decided before anything runs is tested on any machine; the runs on the emulator and,
+with a GPU, on CUDA.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kcurate import store
+from kcurate.backends.base import Compiled
+from kcurate.judge import admission, compiling, running, static_checks
+from kcurate.judge.case import Case, Ruling
+from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.judge.workers import Nursery, Role
+from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
+
+HERE = Path(__file__).parent
+HONEST = "honest_fma"
+# The cases that every judge must know; others may be added, none of these may go.
+LISTED = """
+    empty_kernel zeros const_mean hard_n tail_skip dev_counter dev_cache nan_fill bf16_acc zero_inputs
+    missing_sync oob_write smem_over literal_plan malloc_stash int_as_ptr in_place_twice copy_slow honest_2pct
+    inf_loop illegal_addr include_passwd template_bomb slow_nanosleep honest_atomics honest_fma
+    honest_const_table
+""".split()  # noqa: SIM905
+# A handful that says much in little time; the others are marked slow.
+QUICK = {"empty_kernel", "oob_write", "illegal_addr", "missing_sync", "poison_bits", "honest_fma"}
+# Compilers may take 20 s; a bomb shows as well in two.
+BOMBS = ("template_bomb", "endless_macro")
+BOMB_TIMEOUT_S = 2.0
+HANG_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What may be said of a case on each backend, and which side is at fault (None: no side is)."""
+
+    cuda: tuple[str, ...]
+    emulator: tuple[str, ...]
+    side: str | None = None
+    gpu_only: str | None = None
+    emulator_only: str | None = None
+
+
+def load() -> dict[str, Expected]:
+    table = tomllib.loads((HERE / "expected.toml").read_text())
+    return {
+        name: Expected(**{key: tuple(v) if isinstance(v, list) else v for key, v in row.items()})
+        for name, row in table.items()
+    }
+
+
+CASES = load()
+BEFORE_RUNNING = {"malformed", "static_reject"}
+STATIC = sorted(name for name, expected in CASES.items() if set(expected.cuda) <= BEFORE_RUNNING)
+COMPILED = sorted(set(CASES) - set(STATIC))
+RUN = [name for name in COMPILED if CASES[name].cuda != ("compile_error",)]
+
+
+def candidate(name: str) -> Candidate:
+    return store.read_candidate(HERE / name)
+
+
+def admit(one: Candidate) -> Ruling | None:
+    """What is ruled before anything is compiled."""
+    case = Case(one, "key", Environment("none", "none"))
+    try:
+        admission.admit_plans(case)
+        admission.admit_sources(case)
+    except Ruling as ruling:
+        return ruling
+    return None
+
+
+def test_cases_and_expectations_go_together() -> None:
+    folders = {path.parent.name for path in HERE.glob("*/pair.json")}
+    assert folders == set(CASES)
+    assert set(LISTED) <= folders
+    outcomes = {str(outcome) for outcome in Outcome} - {"harness_error"}
+    for expected in CASES.values():
+        assert expected.cuda
+        assert {*expected.cuda, *expected.emulator} <= outcomes
+
+
+@pytest.mark.parametrize("name", STATIC)
+def test_refused_before_it_is_compiled(name: str) -> None:
+    ruling = admit(candidate(name))
+    assert ruling is not None
+    assert ruling.outcome in CASES[name].cuda
+    assert ruling.detail
+    if ruling.outcome is Outcome.STATIC_REJECT:
+        assert ruling.side == CASES[name].side
+
+
+@pytest.fixture(scope="module")
+def compilers() -> Iterator[compiling.CompileWorkers]:
+    pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
+    nursery = Nursery("cuda")
+    workers = compiling.CompileWorkers(nursery, Role("compile", "cuda"))
+    yield workers
+    workers.close()
+    nursery.close()
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiles_unless_that_is_refused(
+    name: str, compilers: compiling.CompileWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name in BOMBS:
+        monkeypatch.setattr(compiling, "COMPILE_TIMEOUT_S", BOMB_TIMEOUT_S)
+    one = candidate(name)
+    ruling = admit(one)
+    log = ""
+    if ruling is None:
+        made = compilers.compile([compiling.Request.of(one, side) for side in SIDES])
+        binaries = [binary for binary in made if isinstance(binary, Compiled)]
+        log = "".join(getattr(answer, "log", "") for answer in made)
+        for binary, side in zip(made, SIDES, strict=True):
+            if isinstance(binary, Compiled):
+                assert not static_checks.check_binary(binary, getattr(one, side))
+    else:
+        assert ruling.outcome is Outcome.COMPILE_ERROR
+        binaries, log = [], f"{ruling.detail}{ruling.log}"
+    assert (len(binaries) < len(SIDES)) == (CASES[name].cuda == ("compile_error",)), log
+    assert "root:" not in log
+
+
+def check(verdict: Verdict, name: str, allowed: tuple[str, ...]) -> None:
+    assert verdict.outcome in allowed, f"{verdict.outcome}: {verdict.detail}"
+    if not verdict.outcome.correct and verdict.outcome is not Outcome.MALFORMED:
+        assert verdict.side == CASES[name].side
+    assert "root:" not in (verdict.log or "")
+
+
+@pytest.fixture
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hangs are hangs after seconds, too."""
+    monkeypatch.setattr(compiling, "COMPILE_TIMEOUT_S", 8.0)
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Iterator[Judge]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(running.RUN_TIMEOUT_S, "emulator", HANG_TIMEOUT_S)
+        one = Judge(JudgeConfig(backend="emulator"))
+        yield one
+        one.close()
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in RUN]
+)
+def test_on_the_emulator(name: str, emulator: Judge, short_waits: None) -> None:
+    check(emulator.judge(candidate(name)), name, CASES[name].emulator)
+    after = emulator.judge(candidate(HONEST))
+    assert after.outcome is Outcome.CORRECT, after.detail
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[Judge]:
+    one = Judge(JudgeConfig(backend="cuda"))
+    yield one
+    one.close()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_on_a_gpu(name: str, gpu: Judge) -> None:
+    if CASES[name].emulator_only:
+        pytest.skip(CASES[name].emulator_only)
+    check(gpu.judge(candidate(name)), name, CASES[name].cuda)
+    after = gpu.judge(candidate(HONEST))
+    assert after.outcome is Outcome.CONFIRMED, after.detail

@@ -1,0 +1,235 @@
+"""What the static checks refuse, spelling by spelling, and the honest code that they let through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kcurate import resources, store
+from kcurate.errors import InputError
+from kcurate.judge import static_checks
+from kcurate.judge.globals import static_variables
+from kcurate.judge.redone import redone
+from kcurate.judge.tokens import Source, tokenize
+from kcurate.problem import program
+from kcurate.records import SIDES, Launch, Side
+
+CHEATS = Path(__file__).parent
+PAIRS = store.find_candidates(resources.pairs_dir())
+
+
+def findings(code: str, *checks: str, plan: tuple[Launch, ...] = ()) -> list[str]:
+    names = checks or static_checks.ALL_CHECKS
+    return [found.check for found in static_checks.check_source(Side(code, plan), names)]
+
+
+def kernel(body: str) -> str:
+    return f'extern "C" __global__ void k(float *x, const float *a, int n)\n{{\n{body}\n}}\n'
+
+
+@pytest.mark.parametrize("folder", PAIRS, ids=lambda folder: folder.name)
+def test_built_in_pairs_pass_every_check(folder: Path) -> None:
+    pair = store.read_candidate(folder)
+    assert pair.problem is not None
+    for name in SIDES:
+        side = getattr(pair, name)
+        assert static_checks.check_source(side) == ()
+        bound = program.bind(pair.problem, side, pair.problem.sizes.test[0])
+        assert list(redone(bound, side.code)) == []
+
+
+def test_an_unknown_check_is_an_error() -> None:
+    with pytest.raises(InputError, match="no check 'sanity'"):
+        static_checks.check_source(Side("", ()), ("calls", "sanity"))
+
+
+def test_every_registered_check_runs_by_default() -> None:
+    registered = {*static_checks.SOURCE_CHECKS, *static_checks.PLAN_CHECKS}
+    assert set(static_checks.ALL_CHECKS) == registered
+    assert len(static_checks.ALL_CHECKS) == len(registered)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        '#include "/etc/passwd"',
+        "#include </etc/passwd>",
+        "  #  include <stdio.h>",
+        "#/* */include <iostream>",
+        '#define F "/etc/passwd"\n#include F',
+        '#incl\\\nude "/etc/passwd"',
+        "#include_next <cuda_fp16.h>",
+        "#import <cuda_fp16.h>",
+        '#line 1 "/etc/passwd"',
+        '#embed "/etc/passwd"',
+        "%:include <stdio.h>",
+        "??=include <stdio.h>",
+        '#if __has_include("/etc/passwd")\n#endif',
+        "const char *place = __FILE__;",
+    ],
+)
+def test_no_way_to_a_host_file(code: str) -> None:
+    assert set(findings(code)) & {"headers", "directives", "characters"}
+
+
+@pytest.mark.parametrize(
+    "code", ["#include <cuda_fp16.h>", '#include "mma.h"', "#include <cooperative_groups.h>  // warps"]
+)
+def test_device_headers_are_let_through(code: str) -> None:
+    assert findings(code) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "__nanosleep(100);",
+        "long long t = clock64();",
+        "long long t = clock();",
+        "auto f = &clock64; f();",
+        "x[0] = __clock();",
+        "__trap();",
+        'asm("trap;");',
+        'asm volatile ("mov.u64 %0, %globaltimer;" : "=l"(t));',
+        'asm("{ .reg .u32 t; mov.u32 t, %clock; }");',
+        'asm("@p bra L; L: exit;");',
+        '__asm__("nano" "sleep.u32 20;");',
+        'asm(R"(trap;)");',
+        "float *p = new float[4];",
+        "void *p = malloc(4);",
+        'printf("%f", x[0]);',
+        "assert(n > 0);",
+        "__builtin_trap();",
+        "__nvvm_nanosleep(3);",
+        "cudaDeviceSynchronize();",
+    ],
+)
+def test_sleeping_clocks_heap_output_are_refused(body: str) -> None:
+    assert findings(kernel(body))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "int free = n; x[0] = free;",
+        "float clock = a[0]; x[0] = clock;",
+        "x[0] = grid.open;",
+        '// printf("left from debugging")',
+        'asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" :: "r"(s), "l"(a));',
+        'asm("{ .reg .pred p;\\n\\tsetp.eq.u32 p, %1, 0; }" :: "r"(r), "r"(n));',
+        "unsigned s = (unsigned)__cvta_generic_to_shared(x);",
+        'asm volatile("bar.sync 1, 64;");',
+        "float4 v = *reinterpret_cast<const float4 *>(&a[4 * n]);",
+        "float4 v = ((const float4 *)a)[n];",
+        "float v = *(float *)&n;",
+        "float *row = (float *)(x + n * 4);",
+        "char *bytes = (char *)x; float *part = (float *)(bytes + 16);",
+        "volatile float *warp = x; warp[0] += warp[32];",
+        "__builtin_assume(n > 0);",
+    ],
+)
+def test_honest_code_is_let_through(body: str) -> None:
+    assert findings(kernel(body)) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "float *p = (float *)0x7f0000000000;",
+        "float *p = (float *)(unsigned long long)n;",
+        "long long at = n; float *p = reinterpret_cast<float *>(at);",
+        "union { float *p; unsigned long long at; } u;",
+        "unsigned long long at = 5; float v = *(float *)at;",
+    ],
+)
+def test_addresses_made_of_numbers_are_refused(body: str) -> None:
+    assert findings(kernel(body), "int_as_ptr") == ["int_as_ptr"]
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("__device__ int count;", ["count"]),
+        ("__device__ float a, *b, c[4] = {1, 2};", ["a", "b", "c"]),
+        ("static __device__ volatile int lock = 0;", ["lock"]),
+        ("int done = 0;", ["done"]),
+        ("struct S { int v; } state;", ["state"]),
+        ("struct S { int v; }; S state;", ["state"]),
+        ("namespace hidden { float kept[4]; }", ["kept"]),
+        ('extern "C" { int kept; }', ["kept"]),
+        ("__device__ const float *kept;", ["kept"]),
+        ("struct S { static __device__ int v; };", ["v"]),
+        ("__global__ void k() { static int calls; }", ["calls"]),
+        ("template <int N> __device__ int kept;", ["kept"]),
+        ("__device__ const float table[2] = {1, 2};", []),
+        ("__constant__ float table[2];", []),
+        ("constexpr int N = 4;\nconst float pi = 3.14f;", []),
+        ("__device__ float f(float x);\n__device__ float f(float x) { return x; }", []),
+        ("typedef struct { float x, y; } Point;\nusing Real = float;\nenum { A = 1, B };", []),
+        ("struct S { float x; __device__ float get() const { return x; } };", []),
+        ("template <typename T> __device__ T twice(T x) { T y = x; return y + y; }", []),
+        ("template <> struct S<int> { int v; };", []),
+        ('struct S; class T;\nusing namespace hidden;\nstatic_assert(4 == 4, "");', []),
+        ("__global__ void __launch_bounds__(256) k(float *x) { __shared__ float s[4]; int i = 0; }", []),
+        ("__device__ __forceinline__ float4 operator+(float4 a, float4 b) { return a; }", []),
+    ],
+)
+def test_variables_that_outlive_a_launch_are_found(code: str, names: list[str]) -> None:
+    found = static_variables(Source(code).plain)
+    assert [variable.name for variable in found if not variable.constant] == names
+
+
+SHAM = [
+    "for (int r = 0; r < 100; r++) x[0] = a[0];",
+    "for (int r = 0; r < 100; r++) { float s = 0; for (int j = 0; j < n; j++) s += a[j]; x[0] = s; }",
+    "float s; for (int r = 0; r < 9; r++) { s = 0; for (int j = 0; j < n; j++) { s += a[j]; } }",
+    "for (int r = 0; r < n; r++) ;",
+    "for (int r = 0; r < n; r++) { __syncthreads(); __threadfence(); }",
+    "volatile int idle = 0;",
+    "for (int r = 0; r < 50; ++r) { if (n > 3) { x[n] = sqrtf(a[n]); } else x[n] = 0; }",
+]
+HONEST = [
+    "for (int j = 0; j < n; j++) x[0] += a[j];",
+    "float s = 0; for (int j = 0; j < n; j++) s = s + a[0];",
+    "for (int it = 0; it < n; it++) { x[0] = x[1]; __syncthreads(); }",
+    "for (int it = 0; it < 9; it++) { float t = x[0]; for (int j = 0; j < n; j++) t += a[j]; x[0] = t; }",
+    "for (int j = 0; j < 32; j++) { swap(x, n); }",
+    "for (int j = 0; j < n; j++) if (a[0] > 0) break;",
+    "for (int j = 0; j < n; j++) x[k++] = 0;",
+    "for (int j = 0, k = 0; j < n; j++, k += 4) x[k] = a[0];",
+    "for (int j = 0; j < n; j++) { x[n * j] = 1.0f; }",
+    "for (int j = 0; j < n; j++) { p = next; next = p; }",
+    "for (int s = n / 2; s > 0; s >>= 1) { if (threadIdx.x < s) x[0] += x[s]; __syncthreads(); }",
+    "for (int i = 0; i < 4; i++) atomicAdd(x, 1.0f);",
+    "for (int i = 0; i < 4; i++) { seed = hash(seed); }",
+    "for (int i = 0; i < 4; i++) { m = m * 3; m = m % n; }",
+    "for (int i = 0; i < 4; i++) *x++ = 0;",
+    "for (int i = 0; i < 4; i++) for (int j = 0; j < n; j++) s += a[j];",
+    "__shared__ volatile float part[32];",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", SHAM)
+def test_dead_work_is_refused(body: str) -> None:
+    assert findings(kernel(body), "sham") == ["sham"]
+
+
+@pytest.mark.parametrize("body", HONEST)
+def test_loops_that_get_on_are_let_through(body: str) -> None:
+    assert findings(kernel(body), "sham") == []
+
+
+def test_labels_are_hints_and_refuse_nothing() -> None:
+    side = store.read_candidate(CHEATS / "label_names").fast
+    assert static_checks.check_source(side) == ()
+    hints = [found.what for found in static_checks.hints(side)]
+    assert hints == ["a comment says 'optimized'", "the name 'fast_result'"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "'", '"', "/*", "#", "#define X \\", 'R"(', "asm(", "\\", "for (", "{{{"]
+)
+def test_broken_code_breaks_no_check(text: str) -> None:
+    tokenize(text)
+    findings(text)
+    findings(kernel(text))
