@@ -224,9 +224,13 @@ def local_includes(source: bytes) -> tuple[str, ...]:
 
     Conditionals are not looked at; whether there is such a file is for the caller to say.
     """
-    if b"include" not in source:
+    at = source.rfind(b"include")
+    if at < 0:
         return ()
-    clean = blank_comments(source)
+    end = source.find(b"\n", at)
+    clean = blank_comments(
+        source[: end if end >= 0 else len(source)]
+    )  # what is behind the last one is no matter
     found = (_INCLUDE.match(clean, m.end()) for m in _DIRECTIVE.finditer(clean) if m[1] == b"include")
     names = (_included(match) for match in found if match)
     return tuple(dict.fromkeys(name for name, quoted in names if quoted or not _STANDARD.match(name)))
