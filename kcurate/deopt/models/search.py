@@ -20,6 +20,7 @@ from kcurate.deopt.models.gates import Refusal, Variants
 from kcurate.deopt.models.policy import Policy, Step, Tried
 from kcurate.deopt.models.targets import Target
 from kcurate.prompts import Example, Technique, Unreadable
+from kcurate.prompts.replies import Form
 from kcurate.records import (
     Attempt,
     AttemptOutcome,
@@ -116,24 +117,7 @@ class Search:
         return store.content_id("attempt", *parts, prompts.FORMAT, str(number))
 
     def _prompt(self, step: Step) -> Prompt:
-        earlier = None
-        if step.parent is not None:
-            side = step.parent.side
-            earlier = (
-                targets.earlier(side, self.target, step.parent.findings)
-                if side is not None
-                else prompts.Earlier("", None, step.parent.findings)
-            )
-        return prompts.build(
-            self.target.material(),
-            step.technique,
-            self.around.asking.client.form,
-            examples=self.around.examples(self.target, step.technique),
-            action=step.action,
-            earlier=earlier,
-            permitted=None if step.permitted is None else sorted(step.permitted),
-            variant=(self.target.variant, self.target.variants),
-        )
+        return prompt_for(self.target, step, self.around.asking.client.form, self.around.examples)
 
     def _evaluate(self, waiting: _Waiting, exchange: Exchange) -> tuple[Attempt, Side | None]:
         attempt = self._blank(waiting)
@@ -220,3 +204,22 @@ class Search:
 
 def _refused(attempt: Attempt, refusal: Refusal) -> Attempt:
     return replace(attempt, outcome=refusal.outcome, detail=refusal.detail)
+
+
+def prompt_for(target: Target, step: Step, form: Form, examples: ExampleFinder) -> Prompt:
+    """The prompt for a step."""
+    earlier, parent = None, step.parent
+    if parent is not None and parent.side is not None:
+        earlier = targets.earlier(parent.side, target, parent.findings)
+    elif parent is not None:
+        earlier = prompts.Earlier("", None, parent.findings)
+    return prompts.build(
+        target.material(),
+        step.technique,
+        form,
+        examples=examples(target, step.technique),
+        action=step.action,
+        earlier=earlier,
+        permitted=None if step.permitted is None else sorted(step.permitted),
+        variant=(target.variant, target.variants),
+    )

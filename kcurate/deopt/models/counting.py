@@ -1,0 +1,84 @@
+"""What a run with a model came to: one outcome for every kernel, search and attempt, and the money."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from kcurate.deopt.models.asking import Asking
+from kcurate.deopt.models.policy import hopeless
+from kcurate.deopt.models.search import Search
+from kcurate.deopt.starts import Start
+from kcurate.records import AttemptOutcome, Outcome, Verdict
+
+
+class StartOutcome(StrEnum):
+    """What became of a kernel (or of a pair's side)."""
+
+    VARIANTS = "variants"
+    NO_VARIANT = "no_variant"
+    NO_PROBLEM = "no_problem"
+    UNFINISHED = "unfinished"
+
+
+class SearchOutcome(StrEnum):
+    """How a search ended."""
+
+    ACCEPTED = "accepted"
+    OUT_OF_ROUNDS = "out_of_rounds"
+    HOPELESS = "hopeless"
+    UNFINISHED = "unfinished"
+
+
+def count(
+    found: Sequence[Start], searches: Mapping[str, Sequence[Search]], asking: Asking
+) -> dict[str, dict[str, int]]:
+    """The counts of a summary: each kind adds up to its number."""
+    kernels: Counter[str] = Counter()
+    ends: Counter[str] = Counter()
+    attempts: Counter[str] = Counter()
+    for start in found:
+        group = searches.get(start.id, [])
+        outcomes = [_end(search) for search in group]
+        ends.update(outcomes)
+        for search in group:
+            attempts.update(_outcome(one.attempt.outcome, one.attempt.verdict) for one in search.tried)
+        if not group:
+            kernels[StartOutcome.NO_PROBLEM] += 1
+        elif SearchOutcome.ACCEPTED in outcomes:
+            kernels[StartOutcome.VARIANTS] += 1
+        else:
+            unfinished = SearchOutcome.UNFINISHED in outcomes
+            kernels[StartOutcome.UNFINISHED if unfinished else StartOutcome.NO_VARIANT] += 1
+    order = [*AttemptOutcome, *Outcome]
+    return {
+        "kernels": {str(o): kernels[o] for o in StartOutcome if kernels[o]},
+        "searches": {str(o): ends[o] for o in SearchOutcome if ends[o]},
+        "attempts": {str(o): attempts[o] for o in dict.fromkeys(map(str, order)) if attempts[o]},
+        "requests": {str(source): number for source, number in sorted(asking.counts.items())},
+    }
+
+
+def _end(search: Search) -> SearchOutcome:
+    if search.accepted:
+        return SearchOutcome.ACCEPTED
+    if hopeless(search.tried):
+        return SearchOutcome.HOPELESS
+    over = search.policy.next(search.tried) is None
+    return SearchOutcome.OUT_OF_ROUNDS if over else SearchOutcome.UNFINISHED
+
+
+def _outcome(outcome: AttemptOutcome, verdict: Verdict | None) -> str:
+    return str(verdict.outcome if outcome is AttemptOutcome.JUDGED and verdict else outcome)
+
+
+def spent(asking: Asking) -> str:
+    """What this run sent and spent, in one line."""
+    usage, counts = asking.usage, asking.counts
+    price = f"${asking.budget.spent_usd:.4f}" if asking.price else "no price is known"
+    return (
+        f"{asking.client.model}: {sum(counts.values())} answers ({counts['on_file']} on file already), "
+        f"{usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens} tokens in "
+        f"({usage.cache_read_tokens} from the prompt cache), {usage.output_tokens} out: {price}"
+    )

@@ -1,0 +1,91 @@
+"""Many searches at once: each in a thread with requests of its own, or all in step with batches.
+
+The first failure that holds for all ends the drive; what is under way by then is finished and kept. Both
+drivers return that failure, so that what was reached can be counted before it is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from functools import partial
+
+from kcurate.deopt.models.asking import Asking
+from kcurate.deopt.models.batches import Batches
+from kcurate.deopt.models.client import Request
+from kcurate.deopt.models.search import Search
+from kcurate.errors import KcurateError
+from kcurate.records import Exchange
+
+
+def drive(
+    searches: Sequence[Search], asking: Asking, *, threads: int, moved: Callable[[], None] = lambda: None
+) -> KcurateError | None:
+    """Run the searches side by side, one request each at a time; `moved` hears of every attempt."""
+
+    def work(search: Search) -> None:
+        while not asking.stop.is_set() and (request := search.pending()) is not None:
+            search.absorb(asking.answer(request))
+            moved()
+
+    return _all([partial(work, search) for search in searches], asking, threads)
+
+
+def drive_batched(
+    searches: Sequence[Search],
+    asking: Asking,
+    batches: Batches,
+    *,
+    threads: int,
+    moved: Callable[[], None] = lambda: None,
+) -> KcurateError | None:
+    """Run the searches in step: the next requests of all of them make a batch."""
+
+    def absorb(search: Search, exchange: Exchange) -> None:
+        search.absorb(exchange)
+        moved()
+
+    try:
+        batches.collect_open()
+        while True:
+            pending = [(search, request) for search in searches if (request := search.pending()) is not None]
+            if not pending:
+                return None
+            answers = _answers([request for _, request in pending], asking, batches)
+            tasks = [partial(absorb, search, answers[request.key]) for search, request in pending]
+            failure = _all(tasks, asking, threads)
+            if failure is not None:
+                return failure
+    except KcurateError as error:
+        return error
+
+
+def _answers(requests: Sequence[Request], asking: Asking, batches: Batches) -> dict[str, Exchange]:
+    found = {request.key: answer for request in requests if (answer := asking.on_file(request)) is not None}
+    return found | batches.answer_all([request for request in requests if request.key not in found])
+
+
+def _all(tasks: Sequence[Callable[[], None]], asking: Asking, threads: int) -> KcurateError | None:
+    """Run all tasks; the first known failure stops what has not begun."""
+    failure: KcurateError | None = None
+    with ThreadPoolExecutor(max_workers=max(1, threads), thread_name_prefix="search") as pool:
+        futures: list[Future[None]] = [pool.submit(task) for task in tasks]
+        try:
+            for future in as_completed(futures):
+                if future.cancelled():
+                    continue
+                error = future.exception()
+                if error is None:
+                    continue
+                asking.stop.set()
+                for other in futures:
+                    other.cancel()
+                if not isinstance(error, KcurateError):
+                    raise error
+                failure = failure or error
+        except BaseException:
+            asking.stop.set()
+            for other in futures:
+                other.cancel()
+            raise
+    return failure

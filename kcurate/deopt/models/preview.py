@@ -1,0 +1,75 @@
+"""What a run would ask first and may cost, without asking: needs no key, no judge and no network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kcurate import resources
+from kcurate.deopt.models.client import Request
+from kcurate.deopt.models.examples import Examples
+from kcurate.deopt.models.naming import ModelName, parse_model
+from kcurate.deopt.models.policy import Step, make_policy
+from kcurate.deopt.models.prices import Price
+from kcurate.deopt.models.run import ModelConfig, find_starts, goals, price_of
+from kcurate.deopt.models.search import prompt_for
+from kcurate.deopt.models.targets import Target
+from kcurate.deopt.models.transcripts import Transcripts, request_key
+from kcurate.prompts.replies import Form
+from kcurate.records import Usage
+from kcurate.workspace import Workspace
+
+# Rough: code has about three bytes a token, and an answer about twice as many tokens as the code it changes.
+BYTES_A_TOKEN = 3
+ANSWER_FACTOR = 2
+
+
+@dataclass(frozen=True)
+class Preview:
+    """One first request. `likely_usd` is rough, `most_usd` holds for all its rounds; None without a price."""
+
+    label: str
+    request: Request
+    on_file: bool
+    likely_usd: float | None
+    most_usd: float | None
+
+
+def preview(config: ModelConfig) -> Iterator[Preview]:
+    """The first request of every search, in order.
+
+    Raises:
+        InputError: options that cannot be used, or nothing to start from.
+    """
+    workspace, name = Workspace(config.workspace), parse_model(config.model)
+    price = price_of(config, name)
+    examples = Examples(resources.pairs_dir())
+    transcripts = Transcripts(workspace.transcripts / f"{name.slug}.jsonl", name.model)
+    for start in find_starts(config, workspace):
+        for target in goals(config, start):
+            step = make_policy(config.policy, target, config.rounds).next(())
+            if step is not None:
+                yield _preview(target, step, config, name, price, examples, transcripts)
+
+
+def _preview(
+    target: Target,
+    step: Step,
+    config: ModelConfig,
+    name: ModelName,
+    price: Price | None,
+    examples: Examples,
+    transcripts: Transcripts,
+) -> Preview:
+    form: Form = "tool" if name.provider == "anthropic" else "text"
+    prompt = prompt_for(target, step, form, examples)
+    key = request_key(name.model, prompt, 1, config.max_tokens)
+    request = Request(key, prompt, 1, config.max_tokens)
+    likely = most = None
+    if price is not None:
+        answer = min(config.max_tokens, ANSWER_FACTOR * len(target.given.code) // BYTES_A_TOKEN + 500)
+        usage = Usage(request.size_bytes // BYTES_A_TOKEN, answer)
+        likely = price.cost_usd(usage, batch=config.batch)
+        longest = request.size_bytes + config.max_tokens * BYTES_A_TOKEN
+        most = config.rounds * price.most_usd(longest, config.max_tokens, batch=config.batch)
+    return Preview(target.label, request, transcripts.find(key) is not None, likely, most)

@@ -1,0 +1,256 @@
+"""A whole run with a model: searches set up from starts, driven, counted; or shown and priced, unasked.
+
+Equal input, equal options and an equal model find everything on file that an earlier run left. Not covered:
+the rules (`kcurate.deopt.rules`), what a command prints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from kcurate import resources, store
+from kcurate.deopt.models import counting, prices
+from kcurate.deopt.models.asking import Asking
+from kcurate.deopt.models.attempts import Attempts
+from kcurate.deopt.models.batches import POLL_S, Batches
+from kcurate.deopt.models.budget import Budget
+from kcurate.deopt.models.claude import ClaudeClient
+from kcurate.deopt.models.client import Client, Patience
+from kcurate.deopt.models.compatible import CompatibleClient
+from kcurate.deopt.models.drivers import drive, drive_batched
+from kcurate.deopt.models.examples import Examples
+from kcurate.deopt.models.gates import Variants, known_of
+from kcurate.deopt.models.judging import Judges
+from kcurate.deopt.models.naming import ModelName, parse_model
+from kcurate.deopt.models.policy import PolicyName, make_policy
+from kcurate.deopt.models.search import JudgeFunction, Search, Surroundings
+from kcurate.deopt.models.targets import Target, chosen_techniques, targets
+from kcurate.deopt.models.transcripts import Transcripts
+from kcurate.deopt.starts import Start, starts
+from kcurate.errors import InputError, KcurateError
+from kcurate.records import Candidate, SideName, Summary, Verdict
+from kcurate.workspace import Workspace
+
+Direction = Literal["slow", "fast"]
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What to ask of which model. `max_usd` None: no limit; `price` overrides the table; `jobs` 0: as suits.
+
+    `max_usd` limits this run; what earlier runs spent is not counted again.
+    """
+
+    workspace: Path
+    model: str
+    paths: tuple[Path, ...] = ()
+    techniques: tuple[str, ...] = ()
+    variants: int = 1
+    rounds: int = 3
+    direction: Direction = "slow"
+    policy: PolicyName = "plain"
+    max_usd: float | None = None
+    price: str | None = None
+    batch: bool = False
+    max_tokens: int = 16_000
+    concurrency: int = 8
+    backend: str = "auto"
+    gpu: int = 0
+    jobs: int = 0
+
+
+@dataclass(frozen=True)
+class Seams:
+    """What a test may put in the place of the real thing. `judge` None: the judges of this machine."""
+
+    judge: JudgeFunction | None = None
+    judge_name: str = "test"
+    patience: Patience = field(default_factory=Patience)
+    timeout_s: float | None = None
+    poll_s: float = POLL_S
+
+
+def run(
+    config: ModelConfig, *, note: Callable[[str], None] = lambda _: None, seams: Seams | None = None
+) -> Summary:
+    """Write `pairs/<id>/deopt-<model>-.../` for every variant that the judge accepts.
+
+    Raises:
+        InputError: options that cannot be used, or nothing to start from.
+        MissingDependencyError: no judge on this machine, or no key.
+        BudgetSpentError, RemoteError: the run ended early; all that was reached is on file and counted.
+    """
+    seams = seams or Seams()
+    started_s = time.monotonic()
+    workspace = Workspace(config.workspace)
+    found, name = find_starts(config, workspace), parse_model(config.model)
+    asking = _asking(config, name, workspace, seams)
+    record = workspace.start_run("deopt", _plain(config, name))
+    with contextlib.ExitStack() as stack:
+        judge, judge_name = _judge(config, seams, stack)
+        around = _surroundings(asking, judge, judge_name, name, workspace)
+        searches = _searches(found, config, around, workspace)
+        failure = _drive(config, searches, asking, workspace, name, seams, note)
+    items = counting.count(found, searches, asking)
+    note(counting.spent(asking))
+    summary = Summary("deopt", items, round(time.monotonic() - started_s, 3), str(workspace.root))
+    record.finish(summary)
+    if failure is not None:
+        raise failure
+    return summary
+
+
+def made_side(direction: Direction) -> SideName:
+    """The side that is asked for."""
+    return "slow" if direction == "slow" else "fast"
+
+
+def open_client(name: ModelName, timeout_s: float | None = None) -> Client:
+    """The client for a model.
+
+    Raises:
+        MissingDependencyError: its package or its key is missing.
+    """
+    limit = {} if timeout_s is None else {"timeout_s": timeout_s}
+    if name.provider == "anthropic":
+        return ClaudeClient(name.model, **limit)
+    return CompatibleClient(name.model, name.base_url, **limit)
+
+
+def price_of(config: ModelConfig, name: ModelName) -> prices.Price | None:
+    """What the model costs; None where that is not known and no budget asks.
+
+    Raises:
+        InputError: there is a budget, but no price.
+    """
+    price = prices.parse_price(config.price) if config.price else prices.find_price(name.model)
+    if price is None and config.max_usd is not None:
+        raise InputError(
+            f"no price is known for {name.model}, so --max-usd cannot be kept",
+            hint="give --price IN,OUT in dollars per million tokens (0,0 for a server of your own)",
+        )
+    return price
+
+
+def find_starts(config: ModelConfig, workspace: Workspace) -> tuple[Start, ...]:
+    if config.variants < 1 or config.rounds < 1:
+        raise InputError("--variants and --rounds count from 1")
+    chosen_techniques(config.techniques)
+    return tuple(starts(config.paths, workspace, made=made_side(config.direction)))
+
+
+def _asking(config: ModelConfig, name: ModelName, workspace: Workspace, seams: Seams) -> Asking:
+    if config.batch and name.provider != "anthropic":
+        raise InputError("--batch works with Claude models alone", hint="leave it out")
+    price = price_of(config, name)
+    return Asking(
+        open_client(name, seams.timeout_s),
+        Transcripts(workspace.transcripts / f"{name.slug}.jsonl", name.model),
+        price=price,
+        budget=Budget(config.max_usd),
+        max_tokens=config.max_tokens,
+        patience=seams.patience,
+    )
+
+
+def _judge(config: ModelConfig, seams: Seams, stack: contextlib.ExitStack) -> tuple[JudgeFunction, str]:
+    if seams.judge is not None:
+        return seams.judge, seams.judge_name
+    judges = stack.enter_context(contextlib.closing(Judges(config.backend, gpu=config.gpu, jobs=config.jobs)))
+    return judges, judges.device
+
+
+def _surroundings(
+    asking: Asking, judge: JudgeFunction, judge_name: str, name: ModelName, workspace: Workspace
+) -> Surroundings:
+    def keep(candidate: Candidate, verdict: Verdict) -> None:
+        folder = workspace.pairs / candidate.id
+        if not (folder / "pair.json").exists():
+            store.write_candidate(folder, candidate)
+            ledger = store.verdict_path(Path(), verdict.environment.device).stem
+            store.append_jsonl(workspace.verdicts / f"{ledger}.jsonl", verdict)
+            if verdict.environment.backend == "cuda":
+                store.write_verdict(folder, verdict)
+
+    return Surroundings(
+        asking=asking,
+        attempts=Attempts(workspace.attempts / f"{name.slug}.jsonl"),
+        judge=judge,
+        judge_name=judge_name,
+        slug=name.slug,
+        examples=Examples(resources.pairs_dir()),
+        keep=keep,
+    )
+
+
+def goals(config: ModelConfig, start: Start) -> list[Target]:
+    wanted = chosen_techniques(config.techniques)
+    return targets(
+        start, made_side(config.direction), wanted, config.variants, ladders=config.policy == "sqd"
+    )
+
+
+def _searches(
+    found: Sequence[Start], config: ModelConfig, around: Surroundings, workspace: Workspace
+) -> dict[str, list[Search]]:
+    """The searches of each start that has a problem, by its id."""
+    searches: dict[str, list[Search]] = {}
+    for start in found:
+        wanted = goals(config, start)
+        if wanted:
+            variants = _existing(workspace.pairs / start.id, made_side(config.direction))
+            searches[start.id] = [
+                Search(goal, make_policy(config.policy, goal, config.rounds), around, variants)
+                for goal in wanted
+            ]
+    return searches
+
+
+def _existing(folder: Path, made: SideName) -> Variants:
+    """The variants of a start that are on disk already, by rules or by any model."""
+    variants = Variants()
+    for path in sorted(folder.glob("*/pair.json")):
+        candidate = store.read_candidate(path.parent)
+        if candidate.origin.made == made:
+            variants.add(known_of(candidate.id, candidate, getattr(candidate, made)))
+    return variants
+
+
+def _drive(
+    config: ModelConfig,
+    searches: dict[str, list[Search]],
+    asking: Asking,
+    workspace: Workspace,
+    name: ModelName,
+    seams: Seams,
+    note: Callable[[str], None],
+) -> KcurateError | None:
+    from tqdm import tqdm
+
+    every = [search for group in searches.values() for search in group]
+    with tqdm(unit="attempt", desc=f"deopt {name.slug}") as bar:
+        moved = _mover(bar, asking)
+        if config.batch and isinstance(asking.client, ClaudeClient):
+            path = workspace.batches / f"{name.slug}.jsonl"
+            batches = Batches(asking.client, asking, path, poll_s=seams.poll_s, note=note)
+            return drive_batched(every, asking, batches, threads=config.concurrency, moved=moved)
+        return drive(every, asking, threads=config.concurrency, moved=moved)
+
+
+def _mover(bar: object, asking: Asking) -> Callable[[], None]:
+    def moved() -> None:
+        bar.update()  # type: ignore[attr-defined]
+        if asking.price is not None:
+            bar.set_postfix_str(f"${asking.budget.spent_usd:.4f}")  # type: ignore[attr-defined]
+
+    return moved
+
+
+def _plain(config: ModelConfig, name: ModelName) -> dict[str, object]:
+    plain = vars(config) | {"workspace": str(config.workspace), "paths": [str(path) for path in config.paths]}
+    return plain | {"model": name.model, "base_url": name.base_url}
