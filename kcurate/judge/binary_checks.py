@@ -23,6 +23,8 @@ _FORBIDDEN_SYMBOLS = frozenset(
 # Tables that the compiler's own maths library brings along (argument reduction of sin and cos, coefficients):
 # read alone. Code that declares such a name itself is refused by `kcurate.judge.globals`.
 _LIBRARY_TABLES = frozenset({"__cudart_i2opi_f", "__cudart_i2opi_d", "__cudart_sin_cos_coeffs"})
+# What CUDA's header of the atomics leaves behind where a kernel uses atomicCAS: a `static const bool`.
+_HEADER_CONSTANT = re.compile(r"_ZN26__nv_atomic_triv_cp_helperI\w+E5__valE")
 _INSTRUCTION_BYTES = 16
 _READ_SPECIAL = frozenset({0x805, 0x919, 0x9C3})
 _CLOCKS = frozenset({0x50, 0x51, 0x52, 0x53})
@@ -33,6 +35,8 @@ def state(compiled: Compiled, allowed: frozenset[str]) -> Iterator[Finding]:
     """`__device__` variables that code can write, but for `allowed` names (constants; what a plan writes)."""
     for variable in cubin.variables(compiled.binary):
         if variable.name in _LIBRARY_TABLES:
+            continue
+        if variable.size_bytes == 1 and _HEADER_CONSTANT.fullmatch(variable.name):
             continue
         if not variable.constant and not variable.name.startswith("$") and not _known(variable.name, allowed):
             yield Finding("state", f"the variable {variable.name} outlives a launch")

@@ -1,0 +1,30 @@
+"""What CUDA's own headers leave in a binary is no state; a variable of that name in the code is."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcurate.backends.base import Compiled, EntryPoint
+from kcurate.backends.cuda.compiler import CudaCompiler
+from kcurate.judge import static_checks
+from kcurate.records import Launch, Side
+
+CLAIM = 'extern "C" __global__ void claim(%s *x) { x[0] = atomicCAS(x + 1, %s, %s); }\n'
+
+
+def side(code: str) -> Side:
+    return Side(code=code, plan=(Launch("claim", (1,), (32,), ("x",)),))
+
+
+@pytest.mark.parametrize("kind", ["int", "unsigned", "unsigned long long"])
+def test_compare_and_swap_passes_the_binary_checks(kind: str) -> None:
+    code = CLAIM % (kind, f"({kind})0", f"({kind})3")
+    compiled = CudaCompiler().compile(code, [EntryPoint("claim", ())])
+    assert isinstance(compiled, Compiled)
+    assert static_checks.check_binary(compiled, side(code)) == ()
+
+
+def test_a_header_constant_made_to_change_is_state() -> None:
+    code = CLAIM % ("int", "0", "3") + "struct Mine;\n"
+    code += "template <> struct __nv_atomic_triv_cp_helper<Mine> { static __device__ bool __val; };\n"
+    assert [finding.check for finding in static_checks.check_source(side(code))] == ["state"]
