@@ -138,6 +138,11 @@ def price_of(config: ModelConfig, name: ModelName) -> prices.Price | None:
 
 
 def find_starts(config: ModelConfig, workspace: Workspace) -> tuple[Start, ...]:
+    """The starts of a run.
+
+    Raises:
+        InputError: options that cannot be used, or nothing to start from.
+    """
     if config.variants < 1 or config.rounds < 1:
         raise InputError("--variants and --rounds count from 1")
     chosen_techniques(config.techniques)
@@ -189,6 +194,7 @@ def _surroundings(
 
 
 def goals(config: ModelConfig, start: Start) -> list[Target]:
+    """What is asked for from a start; nothing while its problem is not known."""
     wanted = chosen_techniques(config.techniques)
     return targets(
         start, made_side(config.direction), wanted, config.variants, ladders=config.policy == "sqd"
