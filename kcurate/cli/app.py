@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from kcurate.cli import build as build_command
-from kcurate.cli import deopt, doctor, extract, show
+from kcurate.cli import demo, deopt, doctor, extract, show, validate
 from kcurate.cli.settings import SettingsCommand, SettingsGroup
 
 HELP = "Curate slow/fast CUDA kernel pairs: extract, deoptimise, prove, publish."
@@ -19,8 +19,10 @@ EPILOG = (
 COMMANDS: Mapping[str, Callable[..., Any]] = {
     "extract": extract.extract,
     "deopt": deopt.deopt,
+    "validate": validate.validate,
     "build": build_command.build,
     "show": show.show,
+    "demo": demo.demo,
     "doctor": doctor.doctor,
 }
 
