@@ -1,0 +1,25 @@
+extern "C" __global__ void count_out(const int *sources, int *degrees, int edges)
+{
+    int edge = blockIdx.x * blockDim.x + threadIdx.x;
+    if (edge < edges)
+        atomicAdd(&degrees[sources[edge]], 1);
+}
+
+extern "C" __global__ void share(const float *rank, const int *degrees, float *shares, int nodes)
+{
+    int node = blockIdx.x * blockDim.x + threadIdx.x;
+    if (node < nodes)
+        shares[node] = degrees[node] > 0 ? rank[node] / degrees[node] : 0.0f;
+}
+
+extern "C" __global__ void gather(const int *offsets, const int *sources, const float *shares, float *rank, int nodes,
+                                  float damping)
+{
+    int node = blockIdx.x * blockDim.x + threadIdx.x;
+    if (node >= nodes)
+        return;
+    float sum = 0.0f;
+    for (int edge = offsets[node]; edge < offsets[node + 1]; edge++)
+        sum += shares[sources[edge]];
+    rank[node] = (1.0f - damping) + damping * sum;
+}
