@@ -57,7 +57,11 @@ def _answers(
 ) -> Iterator[tuple[str, Answers]]:
     """Each wrong answer in words, with what it would be on each trial."""
     yield "zeros", [(t, {n: np.zeros_like(a) for n, a in expected[t.slot].items()}) for t in tried]
-    yield "a constant", [(t, {n: _constant(a) for n, a in expected[t.slot].items()}) for t in tried]
+    constants = {n: _mean(a) for t in tried[:1] for n, a in expected[t.slot].items()}
+    yield (
+        "a constant",
+        [(t, {n: _full(a, constants[n]) for n, a in expected[t.slot].items()}) for t in tried],
+    )
     copies = [(t, _copies(problem, inputs[t.slot], expected[t.slot])) for t in tried]
     yield "a copy of an input", [(trial, answer) for trial, answer in copies if answer]
     yield "another seed's answer", list(_other_seeds(tried, inputs, expected))
@@ -69,11 +73,14 @@ def _answers(
         )
 
 
-def _constant(array: Array) -> Array:
-    """The mean everywhere."""
+def _mean(array: Array) -> float:
+    """The mean of what is finite: the best constant on one trial, and the same one on all the others."""
     flat = array.astype(np.float64).ravel()
-    mean = float(np.mean(flat[np.isfinite(flat)])) if np.isfinite(flat).any() else 0.0
-    return np.full(array.shape, mean).astype(array.dtype)
+    return float(np.mean(flat[np.isfinite(flat)])) if np.isfinite(flat).any() else 0.0
+
+
+def _full(array: Array, value: float) -> Array:
+    return np.full(array.shape, value).astype(array.dtype)
 
 
 def _copies(problem: Problem, inputs: Outputs, expected: Outputs) -> Outputs:
