@@ -55,10 +55,78 @@ def cross_entropy(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, A
     return {"loss": np.log(np.exp(x - largest[:, None]).sum(axis=1)) + largest - chosen}
 
 
+def attention(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """softmax(scale Q K^T) V, for each head."""
+    q, k, v = (arrays[name].astype(np.float64) for name in ("q", "k", "v"))
+    return {"out": softmax_rows(scalars["scale"] * (q @ k.transpose(0, 2, 1))) @ v}
+
+
+def conv2d(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """3x3 cross-correlation of images (n, c, h, w) with weights (k, c, 3, 3), zeros around the images."""
+    x, weights = (arrays[name].astype(np.float64) for name in ("in", "weights"))
+    windows = np.lib.stride_tricks.sliding_window_view(around(x), (3, 3), axis=(2, 3))
+    return {"out": np.einsum("nchwij,kcij->nkhw", windows, weights)}
+
+
+def depthwise(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """3x3 cross-correlation of each channel with its own weights, zeros around the images."""
+    x, weights = (arrays[name].astype(np.float64) for name in ("in", "weights"))
+    windows = np.lib.stride_tricks.sliding_window_view(around(x), (3, 3), axis=(2, 3))
+    return {"out": np.einsum("nchwij,cij->nchw", windows, weights)}
+
+
+def around(images: Array) -> Array:
+    """One ring of zeros around the last two axes."""
+    return np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)))
+
+
+def average_pool(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The mean of each plane."""
+    return {"out": arrays["in"].astype(np.float64).mean(axis=1)}
+
+
+def embedding_bag(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The sum of the table's rows that each bag names."""
+    offsets, table = arrays["offsets"], arrays["table"].astype(np.float64)
+    out = np.zeros((sizes["bags"], sizes["dim"]))
+    np.add.at(out, np.repeat(np.arange(sizes["bags"]), np.diff(offsets)), table[arrays["indices"]])
+    return {"out": out}
+
+
+def rope(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Each head's two halves turned by the token's angles."""
+    first, second = np.split(arrays["q"].astype(np.float64), 2, axis=-1)
+    cos, sin = (arrays[name].astype(np.float64)[:, None, :] for name in ("cos", "sin"))
+    return {"q": np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)}
+
+
+def batchnorm(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Each channel of (n, c, space) to mean 0 and variance 1, then weight and bias; and both statistics."""
+    x, weight, bias = (arrays[name].astype(np.float64) for name in ("in", "weight", "bias"))
+    mean, variance = x.mean(axis=(0, 2)), x.var(axis=(0, 2))
+    scale = weight / np.sqrt(variance + scalars["eps"])
+    out = (x - mean[:, None]) * scale[:, None] + bias[:, None]
+    return {"out": out, "mean": mean, "variance": variance}
+
+
+def topk(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The eight largest of each row in descending order, equal ones by ascending place."""
+    order = np.argsort(-arrays["in"].astype(np.float64), axis=1, kind="stable")[:, :8]
+    return {"values": np.take_along_axis(arrays["in"], order, axis=1), "places": order}
+
+
 ORACLES = {
     "softmax": softmax,
     "layernorm": layernorm,
     "residual-rmsnorm": residual_rmsnorm,
     "bias-gelu": bias_gelu,
     "cross-entropy": cross_entropy,
+    "attention": attention,
+    "conv2d-3x3": conv2d,
+    "depthwise-3x3": depthwise,
+    "average-pool": average_pool,
+    "embedding-bag": embedding_bag,
+    "rope": rope,
+    "batchnorm": batchnorm,
+    "topk": topk,
 }
