@@ -41,11 +41,54 @@ def pagerank(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]
     targets = edge_starts(arrays["offsets"])
     degrees = np.maximum(np.bincount(sources, minlength=nodes), 1)
     damping = float(np.float32(scalars["damping"]))
-    rank = np.ones(nodes)
+    rank: Array = np.ones(nodes)
     for _ in range(6):
         shares = (rank / degrees)[sources]
         rank = (1.0 - damping) + damping * np.bincount(targets, weights=shares, minlength=nodes)
     return {"rank": rank}
 
 
-ORACLES = {"bfs": bfs, "pagerank": pagerank}
+def shortest_paths(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The least sum of weights from the source, 2**31 - 1 where no path leads."""
+    starts, targets = edge_starts(arrays["offsets"]), arrays["targets"].astype(np.int64)
+    unreached = 2**31 - 1
+    distances = np.full(sizes["nodes"], unreached, np.int64)
+    distances[int(scalars["source"])] = 0
+    while True:
+        through = np.where(
+            distances[starts] == unreached, unreached, distances[starts] + arrays["weights"].astype(np.int64)
+        )
+        nearer = distances.copy()
+        np.minimum.at(nearer, targets, through)
+        if np.array_equal(nearer, distances):
+            return {"distances": distances}
+        distances = nearer
+
+
+def connected_components(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The least node that edges, taken both ways, connect each node to."""
+    starts, targets = edge_starts(arrays["offsets"]), arrays["targets"].astype(np.int64)
+    labels = np.arange(sizes["nodes"])
+    while True:
+        least = labels.copy()
+        np.minimum.at(least, targets, labels[starts])
+        np.minimum.at(least, starts, labels[targets])
+        if np.array_equal(least, labels):
+            return {"labels": labels}
+        labels = least
+
+
+def triangle_count(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Over all edges u-v, how many w both u and v lead to."""
+    adjacent = np.zeros((sizes["nodes"], sizes["nodes"]), np.int64)
+    adjacent[edge_starts(arrays["offsets"]), arrays["targets"]] = 1
+    return {"triangles": np.array([np.sum(adjacent * (adjacent @ adjacent.T))])}
+
+
+ORACLES = {
+    "bfs": bfs,
+    "pagerank": pagerank,
+    "shortest-paths": shortest_paths,
+    "connected-components": connected_components,
+    "triangle-count": triangle_count,
+}
