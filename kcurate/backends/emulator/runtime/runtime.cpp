@@ -2,6 +2,7 @@
 // default visibility). One launch at a time; blocks run one after the other unless they wait for each other.
 // After a fault the process has to end: stacks and blocks are left as they were.
 
+#include "copies.h"
 #include "faults.h"
 #include "image.h"
 
@@ -141,7 +142,8 @@ KCU_EXPORT int kcu_open()
     if (!state) return 1;
     state->blocks = reserve<Block>(MAX_RESIDENT_THREADS);
     char *room = reserve<char>(3 * SHARED_ROOM);
-    if (!state->blocks || !room || !state->stacks.open(MAX_THREADS)) return 1;
+    state->copies = reserve<Copy>(MAX_COPIES);
+    if (!state->blocks || !state->copies || !room || !state->stacks.open(MAX_THREADS)) return 1;
     mprotect(room, SHARED_ROOM, PROT_NONE);
     mprotect(room + 2 * SHARED_ROOM, SHARED_ROOM, PROT_NONE);
     state->dynamic_end = room + 2 * SHARED_ROOM;

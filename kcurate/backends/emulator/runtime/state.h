@@ -20,6 +20,18 @@ const unsigned PATIENCE = 20000;
 const size_t MAX_SHARED_BYTES = 227 << 10;
 const size_t SHARED_ROOM = 232 << 10;
 const unsigned MAX_RESIDENT_THREADS = 1 << 18;
+const unsigned MAX_COPIES = 1 << 20; // ordered by all threads together and not waited for
+
+// In place of a number of batches: also what is not committed.
+const unsigned ALL_COPIES = ~0u;
+
+// A copy that a thread has ordered (cp.async) and not waited for.
+struct Copy {
+    Copy *next;
+    void *to;
+    const void *from;
+    unsigned bytes, zeros, batch;
+};
 
 struct Fiber {
     void *place; // where it stopped, while it waits
@@ -28,6 +40,8 @@ struct Fiber {
     unsigned lane, warp;
     int line;
     unsigned group; // what a converged lane is told
+    Copy *copies, *last_copy; // in the order of their batches
+    unsigned batches;         // committed so far
 };
 
 struct Warp {
@@ -75,6 +89,8 @@ struct State {
     char *data, *data_copy; // the side's variables, and what they held first
     size_t data_bytes;
     unsigned launches;
+    Copy *copies, *free_copies; // room for MAX_COPIES
+    unsigned used_copies;
 };
 
 KCU_HIDDEN extern State *state;

@@ -47,6 +47,10 @@ KCU_HIDDEN void kcu_grid_sync(int line);
 KCU_HIDDEN int kcu_is_cooperative();
 // Let other threads go on: called when a thread has done very many atomics in a row, so may be spinning.
 KCU_HIDDEN void kcu_yield();
+// cp.async: the copy happens when it is waited for, so that code which does not wait finds nothing.
+KCU_HIDDEN void kcu_copy_later(void *to, const void *from, unsigned bytes, unsigned zeros);
+KCU_HIDDEN void kcu_commit_copies();
+KCU_HIDDEN void kcu_finish_copies(unsigned batches_left);
 [[noreturn]] KCU_HIDDEN void kcu_fault(int reason, const char *what);
 
 struct KcuEntry {

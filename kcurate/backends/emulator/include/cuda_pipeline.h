@@ -1,0 +1,3 @@
+// Asynchronous copies into shared memory.
+#pragma once
+#include "cuda_pipeline_primitives.h"

@@ -1,0 +1,3 @@
+// Limits of the number types.
+#pragma once
+#include "kcurate/limits.h"
