@@ -85,9 +85,8 @@ class Asking:
         self.budget.hold(held)
         cost = 0.0
         try:
-            exchange = self.client.ask(request)
-            cost = self.cost_usd(exchange.usage) or 0.0
-            self.keep(request, exchange)
+            exchange = self.keep(request, self.client.ask(request))
+            cost = exchange.cost_usd or 0.0
         except TryAgain as failure:
             if failure.began:
                 known = self.cost_usd(failure.usage)

@@ -21,7 +21,7 @@ from kcurate.deopt.models.asking import Asking
 from kcurate.deopt.models.budget import BudgetSpentError
 from kcurate.deopt.models.claude import ClaudeClient
 from kcurate.deopt.models.client import Request, TryAgain, with_patience
-from kcurate.deopt.models.failures import root_cause, sort_status, transport_errors
+from kcurate.deopt.models.failures import lost, root_cause, sort_status, transport_errors
 from kcurate.deopt.models.transcripts import utc_now
 from kcurate.errors import RemoteError
 from kcurate.records import BatchJob, BatchRequest, Exchange, ReplyStatus
@@ -233,7 +233,7 @@ class Batches:
         except sdk.APITimeoutError as error:
             raise TryAgain("the server took too long") from error
         except sdk.APIConnectionError as error:
-            raise TryAgain(f"cannot be reached: {root_cause(error)}", connected=False) from error
+            raise lost(sdk, error) from error
         except sdk.APIStatusError as error:
             refused = sort_status(
                 error.status_code,
@@ -248,6 +248,6 @@ class Batches:
                 f"the server rejects the batch: {refused.detail}", where=self.client.where
             ) from error
         except self._broken as error:
-            raise TryAgain(f"the connection broke: {root_cause(error)}") from error
+            raise lost(sdk, error) from error
         except (ValueError, AttributeError) as error:
             raise TryAgain(f"the server's answer is not one: {root_cause(error)}") from error

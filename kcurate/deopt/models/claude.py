@@ -15,7 +15,7 @@ from typing import Any
 
 from kcurate.deopt.models import prices
 from kcurate.deopt.models.client import Request, TryAgain
-from kcurate.deopt.models.failures import root_cause, sort_status, transport_errors
+from kcurate.deopt.models.failures import lost, root_cause, sort_status, transport_errors
 from kcurate.errors import MissingDependencyError, RemoteError
 from kcurate.prompts import ANSWER_TOOL
 from kcurate.prompts.replies import Form
@@ -148,13 +148,11 @@ class ClaudeClient:
         except sdk.APITimeoutError as error:
             raise TryAgain("the server took too long", began=True, usage=reading.usage) from error
         except sdk.APIConnectionError as error:
-            raise TryAgain(f"cannot be reached: {root_cause(error)}", connected=False) from error
+            raise lost(sdk, error) from error
         except sdk.APIStatusError as error:
             return self.refused(error, reading.usage)
         except self._broken as error:
-            raise TryAgain(
-                f"the connection broke: {root_cause(error)}", began=True, usage=reading.usage
-            ) from error
+            raise lost(sdk, error, began=True, usage=reading.usage) from error
         except (ValueError, AttributeError) as error:  # not JSON, or events without their parts
             raise TryAgain(
                 f"the server's answer is not one: {root_cause(error)}", usage=reading.usage

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from kcurate.deopt.models.client import Request, TryAgain
-from kcurate.deopt.models.failures import root_cause, sort_status, transport_errors
+from kcurate.deopt.models.failures import lost, root_cause, sort_status, transport_errors
 from kcurate.errors import MissingDependencyError, RemoteError
 from kcurate.prompts import chat
 from kcurate.prompts.replies import Form
@@ -99,13 +99,11 @@ class CompatibleClient:
         except sdk.APITimeoutError as error:
             raise TryAgain("the server took too long", began=True, usage=reading.usage) from error
         except sdk.APIConnectionError as error:
-            raise TryAgain(f"cannot be reached: {root_cause(error)}", connected=False) from error
+            raise lost(sdk, error, began=bool(reading.text), usage=reading.usage) from error
         except sdk.APIStatusError as error:
             return self._refused(error)
         except self._broken as error:
-            raise TryAgain(
-                f"the connection broke: {root_cause(error)}", began=True, usage=reading.usage
-            ) from error
+            raise lost(sdk, error, began=True, usage=reading.usage) from error
         except sdk.APIError as error:  # an error event inside the stream
             raise TryAgain(
                 f"the server failed: {root_cause(error)}", began=True, usage=reading.usage

@@ -51,13 +51,30 @@ def sort_status(
     return Exchange(ReplyStatus.REJECTED, usage=usage, detail=f"status {status}: {said}")
 
 
-def transport_errors(sdk: ModuleType) -> tuple[type[Exception], ...]:
-    """What a broken connection raises from the middle of a stream, where the SDKs do not wrap it.
+def _libraries(sdk: ModuleType) -> list[ModuleType]:
+    """The HTTP library below an SDK: its own affair (httpx or httpx2), so found through its client class."""
+    roots = {base.__module__.partition(".")[0] for base in sdk.DefaultHttpxClient.__mro__}
+    return [importlib.import_module(root) for root in sorted(roots) if root.startswith("httpx")]
 
-    The HTTP library is an SDK's own affair (httpx or httpx2): it is found through the SDK's `Timeout`.
-    """
-    library = importlib.import_module(sdk.Timeout.__module__.partition(".")[0])
-    return (library.TransportError, library.StreamError)
+
+def transport_errors(sdk: ModuleType) -> tuple[type[Exception], ...]:
+    """What a broken connection raises from the middle of a stream, where an SDK does not wrap it."""
+    return tuple(
+        error for library in _libraries(sdk) for error in (library.TransportError, library.StreamError)
+    )
+
+
+def lost(
+    sdk: ModuleType, error: BaseException, *, began: bool = False, usage: Usage | None = None
+) -> TryAgain:
+    """A connection that could not be made, or broke: the two are told apart by what caused `error`."""
+    unmade = tuple(e for library in _libraries(sdk) for e in (library.ConnectError, library.ConnectTimeout))
+    link: BaseException | None = error
+    while link is not None and not isinstance(link, unmade):
+        link = link.__cause__
+    if link is not None:
+        return TryAgain(f"cannot be reached: {root_cause(error)}", connected=False)
+    return TryAgain(f"the connection broke: {root_cause(error)}", began=began, usage=usage)
 
 
 def root_cause(error: BaseException) -> str:

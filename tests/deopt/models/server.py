@@ -1,0 +1,217 @@
+"""Small loopback servers that speak as much of the model APIs as the real clients need."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+# What a server does with one request: a status and a body, or a special end.
+Action = Callable[["Handler", dict[str, Any]], None]
+
+
+@dataclass
+class Script:
+    """The actions of successive requests (the last one repeats), and everything that was asked."""
+
+    actions: list[Action]
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    state: dict[str, Any] = field(default_factory=dict)
+
+    def next(self, path: str, body: dict[str, Any]) -> Action:
+        with self.lock:
+            self.asked.append(body)
+            self.paths.append(path)
+            return self.actions.pop(0) if len(self.actions) > 1 else self.actions[0]
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    script: Script
+
+    def do_POST(self) -> None:
+        size = int(self.headers.get("content-length", 0))
+        self._serve(json.loads(self.rfile.read(size) or b"{}"))
+
+    def do_GET(self) -> None:
+        self._serve({})
+
+    def _serve(self, body: dict[str, Any]) -> None:
+        try:
+            self.script.next(self.path, body)(self, body)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+    def send(self, status: int, data: bytes, kind: str = "application/json", **headers: str) -> None:
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(data)))
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def begin_stream(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        self.close_connection = True
+
+    def reset(self) -> None:
+        """End the connection with a TCP reset."""
+        self.wfile.flush()
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+        self.close_connection = True
+
+
+@contextmanager
+def serving(*actions: Action) -> Iterator[tuple[str, Script]]:
+    """A server on loopback: its URL, and its script."""
+    script = Script(list(actions))
+    handler = type("Scripted", (Handler,), {"script": script})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", script
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def closed_port() -> str:
+    """A URL where nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+def status(code: int, error_type: str = "api_error", **headers: str) -> Action:
+    """An error as both APIs write it."""
+    error = {"type": error_type, "message": f"said the server: {error_type}"}
+    data = json.dumps({"type": "error", "error": error}).encode()
+    return lambda handler, body: handler.send(code, data, **headers)
+
+
+def plain(text: bytes, kind: str = "application/json") -> Action:
+    """Any body, with status 200."""
+    return lambda handler, body: handler.send(200, text, kind)
+
+
+def sleep(event: threading.Event) -> Action:
+    """No answer until `event` is set."""
+
+    def act(handler: Handler, body: dict[str, Any]) -> None:
+        event.wait(20)
+        handler.close_connection = True
+
+    return act
+
+
+def sse(*events: dict[str, Any]) -> bytes:
+    return b"".join(
+        (f"event: {event['type']}\n" if "type" in event else "").encode()
+        + f"data: {json.dumps(event)}\n\n".encode()
+        for event in events
+    )
+
+
+def message_events(
+    *,
+    tool: dict[str, Any] | None = None,
+    text: str = "",
+    stop: str = "tool_use",
+    usage: dict[str, int] | None = None,
+) -> list[dict[str, Any]]:
+    """A message of the Messages API as stream events."""
+    counted = {"input_tokens": 100, "output_tokens": 1, **(usage or {})}
+    start = {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [],
+        "stop_reason": None, "stop_sequence": None, "usage": counted,
+    }  # fmt: skip
+    events: list[dict[str, Any]] = [{"type": "message_start", "message": start}, {"type": "ping"}]
+    blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+    if text:
+        blocks.append(({"type": "text", "text": ""}, [{"type": "text_delta", "text": text}]))
+    if tool is not None:
+        raw = json.dumps(tool)
+        parts = [{"type": "input_json_delta", "partial_json": part} for part in (raw[:7], raw[7:])]
+        blocks.append(({"type": "tool_use", "id": "t1", "name": "submit_kernel", "input": {}}, parts))
+    for index, (block, deltas) in enumerate(blocks):
+        events.append({"type": "content_block_start", "index": index, "content_block": block})
+        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
+        events.append({"type": "content_block_stop", "index": index})
+    delta = {"stop_reason": stop, "stop_sequence": None}
+    events.append({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 50}})
+    return [*events, {"type": "message_stop"}]
+
+
+def message(**parts: Any) -> Action:
+    """A whole streamed message."""
+    return plain(sse(*message_events(**parts)), "text/event-stream")
+
+
+def cut_message(count: int, *, reset: bool, **parts: Any) -> Action:
+    """The first events of a message, then the end of the connection."""
+
+    def act(handler: Handler, body: dict[str, Any]) -> None:
+        handler.begin_stream()
+        handler.wfile.write(sse(*message_events(**parts)[:count]))
+        handler.wfile.flush()
+        if reset:
+            handler.reset()
+
+    return act
+
+
+def completion(text: str, finish: str = "stop", *, usage: bool = True, refusal: str | None = None) -> Action:
+    """A whole streamed chat completion."""
+
+    def chunk(choices: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+        return {
+            "id": "c1",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "m",
+            "choices": choices,
+            **more,
+        }
+
+    half = len(text) // 2
+    deltas = [{"role": "assistant", "content": text[:half]}, {"content": text[half:], "refusal": refusal}]
+    chunks = [chunk([{"index": 0, "delta": delta, "finish_reason": None}]) for delta in deltas]
+    chunks.append(chunk([{"index": 0, "delta": {}, "finish_reason": finish}]))
+    if usage:
+        counted = {"prompt_tokens": 120, "completion_tokens": 60, "total_tokens": 180}
+        chunks.append(chunk([], usage=counted | {"prompt_tokens_details": {"cached_tokens": 20}}))
+    return plain(sse(*chunks) + b"data: [DONE]\n\n", "text/event-stream")
+
+
+def cut_completion(text: str, *, reset: bool) -> Action:
+    """The beginning of a completion, then the end of the connection."""
+
+    def act(handler: Handler, body: dict[str, Any]) -> None:
+        handler.begin_stream()
+        delta = {"index": 0, "delta": {"content": text}, "finish_reason": None}
+        chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [delta]}
+        handler.wfile.write(sse(chunk))
+        handler.wfile.flush()
+        if reset:
+            handler.reset()
+
+    return act

@@ -1,0 +1,127 @@
+"""Chat-completion servers, spoken to by the real client on loopback."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from deopt.models import server
+from deopt.models.server import serving
+
+from kcurate.deopt.models.asking import Asking
+from kcurate.deopt.models.budget import Budget
+from kcurate.deopt.models.client import Patience
+from kcurate.deopt.models.compatible import CompatibleClient
+from kcurate.deopt.models.prices import parse_price
+from kcurate.deopt.models.transcripts import Transcripts
+from kcurate.errors import MissingDependencyError, RemoteError
+from kcurate.records import Exchange, Prompt, ReplyStatus
+
+TEXT = "```cuda\n__global__ void k() {}\n```"
+QUICK = Patience(tries=4, unreachable_tries=2, first_s=0.01, most_s=0.02)
+
+
+@pytest.fixture(autouse=True)
+def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def asking(url: str, folder: Path, *, price: str | None = None, timeout_s: float = 5.0) -> Asking:
+    return Asking(
+        CompatibleClient("qwen", f"{url}/v1", timeout_s=timeout_s),
+        Transcripts(folder / "t.jsonl", "qwen"),
+        price=parse_price(price) if price else None,
+        budget=Budget(None),
+        max_tokens=1000,
+        patience=QUICK,
+    )
+
+
+def answer(one: Asking) -> Exchange:
+    return one.answer(one.request(Prompt("rules", "kernel", "task"), 1))
+
+
+def test_answer_is_text_with_its_tokens(tmp_path: Path) -> None:
+    with serving(server.completion(TEXT)) as (url, script):
+        got = answer(asking(url, tmp_path, price="1,10"))
+    assert (got.status, got.form, got.reply) == (ReplyStatus.ANSWERED, "text", TEXT)
+    assert got.usage is not None
+    assert (got.usage.input_tokens, got.usage.cache_read_tokens, got.usage.output_tokens) == (100, 20, 60)
+    assert got.cost_usd == pytest.approx((120 * 1 + 60 * 10) / 1e6)
+    assert script.paths == ["/v1/chat/completions"]
+    assert [message["role"] for message in script.asked[0]["messages"]] == ["system", "user"]
+    assert script.asked[0]["messages"][1]["content"] == "kernel\ntask"
+
+
+def test_a_server_that_counts_no_tokens_has_no_cost(tmp_path: Path) -> None:
+    with serving(server.completion(TEXT, usage=False)) as (url, _):
+        got = answer(asking(url, tmp_path, price="1,10"))
+    assert (got.status, got.usage, got.cost_usd) == (ReplyStatus.ANSWERED, None, None)
+
+
+@pytest.mark.parametrize(
+    ("action", "status"),
+    [
+        (server.completion("so f", "length"), ReplyStatus.TRUNCATED),
+        (server.completion("", "content_filter"), ReplyStatus.REFUSAL),
+        (server.completion("", "stop", refusal="I cannot"), ReplyStatus.REFUSAL),
+        (server.status(400, "invalid_request_error"), ReplyStatus.REJECTED),
+    ],
+    ids=["length", "filter", "refusal", "400"],
+)
+def test_how_a_completion_ends_is_an_outcome(
+    tmp_path: Path, action: server.Action, status: ReplyStatus
+) -> None:
+    with serving(action) as (url, script):
+        assert answer(asking(url, tmp_path)).status is status
+    assert len(script.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        server.status(429, retry_after="0"),
+        server.status(529),
+        server.status(500),
+        server.plain(b"data: {not json\n\n", "text/event-stream"),
+        server.plain(b"data: [1, 2]\n\ndata: [DONE]\n\n", "text/event-stream"),
+        server.plain(b'data: {"error": {"message": "full"}}\n\n', "text/event-stream"),
+        server.cut_completion("half an ans", reset=True),
+        server.cut_completion("half an ans", reset=False),
+    ],
+    ids=["429", "529", "500", "bad-json", "no-chunk", "error-event", "reset", "cut"],
+)
+def test_what_may_pass_is_tried_again(tmp_path: Path, failure: server.Action) -> None:
+    with serving(failure, failure, server.completion(TEXT)) as (url, script):
+        assert answer(asking(url, tmp_path)).reply == TEXT
+    assert len(script.asked) == 3
+
+
+def test_a_time_out_is_tried_again(tmp_path: Path) -> None:
+    release = threading.Event()
+    with serving(server.sleep(release), server.completion(TEXT)) as (url, script):
+        assert answer(asking(url, tmp_path, timeout_s=0.3)).reply == TEXT
+        release.set()
+    assert len(script.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(401, r"the API key was refused \(check OPENAI_API_KEY\)"), (404, "no model 'qwen' here")],
+)
+def test_what_holds_for_every_request_ends_at_once(tmp_path: Path, code: int, said: str) -> None:
+    with serving(server.status(code)) as (url, script), pytest.raises(RemoteError, match=said):
+        answer(asking(url, tmp_path))
+    assert len(script.asked) == 1
+
+
+def test_no_server_is_said_after_few_tries(tmp_path: Path) -> None:
+    with pytest.raises(RemoteError, match=r"cannot be reached: .*, 2 times"):
+        answer(asking(server.closed_port(), tmp_path))
+
+
+def test_the_makers_own_server_needs_a_key() -> None:
+    with pytest.raises(MissingDependencyError, match=r"no API key for OpenAI \(set OPENAI_API_KEY\)"):
+        CompatibleClient("gpt")
