@@ -5,6 +5,7 @@ bfloat16 has no NumPy type of its own: it is `ml_dtypes.bfloat16`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -69,10 +70,14 @@ def scalar_bytes(name: str, value: float) -> bytes:
     kind = numpy_dtype(name)
     if not is_float(name) and name != "bool":
         info = np.iinfo(kind)
-        if int(value) != value or not info.min <= value <= info.max:
+        if not math.isfinite(value) or int(value) != value or not info.min <= value <= info.max:
             raise ProblemError(f"{value} does not fit {name}")
         value = int(value)
-    return np.asarray(value).astype(kind).tobytes()
+    with np.errstate(over="ignore"):
+        stored = np.asarray(value).astype(kind)
+    if is_float(name) and np.isinf(stored) and math.isfinite(value):
+        raise ProblemError(f"{value} does not fit {name}")
+    return stored.tobytes()
 
 
 def pack_struct(fields: Sequence[StructField], values: Mapping[str, Any]) -> bytes:
@@ -81,8 +86,11 @@ def pack_struct(fields: Sequence[StructField], values: Mapping[str, Any]) -> byt
     A member of `count` elements takes a list, or one value for all of them.
 
     Raises:
-        ProblemError: a member without a value, or a value that does not fit.
+        ProblemError: a member without a value, a value without a member, or one that does not fit.
     """
+    unknown = sorted(set(values) - {member.name for member in fields})
+    if unknown:
+        raise ProblemError(f"the struct has no member {unknown[0]!r}")
     data = bytearray()
     alignment = 1
     for member in fields:

@@ -21,7 +21,7 @@ from kcurate.records import Expr
 LIMIT = 1 << 62
 MAX_LENGTH = 500
 MAX_DEPTH = 50
-_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|(.))")
+_TOKEN = re.compile(r"\s*(?:([0-9]+)|([A-Za-z_]\w*)|(.))", re.ASCII)
 
 Names = Mapping[str, int]
 Node = Callable[[Names], int]
@@ -142,7 +142,7 @@ class _Parser:
             return node
         self.at += 1
         if number is not None:
-            value = int(number)
+            value = _limited(int(number))
             return lambda _: value
         return self.call(name) if self.peek() == "(" else self.name(name)
 
@@ -169,19 +169,24 @@ class _Parser:
             self.at += 1
             arguments.append(self.sum())
         self.take(")")
+        if count is None and len(arguments) < 2:
+            raise self.fail(f"{name} takes two or more arguments")
         if count is not None and len(arguments) != count:
             raise self.fail(f"{name} takes {count} argument{'s' * (count > 1)}")
-        return lambda names: function(*(argument(names) for argument in arguments))
+        return lambda names: _limited(function(*(argument(names) for argument in arguments)))
 
 
 def _binary(operator: Callable[[int, int], int], left: Node, right: Node) -> Node:
     def node(names: Names) -> int:
-        value = operator(left(names), right(names))
-        if abs(value) > LIMIT:
-            raise ProblemError("a value beyond 2**62")
-        return value
+        return _limited(operator(left(names), right(names)))
 
     return node
+
+
+def _limited(value: int) -> int:
+    if abs(value) > LIMIT:
+        raise ProblemError("a value beyond 2**62")
+    return value
 
 
 @lru_cache(maxsize=4096)

@@ -48,6 +48,8 @@ def _check_value(what: str, takes: Parameter, value: int | float | str, sizes: M
     if takes in (TEXT, PATH):
         if not isinstance(value, str):
             raise ProblemError(f"{what} must be text, not {value!r}")
+    elif isinstance(value, bool):
+        raise ProblemError(f"{what} must be a number, not {value!r}")
     elif isinstance(value, str):
         evaluate(value, sizes)
     elif takes is not REAL and int(value) != value:

@@ -1,0 +1,271 @@
+"""Every generator: its shape, its dtype, its range, the same values for the same seed, and its errors."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kcurate import resources
+from kcurate.errors import ProblemError
+from kcurate.problem import csr
+from kcurate.problem.draws import NEEDED, PARAMETERS, PATH
+from kcurate.problem.init import GENERATORS, VARIATIONS, check_init, generate, make
+from kcurate.records import Buffer, Init, Problem, Side, Sizes
+
+SIZES = {"n": 60, "m": 12}
+# For each generator: the dtype, shape and parameters of a buffer that it can fill.
+EXAMPLES: dict[str, tuple[str, tuple[int | str, ...], dict[str, int | float | str]]] = {
+    "uniform": ("float32", ("n", "m"), {"low": -1, "high": 3}),
+    "normal": ("float16", ("n",), {"mean": 2, "std": 0.5}),
+    "lognormal": ("float64", ("n",), {"mean": 0, "sigma": 0.5}),
+    "mixed": ("bfloat16", ("n",), {"low_exp": -4, "high_exp": 4}),
+    "integers": ("int64", ("n", 2), {"low": -5, "high": "n"}),
+    "few_unique": ("int32", ("n",), {"count": 3}),
+    "permutation": ("uint32", ("n",), {}),
+    "arange": ("float32", ("n",), {"start": 5, "step": 0.5}),
+    "constant": ("float64", ("n",), {"value": 2.25}),
+    "zeros": ("bool", ("n",), {}),
+    "ones": ("uint16", ("n",), {}),
+    "sorted": ("float32", ("n", "m"), {"low": 1, "high": 2}),
+    "one_hot": ("int8", ("n", "m"), {}),
+    "sparse": ("float32", ("n", "m"), {"density": 0.25, "low": 1, "high": 2}),
+    "text": ("uint8", ("n",), {"alphabet": 5}),
+    "points": ("float32", ("n", 3), {"low": -2, "high": 2}),
+    "image": ("uint8", (2, 9, 7), {}),
+    "csr_offsets": ("int32", ("n+1",), {"rows": "n", "cols": "m", "nnz": "4*n", "skew": 0.5}),
+    "csr_columns": ("int32", ("4*n",), {"rows": "n", "cols": "m", "nnz": "4*n", "skew": 0.5}),
+}
+
+
+def example(kind: str, variation: str = "nominal", seed: int = 1, name: str = "x") -> npt.NDArray[np.generic]:
+    dtype, shape, params = EXAMPLES[kind]
+    return make(name, Buffer(dtype, shape, Init(kind, params)), SIZES, seed, variation)
+
+
+def test_every_generator_has_an_example() -> None:
+    assert set(EXAMPLES) | {"file"} == set(GENERATORS)
+
+
+@pytest.mark.parametrize("variation", VARIATIONS)
+@pytest.mark.parametrize("kind", sorted(EXAMPLES))
+def test_shape_dtype_and_determinism(kind: str, variation: str) -> None:
+    dtype, shape, _ = EXAMPLES[kind]
+    values = example(kind, variation)
+    assert values.dtype.name == dtype
+    assert values.shape == tuple(eval(str(e), {}, SIZES) for e in shape)
+    assert values.flags.c_contiguous
+    assert values.tobytes() == example(kind, variation).tobytes()
+    assert np.isfinite(values.astype(np.float64)).all()
+
+
+FIXED = {"arange", "constant", "zeros", "ones"}
+
+
+@pytest.mark.parametrize("kind", sorted(set(EXAMPLES) - FIXED))
+def test_another_seed_or_buffer_gives_other_values(kind: str) -> None:
+    assert example(kind, seed=1).tobytes() != example(kind, seed=2).tobytes()
+    if not kind.startswith("csr_"):
+        assert example(kind, name="x").tobytes() != example(kind, name="y").tobytes()
+
+
+@pytest.mark.parametrize("kind", ["uniform", "normal"])
+def test_variations_differ(kind: str) -> None:
+    assert len({example(kind, variation).tobytes() for variation in VARIATIONS}) == len(VARIATIONS)
+
+
+@pytest.mark.parametrize("kind", sorted(set(EXAMPLES) - {"uniform", "normal"}))
+def test_structure_is_the_same_in_every_variation(kind: str) -> None:
+    assert len({example(kind, variation).tobytes() for variation in VARIATIONS}) == 1
+
+
+def test_integers_are_not_varied() -> None:
+    buffer = Buffer("int32", ("n",), Init("uniform", {"low": 0, "high": 9}))
+    made = [make("x", buffer, SIZES, 1, variation).tobytes() for variation in VARIATIONS]
+    assert len(set(made)) == 1
+
+
+@pytest.mark.parametrize("variation", VARIATIONS)
+def test_uniform_stays_in_its_range_in_every_variation(variation: str) -> None:
+    for low, high in ((0, 1), (-1, 3), (5, 6)):
+        buffer = Buffer("float32", (5000,), Init("uniform", {"low": low, "high": high}))
+        values = make("x", buffer, {}, 3, variation)
+        assert values.min() >= low
+        assert values.max() < high
+
+
+def test_structured_inputs_hold_ties() -> None:
+    values = make("x", Buffer("float32", (1000,), Init("uniform")), {}, 3, "structured")
+    assert len(np.unique(values)) <= 6
+
+
+def test_what_each_kind_promises() -> None:
+    assert set(np.unique(example("integers"))) <= set(range(-5, 60))
+    assert len(np.unique(example("few_unique"))) == 3
+    assert sorted(example("permutation").tolist()) == list(range(60))
+    assert example("arange").tolist() == [5 + 0.5 * i for i in range(60)]
+    assert set(example("constant").tolist()) == {2.25}
+    assert not example("zeros").any()
+    assert (example("ones") == 1).all()
+    assert (np.diff(example("sorted").astype(np.float64), axis=-1) >= 0).all()
+    assert (example("one_hot").sum(axis=-1) == 1).all()
+    assert 0.1 < np.count_nonzero(example("sparse")) / 720 < 0.4
+    assert example("text").max() < 5
+    assert np.abs(example("points").astype(np.float64)).max() <= 2
+    assert example("image").max() > 100
+    assert (example("lognormal") > 0).all()
+    magnitudes = np.abs(example("mixed").astype(np.float64))
+    assert magnitudes.min() >= 2.0**-4 * 0.99
+    assert magnitudes.max() <= 16.1
+    assert (example("mixed").astype(np.float64) < 0).any()
+
+
+def test_sorted_integers() -> None:
+    values = make("x", Buffer("int32", (500,), Init("sorted", {"low": 10, "high": 40})), {}, 1)
+    assert (np.diff(values) >= 0).all()
+    assert values.min() >= 10
+    assert values.max() < 40
+
+
+def test_real_images_are_in_zero_to_one() -> None:
+    values = make("x", Buffer("float32", (64, 48), Init("image")), {}, 1)
+    assert values.min() >= 0
+    assert values.max() <= 1
+    assert np.std(values) > 0.05
+
+
+def test_csr_parts_of_one_group_fit_together() -> None:
+    offsets, columns = example("csr_offsets", name="rows"), example("csr_columns", name="cols")
+    assert offsets[0] == 0
+    assert offsets[-1] == len(columns) == 240
+    assert (np.diff(offsets) >= 0).all()
+    for start, end in itertools.pairwise(offsets):
+        row = columns[start:end]
+        assert (np.diff(row) > 0).all()
+        assert len(row) == 0 or (row[0] >= 0 and row[-1] < 12)
+
+
+def test_csr_groups_are_independent() -> None:
+    params = {"rows": 50, "nnz": 300}
+    made = {
+        group: make("x", Buffer("int32", (51,), Init("csr_offsets", {**params, "group": group})), {}, 1)
+        for group in ("g", "h")
+    }
+    assert made["g"].tobytes() != made["h"].tobytes()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 40), st.floats(0, 1), st.floats(0, 2), st.integers(0, 99))
+def test_row_lengths_have_exactly_the_entries_asked_for(
+    rows: int, cols: int, share: float, skew: float, seed: int
+) -> None:
+    entries = int(share * rows * cols)
+    rng = np.random.default_rng(seed)
+    lengths = csr.row_lengths(rng, rows, cols, entries, skew)
+    assert lengths.sum() == entries
+    assert lengths.min() >= 0
+    assert lengths.max() <= cols
+    columns = csr.columns(rng, lengths, cols)
+    starts = csr.offsets(lengths)
+    for start, end in itertools.pairwise(starts):
+        assert len(set(columns[start:end].tolist())) == end - start
+    assert entries == 0 or 0 <= columns.min() <= columns.max() < cols
+
+
+def test_csr_refuses_more_entries_than_places() -> None:
+    with pytest.raises(ProblemError, match="101 entries"):
+        csr.row_lengths(np.random.default_rng(1), 10, 10, 101, 0.0)
+
+
+def test_skew_makes_rows_unequal() -> None:
+    flat = csr.row_lengths(np.random.default_rng(1), 200, 200, 2000, 0.0)
+    steep = csr.row_lengths(np.random.default_rng(1), 200, 200, 2000, 1.5)
+    assert steep.max() > 3 * flat.max()
+
+
+def test_files_give_captured_values(tmp_path: Path) -> None:
+    captured = np.arange(12, dtype=np.float32)
+    np.savez(tmp_path / "x.npz", first=captured, second=captured + 1)
+    params = {"path": str(tmp_path / "x.npz"), "key": "second"}
+    values = make("x", Buffer("float32", (3, 4), Init("file", params)), {}, 1)
+    assert values.tolist() == (captured + 1).reshape(3, 4).tolist()
+    with pytest.raises(ProblemError, match="12 elements"):
+        make("x", Buffer("float32", (5,), Init("file", params)), {}, 1)
+    with pytest.raises(ProblemError, match="cannot read"):
+        make("x", Buffer("float32", (12,), Init("file", {**params, "key": "third"})), {}, 1)
+    with pytest.raises(ProblemError, match="cannot read"):
+        make("x", Buffer("float32", (12,), Init("file", {"path": str(tmp_path / "none.npz")})), {}, 1)
+
+
+def test_pickled_arrays_are_not_read(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=np.array([{}], dtype=object))
+    with pytest.raises(ProblemError, match="cannot read"):
+        make("x", Buffer("float32", (1,), Init("file", {"path": str(tmp_path / "x.npz")})), {}, 1)
+
+
+@pytest.mark.parametrize(
+    ("how", "what"),
+    [
+        (Init("gauss"), "unknown init 'gauss'"),
+        (Init("uniform", {"min": 0}), "no parameter 'min'"),
+        (Init("integers", {"low": 0}), "needs the parameter 'high'"),
+        (Init("integers", {"high": "q"}), "unknown name 'q'"),
+        (Init("integers", {"high": 2.5}), "must be an integer"),
+        (Init("csr_offsets", {"rows": 4}), "needs the parameter 'nnz'"),
+        (Init("csr_offsets", {"rows": 4, "nnz": 4, "group": 3}), "must be text"),
+        (Init("file"), "needs the parameter 'path'"),
+        (Init("uniform", {"high": True}), "must be a number"),
+    ],
+)
+def test_wrong_parameters_are_named_without_making_anything(how: Init, what: str) -> None:
+    with pytest.raises(ProblemError, match=what):
+        check_init(how, SIZES)
+    with pytest.raises(ProblemError, match=what) as error:
+        make("x", Buffer("int32", (4,), how), SIZES, 1)
+    assert error.value.where == "x"
+
+
+def test_an_empty_range_is_refused() -> None:
+    with pytest.raises(ProblemError, match="low < high"):
+        make("x", Buffer("int32", (4,), Init("integers", {"low": 3, "high": 3})), {}, 1)
+
+
+def test_an_unknown_variation_is_an_error() -> None:
+    with pytest.raises(ProblemError, match="unknown variation 'ties'"):
+        example("uniform", "ties")
+
+
+def test_generate_makes_what_is_read_and_nothing_else() -> None:
+    problem = Problem(
+        Sizes(({"n": 4},), {"n": 4}),
+        {
+            "a": Buffer("float32", ("n",), Init("uniform")),
+            "b": Buffer("float32", ("n",), role="inout"),
+            "c": Buffer("float32", ("n",), role="out"),
+            "d": Buffer("float32", ("n",), role="scratch"),
+        },
+    )
+    side = Side("", (), buffers={"e": Buffer("int32", (2,), Init("arange"))})
+    shared = generate(problem, None, {"n": 4}, 9)
+    mine = generate(problem, side, {"n": 4}, 9)
+    assert set(shared) == {"a", "b"}
+    assert set(mine) == {"a", "b", "e"}
+    assert all(shared[name].tobytes() == mine[name].tobytes() for name in shared)
+    assert not shared["b"].any()
+
+
+def test_every_generator_and_parameter_is_documented() -> None:
+    text = (resources.pairs_dir().parent / "docs" / "problems.md").read_text()
+    for kind, parameters in PARAMETERS.items():
+        row = next((line for line in text.splitlines() if line.startswith(f"| `{kind}` |")), "")
+        assert row, f"docs/problems.md has no row for {kind}"
+        for name, takes in parameters.items():
+            assert f"`{name}`" in row, f"docs/problems.md does not name {kind}'s {name}"
+            assert takes not in (NEEDED, PATH) or f"`{name}` (needed)" in row
+        assert inspect.getdoc(GENERATORS[kind])
