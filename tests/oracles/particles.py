@@ -22,4 +22,92 @@ def nbody(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
     return {"acceleration": np.einsum("ij,ijd->id", bodies[None, :, 3] / distance2**1.5, offset)}
 
 
-ORACLES = {"nbody": nbody}
+def boris_push(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Half a kick, a rotation about the magnetic field, half a kick, a drift; the last row is |v|^2 / 2."""
+    state = arrays["particles"].astype(np.float64)
+    electric = np.array([scalars["ex"], scalars["ey"], scalars["ez"]])[:, None]
+    magnetic = np.array([scalars["bx"], scalars["by"], scalars["bz"]])[:, None]
+    half = 0.5 * scalars["dt"] * state[6]
+    t = half * magnetic
+    minus = state[3:6] + half * electric
+    turned = minus + np.cross(minus, t, axis=0)
+    plus = minus + np.cross(turned, 2 * t / (1 + (t**2).sum(axis=0)), axis=0)
+    velocity = plus + half * electric
+    position = state[0:3] + scalars["dt"] * velocity
+    energy = 0.5 * (velocity**2).sum(axis=0)
+    return {"particles": np.vstack([position, velocity, state[6], energy])}
+
+
+def _philox2x32(low: Array, high: Array, key: Array) -> tuple[Array, Array]:
+    """Ten rounds (Salmon and others, SC 2011) on uint64 arrays that hold 32-bit words."""
+    mask = np.uint64(0xFFFFFFFF)
+    for _ in range(10):
+        product = np.uint64(0xD256D193) * low
+        low, high = (product >> np.uint64(32)) ^ key ^ high, product & mask
+        key = (key + np.uint64(0x9E3779B9)) & mask
+    return low, high
+
+
+def asian_option(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The discounted mean of max(mean(S) - K, 0) over geometric Brownian paths of one year."""
+    paths, steps = sizes["paths"], sizes["steps"]
+    strike, rate, sigma = (arrays[name].astype(np.float64) for name in ("strike", "rate", "volatility"))
+    seed, path, pair = np.meshgrid(
+        arrays["seed"].astype(np.uint64),
+        np.arange(paths, dtype=np.uint64),
+        np.arange((steps + 1) // 2, dtype=np.uint64),
+        indexing="ij",
+    )
+    first, second = (word.astype(np.float64) / 2**32 for word in _philox2x32(path, pair, seed))
+    length = np.sqrt(-2 * np.log(first + 0.5**33))
+    both = np.stack([length * np.cos(2 * np.pi * second), length * np.sin(2 * np.pi * second)], axis=-1)
+    normals = both.reshape(strike.size, paths, -1)[..., :steps]
+    drift = ((rate - 0.5 * sigma**2) / steps)[:, None, None]
+    logs = np.cumsum(drift + sigma[:, None, None] / np.sqrt(steps) * normals, axis=2)
+    mean = scalars["spot"] * np.exp(logs).mean(axis=2)
+    return {"price": np.exp(-rate) * np.maximum(mean - strike[:, None], 0).mean(axis=1)}
+
+
+def kmeans_assign(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The nearest centroid, the first of equals."""
+    points, centroids = arrays["points"].astype(np.int64), arrays["centroids"].astype(np.int64)
+    distance = ((points[:, None] - centroids[None]) ** 2).sum(axis=2)
+    return {"labels": distance.argmin(axis=1)}
+
+
+def distance_histogram(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Counts of |p_i - p_j|^2 / 2^shift over all pairs i < j."""
+    points = arrays["points"].astype(np.int64)
+    i, j = np.triu_indices(len(points), 1)
+    distance = ((points[i] - points[j]) ** 2).sum(axis=1)
+    return {"counts": np.bincount(distance >> sizes["shift"], minlength=256)}
+
+
+def ising_checkerboard(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Sites with even x + y first; a site turns if its random word is under the chance of its field."""
+    up = arrays["spins"].astype(np.int64)
+    y, x = np.indices(up.shape)
+    site = (y * up.shape[1] + x).astype(np.uint64)
+    mask = np.uint64(0xFFFFFFFF)
+    for half in range(2 * sizes["sweeps"]):
+        salt = (half * 0x9E3779B9 + int(arrays["seed"][0])) % 2**32
+        word = site ^ np.uint64(salt)
+        for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+            word ^= word >> np.uint64(shift)
+            word = (word * np.uint64(factor)) & mask
+        word ^= word >> np.uint64(16)
+        spin = np.pad(2 * up - 1, 1)
+        field = spin[1:-1, 1:-1] * (spin[:-2, 1:-1] + spin[2:, 1:-1] + spin[1:-1, :-2] + spin[1:-1, 2:])
+        turns = ((x + y) % 2 == half % 2) & (word < arrays["accept"][field + 4])
+        up = np.where(turns, 1 - up, up)
+    return {"spins": up}
+
+
+ORACLES = {
+    "nbody": nbody,
+    "boris-push": boris_push,
+    "asian-option": asian_option,
+    "kmeans-assign": kmeans_assign,
+    "distance-histogram": distance_histogram,
+    "ising-checkerboard": ising_checkerboard,
+}
