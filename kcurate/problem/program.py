@@ -47,6 +47,7 @@ from kcurate.records import (
 )
 
 MAX_OPERATIONS = 100_000
+MAX_NESTING = 16
 # Hardware limits of compute capability 9.0 (CUDA C++ Programming Guide, table of technical specifications).
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
@@ -94,6 +95,8 @@ class _Binder:
         return buffer
 
     def steps(self, steps: tuple[Step, ...], where: str) -> Iterator[Op]:
+        if where.count(".do") > MAX_NESTING:
+            raise ProblemError("steps are nested too deeply", where=where)
         for index, step in enumerate(steps):
             place = f"{where}[{index}]"
             try:
@@ -287,8 +290,11 @@ def _bind_buffer(
             raise ProblemError("pad needs one pair of counts an axis")
         physical = tuple(a + extent + b for extent, (a, b) in zip(physical, pads, strict=True))
     bound = BoundBuffer(name, record, shape, physical, (before, after), view, extra, sizes)
-    if bound.size_bytes > MAX_BUFFER_BYTES or min(before, after) < 0:
-        raise ProblemError(f"{bound.size_bytes} bytes, or a negative pad")
+    if min(before, after) < 0:
+        raise ProblemError(f"a negative pad ({before}, {after})")
+    size_bytes = bound.size_bytes + (before + after) * bound.itemsize
+    if size_bytes > MAX_BUFFER_BYTES:
+        raise ProblemError(f"{size_bytes} bytes, more than {MAX_BUFFER_BYTES}")
     return bound
 
 
