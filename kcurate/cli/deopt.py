@@ -3,30 +3,181 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
+from kcurate.cli.options import DEFAULT_WORKSPACE, BackendOption, JobsOption, JsonOption, WorkspaceOption
+
+if TYPE_CHECKING:
+    from kcurate.deopt.models.run import ModelConfig
 
 
 def deopt(
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="PATH", help="Folders with kernels or pairs; default: the workspace's kernels."
+            metavar="PATH",
+            help="Folders with kernels or pairs, or source trees (extracted first); default: the workspace's "
+            "kernels.",
         ),
     ] = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Who writes: rules, claude, claude-<version>, or openai:<model>@<base-url>."
+        ),
+    ] = "rules",
     rules: Annotated[
         list[str] | None,
         typer.Option("--rules", metavar="NAME", help="Only this rule; may be repeated.  [default: all]"),
     ] = None,
+    techniques: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME,...",
+            help="Models: the techniques to take out (or put in).  [default: those that the code shows]",
+        ),
+    ] = None,
+    variants: Annotated[int, typer.Option(min=1, metavar="N", help="Models: variants a technique.")] = 1,
+    rounds: Annotated[int, typer.Option(min=1, metavar="R", help="Models: attempts a variant.")] = 3,
+    direction: Annotated[
+        Literal["slow", "fast"],
+        typer.Option(help="Models: write the slow side of fast code, or the fast side of slow code."),
+    ] = "slow",
+    policy: Annotated[
+        Literal["plain", "sqd"],
+        typer.Option(help="Models: how the next attempt is chosen; sqd goes through techniques in stages."),
+    ] = "plain",
+    max_usd: Annotated[
+        float | None, typer.Option(min=0, metavar="X", help="Models: spend no more than this in this run.")
+    ] = None,
+    price: Annotated[
+        str | None,
+        typer.Option(
+            metavar="IN,OUT", help="Models: dollars per million tokens.  [default: the built-in table]"
+        ),
+    ] = None,
+    batch: Annotated[
+        bool,
+        typer.Option("--batch", help="Claude: hand requests in as batches, half as dear and slower."),
+    ] = False,
+    max_tokens: Annotated[
+        int, typer.Option(min=256, metavar="N", help="Models: the longest answer, thinking included.")
+    ] = 16_000,
+    concurrency: Annotated[
+        int, typer.Option(min=1, max=256, metavar="N", help="Models: requests at once.")
+    ] = 8,
+    backend: BackendOption = "auto",
+    gpu: Annotated[str, typer.Option(metavar="LIST", help="GPUs to judge on: 0, or 0,1, or all.")] = "0",
+    jobs: JobsOption = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the first prompts and what a run may cost; ask nobody.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Write slow variants of fast kernels, each without one technique, as candidates to validate."""
+    """Write slow variants of fast kernels, each without one technique, by rules or by a model."""
+    from kcurate.cli import output
+
+    roots = _extracted(paths or [], workspace)
+    if model == "rules":
+        _by_rules(roots, workspace, rules or [], direction, as_json=json)
+        return
+    from kcurate.deopt.models.run import ModelConfig, run
+
+    config = ModelConfig(
+        workspace=workspace,
+        model=model,
+        paths=roots,
+        techniques=tuple(techniques or ()),
+        variants=variants,
+        rounds=rounds,
+        direction=direction,
+        policy=policy,
+        max_usd=max_usd,
+        price=price,
+        batch=batch,
+        max_tokens=max_tokens,
+        concurrency=concurrency,
+        backend=backend,
+        gpus=_gpus(gpu, backend),
+        jobs=jobs,
+    )
+    if dry_run:
+        _show_preview(config, as_json=json)
+    else:
+        output.report(run(config, note=output.note), as_json=json)
+
+
+def _gpus(text: str, backend: str) -> tuple[int, ...]:
+    from kcurate import backends
+    from kcurate.validate.stage import parse_gpus
+
+    if backends.resolve(backend) == "emulator":
+        return (0,)
+    return parse_gpus(text, backends.gpu_count())
+
+
+def _by_rules(
+    roots: tuple[Path, ...], workspace: Path, rules: list[str], direction: str, *, as_json: bool
+) -> None:
     from kcurate.cli import output
     from kcurate.deopt.stage import DeoptConfig, run
+    from kcurate.errors import InputError
 
-    config = DeoptConfig(workspace, tuple(paths or ()), tuple(rules or ()))
-    output.report(run(config), as_json=json)
+    if direction != "slow":
+        raise InputError("rules only make code slower", where="--direction", hint="choose a --model")
+    output.report(run(DeoptConfig(workspace, roots, tuple(rules))), as_json=as_json)
+
+
+def _extracted(paths: list[Path], workspace: Path) -> tuple[Path, ...]:
+    """The paths, with source trees replaced by the kernels that extract finds in them."""
+    trees = [path for path in paths if path.exists() and not _has_records(path)]
+    if not trees:
+        return tuple(paths)
+    from kcurate.cli import output
+    from kcurate.extract.stage import ExtractConfig, run
+    from kcurate.workspace import Workspace
+
+    output.note(f"no kernels or pairs in {', '.join(map(str, trees))}: extracting first")
+    run(ExtractConfig(paths=tuple(trees), workspace=workspace), note=output.note)
+    return (*(path for path in paths if path not in trees), Workspace(workspace).kernels)
+
+
+def _has_records(path: Path) -> bool:
+    if path.is_file():
+        return path.name in ("pair.json", "kernel.json")
+    return any(next(path.rglob(name), None) is not None for name in ("pair.json", "kernel.json"))
+
+
+def _show_preview(config: ModelConfig, *, as_json: bool) -> None:
+    from kcurate.cli import output
+    from kcurate.deopt.models.preview import preview
+
+    shown = list(preview(config))
+    costs = [one for one in shown if one.likely_usd is not None and one.most_usd is not None]
+    likely = sum(one.likely_usd or 0.0 for one in costs if not one.on_file)
+    most = sum(one.most_usd or 0.0 for one in costs)
+    if as_json:
+        prompts = [{"goal": one.label, "on_file": one.on_file, **vars(one.request.prompt)} for one in shown]
+        known = bool(costs)
+        output.print_json(
+            {
+                "stage": "deopt",
+                "prompts": prompts,
+                "likely_usd": likely if known else None,
+                "most_usd": most if known else None,
+            }
+        )
+        return
+    for one in shown:
+        prompt = one.request.prompt
+        print(f"===== {one.label}{' (answered already)' if one.on_file else ''}")
+        print(f"{prompt.system}\n{prompt.context}\n{prompt.task}")
+    total = f"{len(shown)} searches, {sum(one.on_file for one in shown)} first answers on file"
+    if costs:
+        total += f"; the first round costs about ${likely:.2f}, all of it never more than ${most:.2f}"
+    else:
+        total += "; no price is known (--price IN,OUT)"
+    output.note(total)

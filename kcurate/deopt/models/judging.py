@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Sequence
 
 from kcurate import backends
 from kcurate.judge import pool
@@ -15,7 +16,7 @@ from kcurate.records import Candidate, Verdict
 
 
 class Judges:
-    """At most `jobs` judges (0: as suits the machine) on one backend. Call `close` at the end.
+    """At most `jobs` judges (0: as suits the machine), spread over GPUs. Call `close` at the end.
 
     Opening it proves that this machine can judge, before anything is paid for.
 
@@ -23,13 +24,13 @@ class Judges:
         InputError: no such backend. MissingDependencyError: it is not to be had here.
     """
 
-    def __init__(self, backend: str, *, gpu: int = 0, jobs: int = 0) -> None:
+    def __init__(self, backend: str, *, gpus: Sequence[int] = (0,), jobs: int = 0) -> None:
         self.backend = backends.resolve(backend)
-        self._config = JudgeConfig(backend=self.backend, gpu=gpu)
-        self._all = [Judge(self._config)]
+        self._gpus = tuple(gpus)
+        self._all = [self._open(0)]
         self._idle: queue.SimpleQueue[Judge] = queue.SimpleQueue()
         self._idle.put(self._all[0])
-        self._room = (jobs or pool.default_jobs(self.backend, 1)) - 1
+        self._room = (jobs or pool.default_jobs(self.backend, len(self._gpus))) - 1
         self._lock = threading.Lock()
         self.device = self._all[0].environment().device
 
@@ -49,10 +50,13 @@ class Judges:
         with self._lock:
             if self._room > 0:
                 self._room -= 1
-                opened = Judge(self._config)
+                opened = self._open(len(self._all))
                 self._all.append(opened)
                 return opened
         return self._idle.get()
+
+    def _open(self, number: int) -> Judge:
+        return Judge(JudgeConfig(backend=self.backend, gpu=self._gpus[number % len(self._gpus)]))
 
     def close(self) -> None:
         """End all judges."""

@@ -60,7 +60,7 @@ class ModelConfig:
     max_tokens: int = 16_000
     concurrency: int = 8
     backend: str = "auto"
-    gpu: int = 0
+    gpus: tuple[int, ...] = (0,)
     jobs: int = 0
 
 
@@ -166,7 +166,9 @@ def _asking(config: ModelConfig, name: ModelName, workspace: Workspace, seams: S
 def _judge(config: ModelConfig, seams: Seams, stack: contextlib.ExitStack) -> tuple[JudgeFunction, str]:
     if seams.judge is not None:
         return seams.judge, seams.judge_name
-    judges = stack.enter_context(contextlib.closing(Judges(config.backend, gpu=config.gpu, jobs=config.jobs)))
+    judges = stack.enter_context(
+        contextlib.closing(Judges(config.backend, gpus=config.gpus, jobs=config.jobs))
+    )
     return judges, judges.device
 
 
