@@ -1,7 +1,7 @@
 """Float64 references of the built-in pairs, written from the mathematics alone.
 
-A module a domain; each defines `ORACLES`: a pair's family to a function of the initial arrays by buffer name
-(roles `in` and `inout`), the sizes and the scalars, that gives every output by name. `ORACLES` here holds all.
+A module a domain; each defines `ORACLES`: a family to a function of the initial arrays by buffer name
+(roles `in` and `inout`), the sizes and the scalars, that gives every output by name. `ORACLES` here has all.
 """
 
 from __future__ import annotations

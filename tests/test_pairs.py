@@ -1,0 +1,164 @@
+"""The built-in pairs: well formed, and each side equal to a float64 reference on the emulator at test sizes.
+
+A side that several pairs share is run once. Not covered: what only a GPU can tell (the verdict files beside
+the pairs), and the judge itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kcurate import codec, store
+from kcurate.backends import open_compiler, open_device
+from kcurate.backends.base import Compiled, EntryPoint
+from kcurate.judge.execute import Prepared
+from kcurate.judge.static_checks import check_source, hints
+from kcurate.problem.check import check
+from kcurate.problem.compare import Comparison, compare
+from kcurate.problem.expressions import evaluate
+from kcurate.problem.init import generate
+from kcurate.problem.program import bind
+from kcurate.records import SIDES, Candidate, Problem, Side
+from tests.oracles import ORACLES, Array
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = store.find_candidates(ROOT / "pairs")
+POISONS = (0x7FC0DEAD, 0x3F8A11CE)
+SEED = 20
+
+
+@cache
+def pair(folder: Path) -> Candidate:
+    return store.read_candidate(folder)
+
+
+@cache
+def techniques() -> frozenset[str]:
+    vocabulary = json.loads((ROOT / "schemas" / "techniques.json").read_text())
+    return frozenset(entry["const"] for entry in vocabulary["oneOf"])
+
+
+def name_of(folder: Path) -> str:
+    return str(folder.relative_to(ROOT / "pairs"))
+
+
+def different_sides() -> dict[str, tuple[Candidate, Side]]:
+    """Each side once, under the name of the first pair that has it."""
+    found: dict[str, tuple[str, Candidate, Side]] = {}
+    for folder in FOLDERS:
+        candidate = pair(folder)
+        for name in SIDES:
+            side: Side = getattr(candidate, name)
+            parts = codec.canonical_json([codec.to_data(candidate.problem), codec.to_data(side)])
+            found.setdefault(store.content_id(parts), (f"{name_of(folder)}/{name}", candidate, side))
+    return {name: (candidate, side) for name, candidate, side in found.values()}
+
+
+def different_problems() -> dict[str, Candidate]:
+    return {pair(folder).family: pair(folder) for folder in FOLDERS}
+
+
+SIDES_ONCE = different_sides()
+PROBLEMS = different_problems()
+
+
+def problem_of(candidate: Candidate) -> Problem:
+    assert candidate.problem is not None
+    return candidate.problem
+
+
+def reference(
+    candidate: Candidate, arrays: Mapping[str, Array], sizes: Mapping[str, int]
+) -> Mapping[str, Array]:
+    """What the oracle says; scalars as the numbers that the kernels get."""
+    scalars = {
+        name: float(evaluate(scalar.value, sizes) if isinstance(scalar.value, str) else scalar.value)
+        for name, scalar in problem_of(candidate).scalars.items()
+        if not isinstance(scalar.value, Mapping)
+    }
+    return ORACLES[candidate.family](arrays, sizes, scalars)
+
+
+def compared(
+    problem: Problem, name: str, expected: Mapping[str, Array], got: Array, sizes: Mapping[str, int]
+) -> Comparison:
+    rule = problem.buffers[name].tolerance
+    valid = int(np.ravel(expected[rule.valid])[0]) if rule and rule.valid else None
+    terms = evaluate(rule.terms, sizes) if rule else 1
+    return compare(expected[name], got, problem.buffers[name].dtype, rule, terms=terms, valid=valid)
+
+
+def outputs_of(problem: Problem) -> list[str]:
+    return [name for name, buffer in problem.buffers.items() if buffer.role in ("out", "inout")]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=name_of)
+def test_pair_can_be_judged(folder: Path) -> None:
+    candidate = pair(folder)
+    assert check(candidate) == ()
+    for name in SIDES:
+        side: Side = getattr(candidate, name)
+        assert (*check_source(side), *hints(side)) == ()
+    assert candidate.id == name_of(folder)
+    assert candidate.domain == folder.parent.name
+    assert candidate.license == "Apache-2.0"
+    assert candidate.origin.kind == "curated"
+    assert candidate.techniques
+    assert set(candidate.techniques) <= techniques()
+    assert len(problem_of(candidate).sizes.test) >= 3
+
+
+@pytest.mark.parametrize("name", SIDES_ONCE)
+def test_side_computes_the_reference(name: str) -> None:
+    candidate, side = SIDES_ONCE[name]
+    problem = problem_of(candidate)
+    program = bind(problem, side, problem.sizes.test[0])
+    entries = {
+        EntryPoint(*entry): None
+        for sizes in problem.sizes.test
+        for entry in bind(problem, side, sizes).entry_points
+    }
+    compiled = open_compiler("emulator").compile(side.code, list(entries), program.symbols)
+    assert isinstance(compiled, Compiled), compiled.log
+    device = open_device("emulator")
+    module = device.load(compiled)
+    try:
+        for sizes in problem.sizes.test:
+            arrays = generate(problem, side, sizes, SEED)
+            expected = reference(candidate, arrays, sizes)
+            prepared = Prepared(device, module, bind(problem, side, sizes), arrays)
+            for poison in POISONS:
+                prepared.reset(poison)
+                prepared.run()
+                outputs = prepared.outputs()
+                assert prepared.integrity() == ()
+                for output in outputs_of(problem):
+                    result = compared(problem, output, expected, outputs[output], sizes)
+                    assert result.ok, f"{output} at {dict(sizes)}: {result.detail}"
+            prepared.close()
+    finally:
+        device.close()
+
+
+@pytest.mark.parametrize("family", PROBLEMS)
+def test_zeros_are_no_answer(family: str) -> None:
+    candidate = PROBLEMS[family]
+    problem = problem_of(candidate)
+    sizes = problem.sizes.test[0]
+    arrays = generate(problem, candidate.slow, sizes, SEED)
+    expected = reference(candidate, arrays, sizes)
+    refused = [
+        not compared(problem, name, expected, np.zeros_like(expected[name]), sizes).ok
+        for name in outputs_of(problem)
+    ]
+    assert any(refused)
+
+
+def test_every_oracle_belongs_to_a_pair() -> None:
+    assert set(ORACLES) == set(PROBLEMS)
