@@ -1,9 +1,11 @@
 """How far the judge's times can be believed: A against A, planted differences, repeats, Nsight Compute.
 
-    python benchmarks/judge_aa.py --out FILE.json [--pairs 10] [--repeats 10]
+    python benchmarks/judge_aa.py --out FILE.json [--budget-s 330] [--no-ncu]
 
-Needs a GPU (about five minutes of one H200). A against A: every kernel against its own copy, `pairs` fresh
-pairs of processes x `repeats` judgements each. Planted: the slow side does 1.03 or 1.05 times the work.
+Needs a GPU. A against A: every kernel against its own copy, in fresh pairs of processes, several judgements
+each. Planted: the slow side takes 1.03 times as long (1.05 under 20 us); how many rounds of its loop that is,
+is fitted first. Repeats: a 1.5 times longer side in many fresh pairs of processes. When the budget is spent,
+what is left is left out, and the file says how many of what there are. Writes all rows.
 """
 
 from __future__ import annotations
@@ -16,42 +18,114 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import chain, copy, timed_workers
+from common import copy
 
-from kcurate.judge import statistics, timing
+from kcurate.judge import statistics
 from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.judge.self_test import chain_of
 from kcurate.judge.timed import Stopwatch
 from kcurate.records import Candidate
 
 DURATIONS_US = (3.0, 5.0, 8.0, 15.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 COPIES_MB = (2.0, 20.0, 200.0)
-PLANTED_PAIRS, PLANTED_REPEATS = 4, 10
 SHORT_US = 20.0
+FIT_ROUNDS = (2_000, 20_000)
 
 
-def judgements(judge: Judge, one: Candidate, pairs: int, repeats: int, seed: int) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Task:
+    """One kernel: `pairs` fresh pairs of processes, `repeats` judgements in each."""
+
+    name: str
+    candidate: Candidate
+    pairs: int
+    repeats: int
+    first_pair: int = 0
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A chain takes `fixed_us` and its rounds."""
+
+    fixed_us: float
+    rounds_per_us: float
+
+    def rounds(self, duration_us: float) -> int:
+        """How many rounds take this long."""
+        return max(8, round((duration_us - self.fixed_us) * self.rounds_per_us))
+
+    def extra(self, duration_us: float, planted: float) -> int:
+        """How many more rounds take `planted` times as long."""
+        longer_us = max(duration_us, self.fixed_us + 8 / self.rounds_per_us) * (planted - 1.0)
+        return max(1, round(longer_us * self.rounds_per_us))
+
+
+def fit_chain(judge: Judge) -> Fit:
+    times = []
+    for rounds in FIT_ROUNDS:
+        with judge.stopwatch(chain_of(rounds), 7) as watch:
+            times.append(watch.measure(7).median_us("fast"))
+    per_round = (times[1] - times[0]) / (FIT_ROUNDS[1] - FIT_ROUNDS[0])
+    return Fit(times[0] - FIT_ROUNDS[0] * per_round, 1.0 / per_round)
+
+
+def tasks(fit: Fit, scale: float) -> list[Task]:
+    """Everything, in an order in which a prefix says something of each part."""
+
+    def many(count: int) -> int:
+        return max(1, round(count * scale))
+
+    kernels: list[tuple[str, Candidate, int]] = []
+    for us in DURATIONS_US:
+        repeats = 8 if us >= 3000 else 12 if us >= 1000 else 16
+        kernels.append((f"chain-{us:g}", chain_of(fit.rounds(us)), repeats))
+    kernels += [(f"copy-{mb:g}", copy(mb), 16) for mb in COPIES_MB]
+    found = [Task(f"aa-{name}", one, 3, many(repeats)) for name, one, repeats in kernels]
+    for us in DURATIONS_US:
+        planted = 1.05 if us < SHORT_US else 1.03
+        one = chain_of(fit.rounds(us), fit.extra(us, planted))
+        found.append(Task(f"planted-{planted:g}-chain-{us:g}", one, 3, many(4 if us >= 3000 else 10)))
+    for us in (30.0, 300.0):
+        one = chain_of(fit.rounds(us), fit.extra(us, 1.5))
+        found.append(Task(f"repeat-1.5-chain-{us:g}", one, many(16), 1))
+    return found + [Task(f"aa-{name}", one, 3, many(repeats), 3) for name, one, repeats in kernels]
+
+
+def judgements(judge: Judge, task: Task, until_s: float) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for pair in range(pairs):
-        with timed_workers(judge, one, seed + pair) as (_, watch):
-            rows += [one_judgement(watch, 1000 * (seed + pair) + repeat, pair) for repeat in range(repeats)]
+    for pair in range(task.first_pair, task.first_pair + task.pairs):
+        with judge.stopwatch(task.candidate, pair) as watch:
+            for repeat in range(task.repeats):
+                if time.perf_counter() > until_s:
+                    return rows
+                rows.append(one_judgement(watch, 1000 * pair + repeat, pair))
     return rows
 
 
 def one_judgement(watch: Stopwatch, seed: int, pair: int) -> dict[str, Any]:
     samples = watch.measure(seed)
     estimate = samples.estimate
-    assert estimate is not None
+    if estimate is None:
+        return {
+            "pair": pair,
+            "method": samples.method,
+            "outcome": "nothing_claimed",
+            "wall_s": samples.wall_s,
+        }
     return {
         "pair": pair,
         "method": samples.method,
+        "slow_us": samples.median_us("slow"),
         "fast_us": samples.median_us("fast"),
         "ratio": estimate.ratio,
         "low": estimate.low,
         "high": estimate.high,
+        "margin": estimate.margin,
         "blocks": estimate.blocks,
         "wall_s": samples.wall_s,
         "outcome": statistics.decide(estimate),
@@ -59,92 +133,116 @@ def one_judgement(watch: Stopwatch, seed: int, pair: int) -> dict[str, Any]:
 
 
 def summarise(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    ratios = np.array([row["ratio"] for row in rows])
-    by_pair = [np.median([r["ratio"] for r in rows if r["pair"] == p]) for p in {r["pair"] for r in rows}]
+    timed = [row for row in rows if "ratio" in row]
+    outcomes = dict(Counter(row["outcome"] for row in rows))
+    if not timed:
+        return {"name": name, "judgements": len(rows), "outcomes": outcomes}
+    ratios = np.array([row["ratio"] for row in timed])
+    by_pair = [np.median([r["ratio"] for r in timed if r["pair"] == p]) for p in {r["pair"] for r in timed}]
     centre = np.median(by_pair)
     line = {
         "name": name,
         "judgements": len(rows),
-        "fast_us": round(float(np.median([row["fast_us"] for row in rows])), 3),
-        "method": rows[0]["method"],
-        "outcomes": dict(Counter(row["outcome"] for row in rows)),
+        "processes": 2 * len(by_pair),
+        "fast_us": round(float(np.median([row["fast_us"] for row in timed])), 3),
+        "method": timed[0]["method"],
+        "outcomes": outcomes,
         "ratio": round(float(np.median(ratios)), 5),
         "stray_p99": round(float(np.quantile(np.abs(ratios - 1), 0.99)), 5),
         "spread_p95": round(float(np.quantile(np.abs(ratios / centre - 1), 0.95)), 5),
         "between_processes_p95": round(float(np.quantile(np.abs(np.array(by_pair) / centre - 1), 0.95)), 5),
-        "wall_ms": round(1e3 * float(np.median([row["wall_s"] for row in rows])), 1),
+        "blocks": float(np.median([row["blocks"] for row in timed])),
+        "wall_ms": round(1e3 * float(np.median([row["wall_s"] for row in timed])), 1),
     }
     print(line, flush=True)
     return line
 
 
-def ncu_medians(names: list[tuple[str, float]]) -> dict[str, float]:
+def ncu_medians(kernels: list[tuple[str, float]]) -> dict[str, float]:
     """Nsight Compute's gpu__time_duration of the same kernels, the cache flushed by us before each."""
     if shutil.which("ncu") is None:
+        print("ncu is not installed", flush=True)
         return {}
     command = ["ncu", "--clock-control", "none", "--cache-control", "none", "--csv"]
     command += ["--metrics", "gpu__time_duration.sum", "--kernel-name", "work"]
     script = str(Path(__file__).with_name("judge_ncu.py"))
-    done = subprocess.run(
-        [*command, sys.executable, script, json.dumps(names)], capture_output=True, text=True, check=False
-    )
+    try:
+        done = subprocess.run(
+            [*command, sys.executable, script, json.dumps(kernels)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+    except subprocess.TimeoutExpired:
+        print("ncu did not end within 120 s", flush=True)
+        return {}
     lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
     scale = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "ms": 1e3, "msecond": 1e3}
     found = [
         float(row["Metric Value"].replace(",", "")) * scale[row["Metric Unit"]]
         for row in csv.DictReader(lines)
     ]
-    each = len(found) // len(names) if names else 0
-    if not each:
-        print("ncu gave nothing:", done.stdout[-800:], done.stderr[-800:])
+    each = len(found) // len(kernels) if kernels else 0
+    if not each or len(found) % len(kernels):
+        print(len(found), "readings of ncu:", done.stdout[-800:], done.stderr[-800:], flush=True)
         return {}
+    # The first of each meet a clock that has not settled.
     return {
-        f"{kind}-{value:g}": float(np.median(found[i * each + 2 : (i + 1) * each]))
-        for i, (kind, value) in enumerate(names)
+        f"{kind}-{value:g}": float(np.median(found[i * each + each // 3 : (i + 1) * each]))
+        for i, (kind, value) in enumerate(kernels)
     }
+
+
+def compare_with_ncu(table: list[dict[str, Any]], ncu: dict[str, float], fit: Fit) -> None:
+    names = {f"aa-chain-{us:g}": f"chain-{fit.rounds(us):g}" for us in DURATIONS_US}
+    names |= {f"aa-copy-{mb:g}": f"copy-{mb:g}" for mb in COPIES_MB}
+    for row in table:
+        reading = ncu.get(names.get(row["name"], ""))
+        if reading is not None and "fast_us" in row:
+            row["ncu_us"] = reading
+            row["over_ncu"] = round(row["fast_us"] / reading - 1, 4)
+            print(row["name"], row["fast_us"], reading, row["over_ncu"], flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--methods", action="store_true", help="also the short ones by events alone")
+    parser.add_argument("--budget-s", type=float, default=330.0)
+    parser.add_argument("--scale", type=float, default=1.0, help="times as many judgements in each process")
+    parser.add_argument("--no-ncu", action="store_true")
     options = parser.parse_args()
     started = time.perf_counter()
-    judge = Judge(JudgeConfig("cuda", spares=4))
+    judge = Judge(JudgeConfig("cuda", spares=6))
+    clock = judge.clock()
+    print(clock, f"self-test took {time.perf_counter() - started:.1f} s", flush=True)
+    fit = fit_chain(judge)
+    print(fit, flush=True)
     raw: dict[str, list[dict[str, Any]]] = {}
-    table = []
-    for us in DURATIONS_US:
-        raw[f"aa-chain-{us:g}"] = judgements(judge, chain(us), options.pairs, options.repeats, 1)
-    for megabytes in COPIES_MB:
-        raw[f"aa-copy-{megabytes:g}"] = judgements(judge, copy(megabytes), options.pairs, options.repeats, 2)
-    for us in DURATIONS_US:
-        planted = 1.05 if us < SHORT_US else 1.03
-        rows = judgements(judge, chain(us, planted), PLANTED_PAIRS, PLANTED_REPEATS, 3)
-        raw[f"planted-{planted:g}-chain-{us:g}"] = rows
-    for us in (30.0, 300.0):
-        raw[f"repeat-1.5-chain-{us:g}"] = judgements(judge, chain(us, 1.5), 20, 1, 4)
-    if options.methods:
-        timing.CHAIN_BELOW_US = 0.0
-        for us in (3.0, 5.0, 8.0):
-            raw[f"events-aa-chain-{us:g}"] = judgements(judge, chain(us), 4, 10, 5)
-            raw[f"events-planted-1.05-chain-{us:g}"] = judgements(judge, chain(us, 1.05), 4, 10, 5)
-    table = [summarise(name, rows) for name, rows in raw.items()]
+    until_s = started + options.budget_s
+    for task in tasks(fit, options.scale):
+        if time.perf_counter() < until_s:
+            raw.setdefault(task.name, []).extend(judgements(judge, task, until_s))
+            print(f"{time.perf_counter() - started:6.1f} s {task.name}", flush=True)
+    table = [summarise(name, rows) for name, rows in raw.items() if rows]
     environment = judge.environment()
     judge.close()
-    names = [("chain", us) for us in DURATIONS_US] + [("copy", mb) for mb in COPIES_MB]
-    ncu = ncu_medians(names)
-    for row in table:
-        kind = row["name"].removeprefix("aa-")
-        if row["name"].startswith("aa-") and kind in ncu:
-            row["ncu_us"] = ncu[kind]
-            row["over_ncu"] = round(row["fast_us"] / ncu[kind] - 1, 4)
-            print(kind, row["fast_us"], ncu[kind], row["over_ncu"])
+    if not options.no_ncu:
+        kernels = [("chain", float(fit.rounds(us))) for us in DURATIONS_US]
+        kernels += [("copy", mb) for mb in COPIES_MB]
+        compare_with_ncu(table, ncu_medians(kernels), fit)
     aa = [row for name, rows in raw.items() if name.startswith("aa-") for row in rows]
-    print("A against A:", len(aa), Counter(row["outcome"] for row in aa))
-    print(f"took {time.perf_counter() - started:.0f} s")
-    data = {"device": environment.device, "driver": environment.driver, "table": table, "raw": raw}
+    print("A against A:", len(aa), dict(Counter(row["outcome"] for row in aa)))
+    wall_s = time.perf_counter() - started
+    print(f"took {wall_s:.0f} s")
+    data = {
+        "environment": asdict(environment),
+        "calibration": asdict(clock),
+        "fit": asdict(fit),
+        "wall_s": wall_s,
+        "table": table,
+        "raw": raw,
+    }
     options.out.write_text(json.dumps(data))
 
 

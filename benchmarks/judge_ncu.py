@@ -14,7 +14,7 @@ from kcurate.backends.cuda.compiler import CudaCompiler
 from kcurate.backends.cuda.device import CudaDevice
 from kcurate.judge.compiling import Request
 from kcurate.judge.execute import Prepared
-from kcurate.judge.self_test import chain
+from kcurate.judge.self_test import chain_of
 from kcurate.problem import init, program
 
 REPEATS = 9
@@ -27,7 +27,7 @@ def main() -> None:
     assert isinstance(helpers, Compiled)
     bench = Bench(device, helpers)
     for kind, value in json.loads(sys.argv[1]):
-        one = chain(value) if kind == "chain" else copy(value)
+        one = chain_of(int(value)) if kind == "chain" else copy(value)
         assert one.problem is not None
         request = Request.of(one, "fast")
         made = compiler.compile(request.code, request.entry_points)

@@ -55,18 +55,21 @@ def with_strays(judge: Timer, known: Calibration) -> Calibration:
     return replace(known, strays=tuple(strays))
 
 
-def chain(duration_us: float, planted: float = 1.0) -> Candidate:
-    """Both sides run a dependent chain of multiply-adds; the slow one `planted` times as many.
+def chain(duration_us: float) -> Candidate:
+    """Both sides run the same chain, about this long."""
+    return chain_of(max(8, round(duration_us * ROUNDS_PER_US)))
+
+
+def chain_of(rounds: int, extra: int = 0) -> Candidate:
+    """Both sides run a dependent chain of multiply-adds; the slow one `extra` more of them.
 
     The factor 1 and the addend 0 keep the result the same whatever the length.
     """
-    rounds = max(8, round(duration_us * ROUNDS_PER_US))
     problem = Problem(
         Sizes(({"n": 512, "rounds": 5},), {"n": BLOCKS * THREADS, "rounds": rounds}),
         {"x": Buffer("float32", ("n",), Init("normal")), "y": Buffer("float32", ("n",), role="out")},
         {"a": Scalar("float32", 1.0), "b": Scalar("float32", 0.0)},
     )
-    extra = round(rounds * (planted - 1.0))
     slow, fast = (
         Side(
             CHAIN,
@@ -75,7 +78,7 @@ def chain(duration_us: float, planted: float = 1.0) -> Candidate:
         for count in (f"rounds+{extra}", "rounds")
     )
     return Candidate(
-        id=f"self-test/chain-{duration_us:g}us-{planted:g}",
+        id=f"self-test/chain-{rounds}-{extra}",
         family="chain",
         domain="self-test",
         license=None,
