@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
 #pragma unroll
         for (int u = 0; u < HELD; u++) {
             place[u] = base + u * 32 + lane;
-            key[u] = place[u] < cols ? ordered(__ldcs(from + place[u])) : 0;
+            key[u] = place[u] < cols ? ordered(__ldcs(from + place[u]) + 0.0f) : 0;
         }
         key[HELD] = base > 0 && lane < K ? best : 0;
         place[HELD] = best_place;
