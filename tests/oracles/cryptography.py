@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,4 +47,36 @@ def sha256(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
     return {"digests": np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 32).astype(np.int64)}
 
 
-ORACLES = {"chacha20": chacha20, "sha256": sha256}
+def crc32(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The checksum of each chunk (polynomial 0x04C11DB7, reflected)."""
+    return {"sums": np.array([zlib.crc32(chunk.tobytes()) for chunk in arrays["data"]], np.int64)}
+
+
+def base64_encode(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """RFC 4648 with padding."""
+    text = base64.b64encode(arrays["data"].tobytes())
+    return {"text": np.frombuffer(text, np.uint8).astype(np.int64)}
+
+
+def bit_pack(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The low `bits` of each value one after another, lowest bit first."""
+    stream = (arrays["values"][:, None] >> np.arange(sizes["bits"], dtype=np.uint32) & 1).reshape(-1)
+    padded = np.pad(stream, (0, -stream.size % 32)).reshape(-1, 32).astype(np.int64)
+    return {"words": (padded << np.arange(32)).sum(axis=1)}
+
+
+def hamming_match(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The smallest distance times 2^20, plus the first index that has it."""
+    queries, entries = (np.unpackbits(arrays[name].view(np.uint8), axis=1) for name in ("queries", "entries"))
+    distance = (queries[:, None] != entries[None]).sum(axis=2)
+    return {"nearest": (distance.min(axis=1) << 20) + distance.argmin(axis=1)}
+
+
+ORACLES = {
+    "chacha20": chacha20,
+    "sha256": sha256,
+    "crc32": crc32,
+    "base64-encode": base64_encode,
+    "bit-pack": bit_pack,
+    "hamming-match": hamming_match,
+}
