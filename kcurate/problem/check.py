@@ -5,6 +5,7 @@ Not covered: the code itself (`kcurate.judge.static_checks`) and what only a run
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -20,8 +21,9 @@ from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Side
 SCALAR_BYTES: Mapping[str, int] = {
     "bool": 1, "char": 1, "short": 2, "int": 4, "unsigned": 4, "long": 8, "float": 4, "double": 8,
     "size_t": 8, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "uint64_t": 8, "int8_t": 1, "uint8_t": 1,
-    "int16_t": 2, "uint16_t": 2, "half": 2, "__half": 2,
+    "int16_t": 2, "uint16_t": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2, "longlong": 8,
 }  # fmt: skip
+_VECTOR = re.compile(r"u?(char|short|int|long|longlong|float|double)([1-4])")
 
 
 @dataclass(frozen=True)
@@ -166,11 +168,14 @@ def _check_arguments(launch: LaunchOp, params: tuple[Param, ...], side: str) -> 
 
 def scalar_bytes_of(type_text: str) -> int | None:
     """Bytes of a by-value parameter of a builtin type; None for anything else (structs, template names)."""
-    words = [word for word in type_text.split() if word not in ("const", "volatile", "signed")]
-    if words == ["long", "long"] or words[:2] == ["unsigned", "long"]:
+    words = [word for word in type_text.split() if word not in ("const", "volatile", "signed", "unsigned")]
+    if "long" in words and set(words) <= {"long", "int"}:
         return 8
-    if len(words) == 2 and words[0] == "unsigned":
-        words = words[1:]
-    if words == ["long", "int"] or words == ["short", "int"]:
-        words = words[:1]
-    return SCALAR_BYTES.get(words[0]) if len(words) == 1 else None
+    if words in (["short", "int"], []):
+        return 2 if words else SCALAR_BYTES["unsigned"] if "unsigned" in type_text else None
+    if len(words) != 1:
+        return None
+    vector = _VECTOR.fullmatch(words[0])
+    if vector:
+        return SCALAR_BYTES[vector[1]] * int(vector[2])
+    return SCALAR_BYTES.get(words[0])

@@ -82,6 +82,9 @@ def compare(
     if expected.size != got.size:
         return Comparison(False, expected.size, expected.size, float("inf"), "the sizes differ")
     if valid is not None:
+        if not 0 <= valid <= expected.size:
+            detail = f"{valid} valid elements of {expected.size}"
+            return Comparison(False, expected.size, expected.size, float("inf"), detail)
         expected, got = expected[:valid], got[:valid]
     if rule.order == "any":
         expected, got = np.sort(expected), np.sort(got)

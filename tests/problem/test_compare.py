@@ -1,0 +1,241 @@
+"""The tolerance follows the arithmetic: honest rounding passes, narrower arithmetic does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from kcurate.problem.compare import KAPPA, NORM_BOUND, C, compare, element_bound, norm_bound
+from kcurate.problem.init import make
+from kcurate.records import Buffer, Init, Tolerance
+
+Array = npt.NDArray[Any]
+RNG = np.random.default_rng(20)
+K = 1024
+
+
+def chained(products: Array, kind: npt.DTypeLike) -> Array:
+    """Sums along the last axis, one term after the other, each step rounded to `kind`."""
+    total = np.zeros(products.shape[:-1], kind)
+    for j in range(products.shape[-1]):
+        total = (total + products[..., j].astype(kind)).astype(kind)
+    return total
+
+
+def blocked(products: Array, width: int) -> Array:
+    """The same sums in float32, `width` partial sums that are added at the end."""
+    parts = products.astype(np.float32).reshape(*products.shape[:-1], -1, width)
+    return chained(chained(parts.swapaxes(-1, -2), np.float32), np.float32)
+
+
+def tf32(values: Array) -> Array:
+    bits = values.astype(np.float32).view(np.uint32)
+    return ((bits + 0x1000) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def products(kind: str) -> tuple[Array, Array]:
+    """Factors of 200 dot products of length K: centred, positive, or of wide range."""
+    a, b = RNG.standard_normal((2, 200, K), np.float32)
+    if kind == "positive":
+        a, b = np.abs(a), np.abs(b)
+    elif kind == "wide":
+        a = a * np.exp2(RNG.uniform(-8, 8, a.shape)).astype(np.float32)
+    return a, b
+
+
+def passes(reference: Array, got: Array, dtype: str = "float32", **rule: Any) -> bool:
+    terms = rule.pop("terms", K)
+    return compare(reference, got, dtype, Tolerance(**rule), terms=terms).ok
+
+
+@pytest.mark.parametrize("kind", ["centred", "positive", "wide"])
+@pytest.mark.parametrize("width", [2, 32, 256])
+def test_another_order_of_summation_passes(kind: str, width: int) -> None:
+    a, b = products(kind)
+    reference = chained(a * b, np.float32)
+    assert passes(reference, blocked(a * b, width))
+    assert passes(blocked(a * b, width), reference)
+
+
+@pytest.mark.parametrize("kind", ["centred", "positive", "wide"])
+def test_fused_and_wide_accumulation_pass(kind: str) -> None:
+    a, b = products(kind)
+    exact = (a.astype(np.float64) * b.astype(np.float64)).sum(-1).astype(np.float32)
+    assert passes(chained(a * b, np.float32), exact)
+
+
+@pytest.mark.parametrize("kind", ["centred", "positive", "wide"])
+def test_narrower_accumulation_is_refused(kind: str) -> None:
+    a, b = products(kind)
+    reference = chained(a * b, np.float32)
+    with np.errstate(over="ignore"):
+        narrow = {
+            "bf16": chained(a * b, ml_dtypes.bfloat16),
+            "fp16": chained(a * b, np.float16),
+            "fp16 result": reference.astype(np.float16),
+        }
+    assert [name for name, got in narrow.items() if passes(reference, got.astype(np.float32))] == []
+
+
+def through(values: Array, kind: npt.DTypeLike) -> Array:
+    return values.astype(kind).astype(np.float32)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1, 2), (0, 1), (-1, 1), (5, 6)])
+@pytest.mark.parametrize("length", [32, 4096])
+def test_narrower_inputs_are_refused_at_any_length(low: int, high: int, length: int) -> None:
+    how = Init("uniform", {"low": low, "high": high})
+    a, b = (make(name, Buffer("float32", (50, length), how), {}, 5, "structured") for name in "ab")
+    reference = chained(a * b, np.float32)
+    narrow = {
+        "tf32": chained(tf32(a) * tf32(b), np.float32),
+        "bf16": chained(through(a, ml_dtypes.bfloat16) * through(b, ml_dtypes.bfloat16), np.float32),
+        "fp16": chained(through(a, np.float16) * through(b, np.float16), np.float32),
+    }
+    assert passes(reference, blocked(a * b, 32), terms=length)
+    assert [name for name, got in narrow.items() if passes(reference, got, terms=length)] == []
+
+
+def test_half_precision_outputs_allow_half_precision_rounding() -> None:
+    a, b = products("positive")
+    reference = chained(a * b, np.float32).astype(np.float16)
+    got = blocked(a * b, 32).astype(np.float16)
+    assert passes(reference, got, "float16", accumulate="float32")
+    assert not passes(reference, chained(a * b, np.float16), "float16", accumulate="float32")
+
+
+def test_double_precision_refuses_single() -> None:
+    a, b = products("positive")
+    exact = (a.astype(np.float64) * b).sum(-1)
+    assert passes(exact, (a.astype(np.float64) * b)[:, ::-1].sum(-1), "float64")
+    assert not passes(exact, chained(a * b, np.float32).astype(np.float64), "float64")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+def test_missing_work_is_refused(dtype: str) -> None:
+    kind = {"bfloat16": ml_dtypes.bfloat16}.get(dtype, dtype)
+    reference = (RNG.standard_normal(1000) + 0.5).astype(kind)
+    one_percent = reference.copy()
+    one_percent[::100] = 0
+    wrong = {
+        "zeros": np.zeros_like(reference),
+        "the mean": np.full_like(reference, reference.astype(np.float64).mean()),
+        "another input": RNG.standard_normal(1000).astype(kind),
+        "reversed": reference[::-1],
+        "one in a hundred": one_percent,
+        "one percent off": (reference.astype(np.float64) * 1.02).astype(kind),
+        "one element": np.where(np.arange(1000) == 7, reference + reference.dtype.type(1), reference),
+    }
+    assert passes(reference, reference.copy(), dtype)
+    assert [name for name, got in wrong.items() if passes(reference, got, dtype)] == []
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "bool", "int64"])
+def test_integers_must_be_equal(dtype: str) -> None:
+    reference = RNG.integers(0, 2, 100).astype(dtype)
+    assert compare(reference, reference.copy(), dtype, None).ok
+    got = reference.copy()
+    got[42] = 1 - got[42] if dtype != "bool" else ~got[42]
+    result = compare(reference, got, dtype, Tolerance(terms=10**9), terms=10**9)
+    assert not result.ok
+    assert (result.wrong, result.total) == (1, 100)
+    assert "[42]" in result.detail
+
+
+def test_big_integers_are_not_rounded() -> None:
+    reference = np.array([1 << 60], np.int64)
+    assert not compare(reference, reference + 1, "int64", None).ok
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("reference", "got", "same"),
+    [
+        ([NAN, 1], [NAN, 1], True),
+        ([NAN, 1], [0, 1], False),
+        ([0, 1], [NAN, 1], False),
+        ([1, 1], [INF, 1], False),
+        ([INF, 1], [INF, 1], True),
+        ([INF, 1], [-INF, 1], False),
+        ([INF, 1], [3e38, 1], False),
+        ([NAN, 1], [INF, 1], False),
+        ([NAN, NAN], [NAN, NAN], True),
+        ([0.0, 1], [-0.0, 1], True),
+        ([0.0, 0.0], [0.0, 0.0], True),
+        ([0.0, 0.0], [0.0, 1e-30], False),
+    ],
+)
+def test_nan_and_infinities_stand_where_the_reference_has_them(
+    reference: list[float], got: list[float], same: bool
+) -> None:
+    assert passes(np.array(reference, np.float32), np.array(got, np.float32)) is same
+
+
+def test_infinities_do_not_loosen_the_rule_for_the_rest() -> None:
+    reference = np.array([INF, 1.0, 2.0], np.float32)
+    assert not passes(reference, np.array([INF, 1.01, 2.0], np.float32))
+
+
+def test_sets_may_come_in_any_order() -> None:
+    reference = RNG.permutation(50).astype(np.int32)
+    assert not compare(reference, np.sort(reference), "int32", Tolerance()).ok
+    assert compare(reference, np.sort(reference), "int32", Tolerance(order="any")).ok
+    twice = np.sort(reference)
+    twice[0] = twice[1]
+    assert not compare(reference, twice, "int32", Tolerance(order="any")).ok
+    floats = RNG.standard_normal(50).astype(np.float32)
+    assert passes(floats, np.sort(floats)[::-1], order="any")
+
+
+@pytest.mark.parametrize(("valid", "same"), [(3, True), (4, False), (0, True), (None, False)])
+def test_only_the_valid_elements_count(valid: int | None, same: bool) -> None:
+    reference, got = np.arange(6, dtype=np.int32), np.array([0, 1, 2, 9, 9, 9], np.int32)
+    assert compare(reference, got, "int32", Tolerance(), valid=valid).ok is same
+
+
+@pytest.mark.parametrize("valid", [-1, 7])
+def test_an_impossible_count_is_no_way_out(valid: int) -> None:
+    values = np.arange(6, dtype=np.int32)
+    result = compare(values, values, "int32", Tolerance(), valid=valid)
+    assert not result.ok
+    assert "valid" in result.detail
+
+
+def test_sizes_must_agree() -> None:
+    assert not compare(np.zeros(3), np.zeros(4), "float64", None).ok
+
+
+def test_a_suite_may_state_its_own_figure() -> None:
+    reference = np.array([1.0, 100.0, 1e-6], np.float32)
+    assert passes(reference, reference * np.float32(1.005), relative=0.01)
+    assert not passes(reference, reference * np.float32(1.02), relative=0.01)
+
+
+def test_the_bound_is_the_documented_one() -> None:
+    reference = np.array([3.0, -4.0])
+    u = 2.0**-24
+    expected = KAPPA * (u * np.abs(reference) + C * np.sqrt(100) * u * np.sqrt(12.5).clip(np.abs(reference)))
+    bound = element_bound(reference, "float32", Tolerance(), 100)
+    np.testing.assert_allclose(bound, expected)
+    scaled = element_bound(reference, "float32", Tolerance(scale=2.0, accumulate="float16"), 100)
+    np.testing.assert_allclose(scaled, KAPPA * (u * np.abs(reference) + C * 10 * 2.0**-11 * 2.0))
+    assert norm_bound("float32", Tolerance(), 100) == NORM_BOUND["float32"]
+    assert norm_bound("float32", Tolerance(), 4 << 16) == 2 * NORM_BOUND["float32"]
+
+
+def test_the_detail_says_what_is_wrong() -> None:
+    reference = np.arange(1, 1001, dtype=np.float32)
+    got = reference.copy()
+    got[[5, 600]] = 0
+    result = compare(reference, got, "float32", Tolerance())
+    assert result.detail == "2 of 1000 elements are wrong: [5] 0 instead of 6, [600] 0 instead of 601"
+    assert result.worst > 1
+    many = compare(reference, np.zeros_like(reference), "float32", Tolerance())
+    assert many.wrong == 1000
+    assert len(many.detail) < 200
