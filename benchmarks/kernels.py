@@ -127,7 +127,7 @@ def families() -> tuple[Family, ...]:
         matrix,
         buffers={
             "x": matrix.buffers["x"],
-            "y": Buffer("float32", ("n",), role="out", tolerance=Tolerance(terms="n", scale=1.0)),
+            "y": Buffer("float32", ("n",), role="out", tolerance=Tolerance(terms="n")),
         },
     )
     return (

@@ -216,17 +216,22 @@ class Nursery:
         """
         channel, theirs = pair()
         try:
-            socket.send_fds(self._control, [json.dumps(role.body()).encode()], [theirs.fileno()])
-            reply = self._control.recv(4096)
+            reply = self._request(role, theirs.fileno())
         except OSError as error:
+            channel.close()
             raise BackendError(f"cannot start workers: {error}", hint="run kcurate doctor") from error
         finally:
             theirs.close()
         if not reply:
+            channel.close()
             raise BackendError("cannot start workers: the process that forks them is gone")
         worker = Worker(role, int(json.loads(reply)["pid"]), channel)
         self._workers.add(worker)
         return worker
+
+    def _request(self, role: Role, fd: int) -> bytes:
+        socket.send_fds(self._control, [json.dumps(role.body()).encode()], [fd])
+        return self._control.recv(4096)
 
     def close(self) -> None:
         """End every worker and the nursery."""

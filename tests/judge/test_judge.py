@@ -1,0 +1,132 @@
+"""The judge from candidate to verdict, on the emulator: nothing is faked."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import small
+
+from kcurate.judge import judge as judge_module
+from kcurate.judge import pool
+from kcurate.judge.judge import Judge, JudgeConfig, judge, reference_side
+from kcurate.judge.workers import Worker
+from kcurate.records import Buffer, Init, Launch, Origin, Outcome, Problem, Side, Sizes
+
+CONFIG = JudgeConfig("emulator", spares=1)
+
+
+@pytest.fixture(scope="module")
+def one() -> Iterator[Judge]:
+    with contextlib.closing(Judge(CONFIG)) as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", sorted(small.honest()))
+def test_every_form_of_plan_is_judged_correct(one: Judge, name: str) -> None:
+    verdict = one.judge(small.honest()[name])
+    assert verdict.outcome is Outcome.CORRECT, (verdict.detail, verdict.log)
+    assert {"plan", "compile", "outputs", "poison", "redzones", "inputs_intact", "controls"} <= set(
+        verdict.checks
+    )
+    assert verdict.slow is not None and verdict.slow.binary_sha256
+    assert len(set(verdict.seeds)) == len(verdict.seeds) > 3
+
+
+@pytest.mark.parametrize("name", sorted(small.wrong()))
+def test_wrong_sides_are_refused_and_named(one: Judge, name: str) -> None:
+    candidate, outcomes = small.wrong()[name]
+    verdict = one.judge(candidate)
+    assert verdict.outcome in outcomes, (verdict.detail, verdict.log)
+    assert verdict.side == "fast"
+    assert verdict.detail
+
+
+def test_seeds_are_fresh_each_time_unless_asked_otherwise(one: Judge) -> None:
+    candidate = small.scaled()
+    assert one.judge(candidate).seeds != one.judge(candidate).seeds
+    fixed = replace(CONFIG, seed=5)
+    assert judge(candidate, fixed).seeds == judge(candidate, fixed).seeds
+
+
+def test_the_side_that_was_not_made_is_the_reference() -> None:
+    candidate = small.scaled()
+    assert reference_side(candidate) == "slow"
+    for made, reference in (("slow", "fast"), ("fast", "slow")):
+        origin = Origin("model", made=made)  # type: ignore[arg-type]
+        assert reference_side(replace(candidate, origin=origin)) == reference
+
+
+def test_what_both_sides_leave_unwritten_is_noticed(one: Judge) -> None:
+    lazy = small.SCALE.replace("if (i < n)", "if (i < n && i != 3)")
+    lazy_chunks = small.SCALE_STRIDED.replace("y[i] = a * x[i];", "if (i != 3) y[i] = a * x[i];")
+    both = small.candidate(
+        "lazy", small.problem(), Side(lazy_chunks, (small.CHUNKED,)), Side(lazy, (small.EACH,))
+    )
+    assert one.judge(both).outcome in (Outcome.MISMATCH, Outcome.NONDETERMINISTIC)
+
+
+def test_a_problem_that_accepts_zeros_is_too_weak(one: Judge) -> None:
+    nothing = """extern "C" __global__ void find(const float* x, int* y, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i] > 100.0f ? 1 : 0; }"""
+    problem = Problem(
+        Sizes(({"n": 300}, {"n": 7}), {"n": 1000}),
+        {"x": Buffer("float32", ("n",), Init("uniform")), "y": Buffer("int32", ("n",), role="out")},
+    )
+    plan = (Launch("find", ("ceil_div(n, 64)",), (64,), ("x", "y", "n")),)
+    verdict = one.judge(small.candidate("weak", problem, Side(nothing, plan), Side(nothing + "\n", plan)))
+    assert verdict.outcome is Outcome.MALFORMED
+    assert "zeros" in verdict.detail
+
+
+def test_a_crash_is_the_sides_own_and_the_next_candidate_is_judged(one: Judge) -> None:
+    wild = small.SCALE.replace("y[i] =", "y[(long long)i * 100000000000LL + 4000000000000LL] =")
+    verdict = one.judge(small.scaled("wild", wild))
+    assert verdict.outcome in (Outcome.LAUNCH_ERROR, Outcome.MISMATCH)
+    assert verdict.side == "fast"
+    assert one.judge(small.scaled()).outcome is Outcome.CORRECT
+
+
+def test_a_worker_killed_from_outside_costs_no_verdict(one: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    original = Worker.ask
+
+    def ask(self: Worker, op: str, *args: object) -> None:
+        original(self, op, *args)  # type: ignore[arg-type]
+        if op == "run" and not asked:
+            asked.append(op)
+            os.kill(self.pid, signal.SIGKILL)
+
+    monkeypatch.setattr(Worker, "ask", ask)
+    verdict = one.judge(small.scaled())
+    assert asked
+    assert verdict.outcome is Outcome.CORRECT, verdict.detail
+
+
+def test_a_killed_nursery_is_noticed_and_the_pool_starts_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    nurseries: list[int] = []
+    original = Judge._decide
+
+    def decide(self: Judge, case: object) -> object:
+        if not nurseries:
+            nurseries.append(self._nursery._process.pid)
+            os.kill(nurseries[0], signal.SIGKILL)
+            self._nursery._process.wait()
+        return original(self, case)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(judge_module.Judge, "_decide", decide)
+    todo = [(i, small.scaled(f"s{i}")) for i in range(2)]
+    done = dict(pool.judge_many(todo, CONFIG, gpus=(0,), jobs=1))
+    assert nurseries
+    assert [done[i].outcome for i in range(2)] == [Outcome.CORRECT] * 2
+
+
+def test_many_candidates_are_judged_by_several_referees() -> None:
+    todo = [(i, small.scaled(f"s{i}")) for i in range(4)]
+    todo.append((4, small.wrong()["wrong_everywhere"][0]))
+    done = dict(pool.judge_many(todo, CONFIG, gpus=(0,), jobs=2))
+    assert [done[i].outcome for i in range(5)] == [Outcome.CORRECT] * 4 + [Outcome.MISMATCH]
