@@ -22,4 +22,16 @@ def floyd_warshall(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, 
     return {"distances": distances}
 
 
-ORACLES = {"floyd-warshall": floyd_warshall}
+def sequence_alignment(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Needleman-Wunsch scores of all of `a` with every prefix of `b`."""
+    match, mismatch, gap = (int(scalars[name]) for name in ("match", "mismatch", "gap"))
+    columns = np.arange(sizes["m"] + 1)
+    row = -gap * columns
+    for i in range(1, sizes["n"] + 1):
+        across = row[:-1] + np.where(arrays["b"] == arrays["a"][i - 1], match, mismatch)
+        best = np.concatenate([[-gap * i], np.maximum(across, row[1:] - gap)])
+        row = np.maximum.accumulate(best + gap * columns) - gap * columns
+    return {"scores": row}
+
+
+ORACLES = {"floyd-warshall": floyd_warshall, "sequence-alignment": sequence_alignment}
