@@ -133,8 +133,10 @@ class Verification:
                 frames = {side: self._answer(trial, side) for side in self.order}
             if at + 1 < len(series):
                 self._ask_generate(series[at + 1])
-            outputs = {side: self._repeats(trial, side, frames[side], keep) for side in self.order}
+            outputs = {side: self._first(trial, side, frames[side]) for side in self.order}
             self.agree(trial, outputs)
+            for side in self.order:
+                self._steady(trial, side, frames[side], outputs[side], keep)
             done(trial, outputs, {side: self._sum(side, frames[side]) for side in SIDES})
 
     def _ask_generate(self, trial: Trial) -> None:
@@ -166,11 +168,14 @@ class Verification:
         with self.sides[side].sense():
             return int(frame.body["sums"][0])
 
-    def _repeats(self, trial: Trial, side: SideName, frame: Frame, keep: bool) -> Outputs:
-        """The first run's outputs, once all runs have shown the same and harmed nothing."""
+    def _first(self, trial: Trial, side: SideName, frame: Frame) -> Outputs:
+        """The first run's outputs, once no run has harmed anything."""
         self._unharmed(trial, side, frame)
+        return self._outputs(trial, side, frame, 0, self._names())
+
+    def _steady(self, trial: Trial, side: SideName, frame: Frame, first: Outputs, keep: bool) -> None:
+        """Whether every run has shown the same as the first."""
         summed = frozenset(self._summed[side] if keep else ())
-        first = self._outputs(trial, side, frame, 0, self._names())
         with self.sides[side].sense():
             sums = {str(word) for word in frame.body["sums"]}
         if len(sums) != 1:
@@ -183,7 +188,6 @@ class Verification:
                 if name not in loose and not self._same(name, first, again):
                     raise self._unsteady(trial, side, name)
             self._agree_with_itself(trial, side, first, {**first, **again}, loose)
-        return first
 
     def _unharmed(self, trial: Trial, side: SideName, frame: Frame) -> None:
         with self.sides[side].sense():
