@@ -102,7 +102,12 @@ class Asking:
 
     def keep(self, request: Request, exchange: Exchange, *, batch: bool = False) -> Exchange:
         """Put an exchange on file with what it cost."""
-        priced = replace(exchange, cost_usd=self.cost_usd(exchange.usage, batch=batch))
+        priced = replace(
+            exchange,
+            # A reply may hold half a surrogate pair, which no file can.
+            reply=exchange.reply.encode("utf-8", "replace").decode(),
+            cost_usd=self.cost_usd(exchange.usage, batch=batch),
+        )
         if exchange.usage is not None:
             self._add_usage(exchange.usage)
         self.transcripts.add(request.key, request.prompt, request.sample, request.max_tokens, priced)

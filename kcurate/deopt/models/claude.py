@@ -173,6 +173,10 @@ class ClaudeClient:
             wall_s=round(time.monotonic() - started, 3),
         )
 
+    def close(self) -> None:
+        """Give its connections back."""
+        self.api.close()
+
     def refused(self, error: Any, usage: Usage | None = None) -> Exchange:
         """What an `APIStatusError` means (see `failures.sort_status`)."""
         return sort_status(

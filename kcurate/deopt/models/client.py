@@ -51,6 +51,10 @@ class Client(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """Give its connections back."""
+        ...
+
 
 class TryAgain(Exception):  # noqa: N818 - a turn of events, not an error of ours
     """The exchange failed in a way that may pass.

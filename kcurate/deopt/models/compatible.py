@@ -125,6 +125,10 @@ class CompatibleClient:
             wall_s=round(time.monotonic() - started, 3),
         )
 
+    def close(self) -> None:
+        """Give its connections back."""
+        self.api.close()
+
     def _body(self, request: Request) -> dict[str, Any]:
         limit = "max_completion_tokens" if HOST in self.where else "max_tokens"
         return {

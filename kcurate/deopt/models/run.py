@@ -92,6 +92,7 @@ def run(
     asking = _asking(config, name, workspace, seams)
     record = workspace.start_run("deopt", _plain(config, name))
     with contextlib.ExitStack() as stack:
+        stack.callback(asking.client.close)
         judge, judge_name = _judge(config, seams, stack)
         around = _surroundings(asking, judge, judge_name, name, workspace)
         searches = _searches(found, config, around, workspace)

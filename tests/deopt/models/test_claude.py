@@ -36,10 +36,13 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    made: list[ClaudeClient] = []
+
     def make(url: str, model: str = FORCED, limit: float | None = None, timeout_s: float = 5.0) -> Asking:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+        made.append(ClaudeClient(model, timeout_s=timeout_s))
         return Asking(
-            ClaudeClient(model, timeout_s=timeout_s),
+            made[-1],
             Transcripts(tmp_path / "t.jsonl", model),
             price=find_price(model),
             budget=Budget(limit),
@@ -48,6 +51,8 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         )
 
     yield make
+    for client in made:
+        client.close()
 
 
 def answer(asking: Asking, sample: int = 1) -> Any:

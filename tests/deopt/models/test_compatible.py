@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 
@@ -40,7 +41,8 @@ def asking(url: str, folder: Path, *, price: str | None = None, timeout_s: float
 
 
 def answer(one: Asking) -> Exchange:
-    return one.answer(one.request(Prompt("rules", "kernel", "task"), 1))
+    with contextlib.closing(one.client):
+        return one.answer(one.request(Prompt("rules", "kernel", "task"), 1))
 
 
 def test_answer_is_text_with_its_tokens(tmp_path: Path) -> None:
@@ -125,3 +127,10 @@ def test_no_server_is_said_after_few_tries(tmp_path: Path) -> None:
 def test_the_makers_own_server_needs_a_key() -> None:
     with pytest.raises(MissingDependencyError, match=r"no API key for OpenAI \(set OPENAI_API_KEY\)"):
         CompatibleClient("gpt")
+
+
+def test_half_a_surrogate_pair_harms_no_file(tmp_path: Path) -> None:
+    with serving(server.completion("a\ud800b")) as (url, _):
+        one = asking(url, tmp_path)
+        assert answer(one).reply == "a?b"
+    assert answer(asking("http://127.0.0.1:1", tmp_path)).reply == "a?b"
