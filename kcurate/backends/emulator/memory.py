@@ -17,7 +17,7 @@ from kcurate.errors import BackendError
 ALIGNMENT = 256
 PAGE = mmap.PAGESIZE
 # Protected bytes on either side; an index that is wrong by more than this hits nothing of ours all the same.
-GUARD_BYTES = 1 << 20
+GUARD_BYTES = 4 << 20
 PROT_NONE, MAP_PRIVATE_ANONYMOUS_NORESERVE = 0, 0x02 | 0x20 | 0x4000
 FAILED = ctypes.c_void_p(-1).value
 

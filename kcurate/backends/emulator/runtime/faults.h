@@ -30,7 +30,7 @@ inline void describe(int signal, void *address)
         snprintf(text, room, "an index outside its array, or a trap");
     } else if (s.stacks.overflowed(address)) {
         snprintf(text, room, "local variables larger than the emulator's stack of %zu bytes", STACK_BYTES);
-    } else if (place >= end && place < end + SHARED_ROOM) {
+    } else if (place >= end && place < end + SHARED_GUARD) {
         s.fault = KCU_BOUNDS;
         snprintf(text, room, "%td bytes past the end of dynamic shared memory", place - end);
     } else if (!address) {

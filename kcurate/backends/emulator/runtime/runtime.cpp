@@ -141,12 +141,12 @@ KCU_EXPORT int kcu_open()
     state = reserve<State>(1);
     if (!state) return 1;
     state->blocks = reserve<Block>(MAX_RESIDENT_THREADS);
-    char *room = reserve<char>(3 * SHARED_ROOM);
+    char *room = reserve<char>(SHARED_ROOM + 2 * SHARED_GUARD);
     state->copies = reserve<Copy>(MAX_COPIES);
     if (!state->blocks || !state->copies || !room || !state->stacks.open(MAX_THREADS)) return 1;
-    mprotect(room, SHARED_ROOM, PROT_NONE);
-    mprotect(room + 2 * SHARED_ROOM, SHARED_ROOM, PROT_NONE);
-    state->dynamic_end = room + 2 * SHARED_ROOM;
+    mprotect(room, SHARED_GUARD, PROT_NONE);
+    mprotect(room + SHARED_GUARD + SHARED_ROOM, SHARED_GUARD, PROT_NONE);
+    state->dynamic_end = room + SHARED_GUARD + SHARED_ROOM;
     kcu_dynamic = state->dynamic_end;
     return keep_data() ? 0 : 1;
 }

@@ -19,6 +19,7 @@ const unsigned PATIENCE = 20000;
 // capability 9.0), rounded up to whole pages.
 const size_t MAX_SHARED_BYTES = 227 << 10;
 const size_t SHARED_ROOM = 232 << 10;
+const size_t SHARED_GUARD = 16 << 20; // protected, on either side
 const unsigned MAX_RESIDENT_THREADS = 1 << 18;
 const unsigned MAX_COPIES = 1 << 20; // ordered by all threads together and not waited for
 

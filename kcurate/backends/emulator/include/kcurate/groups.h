@@ -1,0 +1,202 @@
+// The groups themselves. Collectives on them: cooperative_groups/{reduce,scan,memcpy_async}.h.
+#pragma once
+
+#include "warp.h"
+
+namespace cooperative_groups {
+
+KCU_API unsigned kcu_thread_rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+KCU_API unsigned kcu_block_size() { return blockDim.x * blockDim.y * blockDim.z; }
+KCU_API unsigned kcu_below(unsigned mask) { return mask & ((1u << kcu_lane) - 1); }
+
+struct grid_group {
+    static const int kcu_grid_line = -1;
+    bool is_valid() const { return kcu_is_cooperative(); }
+    void sync() const { kcu_grid_sync(kcu_grid_line); }
+    unsigned long long size() const { return num_blocks() * kcu_block_size(); }
+    unsigned long long num_threads() const { return size(); }
+    unsigned long long thread_rank() const { return block_rank() * kcu_block_size() + kcu_thread_rank(); }
+    unsigned long long num_blocks() const { return (unsigned long long)gridDim.x * gridDim.y * gridDim.z; }
+    unsigned long long block_rank() const
+    {
+        return blockIdx.x + (unsigned long long)gridDim.x * (blockIdx.y + (unsigned long long)gridDim.y * blockIdx.z);
+    }
+    dim3 group_dim() const { return gridDim; }
+    dim3 dim_blocks() const { return gridDim; }
+    dim3 block_index() const { return blockIdx; }
+};
+KCU_API grid_group this_grid() { return grid_group(); }
+
+struct thread_block {
+    // Where a barrier of a group stands is not known: all of them count as one place.
+    void sync() const { kcu_barrier(-1, KCU_NONE, 0); }
+    static unsigned size() { return kcu_block_size(); }
+    static unsigned num_threads() { return kcu_block_size(); }
+    static unsigned thread_rank() { return kcu_thread_rank(); }
+    static dim3 group_index() { return blockIdx; }
+    static dim3 thread_index() { return threadIdx; }
+    static dim3 group_dim() { return blockDim; }
+    static dim3 dim_threads() { return blockDim; }
+};
+KCU_API thread_block this_thread_block() { return thread_block(); }
+
+// Lanes of one warp, by their mask: what tiles and converged lanes have in common.
+struct kcu_lanes {
+    unsigned mask;
+    unsigned size() const { return __popc(mask); }
+    unsigned num_threads() const { return size(); }
+    unsigned thread_rank() const { return __popc(kcu_below(mask)); }
+    void sync() const { __syncwarp(mask); }
+    // The lane that has a rank in the group, and the group's ranks out of a mask of lanes.
+    unsigned lane_of(unsigned rank) const
+    {
+        const unsigned first = unsigned(__ffs(int(mask)) - 1), run = mask >> first;
+        return (run & (run + 1)) == 0 ? (first + rank) & 31 : __fns(mask, 0, int(rank) + 1) & 31;
+    }
+    unsigned ranks_of(unsigned lanes) const
+    {
+        unsigned ranks = 0, rank = 0;
+        for (unsigned rest = mask; rest; rest &= rest - 1, rank++)
+            if (lanes >> __ffs(int(rest)) - 1 & 1) ranks |= 1u << rank;
+        return ranks;
+    }
+    // A value of any size, word by word.
+    template <class T> T shfl(const T &value, int rank) const
+    {
+        unsigned words[(sizeof(T) + 3) / 4] = {};
+        __builtin_memcpy(words, &value, sizeof(T));
+        for (unsigned &word : words) word = kcu_exchange(mask, word, lane_of(unsigned(rank) % size()));
+        T result;
+        __builtin_memcpy(&result, words, sizeof(T));
+        return result;
+    }
+    template <class T> T shfl_down(const T &value, unsigned delta) const
+    {
+        const unsigned rank = thread_rank();
+        return shfl(value, int(rank + delta < size() ? rank + delta : rank));
+    }
+    template <class T> T shfl_up(const T &value, unsigned delta) const
+    {
+        const unsigned rank = thread_rank();
+        return shfl(value, int(rank >= delta ? rank - delta : rank));
+    }
+    int any(int predicate) const { return __any_sync(mask, predicate); }
+    int all(int predicate) const { return __all_sync(mask, predicate); }
+    unsigned ballot(int predicate) const { return ranks_of(__ballot_sync(mask, predicate)); }
+    template <class T> unsigned match_any(T value) const { return ranks_of(__match_any_sync(mask, value)); }
+    template <class T> unsigned match_all(T value, int &all) const
+    {
+        return ranks_of(__match_all_sync(mask, value, &all));
+    }
+};
+
+struct coalesced_group : kcu_lanes {
+    unsigned long long meta_group_size() const { return 1; }
+    unsigned long long meta_group_rank() const { return 0; }
+};
+#define coalesced_threads() kcu_coalesced(kcu_converge(__LINE__))
+KCU_API coalesced_group kcu_coalesced(unsigned mask)
+{
+    coalesced_group group;
+    group.mask = mask;
+    return group;
+}
+
+// A part of a group whose size the compiler knows: 1 to 32 lanes of one warp, or several warps of a block.
+template <unsigned Size, class Parent = void> struct thread_block_tile : kcu_lanes {
+    static_assert(Size <= 32 && (Size & (Size - 1)) == 0, "tiles of a power of two up to 32 are emulated");
+    unsigned meta_rank, meta_size;
+    static unsigned size() { return Size; }
+    static unsigned num_threads() { return Size; }
+    unsigned thread_rank() const { return kcu_lane % Size; }
+    unsigned meta_group_rank() const { return meta_rank; }
+    unsigned meta_group_size() const { return meta_size; }
+    template <class T> T shfl_xor(const T &value, unsigned flip) const { return kcu_lanes::shfl(value, int(thread_rank() ^ flip)); }
+};
+template <unsigned Size> KCU_API thread_block_tile<Size> kcu_tile(unsigned rank, unsigned size)
+{
+    thread_block_tile<Size> tile;
+    tile.mask = (Size == 32 ? ~0u : (1u << Size % 32) - 1) << kcu_lane / Size * Size;
+    tile.meta_rank = rank / Size;
+    tile.meta_size = (size + Size - 1) / Size;
+    return tile;
+}
+template <unsigned Size> KCU_API thread_block_tile<Size> tiled_partition(const thread_block &)
+{
+    return kcu_tile<Size>(kcu_thread_rank(), kcu_block_size());
+}
+template <unsigned Size, unsigned From, class P>
+KCU_API thread_block_tile<Size> tiled_partition(const thread_block_tile<From, P> &from)
+{
+    static_assert(Size <= From, "a tile of a tile is not larger");
+    return kcu_tile<Size>(from.thread_rank(), From);
+}
+
+// A tile or a block whose size is known only when it runs.
+struct thread_group : kcu_lanes {
+    bool block;
+    unsigned rank, count;
+    thread_group(const thread_block &b) : block(true), rank(b.thread_rank()), count(b.size()) { mask = ~0u; }
+    thread_group(const kcu_lanes &lanes) : kcu_lanes(lanes), block(false), rank(lanes.thread_rank()), count(lanes.size()) {}
+    template <unsigned S, class P>
+    thread_group(const thread_block_tile<S, P> &tile) : thread_group(static_cast<const kcu_lanes &>(tile))
+    {
+    }
+    unsigned size() const { return count; }
+    unsigned num_threads() const { return count; }
+    unsigned thread_rank() const { return rank; }
+    void sync() const
+    {
+        if (block)
+            kcu_barrier(-1, KCU_NONE, 0);
+        else
+            kcu_lanes::sync();
+    }
+};
+KCU_API thread_group tiled_partition(const thread_group &group, unsigned size)
+{
+    const unsigned first = kcu_lane / size * size;
+    kcu_lanes lanes;
+    lanes.mask = (group.block ? ~0u : group.mask) & (size == 32 ? ~0u : (1u << size) - 1) << first;
+    return thread_group(lanes);
+}
+template <class G> KCU_API coalesced_group labeled_partition(const G &group, int label)
+{
+    return kcu_coalesced(__match_any_sync(group.mask, label));
+}
+template <class G> KCU_API coalesced_group binary_partition(const G &group, bool side)
+{
+    const unsigned yes = __ballot_sync(group.mask, side);
+    return kcu_coalesced(side ? yes : group.mask & ~yes);
+}
+
+template <class G> KCU_API void sync(const G &group) { group.sync(); }
+template <class G> KCU_API auto thread_rank(const G &group) -> decltype(group.thread_rank()) { return group.thread_rank(); }
+template <class G> KCU_API auto group_size(const G &group) -> decltype(group.size()) { return group.size(); }
+
+
+template <class G, class Do> KCU_API void invoke_one(const G &group, Do &&action)
+{
+    if (group.thread_rank() == 0) action();
+}
+
+template <class T> struct plus {
+    T operator()(const T &a, const T &b) const { return a + b; }
+};
+template <class T> struct less {
+    T operator()(const T &a, const T &b) const { return b < a ? b : a; }
+};
+template <class T> struct greater {
+    T operator()(const T &a, const T &b) const { return a < b ? b : a; }
+};
+template <class T> struct bit_and {
+    T operator()(const T &a, const T &b) const { return a & b; }
+};
+template <class T> struct bit_or {
+    T operator()(const T &a, const T &b) const { return a | b; }
+};
+template <class T> struct bit_xor {
+    T operator()(const T &a, const T &b) const { return a ^ b; }
+};
+
+} // namespace cooperative_groups
