@@ -56,6 +56,7 @@ class Batches:
         self._sdk = claude.sdk()
         self._broken = transport_errors(self._sdk)
         self._returned: Counter[str] = Counter()
+        self._rejected: dict[str, Exchange] = {}
         self._jobs: dict[str, BatchJob] = {}
         for line in store.read_jsonl(path, BatchJob):
             first = self._jobs.get(line.intent, line)
@@ -80,7 +81,7 @@ class Batches:
         answers: dict[str, Exchange] = {}
         while waiting := [request for request in requests if request.key not in answers]:
             for request in waiting:
-                found = self.asking.transcripts.find(request.key)
+                found = self.asking.transcripts.find(request.key) or self._rejected.get(request.key)
                 if found is None and self._returned[request.key] >= MAX_RETURNS:
                     found = Exchange(ReplyStatus.REJECTED, detail="came back unanswered in every batch")
                 if found is not None:
@@ -188,6 +189,8 @@ class Batches:
                 kept = self.asking.keep(request, exchange, batch=True)
                 self.asking.budget.settle(0.0, kept.cost_usd or 0.0)
                 self.asking.count_batched(1)
+                if not kept.status.final:
+                    self._rejected[line.key] = kept
             done.add(line.key)
 
     def _exchange(self, result: Any, batch_id: str) -> Exchange | None:
