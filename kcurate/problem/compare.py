@@ -31,6 +31,9 @@ C = 4.0
 # Norm-wise start values by dtype: about 500 (fp32), 2 (fp16) and 1.5 (bf16) unit roundoffs.
 NORM_BOUND = {"float64": 1e-12, "float32": 3e-5, "float16": 1e-3, "bfloat16": 6e-3}
 NORM_FREE_TERMS = 1 << 16
+# Elements that are looked at together: 64 KiB in float64, small enough to stay in cache and in the allocator's
+# hands (2-core x86-64 machine, 16M elements: 0.2 s of CPU time, 1.2 to 3.8 s in parts of 128 KiB to 1 MiB).
+CHUNK = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -44,16 +47,40 @@ class Comparison:
     detail: str = ""
 
 
-def element_bound(reference: Array, dtype: str, tolerance: Tolerance, terms: int) -> Array:
-    """The largest allowed |y - ref| of each element, float64, in the shape of the reference."""
+@dataclass(frozen=True)
+class Magnitudes:
+    """Of a whole reference: the largest absolute value, and the root mean square."""
+
+    largest: float
+    rms: float
+
+    @classmethod
+    def of(cls, reference: Array) -> Magnitudes:
+        """Of an array of any floating type; what is not finite counts as zero."""
+        largest, squares = 0.0, 0.0
+        for start in range(0, reference.size, CHUNK):
+            part = np.abs(_finite(reference[start : start + CHUNK].astype(np.float64)))
+            largest = max(largest, float(part.max()))
+            squares += float(np.dot(part, part))
+        return cls(largest, float(np.sqrt(squares / reference.size)) if reference.size else 0.0)
+
+
+def element_bound(
+    reference: Array, dtype: str, tolerance: Tolerance, terms: int, whole: Magnitudes | None = None
+) -> Array:
+    """The largest allowed |y - ref| of each element, float64, in the shape of the reference.
+
+    `whole` describes the output that `reference` is a part of (None: all of it).
+    """
+    whole = whole or Magnitudes.of(np.ravel(reference))
     magnitude = np.abs(reference)
     if tolerance.relative is not None:
-        return np.asarray(tolerance.relative * np.maximum(magnitude, 1e-3 * _largest(magnitude)))
+        return np.asarray(tolerance.relative * np.maximum(magnitude, 1e-3 * whole.largest))
     u_out = UNIT_ROUNDOFF[dtype]
     u_acc = UNIT_ROUNDOFF[tolerance.accumulate or dtype]
     scale: Any = tolerance.scale
     if scale is None:
-        scale = np.maximum(magnitude, _rms(magnitude))
+        scale = np.maximum(magnitude, whole.rms)
     return np.asarray(KAPPA * (u_out * magnitude + C * np.sqrt(max(1, terms)) * u_acc * scale))
 
 
@@ -89,32 +116,44 @@ def compare(
     if rule.order == "any":
         expected, got = np.sort(expected), np.sort(got)
     if not is_float(dtype):
-        return _report(expected, got, np.where(expected == got, 0.0, np.inf))
-    return _compare_floats(expected.astype(np.float64), got.astype(np.float64), dtype, rule, terms)
+        return _report(expected, got, np.where(expected == got, np.float32(0.0), np.float32(np.inf)))
+    return _compare_floats(expected, got, dtype, rule, terms)
 
 
 def _compare_floats(expected: Array, got: Array, dtype: str, rule: Tolerance, terms: int) -> Comparison:
-    finite = np.isfinite(expected)
-    if finite.all() and np.isfinite(got).all():
-        safe, seen = expected, got
-    else:
-        safe, seen = np.where(finite, expected, 0.0), np.where(finite & np.isfinite(got), got, 0.0)
-    error = np.abs(seen - safe)
-    bound = element_bound(safe, dtype, rule, terms)
-    ratio = np.divide(error, bound, out=np.where(error > 0, np.inf, 0.0), where=bound > 0)
-    same = (expected == got) | (np.isnan(expected) & np.isnan(got))
-    ratio = np.where(finite & np.isfinite(got), ratio, np.where(same, 0.0, np.inf))
+    """In parts that stay in a core's cache: a whole output in float64 would take many times its size."""
+    whole = Magnitudes.of(expected)
+    ratio = np.empty(expected.size, np.float32)
+    squares, distances = 0.0, 0.0
+    for start in range(0, expected.size, CHUNK):
+        part = slice(start, start + CHUNK)
+        wanted, seen = expected[part].astype(np.float64), got[part].astype(np.float64)
+        finite = np.isfinite(wanted) & np.isfinite(seen)
+        safe = _finite(wanted)
+        off = np.where(finite, seen, safe) - safe
+        error = np.abs(off)
+        bound = element_bound(safe, dtype, rule, terms, whole)
+        share = np.divide(error, bound, out=np.where(error > 0, np.inf, 0.0), where=bound > 0)
+        same = (wanted == seen) | (np.isnan(wanted) & np.isnan(seen))
+        ratio[part] = np.where(finite, share, np.where(same, 0.0, np.inf))
+        squares += float(np.dot(safe, safe))
+        distances += float(np.dot(off, off))
     comparison = _report(expected, got, ratio)
     if not comparison.ok:
         return comparison
-    size = float(np.linalg.norm(safe))
-    distance = float(np.linalg.norm(seen - safe))
+    size, distance = float(np.sqrt(squares)), float(np.sqrt(distances))
     allowed = norm_bound(dtype, rule, terms)
     if distance > allowed * size:
         relative = distance / size if size else float("inf")
         detail = f"the whole output is off by {relative:.2e} of its norm, more than {allowed:.0e}"
         return Comparison(False, 0, expected.size, relative / allowed, detail)
     return comparison
+
+
+def _finite(values: Array) -> Array:
+    """With zeros for what is not finite."""
+    finite = np.isfinite(values)
+    return values if finite.all() else np.where(finite, values, 0.0)
 
 
 def _report(expected: Array, got: Array, ratio: Array) -> Comparison:
@@ -130,11 +169,3 @@ def _report(expected: Array, got: Array, ratio: Array) -> Comparison:
 
 def _text(value: Any) -> str:
     return f"{float(value):.7g}" if isinstance(value, float | np.floating) else str(value)
-
-
-def _largest(magnitude: Array) -> float:
-    return float(magnitude.max()) if magnitude.size else 0.0
-
-
-def _rms(magnitude: Array) -> float:
-    return float(np.sqrt(np.mean(np.square(magnitude)))) if magnitude.size else 0.0
