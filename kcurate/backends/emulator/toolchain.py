@@ -46,6 +46,7 @@ DEVICE = (
     "-fno-strict-aliasing",
     "-fno-threadsafe-statics",
     "-fno-stack-protector",
+    "-fstack-clash-protection",
     "-fno-asynchronous-unwind-tables",
     "-fmax-errors=20",
     "-fdiagnostics-color=never",
