@@ -31,8 +31,8 @@ C = 4.0
 # Norm-wise start values by dtype: about 500 (fp32), 2 (fp16) and 1.5 (bf16) unit roundoffs.
 NORM_BOUND = {"float64": 1e-12, "float32": 3e-5, "float16": 1e-3, "bfloat16": 6e-3}
 NORM_FREE_TERMS = 1 << 16
-# Elements that are looked at together: 64 KiB in float64, small enough to stay in cache and in the allocator's
-# hands (2-core x86-64 machine, 16M elements: 0.2 s of CPU time, 1.2 to 3.8 s in parts of 128 KiB to 1 MiB).
+# Elements that are looked at together: 64 KiB in float64, which stays in cache and in the allocator's hands
+# (2-core x86-64 machine, 16M elements: 0.2 s of CPU time, 1.2 to 3.8 s in parts of 128 KiB to 1 MiB).
 CHUNK = 1 << 13
 
 
