@@ -21,6 +21,7 @@ from kcurate.judge.execute import Prepared
 from kcurate.judge.static_checks import check_source, hints
 from kcurate.problem.check import check
 from kcurate.problem.compare import Comparison, compare
+from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.init import generate
 from kcurate.problem.program import bind
@@ -77,11 +78,11 @@ def reference(
     candidate: Candidate, arrays: Mapping[str, Array], sizes: Mapping[str, int]
 ) -> Mapping[str, Array]:
     """What the oracle says; scalars as the numbers that the kernels get."""
-    scalars = {
-        name: float(evaluate(scalar.value, sizes) if isinstance(scalar.value, str) else scalar.value)
-        for name, scalar in problem_of(candidate).scalars.items()
-        if not isinstance(scalar.value, Mapping)
-    }
+    scalars = {}
+    for name, scalar in problem_of(candidate).scalars.items():
+        if isinstance(scalar.dtype, str) and not isinstance(scalar.value, Mapping):
+            value = evaluate(scalar.value, sizes) if isinstance(scalar.value, str) else scalar.value
+            scalars[name] = float(numpy_dtype(scalar.dtype).type(value))
     return ORACLES[candidate.family](arrays, sizes, scalars)
 
 

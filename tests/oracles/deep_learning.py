@@ -115,6 +115,30 @@ def topk(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
     return {"values": np.take_along_axis(arrays["in"], order, axis=1), "places": order}
 
 
+def adam(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Both moments, and weights less decay and less step; `first` and `second` correct the moments' bias."""
+    g, m, v, w = (arrays[name].astype(np.float64) for name in ("gradient", "m", "v", "weights"))
+    m = scalars["beta1"] * m + (1.0 - scalars["beta1"]) * g
+    v = scalars["beta2"] * v + (1.0 - scalars["beta2"]) * g * g
+    step = (m / scalars["first"]) / (np.sqrt(v / scalars["second"]) + scalars["eps"])
+    return {
+        "m": m,
+        "v": v,
+        "weights": w * (1.0 - scalars["rate"] * scalars["shrink"]) - scalars["rate"] * step,
+    }
+
+
+def bias_gradient(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The sum of each column."""
+    return {"bias": arrays["gradient"].astype(np.float64).sum(axis=0)}
+
+
+def decode_attention(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """softmax(scale q K^T) V for the one query of each head."""
+    whole = attention({**arrays, "q": arrays["q"][:, None, :]}, sizes, scalars)
+    return {"out": whole["out"][:, 0, :]}
+
+
 ORACLES = {
     "softmax": softmax,
     "layernorm": layernorm,
@@ -129,4 +153,7 @@ ORACLES = {
     "rope": rope,
     "batchnorm": batchnorm,
     "topk": topk,
+    "adam": adam,
+    "bias-gradient": bias_gradient,
+    "decode-attention": decode_attention,
 }
