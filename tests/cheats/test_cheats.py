@@ -31,8 +31,6 @@ LISTED = """
     inf_loop illegal_addr include_passwd template_bomb slow_nanosleep honest_atomics honest_fma
     honest_const_table
 """.split()  # noqa: SIM905
-# A handful that says much in little time; the others are marked slow.
-QUICK = {"empty_kernel", "oob_write", "illegal_addr", "missing_sync", "poison_bits", "honest_fma"}
 # Compilers may take 20 s; a bomb shows as well in two.
 BOMBS = ("template_bomb", "endless_macro")
 BOMB_TIMEOUT_S = 2.0
@@ -62,7 +60,6 @@ CASES = load()
 BEFORE_RUNNING = {"malformed", "static_reject"}
 STATIC = sorted(name for name, expected in CASES.items() if set(expected.cuda) <= BEFORE_RUNNING)
 COMPILED = sorted(set(CASES) - set(STATIC))
-RUN = [name for name in COMPILED if CASES[name].cuda != ("compile_error",)]
 
 
 def candidate(name: str) -> Candidate:
@@ -140,12 +137,6 @@ def check(verdict: Verdict, name: str, allowed: tuple[str, ...]) -> None:
     assert "root:" not in (verdict.log or "")
 
 
-@pytest.fixture
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hangs are hangs after seconds, too."""
-    monkeypatch.setattr(compiling, "COMPILE_TIMEOUT_S", 8.0)
-
-
 @pytest.fixture(scope="module")
 def emulator() -> Iterator[Judge]:
     with pytest.MonkeyPatch.context() as patch:
@@ -155,11 +146,12 @@ def emulator() -> Iterator[Judge]:
         one.close()
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in RUN]
-)
-def test_on_the_emulator(name: str, emulator: Judge, short_waits: None) -> None:
+@pytest.mark.parametrize("name", COMPILED)
+def test_on_the_emulator(name: str, emulator: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name in BOMBS:
+        monkeypatch.setattr(compiling, "COMPILE_TIMEOUT_S", BOMB_TIMEOUT_S)
     check(emulator.judge(candidate(name)), name, CASES[name].emulator)
+    monkeypatch.undo()
     after = emulator.judge(candidate(HONEST))
     assert after.outcome is Outcome.CORRECT, after.detail
 
