@@ -17,7 +17,7 @@ from kcurate.deopt.models.targets import Target
 from kcurate.errors import RecordError
 from kcurate.judge import static_checks
 from kcurate.prompts import Technique
-from kcurate.records import AttemptOutcome, Candidate, For, Side, Step, Swap, Verdict, WhileNonzero
+from kcurate.records import AttemptOutcome, Candidate, For, Side, SideName, Step, Swap, Verdict, WhileNonzero
 
 # Techniques that the text shows beyond doubt: a construct is there or it is not.
 CERTAIN = frozenset(
@@ -157,19 +157,19 @@ class Variants:
 def known_of(name: str, candidate: Candidate, side: Side, verdict: Verdict | None = None) -> Known:
     """A candidate's made side as others are compared with it."""
     made = candidate.origin.made or "slow"
-    report = getattr(verdict, made) if verdict else None
-    return Known(
-        name,
-        frozenset(candidate.techniques),
-        fingerprint(side.code),
-        report.binary_sha256 if report else None,
-    )
+    binary = _machine_code(verdict, made) if verdict else None
+    return Known(name, frozenset(candidate.techniques), fingerprint(side.code), binary)
+
+
+def _machine_code(verdict: Verdict, side: SideName) -> str | None:
+    """The hash of a side's GPU code; the emulator's says nothing about a GPU's."""
+    report = verdict.slow if side == "slow" else verdict.fast
+    return report.binary_sha256 if report and verdict.environment.backend == "cuda" else None
 
 
 def same_machine_code(verdict: Verdict, candidate: Candidate) -> Refusal | None:
     """Two sides that compile to the same, launched in the same way, are no pair."""
-    if verdict.slow is None or verdict.fast is None or candidate.slow.plan != candidate.fast.plan:
-        return None
-    if verdict.slow.binary_sha256 and verdict.slow.binary_sha256 == verdict.fast.binary_sha256:
+    slow, fast = _machine_code(verdict, "slow"), _machine_code(verdict, "fast")
+    if slow is not None and slow == fast and candidate.slow.plan == candidate.fast.plan:
         return Refusal(AttemptOutcome.SAME_MACHINE_CODE, "that of the given side")
     return None

@@ -1,0 +1,265 @@
+"""Whole runs: killed and resumed, stopped by a budget, refused in one line; previews."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deopt.models import server, workbench
+from deopt.models.server import serving
+from deopt.models.workbench import FAST, NO_LDG, NO_UNROLL, ScriptedJudge, seams
+
+from kcurate import cli, store
+from kcurate.deopt.models import run as run_module
+from kcurate.deopt.models.budget import BudgetSpentError
+from kcurate.deopt.models.preview import preview
+from kcurate.deopt.models.prices import find_price
+from kcurate.deopt.models.run import run
+from kcurate.records import Candidate, Outcome, Summary, Verdict
+
+TESTS = Path(__file__).parents[2]
+
+
+def answer(handler: server.Handler, body: dict[str, Any]) -> None:
+    """The right answer for whatever technique is asked about; wrong ones for the first round."""
+    task = body["messages"][0]["content"][1]["text"]
+    code = NO_UNROLL if "loop-unrolling" in task.splitlines()[0] else NO_LDG
+    server.message(tool={"code": code if "What was found" in task else code.replace("2.0f", "3.0f")})(
+        handler, body
+    )
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k-test")
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from deopt.models import workbench
+from kcurate.deopt.models.preview import preview
+from kcurate.deopt.models.prices import find_price
+from kcurate.deopt.models.run import run
+from kcurate.records import Outcome
+
+count = 0
+def judge(candidate):
+    global count
+    count += 1
+    if count == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    wrong = "3.0f" in candidate.slow.code
+    return workbench.verdict(candidate, Outcome.MISMATCH if wrong else Outcome.CONFIRMED)
+
+config = workbench.config(Path(sys.argv[1]), "claude-opus-4-8", techniques=(), concurrency=1)
+run(config, seams=workbench.seams(judge))
+"""
+
+
+def test_a_run_killed_anywhere_resumes_without_a_repeated_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workbench.start(tmp_path)
+    with serving(answer) as (url, script):
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+        monkeypatch.setenv("PYTHONPATH", str(TESTS))
+        ends = []
+        for kill_at in (1, 3):
+            done = subprocess.run(
+                [sys.executable, "-c", KILLED, str(tmp_path), str(kill_at)],
+                check=False, capture_output=True, timeout=60,
+            )  # fmt: skip
+            ends.append(done.returncode)
+        assert ends == [-9, -9], done.stderr
+        judge = ScriptedJudge({"3.0f": Outcome.MISMATCH})
+        config = workbench.config(tmp_path, "claude-opus-4-8", techniques=(), concurrency=1)
+        summary = run(config, seams=seams(judge))
+        asked = Counter(json.dumps(body, sort_keys=True) for body in script.asked)
+    assert set(asked.values()) == {1}
+    assert len(asked) == 4  # two techniques, two rounds each
+    found = store.find_candidates(tmp_path / "work" / "pairs")
+    assert {store.read_candidate(folder).slow.code for folder in found} == {NO_UNROLL, NO_LDG}
+    assert summary.items["searches"] == {"accepted": 2}
+
+
+def test_a_spent_budget_ends_the_run_and_a_higher_one_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workbench.start(tmp_path)
+    with serving(answer) as (url, script):
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+        options: dict[str, Any] = {"techniques": (), "concurrency": 1, "rounds": 2}
+        judge = ScriptedJudge({"3.0f": Outcome.MISMATCH})
+        (first_request, *_) = preview(workbench.config(tmp_path, "claude-opus-4-8", **options))
+        one = first_request.request
+        price = find_price("claude-opus-4-8")
+        assert price is not None
+        enough = 1.01 * price.most_usd(one.size_bytes, one.max_tokens)  # the second round's prompt is longer
+        with pytest.raises(BudgetSpentError, match="does not allow another request"):
+            run(workbench.config(tmp_path, "claude-opus-4-8", max_usd=enough, **options), seams=seams(judge))
+        first = len(script.asked)
+        summary = run(workbench.config(tmp_path, "claude-opus-4-8", **options), seams=seams(judge))
+    assert 0 < first < len(script.asked)
+    assert summary.items["searches"] == {"accepted": 2}
+    assert len({json.dumps(body) for body in script.asked}) == len(script.asked)
+    summaries = [
+        store.read_json(path, Summary) for path in sorted((tmp_path / "work/runs").glob("*/summary.json"))
+    ]
+    assert sum(summaries[0].items["searches"].values()) == 2  # the broken-off run is counted too
+    assert "unfinished" in summaries[0].items["searches"]
+
+
+class NoJudge:
+    """In the place of this machine's judges."""
+
+    device = "Test GPU"
+
+    def __init__(self, *args: object, **options: object) -> None:
+        self.judge = ScriptedJudge()
+
+    def __call__(self, candidate: Candidate) -> Verdict:
+        return self.judge(candidate)
+
+    def close(self) -> None:
+        pass
+
+
+def command(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *args: str
+) -> tuple[int, str, str]:
+    """`kcurate deopt` in this process with a scripted judge and quick retries: exit code, stdout, stderr."""
+    workbench.start(folder)
+    monkeypatch.setattr(run_module, "Judges", NoJudge)
+    monkeypatch.setattr(run_module.Seams, "__init__", _quick_seams)
+    code = cli.run(["deopt", str(folder / "given"), "-w", str(folder / "work"), *args])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def _quick_seams(self: run_module.Seams) -> None:
+    fields = {"judge": None, "judge_name": "", "patience": workbench.QUICK, "timeout_s": 5.0, "poll_s": 0.05}
+    for name, value in fields.items():
+        object.__setattr__(self, name, value)
+
+
+def error_lines(err: str) -> list[str]:
+    return [line for line in err.splitlines() if line.startswith("error:")]
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        (server.status(401, "authentication_error"), "the API key was refused (check ANTHROPIC_API_KEY)"),
+        (server.status(404, "not_found_error"), "no model 'claude-nonsense' here (check --model"),
+        (
+            server.status(500),
+            "api_error: said the server: api_error, 4 times (all answers so far are on file",
+        ),
+        (server.status(400, "invalid_request_error"), None),
+    ],
+    ids=["key", "model", "broken", "rejected"],
+)
+def test_what_a_server_refuses_is_one_line_and_exit_code_1(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    action: server.Action,
+    said: str | None,
+) -> None:
+    with serving(action) as (url, _):
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+        code, out, err = command(tmp_path, capsys, monkeypatch, "--model", "claude-nonsense", "--json")
+    assert "Traceback" not in err
+    if said is None:  # two requests alone are no proof against all
+        assert (code, json.loads(out)["items"]["attempts"]) == (0, {"rejected": 2})
+    else:
+        assert (code, out) == (1, "")
+        (line,) = error_lines(err)
+        assert said in line
+
+
+def test_no_network_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", server.closed_port())
+    code, out, err = command(tmp_path, capsys, monkeypatch, "--model", "claude")
+    assert (code, out, len(error_lines(err))) == (1, "", 1)
+    assert "cannot be reached" in error_lines(err)[0]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--model", "claude-nonsense", "--max-usd", "1"], "no price is known for claude-nonsense"),
+        (["--model", "openai:q@http://127.0.0.1:1/v1", "--max-usd", "1"], "give --price IN,OUT"),
+        (["--model", "claude", "--price", "cheap"], "--price: not a price: 'cheap'"),
+        (["--model", "gpt"], "--model: not a model: 'gpt'"),
+        (["--model", "openai:q@nowhere"], "--model: not a model"),
+        (["--model", "claude", "--techniques", "magic"], "there is no technique 'magic'"),
+        (["--model", "openai:q@http://127.0.0.1:1/v1", "--batch"], "--batch works with Claude models alone"),
+        (["--model", "claude", "--max-usd", "0.0001"], "the budget of $0.00 does not allow another request"),
+        (["--direction", "fast"], "rules only make code slower"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is_asked(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    args: list[str],
+    said: str,
+) -> None:
+    with serving(server.status(500)) as (url, script):
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+        code, out, err = command(tmp_path, capsys, monkeypatch, *args)
+    assert (code, out, script.asked) == (1, "", [])
+    assert said in error_lines(err)[0]
+
+
+def test_a_preview_needs_no_key_and_shows_prompts_and_costs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    code, out, err = command(tmp_path, capsys, monkeypatch, "--model", "claude", "--dry-run")
+    assert code == 0
+    assert FAST.splitlines()[0] in out
+    assert "===== own/scale loop-unrolling 1" in out
+    assert "2 searches, 0 first answers on file; the first round costs about $0." in err
+    code, out, _ = command(tmp_path, capsys, monkeypatch, "--model", "claude", "--dry-run", "--json")
+    shown = json.loads(out)
+    assert 0 < shown["likely_usd"] < shown["most_usd"]
+    assert [one["on_file"] for one in shown["prompts"]] == [False, False]
+
+
+def test_the_first_request_is_the_one_that_was_previewed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(answer) as (url, script):
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+        command(tmp_path, capsys, monkeypatch, "--model", "claude-opus-4-8", "--rounds", "1")
+    _, out, _ = command(tmp_path, capsys, monkeypatch, "--model", "claude-opus-4-8", "--dry-run", "--json")
+    shown = json.loads(out)["prompts"]
+    assert [one["on_file"] for one in shown] == [True, True]
+    contents = {body["messages"][0]["content"][1]["text"] for body in script.asked}
+    assert contents == {one["task"] for one in shown}
+
+
+def test_the_emulator_judges_what_a_model_wrote(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workbench.start(tmp_path)
+    with serving(answer) as (url, script):
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+        args = ["--model", "claude-opus-4-8", "--techniques", "loop-unrolling", "--backend", "emulator"]
+        code = cli.run(["deopt", str(tmp_path / "given"), "-w", str(tmp_path / "work"), "--json", *args])
+    out, err = capsys.readouterr()
+    assert (code, json.loads(out)["items"]["attempts"]) == (0, {"mismatch": 1, "correct": 1}), err
+    feedback = script.asked[1]["messages"][0]["content"][1]["text"]
+    assert "Its results are wrong: y:" in feedback
+    (found,) = store.find_candidates(tmp_path / "work" / "pairs")
+    assert store.read_candidate(found).slow.code == NO_UNROLL
