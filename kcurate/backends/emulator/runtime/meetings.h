@@ -117,11 +117,11 @@ KcuMeet *kcu_meet(unsigned mask, int kind, unsigned long long value)
     return meet;
 }
 
-unsigned kcu_converge(int line)
+unsigned kcu_converge(int place)
 {
     using namespace kcu;
     Fiber *self = state->fiber;
-    self->line = line;
+    self->site = place;
     state->block->warp[self->warp].converging |= 1u << self->lane;
     wait_for_turn();
     return self->group;

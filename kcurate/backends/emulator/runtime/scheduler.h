@@ -77,11 +77,11 @@ inline void resume(Block *block, Warp &warp, unsigned number)
 inline void release_converged(Block *block, Warp &warp, unsigned number)
 {
     Fiber *fibers = block->fibers + number * 32;
-    int line = fibers[pick(warp.converging, true)].line;
+    int site = fibers[pick(warp.converging, true)].site;
     unsigned group = 0;
     for (unsigned lanes = warp.converging; lanes; lanes &= lanes - 1) {
         int lane = __builtin_ctz(lanes);
-        if (fibers[lane].line == line) group |= 1u << lane;
+        if (fibers[lane].site == site) group |= 1u << lane;
     }
     for (unsigned lanes = group; lanes; lanes &= lanes - 1) fibers[__builtin_ctz(lanes)].group = group;
     warp.converging &= ~group;

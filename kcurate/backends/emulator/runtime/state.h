@@ -39,7 +39,7 @@ struct Fiber {
     char *stack;
     uint3 index;
     unsigned lane, warp;
-    int line;
+    int site;       // where it asks who is with it
     unsigned group; // what a converged lane is told
     Copy *copies, *last_copy; // in the order of their batches
     unsigned batches;         // committed so far

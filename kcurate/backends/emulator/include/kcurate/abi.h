@@ -41,8 +41,8 @@ enum KcuFault { KCU_OK, KCU_LAUNCH, KCU_TIMEOUT, KCU_BOUNDS };
 KCU_HIDDEN int kcu_barrier(int line, int vote, int predicate);
 // Wait for the lanes of `mask` that still run. Every lane that met calls `kcu_leave` when it has read.
 KCU_HIDDEN KcuMeet *kcu_meet(unsigned mask, int kind, unsigned long long value);
-// The lanes of this warp that stand at `line` when no other lane can go on.
-KCU_HIDDEN unsigned kcu_converge(int line);
+// The lanes of this warp that stand at one `place` of the source when no other lane can go on.
+KCU_HIDDEN unsigned kcu_converge(int place);
 KCU_HIDDEN void kcu_grid_sync(int line);
 KCU_HIDDEN int kcu_is_cooperative();
 // Let other threads go on: called when a thread has done very many atomics in a row, so may be spinning.

@@ -94,7 +94,7 @@ struct coalesced_group : kcu_lanes {
     unsigned long long meta_group_size() const { return 1; }
     unsigned long long meta_group_rank() const { return 0; }
 };
-#define coalesced_threads() kcu_coalesced(kcu_converge(__LINE__))
+#define coalesced_threads() kcu_coalesced(kcu_converge(__COUNTER__))
 KCU_API coalesced_group kcu_coalesced(unsigned mask)
 {
     coalesced_group group;
