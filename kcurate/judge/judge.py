@@ -38,7 +38,8 @@ from kcurate.records.pair import SideName
 
 # Part of every verdict's key: a change of what is proved makes old verdicts invalid.
 PROTOCOL = "1"
-ATTEMPTS = 2
+# Tries at a candidate whose process ended without a word.
+ATTEMPTS = 3
 # References whose workers stay, for further candidates against them (each holds a GPU context).
 KEPT_REFERENCES = 2
 # The GPU's state, noted before and after times are taken.
