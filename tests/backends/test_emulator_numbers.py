@@ -1,0 +1,233 @@
+"""Intrinsics on numbers agree with their definition: bits, rounding, halves, packed words."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from emulation import run
+
+RNG = np.random.default_rng(11)
+WORDS = np.concatenate(
+    [
+        RNG.integers(0, 1 << 32, 250, dtype=np.uint32),
+        np.array([0, 1, 1 << 31, ~0 & 0xFFFFFFFF, 255, 65536], np.uint32),
+    ]
+)
+X, Y = WORDS, RNG.permutation(WORDS)
+
+
+def words(expression: str) -> np.ndarray:
+    """The expression for every pair `x`, `y` of words."""
+    code = f"""extern "C" __global__ void f(const unsigned *a, const unsigned *b, unsigned *out, int n) {{
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i >= n) return;
+        unsigned x = a[i], y = b[i];
+        out[i] = {expression};
+    }}"""
+    return run(code, X, Y, np.zeros_like(X), np.int32(X.size), grid=8)[2]
+
+
+def signed(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.uint32).view(np.int32).astype(np.int64)
+
+
+def bit_reversed(value: int) -> int:
+    return int(f"{value:032b}"[::-1], 2)
+
+
+def permuted(x: int, y: int, selector: int) -> int:
+    both = (y << 32 | x).to_bytes(8, "little")
+    return int.from_bytes(bytes(both[selector >> 4 * i & 7] for i in range(4)), "little")
+
+
+def parts(values: np.ndarray, kind: type) -> np.ndarray:
+    return values.view(kind).astype(np.int64)
+
+
+def packed(values: np.ndarray, kind: type) -> np.ndarray:
+    return values.astype(kind).view(np.uint32)
+
+
+WIDE_X, WIDE_Y = X.astype(np.uint64), Y.astype(np.uint64)
+INTEGERS = {
+    "__popc(x)": [bin(x).count("1") for x in X.tolist()],
+    "__clz(x)": [32 - x.bit_length() for x in X.tolist()],
+    "__ffs(x)": [(x & -x).bit_length() for x in X.tolist()],
+    "__brev(x)": [bit_reversed(x) for x in X.tolist()],
+    "__umulhi(x, y)": WIDE_X * WIDE_Y >> 32,
+    "__mulhi(x, y)": signed(X) * signed(Y) >> 32,
+    "__mul24(x, y)": (signed(X << 8) >> 8) * (signed(Y << 8) >> 8),
+    "__umul24(x, y)": (WIDE_X & 0xFFFFFF) * (WIDE_Y & 0xFFFFFF),
+    "__byte_perm(x, y, 0x3715)": [
+        permuted(x, y, 0x3715) for x, y in zip(X.tolist(), Y.tolist(), strict=True)
+    ],
+    "__funnelshift_l(x, y, 37)": (WIDE_Y << 32 | WIDE_X) << 5 >> 32,
+    "__funnelshift_rc(x, y, 32)": Y,
+    "__sad(x, y, 1u)": np.abs(signed(X) - signed(Y)) + 1,
+    "__uhadd(x, y)": (WIDE_X + WIDE_Y) >> 1,
+    "__dp4a((int)x, (int)y, 7)": (parts(X, np.int8) * parts(Y, np.int8)).reshape(-1, 4).sum(1) + 7,
+    "__dp4a(x, y, 7u)": (parts(X, np.uint8) * parts(Y, np.uint8)).reshape(-1, 4).sum(1) + 7,
+    "__vadd4(x, y)": packed(parts(X, np.uint8) + parts(Y, np.uint8), np.uint8),
+    "__vaddus2(x, y)": packed(np.minimum(parts(X, np.uint16) + parts(Y, np.uint16), 65535), np.uint16),
+    "__vsubss4(x, y)": packed(np.clip(parts(X, np.int8) - parts(Y, np.int8), -128, 127), np.int8),
+    "__vmaxs2(x, y)": packed(np.maximum(parts(X, np.int16), parts(Y, np.int16)), np.int16),
+    "__vminu4(x, y)": packed(np.minimum(parts(X, np.uint8), parts(Y, np.uint8)), np.uint8),
+    "__vavgu4(x, y)": packed(parts(X, np.uint8) + parts(Y, np.uint8) + 1 >> 1, np.uint8),
+    "__vsadu4(x, y)": np.abs(parts(X, np.uint8) - parts(Y, np.uint8)).reshape(-1, 4).sum(1),
+    "__vcmpgtu2(x, y)": packed(np.where(parts(X, np.uint16) > parts(Y, np.uint16), 65535, 0), np.uint16),
+    "__vimax3_s32(x, y, 5)": np.maximum(np.maximum(signed(X), signed(Y)), 5),
+    "min(x, y) + max((int)x, (int)y)": np.minimum(WIDE_X, WIDE_Y).astype(np.int64)
+    + np.maximum(signed(X), signed(Y)),
+    "(unsigned)(__brevll(((unsigned long long)y << 32) | x) >> 32)": [bit_reversed(x) for x in X.tolist()],
+    "(unsigned)__umul64hi((unsigned long long)x << 32, y)": WIDE_X * WIDE_Y >> 32,
+    "__fns(x, 0, 2) == 32u": np.zeros(X.size),
+}
+
+
+@pytest.mark.parametrize("expression", INTEGERS)
+def test_integer_intrinsics(expression: str) -> None:
+    expected = np.array(INTEGERS[expression]).astype(np.int64) & 0xFFFFFFFF
+    assert (words(expression) == expected).all()
+
+
+EDGES = [
+    0.0,
+    -0.0,
+    1.0,
+    0.1,
+    1e-45,
+    65504.0,
+    65519.9,
+    65520.0,
+    6e-8,
+    3e-8,
+    2.98e-8,
+    1e-39,
+    3.4e38,
+    np.inf,
+    -np.inf,
+]
+FLOATS = np.concatenate(
+    [
+        np.array(EDGES, np.float32),
+        RNG.normal(0, 1, 100).astype(np.float32),
+        (RNG.normal(0, 1, 100) * 2.0 ** RNG.integers(-30, 30, 100)).astype(np.float32),
+    ]
+)
+OTHERS = RNG.permutation(FLOATS)
+
+
+def floats(body: str, head: str = "") -> np.ndarray:
+    """`r` for every pair `x`, `y` of floats, as the bits that the body puts there."""
+    code = f"""{head}
+    extern "C" __global__ void f(const float *a, const float *b, unsigned *out, int n) {{
+        int i = threadIdx.x;
+        if (i >= n) return;
+        float x = a[i], y = b[i];
+        unsigned r;
+        {body}
+        out[i] = r;
+    }}"""
+    return run(code, FLOATS, OTHERS, np.zeros(FLOATS.size, np.uint32), np.int32(FLOATS.size), block=256)[2]
+
+
+def bits(values: np.ndarray) -> np.ndarray:
+    return values.view(np.uint32)
+
+
+def toward(values: np.ndarray, exact: np.ndarray, mode: str) -> np.ndarray:
+    """`values`, the nearest floats to `exact`, moved to the neighbour that `mode` asks for."""
+    down = (values > exact) & ((mode == "rd") | ((mode == "rz") & (exact > 0)))
+    up = (values < exact) & ((mode == "ru") | ((mode == "rz") & (exact < 0)))
+    values = np.where(down, np.nextafter(values, np.float32(-np.inf)), values)
+    return np.where(up, np.nextafter(values, np.float32(np.inf)), values).astype(np.float32)
+
+
+@pytest.mark.parametrize("mode", ["rn", "rz", "rd", "ru"])
+@pytest.mark.parametrize(("name", "operation"), [("__fmul", np.multiply), ("__fdiv", np.divide)])
+def test_directed_rounding(name: str, operation: np.ufunc, mode: str) -> None:
+    with np.errstate(all="ignore"):
+        exact = operation(FLOATS.astype(np.float64), OTHERS.astype(np.float64))
+        expected = toward(exact.astype(np.float32), exact, mode)
+    got = floats(f"r = __float_as_uint({name}_{mode}(x, y));").view(np.float32)
+    assert ((got == expected) | (np.isnan(got) & np.isnan(expected))).all()
+
+
+def test_conversions_to_integers_saturate() -> None:
+    got = floats("r = (unsigned)__float2int_rn(x) + (unsigned)__float2uint_rz(y) * 3u;")
+    with np.errstate(all="ignore"):
+        first = np.clip(np.rint(FLOATS.astype(np.float64)), -(2**31), 2**31 - 1).astype(np.int64)
+        second = np.clip(np.trunc(OTHERS.astype(np.float64)), 0, 2**32 - 1).astype(np.int64)
+    assert (got == (first + second * 3) % 2**32).all()
+
+
+def test_functions_of_floats() -> None:
+    body = """
+    bool ok = __saturatef(x) == fminf(fmaxf(x, 0.0f), 1.0f) && (x != x || fabsf(rsqrtf(4.0f) - 0.5f) < 1e-6f);
+    float s, c;
+    sincosf(y, &s, &c);
+    ok = ok && (isinf(y) || fabsf(s * s + c * c - 1.0f) < 1e-5f) && __fmaf_rn(2.0f, 3.0f, 4.0f) == 10.0f;
+    ok = ok && max(x, y) >= min(x, y) && fabsf(powf(2.0f, 10.0f) - 1024.0f) < 1e-3f && __expf(0.0f) == 1.0f;
+    ok = ok && __hiloint2double(__double2hiint(x), __double2loint(x)) == (double)x && exp10f(2.0f) > 99.99f;
+    ok = ok && sqrt(4.0) == 2.0 && abs(-3) == 3 && abs(-2.5f) == 2.5f && floor(-0.5f) == -1.0f;
+    r = ok;
+    """
+    assert floats(body).all()
+
+
+HALVES = {
+    "half": (np.float16, "#include <cuda_fp16.h>", "__float2half", "__half_as_ushort"),
+    "__nv_bfloat16": (
+        ml_dtypes.bfloat16,
+        "#include <cuda_bf16.h>",
+        "__float2bfloat16",
+        "__bfloat16_as_ushort",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HALVES)
+@pytest.mark.parametrize(
+    ("expression", "operation"),
+    [
+        ("h", lambda h, _: h),
+        ("h + g", np.add),
+        ("h - g", np.subtract),
+        ("h * g", np.multiply),
+        ("h / g", np.divide),
+        ("hsqrt(__habs(h))", lambda h, _: np.sqrt(np.abs(h))),
+        ("__hmax(h, -g)", lambda h, g: np.maximum(h, -g)),
+    ],
+)
+def test_short_floats_round_once(kind: str, expression: str, operation: np.ufunc) -> None:
+    dtype, head, make, cast = HALVES[kind]
+    with np.errstate(all="ignore"):
+        h, g = FLOATS.astype(dtype), OTHERS.astype(dtype)
+        expected = operation(h.astype(np.float64), g.astype(np.float64)).astype(np.float64)
+        expected = expected.astype(np.float32 if kind != "half" else dtype).astype(dtype)
+    got = floats(f"{kind} h = {make}(x), g = {make}(y); r = {cast}({expression});", head)
+    got = got.astype(np.uint16).view(dtype)
+    assert ((got == expected) | (np.isnan(got) & np.isnan(expected))).all()
+
+
+def test_short_floats_compare_convert_and_pair_up() -> None:
+    head = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>"
+    body = """
+    half2 v = __floats2half2_rn(1.5f, -2.0f), w = __half2half2(__float2half(2.0f));
+    half2 p = __hfma2(v, w, __float2half2_rn(0.5f));
+    float2 q = __half22float2(p);
+    bool ok = q.x == 3.5f && q.y == -3.5f && __low2float(v) == 1.5f && __hgt(v.x, v.y) && v.x > v.y;
+    __nv_bfloat162 b = __floats2bfloat162_rn(1.0f, 3.0f);
+    b = __hadd2(b, b);
+    ok = ok && __bfloat162float(__high2bfloat16(b)) == 6.0f && (float)b.x == 2.0f && !__hisnan(b.x);
+    half h = 3;
+    h += __float2half(0.5f);
+    int n = h;
+    ok = ok && n == 3 && __half2int_rn(h) == 4 && (float)hexp(__float2half(0.0f)) == 1.0f;
+    ok = ok && __half2float(__float2half_rz(2049.9f)) == 2048.0f &&
+         __half2float(__float2half_ru(2049.0f)) == 2050.0f;
+    ok = ok && __half2float(__ldg(&v).y) == -2.0f && __hbeq2(v, v) && __half2float(__hneg(h)) == -3.5f;
+    r = ok;
+    """
+    assert floats(f"{{ {body} }}", head).all()
