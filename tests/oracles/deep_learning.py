@@ -146,6 +146,7 @@ ORACLES = {
     "bias-gelu": bias_gelu,
     "cross-entropy": cross_entropy,
     "attention": attention,
+    "attention-half": attention,
     "conv2d-3x3": conv2d,
     "depthwise-3x3": depthwise,
     "average-pool": average_pool,
