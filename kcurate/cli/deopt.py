@@ -176,7 +176,9 @@ def _show_preview(config: ModelConfig, *, as_json: bool) -> None:
         print(f"===== {one.label}{' (answered already)' if one.on_file else ''}")
         print(f"{prompt.system}\n{prompt.context}\n{prompt.task}")
     total = f"{len(shown)} searches, {sum(one.on_file for one in shown)} first answers on file"
-    if costs:
+    if not shown:
+        total = "nothing to ask: no kernel here has a known problem"
+    elif costs:
         total += f"; the first round costs about ${likely:.2f}, all of it never more than ${most:.2f}"
     else:
         total += "; no price is known (--price IN,OUT)"

@@ -20,7 +20,10 @@ UNKNOWN_DOMAIN = "unclassified"
 
 @dataclass(frozen=True)
 class Start:
-    """A side and everything that its candidates inherit; `problem` is None while it is not known."""
+    """A side and everything that its candidates inherit; `problem` is None while it is not known.
+
+    `techniques` are those that people or extract name for it; `other` is the side that a pair has already.
+    """
 
     id: str
     given: Side
@@ -29,6 +32,8 @@ class Start:
     domain: str
     license: str | None
     origin: Origin
+    techniques: tuple[str, ...] = ()
+    other: Side | None = None
 
 
 def starts(paths: Sequence[Path], workspace: Workspace, *, made: SideName = "slow") -> Iterator[Start]:
@@ -72,6 +77,7 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName) -> Start:
         domain=kernel.domain or UNKNOWN_DOMAIN,
         license=source.license,
         origin=Origin("rule", source.suite, source.url, source.revision, (kernel.id,), made=made),
+        techniques=kernel.techniques,
     )
 
 
@@ -88,6 +94,8 @@ def _of_pair(folder: Path, made: SideName) -> Start | None:
     return Start(
         id=pair.id,
         given=pair.fast if made == "slow" else pair.slow,
+        other=pair.slow if made == "slow" else pair.fast,
+        techniques=pair.techniques,
         problem=pair.problem,
         family=pair.family,
         domain=pair.domain,

@@ -107,10 +107,13 @@ def _idle_steps(plan: Iterable[Step]) -> list[str]:
 
 @dataclass(frozen=True)
 class Known:
-    """A variant that is there already; `binary_sha256` None while it is not known."""
+    """A variant that is there already; `binary_sha256` None while it is not known.
+
+    `techniques` None: it stands against variants of any technique.
+    """
 
     name: str
-    techniques: frozenset[str]
+    techniques: frozenset[str] | None
     fingerprint: Fingerprint
     binary_sha256: str | None = None
 
@@ -149,7 +152,7 @@ class Variants:
             if new.binary_sha256 is not None and known.binary_sha256 == new.binary_sha256:
                 return Refusal(AttemptOutcome.SAME_MACHINE_CODE, f"that of {known.name}")
             likeness = known.fingerprint.likeness(new.fingerprint)
-            if known.techniques == new.techniques and likeness >= NEARLY_THE_SAME:
+            if known.techniques in (None, new.techniques) and likeness >= NEARLY_THE_SAME:
                 return Refusal(AttemptOutcome.NEAR_DUPLICATE, f"{likeness:.0%} of it is in {known.name}")
         return None
 

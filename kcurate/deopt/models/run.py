@@ -24,11 +24,12 @@ from kcurate.deopt.models.client import Client, Patience
 from kcurate.deopt.models.compatible import CompatibleClient
 from kcurate.deopt.models.drivers import drive, drive_batched
 from kcurate.deopt.models.examples import Examples
-from kcurate.deopt.models.gates import Variants, known_of
+from kcurate.deopt.models.gates import Known, Variants, known_of
 from kcurate.deopt.models.judging import Judges
 from kcurate.deopt.models.naming import ModelName, parse_model
 from kcurate.deopt.models.policy import PolicyName, make_policy
 from kcurate.deopt.models.search import JudgeFunction, Search, Surroundings
+from kcurate.deopt.models.similarity import fingerprint
 from kcurate.deopt.models.targets import Target, chosen_techniques, targets
 from kcurate.deopt.models.transcripts import Transcripts
 from kcurate.deopt.starts import Start, starts
@@ -212,7 +213,7 @@ def _searches(
     for start in found:
         wanted = goals(config, start)
         if wanted:
-            variants = _existing(workspace.pairs / start.id, made_side(config.direction))
+            variants = _existing(start, workspace.pairs / start.id, made_side(config.direction))
             searches[start.id] = [
                 Search(goal, make_policy(config.policy, goal, config.rounds), around, variants)
                 for goal in wanted
@@ -220,9 +221,11 @@ def _searches(
     return searches
 
 
-def _existing(folder: Path, made: SideName) -> Variants:
-    """The variants of a start that are on disk already, by rules or by any model."""
+def _existing(start: Start, folder: Path, made: SideName) -> Variants:
+    """The variants that there are already: a pair's own side, and those on disk, by rules or by any model."""
     variants = Variants()
+    if start.other is not None:
+        variants.add(Known(start.id, None, fingerprint(start.other.code)))
     for path in sorted(folder.glob("*/pair.json")):
         candidate = store.read_candidate(path.parent)
         if candidate.origin.made == made:
