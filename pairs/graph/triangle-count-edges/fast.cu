@@ -6,11 +6,11 @@ extern "C" __global__ void count_triangles(const int *offsets, const int *target
         return;
     int low = 0, high = nodes - 1;
     while (low < high) {
-        int half = (low + high + 1) / 2;
-        if (offsets[half] <= edge)
-            low = half;
+        int centre = (low + high + 1) / 2;
+        if (offsets[centre] <= edge)
+            low = centre;
         else
-            high = half - 1;
+            high = centre - 1;
     }
     int middle = targets[edge];
     int i = offsets[low], j = offsets[middle];

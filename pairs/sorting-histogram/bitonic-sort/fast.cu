@@ -40,11 +40,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) sort_tiles(int *__restrict
     __shared__ int tile[TILE];
     const int t = threadIdx.x;
     load(tile, keys, n);
-    for (int half = 1; half < TILE; half *= 2) {
-        const int start = (t & ~(half - 1)) * 2, place = t & (half - 1);
-        order(tile, start + place, start + 2 * half - 1 - place);
+    for (int span = 1; span < TILE; span *= 2) {
+        const int start = (t & ~(span - 1)) * 2, place = t & (span - 1);
+        order(tile, start + place, start + 2 * span - 1 - place);
         __syncthreads();
-        merge_down(tile, half / 2);
+        merge_down(tile, span / 2);
     }
     store(tile, keys, n);
 }
@@ -68,11 +68,11 @@ __device__ __forceinline__ void order_far(int *keys, int i, int j, int n)
     }
 }
 
-extern "C" __global__ void mirror(int *__restrict__ keys, int n, int half)
+extern "C" __global__ void mirror(int *__restrict__ keys, int n, int span)
 {
     const int t = blockIdx.x * blockDim.x + threadIdx.x;
-    const int start = (t & ~(half - 1)) * 2, place = t & (half - 1);
-    order_far(keys, start + place, start + 2 * half - 1 - place, n);
+    const int start = (t & ~(span - 1)) * 2, place = t & (span - 1);
+    order_far(keys, start + place, start + 2 * span - 1 - place, n);
 }
 
 extern "C" __global__ void compare(int *__restrict__ keys, int n, int distance)

@@ -7,11 +7,11 @@ __device__ void order(int *keys, int i, int j, int n)
     }
 }
 
-extern "C" __global__ void mirror(int *keys, int n, int half)
+extern "C" __global__ void mirror(int *keys, int n, int span)
 {
     int t = blockIdx.x * blockDim.x + threadIdx.x;
-    int start = t / half * (2 * half);
-    order(keys, start + t % half, start + 2 * half - 1 - t % half, n);
+    int start = t / span * (2 * span);
+    order(keys, start + t % span, start + 2 * span - 1 - t % span, n);
 }
 
 extern "C" __global__ void compare(int *keys, int n, int distance)

@@ -13,10 +13,10 @@ __device__ __forceinline__ void count4(unsigned char *own, unsigned word)
 
 __device__ __forceinline__ void drain(unsigned *cells, int (&total)[4])
 {
-    const int row = threadIdx.x / 2, half = threadIdx.x % 2 * (THREADS / 2);
+    const int row = threadIdx.x / 2, side = threadIdx.x % 2 * (THREADS / 2);
     unsigned even = 0, odd = 0;
     for (int step = 0; step < THREADS / 2; step++) {
-        unsigned *cell = cells + row * THREADS + half + (step + threadIdx.x) % (THREADS / 2);
+        unsigned *cell = cells + row * THREADS + side + (step + threadIdx.x) % (THREADS / 2);
         const unsigned word = *cell;
         *cell = 0;
         even += word & 0x00ff00ffu;

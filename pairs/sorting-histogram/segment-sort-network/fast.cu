@@ -14,11 +14,11 @@ extern "C" __global__ void sort_rows(const int *keys, int *ordered, int width)
     for (int i = tid; i < 1024; i += blockDim.x)
         row[i] = i < width ? keys[blockIdx.x * width + i] : 0x7fffffff;
     __syncthreads();
-    for (int half = 1; half < 1024; half *= 2) {
-        int start = tid / half * (2 * half);
-        order(row, start + tid % half, start + 2 * half - 1 - tid % half);
+    for (int span = 1; span < 1024; span *= 2) {
+        int start = tid / span * (2 * span);
+        order(row, start + tid % span, start + 2 * span - 1 - tid % span);
         __syncthreads();
-        for (int distance = half / 2; distance > 0; distance /= 2) {
+        for (int distance = span / 2; distance > 0; distance /= 2) {
             int i = tid / distance * (2 * distance) + tid % distance;
             order(row, i, i + distance);
             __syncthreads();
