@@ -4,7 +4,7 @@
 
 using namespace nvcuda;
 
-#define THREADS 256
+#define THREADS 128
 #define ROWS 128
 #define COLS 128
 #define DEPTH 32
@@ -38,22 +38,22 @@ __device__ __forceinline__ void copy_tile(half *to, const half *__restrict__ fro
     }
 }
 
-__device__ __forceinline__ void multiply(Sum (*sum)[2], const half *left, const half *right, int y, int x)
+__device__ __forceinline__ void multiply(Sum (*sum)[4], const half *left, const half *right, int y, int x)
 {
 #pragma unroll
     for (int i = 0; i < DEPTH; i += 16) {
         wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> p[4];
-        wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> q[2];
+        wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> q[4];
 #pragma unroll
         for (int r = 0; r < 4; r++)
             wmma::load_matrix_sync(p[r], left + (y + 16 * r) * LEFT_PITCH + i, LEFT_PITCH);
 #pragma unroll
-        for (int s = 0; s < 2; s++)
+        for (int s = 0; s < 4; s++)
             wmma::load_matrix_sync(q[s], right + i * RIGHT_PITCH + x + 16 * s, RIGHT_PITCH);
 #pragma unroll
         for (int r = 0; r < 4; r++)
 #pragma unroll
-            for (int s = 0; s < 2; s++)
+            for (int s = 0; s < 4; s++)
                 wmma::mma_sync(sum[r][s], p[r], q[s], sum[r][s]);
     }
 }
@@ -81,13 +81,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     extern __shared__ __align__(128) half stages[];
     const int row = blockIdx.y * ROWS, col = blockIdx.x * COLS;
     const int warp = threadIdx.x / 32;
-    const int y = warp / 4 * 64, x = warp % 4 * 32;
+    const int y = warp / 2 * 64, x = warp % 2 * 64;
     const int tiles = (k + DEPTH - 1) / DEPTH;
-    Sum sum[4][2];
+    Sum sum[4][4];
 #pragma unroll
     for (int r = 0; r < 4; r++)
 #pragma unroll
-        for (int s = 0; s < 2; s++)
+        for (int s = 0; s < 4; s++)
             wmma::fill_fragment(sum[r][s], 0.0f);
 
     for (int tile = 0; tile < STAGES - 1; tile++) {
@@ -117,6 +117,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
     for (int r = 0; r < 4; r++)
 #pragma unroll
-        for (int s = 0; s < 2; s++)
+        for (int s = 0; s < 4; s++)
             store_tile(c, sum[r][s], room, row + y + 16 * r, col + x + 16 * s, m, n);
 }
