@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -36,7 +36,8 @@ ANSWER_TOOL: Mapping[str, Any] = {
     },
 }
 _KEYS = frozenset({"code", "plan", "buffers"})
-_FENCE = re.compile(r"^ {0,3}```[ \t]*([\w+#.-]*)[^\n]*\n(.*?)^ {0,3}```[ \t]*$", re.DOTALL | re.MULTILINE)
+_OPENING = re.compile(r" {0,3}```[ \t]*([\w+#.-]*)")
+_CLOSING = re.compile(r" {0,3}```\s*\Z")
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _CODE_LANGUAGES = frozenset({"cuda", "cu", "cpp", "c++", "c", ""})
 
@@ -87,7 +88,7 @@ def _read_tool(reply: str) -> Answer | Unreadable:
 
 def _read_text(reply: str) -> Answer | Unreadable:
     text = _THOUGHT.sub("", reply)
-    blocks = [(language.lower(), body) for language, body in _FENCE.findall(text)]
+    blocks = list(_fenced(text))
     code = [body for language, body in blocks if language in _CODE_LANGUAGES and "__global__" in body]
     if not code:
         return Unreadable("no fenced block with a kernel in it")
@@ -99,6 +100,21 @@ def _read_text(reply: str) -> Answer | Unreadable:
     except (ValueError, RecursionError) as error:
         return Unreadable(f"the json block is not JSON: {error}")
     return _with_launch(code[-1], {"plan": data} if isinstance(data, list) else data)
+
+
+def _fenced(text: str) -> Iterator[tuple[str, str]]:
+    """The closed fenced blocks, in order: their language in lower case, and their text."""
+    language: str | None = None
+    body: list[str] = []
+    for line in text.splitlines(keepends=True):
+        if language is None:
+            if opening := _OPENING.match(line):
+                language, body = opening[1].lower(), []
+        elif _CLOSING.match(line):
+            yield language, "".join(body)
+            language = None
+        else:
+            body.append(line)
 
 
 def _with_launch(code: str, data: Any) -> Answer | Unreadable:
