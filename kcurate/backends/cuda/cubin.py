@@ -30,6 +30,10 @@ _VARIABLE_SECTIONS = (".nv.global", ".nv.global.init", ".nv.constant3")
 _COMPILING = re.compile(r"Compiling entry function '([^']+)'")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
+# Headers of the CUDA C++ library define a thousand tag objects of at most 8 bytes (CUDA 13.0).
+_LIBRARY = frozenset({"cuda", "cooperative_groups", "__cccl_internal"})
+MAX_TAG_BYTES = 8
+
 
 @dataclass(frozen=True)
 class Variable:
@@ -39,6 +43,22 @@ class Variable:
     size_bytes: int
     constant: bool
     initial: bytes | None = None
+
+    @property
+    def library(self) -> bool:
+        """One of the CUDA C++ library's tag objects, which nothing writes."""
+        return self.size_bytes <= MAX_TAG_BYTES and _namespace(self.name) in _LIBRARY
+
+
+def _namespace(mangled: str) -> str:
+    """The outermost namespace of a mangled name, a compiler's own for a file left out; else nothing."""
+    rest = mangled.removeprefix("_ZN") if mangled.startswith("_ZN") else ""
+    while match := re.match(r"\d+", rest):
+        end = match.end() + int(match[0])
+        name, rest = rest[match.end() : end], rest[end:]
+        if not name.startswith("_INTERNAL_"):
+            return name
+    return ""
 
 
 def _open(cubin: bytes) -> Any:

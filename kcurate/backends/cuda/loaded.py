@@ -110,14 +110,14 @@ class LoadedModule:
 
 
 def load(compiled: Compiled, allocate: Callable[[int], int]) -> LoadedModule:
-    """Load a cubin and keep a device copy of what its variables hold at first.
+    """Load a cubin and keep a device copy of what its variables hold at first, the library's left out.
 
     Raises:
         KernelFault: the driver refuses the binary.
     """
     handle = call(cu.cuModuleLoadData(compiled.binary))
     variables = {}
-    for name in (variable.name for variable in cubin.variables(compiled.binary)):
+    for name in (variable.name for variable in cubin.variables(compiled.binary) if not variable.library):
         error, address, size_bytes = cu.cuModuleGetGlobal(handle, name.encode())
         if int(error) or not size_bytes:
             continue

@@ -1,0 +1,147 @@
+"""What hides from the text of a side shows in its machine code: clocks, sleep, heap, output, state.
+
+Pins the opcodes that `binary_checks` reads, for every architecture that NVRTC compiles for here.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kcurate.backends.base import Compiled, EntryPoint
+from kcurate.errors import InputError
+from kcurate.judge import static_checks
+from kcurate.records import Launch, Side, Step, Upload
+
+pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
+
+from kcurate.backends.cuda.compiler import CudaCompiler
+
+ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+LAUNCH = Launch("k", (1,), (1,))
+
+
+def compiled(body: str, head: str = "", arch: str = "sm_90") -> tuple[Compiled, Side]:
+    code = f'{head}\nextern "C" __global__ void k(float *x, int n)\n{{\n{body}\n}}\n'
+    made = CudaCompiler(arch).compile(code, [EntryPoint("k")])
+    assert isinstance(made, Compiled), made
+    return made, Side(code, (LAUNCH,))
+
+
+def found(body: str, head: str = "", arch: str = "sm_90") -> list[str]:
+    return [finding.check for finding in static_checks.check_binary(*compiled(body, head, arch))]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x[0] = (float)clock64();",
+        "x[0] = (float)clock();",
+        "unsigned t; asm volatile(\"mov.u32 %0, %%clock_hi;\" : \"=r\"(t)); x[0] = t;",
+        "unsigned long long t; asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(t)); x[0] = t;",
+        "__nanosleep(n); x[0] = 1;",
+        "__nanosleep(100); x[0] = 1;",
+    ],
+)  # fmt: skip
+def test_clocks_and_sleep_are_seen(body: str, arch: str) -> None:
+    assert found(body, arch=arch) == ["instructions"]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_honest_machine_code_is_let_through(arch: str) -> None:
+    body = """
+    __shared__ float part[64];
+    part[threadIdx.x] = sinf(x[threadIdx.x]) / (1.0f + x[n]);
+    __syncthreads();
+    float sum = part[63 - threadIdx.x] + __shfl_down_sync(0xffffffffu, part[0], 1);
+    for (int i = 0; i < n; i++)
+        sum = fmaf(sum, rsqrtf(sum), expf(x[i]));
+    atomicAdd(&x[blockIdx.x], sum);
+    x[n] = __popc(__activemask()) + (int)x[5] % n;
+    """
+    assert found(body, arch=arch) == []
+
+
+def test_a_barrier_of_the_library_may_sleep() -> None:
+    head = "#include <cuda/barrier>\n"
+    body = """
+    __shared__ cuda::barrier<cuda::thread_scope_block> barrier;
+    if (threadIdx.x == 0)
+        init(&barrier, blockDim.x);
+    __syncthreads();
+    barrier.arrive_and_wait();
+    x[threadIdx.x] = n;
+    """
+    assert found(body, head) == []
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["cooperative_groups.h", "cooperative_groups/reduce.h", "cuda/std/complex", "cuda/atomic", "mma.h"],
+)
+def test_the_librarys_own_variables_are_no_state(header: str) -> None:
+    assert found("x[n] = 1;", f"#include <{header}>") == []
+
+
+@pytest.mark.parametrize(
+    "body", ["float *p = (float *)malloc(4 * n); p[0] = n; x[0] = p[n - 1]; free(p);", 'printf("%d", n);']
+)
+def test_heap_and_output_are_seen(body: str) -> None:
+    assert "runtime_calls" in found(body)
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        ("__device__ int count;", "if (n) count++; x[0] = count;"),
+        ("namespace { __device__ float kept[64]; }", "kept[n] = x[0]; x[1] = kept[3];"),
+        ("namespace cuda { __device__ float kept[64]; }", "cuda::kept[n] = x[0]; x[1] = cuda::kept[3];"),
+        ("template <int N> __device__ int kept = N;", "x[0] = kept<4>++;"),
+        ("", "static int calls; x[0] = calls++;"),
+    ],
+)
+def test_state_is_seen(head: str, body: str) -> None:
+    assert "state" in found(body, head)
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        ("__constant__ float table[4] = {1, 2, 3, 4};", "x[n] = table[n];"),
+        ("__device__ const float table[4] = {1, 2, 3, 4};", "x[n] = table[n];"),
+        ("static constexpr float table[4] = {1, 2, 3, 4};", "x[n] = table[n % 4];"),
+        ("", "const float table[5] = {1, 5, 2, 4, 9}; x[n] = table[n];"),
+    ],
+)
+def test_constants_are_let_through(head: str, body: str) -> None:
+    assert found(body, head) == []
+
+
+def test_variables_that_the_plan_writes_are_let_through() -> None:
+    made, side = compiled("x[0] = table[n];", "__device__ float table[64];")
+    upload: Step = Upload("table", "x")
+    assert static_checks.check_binary(made, side)
+    assert static_checks.check_binary(made, Side(side.code, (upload, LAUNCH))) == ()
+
+
+def test_a_name_that_ends_like_an_allowed_one_is_not_allowed() -> None:
+    head = "__device__ float table[64];\n__device__ float my_table[64];"
+    made, side = compiled("my_table[n] = table[n]; x[0] = my_table[3];", head)
+    upload: Step = Upload("table", "x")
+    hits = static_checks.check_binary(made, Side(side.code, (upload, LAUNCH)))
+    assert [hit.check for hit in hits] == ["state"]
+    assert "my_table" in hits[0].what
+
+
+def test_absurd_sections_are_seen() -> None:
+    assert "sections" in found("x[0] = big[n];", "__device__ const char big[20 << 20] = {1};")
+
+
+def test_an_unknown_check_is_an_error() -> None:
+    with pytest.raises(InputError, match="no check 'sanity'"):
+        static_checks.check_binary(*compiled("x[0] = 1;"), ("state", "sanity"))
+
+
+def test_another_backend_has_no_machine_code_to_read() -> None:
+    binary = Compiled("emulator", b"\x7fELF", "", {}, (), "", 0.0)
+    assert static_checks.check_binary(binary, Side("", (LAUNCH,))) == ()
