@@ -15,7 +15,7 @@ extern "C" __global__ void borders(int *row, int *column, int *corners, int n, i
 extern "C" __global__ void tiles(const unsigned char *a, const unsigned char *b, int *row, int *column, int *corners,
                                  int k, int n, int m, int match, int mismatch, int gap)
 {
-    __shared__ int edge[2][65];
+    __shared__ int edge[2][1 + T];
     __shared__ int left_edge[T];
     __shared__ unsigned char letters[T];
     int down = (n + T - 1) / T, across = (m + T - 1) / T;

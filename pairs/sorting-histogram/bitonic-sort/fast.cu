@@ -1,5 +1,6 @@
 #define THREADS 1024
-#define TILE 2048
+#define TILE 4096
+#define FAR 0x7fffffff
 
 __device__ __forceinline__ void order(int *keys, int i, int j)
 {
@@ -10,27 +11,30 @@ __device__ __forceinline__ void order(int *keys, int i, int j)
 
 __device__ __forceinline__ void load(int *tile, const int *keys, int n)
 {
-    const int first = blockIdx.x * TILE + threadIdx.x;
-    tile[threadIdx.x] = first < n ? keys[first] : 0x7fffffff;
-    tile[threadIdx.x + THREADS] = first + THREADS < n ? keys[first + THREADS] : 0x7fffffff;
+    const int first = blockIdx.x * TILE;
+#pragma unroll
+    for (int i = threadIdx.x; i < TILE; i += THREADS)
+        tile[i] = first + i < n ? keys[first + i] : FAR;
     __syncthreads();
 }
 
 __device__ __forceinline__ void store(const int *tile, int *keys, int n)
 {
-    const int first = blockIdx.x * TILE + threadIdx.x;
-    if (first < n)
-        keys[first] = tile[threadIdx.x];
-    if (first + THREADS < n)
-        keys[first + THREADS] = tile[threadIdx.x + THREADS];
+    const int first = blockIdx.x * TILE;
+#pragma unroll
+    for (int i = threadIdx.x; i < TILE; i += THREADS)
+        if (first + i < n)
+            keys[first + i] = tile[i];
 }
 
 __device__ __forceinline__ void merge_down(int *tile, int distance)
 {
-    const int t = threadIdx.x;
     for (; distance > 0; distance /= 2) {
-        const int i = 2 * t - (t & (distance - 1));
-        order(tile, i, i + distance);
+#pragma unroll
+        for (int t = threadIdx.x; t < TILE / 2; t += THREADS) {
+            const int i = 2 * t - (t & (distance - 1));
+            order(tile, i, i + distance);
+        }
         __syncthreads();
     }
 }
@@ -38,11 +42,13 @@ __device__ __forceinline__ void merge_down(int *tile, int distance)
 extern "C" __global__ void __launch_bounds__(THREADS) sort_tiles(int *__restrict__ keys, int n)
 {
     __shared__ int tile[TILE];
-    const int t = threadIdx.x;
     load(tile, keys, n);
     for (int span = 1; span < TILE; span *= 2) {
-        const int start = (t & ~(span - 1)) * 2, place = t & (span - 1);
-        order(tile, start + place, start + 2 * span - 1 - place);
+#pragma unroll
+        for (int t = threadIdx.x; t < TILE / 2; t += THREADS) {
+            const int start = (t & ~(span - 1)) * 2, place = t & (span - 1);
+            order(tile, start + place, start + 2 * span - 1 - place);
+        }
         __syncthreads();
         merge_down(tile, span / 2);
     }
@@ -57,27 +63,78 @@ extern "C" __global__ void __launch_bounds__(THREADS) merge_tiles(int *__restric
     store(tile, keys, n);
 }
 
-__device__ __forceinline__ void order_far(int *keys, int i, int j, int n)
+__device__ __forceinline__ void order(int &a, int &b)
 {
-    if (j < n) {
-        const int a = keys[i], b = keys[j];
-        if (a > b) {
-            keys[i] = b;
-            keys[j] = a;
+    const int least = min(a, b);
+    b = max(a, b);
+    a = least;
+}
+
+__device__ __forceinline__ int read(const int *keys, int at, int n)
+{
+    return at < n ? keys[at] : FAR;
+}
+
+template <int STEPS>
+__global__ void __launch_bounds__(256) mirror(int *__restrict__ keys, int n, int span)
+{
+    constexpr int SIDE = 1 << (STEPS - 1);
+    const int t = blockIdx.x * blockDim.x + threadIdx.x;
+    const int apart = span / SIDE;
+    const int place = t & (apart - 1);
+    const int first = (t - place) * (2 * SIDE) + place;
+    const int last = (t - place) * (2 * SIDE) + 2 * span - 1 - place;
+    if (first >= n)
+        return;
+    int low[SIDE], high[SIDE];
+#pragma unroll
+    for (int k = 0; k < SIDE; k++) {
+        low[k] = read(keys, first + k * apart, n);
+        high[k] = read(keys, last - k * apart, n);
+    }
+#pragma unroll
+    for (int k = 0; k < SIDE; k++)
+        order(low[k], high[k]);
+#pragma unroll
+    for (int bit = SIDE / 2; bit > 0; bit /= 2) {
+#pragma unroll
+        for (int k = 0; k < SIDE; k++) {
+            if ((k & bit) == 0) {
+                order(low[k], low[k | bit]);
+                order(high[k | bit], high[k]);
+            }
         }
+    }
+#pragma unroll
+    for (int k = 0; k < SIDE; k++) {
+        if (first + k * apart < n)
+            keys[first + k * apart] = low[k];
+        if (last - k * apart < n)
+            keys[last - k * apart] = high[k];
     }
 }
 
-extern "C" __global__ void mirror(int *__restrict__ keys, int n, int span)
+template <int STEPS>
+__global__ void __launch_bounds__(256) compare(int *__restrict__ keys, int n, int distance)
 {
+    constexpr int EACH = 1 << STEPS;
     const int t = blockIdx.x * blockDim.x + threadIdx.x;
-    const int start = (t & ~(span - 1)) * 2, place = t & (span - 1);
-    order_far(keys, start + place, start + 2 * span - 1 - place, n);
-}
-
-extern "C" __global__ void compare(int *__restrict__ keys, int n, int distance)
-{
-    const int t = blockIdx.x * blockDim.x + threadIdx.x;
-    const int i = 2 * t - (t & (distance - 1));
-    order_far(keys, i, i + distance, n);
+    const int place = t & (distance - 1);
+    const int first = (t - place) * EACH + place;
+    if (first >= n)
+        return;
+    int key[EACH];
+#pragma unroll
+    for (int k = 0; k < EACH; k++)
+        key[k] = read(keys, first + k * distance, n);
+#pragma unroll
+    for (int bit = EACH / 2; bit > 0; bit /= 2)
+#pragma unroll
+        for (int k = 0; k < EACH; k++)
+            if ((k & bit) == 0)
+                order(key[k], key[k | bit]);
+#pragma unroll
+    for (int k = 0; k < EACH; k++)
+        if (first + k * distance < n)
+            keys[first + k * distance] = key[k];
 }
