@@ -1,0 +1,144 @@
+"""A filter on system calls for processes that run device code natively: no new processes, no sockets, no
+meddling with other processes or the kernel.
+
+Files are Landlock's business (`kcurate.judge.landlock`); this closes what that leaves open. It needs no
+privilege, holds for good and for all threads to come, and a refused call fails with EPERM. Source: Linux
+kernel documentation, "Seccomp BPF"; numbers: asm/unistd_64.h (x86-64) and asm-generic/unistd.h (aarch64).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import platform
+import struct
+
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
+PR_SET_NO_NEW_PRIVS = 38
+ALLOW, KILL_PROCESS, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM
+# Classic BPF: load a word of seccomp_data, jump if equal, jump if greater or equal, return.
+LOAD, IF_EQUAL, IF_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
+AT_NUMBER, AT_ARCHITECTURE = 0, 4
+# x86-64 processes may also use the numbers of the x32 interface, which have this bit.
+X32_BIT = 0x40000000
+
+# name: (x86-64, aarch64); None where an architecture lacks the call.
+REFUSED: dict[str, tuple[int | None, int | None]] = {
+    "fork": (57, None),
+    "vfork": (58, None),
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "execve": (59, 221),
+    "execveat": (322, 281),
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "connect": (42, 203),
+    "bind": (49, 200),
+    "listen": (50, 201),
+    "accept": (43, 202),
+    "accept4": (288, 242),
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440),
+    "pidfd_open": (434, 434),
+    "pidfd_getfd": (438, 438),
+    "pidfd_send_signal": (424, 424),
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "tgkill": (234, 131),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "setpgid": (109, 154),
+    "setsid": (112, 157),
+    "setpriority": (141, 140),
+    "sched_setaffinity": (203, 122),
+    "sched_setscheduler": (144, 119),
+    "prlimit64": (302, 261),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsmount": (432, 432),
+    "mount_setattr": (442, 442),
+    "open_by_handle_at": (304, 265),
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "msgget": (68, 186),
+    "semget": (64, 190),
+    "mq_open": (240, 180),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_setup": (206, 0),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "reboot": (169, 142),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "acct": (163, 89),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "adjtimex": (159, 171),
+    "clock_adjtime": (305, 266),
+    "sethostname": (170, 161),
+    "setdomainname": (171, 162),
+    "syslog": (103, 116),
+    "personality": (135, 92),
+    "inotify_init1": (294, 26),
+    "fanotify_init": (300, 262),
+}
+# AUDIT_ARCH_* of linux/audit.h, and the column of `REFUSED`.
+_MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
+
+
+def program(machine: str) -> bytes | None:
+    """The filter as classic BPF; None for a machine that we have no numbers for."""
+    if machine not in _MACHINES:
+        return None
+    architecture, column = _MACHINES[machine]
+    numbers = sorted({number for pair in REFUSED.values() if (number := pair[column]) is not None})
+    checks = [(IF_EQUAL, number) for number in numbers]
+    if machine == "x86_64":
+        checks.insert(0, (IF_AT_LEAST, X32_BIT))
+    head = [
+        (LOAD, 0, 0, AT_ARCHITECTURE),
+        (IF_EQUAL, 1, 0, architecture),
+        (RETURN, 0, 0, KILL_PROCESS),
+        (LOAD, 0, 0, AT_NUMBER),
+    ]
+    # every check jumps over those after it and over the ALLOW, to the REFUSE at the end
+    body = [(code, len(checks) - i, 0, value) for i, (code, value) in enumerate(checks)]
+    tail = [(RETURN, 0, 0, ALLOW), (RETURN, 0, 0, REFUSE)]
+    return b"".join(struct.pack("=HBBI", *line) for line in (*head, *body, *tail))
+
+
+def restrict() -> bool:
+    """Put the filter on this process, for good. False: this machine cannot."""
+    code = program(platform.machine())
+    if code is None:
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        return False
+    # eight bytes an instruction, and the kernel copies them
+    filter_program = _Program(len(code) // 8, code)
+    return bool(libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(filter_program), 0, 0) == 0)
