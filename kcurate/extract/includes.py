@@ -24,11 +24,15 @@ def inside(path: str) -> str | None:
 
 @dataclass
 class Reader:
-    """Reads files of one tree by their path relative to its root; every file is read once."""
+    """Reads files of one tree by their path relative to its root; every file is read once.
+
+    `includes` holds the names that files include, as far as they are known.
+    """
 
     root: Path
     folders: tuple[str, ...] = ()
     cache: dict[str, bytes | None] = field(default_factory=dict)
+    includes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tree: Tree) -> Reader:
@@ -43,11 +47,21 @@ class Reader:
             self.cache[path] = data if isinstance(data, bytes) else None
         return self.cache[path]
 
+    def exists(self, path: str) -> bool:
+        """Whether there is such a readable text file; it is not read when its includes are known."""
+        return path in self.includes or self.read(path) is not None
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """The names that a file includes."""
+        if path not in self.includes:
+            self.includes[path] = local_includes(self.read(path) or b"")
+        return self.includes[path]
+
     def resolve(self, name: str, includer: str) -> str | None:
         """The file that `#include "name"` means in `includer`; None when it is not in the tree."""
         for folder in (posixpath.dirname(includer), *self.folders):
             path = inside(posixpath.join(folder, name))
-            if path is not None and self.read(path) is not None:
+            if path is not None and self.exists(path):
                 return path
         return None
 
@@ -60,8 +74,7 @@ def include_graph(reader: Reader, paths: Iterable[str]) -> dict[str, tuple[str, 
         path = pending.pop()
         if path in graph:
             continue
-        names = local_includes(reader.read(path) or b"")
-        found = (reader.resolve(name, path) for name in names)
+        found = (reader.resolve(name, path) for name in reader.names(path))
         graph[path] = tuple(dict.fromkeys(target for target in found if target is not None))
         pending.extend(graph[path])
     return graph

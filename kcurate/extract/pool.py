@@ -21,7 +21,7 @@ from kcurate.errors import BackendError
 T = TypeVar("T")
 R = TypeVar("R")
 
-PRELOAD = ["kcurate.extract.units", "kcurate.extract.compiling"]
+PRELOAD = ["kcurate.extract.units", "kcurate.extract.compiling", "kcurate.extract.sources"]
 
 
 @dataclass(frozen=True)

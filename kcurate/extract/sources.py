@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kcurate.errors import InputError
+from kcurate.cuda_source import local_includes
+from kcurate.errors import BackendError, InputError
 from kcurate.extract.includes import Reader, include_graph, roots_of
+from kcurate.extract.pool import Failure, Pool
 from kcurate.extract.walk import (
     CUDA_SUFFIXES,
     SOURCE_SUFFIXES,
@@ -28,6 +30,8 @@ AUTO = "auto"
 # A file without this word defines no kernel, one without the other launches none.
 KERNEL_MARK = b"__global__"
 LAUNCH_MARK = b"<<<"
+SCAN_CHUNK = 64
+SCAN_TIMEOUT_S = 300.0
 
 
 @dataclass
@@ -95,19 +99,51 @@ def _existing(path: Path) -> Path:
         raise InputError(f"cannot be read: {reason}", where=str(path), hint="check the path") from error
 
 
-def choose_units(files: TreeFiles) -> None:
+@dataclass(frozen=True)
+class ScanTask:
+    """Source files to look into: the tree's root and paths in it."""
+
+    root: Path
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """What a file's bytes decide: `outcome` None for text; the names it includes; whether the marks occur."""
+
+    path: str
+    outcome: FileOutcome | None
+    size_bytes: int = 0
+    includes: tuple[str, ...] = ()
+    kernel: bool = False
+    launch: bool = False
+
+
+def scan(task: ScanTask) -> list[Scanned]:
+    """Read files and say what there is in them."""
+    return [_scan(path, read_source(task.root / path)) for path in task.paths]
+
+
+def _scan(path: str, data: bytes | FileOutcome) -> Scanned:
+    if isinstance(data, FileOutcome):
+        return Scanned(path, data)
+    return Scanned(path, None, len(data), local_includes(data), KERNEL_MARK in data, LAUNCH_MARK in data)
+
+
+def choose_units(files: TreeFiles, pool: Pool) -> None:
     """Read every source of a tree: settle the outcomes that its bytes decide, and choose the units."""
     reader = Reader.of(files.tree)
+    scanned = _scan_all(files, pool)
     for index, found in enumerate(files.found):
         if found.outcome is None:
-            data = read_source(found.absolute)
-            if isinstance(data, FileOutcome):
-                files.found[index] = Found(found.tree, found.path, data)
+            seen = scanned[found.path]
+            if seen.outcome is not None:
+                files.found[index] = Found(found.tree, found.path, seen.outcome)
             else:
-                reader.cache[found.path] = data
-                files.source_bytes += len(data)
+                reader.includes[found.path] = seen.includes
+                files.source_bytes += seen.size_bytes
     wanted = [found.path for found in files.found if found.outcome is None]
-    with_kernels = [path for path in wanted if KERNEL_MARK in (reader.read(path) or b"")]
+    with_kernels = [path for path in wanted if scanned[path].kernel]
     graph = include_graph(reader, [*wanted, *_context(files, with_kernels)]) if with_kernels else {}
     roots = roots_of(graph)
     for path in with_kernels:
@@ -118,8 +154,26 @@ def choose_units(files: TreeFiles) -> None:
     files.launchers = sorted(
         path
         for path in graph.keys() - chosen - included
-        if Path(path).suffix.lower() in CUDA_SUFFIXES and LAUNCH_MARK in (reader.read(path) or b"")
+        if Path(path).suffix.lower() in CUDA_SUFFIXES and _launches(path, scanned, reader)
     )
+
+
+def _launches(path: str, scanned: Mapping[str, Scanned], reader: Reader) -> bool:
+    return scanned[path].launch if path in scanned else LAUNCH_MARK in (reader.read(path) or b"")
+
+
+def _scan_all(files: TreeFiles, pool: Pool) -> dict[str, Scanned]:
+    paths = [found.path for found in files.found if found.outcome is None]
+    tasks = [
+        ScanTask(files.tree.root, tuple(paths[at : at + SCAN_CHUNK]))
+        for at in range(0, len(paths), SCAN_CHUNK)
+    ]
+    found: dict[str, Scanned] = {}
+    for index, result in pool.run(scan, tasks, timeout_s=SCAN_TIMEOUT_S):
+        if isinstance(result, Failure):
+            raise BackendError(f"reading files {result.kind}: {result.detail}", where=str(tasks[index].root))
+        found.update((each.path, each) for each in result)
+    return found
 
 
 def _context(files: TreeFiles, with_kernels: Iterable[str]) -> list[str]:

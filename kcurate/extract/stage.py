@@ -62,7 +62,7 @@ def run(config: ExtractConfig, *, note: Callable[[str], None] = lambda text: Non
     with Pool(config.jobs or len(os.sched_getaffinity(0))) as pool:
         trees = find_files(config.paths, config.suite, Filter(config.include, config.exclude))
         for files in trees:
-            choose_units(files)
+            choose_units(files, pool)
         extracted = [_parse(files, pool) for files in trees]
         _require_kernels(config, trees, extracted)
         workspace = Workspace(config.workspace)
