@@ -161,5 +161,11 @@ def test_zeros_are_no_answer(family: str) -> None:
     assert any(refused)
 
 
+@pytest.mark.parametrize("family", PROBLEMS)
+def test_pairs_of_a_family_share_one_problem(family: str) -> None:
+    members = [pair(folder) for folder in FOLDERS if pair(folder).family == family]
+    assert all(member.problem == PROBLEMS[family].problem for member in members)
+
+
 def test_every_oracle_belongs_to_a_pair() -> None:
     assert set(ORACLES) == set(PROBLEMS)
