@@ -1,0 +1,190 @@
+"""Does the judge refuse mistakes, and nothing else? Mutants and honest variants of the built-in pairs.
+
+    python benchmarks/mutation.py --backend emulator|cuda --out FILE.json [--mutants 8] [--honest 3] [PAIR...]
+
+Each pair's fast side gets `--mutants` single mistakes and `--honest` honest changes; the slow side is the
+reference. A mutant that does not compile is set apart, and so is one with the same machine code as the
+original (compiled by NVRTC, which needs no GPU). What survives the test sizes is judged again at the bench
+size where there is a GPU. Prints the share refused by operator, and every survivor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kcurate import resources, store
+from kcurate.backends.base import Compiled
+from kcurate.judge import machine_code, pool
+from kcurate.judge.compiling import Request
+from kcurate.judge.judge import JudgeConfig
+from kcurate.mutate.honest import variants
+from kcurate.mutate.wrong import mutants
+from kcurate.records import Candidate, Outcome, Verdict
+
+SET_APART = (Outcome.COMPILE_ERROR, Outcome.HARNESS_ERROR)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One changed candidate: `kind` is wrong or honest, `change` the operator's name."""
+
+    kind: str
+    change: str
+    what: str
+    candidate: Candidate
+    original: Candidate
+
+
+def trials(pairs: Sequence[Candidate], wrong: int, honest: int, seed: int) -> Iterator[Trial]:
+    for number, pair in enumerate(pairs):
+        for i, mutant in enumerate(mutants(pair.fast, wrong, seed + number)):
+            one = replace(pair, id=f"{pair.id}#wrong-{i}", fast=mutant.side)
+            yield Trial("wrong", mutant.operator, mutant.what, one, pair)
+        for i, variant in enumerate(variants(pair.fast, honest, seed + number)):
+            one = replace(pair, id=f"{pair.id}#honest-{i}", fast=variant.side)
+            yield Trial("honest", variant.change, variant.what, one, pair)
+
+
+def judged(
+    given: Sequence[Trial], config: JudgeConfig, jobs: int, until_s: float
+) -> list[tuple[Trial, Verdict]]:
+    found = []
+    for index, verdict in pool.judge_many(
+        [(i, trial.candidate) for i, trial in enumerate(given)], config, gpus=(config.gpu,), jobs=jobs
+    ):
+        found.append((given[index], verdict))
+        if len(found) % 50 == 0:
+            print(f"{len(found)} of {len(given)}", Counter(str(v.outcome) for _, v in found), flush=True)
+        if time.perf_counter() > until_s:
+            print(f"out of time after {len(found)} of {len(given)}", flush=True)
+            break
+    return found
+
+
+def equivalent(trial: Trial) -> bool:
+    """Whether original and mutant are the same to the machine."""
+    from kcurate.backends.cuda.compiler import CudaCompiler
+
+    both = replace(trial.candidate, slow=trial.original.fast)
+    compiled = {}
+    for side in ("slow", "fast"):
+        request = Request.of(both, side)
+        made = CudaCompiler().compile(request.code, request.entry_points, request.symbols)
+        if not isinstance(made, Compiled):
+            return False
+        compiled[side] = made
+    return machine_code.same(both, compiled)
+
+
+def row(trial: Trial, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "candidate": trial.candidate.id,
+        "kind": trial.kind,
+        "change": trial.change,
+        "what": trial.what,
+        "outcome": str(verdict.outcome),
+        "side": verdict.side,
+        "detail": verdict.detail,
+        "wall_s": verdict.wall_s,
+    }
+
+
+def report(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Counts by operator; the shares that the project promises."""
+    table: dict[str, Counter[str]] = {}
+    for one in rows:
+        table.setdefault(f"{one['kind']} {one['change']}", Counter())[one["class"]] += 1
+    for name, counts in sorted(table.items()):
+        print(f"{name:32s}", dict(counts))
+    wrong = Counter(one["class"] for one in rows if one["kind"] == "wrong")
+    honest = Counter(one["class"] for one in rows if one["kind"] == "honest")
+    told = wrong["refused"] + wrong["survived"]
+    share = wrong["refused"] / told if told else None
+    print("wrong", dict(wrong), "refused share", share)
+    print("honest", dict(honest))
+    return {
+        "operators": len({one["change"] for one in rows if one["kind"] == "wrong"}),
+        "wrong": wrong,
+        "refused_share": share,
+        "honest": honest,
+        "by_change": table,
+    }
+
+
+def classify(given: list[tuple[Trial, Verdict]]) -> list[dict[str, Any]]:
+    rows = []
+    for trial, verdict in given:
+        one = row(trial, verdict)
+        if verdict.outcome in SET_APART:
+            one["class"] = str(verdict.outcome)
+        elif not verdict.outcome.correct:
+            one["class"] = "refused"
+        elif trial.kind == "wrong" and equivalent(trial):
+            one["class"] = "equivalent"
+        else:
+            one["class"] = "survived"
+        if one["class"] == "survived" and trial.kind == "wrong":
+            one["code"] = trial.candidate.fast.code
+            print("survived:", one["candidate"], one["change"], one["what"], flush=True)
+        if one["class"] == "refused" and trial.kind == "honest":
+            one["code"] = trial.candidate.fast.code
+            print("honest refused:", one["candidate"], one["change"], one["what"], one["detail"], flush=True)
+        rows.append(one)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("pairs", nargs="*", type=Path)
+    parser.add_argument("--backend", choices=("emulator", "cuda"), required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--mutants", type=int, default=8)
+    parser.add_argument("--honest", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=0)
+    parser.add_argument("--budget-s", type=float, default=480.0)
+    options = parser.parse_args()
+    started = time.perf_counter()
+    roots = options.pairs or [resources.pairs_dir()]
+    pairs = [store.read_candidate(folder) for root in roots for folder in store.find_candidates(root)]
+    given = list(trials(pairs, options.mutants, options.honest, options.seed))
+    print(len(pairs), "pairs,", Counter(trial.kind for trial in given), flush=True)
+    jobs = options.jobs or pool.default_jobs(options.backend, 1)
+    config = JudgeConfig(options.backend, timed=False, calibrate=False)
+    until_s = started + options.budget_s
+    done = judged(given, config, jobs, until_s)
+    if options.backend == "cuda":
+        done = again_at_bench(done, replace(config, timed=True), jobs, until_s)
+    rows = classify(done)
+    data = {
+        "backend": options.backend,
+        "device": asdict(done[0][1].environment) if done else None,
+        "options": {name: str(value) for name, value in vars(options).items()},
+        "pairs": len(pairs),
+        "wall_s": time.perf_counter() - started,
+        "summary": report(rows),
+        "rows": rows,
+    }
+    options.out.write_text(json.dumps(data))
+    print(f"took {data['wall_s']:.0f} s", flush=True)
+
+
+def again_at_bench(
+    done: list[tuple[Trial, Verdict]], config: JudgeConfig, jobs: int, until_s: float
+) -> list[tuple[Trial, Verdict]]:
+    """Mutants that the test sizes let through, judged in full."""
+    left = [trial for trial, verdict in done if trial.kind == "wrong" and verdict.outcome.correct]
+    print(len(left), "go on to the bench size", flush=True)
+    again = {trial.candidate.id: verdict for trial, verdict in judged(left, config, jobs, until_s)}
+    return [(trial, again.get(trial.candidate.id, verdict)) for trial, verdict in done]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Changes that leave a side right: what a judge must not refuse.
+
+Other names, other order of operands, a fused multiply-add, another loop form, hoisted indices, other block
+sizes. Each applies only where the text alone shows that it is safe; results may differ by rounding. Seeded
+choice in `variants`. Not covered: mistakes (`kcurate.mutate.wrong`).
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from kcurate.mutate.spans import KEYWORDS, TYPES, Code, Edit, apply
+from kcurate.records import Launch, Side
+
+Change = Callable[[Side], Iterator[tuple[str, Side]]]
+SCALARS = frozenset({"int", "float", "double", "unsigned", "bool"})
+BLOCKS = (64, 128, 256, 512)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+# What may tie a code to a block's size.
+_SIZED = re.compile(
+    r"__shared__|__shfl|__sync|__launch_bounds__|warpSize|^\s*#\s*define|\b(?:31|32|64|128|256|512)\b",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A side changed honestly: how, and where (`what`, for a person)."""
+
+    change: str
+    what: str
+    side: Side
+
+
+def _edited(side: Side, edits: list[Edit]) -> Side:
+    return replace(side, code=apply(side.code, edits))
+
+
+def _locals(code: Code) -> list[str]:
+    """Names that are declared as scalars, once each, and mean nothing else anywhere in the text."""
+    counts: dict[str, int] = {}
+    for i in code.words(*SCALARS):
+        if code.tokens[i + 1].kind == "word" and code.at(i + 2) in ("=", ";", ",", ")"):
+            counts[code.at(i + 1)] = counts.get(code.at(i + 1), 0) + 1
+    elsewhere = {code.at(i + 1) for i, token in enumerate(code.tokens) if token.text in (".", "->", "::")}
+    called = {code.at(i) for i, token in enumerate(code.tokens) if code.at(i + 1) == "("}
+    directives = set(re.findall(r"\w+", " ".join(_DIRECTIVE.findall(code.text))))
+    unfit = elsewhere | called | directives | TYPES | KEYWORDS
+    return [name for name in counts if name not in unfit]
+
+
+def renamed(side: Side) -> Iterator[tuple[str, Side]]:
+    """One name becomes another, everywhere."""
+    code = Code.of(side.code)
+    for name in _locals(code):
+        edits = [Edit(code.tokens[i].start, code.tokens[i].end, f"{name}_other") for i in code.words(name)]
+        yield name, _edited(side, edits)
+
+
+def renamed_all(side: Side) -> Iterator[tuple[str, Side]]:
+    """All names become others."""
+    code = Code.of(side.code)
+    names = {name: f"v{number}_" for number, name in enumerate(_locals(code))}
+    edits = [Edit(code.tokens[i].start, code.tokens[i].end, names[code.at(i)]) for i in code.words(*names)]
+    if edits:
+        yield f"{len(names)} names", _edited(side, edits)
+
+
+def _simple_sum(code: Code, i: int) -> bool:
+    """Whether `a + b` or `a * b` at `i` has one-token operands and nothing that binds tighter beside it."""
+    operands = (i - 1, i + 1)
+    if any(code.tokens[k].kind not in ("word", "number") for k in operands if 0 <= k < len(code.tokens)):
+        return False
+    if not code.is_operand(i - 1) or code.at(i + 1) in TYPES | KEYWORDS:
+        return False
+    return code.at(i - 2) in ("(", "=", ",", "[", "+=") and code.at(i + 2) in (")", ";", ",", "]")
+
+
+def reordered(side: Side) -> Iterator[tuple[str, Side]]:
+    """`a + b` is `b + a`, `a * b` is `b * a`."""
+    code = Code.of(side.code)
+    for i, token in enumerate(code.tokens[1:-2], 1):
+        if token.text in ("+", "*") and _simple_sum(code, i):
+            first, second = code.tokens[i - 1], code.tokens[i + 1]
+            text = f"{second.text} {token.text} {first.text}"
+            what = f"{first.text} {token.text} {second.text}"
+            yield what, _edited(side, [Edit(first.start, second.end, text)])
+
+
+def fused(side: Side) -> Iterator[tuple[str, Side]]:
+    """`s += a * b` of floats is `s = fmaf(a, b, s)`."""
+    code = Code.of(side.code)
+    floats = {code.at(i + 1) for i in code.words("float") if code.tokens[i + 1].kind == "word"}
+    others = {code.at(i + 1) for i in code.words(*(SCALARS - {"float"}))}
+    for i, token in enumerate(code.tokens):
+        name = code.at(i - 1)
+        if token.text != "+=" or name not in floats - others or code.at(i - 2) not in (";", "{", "}", ")"):
+            continue
+        end = next((k for k in range(i, len(code.tokens)) if code.at(k) == ";"), None)
+        terms = _product(code, i + 1, end) if end is not None else None
+        if end is not None and terms is not None:
+            text = f"= fmaf({terms[0]}, {terms[1]}, {name})"
+            yield (
+                f"{name} += {terms[0]} * {terms[1]}",
+                _edited(side, [Edit(token.start, code.tokens[end].start, text)]),
+            )
+
+
+def _product(code: Code, first: int, end: int) -> tuple[str, str] | None:
+    """Both factors of a product of two names, calls or subscripts; None for anything else."""
+    at, stars = first, []
+    while at < end:
+        if code.at(at) in ("(", "[") and at in code.partner:
+            at = code.partner[at]
+        elif code.at(at) == "*":
+            stars.append(at)
+        elif code.tokens[at].kind not in ("word", "number") and code.at(at) not in (".", "]", ")"):
+            return None
+        at += 1
+    if len(stars) != 1:
+        return None
+    star = stars[0]
+    return code.text_of((first, star - 1)), code.text_of((star + 1, end - 1))
+
+
+def loop_form(side: Side) -> Iterator[tuple[str, Side]]:
+    """`i++` in a loop's head is `i += 1`; `i < n` is `n > i`."""
+    code = Code.of(side.code)
+    for i, token in enumerate(code.tokens):
+        if token.text == "++" and code.at(i + 1) == ")" and code.is_operand(i - 1):
+            yield f"{code.at(i - 1)}++", _edited(side, [Edit(token.start, token.end, " += 1")])
+        simple = code.at(i - 2) in ("(", ";", "&&") and code.at(i + 2) in (")", ";", "&&")
+        if token.text == "<" and simple and code.is_operand(i - 1) and code.is_operand(i + 1):
+            first, second = code.tokens[i - 1], code.tokens[i + 1]
+            text = f"{second.text} > {first.text}"
+            yield f"{first.text} < {second.text}", _edited(side, [Edit(first.start, second.end, text)])
+
+
+def hoisted(side: Side) -> Iterator[tuple[str, Side]]:
+    """`a[i + j] = value;` computes its index first."""
+    code = Code.of(side.code)
+    for i, token in enumerate(code.tokens):
+        close = code.partner.get(i, -1)
+        assigned = token.text == "[" and close > i and code.at(close + 1) in ("=", "+=")
+        if not assigned or code.at(i - 2) not in (";", "{", "}", ")"):
+            continue
+        end = next((k for k in range(close, len(code.tokens)) if code.at(k) in (";", "{")), None)
+        inner = code.between(i, close)
+        plain = not re.search(r"\+\+|--|=", inner) and code.tokens[i - 1].kind == "word"
+        if end is not None and code.at(end) == ";" and plain:
+            text = f"{{ const auto at_ = {inner}; {code.at(i - 1)}[at_]"
+            edits = [
+                Edit(code.tokens[i - 1].start, code.tokens[close].end, text),
+                Edit(code.tokens[end].end, code.tokens[end].end, " }"),
+            ]
+            yield f"{code.at(i - 1)}[{inner}]", _edited(side, edits)
+
+
+def unrolled(side: Side) -> Iterator[tuple[str, Side]]:
+    """A loop is unrolled by two."""
+    code = Code.of(side.code)
+    for i in code.words("for"):
+        line = code.text.rfind("\n", 0, code.tokens[i].start) + 1
+        before = code.text[:line].rstrip().rpartition("\n")[2].lstrip()
+        alone = not code.text[line : code.tokens[i].start].strip() and not before.startswith("#")
+        if alone and code.at(i - 1) in (";", "{", "}"):
+            yield "for", _edited(side, [Edit(line, line, "#pragma unroll 2\n")])
+
+
+def reblocked(side: Side) -> Iterator[tuple[str, Side]]:
+    """Blocks of half or double the size, where the code says nothing of a size and shares nothing."""
+    if _SIZED.search(side.code):
+        return
+    for i, step in enumerate(side.plan):
+        if not isinstance(step, Launch) or len(step.block) != 1 or step.block[0] not in BLOCKS:
+            continue
+        grid = re.fullmatch(rf"ceil_div\((.+), {step.block[0]}\)", str(step.grid[0]))
+        if grid is None or len(step.grid) != 1 or "threadIdx.x" not in side.code:
+            continue
+        for block in (int(step.block[0]) // 2, int(step.block[0]) * 2):
+            launch = replace(step, grid=(f"ceil_div({grid[1]}, {block})",), block=(block,))
+            yield f"block {block}", replace(side, plan=(*side.plan[:i], launch, *side.plan[i + 1 :]))
+
+
+def reciprocal(side: Side) -> Iterator[tuple[str, Side]]:
+    """A float number divides by being multiplied with its reciprocal."""
+    code = Code.of(side.code)
+    for i, token in enumerate(code.tokens):
+        if token.text == "/" and re.fullmatch(r"\d+\.\d*f", code.at(i + 1)) and code.at(i + 2) in (";", ")"):
+            divisor = code.tokens[i + 1]
+            edit = Edit(token.start, divisor.end, f"* (1.0f / {divisor.text})")
+            yield f"/ {divisor.text}", _edited(side, [edit])
+
+
+CHANGES: Mapping[str, Change] = {
+    function.__name__: function
+    for function in (
+        renamed, renamed_all, reordered, fused, loop_form, hoisted, unrolled, reblocked, reciprocal,
+    )
+}  # fmt: skip
+
+
+def every_variant(side: Side, change: str) -> tuple[Variant, ...]:
+    """All that one change makes of a side.
+
+    Raises:
+        KeyError: there is no such change.
+    """
+    return tuple(Variant(change, what, made) for what, made in CHANGES[change](side))
+
+
+def variants(side: Side, count: int, seed: int) -> tuple[Variant, ...]:
+    """At most `count` different variants, the changes in turn; the same for the same seed."""
+    rng = random.Random(seed)
+    stocks = {name: list(every_variant(side, name)) for name in CHANGES}
+    for stock in stocks.values():
+        rng.shuffle(stock)
+    order = [name for name, stock in stocks.items() if stock]
+    rng.shuffle(order)
+    kept: list[Variant] = []
+    while len(kept) < count and any(stocks[name] for name in order):
+        for name in order:
+            if stocks[name] and len(kept) < count:
+                one = stocks[name].pop()
+                if all(one.side != other.side for other in kept):
+                    kept.append(one)
+    return tuple(kept)

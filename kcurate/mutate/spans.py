@@ -1,0 +1,137 @@
+"""Device code as tokens with their places, for changes made in the text; no grammar, no meaning.
+
+Comments, strings and directives are one token each, so that nothing inside them is changed. Not covered: the
+changes (`kcurate.mutate.wrong`, `kcurate.mutate.honest`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+_TOKEN = re.compile(
+    r"""
+    (?P<skip>[ \t\r\n\f\v]+|//[^\n]*|/\*.*?(?:\*/|\Z)|^[ \t]*\#(?:\\\n|[^\n])*)
+  | (?P<string>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+')
+  | (?P<number>\.?\d(?:[eEpP][+-]|[\w.])*)
+  | (?P<word>[A-Za-z_]\w*)
+  | (?P<sign><<=|>>=|->|\+\+|--|::|[-+*/%&|^<>=!]=|&&|\|\||<<|>>|.)
+    """,
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
+)
+CLOSING = {"(": ")", "[": "]", "{": "}"}
+
+
+@dataclass(frozen=True)
+class Span:
+    """One token and where it stands."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change: the text from `start` to `end` becomes `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Code:
+    """Text with its tokens; `partner` maps an opening bracket's index to its closing one's, and back."""
+
+    text: str
+    tokens: tuple[Span, ...]
+    partner: dict[int, int] = field(hash=False)
+
+    @classmethod
+    def of(cls, text: str) -> Code:
+        """Read a text; what is unbalanced has no partner."""
+        tokens = tuple(
+            Span(match.lastgroup or "sign", match.group(), match.start(), match.end())
+            for match in _TOKEN.finditer(text)
+            if match.lastgroup != "skip"
+        )
+        partner: dict[int, int] = {}
+        stack: list[int] = []
+        for i, token in enumerate(tokens):
+            if token.text in CLOSING:
+                stack.append(i)
+            elif stack and token.text == CLOSING[tokens[stack[-1]].text]:
+                opening = stack.pop()
+                partner |= {opening: i, i: opening}
+        return cls(text, tokens, partner)
+
+    def at(self, index: int) -> str:
+        """The token's text; empty outside."""
+        return self.tokens[index].text if 0 <= index < len(self.tokens) else ""
+
+    def between(self, first: int, last: int) -> str:
+        """The text strictly between two tokens."""
+        return self.text[self.tokens[first].end : self.tokens[last].start]
+
+    def inside(self, opening: int) -> tuple[int, ...]:
+        """Indices of the tokens strictly inside a bracket."""
+        return tuple(range(opening + 1, self.partner.get(opening, opening)))
+
+    def parts(self, opening: int) -> list[tuple[int, int]]:
+        """(first, last) token of each comma-separated part inside a bracket."""
+        found, first, at = [], opening + 1, opening + 1
+        end = self.partner.get(opening, opening)
+        while at < end:
+            if self.at(at) == ",":
+                found.append((first, at - 1))
+                first = at + 1
+            at = self.partner[at] + 1 if self.at(at) in CLOSING and at in self.partner else at + 1
+        if first < end:
+            found.append((first, end - 1))
+        return [(a, b) for a, b in found if a <= b]
+
+    def words(self, *names: str) -> Iterator[int]:
+        """Indices of words of these names."""
+        wanted = frozenset(names)
+        return (i for i, token in enumerate(self.tokens) if token.kind == "word" and token.text in wanted)
+
+    def text_of(self, part: tuple[int, int]) -> str:
+        """The text from one token to another, both included."""
+        return self.text[self.tokens[part[0]].start : self.tokens[part[1]].end]
+
+    def is_operand(self, index: int) -> bool:
+        """Whether a value ends with this token."""
+        if not 0 <= index < len(self.tokens):
+            return False
+        token = self.tokens[index]
+        return token.kind == "number" or token.text in (")", "]") or _is_name(token)
+
+
+def _is_name(token: Span) -> bool:
+    return token.kind == "word" and token.text not in TYPES | KEYWORDS
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+TYPES = _words(
+    "void bool char short int long float double unsigned signed auto const half size_t uint2 uint4 int2 int4 "
+    "float2 float3 float4 double2 uint8_t int8_t uint16_t int16_t uint32_t int32_t uint64_t int64_t "
+    "__half __half2 __nv_bfloat16 uchar4 unsigned"
+)
+KEYWORDS = _words(
+    "if else for while do return break continue switch case default sizeof struct union enum class typename "
+    "template using namespace static inline constexpr volatile extern goto operator new delete true false "
+    "__global__ __device__ __shared__ __constant__ __restrict__ __launch_bounds__ __forceinline__"
+)
+
+
+def apply(text: str, edits: Sequence[Edit]) -> str:
+    """The text with all edits made; they must not overlap."""
+    for edit in sorted(edits, key=lambda one: one.start, reverse=True):
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    return text

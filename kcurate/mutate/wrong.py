@@ -1,0 +1,286 @@
+"""Mistakes that people and models make in kernels, one at a time: what a judge must refuse.
+
+An operator yields every place in a code where it applies. A mistake may turn out to be none (a guard that
+nothing reaches, a barrier that orders nothing) or not to compile; whoever counts must set those apart. Seeded
+choice in `mutants`. Not covered: honest changes (`kcurate.mutate.honest`).
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from kcurate.mutate.spans import Code, Edit, apply
+from kcurate.records import Side
+
+RELATIONS = ("<", "<=", ">", ">=")
+# Calls in which the order of arguments does not matter.
+COMMUTATIVE = frozenset(
+    {"min", "max", "fminf", "fmaxf", "fmin", "fmax", "__fadd_rn", "__fmul_rn", "__mul24", "hypotf"}
+)
+# Not wrong: masks, and numbers that only say how to work (unrolling, alignment) are left to directives.
+_MASK = re.compile(r"0[xX][fF]+[uUlL]*$")
+
+Operator = Callable[[Code], Iterator[tuple[str, tuple[Edit, ...]]]]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A side with one mistake: which, and where (`what`, for a person)."""
+
+    operator: str
+    what: str
+    side: Side
+
+
+def index_off_by_one(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+    """`a[i]` reads or writes the neighbour."""
+    for i, token in enumerate(code.tokens):
+        if token.text == "[" and code.is_operand(i - 1) and i in code.partner:
+            inner = code.between(i, code.partner[i])
+            if re.search(r"[a-z]", inner):
+                edit = Edit(token.end, code.tokens[code.partner[i]].start, f"({inner}) + 1")
+                yield f"{code.at(i - 1)}[{inner}] + 1", (edit,)
+
+
+def missing_guard(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+    """`if (i < n)` always holds; `if (i >= n) return` never does."""
+    for i in code.words("if"):
+        if code.at(i + 1) != "(" or i + 1 not in code.partner:
+            continue
+        close = code.partner[i + 1]
+        condition = code.between(i + 1, close)
+        if any(code.at(k) in RELATIONS for k in code.inside(i + 1)):
+            after = code.at(close + 1)
+            leaves = after in ("return", "break", "continue")
+            edit = Edit(code.tokens[i + 1].end, code.tokens[close].start, "false" if leaves else "true")
+            yield f"if ({condition})", (edit,)
+
+
+def dropped_barrier(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+    """A barrier is gone."""
+    for i, token in enumerate(code.tokens):
+        named = token.text in ("__syncthreads", "__syncwarp") or (
+            token.text == "sync" and code.at(i - 1) == "."
+        )
+        if named and code.at(i + 1) == "(" and i + 1 in code.partner:
+            first = i - 2 if code.at(i - 1) == "." else i
+            edit = Edit(code.tokens[first].start, code.tokens[code.partner[i + 1]].end, "(void)0")
+            yield token.text, (edit,)
+
+
+def wrong_operator(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+    """`+` for `-`, `-` for `+`, `+` for `*`, in values; also `+=`."""
+    other = {"+": "-", "-": "+", "*": "+", "+=": "-=", "*=": "+=", "|": "&", "&": "|", "^": "|", "<<": ">>"}
+    for i, token in enumerate(code.tokens):
+        if token.text in other and code.is_operand(i - 1) and not _declares(code, i):
+            yield f"{code.at(i - 1)} {token.text} {code.at(i + 1)}", (_instead(code, i, other[token.text]),)
+
+
+def _declares(code: Code, i: int) -> bool:
+    """Whether `*` or `&` at `i` belongs to a type."""
+    if code.at(i) not in ("*", "&"):
+        return False
+    before = code.at(i - 1)
+    starts = code.at(i - 2) in ("", ";", "{", "}", "(", ",", "const", "static") and before not in (")", "]")
+    return (
+        starts and code.tokens[i - 1].kind == "word" and not code.at(i + 1).isdigit() and not _scaled(code, i)
+    )
+
+
+def _scaled(code: Code, i: int) -> bool:
+    """Whether `a * b` stands inside a call's or subscript's bracket, where nothing is declared."""
+    return code.at(i - 2) in ("(", ",") and code.at(i + 2) in ("+", "-", ")", "]") and code.at(i - 3) != ")"
+
+
+def _instead(code: Code, i: int, text: str) -> Edit:
+    return Edit(code.tokens[i].start, code.tokens[i].end, text)
+
+
+def bound_off_by_one(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+    """`<` for `<=` and the like."""
+    other = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
+    for i in _relations(code):
+        yield f"{code.at(i - 1)} {code.at(i)} {code.at(i + 1)}", (_instead(code, i, other[code.at(i)]),)
+
+
+def _relations(code: Code) -> Iterator[int]:
+    """Relations inside the parentheses of `if`, `for` and `while`, and in conditional values."""
+    for k in code.words("if", "for", "while"):
+        for i in code.inside(k + 1):
+            if code.at(i) in RELATIONS and code.is_operand(i - 1):
+                yield i
+
+
+def lost_tail(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+    """`i < n` stops at the last multiple of 32."""
+    for i in _relations(code):
+        if code.at(i) == "<" and code.tokens[i + 1].kind == "word" and code.at(i + 2) in (")", ";", "&&"):
+            bound = code.at(i + 1)
+            yield f"< {bound} / 32 * 32", (_instead(code, i + 1, f"({bound} / 32 * 32)"),)
+
+
+def narrower_accumulate(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+    """A float sum is carried with the 8 bits of bfloat16, a double one in float."""
+    floats = {code.at(i + 1) for i in code.words("float") if code.tokens[i + 1].kind == "word"}
+    for i, token in enumerate(code.tokens):
+        if token.text == "+=" and code.at(i - 1) in floats and code.at(i - 2) in (";", "{", "}", ")"):
+            end = next((k for k in range(i, len(code.tokens)) if code.at(k) == ";"), None)
+            if end is not None:
+                name, value = code.at(i - 1), code.between(i, end).strip()
+                cut = f"= __uint_as_float(__float_as_uint({name} + ({value})) & 0xffff0000u)"
+                yield f"{name} += {value}", (Edit(token.start, code.tokens[end].start, cut),)
+    for i in code.words("double"):
+        if code.tokens[i + 1].kind == "word" and code.at(i + 2) in ("=", ";"):
+            yield f"double {code.at(i + 1)}", (_instead(code, i, "float"),)
+
+
+def swapped_arguments(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+    """Two arguments of a call, or two subscripts, change places."""
+    for i, token in enumerate(code.tokens):
+        if token.text == "(" and code.tokens[i - 1].kind == "word" and code.at(i - 1) not in COMMUTATIVE:
+            parts = code.parts(i)
+            if (
+                code.is_operand(i - 1)
+                and 2 <= len(parts) <= 4
+                and code.at(i - 2) not in ("__launch_bounds__",)
+            ):
+                yield from _swap(code, code.at(i - 1), parts[0], parts[1])
+        elif token.text == "[" and code.at(code.partner.get(i, 0) + 1) == "[" and code.is_operand(i - 1):
+            second = code.partner[i] + 1
+            one, two = code.parts(i), code.parts(second)
+            if len(one) == len(two) == 1:
+                yield from _swap(code, code.at(i - 1), one[0], two[0])
+
+
+def _swap(
+    code: Code, name: str, one: tuple[int, int], two: tuple[int, int]
+) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+    first, second = code.text_of(one), code.text_of(two)
+    if first != second and not re.match(r"(?:const |float|int|double|unsigned)", first):
+        edits = (
+            Edit(code.tokens[one[0]].start, code.tokens[one[1]].end, second),
+            Edit(code.tokens[two[0]].start, code.tokens[two[1]].end, first),
+        )
+        yield f"{name}: {first} and {second}", edits
+
+
+def wrong_constant(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+    """A number is one more, or a little larger."""
+    for i, token in enumerate(code.tokens):
+        if token.kind != "number" or _MASK.match(token.text):
+            continue
+        if re.fullmatch(r"\d+[uUlL]*", token.text):
+            digits = re.match(r"\d+", token.text)
+            assert digits is not None
+            yield token.text, (_instead(code, i, str(int(digits[0]) + 1) + token.text[digits.end() :]),)
+        elif re.fullmatch(r"[\d.]+(?:[eE][+-]?\d+)?[fF]?", token.text):
+            number = float(token.text.rstrip("fF"))
+            suffix = "f" if token.text[-1] in "fF" else ""
+            yield token.text, (_instead(code, i, f"{number * 1.01 or 0.01!r}{suffix}"),)
+
+
+def halved_constant(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+    """A power of two is half of it: half a tile, half a warp's steps."""
+    for i, token in enumerate(code.tokens):
+        if token.text in ("4", "8", "16", "32", "64", "128", "256"):
+            yield token.text, (_instead(code, i, str(int(token.text) // 2)),)
+
+
+def dropped_atomic(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+    """An atomic update is a plain one."""
+    plain = {"atomicAdd": "+=", "atomicSub": "-=", "atomicOr": "|=", "atomicAnd": "&=", "atomicXor": "^="}
+    for i in code.words(*plain, "atomicMax", "atomicMin", "atomicExch"):
+        parts = code.parts(i + 1) if code.at(i + 1) == "(" else []
+        if len(parts) == 2:
+            place, value = code.text_of(parts[0]), code.text_of(parts[1])
+            text = f"(*({place}) {plain.get(code.at(i), '=')} ({value}))"
+            yield code.at(i), (Edit(code.tokens[i].start, code.tokens[code.partner[i + 1]].end, text),)
+
+
+def dropped_statement(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+    """An assignment is gone."""
+    for i, token in enumerate(code.tokens):
+        if token.text not in ("=", "+=", "*=", "-="):
+            continue
+        first = i - 1
+        while code.at(first) == "]" and first in code.partner:
+            first = code.partner[first] - 1
+        end = next((k for k in range(i, len(code.tokens)) if code.at(k) in (";", "{")), None)
+        starts = code.at(first - 1) in (";", "{", "}", ")") and code.tokens[first].kind == "word"
+        if starts and end is not None and code.at(end) == ";" and not _in_for_head(code, i):
+            text = code.text[code.tokens[first].start : code.tokens[end].start]
+            yield text, (Edit(code.tokens[first].start, code.tokens[end].start, ""),)
+
+
+def _in_for_head(code: Code, i: int) -> bool:
+    return any(i in code.inside(k + 1) for k in code.words("for"))
+
+
+def wrong_axis(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+    """`threadIdx.y` for `threadIdx.x` and the like."""
+    for i in code.words("threadIdx", "blockIdx", "blockDim", "gridDim"):
+        if code.at(i + 1) == "." and code.at(i + 2) in ("x", "y"):
+            other = "y" if code.at(i + 2) == "x" else "x"
+            yield f"{code.at(i)}.{other}", (_instead(code, i + 2, other),)
+
+
+def wrong_logic(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+    """`||` for `&&`, `!=` for `==`, and back."""
+    other = {"&&": "||", "||": "&&", "==": "!=", "!=": "=="}
+    for i, token in enumerate(code.tokens):
+        if token.text in other:
+            yield f"{code.at(i - 1)} {token.text} {code.at(i + 1)}", (_instead(code, i, other[token.text]),)
+
+
+OPERATORS: Mapping[str, Operator] = {
+    function.__name__: function
+    for function in (
+        index_off_by_one,
+        missing_guard,
+        dropped_barrier,
+        wrong_operator,
+        bound_off_by_one,
+        lost_tail,
+        narrower_accumulate,
+        swapped_arguments,
+        wrong_constant,
+        halved_constant,
+        dropped_atomic,
+        dropped_statement,
+        wrong_axis,
+        wrong_logic,
+    )
+}
+
+
+def every_mutant(side: Side, operator: str) -> tuple[Mutant, ...]:
+    """All that one operator makes of a side, in the order of the text.
+
+    Raises:
+        KeyError: there is no such operator.
+    """
+    code = Code.of(side.code)
+    return tuple(
+        Mutant(operator, what, replace(side, code=apply(side.code, edits)))
+        for what, edits in OPERATORS[operator](code)
+    )
+
+
+def mutants(side: Side, count: int, seed: int) -> tuple[Mutant, ...]:
+    """At most `count` different mutants, the operators in turn; the same for the same seed."""
+    rng = random.Random(seed)
+    stocks = {name: list(every_mutant(side, name)) for name in OPERATORS}
+    for stock in stocks.values():
+        rng.shuffle(stock)
+    order = [name for name, stock in stocks.items() if stock]
+    rng.shuffle(order)
+    found: dict[str, Mutant] = {}
+    while len(found) < count and any(stocks[name] for name in order):
+        for name in order:
+            if stocks[name] and len(found) < count:
+                one = stocks[name].pop()
+                found.setdefault(one.side.code, one)
+    return tuple(found.values())
