@@ -27,16 +27,17 @@ _OUT_OF_MEMORY = re.compile(
 
 
 class EmulatorCompiler:
-    """The host's C++ compiler with our headers.
+    """The host's C++ compiler with our headers. Made before a worker is shut in.
 
     Raises:
-        MissingDependencyError: there is no compiler.
+        MissingDependencyError: there is no compiler. BackendError: our own runtime does not compile.
     """
 
     name = "emulator"
 
     def __init__(self) -> None:
         self._tools = toolchain.find()
+        self._runtime = toolchain.runtime_object()
 
     def compile(
         self,
@@ -46,11 +47,7 @@ class EmulatorCompiler:
         *,
         sanitize: bool = False,
     ) -> Compiled | CompileFailure:
-        """Compile one side; `sanitize` adds checks of array bounds and fills local variables.
-
-        Raises:
-            BackendError: our own runtime does not compile.
-        """
+        """Compile one side; `sanitize` adds checks of array bounds and fills local variables."""
         started = time.perf_counter()
         try:
             unit = source.translation_unit(code, entry_points, symbols)
@@ -85,10 +82,10 @@ class EmulatorCompiler:
         """The shared object, or the compiler's message."""
         with tempfile.TemporaryDirectory(prefix="kcurate-emulator-") as name:
             folder = Path(name)
-            runtime = toolchain.runtime_object(folder)
+            (folder / "runtime.o").write_bytes(self._runtime)
             (folder / "side.cpp").write_text(unit)
             command = [*self._tools.command, *options, *toolchain.COMMON, f"-I{source.INCLUDE}", "side.cpp"]
-            link = ["-shared", "-Wl,--as-needed", "-Wl,-z,now", str(runtime), "-lm", "-o", "side.so"]
+            link = ["-shared", "-Wl,--as-needed", "-Wl,-z,now", "runtime.o", "-lm", "-o", "side.so"]
             done = toolchain.run([*command, *link], folder)
             if done.returncode:
                 return _clean(done.stderr or f"the compiler ended with code {done.returncode}", folder)

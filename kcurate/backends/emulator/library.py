@@ -5,13 +5,10 @@ Owns the calls into `runtime/runtime.cpp`. Not covered: memory and the protocol 
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from kcurate.backends.base import Compiled, Grid, KernelFault
@@ -109,16 +106,16 @@ def _table(read: Any) -> list[Any]:
 
 
 def _open(binary: bytes) -> ctypes.CDLL:
-    handle, name = tempfile.mkstemp(prefix="kcurate-side-", suffix=".so")
+    # A file without a name: the process needs no folder that it may write to. It stays open, because the
+    # loader takes a library that has the name of an earlier one for the same.
+    handle = os.memfd_create("kcurate-side")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(handle, "wb", closefd=False) as file:
             file.write(binary)
-        calls = ctypes.CDLL(name, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+        calls = ctypes.CDLL(f"/proc/self/fd/{handle}", mode=os.RTLD_NOW | os.RTLD_LOCAL)
     except OSError as error:
+        os.close(handle)
         raise BackendError(f"a compiled side does not load: {error}", where="emulator") from error
-    finally:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
     calls.kcu_entry.restype = ctypes.POINTER(_Entry)
     calls.kcu_symbol.restype = ctypes.POINTER(_Symbol)
     calls.kcu_static_shared_bytes.restype = ctypes.c_ulong

@@ -117,8 +117,8 @@ def cache_folder() -> Path:
     return Path(platformdirs.user_cache_dir("kcurate")) / "emulator"
 
 
-def runtime_object(folder: Path) -> Path:
-    """The compiled runtime: from the cache, else made (in `folder` when the cache cannot be written).
+def runtime_object() -> bytes:
+    """The compiled runtime: from the cache, else made now and kept where that is possible.
 
     Raises:
         BackendError: our own code does not compile.
@@ -129,15 +129,18 @@ def runtime_object(folder: Path) -> Path:
         key.update(path.read_bytes())
     kept = cache_folder() / f"runtime-{key.hexdigest()[:32]}.o"
     if kept.is_file():
-        return kept
-    made = folder / "runtime.o"
-    options = ("-std=gnu++17", "-O2", *COMMON, "-c", str(RUNTIME / "runtime.cpp"))
-    done = run([*tools.command, *options, "-o", str(made)], folder)
-    if done.returncode:
-        raise BackendError(
-            f"the emulator's runtime does not compile: {done.stderr[-2000:]}", where="emulator"
-        )
-    return kept if keep(kept, made.read_bytes()) else made
+        return kept.read_bytes()
+    with tempfile.TemporaryDirectory(prefix="kcurate-emulator-") as name:
+        made = Path(name) / "runtime.o"
+        options = ("-std=gnu++17", "-O2", *COMMON, "-c", str(RUNTIME / "runtime.cpp"))
+        done = run([*tools.command, *options, "-o", str(made)], Path(name))
+        if done.returncode:
+            raise BackendError(
+                f"the emulator's runtime does not compile: {done.stderr[-2000:]}", where="emulator"
+            )
+        data = made.read_bytes()
+    keep(kept, data)
+    return data
 
 
 def keep(path: Path, data: bytes) -> bool:
