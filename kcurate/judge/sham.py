@@ -1,9 +1,10 @@
 """Signs that a slow side was made slow on purpose, or that its text says which side it is.
 
 `sham` refuses what no competent beginner writes: loops that do the same again, loops of nothing but waiting,
-busy work on volatile locals. `label_leaks` only hints (published code is stripped of comments and given
-neutral names anyway). Heuristics on tokens, made to let honest code through: a loop whose body reads its own
-results, calls anything unknown or can leave early is never refused. What a plan repeats is not covered here.
+busy work on volatile locals, products with zero. `label_leaks` only hints (published code is stripped of
+comments and given neutral names anyway). Heuristics on tokens, made to let honest code through: a loop whose
+body reads its own results, calls anything unknown or can leave early is never refused. Not covered: what a
+plan repeats (`kcurate.judge.redone`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ _LABELS = re.compile(
     re.IGNORECASE,
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_ZERO = re.compile(r"0*\.0*(?:[eE][+-]?\d+)?[fF]?|0+[fF]")
 _ASSIGN = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
 _KEYWORDS = word_set(
     """
@@ -41,7 +43,7 @@ _UNREAD = word_set("break return goto continue asm while do switch atomicAdd")
 
 
 def sham(source: Source) -> Iterator[Finding]:
-    """Loops that redo the same statement, empty loops, loops of barriers, volatile locals."""
+    """Loops that redo the same, empty loops, loops of barriers, volatile locals, products with zero."""
     plain = source.plain
     for at, token in enumerate(plain):
         if token.text == "for" and (parts := _for_parts(plain, at)):
@@ -51,6 +53,7 @@ def sham(source: Source) -> Iterator[Finding]:
             elif variable and _same_each_time(variable, body):
                 yield Finding("sham", "a loop that does the same each time", token.line)
     yield from _volatile_locals(plain)
+    yield from _products_with_zero(plain)
 
 
 def _for_parts(plain: tuple[Token, ...], at: int) -> tuple[str | None, tuple[Token, ...]] | None:
@@ -190,6 +193,14 @@ def _volatile_locals(plain: tuple[Token, ...]) -> Iterator[Finding]:
         near = [item.text for item in plain[max(0, at - 3) : at + 6]]
         if not {"__shared__", "*", "&", "asm", "__asm__"} & set(near):
             yield Finding("sham", "a volatile local", token.line)
+
+
+def _products_with_zero(plain: tuple[Token, ...]) -> Iterator[Finding]:
+    """Work whose result is multiplied by a literal 0.0: IEEE rules keep the compiler from dropping it."""
+    for before, token, after in zip(plain, plain[1:], plain[2:], strict=False):
+        factors = {"*": (before, after), "*=": (after,)}.get(token.text, ())
+        if any(_ZERO.fullmatch(factor.text) for factor in factors):
+            yield Finding("sham", "a product with 0.0", token.line)
 
 
 def label_leaks(source: Source) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kcurate.backends.base import Compiled
-from kcurate.errors import InputError
+from kcurate.errors import InputError, ProblemError
 from kcurate.judge import (
     assembly_checks,
     binary_checks,
@@ -24,7 +24,8 @@ from kcurate.judge import (
 from kcurate.judge.findings import Finding
 from kcurate.judge.globals import static_variables
 from kcurate.judge.tokens import Source
-from kcurate.records import BindTexture, Fill, For, Launch, Side, Step, Upload, ValueArg, WhileNonzero
+from kcurate.problem.expressions import names_in
+from kcurate.records import BindTexture, Expr, Fill, For, Launch, Side, Step, Upload, ValueArg, WhileNonzero
 
 __all__ = ["ALL_CHECKS", "Finding", "check_binary", "check_source", "hints"]
 
@@ -41,14 +42,22 @@ def literal_plan(source: Source, side: Side) -> Iterator[Finding]:
     """Plans that hold answers: more than `MAX_PLAN_CONSTANTS` different numbers filled or passed."""
     values: set[str] = set()
     for step in steps(side.plan):
-        if isinstance(step, Fill) and not isinstance(step.value, str):
-            values.add(f"{step.fill}={step.value}")
+        written: tuple[Expr | float, ...] = ()
+        if isinstance(step, Fill):
+            written = (step.value,)
         elif isinstance(step, Launch):
-            values |= {
-                str(a.value) for a in step.args if isinstance(a, ValueArg) and isinstance(a.value, float)
-            }
+            written = tuple(argument.value for argument in step.args if isinstance(argument, ValueArg))
+        values |= {str(value) for value in written if _is_literal(value)}
     if len(values) > MAX_PLAN_CONSTANTS:
         yield Finding("literal_plan", f"{len(values)} values written into the plan")
+
+
+def _is_literal(value: Expr | float) -> bool:
+    """Whether a value depends on no size; text that cannot be read is for `kcurate.problem.check`."""
+    try:
+        return isinstance(value, float) or not names_in(value)
+    except ProblemError:
+        return False
 
 
 def state(source: Source, side: Side) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from kcurate.judge.globals import static_variables
 from kcurate.judge.redone import redone
 from kcurate.judge.tokens import Source, tokenize
 from kcurate.problem import program
-from kcurate.records import SIDES, Launch, Side
+from kcurate.records import SIDES, Fill, For, Launch, Side, Step, ValueArg
 
 CHEATS = Path(__file__).parent
 PAIRS = store.find_candidates(resources.pairs_dir())
@@ -180,6 +180,9 @@ def test_variables_that_outlive_a_launch_are_found(code: str, names: list[str]) 
 
 
 SHAM = [
+    "x[0] = a[0] + expf(a[1]) * 0.0f;",
+    "x[0] += 0. * sinf(a[1]);",
+    "float t = a[0]; t *= 0.f; x[0] = t;",
     "for (int r = 0; r < 100; r++) x[0] = a[0];",
     "for (int r = 0; r < 100; r++) { float s = 0; for (int j = 0; j < n; j++) s += a[j]; x[0] = s; }",
     "float s; for (int r = 0; r < 9; r++) { s = 0; for (int j = 0; j < n; j++) { s += a[j]; } }",
@@ -189,6 +192,8 @@ SHAM = [
     "for (int r = 0; r < 50; ++r) { if (n > 3) { x[n] = sqrtf(a[n]); } else x[n] = 0; }",
 ]
 HONEST = [
+    "x[0 * 32 + n] = a[1 * 32 + n] * 0.5f;",
+    "x[0] = 2 * 0.25f + fmaxf(a[0], 0.0f) * 10.0f;",
     "for (int j = 0; j < n; j++) x[0] += a[j];",
     "float s = 0; for (int j = 0; j < n; j++) s = s + a[0];",
     "for (int it = 0; it < n; it++) { x[0] = x[1]; __syncthreads(); }",
@@ -217,6 +222,23 @@ def test_dead_work_is_refused(body: str) -> None:
 @pytest.mark.parametrize("body", HONEST)
 def test_loops_that_get_on_are_let_through(body: str) -> None:
     assert findings(kernel(body), "sham") == []
+
+
+def fills(*values: int | float | str) -> tuple[Fill, ...]:
+    return tuple(Fill("x", value, at, 1) for at, value in enumerate(values))
+
+
+def test_plans_that_are_tables_of_answers() -> None:
+    def hits(*steps: Step) -> int:
+        return len(static_checks.check_source(Side("", steps), ("literal_plan",)))
+
+    assert hits(*fills(*(0.5 + i for i in range(65)))) == 1
+    assert hits(*fills(*(str(i) for i in range(65)))) == 1
+    assert hits(*(Launch("k", (1,), (1,), (ValueArg(i),)) for i in range(65))) == 1
+    assert hits(For("i", 1, fills(*range(65)))) == 1
+    assert hits(*fills(*(0.5 + i for i in range(64)))) == 0
+    assert hits(*fills(*(["n*2"] * 100))) == 0
+    assert hits(*(Launch("k", (1,), (1,), (ValueArg(f"n+{i}"),)) for i in range(100))) == 0
 
 
 def test_labels_are_hints_and_refuse_nothing() -> None:
