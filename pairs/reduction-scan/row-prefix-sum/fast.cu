@@ -3,27 +3,52 @@
 #define CHUNK (THREADS * 4)
 #define FULL 0xffffffffu
 
+__device__ __forceinline__ float4 load(const float *__restrict__ row, int col, int cols)
+{
+    float4 item = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (cols % 4 == 0) {
+        if (col < cols)
+            item = __ldcs(reinterpret_cast<const float4 *>(row + col));
+    } else {
+        item.x = col < cols ? row[col] : 0.0f;
+        item.y = col + 1 < cols ? row[col + 1] : 0.0f;
+        item.z = col + 2 < cols ? row[col + 2] : 0.0f;
+        item.w = col + 3 < cols ? row[col + 3] : 0.0f;
+    }
+    return item;
+}
+
+__device__ __forceinline__ void store(float *__restrict__ row, int col, int cols, float4 item)
+{
+    if (cols % 4 == 0) {
+        if (col < cols)
+            __stcs(reinterpret_cast<float4 *>(row + col), item);
+    } else {
+        if (col < cols)
+            row[col] = item.x;
+        if (col + 1 < cols)
+            row[col + 1] = item.y;
+        if (col + 2 < cols)
+            row[col + 2] = item.z;
+        if (col + 3 < cols)
+            row[col + 3] = item.w;
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     row_sums(const float *__restrict__ values, float *__restrict__ sums, int cols)
 {
     __shared__ float totals[2][WARPS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const size_t base = static_cast<size_t>(blockIdx.x) * cols;
-    const bool aligned = cols % 4 == 0;
+    const float *row = values + static_cast<size_t>(blockIdx.x) * cols;
+    float *row_out = sums + static_cast<size_t>(blockIdx.x) * cols;
     float carry = 0.0f;
     int buffer = 0;
+    float4 next = load(row, 4 * threadIdx.x, cols);
     for (int start = 0; start < cols; start += CHUNK, buffer ^= 1) {
         const int col = start + 4 * threadIdx.x;
-        float4 item = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        if (aligned) {
-            if (col < cols)
-                item = __ldcs(reinterpret_cast<const float4 *>(values + base + col));
-        } else {
-            item.x = col < cols ? values[base + col] : 0.0f;
-            item.y = col + 1 < cols ? values[base + col + 1] : 0.0f;
-            item.z = col + 2 < cols ? values[base + col + 2] : 0.0f;
-            item.w = col + 3 < cols ? values[base + col + 3] : 0.0f;
-        }
+        float4 item = next;
+        next = load(row, col + CHUNK, cols);
         item.y += item.x;
         item.z += item.y;
         item.w += item.z;
@@ -51,18 +76,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         item.y += before;
         item.z += before;
         item.w += before;
-        if (aligned) {
-            if (col < cols)
-                __stcs(reinterpret_cast<float4 *>(sums + base + col), item);
-        } else {
-            if (col < cols)
-                sums[base + col] = item.x;
-            if (col + 1 < cols)
-                sums[base + col + 1] = item.y;
-            if (col + 2 < cols)
-                sums[base + col + 2] = item.z;
-            if (col + 3 < cols)
-                sums[base + col + 3] = item.w;
-        }
+        store(row_out, col, cols, item);
     }
 }

@@ -1,6 +1,7 @@
-#define WARPS 8
-#define UNROLL 4
+#define WARPS 4
+#define UNROLL 8
 #define FULL 0xffffffffu
+#define LEAST __int_as_float(0xff800000)
 
 __device__ __forceinline__ float exchange(float value, int mask, bool greater)
 {
@@ -32,25 +33,43 @@ __device__ __forceinline__ float merge_descending(float kept, float ascending, i
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
     top_values(const float *__restrict__ values, float *__restrict__ best, int cols)
 {
+    __shared__ float queues[WARPS][64];
     __shared__ float parts[WARPS][32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const unsigned below = (1u << lane) - 1;
     const float *row = values + static_cast<size_t>(blockIdx.x) * cols;
-    float kept = __int_as_float(0xff800000), least = __int_as_float(0xff800000);
+    float *queue = queues[warp];
+    float kept = LEAST, least = LEAST;
+    int waiting = 0;
     float load[UNROLL];
     for (int base = warp * 32; base < cols; base += UNROLL * WARPS * 32) {
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
             const int at = base + u * WARPS * 32 + lane;
-            load[u] = at < cols ? __ldcs(row + at) : __int_as_float(0xff800000);
+            load[u] = at < cols ? __ldcs(row + at) : LEAST;
         }
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
-            if (__any_sync(FULL, load[u] > least)) {
-                kept = merge_descending(kept, sort_ascending(load[u], lane), lane);
+            const unsigned passing = __ballot_sync(FULL, load[u] > least);
+            if (passing == 0)
+                continue;
+            if (load[u] > least)
+                queue[waiting + __popc(passing & below)] = load[u];
+            waiting += __popc(passing);
+            __syncwarp();
+            if (waiting >= 32) {
+                kept = merge_descending(kept, sort_ascending(queue[lane], lane), lane);
                 least = __shfl_sync(FULL, kept, 31);
+                waiting -= 32;
+                const float rest = queue[32 + lane];
+                __syncwarp();
+                if (lane < waiting)
+                    queue[lane] = rest;
+                __syncwarp();
             }
         }
     }
+    kept = merge_descending(kept, sort_ascending(lane < waiting ? queue[lane] : LEAST, lane), lane);
     parts[warp][lane] = kept;
     for (int width = WARPS / 2; width > 0; width /= 2) {
         __syncthreads();
