@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(1 << (4 * PASSES - 4))
 {
     constexpr int N = 1 << (4 * PASSES), THREADS = N / 16;
     __shared__ float2 line[PASSES > 1 ? N + N / 16 : 1];
-    const int j = threadIdx.x;
+    const int j = threadIdx.x, own = padded(j);
     const float2 *from = in + (size_t)blockIdx.x * N;
     float2 *to = out + (size_t)blockIdx.x * N;
     float2 v[16];
@@ -78,13 +78,14 @@ __global__ void __launch_bounds__(1 << (4 * PASSES - 4))
         } else {
             if (pass > 0)
                 __syncthreads();
+            const int start = padded(first);
 #pragma unroll
             for (int r = 0; r < 16; r++)
-                line[padded(first + r * done)] = v[r % 4 * 4 + r / 4];
+                line[start + r * (done + done / 16)] = v[r % 4 * 4 + r / 4];
             __syncthreads();
 #pragma unroll
             for (int r = 0; r < 16; r++)
-                v[r] = line[padded(j + r * THREADS)];
+                v[r] = line[own + r * (THREADS + THREADS / 16)];
         }
     }
 }

@@ -7,7 +7,7 @@
 
 __constant__ float taps[MAX_TAPS];
 
-__device__ __forceinline__ int slot(int quad)
+__device__ __forceinline__ unsigned slot(unsigned quad)
 {
     return quad + quad / 8;
 }
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(THREADS) fir(const float *__restrict__ signal,
     float sum[OUTPUTS] = {};
     // window[4 + m] is the signal at (first output of the thread) - 4 * step + m.
     float window[12];
-    const int quad = COUNT / 4 + 2 * threadIdx.x;
+    const unsigned quad = COUNT / 4 + 2 * threadIdx.x;
 #pragma unroll
     for (int part = 0; part < 2; part++) {
         const float4 v = staged[slot(quad + part)];

@@ -5,13 +5,14 @@
 #define STRIP 120
 #define WARPS 4
 
+template <bool ALIGNED>
 __device__ __forceinline__ float4 load_row(const float *__restrict__ from, int y, int x, int height, int width)
 {
     float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (y < 0 || y >= height || x < 0 || x >= width)
         return v;
     const float *at = from + (size_t)y * width + x;
-    if (width % 4 == 0)
+    if (ALIGNED)
         return __ldg(reinterpret_cast<const float4 *>(at));
     v.x = at[0];
     if (x + 1 < width)
@@ -23,10 +24,11 @@ __device__ __forceinline__ float4 load_row(const float *__restrict__ from, int y
     return v;
 }
 
+template <bool ALIGNED>
 __device__ __forceinline__ void store_row(float *__restrict__ to, int y, int x, int width, float4 v)
 {
     float *at = to + (size_t)y * width + x;
-    if (width % 4 == 0) {
+    if (ALIGNED) {
         *reinterpret_cast<float4 *>(at) = v;
         return;
     }
@@ -44,15 +46,11 @@ __device__ __forceinline__ float relax(float a, float b, float c, float d, float
     return 0.25f * (a + b + c + d + f);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS)
-    relax_twice(const float *__restrict__ from, const float *__restrict__ f, float *__restrict__ to, int height,
-                int width)
+template <bool ALIGNED>
+__device__ __forceinline__ void march(const float *__restrict__ from, const float *__restrict__ f,
+                                      float *__restrict__ to, int height, int width, int x)
 {
     const int lane = threadIdx.x % 32;
-    const int strip = (blockIdx.x * WARPS + threadIdx.x / 32) * STRIP;
-    if (strip >= width)
-        return;
-    const int x = strip + 4 * lane - 4;
     const int first = blockIdx.y * ROWS;
     const int last = min(first + ROWS, height);
     const bool keeps = lane > 0 && lane < 31 && x < width;
@@ -62,14 +60,15 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
 #pragma unroll
     for (int t = 0; t < HALVES; t++)
         up[t] = mid[t] = source[t] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    float4 ahead = load_row(from, first - HALVES, x, height, width);
+    float4 ahead = load_row<ALIGNED>(from, first - HALVES, x, height, width);
+#pragma unroll 2
     for (int y = first - HALVES; y < last + HALVES; y++) {
         float4 fresh = ahead;
-        ahead = load_row(from, y + 1, x, height, width);
+        ahead = load_row<ALIGNED>(from, y + 1, x, height, width);
 #pragma unroll
         for (int t = HALVES - 1; t > 0; t--)
             source[t] = source[t - 1];
-        source[0] = load_row(f, y - 1, x, height, width);
+        source[0] = load_row<ALIGNED>(f, y - 1, x, height, width);
 #pragma unroll
         for (int t = 0; t < HALVES; t++) {
             const int row = y - t - 1;
@@ -92,6 +91,20 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
         }
         const int done = y - HALVES;
         if (done >= first && done < last && keeps)
-            store_row(to, done, x, width, fresh);
+            store_row<ALIGNED>(to, done, x, width, fresh);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(32 * WARPS)
+    relax_twice(const float *__restrict__ from, const float *__restrict__ f, float *__restrict__ to, int height,
+                int width)
+{
+    const int strip = (blockIdx.x * WARPS + threadIdx.x / 32) * STRIP;
+    const int x = strip + 4 * (threadIdx.x % 32) - 4;
+    if (strip >= width)
+        return;
+    if (width % 4 == 0)
+        march<true>(from, f, to, height, width, x);
+    else
+        march<false>(from, f, to, height, width, x);
 }
