@@ -42,7 +42,8 @@ from kcurate.problem.ops import (
 )
 
 REDZONE_BYTES = 4096
-REDZONE_BYTE = 0xA5
+# All ones: NaN as a real number, -1 as an integer, so that a value read beyond a buffer shows in the result.
+REDZONE_BYTE = 0xFF
 # Inputs from this size on are watched by a sum taken on the device, where it can take one.
 DIGEST_BYTES = 1 << 20
 Array = npt.NDArray[Any]
