@@ -1,27 +1,16 @@
 // All steps in one cooperative launch: a block keeps eight rows in registers, a column a thread, and shows the
 // rest of the grid only its first and last row. Within a row neighbours come by shuffle, across warps through
 // shared memory. Two sets of edges take turns, so that one barrier of the grid a step is enough.
+#include <cooperative_groups.h>
+
 #define ROWS 8
 
-// All blocks are resident (a cooperative launch), so each may wait for the others.
-__device__ __forceinline__ void grid_barrier(unsigned *arrived, unsigned goal)
-{
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        atomicAdd(arrived, 1u);
-        while (*(volatile unsigned *)arrived < goal)
-            __threadfence();
-        __threadfence();
-    }
-    __syncthreads();
-}
-
 extern "C" __global__ void __launch_bounds__(1024, 1)
-    heat_steps(const float *__restrict__ in, float *__restrict__ out, float *edges, unsigned *arrived, int height,
-               int width, int steps, float k)
+    heat_steps(const float *__restrict__ in, float *__restrict__ out, float *edges, int height, int width, int steps,
+               float k)
 {
     __shared__ float rims[2][ROWS][34][2];
+    const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
     const int x = threadIdx.x, lane = x % 32, warp = x / 32;
     const int first = blockIdx.x * ROWS, here = min(ROWS, height - first);
     const bool exists = x < width, inner = x > 0 && x < width - 1;
@@ -43,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
             if (lane == 31)
                 rim[r][warp + 1][1] = u[r];
         }
-        grid_barrier(arrived, (step + 1) * gridDim.x);
+        grid.sync();
         float above = exists && blockIdx.x > 0 ? __ldcg(shown + (2 * blockIdx.x - 1) * width + x) : 0.0f;
         const float below = exists && blockIdx.x + 1 < gridDim.x ? __ldcg(shown + (2 * blockIdx.x + 2) * width + x) : 0.0f;
 #pragma unroll
