@@ -15,6 +15,15 @@ __device__ __forceinline__ int segment_of(const int *offsets, int low, int high,
     return low;
 }
 
+extern "C" __global__ void find_segments(const int *__restrict__ offsets, int2 *__restrict__ bounds, int segments, int n,
+                                         int tiles)
+{
+    const int tile = blockIdx.x * blockDim.x + threadIdx.x;
+    if (tile < tiles)
+        bounds[tile] = make_int2(segment_of(offsets, 0, segments - 1, tile * TILE),
+                                 segment_of(offsets, 0, segments - 1, min((tile + 1) * TILE, n) - 1));
+}
+
 __device__ __forceinline__ void add_items(const int (&item)[ITEMS], const int *ends, int *sums, int count,
                                           int first, int limit)
 {
@@ -45,10 +54,9 @@ __device__ __forceinline__ void add_items(const int (&item)[ITEMS], const int *e
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    segmented_sum(const int *__restrict__ offsets, const int *__restrict__ values, int *__restrict__ sums,
-                  int segments, int n)
+    segmented_sum(const int *__restrict__ offsets, const int *__restrict__ values,
+                  const int2 *__restrict__ bounds, int *__restrict__ sums, int n)
 {
-    __shared__ int bounds[2];
     __shared__ int ends[SLOTS];
     __shared__ int slots[SLOTS];
     const int base = blockIdx.x * TILE;
@@ -58,18 +66,20 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     int item[ITEMS];
     if (first + ITEMS <= n) {
 #pragma unroll
-        for (int c = 0; c < ITEMS; c += 4)
-            *reinterpret_cast<int4 *>(item + c) = *reinterpret_cast<const int4 *>(values + first + c);
+        for (int c = 0; c < ITEMS; c += 4) {
+            const int4 load = *reinterpret_cast<const int4 *>(values + first + c);
+            item[c] = load.x;
+            item[c + 1] = load.y;
+            item[c + 2] = load.z;
+            item[c + 3] = load.w;
+        }
     } else {
 #pragma unroll
         for (int c = 0; c < ITEMS; c++)
             item[c] = first + c < n ? values[first + c] : 0;
     }
-    if (threadIdx.x < 2)
-        bounds[threadIdx.x] = segment_of(offsets, 0, segments - 1, threadIdx.x == 0 ? base : limit - 1);
-    __syncthreads();
-    const int low = bounds[0], high = bounds[1];
-    const int count = high - low + 1;
+    const int2 bound = bounds[blockIdx.x];
+    const int low = bound.x, count = bound.y - bound.x + 1;
     const bool local = count <= SLOTS;
     if (local) {
         for (int s = threadIdx.x; s < count; s += THREADS) {
