@@ -7,6 +7,7 @@ Owns how a start becomes a prompt's material, and an answer a side. Not covered:
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -21,6 +22,13 @@ from kcurate.records import Buffer, Candidate, Problem, Side, SideName
 
 # Nothing honest needs a longer plan; it also bounds how deep one can nest.
 MAX_PLAN_CHARS = 20_000
+# The longest kernel with all that it needs in Rodinia and Parboil has 50 KB, the longest statement 8 KB.
+MAX_CODE_BYTES = 64 * 1024
+MAX_STATEMENT_CHARS = 12_000
+MAX_SHARED_IN_A_STATEMENT = 20
+# A model that has lost its way says the same for ever: of so many tokens, few runs of five are new.
+MANY_TOKENS = 4000
+FEWEST_NEW = 0.02
 # What a naive kernel may gain, in the order in which people try it.
 LADDER_FAST = (
     "coalesced-access",
@@ -159,6 +167,8 @@ def side_of(answer: Answer, target: Target) -> Side | str:
 
     Buffers of its own are scratch and nothing else: a model gives no inputs, and names no files.
     """
+    if (lost := _lost(answer.code)) is not None:
+        return lost
     try:
         code = normalise(answer.code.encode()).decode()
         made = replace(target.given, code=code, nondeterministic=_loose(code, target))
@@ -177,6 +187,20 @@ def side_of(answer: Answer, target: Target) -> Side | str:
         return "the plan nests too deep"
     except RecordError as error:
         return error.what
+
+
+def _lost(code: str) -> str | None:
+    """Why code is not worth reading: too long, or going round in circles."""
+    if len(code) > MAX_CODE_BYTES:
+        return "the code is too long"
+    for part in re.split(r"[;{}]", code):
+        if len(part) > MAX_STATEMENT_CHARS or part.count("__shared__") > MAX_SHARED_IN_A_STATEMENT:
+            return "a statement is too long"
+    tokens = re.findall(r"\w+|\S", code)
+    runs = set(zip(*(tokens[i:] for i in range(5)), strict=False))
+    if len(tokens) > MANY_TOKENS and len(runs) < FEWEST_NEW * len(tokens):
+        return "the code repeats itself"
+    return None
 
 
 def _scratch(name: str, data: Any, target: Target) -> Buffer:
