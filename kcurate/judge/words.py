@@ -23,7 +23,7 @@ HEADERS = word_set(
     cuda/std/array cuda/std/utility cuda/std/tuple cuda/std/cassert cuda/std/complex cuda/std/bit
     vector_types.h vector_functions.h cuda_runtime.h cuda_runtime_api.h device_launch_parameters.h
     device_functions.h math_constants.h cuda.h sm_20_intrinsics.h sm_30_intrinsics.h
-    device_atomic_functions.h cuComplex.h curand_kernel.h stdint.h cstdint math.h cmath float.h cfloat
+    device_atomic_functions.h cuComplex.h stdint.h cstdint math.h cmath float.h cfloat
     limits.h climits limits type_traits stddef.h cstddef math_functions.h
     """
 )

@@ -1,8 +1,8 @@
 """CUDA C++ to a cubin through NVRTC, with no toolkit and no GPU; no judgement, no limits.
 
-Headers come from the include folders of the installed `nvidia-cuda-*` wheels. The source is given a name in a
-folder that cannot exist, so that a quoted include finds nothing of this machine. NVRTC reads absolute include
-paths all the same (measured with 13.0.88), so code that is not trusted is checked for them before it comes
+Headers come from the include folders of the installed `nvidia-cuda-*` wheels, those of the C and C++
+libraries from `host_headers`. The source is given a name in a folder that cannot exist, so that a quoted
+include finds nothing of this machine. NVRTC reads absolute include paths all the same (measured with 13.0.88), so code that is not trusted is checked for them before it comes
 here and is compiled in a worker (`kcurate.judge`). Nothing is imported before the first call.
 """
 
@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any
 
+from kcurate.backends.cuda.host_headers import HEADERS
 from kcurate.errors import BackendError, MissingDependencyError
 
 DEFAULT_ARCH = "sm_90"
@@ -118,7 +119,9 @@ def compile_cubin(
     source = code.encode() if isinstance(code, str) else code
     if b"\0" in source:
         return NvrtcResult(False, None, f"{SOURCE_NAME}: the source holds a zero byte")
-    program = _call(nvrtc.nvrtcCreateProgram, source, _SOURCE_PATH.encode(), 0, [], [])
+    texts = [text.encode() for text in HEADERS.values()]
+    names = [name.encode() for name in HEADERS]
+    program = _call(nvrtc.nvrtcCreateProgram, source, _SOURCE_PATH.encode(), len(texts), texts, names)
     try:
         for expression in name_expressions:
             _call(nvrtc.nvrtcAddNameExpression, program, expression.encode())

@@ -1,0 +1,58 @@
+"""Headers that device code includes out of habit are there, every header that a side may include compiles."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
+
+from kcurate.backends.cuda import nvrtc
+from kcurate.backends.cuda.host_headers import HEADERS
+from kcurate.judge import words
+
+
+def compiles(head: str, body: str = "x[0] = n;", arch: str = nvrtc.DEFAULT_ARCH) -> str:
+    """Nothing, or the compiler's log."""
+    made = nvrtc.compile_cubin(
+        f'{head}\nextern "C" __global__ void k(float *x, int n) {{ {body} }}', arch=arch
+    )
+    return "" if made.ok else made.log
+
+
+@pytest.mark.parametrize("header", sorted(words.HEADERS))
+def test_every_header_on_the_list_compiles(header: str) -> None:
+    assert compiles(f"#include <{header}>") == ""
+
+
+@pytest.mark.parametrize(
+    ("header", "body"),
+    [
+        ("float.h", "x[0] = FLT_MAX + FLT_EPSILON + DBL_MIN;"),
+        ("cfloat", "x[0] = -FLT_MAX;"),
+        ("limits.h", "x[0] = INT_MAX + UINT_MAX + CHAR_BIT + LLONG_MIN;"),
+        ("climits", "x[0] = INT_MIN;"),
+        ("stdint.h", "uint32_t a = n; int64_t b = a; uint8_t c = b; x[0] = c + INT32_MAX;"),
+        ("cstdint", "std::uint64_t a = n; x[0] = a;"),
+        ("stddef.h", "size_t a = n; ptrdiff_t b = a; x[0] = b + (x == NULL);"),
+        ("cstddef", "std::size_t a = n; x[0] = a;"),
+        ("math.h", "x[0] = INFINITY + NAN + M_PI + HUGE_VALF + sqrtf(x[1]);"),
+        ("cmath", "x[0] = std::sqrt(x[1]) + std::fabs(x[2]) + std::pow(x[3], 2.0f) + std::isnan(x[4]);"),
+        ("limits", "x[0] = std::numeric_limits<float>::infinity();"),
+        ("type_traits", "x[0] = std::is_same<int, int>::value;"),
+    ],
+)
+def test_each_gives_its_names(header: str, body: str) -> None:
+    assert compiles(f"#include <{header}>", body) == ""
+
+
+def test_all_of_them_go_together_in_either_order() -> None:
+    lines = [
+        f"#include <{name}>" for name in (*HEADERS, "cooperative_groups.h", "cuda_fp16.h", "cuda_runtime.h")
+    ]
+    assert compiles("\n".join(lines)) == ""
+    assert compiles("\n".join(reversed(lines))) == ""
+
+
+def test_limits_are_those_of_the_platform() -> None:
+    body = 'static_assert(sizeof(uint64_t) == 8 && INT_MAX == 2147483647 && FLT_MAX > 3.4e38f, ""); x[0] = n;'
+    assert compiles("#include <float.h>\n#include <limits.h>\n#include <stdint.h>", body) == ""
