@@ -37,6 +37,7 @@ class EmulatorCompiler:
 
     def __init__(self) -> None:
         self._tools = toolchain.find()
+        toolchain.prune()
         self._runtime = toolchain.runtime_object()
 
     def compile(
@@ -82,11 +83,7 @@ class EmulatorCompiler:
         """The shared object, or the compiler's message."""
         with tempfile.TemporaryDirectory(prefix="kcurate-emulator-") as name:
             folder = Path(name)
-            (folder / "runtime.o").write_bytes(self._runtime)
-            (folder / "side.cpp").write_text(unit)
-            command = [*self._tools.command, *options, *toolchain.COMMON, f"-I{source.INCLUDE}", "side.cpp"]
-            link = ["-shared", "-Wl,--as-needed", "-Wl,-z,now", "runtime.o", "-lm", "-o", "side.so"]
-            done = toolchain.run([*command, *link], folder)
+            done = toolchain.shared_object(unit, options, self._runtime, folder)
             if done.returncode:
                 return _clean(done.stderr or f"the compiler ended with code {done.returncode}", folder)
             return (folder / "side.so").read_bytes()

@@ -5,6 +5,7 @@ Owns the calls into `runtime/runtime.cpp`. Not covered: memory and the protocol 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 from collections.abc import Sequence
@@ -108,6 +109,8 @@ def _table(read: Any) -> list[Any]:
 def _open(binary: bytes) -> ctypes.CDLL:
     # A file without a name: the process needs no folder that it may write to. It stays open, because the
     # loader takes a library that has the name of an earlier one for the same.
+    with contextlib.suppress(OSError):  # a side linked without the C library's names finds them here
+        ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
     handle = os.memfd_create("kcurate-side")
     try:
         with os.fdopen(handle, "wb", closefd=False) as file:

@@ -13,8 +13,8 @@ import os
 import platform
 import shutil
 import subprocess
-import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -57,15 +57,19 @@ SANITIZE = (
     "-ftrivial-auto-var-init=pattern",
 )
 TIMEOUT_S = 60.0
+# About 40 KB each.
+MAX_KEPT = 5000
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A compiler: how it is called, and its first line of `--version`."""
+    """A compiler: how it is called, its first line of `--version`, its options for this machine, and how a
+    shared object is linked (`linker` None: by the compiler itself)."""
 
     command: tuple[str, ...]
     version: str
     machine: tuple[str, ...]
+    linker: tuple[str, ...] | None = None
 
 
 @cache
@@ -79,10 +83,13 @@ def find() -> Toolchain:
         path = shutil.which(name)
         if path and (version := _version((path,))):
             return Toolchain((path,), version, _machine_options())
-    if importlib.util.find_spec("ziglang") is not None:
-        command = (sys.executable, "-m", "ziglang", "c++")
-        if version := _version(command):
-            return Toolchain(command, f"zig {version}", _machine_options())
+    wheel = importlib.util.find_spec("ziglang")
+    for folder in (wheel.submodule_search_locations or ()) if wheel else ():
+        zig = str(Path(folder) / "zig")
+        if version := _version((zig, "c++")):
+            # As a linker, `zig c++` first builds C and C++ libraries (about a minute); nothing needs them.
+            options = ("-fno-sanitize=undefined", *_machine_options())
+            return Toolchain((zig, "c++"), f"{version} (ziglang wheel)", options, (zig, "ld.lld"))
     raise MissingDependencyError(
         "no C++ compiler for the emulator",
         hint="apt-get install g++, or pip install 'kcurate[emulator]'",
@@ -117,6 +124,14 @@ def cache_folder() -> Path:
     return Path(platformdirs.user_cache_dir("kcurate")) / "emulator"
 
 
+def prune(most: int = MAX_KEPT) -> None:
+    """Drop the oldest files of the cache beyond `most`; others may do the same at the same time."""
+    with contextlib.suppress(OSError):
+        kept = sorted(cache_folder().iterdir(), key=lambda path: path.stat().st_mtime)
+        for path in kept[: max(0, len(kept) - most)]:
+            path.unlink(missing_ok=True)
+
+
 def runtime_object() -> bytes:
     """The compiled runtime: from the cache, else made now and kept where that is possible.
 
@@ -132,7 +147,7 @@ def runtime_object() -> bytes:
         return kept.read_bytes()
     with tempfile.TemporaryDirectory(prefix="kcurate-emulator-") as name:
         made = Path(name) / "runtime.o"
-        options = ("-std=gnu++17", "-O2", *COMMON, "-c", str(RUNTIME / "runtime.cpp"))
+        options = ("-std=gnu++17", "-O2", *COMMON, *tools.machine, "-c", str(RUNTIME / "runtime.cpp"))
         done = run([*tools.command, *options, "-o", str(made)], Path(name))
         if done.returncode:
             raise BackendError(
@@ -141,6 +156,30 @@ def runtime_object() -> bytes:
         data = made.read_bytes()
     keep(kept, data)
     return data
+
+
+def shared_object(
+    unit: str, options: Sequence[str], runtime: bytes, folder: Path
+) -> subprocess.CompletedProcess[str]:
+    """Compile `unit` and link it with the runtime to `side.so` in `folder`; the log when that fails.
+
+    Raises:
+        subprocess.TimeoutExpired: it ran past `TIMEOUT_S`.
+    """
+    tools = find()
+    (folder / "side.cpp").write_text(unit)
+    (folder / "runtime.o").write_bytes(runtime)
+    compiling = [*tools.command, *options, *COMMON, f"-I{INCLUDE}", "side.cpp"]
+    linking = ["-shared", "--as-needed", "-z", "now", "runtime.o", "-o", "side.so"]
+    if tools.linker is None:
+        return run([*compiling, *(_through_driver(word) for word in linking), "-lm"], folder)
+    done = run([*compiling, "-c", "-o", "side.o"], folder)
+    return done if done.returncode else run([*tools.linker, "side.o", *linking], folder)
+
+
+def _through_driver(word: str) -> str:
+    """A linker's option as the compiler's driver takes it."""
+    return {"--as-needed": "-Wl,--as-needed", "-z": "-Wl,-z", "now": "-Wl,now"}.get(word, word)
 
 
 def keep(path: Path, data: bytes) -> bool:

@@ -1,0 +1,146 @@
+"""The emulator's compiler: what it keeps, what it refuses, and what it says of this machine (nothing)."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from emulation import compile_side
+
+from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
+from kcurate.backends.emulator import source, toolchain
+from kcurate.backends.emulator.compiler import EmulatorCompiler
+from kcurate.errors import MissingDependencyError
+
+CODE = 'extern "C" __global__ void f(float *a) { a[threadIdx.x] = sinf(a[threadIdx.x]); }'
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setattr(toolchain, "cache_folder", lambda: folder)
+    return folder
+
+
+def test_a_side_is_compiled_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = compile_side(CODE)
+    assert first.backend == "emulator" and first.lowered == {"f": "entry 0"}
+    assert first.resources[0].kernel == "f" and first.compiler
+    assert sorted(path.name[:5] for path in cache.iterdir()) == ["runti", "side-"]
+
+    def never(*_: object) -> None:
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr(toolchain, "shared_object", never)
+    again = compile_side(CODE)
+    assert (again.binary, again.sha256) == (first.binary, first.sha256)
+    with pytest.raises(AssertionError, match="compiled again"):
+        compile_side(CODE, sanitize=True)
+    with pytest.raises(AssertionError, match="compiled again"):
+        compile_side(CODE + " ")
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("no folder")
+    monkeypatch.setattr(toolchain, "cache_folder", lambda: blocked / "emulator")
+    assert compile_side(CODE).binary
+
+
+def test_writers_at_once_leave_whole_files(cache: Path) -> None:
+    answers: list[Compiled | CompileFailure] = []
+
+    def work() -> None:
+        answers.append(EmulatorCompiler().compile(CODE, [EntryPoint("f")]))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    binaries = {answer.binary for answer in answers if isinstance(answer, Compiled)}
+    kept = [path for path in cache.iterdir() if path.name.startswith("side-")]
+    assert len(answers) == 3 and len(kept) == 1 and kept[0].read_bytes() in binaries
+    assert not list(cache.glob(".part-*"))
+
+
+def test_the_oldest_files_are_dropped(cache: Path) -> None:
+    cache.mkdir()
+    for i in range(6):
+        (cache / f"side-{i}.so").write_text("x")
+    toolchain.prune(4)
+    assert len(list(cache.iterdir())) == 4
+
+
+def test_without_a_compiler_the_hint_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    toolchain.find.cache_clear()
+    try:
+        with pytest.raises(MissingDependencyError) as caught:
+            EmulatorCompiler()
+        assert "kcurate[emulator]" in str(caught.value)
+    finally:
+        toolchain.find.cache_clear()
+
+
+def failure(code: str, *kernels: str) -> CompileFailure:
+    made = EmulatorCompiler().compile(code, [EntryPoint(name) for name in kernels or ("f",)])
+    assert isinstance(made, CompileFailure)
+    return made
+
+
+def test_a_log_names_no_place_of_this_machine() -> None:
+    made = failure(
+        'extern "C" __global__ void f(float4 *a) { a[0] = make_float4(1); __shfl_sync(1, a[0], 2); }'
+    )
+    assert made.reason == "error"
+    assert "kernel.cu:1" in made.log
+    for place in (str(source.INCLUDE), "/tmp", "/usr", str(Path.home())):
+        assert place not in made.log
+
+
+def test_a_kernel_that_is_not_there_is_an_error() -> None:
+    assert "missing" in failure(CODE, "missing").log
+    assert failure("int f;").reason == "error"
+    assert "zero byte" in failure(CODE + "\0").log
+
+
+def test_a_long_log_is_cut() -> None:
+    lines = "\n".join(f"wrong{i} x{'y' * 400}{i};" for i in range(400))
+    assert len(failure(f"{lines}\n{CODE}").log) < 4100
+
+
+def test_a_compiler_that_hangs_is_a_timeout(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = EmulatorCompiler()
+
+    def hang(*_: object) -> None:
+        raise subprocess.TimeoutExpired("g++", 1)
+
+    monkeypatch.setattr(toolchain, "shared_object", hang)
+    made = compiler.compile(CODE, [EntryPoint("f")])
+    assert isinstance(made, CompileFailure) and made.reason == "timeout"
+
+
+def test_preparing_keeps_every_line_where_it_was() -> None:
+    code = (
+        "a /* 1\n2\n3 */ b // c \\\n d\n'/'\n#pragma unroll\nextern __shared__\nfloat\nx[];\n\"//\" e\\\nf\ng"
+    )
+    prepared = source.prepare(code)
+    assert prepared.count("\n") == code.count("\n")
+    for word in ("'/'", '"//"', "g"):
+        line = next(i for i, text in enumerate(code.splitlines()) if text.startswith(word))
+        assert prepared.splitlines()[line].startswith(word)
+    assert "pragma" not in prepared and "extern" not in prepared
+
+
+RAW = 'const char *t = R"x(// not a comment " )x"; // gone\nint n;'
+
+
+def test_raw_strings_stay() -> None:
+    assert source.prepare(RAW).splitlines()[0].rstrip() == 'const char *t = R"x(// not a comment " )x";'
