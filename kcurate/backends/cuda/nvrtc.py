@@ -2,8 +2,9 @@
 
 Headers come from the include folders of the installed `nvidia-cuda-*` wheels, those of the C and C++
 libraries from `host_headers`. The source is given a name in a folder that cannot exist, so that a quoted
-include finds nothing of this machine. NVRTC reads absolute include paths all the same (measured with 13.0.88), so code that is not trusted is checked for them before it comes
-here and is compiled in a worker (`kcurate.judge`). Nothing is imported before the first call.
+include finds nothing of this machine. NVRTC reads absolute include paths all the same (measured with
+13.0.88), so code that is not trusted is checked for them before it comes here and is compiled in a worker
+(`kcurate.judge`). Nothing is imported before the first call.
 """
 
 from __future__ import annotations
