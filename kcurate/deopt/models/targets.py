@@ -20,8 +20,9 @@ from kcurate.errors import InputError, RecordError
 from kcurate.prompts import Answer, Material, Technique
 from kcurate.records import Buffer, Candidate, Problem, Side, SideName
 
-# Nothing honest needs a longer plan; it also bounds how deep one can nest.
+# Nothing honest needs a longer or deeper plan (a loop in a loop has depth 9).
 MAX_PLAN_CHARS = 20_000
+MAX_PLAN_DEPTH = 24
 # The longest kernel with all that it needs in Rodinia and Parboil has 50 KB, the longest statement 8 KB.
 MAX_CODE_BYTES = 64 * 1024
 MAX_STATEMENT_CHARS = 12_000
@@ -177,6 +178,8 @@ def side_of(answer: Answer, target: Target) -> Side | str:
         text = json.dumps(answer.plan)
         if len(text) > MAX_PLAN_CHARS:
             return "the plan is too long"
+        if _depth(answer.plan) > MAX_PLAN_DEPTH:
+            return "the plan nests too deep"
         own = {name: _scratch(name, data, target) for name, data in (answer.buffers or {}).items()}
         kept = {name: buffer for name, buffer in target.given.buffers.items() if f'"{name}"' in text}
         data = {"code": code, "plan": list(answer.plan)}
@@ -201,6 +204,17 @@ def _lost(code: str) -> str | None:
     if len(tokens) > MANY_TOKENS and len(runs) < FEWEST_NEW * len(tokens):
         return "the code repeats itself"
     return None
+
+
+def _depth(data: object) -> int:
+    """How deep lists and objects nest."""
+    deepest, waiting = 0, [(data, 1)]
+    while waiting:
+        item, depth = waiting.pop()
+        inner = item.values() if isinstance(item, dict) else item if isinstance(item, list | tuple) else ()
+        deepest = max(deepest, depth)
+        waiting += [(one, depth + 1) for one in inner]
+    return deepest
 
 
 def _scratch(name: str, data: Any, target: Target) -> Buffer:
