@@ -4,17 +4,22 @@
 
 Each pair's fast side gets `--mutants` single mistakes and `--honest` honest changes; the slow side is the
 reference. A mutant that does not compile is set apart, and so is one with the same machine code as the
-original (compiled by NVRTC, which needs no GPU). What survives the test sizes is judged again at the bench
-size where there is a GPU. Prints the share refused by operator, and every survivor.
+original (compiled by NVRTC, which needs no GPU). On a GPU, what survives the test sizes is judged in full,
+with sanitizers where they are installed. What then survives is run beside the original at `--stress` other
+sizes, drawn at random: `escaped` if one shows a difference, `no_difference` if none does (many mistakes
+change only the way: a fast path that is not taken, a bound that nothing reaches). Refused share: of refused
+and escaped together. Prints the counts by operator, and every survivor.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +31,7 @@ from kcurate.judge.compiling import Request
 from kcurate.judge.judge import JudgeConfig
 from kcurate.mutate.honest import variants
 from kcurate.mutate.wrong import mutants
-from kcurate.records import Candidate, Outcome, Verdict
+from kcurate.records import Candidate, Outcome, Problem, Sizes, Verdict
 
 SET_APART = (Outcome.COMPILE_ERROR, Outcome.HARNESS_ERROR)
 
@@ -105,7 +110,7 @@ def report(rows: list[dict[str, Any]]) -> dict[str, Any]:
         print(f"{name:32s}", dict(counts))
     wrong = Counter(one["class"] for one in rows if one["kind"] == "wrong")
     honest = Counter(one["class"] for one in rows if one["kind"] == "honest")
-    told = wrong["refused"] + wrong["survived"]
+    told = wrong["refused"] + wrong["escaped"] + wrong["survived"]
     share = wrong["refused"] / told if told else None
     print("wrong", dict(wrong), "refused share", share)
     print("honest", dict(honest))
@@ -126,18 +131,69 @@ def classify(given: list[tuple[Trial, Verdict]]) -> list[dict[str, Any]]:
             one["class"] = str(verdict.outcome)
         elif not verdict.outcome.correct:
             one["class"] = "refused"
-        elif trial.kind == "wrong" and equivalent(trial):
-            one["class"] = "equivalent"
+        elif trial.kind == "honest":
+            one["class"] = "passed"
         else:
-            one["class"] = "survived"
-        if one["class"] == "survived" and trial.kind == "wrong":
-            one["code"] = trial.candidate.fast.code
-            print("survived:", one["candidate"], one["change"], one["what"], flush=True)
+            one["class"] = "equivalent" if equivalent(trial) else "survived"
         if one["class"] == "refused" and trial.kind == "honest":
             one["code"] = trial.candidate.fast.code
             print("honest refused:", one["candidate"], one["change"], one["what"], one["detail"], flush=True)
         rows.append(one)
     return rows
+
+
+def other_sizes(problem: Problem, count: int, rng: random.Random) -> tuple[Mapping[str, int], ...]:
+    """Sizes near the tests', and between them."""
+    found: list[Mapping[str, int]] = []
+    for _ in range(count):
+        near = rng.choice(problem.sizes.test)
+        one = {}
+        for name, value in near.items():
+            top = 2 * max(sizes[name] for sizes in problem.sizes.test)
+            far = rng.randint(1, top) if top <= 64 else round(math.exp(rng.uniform(0.0, math.log(top))))
+            one[name] = rng.choice((value, max(1, value + rng.randint(-8, 8)), far, 4 * -(-far // 4)))
+        found.append(one)
+    return tuple(found)
+
+
+def stressed(
+    rows: list[dict[str, Any]], given: Sequence[Trial], options: argparse.Namespace, jobs: int
+) -> None:
+    """Tell survivors that some valid input gives away from those on which none does."""
+    trials_by_id = {trial.candidate.id: trial for trial in given}
+    rng = random.Random(options.seed)
+    todo: list[Candidate] = []
+    for one in rows:
+        if one["class"] == "survived":
+            trial = trials_by_id[one["candidate"]]
+            assert trial.original.problem is not None
+            for i, sizes in enumerate(other_sizes(trial.original.problem, options.stress, rng)):
+                problem = replace(trial.original.problem, sizes=Sizes((sizes,), sizes))
+                for kind, fast in (("same", trial.original.fast), ("wrong", trial.candidate.fast)):
+                    todo.append(
+                        replace(
+                            trial.candidate, id=f"{one['candidate']}@{i}@{kind}", problem=problem, fast=fast
+                        )
+                    )
+    config = JudgeConfig(options.backend, timed=False, calibrate=False)
+    outcomes = {
+        todo[index].id: verdict.outcome
+        for index, verdict in pool.judge_many(list(enumerate(todo)), config, gpus=(0,), jobs=jobs)
+    }
+    for one in rows:
+        if one["class"] == "survived":
+            classify_survivor(one, trials_by_id[one["candidate"]], outcomes, options.stress)
+
+
+def classify_survivor(one: dict[str, Any], trial: Trial, outcomes: Mapping[str, Outcome], count: int) -> None:
+    """A size counts when the original is right at it."""
+    names = [f"{one['candidate']}@{i}" for i in range(count)]
+    valid = [name for name in names if outcomes[f"{name}@same"].correct]
+    told = [name for name in valid if not outcomes[f"{name}@wrong"].correct]
+    one["stress"] = {"valid": len(valid), "differs": len(told)}
+    one["class"] = "escaped" if told else "no_difference"
+    one["code"] = trial.candidate.fast.code
+    print(one["class"], one["candidate"], one["change"], "|", one["what"], one["stress"], flush=True)
 
 
 def main() -> None:
@@ -147,6 +203,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--mutants", type=int, default=8)
     parser.add_argument("--honest", type=int, default=3)
+    parser.add_argument("--stress", type=int, default=12, help="other sizes that survivors are run at")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=0)
     parser.add_argument("--budget-s", type=float, default=480.0)
@@ -161,8 +218,9 @@ def main() -> None:
     until_s = started + options.budget_s
     done = judged(given, config, jobs, until_s)
     if options.backend == "cuda":
-        done = again_at_bench(done, replace(config, timed=True), jobs, until_s)
+        done = again_at_bench(done, replace(config, timed=True, sanitize=True), jobs, until_s)
     rows = classify(done)
+    stressed(rows, given, options, jobs)
     data = {
         "backend": options.backend,
         "device": asdict(done[0][1].environment) if done else None,

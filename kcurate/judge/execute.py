@@ -42,8 +42,10 @@ from kcurate.problem.ops import (
 )
 
 REDZONE_BYTES = 4096
-# All ones: NaN as a real number, -1 as an integer, so that a value read beyond a buffer shows in the result.
-REDZONE_BYTE = 0xFF
+# Around inputs all ones: NaN as a real number, -1 as an integer, so that a value read beyond a buffer shows in
+# the result. Around the rest a large number, and another one: what is copied from beyond an input is a change.
+REDZONE_BYTE_INPUT = 0xFF
+REDZONE_BYTE = 0xFB
 # Inputs from this size on are watched by a sum taken on the device, where it can take one.
 DIGEST_BYTES = 1 << 20
 Array = npt.NDArray[Any]
@@ -61,6 +63,11 @@ class _Slot:
         self.memory = device.allocate(self.before + buffer.size_bytes + self.after)
         self.image = None if values is None else to_physical(buffer, values)
         self.digest: int | None = None
+
+    @property
+    def redzone(self) -> int:
+        """The byte that lies around this buffer."""
+        return REDZONE_BYTE_INPUT if self.buffer.record.role == "in" else REDZONE_BYTE
 
     @property
     def large_input(self) -> bool:
@@ -95,8 +102,9 @@ class Prepared:
         word = self.poison.to_bytes(4, "little")
         for slot in self.slots.values():
             size = slot.buffer.size_bytes
-            self.device.fill(slot.memory, 0, slot.before, bytes([REDZONE_BYTE]))
-            self.device.fill(slot.memory, slot.before + size, slot.after, bytes([REDZONE_BYTE]))
+            around = bytes([slot.redzone])
+            self.device.fill(slot.memory, 0, slot.before, around)
+            self.device.fill(slot.memory, slot.before + size, slot.after, around)
             if slot.image is not None:
                 self._write(slot, _bytes(slot.image))
             else:
@@ -198,7 +206,7 @@ class Prepared:
             contents = slot.before + slot.buffer.size_bytes
             front = self.device.read(slot.memory, 0, slot.before - pads[0])
             back = self.device.read(slot.memory, contents + pads[1], slot.after - pads[1])
-            if (front != REDZONE_BYTE).any() or (back != REDZONE_BYTE).any():
+            if (front != slot.redzone).any() or (back != slot.redzone).any():
                 found.append(f"wrote outside the buffer {name!r}")
             if slot.image is None or slot.buffer.record.role != "in":
                 continue

@@ -82,16 +82,24 @@ def _live(role: Mapping[str, Any], channel: Channel) -> None:
         try:
             body, blobs = handle(frame)
         except KernelFault as fault:
-            channel.send({"fault": fault.reason, "what": fault.what})
+            _tell(channel, {"fault": fault.reason, "what": fault.what})
             os._exit(1)  # after a fault the device of this process is beyond use
+        _tell(channel, body, blobs)
+
+
+def _tell(channel: Channel, body: Mapping[str, Any], blobs: Mapping[str, Blob] | None = None) -> None:
+    """Send, or end when nobody listens any more."""
+    try:
         channel.send(body, blobs)
+    except ChannelClosed:
+        os._exit(0)
 
 
 def _report_crashes(channel: Channel) -> None:
     """A bug of ours reaches the parent as text; nothing here decides what it means."""
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        channel.send({"error": "".join(traceback.format_exception(kind, error, trace))})
+        _tell(channel, {"error": "".join(traceback.format_exception(kind, error, trace))})
         os._exit(1)
 
     sys.excepthook = hook

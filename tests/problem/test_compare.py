@@ -239,3 +239,12 @@ def test_the_detail_says_what_is_wrong() -> None:
     many = compare(reference, np.zeros_like(reference), "float32", Tolerance())
     assert many.wrong == 1000
     assert len(many.detail) < 200
+
+
+def test_errors_past_all_numbers_are_wrong_and_no_warning() -> None:
+    ones, huge = np.ones(10), np.ones(10)
+    huge[3] = 1e300
+    for expected, got in ((ones, huge), (huge, ones)):
+        assert not compare(expected, got, "float64", None).ok
+        small = [array.clip(-3e38, 3e38).astype(np.float32) for array in (expected, got)]
+        assert not compare(*small, "float32", None).ok
