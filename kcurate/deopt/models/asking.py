@@ -86,7 +86,8 @@ class Asking:
         cost = 0.0
         try:
             exchange = self.keep(request, self.client.ask(request))
-            cost = exchange.cost_usd or 0.0
+            rejected = exchange.status is ReplyStatus.REJECTED
+            cost = (0.0 if rejected else held) if exchange.cost_usd is None else exchange.cost_usd
         except TryAgain as failure:
             if failure.began:
                 known = self.cost_usd(failure.usage)

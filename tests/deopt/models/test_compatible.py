@@ -57,10 +57,12 @@ def test_answer_is_text_with_its_tokens(tmp_path: Path) -> None:
     assert script.asked[0]["messages"][1]["content"] == "kernel\ntask"
 
 
-def test_a_server_that_counts_no_tokens_has_no_cost(tmp_path: Path) -> None:
+def test_a_server_that_counts_no_tokens_uses_up_all_that_was_set_aside(tmp_path: Path) -> None:
     with serving(server.completion(TEXT, usage=False)) as (url, _):
-        got = answer(asking(url, tmp_path, price="1,10"))
+        one = asking(url, tmp_path, price="1,10")
+        got = answer(one)
     assert (got.status, got.usage, got.cost_usd) == (ReplyStatus.ANSWERED, None, None)
+    assert one.budget.spent_usd > 1000 * 10 / 1e6
 
 
 @pytest.mark.parametrize(
