@@ -42,8 +42,8 @@ from kcurate.problem.ops import (
 )
 
 REDZONE_BYTES = 4096
-# Around inputs all ones: NaN as a real number, -1 as an integer, so that a value read beyond a buffer shows in
-# the result. Around the rest a large number, and another one: what is copied from beyond an input is a change.
+# Around inputs all ones: NaN as a real number, -1 as an integer, so that a value read beyond a buffer shows
+# in the result. Around the rest a large number, and another: what is copied from beyond an input is a change.
 REDZONE_BYTE_INPUT = 0xFF
 REDZONE_BYTE = 0xFB
 # Inputs from this size on are watched by a sum taken on the device, where it can take one.

@@ -59,12 +59,17 @@ class Magnitudes:
     @classmethod
     def of(cls, reference: Array) -> Magnitudes:
         """Of an array of any floating type; what is not finite counts as zero."""
-        largest, squares = 0.0, 0.0
-        for start in range(0, reference.size, CHUNK):
-            part = np.abs(_finite(reference[start : start + CHUNK].astype(np.float64)))
-            largest = max(largest, float(part.max()))
-            squares += float(np.dot(part, part))
-        return cls(largest, float(np.sqrt(squares / reference.size)) if reference.size else 0.0)
+        parts = [slice(start, start + CHUNK) for start in range(0, reference.size, CHUNK)]
+        largest = max(
+            (float(np.abs(_finite(reference[p].astype(np.float64))).max()) for p in parts), default=0.0
+        )
+        if not largest:
+            return cls(0.0, 0.0)
+        squares = 0.0
+        for p in parts:
+            share = _finite(reference[p].astype(np.float64)) / largest  # the square of a large number is none
+            squares += float(np.dot(share, share))
+        return cls(largest, largest * float(np.sqrt(squares / reference.size)))
 
 
 def element_bound(
@@ -127,7 +132,7 @@ def _compare_floats(expected: Array, got: Array, dtype: str, rule: Tolerance, te
     """In parts that stay in a core's cache: a whole output in float64 would take many times its size."""
     whole = Magnitudes.of(expected)
     ratio = np.empty(expected.size, np.float32)
-    squares, distances = 0.0, 0.0
+    squares, distances, unit = 0.0, 0.0, whole.largest or 1.0
     for start in range(0, expected.size, CHUNK):
         part = slice(start, start + CHUNK)
         wanted, seen = expected[part].astype(np.float64), got[part].astype(np.float64)
@@ -139,8 +144,8 @@ def _compare_floats(expected: Array, got: Array, dtype: str, rule: Tolerance, te
         share = np.divide(error, bound, out=np.where(error > 0, np.inf, 0.0), where=bound > 0)
         same = (wanted == seen) | (np.isnan(wanted) & np.isnan(seen))
         ratio[part] = np.minimum(np.where(finite, share, np.where(same, 0.0, np.inf)), LARGEST_RATIO)
-        squares += float(np.dot(safe, safe))
-        distances += float(np.dot(off, off))
+        squares += float(np.dot(safe / unit, safe / unit))
+        distances += float(np.dot(off / unit, off / unit))
     comparison = _report(expected, got, ratio)
     if not comparison.ok:
         return comparison
