@@ -20,7 +20,7 @@ inline int locate(char *text, size_t room)
 inline bool complete(Warp &warp, KcuMeet &meet)
 {
     if (meet.mask & warp.alive & ~meet.arrived) return false;
-    meet.complete = true;
+    warp.open &= ~meet.bit;
     meet.readers = __builtin_popcount(meet.arrived);
     return true;
 }
@@ -28,29 +28,29 @@ inline bool complete(Warp &warp, KcuMeet &meet)
 // A lane has ended: meetings that waited for it alone are complete.
 void finish_meetings(Warp &warp)
 {
-    for (KcuMeet &meet : warp.meets)
-        if (meet.used && !meet.complete && complete(warp, meet)) warp.ready |= meet.arrived;
+    for (unsigned open = warp.open; open; open &= open - 1) {
+        KcuMeet &meet = warp.meets[__builtin_ctz(open)];
+        if (complete(warp, meet)) warp.ready |= meet.arrived;
+    }
 }
 
+// The meeting that waits for this lane too, else a new one. (A lane is in one meeting at most, so there is room.)
 inline KcuMeet *find_meeting(Warp &warp, unsigned mask, int kind)
 {
-    KcuMeet *unused = nullptr;
-    unsigned open = 0;
-    for (KcuMeet &meet : warp.meets) {
-        if (!meet.used) {
-            unused = unused ? unused : &meet;
-            continue;
-        }
-        open++;
-        if (!meet.complete && meet.mask == mask && meet.kind == kind) return &meet;
+    for (unsigned open = warp.open; open; open &= open - 1) {
+        KcuMeet &meet = warp.meets[__builtin_ctz(open)];
+        if (meet.mask == mask && meet.kind == kind) return &meet;
     }
-    warp.open = open + 1;
-    unused->mask = mask;
-    unused->kind = kind;
-    unused->arrived = 0;
-    unused->used = true;
-    unused->complete = false;
-    return unused;
+    const int number = __builtin_ctz(~warp.busy);
+    KcuMeet &meet = warp.meets[number];
+    meet.mask = mask;
+    meet.kind = kind;
+    meet.arrived = 0;
+    meet.busy = &warp.busy;
+    meet.bit = 1u << number;
+    warp.busy |= meet.bit;
+    warp.open |= meet.bit;
+    return &meet;
 }
 
 void report_deadlock(Block *block)

@@ -44,8 +44,8 @@ static Block *new_block(unsigned long number)
         const unsigned lanes = threads - i * 32;
         Warp &warp = block->warp[i];
         warp.fresh = warp.alive = lanes >= 32 ? ~0u : (1u << lanes) - 1;
-        warp.ready = warp.at_barrier = warp.at_grid = warp.converging = warp.yielded = warp.open = 0;
-        for (KcuMeet &meet : warp.meets) meet.used = false;
+        warp.ready = warp.at_barrier = warp.at_grid = warp.converging = warp.yielded = 0;
+        warp.busy = warp.open = 0;
     }
     const unsigned long row = number / gridDim.x;
     block->index = uint3{unsigned(number % gridDim.x), unsigned(row % gridDim.y), unsigned(row / gridDim.y)};

@@ -21,11 +21,19 @@ inline void become(Fiber *fiber)
     kcu_patience = PATIENCE;
 }
 
-// Stop the running thread until the scheduler picks it again.
+// The lane of a warp that runs next, ready to be switched to; there is one.
+inline Fiber *next_lane(Block *block, Warp &warp, unsigned number);
+
+// Stop the running thread until it is picked again; another lane of its warp goes on, else the scheduler.
 inline void wait_for_turn()
 {
     Fiber *self = state->fiber;
-    kcu_switch(&self->place, state->scheduler);
+    Block *block = state->block;
+    Warp &warp = block->warp[self->warp];
+    if (warp.fresh | warp.ready)
+        kcu_switch(&self->place, next_lane(block, warp, self->warp)->place);
+    else
+        kcu_switch(&self->place, state->scheduler);
 }
 
 void finish_meetings(Warp &warp);
@@ -58,19 +66,18 @@ inline void run_threads()
     }
 }
 
-inline void resume(Block *block, Warp &warp, unsigned number)
+inline Fiber *next_lane(Block *block, Warp &warp, unsigned number)
 {
-    unsigned lanes = warp.fresh | warp.ready;
-    int lane = pick(lanes, block->forward);
+    const int lane = pick(warp.fresh | warp.ready, block->forward);
     Fiber *fiber = block->fibers + number * 32 + lane;
     if (warp.fresh >> lane & 1) {
         fiber->stack = state->stacks.take();
-        fiber->place = new_context(fiber->stack, state->stacks.size, run_threads);
+        fiber->place = new_context(fiber->stack, state->stacks.room(fiber->stack), run_threads);
     }
     warp.fresh &= ~(1u << lane);
     warp.ready &= ~(1u << lane);
     become(fiber);
-    kcu_switch(&state->scheduler, fiber->place);
+    return fiber;
 }
 
 // No lane of the warp can go on but those that ask who is with them: tell those at one place in the source.
@@ -97,7 +104,7 @@ inline bool run_warp(Block *block, unsigned number)
     warp.yielded = 0;
     for (;;) {
         while (warp.fresh | warp.ready) {
-            resume(block, warp, number);
+            kcu_switch(&state->scheduler, next_lane(block, warp, number)->place);
             ran = true;
         }
         if (!warp.converging) return ran;

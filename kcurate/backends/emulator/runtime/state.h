@@ -48,7 +48,7 @@ struct Fiber {
 struct Warp {
     unsigned fresh, ready, alive; // masks of lanes: never run, can run, not ended
     unsigned at_barrier, at_grid, converging, yielded;
-    unsigned open; // meetings in use
+    unsigned busy, open; // masks of meetings: in use, and still waiting for lanes
     KcuMeet meets[32];
 };
 

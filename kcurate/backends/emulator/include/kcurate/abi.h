@@ -28,7 +28,7 @@ extern KCU_HIDDEN unsigned kcu_patience;         // atomics that the running thr
 struct KcuMeet {
     unsigned mask, arrived, readers;
     int kind;
-    bool used, complete;
+    unsigned *busy, bit; // which meetings of the warp are in use, and this one's bit there
     unsigned long long value[32];
 };
 
@@ -73,7 +73,7 @@ static const unsigned kcu_warp_size = 32;
 
 inline void kcu_leave(KcuMeet *meet)
 {
-    if (--meet->readers == 0) meet->used = false;
+    if (--meet->readers == 0) *meet->busy &= ~meet->bit;
 }
 
 inline void kcu_spin()
