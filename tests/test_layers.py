@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "kcurate"
 # Each line may import only from the lines above it, and never from its own line.
 LAYERS = (
     {"errors", "records"},
-    {"codec", "config", "cuda_source", "metrics", "prompts", "resources"},
+    {"codec", "config", "cuda_source", "metrics", "mutate", "prompts", "resources"},
     {"store"},
     {"problem", "workspace"},
     {"backends", "suites"},
