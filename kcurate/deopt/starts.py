@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import store
+from kcurate import codec, store
 from kcurate.errors import InputError
 from kcurate.records import Kernel, Origin, Problem, Side, SideName
 from kcurate.suites.problems import find_problem
@@ -34,6 +34,11 @@ class Start:
     origin: Origin
     techniques: tuple[str, ...] = ()
     other: Side | None = None
+
+    def content_id(self) -> str:
+        """The hash of the given side and the problem: equal for starts that are the same."""
+        data = {"given": codec.to_data(self.given), "problem": codec.to_data(self.problem)}
+        return store.content_id("start", codec.canonical_json(data))
 
 
 def starts(paths: Sequence[Path], workspace: Workspace, *, made: SideName = "slow") -> Iterator[Start]:

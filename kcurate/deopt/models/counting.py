@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from kcurate.deopt.models.asking import Asking
@@ -14,11 +15,12 @@ from kcurate.records import AttemptOutcome, Outcome, Verdict
 
 
 class StartOutcome(StrEnum):
-    """What became of a kernel (or of a pair's side)."""
+    """What became of a kernel (or of a pair's side); `duplicate`: an earlier one is the same."""
 
     VARIANTS = "variants"
     NO_VARIANT = "no_variant"
     NO_PROBLEM = "no_problem"
+    DUPLICATE = "duplicate"
     UNFINISHED = "unfinished"
 
 
@@ -31,26 +33,25 @@ class SearchOutcome(StrEnum):
     UNFINISHED = "unfinished"
 
 
-def count(
-    found: Sequence[Start], searches: Mapping[str, Sequence[Search]], asking: Asking
-) -> dict[str, dict[str, int]]:
+@dataclass(frozen=True)
+class StartSearches:
+    """A start and what is searched for it."""
+
+    start: Start
+    searches: Sequence[Search]
+
+
+def count(groups: Sequence[StartSearches], asking: Asking) -> dict[str, dict[str, int]]:
     """The counts of a summary: each kind adds up to its number."""
     kernels: Counter[str] = Counter()
     ends: Counter[str] = Counter()
     attempts: Counter[str] = Counter()
-    for start in found:
-        group = searches.get(start.id, [])
-        outcomes = [_end(search) for search in group]
+    for group in groups:
+        outcomes = [_end(search) for search in group.searches]
         ends.update(outcomes)
-        for search in group:
+        for search in group.searches:
             attempts.update(_outcome(one.attempt.outcome, one.attempt.verdict) for one in search.tried)
-        if not group:
-            kernels[StartOutcome.NO_PROBLEM] += 1
-        elif SearchOutcome.ACCEPTED in outcomes:
-            kernels[StartOutcome.VARIANTS] += 1
-        else:
-            unfinished = SearchOutcome.UNFINISHED in outcomes
-            kernels[StartOutcome.UNFINISHED if unfinished else StartOutcome.NO_VARIANT] += 1
+        kernels[_start_outcome(group.start, outcomes)] += 1
     order = [*AttemptOutcome, *Outcome]
     return {
         "kernels": {str(o): kernels[o] for o in StartOutcome if kernels[o]},
@@ -58,6 +59,17 @@ def count(
         "attempts": {str(o): attempts[o] for o in dict.fromkeys(map(str, order)) if attempts[o]},
         "requests": {str(source): number for source, number in sorted(asking.counts.items())},
     }
+
+
+def _start_outcome(start: Start, outcomes: Sequence[SearchOutcome]) -> StartOutcome:
+    if start.problem is None:
+        return StartOutcome.NO_PROBLEM
+    if not outcomes:
+        return StartOutcome.DUPLICATE
+    if SearchOutcome.ACCEPTED in outcomes:
+        return StartOutcome.VARIANTS
+    unfinished = SearchOutcome.UNFINISHED in outcomes
+    return StartOutcome.UNFINISHED if unfinished else StartOutcome.NO_VARIANT
 
 
 def _end(search: Search) -> SearchOutcome:

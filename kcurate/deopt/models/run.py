@@ -22,6 +22,7 @@ from kcurate.deopt.models.budget import Budget
 from kcurate.deopt.models.claude import ClaudeClient
 from kcurate.deopt.models.client import Client, Patience
 from kcurate.deopt.models.compatible import CompatibleClient
+from kcurate.deopt.models.counting import StartSearches
 from kcurate.deopt.models.drivers import drive, drive_batched
 from kcurate.deopt.models.examples import Examples
 from kcurate.deopt.models.gates import Known, Variants, known_of
@@ -98,7 +99,7 @@ def run(
         around = _surroundings(asking, judge, judge_name, name, workspace)
         searches = _searches(found, config, around, workspace)
         failure = _drive(config, searches, asking, workspace, name, seams, note)
-    items = counting.count(found, searches, asking)
+    items = counting.count(searches, asking)
     note(counting.spent(asking))
     summary = Summary("deopt", items, round(time.monotonic() - started_s, 3), str(workspace.root))
     record.finish(summary)
@@ -207,35 +208,36 @@ def goals(config: ModelConfig, start: Start) -> list[Target]:
 
 def _searches(
     found: Sequence[Start], config: ModelConfig, around: Surroundings, workspace: Workspace
-) -> dict[str, list[Search]]:
-    """The searches of each start that has a problem, by its id."""
-    searches: dict[str, list[Search]] = {}
+) -> list[StartSearches]:
+    """The searches of every start; what an earlier start asks for already is not asked for again."""
+    made: list[StartSearches] = []
+    seen: set[str] = set()
+    archives: dict[str, Variants] = {}
     for start in found:
-        wanted = goals(config, start)
-        if wanted:
-            variants = _existing(start, workspace.pairs / start.id, made_side(config.direction))
-            searches[start.id] = [
-                Search(goal, make_policy(config.policy, goal, config.rounds), around, variants)
-                for goal in wanted
-            ]
-    return searches
+        wanted = [goal for goal in goals(config, start) if goal.key() not in seen]
+        seen |= {goal.key() for goal in wanted}
+        variants = archives.setdefault(start.content_id(), Variants())
+        _add_existing(variants, start, workspace.pairs / start.id, made_side(config.direction))
+        searches = [
+            Search(goal, make_policy(config.policy, goal, config.rounds), around, variants) for goal in wanted
+        ]
+        made.append(StartSearches(start, searches))
+    return made
 
 
-def _existing(start: Start, folder: Path, made: SideName) -> Variants:
-    """The variants that there are already: a pair's own side, and those on disk, by rules or by any model."""
-    variants = Variants()
+def _add_existing(variants: Variants, start: Start, folder: Path, made: SideName) -> None:
+    """Add what there is already: a pair's own side, and variants on disk, by rules or by any model."""
     if start.other is not None:
         variants.add(Known(start.id, None, fingerprint(start.other.code)))
     for path in sorted(folder.glob("*/pair.json")):
         candidate = store.read_candidate(path.parent)
         if candidate.origin.made == made:
             variants.add(known_of(candidate.id, candidate, getattr(candidate, made)))
-    return variants
 
 
 def _drive(
     config: ModelConfig,
-    searches: dict[str, list[Search]],
+    searches: Sequence[StartSearches],
     asking: Asking,
     workspace: Workspace,
     name: ModelName,
@@ -244,7 +246,7 @@ def _drive(
 ) -> KcurateError | None:
     from tqdm import tqdm
 
-    every = [search for group in searches.values() for search in group]
+    every = [search for group in searches for search in group.searches]
     with tqdm(unit="attempt", desc=f"deopt {name.slug}") as bar:
         moved = _mover(bar, asking)
         if config.batch and isinstance(asking.client, ClaudeClient):
@@ -258,7 +260,7 @@ def _mover(bar: object, asking: Asking) -> Callable[[], None]:
     def moved() -> None:
         bar.update()  # type: ignore[attr-defined]
         if asking.price is not None:
-            bar.set_postfix_str(f"${asking.budget.spent_usd:.4f}")  # type: ignore[attr-defined]
+            bar.set_postfix_str(f"${asking.budget.spent_usd:.4f}", refresh=False)  # type: ignore[attr-defined]
 
     return moved
 

@@ -73,10 +73,10 @@ class Target:
 
     def key(self) -> str:
         """The content hash of what is given and what is asked for."""
-        data = {"given": codec.to_data(self.given), "problem": codec.to_data(self.problem)}
         names = ",".join(technique.name for technique in self.ladder)
-        content = codec.canonical_json(data)
-        return store.content_id("target", content, self.made, names, str(self.variant), str(self.variants))
+        return store.content_id(
+            "target", self.start.content_id(), self.made, names, str(self.variant), str(self.variants)
+        )
 
     def candidate(self, name: str, side: Side, model: str, shown: Technique | None) -> Candidate:
         """The pair that an answer makes with the given side."""

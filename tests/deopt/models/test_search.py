@@ -286,3 +286,21 @@ def test_transcripts_hold_prompt_and_reply(tmp_path: Path, monkeypatch: pytest.M
     assert json.loads(line["exchange"]["reply"]) == RIGHT
     assert "scale" in line["prompt"]["context"]
     assert line["exchange"]["cost_usd"] > 0
+
+
+def test_pairs_that_share_a_side_are_asked_about_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workbench.start(tmp_path, name="twin")
+    items, script = search(tmp_path, monkeypatch, [server.message(tool=RIGHT)])
+    assert items["kernels"] == {"variants": 1, "duplicate": 1}
+    assert len(script.asked) == 1
+
+
+def test_the_side_that_a_pair_has_already_is_no_new_variant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = renamed("__global__ void scale(const float *x, float *y, int n) { y[0] = x[0]; int at; }")
+    workbench.start(tmp_path, slow=own)
+    items, _ = search(tmp_path, monkeypatch, [server.message(tool={"code": renamed(own, "it")})], rounds=1)
+    assert items["attempts"] == {"near_duplicate": 1}
