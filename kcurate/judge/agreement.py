@@ -5,7 +5,7 @@ Not covered: the rule of a tolerance (`kcurate.problem.compare`), what is run (`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,13 @@ def summable(problem: Problem, side: Side) -> tuple[str, ...]:
     partly = {name for name, b in problem.buffers.items() if b.tolerance and b.tolerance.valid is not None}
     unfit = padded | partly | set(side.nondeterministic)
     return tuple(name for name in output_names(problem) if name not in unfit)
+
+
+def with_counts(problem: Problem, names: Sequence[str]) -> list[str]:
+    """The names, and the buffers that say how much of them counts."""
+    tolerances = [problem.buffers[name].tolerance for name in names]
+    counts = [t.valid for t in tolerances if t is not None and t.valid is not None]
+    return list(dict.fromkeys([*names, *counts]))
 
 
 def valid_count(problem: Problem, name: str, outputs: Outputs) -> int | None:

@@ -22,6 +22,7 @@ from kcurate.judge.agreement import (
     shape,
     summable,
     valid_count,
+    with_counts,
 )
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
@@ -261,7 +262,10 @@ class Verification:
 
     def recheck(self, job: TimingJob) -> None:
         """Look at what the last timed runs left behind; outputs that sums cannot vouch for are compared."""
-        whole = [name for name in self._names() if any(name not in job.summed[side] for side in SIDES)]
+        whole = with_counts(
+            self.problem,
+            [name for name in self._names() if any(name not in job.summed[side] for side in SIDES)],
+        )
         for trial in timed_trials(self.problem, self.seed):
             found = {}
             with self.lock.shared():
