@@ -1,0 +1,139 @@
+"""Rules on arithmetic: hardware approximations become library functions, float literals become double.
+
+Why each is safe:
+
+- full-precision: a library function is at least as exact as the approximation for every argument, special
+  values included (CUDA C++ Programming Guide, "Intrinsic Functions", table of error bounds); results may
+  differ by the approximation's error, which verification bounds by the problem's tolerance.
+- double-literals: `x * 0.5f` becomes `x * 0.5`, so that the operation is done in double precision and then
+  rounded: never less exact. Only literals that float holds exactly, beside a name declared as float (or an
+  element of an array of floats), in a sum or product that a float variable takes: no comparison, overload
+  or template argument ever sees the wider type.
+
+Not covered: intrinsics with a rounding mode that keep the compiler from contracting (`__fadd_rn`), 24-bit
+multiplication (its operands' range is not known from the text).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kcurate.cuda_source.edit import Edit, Node, Tree, bare
+from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.records import Side
+
+# Same arguments, same meaning, library precision.
+LIBRARY = {
+    b"__expf": b"expf",
+    b"__exp10f": b"exp10f",
+    b"__logf": b"logf",
+    b"__log2f": b"log2f",
+    b"__log10f": b"log10f",
+    b"__sinf": b"sinf",
+    b"__cosf": b"cosf",
+    b"__tanf": b"tanf",
+    b"__powf": b"powf",
+    b"__sincosf": b"sincosf",
+    b"__fsqrt_rn": b"sqrtf",
+    b"__tanhf": b"tanhf",
+}
+QUOTIENTS = (b"__fdividef", b"fdividef", b"__frcp_rn", b"rsqrtf", b"__frsqrt_rn")
+_FLOAT = re.compile(rb"(\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?[fF]\Z")
+OPERATORS = frozenset((b"+", b"-", b"*", b"/"))
+
+
+def full_precision(given: Given) -> Side | NotApplicable:
+    """Call library functions in place of hardware approximations."""
+    defined = {function.name for function in given.tree.functions()}
+    edits = [
+        Edit(node.start_byte, node.start_byte + len(name), LIBRARY[name])
+        for node, name, _ in given.tree.calls(*LIBRARY)
+        if name not in defined
+    ]
+    return given.with_edits(
+        [*edits, *_quotients(given.tree, defined)], "no approximate function of the hardware"
+    )
+
+
+def _quotients(tree: Tree, defined: set[bytes]) -> Iterator[Edit]:
+    """Divisions, reciprocals and reciprocal roots written as such; the arguments stay where they are."""
+    for node, name, arguments in tree.calls(*QUOTIENTS):
+        if name in defined or len(arguments) != (2 if name.endswith(b"fdividef") else 1):
+            continue
+        start, end = arguments[0].start_byte, arguments[-1].end_byte
+        if name.endswith(b"fdividef"):
+            yield Edit(node.start_byte, start, b"((float)(")
+            yield Edit(arguments[0].end_byte, arguments[1].start_byte, b") / (float)(")
+            yield Edit(end, node.end_byte, b"))")
+        elif name == b"__frcp_rn":
+            yield Edit(node.start_byte, start, b"(1.0f / (")
+            yield Edit(end, node.end_byte, b"))")
+        else:
+            yield Edit(node.start_byte, start, b"(1.0f / sqrtf(")
+            yield Edit(end, node.end_byte, b"))")
+
+
+def double_literals(given: Given) -> Side | NotApplicable:
+    """Take the `f` off exact literals of sums and products of floats that go straight into a float."""
+    tree, edits = given.tree, []
+    for function in tree.functions():
+        floats = _floats(tree, function.node)
+        for node in tree.nodes("number_literal", within=function.body):
+            text, parent = tree.text(node), node.parent
+            if not _FLOAT.match(text) or parent.type != "binary_expression" or not _exact(text):
+                continue
+            arithmetic = tree.text(parent.children[1]) in OPERATORS
+            if arithmetic and _is_float(tree, _other(parent, node), floats) and _stored(tree, parent, floats):
+                plain = text[:-1] if b"." in text or b"e" in text.lower() else text[:-1] + b".0"
+                edits.append(Edit(node.start_byte, node.end_byte, plain))
+    return given.with_edits(edits, "no exact float literal beside a float in a sum that a float takes")
+
+
+def _exact(text: bytes) -> bool:
+    """Whether a float literal has few enough digits to be exact, in float as in double; not zero."""
+    value = float(text[:-1])
+    return value != 0 and abs(value) < 2**20 and (value * 1024).is_integer()
+
+
+def _other(parent: Node, node: Node) -> Node:
+    left = parent.child_by_field_name("left")
+    return parent.child_by_field_name("right") if left == node else left
+
+
+def _floats(tree: Tree, function: Node) -> frozenset[bytes]:
+    """Names that a function declares as float, pointers to it or arrays of it, and as nothing else."""
+    kinds: dict[bytes, set[bytes]] = {}
+    for node in tree.nodes("declaration", "parameter_declaration", within=function):
+        for one in tree.declared_by(node):
+            kinds.setdefault(one.name, set()).add(one.type)
+    return frozenset(name for name, types in kinds.items() if types == {b"float"})
+
+
+def _is_float(tree: Tree, node: Node, floats: frozenset[bytes]) -> bool:
+    node = bare(node)
+    depth = 0
+    while node.type == "subscript_expression":
+        node, depth = node.child_by_field_name("argument"), depth + 1
+    return node.type == "identifier" and tree.text(node) in floats
+
+
+def _stored(tree: Tree, node: Node, floats: frozenset[bytes]) -> bool:
+    """Whether nothing but arithmetic stands between an expression and the float that takes its value."""
+    parent = node.parent
+    while parent.type in ("parenthesized_expression", "binary_expression"):
+        if parent.type == "binary_expression" and tree.text(parent.children[1]) not in OPERATORS:
+            return False
+        parent = parent.parent
+    if parent.type == "assignment_expression":
+        return _is_float(tree, parent.child_by_field_name("left"), floats)
+    if parent.type == "init_declarator":
+        declared = (one for one in tree.declared_by(parent.parent) if one.value is not None)
+        return any(one.name in floats and not one.sizes and one.node.parent == parent for one in declared)
+    return False
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("full-precision", "fast-math-intrinsics", "hardware approximations", full_precision),
+    Rule("double-literals", "strength-reduction", "single-precision literals", double_literals),
+)

@@ -1,0 +1,63 @@
+"""What a rule is: a named change of a side (code and plan) that takes one technique out, or a refusal.
+
+Not covered: the rules themselves (a module a family), and whether a result is slower (`kcurate validate`
+finds out).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from kcurate.cuda_source.edit import Edit, Tree, edited, tree_of
+from kcurate.records import Problem, Side
+
+
+@dataclass(frozen=True)
+class NotApplicable:
+    """Why a rule leaves a side as it is."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """A side to rewrite: the problem is None while it is not known, `tree` is of the side's code."""
+
+    side: Side
+    problem: Problem | None
+    tree: Tree
+
+    def with_edits(self, edits: Iterable[Edit], reason: str) -> Side | NotApplicable:
+        """The side with its code edited; no edit at all is a refusal for `reason`."""
+        made = tuple(edits)
+        if not made:
+            return NotApplicable(reason)
+        code = edited(self.tree.source, made).decode("utf-8", "surrogateescape")
+        return replace(self.side, code=code)
+
+
+Change = Callable[[Given], Side | NotApplicable]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rewrite: its name, the technique that a pair then shows, what it takes out in words."""
+
+    name: str
+    technique: str
+    removes: str
+    change: Change
+
+    def apply(self, side: Side, problem: Problem | None = None) -> Side | NotApplicable:
+        """The side without the technique; code, plan and `nondeterministic` may change."""
+        source = side.code.encode("utf-8", "surrogateescape")
+        made = self.change(Given(side, problem, tree_of(source)))
+        if isinstance(made, Side) and made == side:
+            return NotApplicable("nothing changes")
+        return made
+
+    def rewrite(self, code: bytes) -> bytes | NotApplicable:
+        """The code alone rewritten; rules that need a plan refuse."""
+        made = self.apply(Side(code.decode("utf-8", "surrogateescape"), ()))
+        return made.code.encode("utf-8", "surrogateescape") if isinstance(made, Side) else made

@@ -1,0 +1,63 @@
+"""Rule on asynchronous copies: `__pipeline_memcpy_async` becomes a plain load and store.
+
+Why it is safe: such a copy may be made at any time between its call and the wait for it, so making it at the
+call is one of the behaviours that a correct program allows; the bytes behind `size - zfill` are zero, as
+documented ("Pipeline Primitives Interface" in the CUDA C++ Programming Guide). Committing and waiting then
+have nothing to do; barriers stay. Only whole calls with a literal size of 4, 8 or 16 bytes are rewritten, and
+only when all of a file's copies are of that kind.
+
+Not covered: `cuda::memcpy_async`, cooperative groups, `cp.async` in assembly.
+"""
+
+from __future__ import annotations
+
+from kcurate.cuda_source.edit import Edit
+from kcurate.cuda_source.text import blank_literals
+from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.records import Side
+
+COPY = b"__pipeline_memcpy_async"
+WORDS = {b"4": b"unsigned", b"8": b"uint2", b"16": b"uint4"}
+_HELPER = b"""\
+template <class T>
+__device__ inline void %(name)b(void *to, const void *from, int zeros = 0)
+{
+    if (zeros == 0) {
+        *static_cast<T *>(to) = *static_cast<const T *>(from);
+        return;
+    }
+    unsigned char *bytes = static_cast<unsigned char *>(to);
+    for (int i = 0; i < static_cast<int>(sizeof(T)); i++)
+        bytes[i] = i < static_cast<int>(sizeof(T)) - zeros ? static_cast<const unsigned char *>(from)[i] : 0;
+}
+
+"""
+
+
+def plain_copies(given: Given) -> Side | NotApplicable:
+    """Copy to shared memory through registers, at once."""
+    tree, source = given.tree, given.tree.source
+    if b"cp.async" in source or (b"memcpy_async" in source.replace(COPY, b"")):
+        return NotApplicable("copies that the rule does not know")
+    name, edits = tree.unused_name(b"copy_word"), []
+    for node, _, arguments in tree.calls(COPY):
+        word = WORDS.get(tree.text(arguments[2])) if len(arguments) in (3, 4) else None
+        if word is None:
+            return NotApplicable("a copy whose size is not 4, 8 or 16")
+        edits.append(Edit(node.start_byte, arguments[0].start_byte, b"%b<%b>(" % (name, word)))
+        edits.append(Edit(arguments[1].end_byte, arguments[2].end_byte))
+    if not edits:
+        return NotApplicable("no asynchronous copy")
+    if 2 * blank_literals(source).count(COPY) != len(edits):
+        return NotApplicable("a copy inside a macro")
+    for node, _, _ in tree.calls(b"__pipeline_commit", b"__pipeline_wait_prior"):
+        if node.parent.type != "expression_statement":
+            return NotApplicable("a commit or wait inside an expression")
+        edits.append(Edit(node.start_byte, node.end_byte))
+    at = tree.helpers_at()
+    return given.with_edits([*edits, Edit(at, at, _HELPER.replace(b"%(name)b", name))], "")
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("async-to-plain", "async-copy", "copies that run beside arithmetic", plain_copies),
+)

@@ -1,0 +1,140 @@
+"""Rules on warps: shuffles and votes become exchanges through shared memory.
+
+Each call becomes a call of a helper of the same meaning (CUDA C++ Programming Guide, "Warp Shuffle
+Functions", "Warp Vote Functions"): every thread writes its value into its own slot of a shared array, `__syncwarp` with
+the call's mask, then the slots of the lanes meant are read, and `__syncwarp` again before they are reused.
+A reduction by shuffles thus becomes a tree in shared memory, step for step.
+
+Required: the largest block is known from the plan and its slots fit beside what the code declares (48 KB of
+static shared memory in all); no assembly (which may count on registers). Reading a lane that does not take
+part gives its old slot where the shuffle was undefined, so a correct program does not tell them apart.
+
+Not covered: `__match`, `__reduce`, shuffles without `_sync`, cooperative groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kcurate.cuda_source.edit import Edit, Tree
+from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.deopt.rules.plans import block_threads, launches
+from kcurate.records import Side
+
+# Names of the calls, and from which lane each reads (`own` is the caller's lane within its group).
+SHUFFLES: Mapping[bytes, tuple[bytes, bytes]] = {
+    b"__shfl_sync": (b"lane_value", b"lane & (width - 1)"),
+    b"__shfl_up_sync": (b"lane_value_up", b"own - lane < 0 ? own : own - lane"),
+    b"__shfl_down_sync": (b"lane_value_down", b"own + lane >= width ? own : own + lane"),
+    b"__shfl_xor_sync": (b"lane_value_xor", b"own ^ lane"),
+}
+VOTES: Mapping[bytes, tuple[bytes, bytes, bytes]] = {
+    b"__ballot_sync": (b"lane_votes", b"unsigned", b"votes"),
+    b"__any_sync": (b"lane_any", b"int", b"votes != 0"),
+    b"__all_sync": (b"lane_all", b"int", b"votes == mask"),
+}
+_THREAD = b"threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
+_SHUFFLE = b"""\
+template <class T>
+__device__ inline T %(name)b(unsigned mask, T value, int lane, int width = 32)
+{
+    __shared__ T slots[%(threads)d];
+    const int thread = %(thread)b;
+    const int own = thread & (width - 1);
+    __syncwarp(mask);
+    slots[thread] = value;
+    __syncwarp(mask);
+    const T other = slots[thread - own + (%(source)b)];
+    __syncwarp(mask);
+    return other;
+}
+
+"""
+_VOTE = b"""\
+__device__ inline %(type)b %(name)b(unsigned mask, int yes)
+{
+    __shared__ int slots[%(threads)d];
+    const int thread = %(thread)b;
+    __syncwarp(mask);
+    slots[thread] = yes;
+    __syncwarp(mask);
+    unsigned votes = 0;
+    for (int lane = 0; lane < 32; lane++)
+        if ((mask >> lane & 1) != 0 && slots[(thread & ~31) + lane] != 0)
+            votes |= 1u << lane;
+    __syncwarp(mask);
+    return %(result)b;
+}
+
+"""
+# Bytes of static shared memory that a block may have.
+STATIC_BYTES = 48 * 1024
+# The widest value that the hardware's shuffle moves at once.
+WIDEST_BYTES = 8
+
+
+def through_shared(given: Given) -> Side | NotApplicable:
+    """Exchange values between lanes through shared memory."""
+    for node, name, arguments in given.tree.calls(*SHUFFLES):
+        if len(arguments) not in (3, 4) or (name == b"__shfl_xor_sync" and len(arguments) == 4):
+            return NotApplicable(f"a shuffle of parts of a warp ({given.tree.text(node).decode('latin-1')})")
+    used = {name for _, name, _ in given.tree.calls(*SHUFFLES)}
+    helpers = {
+        name: _SHUFFLE.replace(b"%(source)b", source)
+        for name, (_, source) in SHUFFLES.items()
+        if name in used
+    }
+    return _replaced(given, helpers, {name: wish for name, (wish, _) in SHUFFLES.items()}, "no shuffle")
+
+
+def votes_counted(given: Given) -> Side | NotApplicable:
+    """Collect the votes of a warp through shared memory."""
+    used = {name for _, name, _ in given.tree.calls(*VOTES)}
+    helpers = {
+        name: _VOTE.replace(b"%(type)b", type_).replace(b"%(result)b", result)
+        for name, (_, type_, result) in VOTES.items()
+        if name in used
+    }
+    return _replaced(given, helpers, {name: wish for name, (wish, _, _) in VOTES.items()}, "no vote")
+
+
+def _replaced(
+    given: Given, helpers: Mapping[bytes, bytes], wishes: Mapping[bytes, bytes], reason: str
+) -> Side | NotApplicable:
+    tree = given.tree
+    if not helpers:
+        return NotApplicable(f"{reason} across a warp")
+    if any(True for _ in tree.nodes("asm_statement", "gnu_asm_expression")):
+        return NotApplicable("assembly may count on registers")
+    threads = [block_threads(launch) for launch in launches(given.side)]
+    known = [count for count in threads if count is not None]
+    if not threads or len(known) < len(threads):
+        return NotApplicable("the number of threads of a block is not known from the plan")
+    most = (max(known) + 31) // 32 * 32
+    if len(helpers) * most * WIDEST_BYTES + _declared_bytes(tree) > STATIC_BYTES:
+        return NotApplicable("a slot for every thread does not fit into shared memory")
+    names = {name: tree.unused_name(wishes[name]) for name in helpers}
+    text = b"".join(
+        helper.replace(b"%(name)b", names[name])
+        .replace(b"%(threads)d", b"%d" % most)
+        .replace(b"%(thread)b", _THREAD)
+        for name, helper in helpers.items()
+    )
+    at = tree.helpers_at()
+    edits = [Edit(at, at, text)]
+    edits += [
+        Edit(node.start_byte, node.start_byte + len(name), names[name])
+        for node, name, _ in tree.calls(*helpers)
+    ]
+    return given.with_edits(edits, reason)
+
+
+def _declared_bytes(tree: Tree) -> int:
+    """At most 24 KB are kept free for what the code declares; compiling tells when that is too little."""
+    return 24 * 1024 if b"__shared__" in tree.source else 0
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("shuffle-to-shared", "warp-shuffle", "the exchange of registers within a warp", through_shared),
+    Rule("vote-to-shared", "warp-vote", "votes across a warp", votes_counted),
+)

@@ -1,0 +1,101 @@
+"""Rules that take out what only advises the compiler: no statement changes.
+
+Why each is safe (CUDA C++ Programming Guide 13.0):
+
+- restrict: a weaker promise about pointers never makes a correct program wrong ("__restrict__").
+- unroll: the pragma has no meaning beyond speed ("#pragma unroll").
+- read-only-loads: `__ldg` may only read what no thread writes while the kernel runs; there a plain load
+  agrees ("Read-Only Data Cache Load Function").
+- launch-bounds: they only limit registers. Without them 255 registers for each of 256 threads are within
+  the 65536 of a block ("Technical Specifications"), so only where blocks are known to be that small.
+
+Not covered: manual unrolling.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kcurate.cuda_source.edit import Edit
+from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.deopt.rules.plans import block_threads, launches
+from kcurate.records import Side
+
+UNROLL = re.compile(rb"#\s*pragma\s+(?:GCC\s+)?unroll\s*(?P<count>.*?)\s*\Z", re.DOTALL)
+# `#pragma unroll 1` forbids unrolling: taking it out would make the code faster.
+FORBIDS_UNROLLING = re.compile(rb"\(?\s*[01]\s*\)?\Z")
+# 255 registers a thread times 256 threads are within the 65536 of a block.
+ALWAYS_FITS = 256
+
+
+def drop_restrict(given: Given) -> Side | NotApplicable:
+    """Take out `__restrict__`: the compiler must then reload what a store might have changed."""
+    code = given.tree.source
+    edits = [
+        Edit(*_with_space_after(code, node.start_byte, node.end_byte))
+        for node in given.tree.nodes("type_qualifier", "ms_restrict_modifier")
+        if given.tree.text(node) in (b"__restrict__", b"__restrict")
+    ]
+    return given.with_edits(edits, "no __restrict__ in a declaration")
+
+
+def drop_unroll(given: Given) -> Side | NotApplicable:
+    """Take out `#pragma unroll`: loops are then unrolled only where the compiler wants to."""
+    edits = []
+    for node in given.tree.nodes("preproc_call"):
+        found = UNROLL.match(given.tree.text(node).strip())
+        if found and not FORBIDS_UNROLLING.match(found["count"]):
+            edits.append(Edit(*_whole_line(given.tree.source, node.start_byte)))
+    return given.with_edits(edits, "no #pragma unroll that asks for unrolling")
+
+
+def plain_loads(given: Given) -> Side | NotApplicable:
+    """Turn `__ldg(p)` into `(*(p))`: an ordinary load instead of one through the read-only cache."""
+    return given.with_edits(_loads(given), "no call of __ldg")
+
+
+def _loads(given: Given) -> Iterator[Edit]:
+    for node, _, arguments in given.tree.calls(b"__ldg"):
+        if len(arguments) == 1:
+            yield Edit(node.start_byte, arguments[0].start_byte, b"(*(")
+            yield Edit(arguments[0].end_byte, node.end_byte, b"))")
+
+
+def drop_launch_bounds(given: Given) -> Side | NotApplicable:
+    """Take out `__launch_bounds__` of kernels that only run in blocks of at most 256 threads."""
+    edits, reason = [], "no __launch_bounds__"
+    for function in given.tree.functions():
+        bounds = [child for child in function.node.children if child.type == "launch_bounds"]
+        if not bounds:
+            continue
+        threads = [block_threads(launch) for launch in launches(given.side, function.name)]
+        if threads and all(count is not None and count <= ALWAYS_FITS for count in threads):
+            start, end = bounds[0].start_byte, bounds[0].end_byte
+            edits.append(Edit(*_with_space_after(given.tree.source, start, end)))
+        else:
+            reason = f"blocks of more than {ALWAYS_FITS} threads may not fit without __launch_bounds__"
+    return given.with_edits(edits, reason)
+
+
+def _with_space_after(code: bytes, start: int, end: int) -> tuple[int, int]:
+    """The span with the blanks that follow it, unless they part two words."""
+    after = end
+    while code[after : after + 1] in (b" ", b"\t"):
+        after += 1
+    glued = re.search(rb"\w\Z", code[:start]) and re.match(rb"\w", code[after:])
+    return (start, end) if glued else (start, after)
+
+
+def _whole_line(code: bytes, start: int) -> tuple[int, int]:
+    """The span of the line on which a directive starts, with its end."""
+    end = code.find(b"\n", start) + 1
+    return code.rfind(b"\n", 0, start) + 1, end or len(code)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("restrict", "restrict-pointers", "the promise that pointers do not overlap", drop_restrict),
+    Rule("unroll", "loop-unrolling", "the request to unroll loops", drop_unroll),
+    Rule("read-only-loads", "read-only-cache", "loads through the read-only cache", plain_loads),
+    Rule("launch-bounds", "launch-bounds", "the limit on registers", drop_launch_bounds),
+)

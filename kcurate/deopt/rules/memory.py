@@ -1,0 +1,93 @@
+"""Rules on memory spaces: constant memory and texture references become plain global memory.
+
+Why each is safe:
+
+- constant-to-global: a `__device__` variable has the same type, size, initial value and life as a
+  `__constant__` one, and the plan's `upload` writes both (CUDA C++ Programming Guide, "Variable Memory Space
+  Specifiers"). Initialised tables become `__device__ const`, so that nothing can count them as state.
+- texture-to-global: the fetch functions of `kcurate.cuda_source.shim` are plain code; a call becomes the
+  expression it stands for, clamping included. The index is evaluated once, in a lambda-free way: only where
+  it has no side effect. The compiler sees through the class, so machine code is often the same.
+
+Not covered: texture objects (a plan has none), constant arguments, `tex2D` with unnormalised filtering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kcurate.cuda_source.edit import Edit, Node, Tree
+from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.records import Side
+
+FETCHES = (b"tex1Dfetch", b"tex1D", b"tex2D")
+_EFFECTS = ("assignment_expression", "update_expression")
+
+
+def constant_to_global(given: Given) -> Side | NotApplicable:
+    """Turn `__constant__` variables at file level into `__device__` ones."""
+    edits = []
+    for node in given.tree.nodes("type_qualifier"):
+        declaration = node.parent
+        if (
+            given.tree.text(node) != b"__constant__"
+            or declaration is None
+            or declaration.type != "declaration"
+        ):
+            continue
+        words = given.tree.text(declaration).split()
+        declared = tuple(given.tree.declared_by(declaration))
+        if not declared or b"extern" in words or b"__device__" in words:
+            continue
+        fixed = any(one.value is not None for one in declared) and b"const" not in words
+        constant = fixed and b"constexpr" not in words
+        edits.append(Edit(node.start_byte, node.end_byte, b"__device__ const" if constant else b"__device__"))
+    return given.with_edits(edits, "no __constant__ variable")
+
+
+def texture_to_global(given: Given) -> Side | NotApplicable:
+    """Turn fetches from texture references into clamped loads from their arrays."""
+    textures = {
+        one.name
+        for child in given.tree.root.children
+        for one in given.tree.declared(child)
+        if one.type.startswith(b"texture<") or one.type == b"texture"
+    }
+    if not textures:
+        return NotApplicable("no texture reference")
+    return given.with_edits(_fetched(given.tree, textures), "no fetch whose arguments can be written twice")
+
+
+def _fetched(tree: Tree, textures: set[bytes]) -> Iterator[Edit]:
+    done = -1
+    for node, name, arguments in tree.calls(*FETCHES):
+        pure = all(
+            not any(True for _ in tree.nodes(*_EFFECTS, "call_expression", within=a)) for a in arguments
+        )
+        expected = 3 if name == b"tex2D" else 2
+        if len(arguments) != expected or tree.text(arguments[0]) not in textures or not pure:
+            continue
+        if node.start_byte >= done:
+            yield Edit(node.start_byte, node.end_byte, _load(tree, name, arguments))
+            done = node.end_byte
+
+
+def _load(tree: Tree, name: bytes, arguments: tuple[Node, ...]) -> bytes:
+    """The expression that a fetch stands for (see the shim)."""
+    texture = tree.text(arguments[0])
+    places = [tree.text(argument) for argument in arguments[1:]]
+    if name != b"tex1Dfetch":
+        places = [b"(int)floorf(%b)" % place for place in places]
+    limits = (b"width", b"height")
+    at = [
+        b"min(max((int)(%b), 0), %b.%b - 1)" % (place, texture, limit)
+        for place, limit in zip(places, limits, strict=False)
+    ]
+    index = at[0] if len(at) == 1 else b"%b * %b.width + %b" % (at[1], texture, at[0])
+    return b"%b.data[%b]" % (texture, index)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("constant-to-global", "constant-memory", "constant memory", constant_to_global),
+    Rule("texture-to-global", "texture-memory", "texture references", texture_to_global),
+)

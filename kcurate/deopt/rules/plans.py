@@ -1,0 +1,89 @@
+"""A side's plan as rules need it: its launches, their blocks, and the plan with launches replaced.
+
+Expressions stay text (`kcurate.problem.expressions`); what cannot be known without sizes is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from kcurate.errors import ProblemError
+from kcurate.problem.expressions import evaluate
+from kcurate.records import BufferArg, Expr, For, Launch, Problem, Side, Step, ValueArg, WhileNonzero
+
+
+def launches(side: Side, kernel: bytes | str | None = None) -> tuple[Launch, ...]:
+    """The launches of a plan in order, inside loops too; of one kernel or of all."""
+    name = kernel.decode("utf-8", "replace") if isinstance(kernel, bytes) else kernel
+    return tuple(one for one in _launches(side.plan) if name is None or one.launch == name)
+
+
+def _launches(plan: Sequence[Step]) -> Iterator[Launch]:
+    for step in plan:
+        if isinstance(step, Launch):
+            yield step
+        elif isinstance(step, For | WhileNonzero):
+            yield from _launches(step.do)
+
+
+def with_launches(plan: Sequence[Step], change: Callable[[Launch], Launch]) -> tuple[Step, ...]:
+    """The plan with every launch replaced by what `change` makes of it."""
+    made: list[Step] = []
+    for step in plan:
+        if isinstance(step, Launch):
+            made.append(change(step))
+        elif isinstance(step, For | WhileNonzero):
+            made.append(replace(step, do=with_launches(step.do, change)))
+        else:
+            made.append(step)
+    return tuple(made)
+
+
+def number(expression: Expr) -> int | None:
+    """The value of an expression that depends on no size."""
+    try:
+        return evaluate(expression, {})
+    except ProblemError:
+        return None
+
+
+def block(launch: Launch) -> tuple[int | None, int | None, int | None]:
+    """A launch's block extents (x, y, z), None where one depends on sizes."""
+    x, y, z = (*launch.block, 1, 1)[:3]
+    return number(x), number(y), number(z)
+
+
+def block_threads(launch: Launch) -> int | None:
+    """The number of threads of a block."""
+    x, y, z = block(launch)
+    return None if x is None or y is None or z is None else x * y * z
+
+
+def same_block(side: Side, kernel: bytes) -> tuple[int, int, int] | None:
+    """The block extents that all launches of a kernel share; None when they differ or are not known."""
+    found = {block(launch) for launch in launches(side, kernel)}
+    if len(found) != 1:
+        return None
+    x, y, z = found.pop()
+    return None if x is None or y is None or z is None else (x, y, z)
+
+
+def expression(launch: Launch, position: int, problem: Problem | None) -> str | None:
+    """The argument at a position as an expression over sizes; None for buffers and non-integers."""
+    if position >= len(launch.args):
+        return None
+    arg = launch.args[position]
+    if isinstance(arg, BufferArg):
+        return None
+    if isinstance(arg, ValueArg):
+        return None if isinstance(arg.value, float) else f"({arg.value})"
+    if problem is None or arg in problem.buffers:
+        return None
+    if arg in problem.scalars:
+        scalar = problem.scalars[arg]
+        whole = (
+            isinstance(scalar.dtype, str) and "int" in scalar.dtype and isinstance(scalar.value, int | str)
+        )
+        return f"({scalar.value})" if whole else None
+    return arg
