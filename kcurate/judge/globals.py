@@ -20,6 +20,8 @@ _TRIGGERS = frozenset({"__device__", "static", "texture", "surface"})
 _TYPES = frozenset({"struct", "class", "union", "enum"})
 # What starts a statement at namespace scope that declares no variable.
 _NO_VARIABLE = frozenset({"using", "typedef", "static_assert", "friend", "namespace", "asm"})
+# How far before its keyword a declaration may start.
+MAX_DECLARATION_TOKENS = 200
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ def _inside_template_head(plain: tuple[Token, ...], at: int) -> bool:
 
 
 def _statement_start(plain: tuple[Token, ...], at: int) -> int:
-    while at > 0 and plain[at - 1].text not in (";", "{", "}", ":", "public", "private"):
+    first = max(0, at - MAX_DECLARATION_TOKENS)
+    while at > first and plain[at - 1].text not in (";", "{", "}", ":", "public", "private"):
         at -= 1
     return at
 

@@ -1,11 +1,11 @@
 """What a worker gives up before it meets code of a candidate, and what of that this machine can enforce.
 
 Compile workers: the file system is read-only but for their empty folder, no TCP, limits on memory and file
-size. Emulator run workers, which run a candidate's code natively: the same, and reading only of what a
-loaded library needs, no new processes, and the system-call filter of the emulator where there is one. CUDA
-run workers: no writing outside /dev and /proc (the driver writes there), no TCP; a memory limit would break
-the driver, which reserves address space freely, and device code cannot make system calls. Time limits are
-the parent's (`kcurate.judge.workers`).
+size. Emulator run workers, which run a candidate's code natively: the same, and reading only of libraries,
+and a filter that refuses new processes, sockets and the like (`kcurate.backends.emulator.seccomp`). CUDA run
+workers: no writing outside /dev and /proc (the driver writes there), no TCP; a memory limit would break the
+driver, which reserves address space freely, and device code cannot make system calls. Time limits are the
+parent's (`kcurate.judge.workers`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import platform
 import resource
+import site
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +28,8 @@ COMPILE_MEMORY_BYTES = 6 * GIB
 RUN_MEMORY_BYTES = 16 * GIB
 MAX_FILE_BYTES = 1 * GIB
 LANDLOCK_WITH_TCP = 4
+# Machines whose system calls the emulator's filter knows.
+FILTERED = ("x86_64", "aarch64")
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,24 @@ def enter(kind: str, backend: str) -> dict[str, bool]:
     writable = [cwd, Path("/dev/null")] if backend == "emulator" or kind == "compile" else []
     if backend == "cuda" and kind == "run":
         writable = [Path("/dev"), Path("/proc")]
-    return {
+    native = backend == "emulator" and kind == "run"
+    inside = {
         "limits": True,
         "network": network,
-        "landlock": landlock.restrict(writable=writable),
+        "landlock": landlock.restrict(writable=writable, readable=_libraries() if native else None),
     }
+    if native:
+        from kcurate.backends.emulator import seccomp
+
+        inside["seccomp"] = seccomp.restrict()
+    return inside
+
+
+def _libraries() -> list[Path]:
+    """Where a process finds code that it still has to load."""
+    package = Path(__file__).resolve().parent.parent
+    prefixes = [Path(prefix) for prefix in {sys.prefix, sys.base_prefix, *site.getsitepackages()}]
+    return [*prefixes, package, *map(Path, ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/proc/self"))]
 
 
 def _limits(kind: str, backend: str) -> dict[int, int]:
@@ -83,4 +101,7 @@ def describe() -> tuple[Measure, ...]:
         Measure("limits", True, "time, memory, file size"),
         Measure("files", version > 0, files if version else "this kernel has no Landlock"),
         network,
+        Measure(
+            "system calls", platform.machine() in FILTERED, "the emulator's workers start and reach nothing"
+        ),
     )

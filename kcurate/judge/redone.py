@@ -9,7 +9,7 @@ kernels (`kcurate.judge.sham`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from kcurate.cuda_source import kernel_signatures
 from kcurate.judge.findings import Finding
@@ -56,26 +56,35 @@ def _touched(op: Op, uses: Uses) -> tuple[frozenset[str], frozenset[str]] | None
 def kernel_uses(code: str) -> dict[str, tuple[tuple[bool, bool], ...]]:
     """How every kernel of the code uses its parameters."""
     plain = tuple(token for token in tokenize(code) if token.kind != "directive")
+    bodies = _bodies(plain)
     found = {}
     for kernel, params in kernel_signatures(code.encode()).items():
-        body = _body(plain, kernel)
-        found[kernel] = tuple(_use(param, body) for param in params)
+        body = bodies.get(kernel, ())
+        places: dict[str, list[int]] = {}
+        for at, token in enumerate(body):
+            places.setdefault(token.text, []).append(at)
+        found[kernel] = tuple(_use(param, body, places.get(param.name, [])) for param in params)
     return found
 
 
-def _body(plain: tuple[Token, ...], kernel: str) -> tuple[Token, ...]:
-    """A kernel's body; nothing when it cannot be found."""
-    for at, token in enumerate(plain[:-1]):
-        if token.text == kernel and plain[at + 1].text == "(":
-            close = partner(plain, at + 1, "(", ")")
+def _bodies(plain: tuple[Token, ...]) -> dict[str, tuple[Token, ...]]:
+    """The body of each function at namespace scope, the first of a name."""
+    found: dict[str, tuple[Token, ...]] = {}
+    at = 0
+    while at < len(plain):
+        if plain[at].text == "(" and at:
+            close = partner(plain, at, "(", ")")
             if close + 1 < len(plain) and plain[close + 1].text == "{":
-                return plain[close + 2 : partner(plain, close + 1, "{", "}")]
-    return ()
+                end = partner(plain, close + 1, "{", "}")
+                found.setdefault(plain[at - 1].text, plain[close + 2 : end])
+                close = end
+            at = close
+        at += 1
+    return found
 
 
-def _use(param: Param, body: tuple[Token, ...]) -> tuple[bool, bool]:
-    """Whether the body may read and may write what a parameter points at."""
-    places = [at for at, token in enumerate(body) if token.text == param.name]
+def _use(param: Param, body: tuple[Token, ...], places: Sequence[int]) -> tuple[bool, bool]:
+    """Whether the body may read and may write what a parameter points at, which is named at `places`."""
     if not param.pointer:
         return False, False
     if param.type.startswith("const") and not any(body[at - 1].text == ")" for at in places if at):

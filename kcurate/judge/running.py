@@ -12,7 +12,7 @@ from typing import Any
 
 from kcurate import codec
 from kcurate.backends.base import Compiled, KernelFault
-from kcurate.errors import BackendError
+from kcurate.errors import BackendError, ProblemError
 from kcurate.judge import compiling
 from kcurate.judge.case import Ruling
 from kcurate.judge.protocol import Blob, Frame
@@ -84,10 +84,12 @@ class RunningSide:
         """Wait for inputs that were asked for.
 
         Raises:
-            BackendError: they took too long, which is no fault of the side.
+            Ruling: they cannot be made. BackendError: they took too long, which is no fault of the side.
         """
         try:
             self.worker.answer(GENERATE_TIMEOUT_S)
+        except ProblemError as error:
+            raise Ruling(Outcome.MALFORMED, str(error)) from error
         except WorkerTimeout as error:
             raise BackendError(f"inputs were not made within {GENERATE_TIMEOUT_S:.0f} s") from error
         except WorkerDied as error:
@@ -99,7 +101,7 @@ class RunningSide:
             while self.worker.pending:
                 self.worker.answer(self.timeout_s)
             self.worker.call("drop", timeout_s=self.timeout_s)
-        except (KernelFault, WorkerTimeout, WorkerDied, BackendError):
+        except (KernelFault, WorkerTimeout, WorkerDied, BackendError, ProblemError):
             self.worker.kill()
         return self.worker.alive
 
@@ -119,6 +121,8 @@ class RunningSide:
         """Turn what a worker can suffer into the ruling that it means for this side."""
         try:
             yield
+        except ProblemError as error:
+            raise Ruling(Outcome.MALFORMED, str(error)) from error
         except KernelFault as fault:
             raise Ruling(OUTCOMES[fault.reason], fault.what, side=self.side) from fault
         except WorkerTimeout as error:

@@ -22,6 +22,10 @@ _LABELS = re.compile(
     re.IGNORECASE,
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+# Limits of reading: what is longer or deeper than honest loops are is not judged.
+MAX_LOOPS = 1000
+MAX_BODY_TOKENS = 2000
+MAX_STATEMENT_DEPTH = 40
 _ZERO = re.compile(r"0*\.0*(?:[eE][+-]?\d+)?[fF]?|0+[fF]")
 _ASSIGN = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
 _KEYWORDS = word_set(
@@ -45,8 +49,10 @@ _UNREAD = word_set("break return goto continue asm while do switch atomicAdd")
 def sham(source: Source) -> Iterator[Finding]:
     """Loops that redo the same, empty loops, loops of barriers, volatile locals, products with zero."""
     plain = source.plain
-    for at, token in enumerate(plain):
-        if token.text == "for" and (parts := _for_parts(plain, at)):
+    loops = [at for at, token in enumerate(plain) if token.text == "for"][:MAX_LOOPS]
+    for at in loops:
+        token = plain[at]
+        if parts := _for_parts(plain, at):
             variable, body = parts
             if not {t.text for t in body} - _WAITS - {"(", ")", ";", "{", "}"}:
                 yield Finding("sham", "a loop that does nothing", token.line)
@@ -74,7 +80,7 @@ def _for_parts(plain: tuple[Token, ...], at: int) -> tuple[str | None, tuple[Tok
     if closing + 1 >= len(plain):
         return None
     body = plain[closing + 1 : _statement_end(plain, closing + 1)]
-    return variable, body
+    return (variable, body) if len(body) <= MAX_BODY_TOKENS else None
 
 
 def _same_each_time(variable: str, body: tuple[Token, ...]) -> bool:
@@ -106,9 +112,21 @@ class _Names:
         self.written: set[str] = set()
         self.read: set[str] = set()
         self.fresh: set[str] = set()
+        self.depth = 0
 
     def block(self, tokens: tuple[Token, ...], *, certain: bool) -> None:
         """Statements in order; `certain` when they run in every round."""
+        self.depth += 1
+        if self.depth > MAX_STATEMENT_DEPTH:
+            names = _names(tokens)
+            self.written |= names
+            self.read |= names
+        else:
+            self.statements(tokens, certain=certain)
+        self.depth -= 1
+
+    def statements(self, tokens: tuple[Token, ...], *, certain: bool) -> None:
+        """The statements of a block."""
         at = 0
         while at < len(tokens):
             end = _statement_end(tokens, at)
@@ -171,16 +189,15 @@ def _names(tokens: tuple[Token, ...]) -> set[str]:
 
 
 def _statement_end(tokens: tuple[Token, ...], at: int) -> int:
-    """Where the statement at `at` ends: after its `;` or its closing brace."""
-    first = tokens[at].text
-    if first == "{":
+    """Where the statement at `at` ends: after its `;` or its closing brace, or where it is too long to read."""
+    last = min(len(tokens), at + MAX_BODY_TOKENS + 1)
+    while at < last and tokens[at].text in ("for", "if", "else"):
+        at = at + 1 if tokens[at].text == "else" else partner(tokens, at + 1, "(", ")") + 1
+    if at >= last:
+        return min(at, len(tokens))
+    if tokens[at].text == "{":
         return min(len(tokens), partner(tokens, at, "{", "}") + 1)
-    if first in ("for", "if") and at + 1 < len(tokens):
-        inner = partner(tokens, at + 1, "(", ")") + 1
-        return _statement_end(tokens, inner) if inner < len(tokens) else len(tokens)
-    if first == "else" and at + 1 < len(tokens):
-        return _statement_end(tokens, at + 1)
-    return next((i + 1 for i in range(at, len(tokens)) if tokens[i].text == ";"), len(tokens))
+    return next((i + 1 for i in range(at, last) if tokens[i].text == ";"), last)
 
 
 def _volatile_locals(plain: tuple[Token, ...]) -> Iterator[Finding]:

@@ -40,6 +40,7 @@ def _refused_word(stream: tuple[Token, ...], at: int, *, in_directive: bool) -> 
 def host(source: Source) -> Iterator[Finding]:
     """Code for the host, declarations of what is defined elsewhere, linker attributes."""
     plain = source.plain
+    defined = _defined(plain)
     for at, token in enumerate(plain):
         following = [item.text for item in plain[at + 1 : at + 4]]
         if token.text == "<<<":
@@ -49,7 +50,7 @@ def host(source: Source) -> Iterator[Finding]:
         elif token.text == "extern" and not _honest_extern(following):
             yield Finding("host", "extern declaration", token.line)
         elif token.text == "extern" and following[:1] == ['"C"']:
-            yield from _undefined(plain, at + 2)
+            yield from _undefined(plain, at + 2, defined)
     for stream in source.streams:
         for at, token in enumerate(stream):
             if token.text == "__attribute__":
@@ -58,7 +59,7 @@ def host(source: Source) -> Iterator[Finding]:
                         yield Finding("host", f"__attribute__(({word.text}))", word.line)
 
 
-def _undefined(plain: tuple[Token, ...], at: int) -> Iterator[Finding]:
+def _undefined(plain: tuple[Token, ...], at: int, defined: set[str]) -> Iterator[Finding]:
     """Functions that an `extern "C"` declares and the code does not define: a linker would look elsewhere."""
     block = plain[at].text == "{"
     end = partner(plain, at, "{", "}") if block else len(plain)
@@ -67,7 +68,7 @@ def _undefined(plain: tuple[Token, ...], at: int) -> Iterator[Finding]:
         if plain[at].text == "(":
             name, close = plain[at - 1], partner(plain, at, "(", ")")
             after = plain[close + 1].text if close + 1 < len(plain) else ";"
-            if after == ";" and name.kind == "word" and not _defined(plain, name.text):
+            if after == ";" and name.kind == "word" and name.text not in defined:
                 yield Finding("host", f"{name.text} is declared and not defined", name.line)
             at = partner(plain, close + 1, "{", "}") if after == "{" else close
         elif plain[at].text == "{":
@@ -77,13 +78,17 @@ def _undefined(plain: tuple[Token, ...], at: int) -> Iterator[Finding]:
         at += 1
 
 
-def _defined(plain: tuple[Token, ...], name: str) -> bool:
-    for at, token in enumerate(plain[:-1]):
-        if token.text == name and plain[at + 1].text == "(":
-            close = partner(plain, at + 1, "(", ")")
-            if close + 1 < len(plain) and plain[close + 1].text == "{":
-                return True
-    return False
+def _defined(plain: tuple[Token, ...]) -> set[str]:
+    """Names before parameters that a body follows."""
+    names, open_at = set(), []
+    for at, token in enumerate(plain):
+        if token.text == "(":
+            open_at.append(at)
+        elif token.text == ")" and open_at:
+            start = open_at.pop()
+            if start and at + 1 < len(plain) and plain[at + 1].text == "{":
+                names.add(plain[start - 1].text)
+    return names
 
 
 def _honest_extern(following: list[str]) -> bool:

@@ -14,16 +14,28 @@ from kcurate.judge import words
 from kcurate.judge.findings import Finding
 from kcurate.judge.tokens import Source, Token, inside_parentheses
 
+# Beyond these a side is no kernel to read, and reading it would take the judge's time: the largest of two
+# suites' 200 files has 60 KiB.
 MAX_CODE_BYTES = 256 * 1024
+MAX_TOKENS = 80_000
+MAX_DEPTH = 100
 _UNICODE_NAME = re.compile(r"\\[uU][0-9a-fA-F{]|\\N\{")
 # Bidirectional controls and invisible characters: code that reads otherwise than it compiles.
 _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
+def size(source: Source) -> Iterator[Finding]:
+    """Code that is too long or nested too deeply to be read; no other check runs on it."""
+    if len(source.code.encode("utf-8", "surrogatepass")) > MAX_CODE_BYTES:
+        yield Finding("size", f"more than {MAX_CODE_BYTES // 1024} KiB of code")
+    elif len(source.tokens) > MAX_TOKENS:
+        yield Finding("size", f"more than {MAX_TOKENS} tokens")
+    elif source.depth > MAX_DEPTH:
+        yield Finding("size", f"brackets nested more than {MAX_DEPTH} deep")
+
+
 def characters(source: Source) -> Iterator[Finding]:
     """Spellings that hide what is compiled: universal names, trigraphs, digraph directives, odd letters."""
-    if len(source.code.encode("utf-8", "surrogatepass")) > MAX_CODE_BYTES:
-        yield Finding("characters", f"more than {MAX_CODE_BYTES // 1024} KiB of code")
     if "\0" in source.code or _INVISIBLE.search(source.code):
         yield Finding("characters", "invisible or control characters")
     if re.search(r"\?\?[=/'()!<>-]", source.code):

@@ -9,6 +9,7 @@ are right is for the runs to tell. Not covered: each rule (`spelling_checks`, `s
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kcurate.backends.base import Compiled
@@ -31,6 +32,8 @@ __all__ = ["ALL_CHECKS", "Finding", "check_binary", "check_source", "hints"]
 
 # A plan that names this many single values is a table of answers, not a way to compute.
 MAX_PLAN_CONSTANTS = 64
+# More of one kind tell nobody anything.
+MAX_FINDINGS = 20
 # Headers of the CUDA C++ library whose waiting loops sleep and read clocks themselves.
 SLEEPING_HEADERS = frozenset({"cuda/barrier", "cuda/pipeline", "cuda_pipeline.h", "cuda_awbarrier.h"})
 
@@ -82,6 +85,7 @@ def nondeterminism(source: Source, side: Side) -> Iterator[Finding]:
 
 
 SOURCE_CHECKS: Mapping[str, SourceCheck] = {
+    "size": spelling_checks.size,
     "characters": spelling_checks.characters,
     "directives": spelling_checks.directives,
     "headers": spelling_checks.headers,
@@ -102,20 +106,21 @@ ALL_CHECKS: tuple[str, ...] = (*SOURCE_CHECKS, *PLAN_CHECKS)
 
 
 def check_source(side: Side, checks: Sequence[str] = ALL_CHECKS) -> tuple[Finding, ...]:
-    """What the named checks refuse in a side's code and plan, in the order of the names.
+    """What the named checks refuse in a side's code and plan, in the order of the names (`size` always first).
 
     Raises:
         InputError: there is no check of that name.
     """
+    unknown = [name for name in checks if name not in ALL_CHECKS]
+    if unknown:
+        raise InputError(f"there is no check {unknown[0]!r}", hint=f"one of {', '.join(ALL_CHECKS)}")
     source = Source(side.code)
-    found: list[Finding] = []
+    found: list[Finding] = list(spelling_checks.size(source))
+    if found:
+        return tuple(found)
     for name in checks:
-        if name in SOURCE_CHECKS:
-            found += SOURCE_CHECKS[name](source)
-        elif name in PLAN_CHECKS:
-            found += PLAN_CHECKS[name](source, side)
-        else:
-            raise InputError(f"there is no check {name!r}", hint=f"one of {', '.join(ALL_CHECKS)}")
+        more = SOURCE_CHECKS[name](source) if name in SOURCE_CHECKS else PLAN_CHECKS[name](source, side)
+        found += itertools.islice(more, MAX_FINDINGS)
     return tuple(dict.fromkeys(found))
 
 

@@ -1,7 +1,8 @@
 """Device code as a flat list of tokens, for checks that hostile code must not slip past.
 
 A lexer and no parser: it needs no grammar that odd code could confuse, and it sees what a compiler sees
-(spliced lines joined, comments gone, strings whole). Macros are not expanded. Not covered: what may be
+(spliced lines joined, comments gone, strings whole; one that does not end goes to the end of its line, a raw
+one to the end of the code). Takes time in proportion to the code. Macros are not expanded. Not covered: what may be
 written (`kcurate.judge.static_checks`), structure (`kcurate.cuda_source`).
 """
 
@@ -19,9 +20,9 @@ _TOKEN = re.compile(
     (?P<space>[ \t\r\f\v]+)
   | (?P<newline>\n)
   | (?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))
-  | (?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)")
-  | (?P<string>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*")
-  | (?P<char>(?:u8|[uUL])?'(?:\\.|[^'\\\n])+')
+  | (?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\((?:.*?\)(?P=mark)"|.*\Z))
+  | (?P<string>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*(?:"|(?=\n)|\Z))
+  | (?P<char>(?:u8|[uUL])?'(?:\\.|[^'\\\n])+(?:'|(?=\n)|\Z))
   | (?P<number>\.?\d(?:[eEpP][+-]|'?[\w.])*)
   | (?P<word>[A-Za-z_$]\w*)
   | (?P<sign><<<|>>>|\#\#|::|->|\+\+|--|<<=|>>=|[-+*/%&|^]=|[=!<>]=|&&|\|\||<<|.)
@@ -122,6 +123,15 @@ class Source:
     def streams(self) -> tuple[tuple[Token, ...], ...]:
         """The code, then each directive: every place where a word may stand."""
         return (self.plain, *self.directives)
+
+    @cached_property
+    def depth(self) -> int:
+        """How deep brackets are nested, closed or not."""
+        deepest = depth = 0
+        for token in self.plain:
+            depth = max(0, depth + (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}")))
+            deepest = max(deepest, depth)
+        return deepest
 
 
 def inside_parentheses(stream: tuple[Token, ...], at: int) -> tuple[Token, ...]:

@@ -26,7 +26,7 @@ from typing import Any
 
 from kcurate import backends, codec
 from kcurate.backends.base import CompileFailure, Compiler, EntryPoint, KernelFault
-from kcurate.errors import MissingDependencyError
+from kcurate.errors import MissingDependencyError, ProblemError
 from kcurate.judge import compiling, isolation
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.protocol import Blob, Channel, ChannelClosed, Frame
@@ -84,6 +84,8 @@ def _live(role: Mapping[str, Any], channel: Channel) -> None:
         except KernelFault as fault:
             _tell(channel, {"fault": fault.reason, "what": fault.what})
             os._exit(1)  # after a fault the device of this process is beyond use
+        except ProblemError as error:
+            body, blobs = {"problem": str(error)}, {}
         _tell(channel, body, blobs)
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from kcurate.backends.base import KernelFault
-from kcurate.errors import BackendError, MissingDependencyError
+from kcurate.errors import BackendError, MissingDependencyError, ProblemError
 from kcurate.judge.protocol import MAX_BLOB_BYTES, Blob, Channel, ChannelClosed, ChannelTimeout, Frame, pair
 
 FaultReason = Literal["launch_error", "timeout", "out_of_bounds"]
@@ -107,7 +107,8 @@ class Worker:
 
         Raises:
             KernelFault: the code it ran did something that ends its run. WorkerTimeout: no answer within
-            `timeout_s` seconds. WorkerDied: the process is gone. BackendError: our code broke in it.
+            `timeout_s` seconds. WorkerDied: the process is gone. ProblemError: what it was asked for cannot
+            be made; the worker lives. BackendError: our code broke in it.
         """
         self.ask(op, body, blobs)
         return self.answer(timeout_s)
@@ -142,6 +143,8 @@ class Worker:
             what = str(frame.body.get("what", ""))
             known = {reason: reason for reason in get_args(FaultReason)}
             raise KernelFault(known.get(frame.body["fault"], "launch_error"), what)
+        if "problem" in frame.body:
+            raise ProblemError(str(frame.body["problem"]))
         if "missing" in frame.body:
             self.kill()
             raise MissingDependencyError(str(frame.body["missing"]), hint="run kcurate doctor")

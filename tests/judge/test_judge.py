@@ -83,6 +83,15 @@ def test_a_problem_that_accepts_zeros_is_too_weak(one: Judge) -> None:
     assert "zeros" in verdict.detail
 
 
+def test_inputs_that_cannot_be_made_are_a_malformed_problem(one: Judge) -> None:
+    candidate = small.scaled()
+    assert candidate.problem is not None
+    captured = Buffer("float32", ("n",), Init("file", {"path": "/nowhere/values.npz"}))
+    problem = replace(candidate.problem, buffers={**candidate.problem.buffers, "x": captured})
+    verdict = one.judge(replace(candidate, problem=problem))
+    assert verdict.outcome is Outcome.MALFORMED, (verdict.outcome, verdict.detail, verdict.log)
+
+
 def test_a_crash_is_the_sides_own_and_the_next_candidate_is_judged(one: Judge) -> None:
     wild = small.SCALE.replace("y[i] =", "y[(long long)i * 100000000000LL + 4000000000000LL] =")
     verdict = one.judge(small.scaled("wild", wild))
