@@ -35,10 +35,8 @@ from kcurate.records import SIDES, Outcome, Problem
 from kcurate.records.pair import SideName
 
 REPEATS = 3
-# Input sets that timing rotates through: fewer when they are large.
-TIMED_SETS = 4
-TIMED_SETS_LARGE = 2
-LARGE_BYTES = 32 << 20
+# Input sets that timing rotates through.
+TIMED_SETS = 2
 # What a worker's description of a run may take beside the outputs.
 FRAME_SLACK_BYTES = 1 << 20
 
@@ -72,9 +70,8 @@ def trials(problem: Problem, seed: int) -> Iterator[Trial]:
 def timed_trials(problem: Problem, seed: int) -> list[Trial]:
     """The input sets that are timed, at the bench size."""
     rng = random.Random(seed ^ 0x5EED)
-    size = sum(logical_bytes(buffer, problem.sizes.bench) for buffer in problem.buffers.values())
-    count = TIMED_SETS_LARGE if size > LARGE_BYTES else TIMED_SETS
-    return [Trial(f"bench{i}", problem.sizes.bench, rng.getrandbits(48), "nominal") for i in range(count)]
+    sizes = problem.sizes.bench
+    return [Trial(f"bench{i}", sizes, rng.getrandbits(48), VARIATIONS[0]) for i in range(TIMED_SETS)]
 
 
 class Verification:
