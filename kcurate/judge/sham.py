@@ -189,7 +189,7 @@ def _names(tokens: tuple[Token, ...]) -> set[str]:
 
 
 def _statement_end(tokens: tuple[Token, ...], at: int) -> int:
-    """Where the statement at `at` ends: after its `;` or its closing brace, or where it is too long to read."""
+    """Where the statement at `at` ends: after its `;` or brace, or where it gets too long to read."""
     last = min(len(tokens), at + MAX_BODY_TOKENS + 1)
     while at < last and tokens[at].text in ("for", "if", "else"):
         at = at + 1 if tokens[at].text == "else" else partner(tokens, at + 1, "(", ")") + 1

@@ -106,7 +106,7 @@ ALL_CHECKS: tuple[str, ...] = (*SOURCE_CHECKS, *PLAN_CHECKS)
 
 
 def check_source(side: Side, checks: Sequence[str] = ALL_CHECKS) -> tuple[Finding, ...]:
-    """What the named checks refuse in a side's code and plan, in the order of the names (`size` always first).
+    """What the named checks refuse in a side's code and plan, in the order of the names; `size` comes first.
 
     Raises:
         InputError: there is no check of that name.

@@ -2,8 +2,8 @@
 
 A lexer and no parser: it needs no grammar that odd code could confuse, and it sees what a compiler sees
 (spliced lines joined, comments gone, strings whole; one that does not end goes to the end of its line, a raw
-one to the end of the code). Takes time in proportion to the code. Macros are not expanded. Not covered: what may be
-written (`kcurate.judge.static_checks`), structure (`kcurate.cuda_source`).
+one to the end of the code). Takes time in proportion to the code. Macros are not expanded. Not covered: what
+may be written (`kcurate.judge.static_checks`), structure (`kcurate.cuda_source`).
 """
 
 from __future__ import annotations

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kcurate import resources, store
 from kcurate.errors import InputError
 from kcurate.judge import static_checks
 from kcurate.judge.globals import static_variables
-from kcurate.judge.redone import redone
+from kcurate.judge.redone import kernel_uses, redone
 from kcurate.judge.tokens import Source, tokenize
 from kcurate.problem import program
 from kcurate.records import SIDES, Fill, For, Launch, Side, Step, ValueArg
@@ -255,3 +258,63 @@ def test_broken_code_breaks_no_check(text: str) -> None:
     tokenize(text)
     findings(text)
     findings(kernel(text))
+
+
+# Each would take a quadratic reading minutes at the size that is allowed, and a recursive one its stack.
+MAZES = [
+    "for(",
+    "for(;;)",
+    "for(;;){",
+    "if(x)",
+    '\\"',
+    'R"(',
+    "asm(",
+    'extern "C" { f(',
+    'extern "C" void f();\n',
+    "static f() ",
+    "__attribute__((",
+    "(int*(",
+    "union U {",
+    "{",
+    "}",
+]
+
+
+@pytest.mark.parametrize("unit", MAZES)
+def test_mazes_cost_no_time(unit: str) -> None:
+    code = unit * (32 * 1024 // len(unit))
+    started = time.process_time()
+    findings(code)
+    kernel_uses(code)
+    assert time.process_time() - started < 2.0
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("int a;" * 50_000, "KiB"),
+        ("a " * 90_000, "tokens"),
+        ("(" * 101, "deep"),
+    ],
+)
+def test_code_beyond_reading_is_refused_first(code: str, what: str) -> None:
+    (found,) = static_checks.check_source(Side(code, ()), ("calls",))
+    assert found.check == "size"
+    assert what in found.what
+
+
+def test_a_check_does_not_repeat_itself_for_ever() -> None:
+    assert len(findings(kernel("clock64();\n" * 500), "calls")) == static_checks.MAX_FINDINGS
+
+
+WORDS = """for if else ( ) { } [ ] ; , = += ++ * & < > << :: # ## \\ " ' R"( )" /* */ // asm static __device__
+    __global__ extern "C" struct union template namespace volatile float int x n 0 0.0f define include"""
+PIECES = st.sampled_from([*WORDS.split(), "\n"])
+
+
+@given(st.lists(PIECES, max_size=60))
+def test_any_pieces_of_code_break_no_check(pieces: list[str]) -> None:
+    for code in ("".join(pieces), " ".join(pieces)):
+        findings(code)
+        static_checks.hints(Side(code, ()))
+        kernel_uses(code)
