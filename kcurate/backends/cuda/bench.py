@@ -188,7 +188,8 @@ class Graph:
         self._handle = handle
         self._graph = graph
         self.nodes = nodes
-        call(cu.cuGraphUpload(handle, device.stream))
+        if nodes:
+            call(cu.cuGraphUpload(handle, device.stream))
 
     def launch(self) -> None:
         """Queue it."""
