@@ -177,7 +177,7 @@ def _show_preview(config: ModelConfig, *, as_json: bool) -> None:
         print(f"{prompt.system}\n{prompt.context}\n{prompt.task}")
     total = f"{len(shown)} searches, {sum(one.on_file for one in shown)} first answers on file"
     if not shown:
-        total = "nothing to ask: no kernel here has a known problem"
+        total = "nothing to ask: no kernel here has a known problem and a technique to take out"
     elif costs:
         total += f"; the first round costs about ${likely:.2f}, all of it never more than ${most:.2f}"
     else:

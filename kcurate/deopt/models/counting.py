@@ -15,11 +15,15 @@ from kcurate.records import AttemptOutcome, Outcome, Verdict
 
 
 class StartOutcome(StrEnum):
-    """What became of a kernel (or of a pair's side); `duplicate`: an earlier one is the same."""
+    """What became of a kernel (or of a pair's side).
+
+    `no_technique`: its code shows none, and none was asked for; `duplicate`: an earlier one is the same.
+    """
 
     VARIANTS = "variants"
     NO_VARIANT = "no_variant"
     NO_PROBLEM = "no_problem"
+    NO_TECHNIQUE = "no_technique"
     DUPLICATE = "duplicate"
     UNFINISHED = "unfinished"
 
@@ -35,10 +39,11 @@ class SearchOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class StartSearches:
-    """A start and what is searched for it."""
+    """A start and what is searched for it; `skipped` says why nothing is."""
 
     start: Start
     searches: Sequence[Search]
+    skipped: StartOutcome | None = None
 
 
 def count(groups: Sequence[StartSearches], asking: Asking) -> dict[str, dict[str, int]]:
@@ -51,7 +56,7 @@ def count(groups: Sequence[StartSearches], asking: Asking) -> dict[str, dict[str
         ends.update(outcomes)
         for search in group.searches:
             attempts.update(_outcome(one.attempt.outcome, one.attempt.verdict) for one in search.tried)
-        kernels[_start_outcome(group.start, outcomes)] += 1
+        kernels[group.skipped or _start_outcome(outcomes)] += 1
     order = [*AttemptOutcome, *Outcome]
     return {
         "kernels": {str(o): kernels[o] for o in StartOutcome if kernels[o]},
@@ -61,11 +66,16 @@ def count(groups: Sequence[StartSearches], asking: Asking) -> dict[str, dict[str
     }
 
 
-def _start_outcome(start: Start, outcomes: Sequence[SearchOutcome]) -> StartOutcome:
+def skipped(start: Start, goals: int, new_goals: int) -> StartOutcome | None:
+    """Why nothing is searched for a start with so many goals, so many of them not asked for before."""
     if start.problem is None:
         return StartOutcome.NO_PROBLEM
-    if not outcomes:
-        return StartOutcome.DUPLICATE
+    if not goals:
+        return StartOutcome.NO_TECHNIQUE
+    return None if new_goals else StartOutcome.DUPLICATE
+
+
+def _start_outcome(outcomes: Sequence[SearchOutcome]) -> StartOutcome:
     if SearchOutcome.ACCEPTED in outcomes:
         return StartOutcome.VARIANTS
     unfinished = SearchOutcome.UNFINISHED in outcomes

@@ -214,14 +214,15 @@ def _searches(
     seen: set[str] = set()
     archives: dict[str, Variants] = {}
     for start in found:
-        wanted = [goal for goal in goals(config, start) if goal.key() not in seen]
+        every = goals(config, start)
+        wanted = [goal for goal in every if goal.key() not in seen]
         seen |= {goal.key() for goal in wanted}
         variants = archives.setdefault(start.content_id(), Variants())
         _add_existing(variants, start, workspace.pairs / start.id, made_side(config.direction))
         searches = [
             Search(goal, make_policy(config.policy, goal, config.rounds), around, variants) for goal in wanted
         ]
-        made.append(StartSearches(start, searches))
+        made.append(StartSearches(start, searches, counting.skipped(start, len(every), len(wanted))))
     return made
 
 

@@ -142,8 +142,8 @@ def targets(
 ) -> list[Target]:
     """The goals that a start has: one a technique and variant, or with `ladders` one ladder a variant.
 
-    None wanted: for the slow side those that the start is known for, or else its code shows; for a fast side
-    in stages a usual order; if there are none, a side written freely.
+    None wanted: for the slow side those that the start is known for, or else its code shows (there may be
+    none: then nothing is asked); for a fast side in stages a usual order, else a side written freely.
     """
     if start.problem is None:
         return []
@@ -151,6 +151,8 @@ def targets(
     if not wanted and made == "slow":
         names = [name for name in start.techniques if name in known] or techniques(given.code.encode())
         wanted = [known[name] for name in names if name in known]
+        if not wanted:
+            return []
     elif not wanted and ladders:
         wanted = [known[name] for name in LADDER_FAST]
     steps: list[tuple[Technique, ...]] = [(technique,) for technique in wanted] or [()]

@@ -185,7 +185,7 @@ def test_targets_follow_what_the_start_is_known_for_or_shows() -> None:
 
     assert names() == [["loop-unrolling"]] * 2 + [["read-only-cache"]] * 2
     assert names(techniques=("warp-vote", "unheard-of")) == [["warp-vote"]] * 2
-    assert names(code="__global__ void k() {}") == [[], []]
+    assert names(code="__global__ void k() {}") == []
     (ladder,) = targets(start(), "slow", (), 1, ladders=True)
     assert [technique.name for technique in ladder.ladder] == ["loop-unrolling", "read-only-cache"]
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from deopt.models import server, workbench
 from deopt.models.server import serving
 from deopt.models.workbench import FAST, NO_LDG, NO_UNROLL, ScriptedJudge, seams
 
-from kcurate import cli, store
+from kcurate import cli, resources, store
 from kcurate.deopt.models import run as run_module
 from kcurate.deopt.models.budget import BudgetSpentError
 from kcurate.deopt.models.preview import preview
@@ -263,3 +264,34 @@ def test_the_emulator_judges_what_a_model_wrote(
     assert "Its results are wrong: y:" in feedback
     (found,) = store.find_candidates(tmp_path / "work" / "pairs")
     assert store.read_candidate(found).slow.code == NO_UNROLL
+
+
+def test_a_source_tree_is_extracted_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = resources.sources_dir() / "demo"
+    args = ["-w", str(tmp_path / "work"), "--model", "claude", "--dry-run", "--json"]
+    code = cli.run(["deopt", str(tree), *args])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    assert "extracting first" in err
+    goals = [one["goal"] for one in json.loads(out)["prompts"]]
+    assert any(goal.startswith("demo/matvec/") for goal in goals)
+    assert all(len(goal.split()) == 3 for goal in goals)  # each names its technique
+
+
+def test_kernels_with_nothing_to_take_out_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workbench.start(tmp_path)
+    pair = store.read_candidate(tmp_path / "given" / "scale")
+    for name, changed in {
+        "plain": replace(pair, fast=workbench.side(workbench.SLOW)),
+        "unknown": replace(pair, problem=None),
+    }.items():
+        store.write_candidate(tmp_path / "given" / name, replace(changed, id=f"own/{name}"))
+    with serving(answer) as (url, _):
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+        config = workbench.config(tmp_path, "claude-opus-4-8", techniques=())
+        summary = run(config, seams=seams(ScriptedJudge()))
+    assert summary.items["kernels"] == {"variants": 1, "no_problem": 1, "no_technique": 1}
