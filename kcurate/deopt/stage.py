@@ -16,7 +16,7 @@ from kcurate import store
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError
-from kcurate.records import Candidate, Summary
+from kcurate.records import Candidate, Side, Summary
 from kcurate.workspace import Workspace
 
 
@@ -45,7 +45,7 @@ class DeoptConfig:
 
 
 def run(config: DeoptConfig) -> Summary:
-    """Write `pairs/<id>/deopt-<rule>/` for every rule that applies, and `deopt-all` where several do.
+    """Write `pairs/<id>/deopt-<rule>/` for every rule that applies, and a ladder up to `deopt-all`.
 
     Raises:
         InputError: an unknown rule, a path that does not exist, or nothing to start from.
@@ -87,25 +87,27 @@ def _chosen(names: Sequence[str]) -> tuple[Rule, ...]:
 
 
 def rewritten(start: Start, rules: Sequence[Rule]) -> Iterator[Candidate | None]:
-    """One candidate for each rule alone (None: it does not apply), then one for all that apply."""
-    code = start.given.code.encode()
-    applied: list[Rule] = []
-    together = code
+    """One candidate for each rule alone (None: it does not apply), then a ladder of all that apply.
+
+    Each rung takes one technique more than the one before; the last is called `all`. The first rung is the
+    first rule alone, so it is not made again.
+    """
+    rungs: list[tuple[Side, tuple[Rule, ...]]] = []
     for rule in rules:
-        slow = rule.rewrite(code)
-        if isinstance(slow, NotApplicable):
+        alone = rule.apply(start.given, start.problem)
+        if isinstance(alone, NotApplicable):
             yield None
             continue
-        yield _candidate(start, slow, rule.name, (rule,))
-        combined = rule.rewrite(together)
-        if not isinstance(combined, NotApplicable):
-            together = combined
-            applied.append(rule)
-    if len(applied) > 1:
-        yield _candidate(start, together, "all", applied)
+        yield _candidate(start, alone, rule.name, (rule,))
+        below, applied = rungs[-1] if rungs else (start.given, ())
+        together = rule.apply(below, start.problem)
+        if not isinstance(together, NotApplicable):
+            rungs.append((together, (*applied, rule)))
+    for number, (side, applied) in enumerate(rungs[1:], start=2):
+        yield _candidate(start, side, "all" if number == len(rungs) else f"rung{number}", applied)
 
 
-def _candidate(start: Start, slow: bytes, label: str, rules: Sequence[Rule]) -> Candidate:
+def _candidate(start: Start, slow: Side, label: str, rules: Sequence[Rule]) -> Candidate:
     return Candidate(
         id=f"{start.id}/deopt-{label}",
         family=start.family,
@@ -116,6 +118,6 @@ def _candidate(start: Start, slow: bytes, label: str, rules: Sequence[Rule]) -> 
         description=f"The fast side is {start.id}; the slow one is the same without "
         f"{' and '.join(rule.removes for rule in rules)}.",
         problem=start.problem,
-        slow=replace(start.given, code=slow.decode()),
+        slow=slow,
         fast=start.given,
     )

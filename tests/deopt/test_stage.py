@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcurate import store
+from kcurate.deopt.rules import RULES
 from kcurate.deopt.stage import DeoptConfig, run
 from kcurate.errors import InputError
 from kcurate.records import Candidate, Kernel, Launch, Origin, Problem, Side, Sizes, Source, Span
@@ -50,7 +51,7 @@ def test_every_kernel_and_every_rewrite_has_one_outcome(tmp_path: Path) -> None:
     summary = run(DeoptConfig(tmp_path))
     assert summary.items == {
         "kernels": {"deoptimised": 1, "no_rule_applies": 1, "no_problem": 1},
-        "rewrites": {"candidate": 3, "not_applicable": 4},
+        "rewrites": {"candidate": 3, "not_applicable": 2 * len(RULES) - 2},
     }
 
 
@@ -82,6 +83,26 @@ def test_rules_that_apply_are_also_applied_together(tmp_path: Path) -> None:
     assert "__restrict__" not in together.slow.code
     assert "unroll" not in together.slow.code
     assert together.origin.rules == ("restrict", "unroll")
+
+
+def test_several_rules_make_a_ladder(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    extracted(workspace, "matvec", CODE.replace("* x[k]", "* __ldg(x + k)"))
+    run(DeoptConfig(tmp_path, rules=("restrict", "unroll", "read-only-loads")))
+    found = {path.name: store.read_candidate(path) for path in store.find_candidates(workspace.pairs)}
+    assert set(found) == {
+        "deopt-restrict",
+        "deopt-unroll",
+        "deopt-read-only-loads",
+        "deopt-rung2",
+        "deopt-all",
+    }
+    middle = found["deopt-rung2"]
+    assert middle.origin.rules == ("restrict", "unroll")
+    assert "__ldg" in middle.slow.code
+    assert "unroll" not in middle.slow.code
+    assert found["deopt-all"].origin.rules == ("restrict", "unroll", "read-only-loads")
+    assert "__ldg" not in found["deopt-all"].slow.code
 
 
 def test_running_again_changes_no_byte_and_starts_from_no_made_pair(tmp_path: Path) -> None:
