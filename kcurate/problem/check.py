@@ -13,7 +13,7 @@ from kcurate.cuda_source import kernel_signatures
 from kcurate.errors import ProblemError
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.init import check_init
-from kcurate.problem.ops import BoundPointer, LaunchOp, Op, Program, WhileOp
+from kcurate.problem.ops import BoundPointer, BoundScalar, LaunchOp, Op, Program, WhileOp
 from kcurate.problem.program import bind
 from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Side
 
@@ -135,11 +135,17 @@ def _check_program(
     launches = [op for op in _flat(program.ops) if isinstance(op, LaunchOp)]
     if not launches:
         yield Issue(f"{side}.plan", "launches nothing")
-    for launch in launches:
-        if launch.kernel not in signatures:
-            yield Issue(f"{side}.plan", f"the code has no kernel {launch.kernel!r}")
+    # A long plan launches few kernels in few ways: what its arguments are worth does not matter here.
+    for kernel, sizes in dict.fromkeys((op.kernel, tuple(map(_argument_bytes, op.args))) for op in launches):
+        if kernel not in signatures:
+            yield Issue(f"{side}.plan", f"the code has no kernel {kernel!r}")
         else:
-            yield from _check_arguments(launch, signatures[launch.kernel], side)
+            yield from _check_arguments(f"{side}.plan.{kernel}", signatures[kernel], sizes)
+
+
+def _argument_bytes(argument: BoundPointer | BoundScalar) -> int | None:
+    """Bytes of a value, None for a pointer."""
+    return None if isinstance(argument, BoundPointer) else len(argument.data)
 
 
 def _flat(ops: tuple[Op, ...]) -> Iterator[Op]:
@@ -149,21 +155,19 @@ def _flat(ops: tuple[Op, ...]) -> Iterator[Op]:
             yield from _flat(op.body)
 
 
-def _check_arguments(launch: LaunchOp, params: tuple[Param, ...], side: str) -> Iterator[Issue]:
-    where = f"{side}.plan.{launch.kernel}"
-    if len(params) != len(launch.args):
-        yield Issue(where, f"{len(launch.args)} arguments for {len(params)} parameters")
+def _check_arguments(where: str, params: tuple[Param, ...], sizes: tuple[int | None, ...]) -> Iterator[Issue]:
+    if len(params) != len(sizes):
+        yield Issue(where, f"{len(sizes)} arguments for {len(params)} parameters")
         return
-    for index, (param, argument) in enumerate(zip(params, launch.args, strict=True)):
+    for index, (param, given) in enumerate(zip(params, sizes, strict=True)):
         place = f"{where}.args[{index}]"
-        if param.pointer != isinstance(argument, BoundPointer):
-            wanted = "a pointer" if param.pointer else "a value"
-            yield Issue(place, f"the parameter {param.name!r} ({param.type}) takes {wanted}")
-        elif not isinstance(argument, BoundPointer):
+        what = f"the parameter {param.name!r} ({param.type}) takes"
+        if param.pointer != (given is None):
+            yield Issue(place, f"{what} {'a pointer' if param.pointer else 'a value'}")
+        elif given is not None:
             size = scalar_bytes_of(param.type)
-            if size is not None and size != len(argument.data):
-                what = f"the parameter {param.name!r} ({param.type}) takes {size} bytes"
-                yield Issue(place, f"{what}, not {len(argument.data)}")
+            if size is not None and size != given:
+                yield Issue(place, f"{what} {size} bytes, not {given}")
 
 
 def scalar_bytes_of(type_text: str) -> int | None:

@@ -36,6 +36,10 @@ DTYPES: Mapping[str, np.dtype[Any]] = {
     },
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
 }
+# Bytes of each integer type, and whether it has a sign.
+_INTEGERS: Mapping[str, tuple[int, bool]] = {
+    name: (kind.itemsize, kind.kind == "i") for name, kind in DTYPES.items() if kind.kind in "iu"
+}
 # Unit roundoff of each floating type (half the spacing at 1).
 UNIT_ROUNDOFF: Mapping[str, float] = {
     "bfloat16": 2.0**-8,
@@ -68,11 +72,12 @@ def scalar_bytes(name: str, value: float) -> bytes:
         ProblemError: an integer that does not fit, or an unknown type.
     """
     kind = numpy_dtype(name)
-    if not is_float(name) and name != "bool":
-        info = np.iinfo(kind)
-        if not math.isfinite(value) or int(value) != value or not info.min <= value <= info.max:
+    if name in _INTEGERS:
+        size, signed = _INTEGERS[name]
+        low = -(1 << 8 * size - 1) if signed else 0
+        if not math.isfinite(value) or int(value) != value or not low <= value < low + (1 << 8 * size):
             raise ProblemError(f"{value} does not fit {name}")
-        value = int(value)
+        return int(value).to_bytes(size, "little", signed=signed)
     with np.errstate(over="ignore"):
         stored = np.asarray(value).astype(kind)
     if is_float(name) and np.isinf(stored) and math.isfinite(value):

@@ -74,6 +74,7 @@ class _Binder:
         self.buffers = _bind_buffers(problem, side, sizes)
         self.entries: dict[tuple[str, tuple[str, ...]], None] = {}
         self.symbols: dict[str, None] = {}
+        self.extents: dict[tuple[str, tuple[Expr, ...]], tuple[int, int, int]] = {}
         self.count = 0
 
     def number(self, expression: Expr, what: str, low: int = 0, high: int = MAX_BUFFER_BYTES) -> int:
@@ -178,8 +179,12 @@ class _Binder:
     ) -> tuple[int, int, int]:
         if not 1 <= len(values) <= 3:
             raise ProblemError(f"{what} takes one to three numbers")
+        if (what, values) in self.extents:
+            return self.extents[what, values]
         padded = (*values, 1, 1)[:3]
         x, y, z = (self.number(v, f"{what}.{a}", 1, m) for v, a, m in zip(padded, "xyz", limits, strict=True))
+        if all(isinstance(value, int) for value in values):
+            self.extents[what, values] = x, y, z
         return x, y, z
 
     def template_argument(self, text: str) -> str:
