@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from kcurate import codec, store
 from kcurate.errors import InputError
@@ -90,9 +90,17 @@ def _relative(folder: Path, root: Path) -> str | None:
     return folder.relative_to(root).as_posix() if folder.is_relative_to(root) else None
 
 
+def _stays_inside(name: str) -> bool:
+    """Whether a folder of that name lies below the one it is put in."""
+    parts = PurePosixPath(name).parts
+    return bool(parts) and parts[0] != "/" and ".." not in parts
+
+
 def _of_pair(folder: Path, made: SideName) -> Start | None:
     """One side of a pair; None when the other was made from it, so that it was a start before."""
     pair = store.read_candidate(folder)
+    if not _stays_inside(pair.id):
+        raise InputError(f"the id {pair.id!r} leads out of a workspace", where=str(folder / "pair.json"))
     origin = pair.origin
     if origin.made == made:
         return None

@@ -129,6 +129,15 @@ def test_a_pair_can_be_the_start(tmp_path: Path) -> None:
     assert made.origin.parent == "x/pair"
 
 
+@pytest.mark.parametrize("name", ["../outside", "/tmp/outside", "a/../../b", ""])
+def test_an_id_that_leads_out_of_the_workspace_is_refused(tmp_path: Path, name: str) -> None:
+    side = Side(CODE, (Launch("matvec", (1,), (32,)),))
+    pair = Candidate(name, "f", "d", None, Origin("curated"), (), "", Problem(Sizes((), {}), {}), side, side)
+    store.write_candidate(tmp_path / "given", pair)
+    with pytest.raises(InputError, match="leads out of a workspace"):
+        run(DeoptConfig(tmp_path / "work", paths=(tmp_path / "given",)))
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [

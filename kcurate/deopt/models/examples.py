@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,21 +18,24 @@ EXAMPLES = 1
 
 
 class Examples:
-    """The confirmed pairs below a folder, by technique; read when first asked for."""
+    """The confirmed pairs below a folder; read when first asked for. Safe to use from many threads."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._pairs: tuple[Candidate, ...] | None = None
+        self._lock = threading.Lock()
 
     def __call__(self, target: Target, technique: Technique | None) -> Sequence[Example]:
         """The shortest confirmed pairs of a technique, none of the target's own family."""
         if technique is None:
             return ()
-        if self._pairs is None:
-            self._pairs = tuple(_confirmed(self.root))
+        with self._lock:
+            if self._pairs is None:
+                self._pairs = tuple(_confirmed(self.root))
+            pairs = self._pairs
         fitting = [
             Example(_clean(pair.slow.code), _clean(pair.fast.code), technique.name)
-            for pair in self._pairs
+            for pair in pairs
             if technique.name in pair.techniques and pair.family != target.start.family
         ]
         small = [example for example in fitting if _size(example) <= MAX_EXAMPLE_CHARS]

@@ -7,6 +7,7 @@ the rules (`kcurate.deopt.rules`), what a command prints.
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -148,6 +149,8 @@ def find_starts(config: ModelConfig, workspace: Workspace) -> tuple[Start, ...]:
     """
     if config.variants < 1 or config.rounds < 1:
         raise InputError("--variants and --rounds count from 1")
+    if config.max_usd is not None and not 0 <= config.max_usd < math.inf:
+        raise InputError(f"not an amount: {config.max_usd}", where="--max-usd")
     chosen_techniques(config.techniques)
     return tuple(starts(config.paths, workspace, made=made_side(config.direction)))
 
