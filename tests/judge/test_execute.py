@@ -1,0 +1,232 @@
+"""Prepared programs: reset to the last byte, run in order, read back; all harm is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kcurate import backends
+from kcurate.backends.base import Compiled, Device, EntryPoint, KernelFault
+from kcurate.judge.execute import Prepared
+from kcurate.problem.init import generate
+from kcurate.problem.program import bind
+from kcurate.records import (
+    Buffer,
+    BufferArg,
+    Copy,
+    Fill,
+    For,
+    Init,
+    Launch,
+    Problem,
+    Side,
+    Sizes,
+    Step,
+    Swap,
+    Upload,
+    ValueArg,
+    View,
+    WhileNonzero,
+)
+
+N = 8
+CODE = """
+__constant__ float table[8];
+__device__ int runs = 5;
+__global__ void add(const float *a, float *b, float c) { b[threadIdx.x] = a[threadIdx.x] + c; }
+__global__ void put(float *x, int at, float value) { x[at] = value; }
+__global__ void look(const float *x, float *to, int at) { to[0] = x[at]; }
+__global__ void from_table(float *x) { x[threadIdx.x] = table[threadIdx.x]; }
+__global__ void count(float *x) { x[0] = runs; runs += 1; }
+__global__ void down(int *flag) { flag[0] -= 1; }
+__global__ void nothing() {}
+"""
+KERNELS = ("add", "put", "look", "from_table", "count", "down", "nothing")
+PROBLEM = Problem(
+    Sizes(({"n": N},), {"n": N}),
+    {
+        "a": Buffer("float32", ("n",), Init("arange", {"start": 1})),
+        "padded": Buffer("float32", ("n",), Init("ones"), pad=(3, 2)),
+        "x": Buffer("float32", ("n",), Init("arange"), role="inout"),
+        "out": Buffer("float32", ("n",), role="out"),
+        "bytes": Buffer("uint8", (7,), role="out"),
+        "flag": Buffer("int32", (1,), role="scratch"),
+        "spare": Buffer("float32", ("n",), role="scratch"),
+    },
+)
+ARANGE = [float(i) for i in range(N)]
+Make = Callable[..., Prepared]
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[Device]:
+    one = backends.open_device("emulator")
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Compiled:
+    entries = [EntryPoint(name) for name in KERNELS]
+    made = backends.open_compiler("emulator").compile(CODE, entries, ["table"])
+    assert isinstance(made, Compiled), made
+    return made
+
+
+@pytest.fixture
+def prepare(device: Device, compiled: Compiled) -> Iterator[Make]:
+    made: list[Prepared] = []
+    module = device.load(compiled)
+
+    def make(*plan: Step, **side: Any) -> Prepared:
+        record = Side(CODE, plan, **side)
+        sizes = PROBLEM.sizes.bench
+        one = Prepared(device, module, bind(PROBLEM, record, sizes), generate(PROBLEM, record, sizes, 1))
+        one.reset(0x12345679)
+        made.append(one)
+        return one
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def launch(kernel: str, *args: Any, threads: int = 1) -> Launch:
+    return Launch(kernel, (1,), (threads,), args)
+
+
+def put(buffer: str, at: int, value: float = 9.0) -> Launch:
+    return launch("put", buffer, ValueArg(at), ValueArg(value, "float32"))
+
+
+def test_a_fresh_reset_holds_inputs_and_poison(prepare: Make) -> None:
+    one = prepare(launch("nothing"))
+    outputs = one.outputs()
+    assert set(outputs) == {"x", "out", "bytes"}
+    assert outputs["x"].tolist() == ARANGE
+    assert set(outputs["out"].view(np.uint32)) == {0x12345679}
+    assert outputs["bytes"].tolist() == [0x79, 0x56, 0x34, 0x12, 0x79, 0x79, 0x79]
+    assert one.integrity() == ()
+
+
+def test_steps_run_in_order(prepare: Make) -> None:
+    one = prepare(
+        Fill("out", 2.0),
+        launch("add", "a", "x", ValueArg(0.5, "float32"), threads=N),
+        Copy("x", "out", offset=1, to_offset=4, count=3),
+        For("i", 2, (put("x", 0, 7.0), put("x", 1, 8.0))),
+    )
+    one.run()
+    assert one.outputs()["out"].tolist() == [2, 2, 2, 2, 2.5, 3.5, 4.5, 2]
+    assert one.outputs()["x"].tolist() == [7, 8, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5]
+    assert one.integrity() == ()
+
+
+def test_a_reset_undoes_a_run(prepare: Make) -> None:
+    one = prepare(put("x", 3), put("out", 3), Swap(("x", "spare")), launch("count", "out"))
+    one.run()
+    first = one.outputs()
+    assert first["out"][0] == 5
+    one.reset(0x12345679)
+    assert one.outputs()["x"].tolist() == ARANGE
+    one.run()
+    again = one.outputs()
+    assert all(first[name].tobytes() == again[name].tobytes() for name in first)
+
+
+def test_another_poison_shows_in_what_is_not_written(prepare: Make) -> None:
+    one = prepare(put("out", 0))
+    one.run()
+    first = one.outputs()["out"]
+    one.reset(0xABCDEF01)
+    one.run()
+    assert first[0] == one.outputs()["out"][0]
+    assert not np.array_equal(first.view(np.uint32)[1:], one.outputs()["out"].view(np.uint32)[1:])
+
+
+def test_swapped_buffers_are_read_under_their_new_names(prepare: Make) -> None:
+    one = prepare(Fill("spare", 3.0), Swap(("x", "spare")), put("spare", 0, 1.0))
+    one.run()
+    assert one.outputs()["x"].tolist() == [3.0] * N
+
+
+def test_uploads_reach_the_variable(prepare: Make) -> None:
+    one = prepare(
+        Fill("spare", 0.0),
+        Upload("table", "spare"),
+        Upload("table", "a", offset=2, to_offset=1, count=3),
+        launch("from_table", "out", threads=N),
+    )
+    one.run()
+    assert one.outputs()["out"].tolist() == [0, 3, 4, 5, 0, 0, 0, 0]
+
+
+def test_flag_loops_end_at_zero_or_at_their_maximum(prepare: Make) -> None:
+    body = (launch("down", "flag"), launch("add", "x", "x", ValueArg(1.0, "float32"), threads=N))
+    one = prepare(Fill("flag", 3), WhileNonzero("flag", 5, body))
+    one.run()
+    assert one.outputs()["x"].tolist() == [i + 3 for i in ARANGE]
+    endless = prepare(Fill("flag", 6), WhileNonzero("flag", 5, body))
+    with pytest.raises(KernelFault, match="still not zero after 5 rounds") as fault:
+        endless.run()
+    assert fault.value.reason == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("step", "harm"),
+    [
+        (put("out", N), "wrote outside the buffer 'out'"),
+        (put("out", -1), "wrote outside the buffer 'out'"),
+        (put("out", N + 1000), "wrote outside the buffer 'out'"),
+        (put("spare", N), "wrote outside the buffer 'spare'"),
+        (put("flag", 1), "wrote outside the buffer 'flag'"),
+        (put("a", 2), "changed the input 'a'"),
+        (put("a", N), "wrote outside the buffer 'a'"),
+        (put("padded", N), "wrote into the padding of the input 'padded'"),
+        (put("padded", -3), "wrote into the padding of the input 'padded'"),
+        (put("padded", N + 2), "wrote outside the buffer 'padded'"),
+        (put("padded", -4), "wrote outside the buffer 'padded'"),
+    ],
+)
+def test_harm_is_told(prepare: Make, step: Step, harm: str) -> None:
+    one = prepare(step)
+    one.run()
+    assert one.integrity() == (harm,)
+    one.reset(1)
+    assert one.integrity() == ()
+
+
+def test_padding_reads_as_zero(prepare: Make) -> None:
+    for at in (-3, -1, N, N + 1):
+        one = prepare(put("out", 0), launch("look", BufferArg("padded"), "out", ValueArg(at)))
+        one.run()
+        assert one.outputs()["out"][0] == 0.0
+
+
+def test_what_lies_beyond_an_input_differs_from_what_lies_beyond_an_output(prepare: Make) -> None:
+    seen = []
+    for name in ("a", "out", "spare"):
+        one = prepare(launch("look", name, "x", ValueArg(N)))
+        one.run()
+        seen.append(one.outputs()["x"].view(np.uint32)[0])
+    assert seen[0] != seen[1]
+    assert seen[0] != seen[2]
+
+
+def test_a_view_is_laid_out_for_the_side_and_read_back(prepare: Make) -> None:
+    one = prepare(put("x", 0, 5.0), put("x", 1, 6.0), views={"x": View(pad=((1, 2),))})
+    one.run()
+    assert one.outputs()["x"].tolist() == [6.0, *ARANGE[1:]]
+    assert one.integrity() == ()
+
+
+def test_a_twin_has_the_same_contents_and_its_own_memory(prepare: Make) -> None:
+    one = prepare(put("x", 0, 5.0))
+    other = one.twin()
+    other.run()
+    assert other.outputs()["x"].tolist() == [5.0, *ARANGE[1:]]
+    assert one.outputs()["x"].tolist() == ARANGE
+    other.close()
