@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 
@@ -40,6 +41,7 @@ class Asking:
         budget: Budget,
         max_tokens: int,
         patience: Patience | None = None,
+        note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.client = client
         self.transcripts = transcripts
@@ -48,6 +50,7 @@ class Asking:
         self.max_tokens = max_tokens
         self.patience = patience or Patience()
         self.stop = threading.Event()
+        self.note = note
         self.counts: Counter[str] = Counter()
         self.usage = Usage(0, 0)
         self._lock = threading.Lock()

@@ -84,6 +84,7 @@ def _all(tasks: Sequence[Callable[[], None]], asking: Asking, threads: int) -> K
                     raise error
                 failure = failure or error
         except BaseException:
+            asking.note("finishing what is under way, so that no answer is lost")
             asking.stop.set()
             for other in futures:
                 other.cancel()

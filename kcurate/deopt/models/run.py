@@ -92,7 +92,7 @@ def run(
     started_s = time.monotonic()
     workspace = Workspace(config.workspace)
     found, name = find_starts(config, workspace), parse_model(config.model)
-    asking = _asking(config, name, workspace, seams)
+    asking = _asking(config, name, workspace, seams, note)
     record = workspace.start_run("deopt", _plain(config, name))
     with contextlib.ExitStack() as stack:
         stack.callback(asking.client.close)
@@ -155,7 +155,9 @@ def find_starts(config: ModelConfig, workspace: Workspace) -> tuple[Start, ...]:
     return tuple(starts(config.paths, workspace, made=made_side(config.direction)))
 
 
-def _asking(config: ModelConfig, name: ModelName, workspace: Workspace, seams: Seams) -> Asking:
+def _asking(
+    config: ModelConfig, name: ModelName, workspace: Workspace, seams: Seams, note: Callable[[str], None]
+) -> Asking:
     if config.batch and name.provider != "anthropic":
         raise InputError("--batch works with Claude models alone", hint="leave it out")
     price = price_of(config, name)
@@ -166,6 +168,7 @@ def _asking(config: ModelConfig, name: ModelName, workspace: Workspace, seams: S
         budget=Budget(config.max_usd),
         max_tokens=config.max_tokens,
         patience=seams.patience,
+        note=note,
     )
 
 

@@ -200,7 +200,7 @@ def test_no_network_is_one_line(
         (["--model", "claude-nonsense", "--max-usd", "1"], "no price is known for claude-nonsense"),
         (["--model", "openai:q@http://127.0.0.1:1/v1", "--max-usd", "1"], "give --price IN,OUT"),
         (["--model", "claude", "--price", "cheap"], "--price: not a price: 'cheap'"),
-        (["--model", "claude", "--max-usd", "nan"], "--max-usd: not an amount"),
+        (["--model", "claude", "--max-usd", "inf"], "--max-usd: not an amount"),
         (["--model", "gpt"], "--model: not a model: 'gpt'"),
         (["--model", "openai:q@nowhere"], "--model: not a model"),
         (["--model", "claude", "--techniques", "magic"], "there is no technique 'magic'"),
