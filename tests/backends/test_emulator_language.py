@@ -239,10 +239,37 @@ def test_only_headers_of_ours_are_read(line: str) -> None:
         "float.h",
         "climits",
         "cmath",
+        "cuComplex.h",
+        "cuda/std/limits",
+        "cuda/std/type_traits",
     ],
 )
 def test_headers_of_device_code_are_there(header: str) -> None:
     compile_side(f'#include <{header}>\nextern "C" __global__ void f(float *a) {{ a[0] = 1; }}')
+
+
+def test_the_small_standard_library() -> None:
+    code = """
+    #include <cuda/std/array>
+    #include <cuda/std/cmath>
+    #include <cuda/std/limits>
+    #include <cuda/std/type_traits>
+    #include <cuComplex.h>
+    template <class T> __device__ T top() {
+        static_assert(cuda::std::is_floating_point<T>::value && !cuda::std::is_same_v<T, int>, "");
+        return cuda::std::numeric_limits<T>::max();
+    }
+    extern "C" __global__ void f(float *a) {
+        cuda::std::array<float, 3> three{{1, 2, 3}};
+        for (float x : three) a[0] += x;
+        a[1] = top<float>() == 3.402823466e+38f && cuda::std::numeric_limits<short>::lowest() == -32768;
+        a[2] = cuda::std::sqrt(16.0f) + cuda::std::max(1.0f, 2.0f);
+        cuComplex z = cuCdivf(make_cuComplex(4, 2), make_cuComplex(1, 1));
+        a[3] = z.x * 10 + z.y;
+        a[4] = cuCabs(make_cuDoubleComplex(3, 4));
+    }"""
+    (out,) = run(code, np.zeros(5, np.float32), block=1)
+    assert out.tolist() == [6, 1, 6, 29, 5]
 
 
 def test_inline_assembly_is_refused_with_its_name() -> None:

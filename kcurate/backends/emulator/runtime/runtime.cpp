@@ -51,7 +51,7 @@ static Block *new_block(unsigned long number)
     block->index = uint3{unsigned(number % gridDim.x), unsigned(row % gridDim.y), unsigned(row / gridDim.y)};
     block->alive = threads;
     block->waiting = block->at_grid = 0;
-    block->forward = (number + launch.serial) % 2 == 0;
+    block->forward = (number + (launch.dice >> 31)) % 2 == 0;
     block->running = true;
     launch.resident++;
     return block;
@@ -173,9 +173,11 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
     const unsigned threads = shape[3] * shape[4] * shape[5];
     const unsigned long total = (unsigned long)shape[0] * shape[1] * shape[2];
     const unsigned most = MAX_RESIDENT_THREADS / ((threads + 31) / 32 * 32);
-    const unsigned serial = state->launches++;
-    const unsigned char poison = serial % 2 ? 0xA3 : 0xFF;
-    state->launch = Launch{kcu_entries + entry, args, cooperative != 0, serial, 0, 0, 0, 0, total, shared_bytes,
+    // The order of threads and the poison change from launch to launch, also where a plan repeats its launches
+    // in twos (Fibonacci hashing).
+    const unsigned dice = state->launches++ * 0x9E3779B9u;
+    const unsigned char poison = dice >> 30 & 1 ? 0xA3 : 0xFF;
+    state->launch = Launch{kcu_entries + entry, args, cooperative != 0, dice, 0, 0, 0, 0, total, shared_bytes,
                            static_shared_bytes(), poison};
     kcu_dynamic = state->dynamic_end - (shared_bytes + 127) / 128 * 128;
     kcu_dynamic_bytes = shared_bytes;

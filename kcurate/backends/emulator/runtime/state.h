@@ -68,7 +68,7 @@ struct Launch {
     const KcuEntry *entry;
     void **args;
     bool cooperative;
-    unsigned serial, resident, slots;
+    unsigned dice, resident, slots;
     unsigned long next, done, total;
     size_t shared_bytes, static_bytes;
     unsigned char poison;
