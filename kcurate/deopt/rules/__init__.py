@@ -4,7 +4,7 @@ A rule says why when it does not apply. Comments, strings and macro bodies are n
 docstring states what its rules require and where that comes from.
 """
 
-from kcurate.deopt.rules import arithmetic, copies, exchange, hints, memory
+from kcurate.deopt.rules import arithmetic, copies, exchange, hints, memory, padding, vectors
 from kcurate.deopt.rules.base import NotApplicable, Rule
 
 RULES: tuple[Rule, ...] = (
@@ -13,6 +13,8 @@ RULES: tuple[Rule, ...] = (
     *arithmetic.RULES,
     *exchange.RULES,
     *copies.RULES,
+    *vectors.RULES,
+    *padding.RULES,
 )
 
 __all__ = ["RULES", "NotApplicable", "Rule"]

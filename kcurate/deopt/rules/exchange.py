@@ -1,9 +1,9 @@
 """Rules on warps: shuffles and votes become exchanges through shared memory.
 
 Each call becomes a call of a helper of the same meaning (CUDA C++ Programming Guide, "Warp Shuffle
-Functions", "Warp Vote Functions"): every thread writes its value into its own slot of a shared array, `__syncwarp` with
-the call's mask, then the slots of the lanes meant are read, and `__syncwarp` again before they are reused.
-A reduction by shuffles thus becomes a tree in shared memory, step for step.
+Functions", "Warp Vote Functions"): every thread writes its value into its own slot of a shared array,
+`__syncwarp` with the call's mask, then the slots of the lanes meant are read, and `__syncwarp` again before
+they are reused. A reduction by shuffles thus becomes a tree in shared memory, step for step.
 
 Required: the largest block is known from the plan and its slots fit beside what the code declares (48 KB of
 static shared memory in all); no assembly (which may count on registers). Reading a lane that does not take

@@ -1,0 +1,202 @@
+"""Rule on padding: shared arrays whose last extent is `X + c` get `X`.
+
+Required: every last subscript is below `X`, as `ranges` proves from constants, block extents of the plan,
+counted loops and calls; then no element that is used moves onto another (rows stay apart, C++ [expr.sub]).
+Uses that are followed: all of the subscripts; vector accesses `*reinterpret_cast<V *>(&a[i][j])`, which count
+with their width and whose rows must stay aligned; `T *p = a[i] + j` that is only used as `p[k]`; the array as
+an argument for a parameter of the same extent, which then changes with it. `X` is the left operand as
+written, or for a literal extent the power of two just below.
+
+Not covered: flattened arrays with a pitch in their index arithmetic, swizzles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+
+from kcurate.cuda_source.edit import Declared, Edit, Function, Node, Tree, bare
+from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.deopt.rules.plans import block, launches
+from kcurate.deopt.rules.ranges import Ranges, changed_at, constants, enclosing, literal
+from kcurate.records import Side
+
+BYTES = {b"float": 4, b"int": 4, b"unsigned": 4, b"double": 8, b"half": 2, b"float2": 8, b"float4": 16}
+_VECTOR = re.compile(rb"(?:float|int|uint)([24])\Z")
+_CAST = re.compile(rb"reinterpret_cast<(?:const\s+)?(\w+?)\s*\*>")
+# More than this is room for something, not padding.
+MOST_PADDING = 16
+
+
+@dataclass(frozen=True, eq=False)
+class _Member:
+    """An array in shared memory, or a parameter that one is given to."""
+
+    function: Function
+    one: Declared
+    place: int | None
+
+
+def without_padding(given: Given) -> Side | NotApplicable:
+    """Declare shared arrays as wide as they are used."""
+    edits: list[Edit] = []
+    reason = "no padded array in shared memory"
+    extents = _one_block(given.side)
+    for members in _families(given.tree).values():
+        narrow = _narrower(given.tree, members, extents)
+        if narrow is None or all(member.place is not None for member in members):
+            continue
+        text, width = narrow
+        family = _Family(given.tree, members, width, extents)
+        if all(family.fits(member) for member in members):
+            sizes = (member.one.sizes[-1] for member in members)
+            edits += [Edit(size.start_byte, size.end_byte, text) for size in sizes if size is not None]
+        else:
+            name = members[0].one.name.decode("latin-1")
+            reason = f"not every use of {name} is known to stay off the padding"
+    return given.with_edits(edits, reason)
+
+
+def _one_block(side: Side) -> tuple[int, int, int] | None:
+    """The extents that cover every block of the plan; None when one is not known."""
+    found = [block(launch) for launch in launches(side)]
+    if not found or any(extent is None for extents in found for extent in extents):
+        return None
+    x, y, z = ({extents[axis] or 1 for extents in found} for axis in range(3))
+    return (x.pop(), y.pop(), z.pop()) if len(x) == len(y) == len(z) == 1 else None
+
+
+def _families(tree: Tree) -> dict[bytes, list[_Member]]:
+    """Arrays in shared memory and parameters that may take them, by the text of their last extent."""
+    found: dict[bytes, list[_Member]] = defaultdict(list)
+    for function in tree.functions():
+        for one in tree.declared(function.body):
+            if b"__shared__" in one.qualifiers and len(one.sizes) > 1 and one.sizes[-1] is not None:
+                found[one.sizes[-1].text].append(_Member(function, one, None))
+        for place, param in enumerate(function.params):
+            if param.sizes and param.sizes[-1] is not None and len(param.sizes) + param.stars > 1:
+                found[param.sizes[-1].text].append(_Member(function, param, place))
+    return found
+
+
+def _narrower(
+    tree: Tree, members: list[_Member], extents: tuple[int, int, int] | None
+) -> tuple[bytes, int] | None:
+    """The extent without padding as text and as a number; None when it has none."""
+    ranges = Ranges(tree, members[0].function, extents)
+    size = bare(members[0].one.sizes[-1])
+    if size.type == "identifier":
+        size = bare(constants(tree).get(size.text, size))
+    elif size.type == "number_literal":
+        value = literal(size.text) or 0
+        width = 1 << (value.bit_length() - 1) if value > 1 else 0
+        return (b"%d" % width, width) if width >= 4 and value - width == 1 else None
+    if size.type != "binary_expression" or size.children[1].text != b"+":
+        return None
+    left, right = size.child_by_field_name("left"), size.child_by_field_name("right")
+    pad, base = literal(right.text) if right.type == "number_literal" else None, ranges.constant(left)
+    if pad is None or base is None or not 0 < pad <= min(MOST_PADDING, base):
+        return None
+    return left.text, base
+
+
+@dataclass(frozen=True, eq=False)
+class _Family:
+    """Arrays of one padded extent, which change together."""
+
+    tree: Tree
+    members: list[_Member]
+    width: int
+    extents: tuple[int, int, int] | None
+
+    def fits(self, member: _Member) -> bool:
+        """Whether all uses stay off the padding, and a parameter is only given members."""
+        uses = (node for node in self.tree.uses(member.one.name, within=member.function.body))
+        if not all(node == member.one.node or self._within(member, node) for node in uses):
+            return False
+        if member.place is None:
+            return True
+        calls = tuple(self.tree.calls(member.function.name))
+        mentions = sum(
+            1 for use in self.tree.uses(member.function.name) if use.parent.type != "function_declarator"
+        )
+        return mentions == len(calls) and all(
+            self._member(arguments[member.place]) for _, _, arguments in calls if member.place is not None
+        )
+
+    def _member(self, node: Node) -> bool:
+        function = enclosing(self.tree, node)
+        return node.type == "identifier" and any(
+            member.one.name == node.text and function is not None and member.function.node == function.node
+            for member in self.members
+        )
+
+    def _within(self, member: _Member, use: Node) -> bool:
+        """Whether a use names elements that lie inside the first `width` of their row."""
+        one, node, last = member.one, use, None
+        ranges = Ranges(self.tree, member.function, self.extents)
+        if node.parent.type == "argument_list":
+            return self._passed_on(node)
+        levels = len(one.sizes) + one.stars
+        for level in range(levels):
+            parent = node.parent
+            if parent.type != "subscript_expression" or parent.child_by_field_name("argument") != node:
+                return level == levels - 1 and self._row(ranges, node)
+            indices = parent.child_by_field_name("indices").named_children
+            if len(indices) != 1:
+                return False
+            node, last = parent, indices[0]
+        bounds, span = ranges.of(last), self._elements(one, node)
+        return bounds is not None and span is not None and bounds[1] + span <= self.width
+
+    def _passed_on(self, node: Node) -> bool:
+        """Whether an array goes to a parameter that changes with it."""
+        call, arguments = node.parent.parent, node.parent.named_children
+        function = call.child_by_field_name("function") if call.type == "call_expression" else None
+        place = arguments.index(node)
+        return function is not None and any(
+            member.place == place and member.function.name == function.text for member in self.members
+        )
+
+    def _row(self, ranges: Ranges, row: Node) -> bool:
+        """Whether a row is only the start of `T *p = row + j`, and `p` only used as `p[k]`."""
+        total, node = row.parent, row
+        first: tuple[int, int] | None = (0, 0)
+        if total.type == "binary_expression" and total.children[1].text == b"+" and total.children[0] == row:
+            first, node = ranges.of(total.child_by_field_name("right")), total
+        if node.parent.type != "init_declarator" or first is None:
+            return False
+        body = ranges.function.body
+        found = [one for one in self.tree.declared(body) if one.value == node and one.stars == 1]
+        if len(found) != 1 or changed_at(self.tree, body, found[0].name):
+            return False
+        for use in self.tree.uses(found[0].name, within=body):
+            parent = use.parent
+            if use == found[0].node:
+                continue
+            if parent.type != "subscript_expression" or parent.parent.type == "pointer_expression":
+                return False
+            bounds = ranges.of(parent.child_by_field_name("indices").named_children[0])
+            if bounds is None or first[1] + bounds[1] >= self.width:
+                return False
+        return sum(one.name == found[0].name for one in self.tree.declared(body)) == 1
+
+    def _elements(self, one: Declared, node: Node) -> int | None:
+        """How many elements an access touches; None when the address goes where it is not followed."""
+        parent = node.parent
+        if parent.type != "pointer_expression" or parent.text[:1] != b"&":
+            return 1
+        outer = parent.parent.parent if parent.parent.type == "argument_list" else None
+        written = _CAST.match(outer.text) if outer is not None else None
+        vector = _VECTOR.match(written[1]) if written else None
+        if outer is None or vector is None or one.type not in BYTES:
+            return None
+        wide = 4 * int(vector[1])
+        read = outer.parent.type == "pointer_expression" and outer.parent.text[:1] == b"*"
+        return wide // BYTES[one.type] if read and self.width * BYTES[one.type] % wide == 0 else None
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("padding", "bank-conflict-padding", "the padding of arrays in shared memory", without_padding),
+)

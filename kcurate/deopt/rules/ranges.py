@@ -1,0 +1,197 @@
+"""What integer expressions in a function can be, from constants, block extents and counted loops.
+
+`Ranges.of(node)` gives inclusive bounds that hold for every thread of every block, or None. Only values that
+cannot be negative are followed, so that signed and unsigned arithmetic agree. A parameter is what all calls
+in the file give for it. Not covered: parameters of kernels, values that the code reads, overflow beyond 31
+bits (refused).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcurate.cuda_source.edit import Declared, Function, Node, Tree, bare, tree_of
+
+LARGEST = 2**31 - 1
+_ASSIGN = ("assignment_expression", "update_expression")
+Bounds = tuple[int, int]
+MAX_DEPTH = 40
+
+
+def constants(tree: Tree) -> dict[bytes, Node]:
+    """Integer constants of a file by name, each with the node of its value (a macro's in its own tree)."""
+    found: dict[bytes, list[Node | None]] = {}
+    for node in tree.nodes("preproc_def"):
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        parsed = _expression(tree.text(value)) if value is not None else None
+        found.setdefault(tree.text(name), []).append(parsed)
+    for child in tree.root.children:
+        for one in tree.declared_by(child) if child.type == "declaration" else ():
+            fixed = {b"const", b"constexpr"} & one.qualifiers and not one.sizes and not one.stars
+            found.setdefault(one.name, []).append(one.value if fixed else None)
+    return {name: values[0] for name, values in found.items() if len(values) == 1 and values[0] is not None}
+
+
+def _expression(text: bytes) -> Node | None:
+    """The node of an expression that stands alone; None for anything else."""
+    tree = tree_of(b"int value = " + text.strip() + b";")
+    found = [one for one in tree.declared(tree.root) if one.name == b"value"]
+    return found[0].value if len(found) == 1 and not tree.root.has_error else None
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """Bounds inside one function; `block` are the extents of the blocks it runs in, None where unknown."""
+
+    tree: Tree
+    function: Function
+    block: tuple[int, int, int] | None
+
+    def of(self, node: Node, depth: int = 0) -> Bounds | None:
+        """Inclusive bounds of an expression, both at least 0; None when nothing is known."""
+        node = bare(node)
+        if depth > MAX_DEPTH:
+            return None
+        if node.type == "number_literal":
+            value = literal(node.text)
+            return None if value is None else (value, value)
+        if node.type == "identifier":
+            return self._name(node.text, depth)
+        if node.type == "field_expression":
+            return self._builtin(node.text)
+        if node.type == "binary_expression":
+            left, right = (self.of(node.child_by_field_name(side), depth + 1) for side in ("left", "right"))
+            return _combined(node.children[1].text, left, right)
+        if node.type == "cast_expression" and node.child_by_field_name("type").text in (b"int", b"unsigned"):
+            return self.of(node.child_by_field_name("value"), depth + 1)
+        if node.type == "conditional_expression":
+            sides = (node.child_by_field_name("consequence"), node.child_by_field_name("alternative"))
+            return _union([self.of(side, depth + 1) for side in sides])
+        return None
+
+    def constant(self, node: Node) -> int | None:
+        """The value of an expression that has only one."""
+        bounds = self.of(node)
+        return bounds[0] if bounds is not None and bounds[0] == bounds[1] else None
+
+    def _builtin(self, text: bytes) -> Bounds | None:
+        name, _, axis = text.partition(b".")
+        if self.block is None or axis not in (b"x", b"y", b"z"):
+            return None
+        extent = self.block[b"xyz".index(axis)]
+        return {b"threadIdx": (0, extent - 1), b"blockDim": (extent, extent)}.get(name)
+
+    def _name(self, name: bytes, depth: int) -> Bounds | None:
+        local = [one for one in self.tree.declared(self.function.body) if one.name == name]
+        places = [i for i, param in enumerate(self.function.params) if param.name == name]
+        if places:
+            return None if local else self._parameter(places[0], depth)
+        if not local:
+            value = constants(self.tree).get(name)
+            return None if value is None else self.of(value, depth + 1)
+        return _union([self._local(one, depth) for one in local])
+
+    def _parameter(self, place: int, depth: int) -> Bounds | None:
+        """Bounds of a parameter that is never changed: what all calls in the file give for it."""
+        name, param = self.function.name, self.function.params[place]
+        if param.stars or param.reference or changed_at(self.tree, self.function.body, param.name):
+            return None
+        given = [(node, arguments) for node, _, arguments in self.tree.calls(name)]
+        uses = sum(1 for node in self.tree.uses(name) if node.parent.type != "function_declarator")
+        same = sum(1 for one in self.tree.functions() if one.name == name)
+        if self.function.kernel or same != 1 or uses != len(given):
+            return None
+        found = []
+        for node, arguments in given:
+            caller = enclosing(self.tree, node)
+            if caller is None or place >= len(arguments):
+                return None
+            found.append(Ranges(self.tree, caller, self.block).of(arguments[place], depth + 1))
+        return _union(found)
+
+    def _local(self, one: Declared, depth: int) -> Bounds | None:
+        """Bounds of a variable that is set once, or counts up in a `for`."""
+        if one.value is None or one.sizes or one.stars or one.reference:
+            return None
+        loop = one.declaration.parent
+        start = self.of(one.value, depth + 1)
+        if start is None:
+            return None
+        changes = changed_at(self.tree, self.function.body, one.name)
+        if loop.type != "for_statement" or loop.child_by_field_name("initializer") != one.declaration:
+            return None if changes else start
+        condition, update = (loop.child_by_field_name(field) for field in ("condition", "update"))
+        if condition is None or update is None or condition.type != "binary_expression":
+            return None
+        inside = [node for node in changes if loop.start_byte <= node.start_byte < loop.end_byte]
+        limit = self.of(condition.child_by_field_name("right"), depth + 1)
+        relation = condition.children[1].text
+        counts = condition.child_by_field_name("left").text == one.name and _counts_up(update, one.name)
+        if limit is None or not counts or inside != [update] or relation not in (b"<", b"<="):
+            return None
+        return start[0], max(start[0], limit[1] - (relation == b"<"))
+
+
+def enclosing(tree: Tree, node: Node) -> Function | None:
+    """The function around a node."""
+    around = (one for one in tree.functions() if one.node.start_byte <= node.start_byte < one.node.end_byte)
+    return next(around, None)
+
+
+def literal(text: bytes) -> int | None:
+    """The value of a C integer literal."""
+    text = text.lower().rstrip(b"ul")
+    try:
+        return int(text, 8) if text[:1] == b"0" and text.isdigit() and len(text) > 1 else int(text, 0)
+    except ValueError:
+        return None
+
+
+def changed_at(tree: Tree, within: Node, name: bytes) -> list[Node]:
+    """Assignments to a name and steps of it; also where its address or a reference to it is taken."""
+    found = []
+    for node in tree.nodes(*_ASSIGN, "pointer_expression", within=within):
+        target = node.child_by_field_name("left" if node.type == "assignment_expression" else "argument")
+        taken = node.type != "pointer_expression" or node.text[:1] == b"&"
+        if target is not None and taken and bare(target).text == name:
+            found.append(node)
+    return found
+
+
+def _counts_up(update: Node, name: bytes) -> bool:
+    if update.type == "update_expression":
+        return b"++" in update.text and name in update.text
+    plus = update.type == "assignment_expression" and update.children[1].type == "+="
+    return bool(plus) and update.child_by_field_name("left").text == name
+
+
+def _union(bounds: list[Bounds | None]) -> Bounds | None:
+    known = [one for one in bounds if one is not None]
+    if len(known) < len(bounds) or not known:
+        return None
+    return min(low for low, _ in known), max(high for _, high in known)
+
+
+def _combined(sign: bytes, left: Bounds | None, right: Bounds | None) -> Bounds | None:
+    """Bounds of an operation; None where it could leave 0..2**31 - 1."""
+    if sign == b"&" and (left or right):
+        return 0, min(one[1] for one in (left, right) if one is not None)
+    if sign == b"%" and right and right[0] > 0 and left:
+        return 0, min(left[1], right[1] - 1)
+    if left is None or right is None:
+        return None
+    (a, b), (c, d) = left, right
+    made: Bounds | None = None
+    if sign == b"+":
+        made = a + c, b + d
+    elif sign == b"*":
+        made = a * c, b * d
+    elif sign == b"-" and a >= d:
+        made = a - d, b - c
+    elif sign == b"/" and c > 0:
+        made = a // d, b // c
+    elif sign == b">>" and d < 32:
+        made = a >> d, b >> c
+    elif sign == b"<<" and d < 31:
+        made = a << c, b << d
+    return made if made is not None and made[1] <= LARGEST else None

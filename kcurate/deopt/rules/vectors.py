@@ -1,0 +1,240 @@
+"""Rule on vectorised access: loads and stores of 8 or 16 bytes through pointers become one per element.
+
+A load through a pointer to a vector type becomes a call of a helper that reads the elements one by one, a
+store one that writes them so. The value is the same, and so are all addresses (a vector's elements lie in
+order without gaps: CUDA C++ Programming Guide, "Built-in Vector Types"). Only the width of one access
+changes; a program may rely on that only when it publishes values to other threads without a barrier, so code
+with fences, `volatile`, assembly or `cuda::atomic` is refused.
+
+What counts as a pointer to a vector type: `reinterpret_cast<V *>(..)` and C casts to `V *`, sums of such a
+pointer and an index, and names that their function declares as such and as nothing else.
+
+Not covered: arrays of vectors in registers or shared memory, half-precision vectors, macros.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kcurate.cuda_source.edit import Edit, Function, Node, Tree, bare
+from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.records import Side
+
+_VECTOR = re.compile(rb"(float|int|uint|double|uchar|char|ushort|short)([24])\Z")
+_ELEMENTS = {
+    b"uint": b"unsigned int",
+    b"char": b"signed char",
+    b"uchar": b"unsigned char",
+    b"ushort": b"unsigned short",
+}
+_LOADS = (b"__ldg", b"__ldcs", b"__ldcg", b"__ldca", b"__ldlu", b"__ldcv")
+_STORES = (b"__stcs", b"__stcg", b"__stwb", b"__stwt")
+_PUBLISHES = re.compile(rb"\b(?:__threadfence\w*|volatile|asm|__asm__|cuda::|__nanosleep)\b")
+_CASTS = (b"reinterpret_cast", b"static_cast", b"const_cast")
+_READERS = frozenset(
+    (
+        "binary_expression",
+        "conditional_expression",
+        "return_statement",
+        "unary_expression",
+        "cast_expression",
+        "initializer_list",
+        "subscript_argument_list",
+    )
+)
+_LOAD = b"""\
+__device__ inline %(v)b %(name)b(const %(v)b *from)
+{
+    const %(e)b *part = reinterpret_cast<const %(e)b *>(from);
+    return make_%(v)b(%(parts)b);
+}
+
+"""
+_STORE = b"""\
+__device__ inline void %(name)b(%(v)b *to, %(v)b value)
+{
+    %(e)b *part = reinterpret_cast<%(e)b *>(to);
+%(parts)b}
+
+"""
+
+
+class _Rewriter:
+    """The edits of one file, and the vector types that its helpers are needed for."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.load, self.store = tree.unused_name(b"read_parts"), tree.unused_name(b"write_parts")
+        self.loaded: set[bytes] = set()
+        self.stored: set[bytes] = set()
+
+    def edits(self) -> list[Edit]:
+        """All that the file needs, helpers included; empty when there is nothing to do."""
+        made = [edit for function in self.tree.functions() for edit in self._of_function(function)]
+        if not made:
+            return []
+        at = self.tree.helpers_at()
+        return [Edit(at, at, self._helpers()), *made]
+
+    def _of_function(self, function: Function) -> Iterator[Edit]:
+        self.pointers = _pointers(self.tree, function)
+        for node in self.tree.nodes(within=function.body):
+            if node.type == "call_expression":
+                yield from self._intrinsic(node)
+            elif node.type == "pointer_expression" and self.tree.text(node)[:1] == b"*":
+                yield from self._dereference(node)
+            elif node.type == "subscript_expression":
+                yield from self._subscript(node)
+
+    def _intrinsic(self, node: Node) -> Iterator[Edit]:
+        function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+        name = self.tree.text(function)
+        if name not in _LOADS + _STORES or not arguments.named_children:
+            return
+        kind = self.kind(arguments.named_children[0])
+        if kind is None:
+            return
+        is_store = name in _STORES
+        (self.stored if is_store else self.loaded).add(kind)
+        yield Edit(function.start_byte, function.end_byte, self.store if is_store else self.load)
+
+    def _dereference(self, node: Node) -> Iterator[Edit]:
+        pointer = node.child_by_field_name("argument")
+        kind = self.kind(pointer)
+        if kind is None:
+            return
+        target = _assigned(node)
+        if target is not None:
+            self.stored.add(kind)
+            yield Edit(node.start_byte, pointer.start_byte, self.store + b"(")
+            yield Edit(pointer.end_byte, target.start_byte, b", ")
+            yield Edit(target.end_byte, target.end_byte, b")")
+        elif _is_read(self.tree, node):
+            self.loaded.add(kind)
+            yield Edit(node.start_byte, pointer.start_byte, self.load + b"(")
+            yield Edit(pointer.end_byte, pointer.end_byte, b")")
+
+    def _subscript(self, node: Node) -> Iterator[Edit]:
+        pointer = node.child_by_field_name("argument")
+        kind = self.kind(pointer)
+        if kind is None:
+            return
+        target = _assigned(node)
+        opening = next(child for child in node.child_by_field_name("indices").children if child.type == "[")
+        closing = node.end_byte - 1
+        if target is not None:
+            self.stored.add(kind)
+            yield Edit(node.start_byte, node.start_byte, self.store + b"(")
+            yield Edit(opening.start_byte, opening.end_byte, b" + (")
+            yield Edit(closing, target.start_byte, b"), ")
+            yield Edit(target.end_byte, target.end_byte, b")")
+        elif _is_read(self.tree, node):
+            self.loaded.add(kind)
+            yield Edit(node.start_byte, node.start_byte, self.load + b"(")
+            yield Edit(opening.start_byte, opening.end_byte, b" + (")
+            yield Edit(closing, node.end_byte, b"))")
+
+    def kind(self, node: Node) -> bytes | None:
+        """The vector type that an expression points to; None when it is no such pointer."""
+        node = bare(node)
+        if node.type == "identifier":
+            return self.pointers.get(self.tree.text(node))
+        if node.type == "binary_expression" and self.tree.text(node.children[1]) in (b"+", b"-"):
+            return self.kind(node.child_by_field_name("left"))
+        written = None
+        if node.type == "call_expression":
+            function = node.child_by_field_name("function")
+            name = function.child_by_field_name("name") if function.type == "template_function" else None
+            if name is not None and self.tree.text(name) in _CASTS:
+                written = self.tree.text(function.child_by_field_name("arguments"))[1:-1]
+        elif node.type == "cast_expression":
+            written = self.tree.text(node.child_by_field_name("type"))
+        if written is None or written.count(b"*") != 1 or b"volatile" in written:
+            return None
+        base = written.replace(b"const", b"").replace(b"*", b"").strip()
+        return base if _VECTOR.match(base) else None
+
+    def _helpers(self) -> bytes:
+        loads = (_load_helper(kind, self.load) for kind in sorted(self.loaded))
+        stores = (_store_helper(kind, self.store) for kind in sorted(self.stored))
+        return b"".join((*loads, *stores))
+
+
+def _element(kind: bytes) -> tuple[bytes, int]:
+    """The element type of a vector type, and how many there are."""
+    found = _VECTOR.match(kind)
+    assert found is not None, "only vector types get here"
+    return _ELEMENTS.get(found[1], found[1]), int(found[2])
+
+
+def _load_helper(kind: bytes, name: bytes) -> bytes:
+    element, count = _element(kind)
+    parts = b", ".join(b"part[%d]" % i for i in range(count))
+    return _LOAD % {b"v": kind, b"e": element, b"name": name, b"parts": parts}
+
+
+def _store_helper(kind: bytes, name: bytes) -> bytes:
+    element, count = _element(kind)
+    parts = b"".join(b"    part[%d] = value.%b;\n" % (i, b"xyzw"[i : i + 1]) for i in range(count))
+    return _STORE % {b"v": kind, b"e": element, b"name": name, b"parts": parts}
+
+
+def _pointers(tree: Tree, function: Function) -> dict[bytes, bytes]:
+    """Names that a function declares as pointers to a vector type, always the same one."""
+    kinds: dict[bytes, set[bytes | None]] = {}
+    for one in (*function.params, *tree.declared(function.body)):
+        vector = one.stars == 1 and not one.sizes and _VECTOR.match(one.type) is not None
+        fit = vector and not one.reference and b"volatile" not in one.qualifiers
+        kinds.setdefault(one.name, set()).add(one.type if fit else None)
+    return {name: kind for name, (kind, *rest) in kinds.items() if kind is not None and not rest}
+
+
+def _assigned(node: Node) -> Node | None:
+    """What is stored, where the node is the target of a plain assignment that is a whole statement."""
+    parent = node.parent
+    if parent.type != "assignment_expression" or parent.child_by_field_name("left") != node:
+        return None
+    plain = parent.children[1].type == "=" and parent.parent.type == "expression_statement"
+    return parent.child_by_field_name("right") if plain else None
+
+
+def _is_read(tree: Tree, node: Node) -> bool:
+    """Whether the value is only read: not assigned to, not stepped, its address not taken."""
+    parent, child = node.parent, node
+    while parent.type in ("parenthesized_expression", "field_expression"):
+        parent, child = parent.parent, parent
+    if parent.type == "assignment_expression":
+        return bool(parent.child_by_field_name("right") == child)
+    if parent.type == "update_expression":
+        return False
+    if parent.type == "pointer_expression":
+        return tree.text(parent)[:1] == b"*"
+    if parent.type == "argument_list":
+        return _takes_values(tree, parent.parent)
+    if parent.type == "init_declarator":
+        return b"&" not in tree.source[parent.start_byte : child.start_byte]
+    return parent.type in _READERS
+
+
+def _takes_values(tree: Tree, call: Node) -> bool:
+    """Whether a call cannot change its arguments: no function of that name in the file takes a reference."""
+    function = call.child_by_field_name("function")
+    if function is None or function.type != "identifier":
+        return False
+    return not any(
+        one.name == tree.text(function) and any(param.reference for param in one.params)
+        for one in tree.functions()
+    )
+
+
+def scalar_access(given: Given) -> Side | NotApplicable:
+    """Read and write vectors in memory element by element."""
+    if _PUBLISHES.search(given.tree.source):
+        return NotApplicable("threads may rely on the width of an access")
+    return given.with_edits(_Rewriter(given.tree).edits(), "no access through a pointer to a vector type")
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("vector-to-scalar", "vectorized-access", "accesses of 8 or 16 bytes a thread", scalar_access),
+)
