@@ -70,7 +70,8 @@ def starts(paths: Sequence[Path], workspace: Workspace, *, made: SideName = "slo
 def _of_kernel(record: Path, workspace: Workspace, made: SideName) -> Start:
     kernel = store.read_json(record, Kernel)
     code = (record.parent / "kernel.cu").read_bytes().decode("utf-8", "replace")
-    known = find_problem(kernel.source.suite, kernel.benchmark, {kernel.variant or "": code})
+    codes = {kernel.variant or "": code}
+    known = find_problem(kernel.source.suite, kernel.benchmark, codes, kernel.span.path)
     side = known.sides[kernel.variant or ""].side(code) if known else Side(code, ())
     source = kernel.source
     name = _relative(record.parent, workspace.kernels)

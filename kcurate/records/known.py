@@ -27,10 +27,16 @@ class KnownProblem:
     """A file `sources/problems/<suite>/<name>.json`: facts about a benchmark, none of its code.
 
     `sides` maps a variant's folder name to how that variant is launched; the name is empty where the
-    suite has no variants.
+    suite has no variants. `paths` are the ends of the paths of the files whose kernels are meant (empty: any
+    file of the benchmark), for benchmarks that use a kernel's name again in another file.
     """
 
     suite: str
     benchmark: str
     problem: Problem
     sides: Mapping[str, KnownSide]
+    paths: tuple[str, ...] = ()
+
+    def covers(self, path: str | None) -> bool:
+        """Whether kernels of this file are meant; None: the file is not known."""
+        return not self.paths or path is None or any(f"/{path}".endswith(f"/{end}") for end in self.paths)

@@ -35,15 +35,21 @@ def launched(plan: Iterable[Step]) -> Iterator[str]:
             yield from launched(step.do)
 
 
-def find_problem(suite: str, benchmark: str, codes: dict[str, str]) -> KnownProblem | None:
+def find_problem(
+    suite: str, benchmark: str, codes: dict[str, str], path: str | None = None
+) -> KnownProblem | None:
     """The problem that says how every given variant (name to code) is launched; None: none is known.
 
-    Where a benchmark has several, the kernels that a plan launches decide.
+    Where a benchmark has several, the kernels that a plan launches decide, and the file where they stand.
     """
     for known in load_problems(suite):
-        if known.benchmark == benchmark and all(
-            variant in known.sides and _mentions(code, launched(known.sides[variant].plan))
-            for variant, code in codes.items()
+        if (
+            known.benchmark == benchmark
+            and known.covers(path)
+            and all(
+                variant in known.sides and _mentions(code, launched(known.sides[variant].plan))
+                for variant, code in codes.items()
+            )
         ):
             return known
     return None
