@@ -10,7 +10,10 @@
     KCU_API NAME cuConj##SUFFIX(NAME z) { return NAME{z.x, -z.y}; }                                          \
     KCU_API NAME cuCadd##SUFFIX(NAME a, NAME b) { return NAME{a.x + b.x, a.y + b.y}; }                       \
     KCU_API NAME cuCsub##SUFFIX(NAME a, NAME b) { return NAME{a.x - b.x, a.y - b.y}; }                       \
-    KCU_API NAME cuCmul##SUFFIX(NAME a, NAME b) { return NAME{a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x}; } \
+    KCU_API NAME cuCmul##SUFFIX(NAME a, NAME b)                                                              \
+    {                                                                                                        \
+        return NAME{a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x};                                           \
+    }                                                                                                        \
     KCU_API NAME cuCdiv##SUFFIX(NAME a, NAME b)                                                              \
     {                                                                                                        \
         const T size = fabs(b.x) + fabs(b.y), p = b.x / size, q = b.y / size, n = p * p + q * q;             \
@@ -25,5 +28,8 @@ typedef cuFloatComplex cuComplex;
 KCU_API cuFloatComplex make_cuFloatComplex(float x, float y) { return make_float2(x, y); }
 KCU_API cuDoubleComplex make_cuDoubleComplex(double x, double y) { return make_double2(x, y); }
 KCU_API cuComplex make_cuComplex(float x, float y) { return make_float2(x, y); }
-KCU_API cuFloatComplex cuComplexDoubleToFloat(cuDoubleComplex z) { return make_float2(float(z.x), float(z.y)); }
+KCU_API cuFloatComplex cuComplexDoubleToFloat(cuDoubleComplex z)
+{
+    return make_float2(float(z.x), float(z.y));
+}
 KCU_API cuDoubleComplex cuComplexFloatToDouble(cuFloatComplex z) { return make_double2(z.x, z.y); }

@@ -17,7 +17,8 @@ KCU_API unsigned short kcu_encode_half(double x)
     unsigned long long kept = digits >> drop;
     const unsigned long long rest = digits & ((1ull << drop) - 1), half = 1ull << (drop - 1);
     if (rest > half || (rest == half && (kept & 1))) kept++;
-    const unsigned long long scaled = exponent >= -14 ? ((unsigned long long)(exponent + 14) << 10) + kept : kept;
+    const unsigned long long scaled =
+        exponent >= -14 ? ((unsigned long long)(exponent + 14) << 10) + kept : kept;
     return (unsigned short)(sign | (scaled >= 0x7C00 ? 0x7C00 : unsigned(scaled)));
 }
 KCU_API float kcu_decode_half(unsigned short bits)

@@ -1,4 +1,5 @@
-// Asynchronous copies into shared memory. Source: CUDA C++ Programming Guide, "Pipeline Primitives Interface".
+// Asynchronous copies into shared memory. Source: CUDA C++ Programming Guide, "Pipeline Primitives
+// Interface".
 #pragma once
 
 #include "kcurate/language.h"

@@ -8,8 +8,10 @@
 #include "cuda_fp16.h"
 #include "kcurate/warp.h"
 
-namespace nvcuda {
-namespace wmma {
+namespace nvcuda
+{
+namespace wmma
+{
 
 struct matrix_a;
 struct matrix_b;
@@ -18,7 +20,8 @@ struct row_major;
 struct col_major;
 enum layout_t { mem_row_major, mem_col_major };
 
-namespace precision {
+namespace precision
+{
 struct tf32;
 struct u4;
 struct s4;
@@ -43,7 +46,8 @@ template <int M, int N, int K> struct kcu_shape<accumulator, M, N, K> {
     static const int rows = M, columns = N;
 };
 
-template <class Use, int M, int N, int K, class T, class Layout = void> class fragment {
+template <class Use, int M, int N, int K, class T, class Layout = void> class fragment
+{
   public:
     static const int rows = kcu_shape<Use, M, N, K>::rows, columns = kcu_shape<Use, M, N, K>::columns;
     enum { num_elements = rows * columns / 32, num_storage_elements = num_elements };
@@ -66,7 +70,8 @@ template <class F, class T> KCU_API void fill_fragment(F &fragment, T value)
 
 KCU_API void kcu_whole_warp() { kcu_leave(kcu_meet(~0u, KCU_TENSOR, 0)); }
 
-template <class F, class P, class Do> KCU_API void kcu_visit(F &fragment, P memory, unsigned pitch, bool by_row, Do action)
+template <class F, class P, class Do>
+KCU_API void kcu_visit(F &fragment, P memory, unsigned pitch, bool by_row, Do action)
 {
     for (int i = 0; i < F::num_elements; i++) {
         const unsigned at = kcu_lane * F::num_elements + i, row = at / F::columns, column = at % F::columns;
@@ -87,17 +92,18 @@ KCU_API void load_matrix_sync(fragment<Use, M, N, K, T, L> &to, const E *memory,
     kcu_whole_warp();
     kcu_visit(to, memory, pitch, kcu_by_row<L>::value, [](auto &element, auto value) { element = value; });
 }
-template <int M, int N, int K, class T, class E>
-KCU_API void load_matrix_sync(fragment<accumulator, M, N, K, T> &to, const E *memory, unsigned pitch, layout_t layout)
+template <int M, int N, int K, class T, class E> KCU_API void
+load_matrix_sync(fragment<accumulator, M, N, K, T> &to, const E *memory, unsigned pitch, layout_t layout)
 {
     kcu_whole_warp();
     kcu_visit(to, memory, pitch, layout == mem_row_major, [](auto &element, auto value) { element = value; });
 }
-template <int M, int N, int K, class T, class E>
-KCU_API void store_matrix_sync(E *memory, const fragment<accumulator, M, N, K, T> &from, unsigned pitch, layout_t layout)
+template <int M, int N, int K, class T, class E> KCU_API void
+store_matrix_sync(E *memory, const fragment<accumulator, M, N, K, T> &from, unsigned pitch, layout_t layout)
 {
     kcu_whole_warp();
-    kcu_visit(from, memory, pitch, layout == mem_row_major, [](const auto &element, auto &value) { value = element; });
+    kcu_visit(from, memory, pitch, layout == mem_row_major,
+              [](const auto &element, auto &value) { value = element; });
     kcu_whole_warp();
 }
 
@@ -116,8 +122,8 @@ template <class F> KCU_API typename F::element_type kcu_element(const KcuMeet *l
 
 template <int M, int N, int K, class TA, class LA, class TB, class LB, class TC, class TD>
 KCU_API void mma_sync(fragment<accumulator, M, N, K, TD> &d, const fragment<matrix_a, M, N, K, TA, LA> &a,
-                      const fragment<matrix_b, M, N, K, TB, LB> &b, const fragment<accumulator, M, N, K, TC> &c,
-                      bool saturate = false)
+                      const fragment<matrix_b, M, N, K, TB, LB> &b,
+                      const fragment<accumulator, M, N, K, TC> &c, bool saturate = false)
 {
     typedef fragment<matrix_a, M, N, K, TA, LA> A;
     typedef fragment<matrix_b, M, N, K, TB, LB> B;
@@ -128,7 +134,8 @@ KCU_API void mma_sync(fragment<accumulator, M, N, K, TD> &d, const fragment<matr
         const int at = int(kcu_lane) * D::num_elements + i, row = at / N, column = at % N;
         auto sum = kcu_factor(c.x[i]);
         for (int k = 0; k < K; k++)
-            sum += kcu_factor(kcu_element<A>(lanes_a, row, k)) * kcu_factor(kcu_element<B>(lanes_b, k, column));
+            sum +=
+                kcu_factor(kcu_element<A>(lanes_a, row, k)) * kcu_factor(kcu_element<B>(lanes_b, k, column));
         d.x[i] = typename D::element_type(sum);
     }
     kcu_whole_warp(); // until every lane has read, no lane may change its share

@@ -4,7 +4,8 @@
 
 #include "scheduler.h"
 
-namespace kcu {
+namespace kcu
+{
 
 // Do what a thread has ordered, but for its latest `batches_left` batches. Not yet committed copies stay
 // unless `batches_left` is ALL_COPIES.
@@ -34,7 +35,8 @@ void kcu_copy_later(void *to, const void *from, unsigned bytes, unsigned zeros)
     const uintptr_t places = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
     if ((bytes != 4 && bytes != 8 && bytes != 16) || zeros > bytes)
         kcu_fault(KCU_LAUNCH, "an asynchronous copy takes 4, 8 or 16 bytes");
-    if (places % bytes) kcu_fault(KCU_LAUNCH, "an asynchronous copy whose addresses are not aligned to its size");
+    if (places % bytes)
+        kcu_fault(KCU_LAUNCH, "an asynchronous copy whose addresses are not aligned to its size");
     Copy *copy = state->free_copies;
     if (copy)
         state->free_copies = copy->next;

@@ -5,7 +5,8 @@
 
 #include "meetings.h"
 
-namespace kcu {
+namespace kcu
+{
 
 const int CAUGHT[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGPROF};
 const int CAUGHT_COUNT = sizeof CAUGHT / sizeof CAUGHT[0];

@@ -9,7 +9,8 @@
 #include <ucontext.h>
 #endif
 
-namespace kcu {
+namespace kcu
+{
 
 const size_t PAGE = 4096;
 // The lowest page of each stack is protected. Device code may hold arrays of tens of kilobytes.

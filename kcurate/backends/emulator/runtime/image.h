@@ -5,7 +5,8 @@
 
 #include "state.h"
 
-namespace kcu {
+namespace kcu
+{
 
 inline size_t static_shared_bytes() { return size_t(__stop_kcu_shared - __start_kcu_shared); }
 

@@ -3,11 +3,13 @@
 
 #include "scheduler.h"
 
-namespace kcu {
+namespace kcu
+{
 
 inline unsigned long block_number(const Block *block)
 {
-    return block->index.x + (unsigned long)gridDim.x * (block->index.y + (unsigned long)gridDim.y * block->index.z);
+    return block->index.x +
+           (unsigned long)gridDim.x * (block->index.y + (unsigned long)gridDim.y * block->index.z);
 }
 
 // Where a fault happened, for a person.
@@ -34,7 +36,8 @@ void finish_meetings(Warp &warp)
     }
 }
 
-// The meeting that waits for this lane too, else a new one. (A lane is in one meeting at most, so there is room.)
+// The meeting that waits for this lane too, else a new one. (A lane is in one meeting at most, so there is
+// room.)
 inline KcuMeet *find_meeting(Warp &warp, unsigned mask, int kind)
 {
     for (unsigned open = warp.open; open; open &= open - 1) {
@@ -56,11 +59,12 @@ inline KcuMeet *find_meeting(Warp &warp, unsigned mask, int kind)
 void report_deadlock(Block *block)
 {
     unsigned meeting = block->alive - block->waiting - block->at_grid;
-    snprintf(state->message, sizeof state->message,
-             "deadlock in block (%u,%u,%u): of %u running threads %u wait at the __syncthreads of line %d, %u for "
-             "lanes of their warp that do not come, %u for the grid",
-             block->index.x, block->index.y, block->index.z, block->alive, block->waiting,
-             block->waiting ? block->line : 0, meeting, block->at_grid);
+    snprintf(
+        state->message, sizeof state->message,
+        "deadlock in block (%u,%u,%u): of %u running threads %u wait at the __syncthreads of line %d, %u for "
+        "lanes of their warp that do not come, %u for the grid",
+        block->index.x, block->index.y, block->index.z, block->alive, block->waiting,
+        block->waiting ? block->line : 0, meeting, block->at_grid);
     state->fault = KCU_LAUNCH;
     siglongjmp(state->escape, 1);
 }
@@ -89,8 +93,9 @@ int kcu_barrier(int line, int vote, int predicate)
         block->count_true = 0;
     } else if (block->line != line) {
         char text[120];
-        snprintf(text, sizeof text, "waits at the __syncthreads of line %d, others of its block at that of line %d",
-                 line, block->line);
+        snprintf(text, sizeof text,
+                 "waits at the __syncthreads of line %d, others of its block at that of line %d", line,
+                 block->line);
         kcu_fault(KCU_LAUNCH, text);
     }
     block->waiting++;

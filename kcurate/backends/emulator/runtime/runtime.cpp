@@ -14,7 +14,8 @@ char *kcu_dynamic;
 unsigned long kcu_dynamic_bytes;
 }
 
-namespace kcu {
+namespace kcu
+{
 
 State *state;
 
@@ -155,7 +156,10 @@ KCU_EXPORT void kcu_reset() { reset_data(); }
 
 KCU_EXPORT const KcuEntry *kcu_entry(unsigned i) { return i < kcu_entry_count ? kcu_entries + i : nullptr; }
 
-KCU_EXPORT const KcuSymbol *kcu_symbol(unsigned i) { return i < kcu_symbol_count ? kcu_symbols + i : nullptr; }
+KCU_EXPORT const KcuSymbol *kcu_symbol(unsigned i)
+{
+    return i < kcu_symbol_count ? kcu_symbols + i : nullptr;
+}
 
 KCU_EXPORT unsigned long kcu_static_shared_bytes() { return static_shared_bytes(); }
 
@@ -173,12 +177,13 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
     const unsigned threads = shape[3] * shape[4] * shape[5];
     const unsigned long total = (unsigned long)shape[0] * shape[1] * shape[2];
     const unsigned most = MAX_RESIDENT_THREADS / ((threads + 31) / 32 * 32);
-    // The order of threads and the poison change from launch to launch, also where a plan repeats its launches
-    // in twos (Fibonacci hashing).
+    // The order of threads and the poison change from launch to launch, also where a plan repeats its
+    // launches in twos (Fibonacci hashing).
     const unsigned dice = state->launches++ * 0x9E3779B9u;
     const unsigned char poison = dice >> 30 & 1 ? 0xA3 : 0xFF;
-    state->launch = Launch{kcu_entries + entry, args, cooperative != 0, dice, 0, 0, 0, 0, total, shared_bytes,
-                           static_shared_bytes(), poison};
+    state->launch =
+        Launch{kcu_entries + entry,   args,  cooperative != 0, dice, 0, 0, 0, 0, total, shared_bytes,
+               static_shared_bytes(), poison};
     kcu_dynamic = state->dynamic_end - (shared_bytes + 127) / 128 * 128;
     kcu_dynamic_bytes = shared_bytes;
     state->fault = KCU_OK;

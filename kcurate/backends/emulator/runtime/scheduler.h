@@ -6,7 +6,8 @@
 
 #include "state.h"
 
-namespace kcu {
+namespace kcu
+{
 
 inline int pick(unsigned lanes, bool forward)
 {

@@ -10,7 +10,8 @@
 #include "fiber.h"
 #include "../include/kcurate/abi.h"
 
-namespace kcu {
+namespace kcu
+{
 
 const unsigned MAX_THREADS = 1024;
 // A thread that does this many atomics in a row may be waiting for another one: let others run.
@@ -39,8 +40,8 @@ struct Fiber {
     char *stack;
     uint3 index;
     unsigned lane, warp;
-    int site;       // where it asks who is with it
-    unsigned group; // what a converged lane is told
+    int site;                 // where it asks who is with it
+    unsigned group;           // what a converged lane is told
     Copy *copies, *last_copy; // in the order of their batches
     unsigned batches;         // committed so far
 };

@@ -3,11 +3,14 @@
 
 #include "../kcurate/groups.h"
 
-namespace cooperative_groups {
+namespace cooperative_groups
+{
 
 template <class G> KCU_API void memcpy_async(const G &group, void *to, const void *from, size_t bytes)
 {
-    const size_t word = ((size_t)to | (size_t)from | bytes) % 16 == 0 ? 16 : ((size_t)to | (size_t)from | bytes) % 4 == 0 ? 4 : 1;
+    const size_t word = ((size_t)to | (size_t)from | bytes) % 16 == 0  ? 16
+                        : ((size_t)to | (size_t)from | bytes) % 4 == 0 ? 4
+                                                                       : 1;
     for (size_t at = group.thread_rank() * word; at < bytes; at += group.size() * word) {
         if (word == 1)
             ((char *)to)[at] = ((const char *)from)[at];
@@ -16,7 +19,8 @@ template <class G> KCU_API void memcpy_async(const G &group, void *to, const voi
     }
     kcu_commit_copies();
 }
-template <class G, class T> KCU_API void memcpy_async(const G &group, T *to, size_t room, const T *from, size_t count)
+template <class G, class T>
+KCU_API void memcpy_async(const G &group, T *to, size_t room, const T *from, size_t count)
 {
     memcpy_async(group, (void *)to, (const void *)from, (room < count ? room : count) * sizeof(T));
 }

@@ -3,7 +3,8 @@
 
 #include "../kcurate/groups.h"
 
-namespace cooperative_groups {
+namespace cooperative_groups
+{
 
 // In the order of a tree, as on the GPU: rank r takes rank r + s for s = half the group downwards.
 template <class G, class T, class Op> KCU_API T reduce(const G &group, const T &value, Op &&op)

@@ -3,7 +3,8 @@
 
 #include "../kcurate/groups.h"
 
-namespace cooperative_groups {
+namespace cooperative_groups
+{
 
 template <class G, class T, class Op> KCU_API T inclusive_scan(const G &group, const T &value, Op &&op)
 {

@@ -19,10 +19,10 @@ extern "C" {
 // Set by the runtime before a thread runs; the process has one thread of the host, so no locks.
 extern KCU_HIDDEN uint3 threadIdx, blockIdx;
 extern KCU_HIDDEN dim3 blockDim, gridDim;
-extern KCU_HIDDEN unsigned kcu_lane;             // 0..31
-extern KCU_HIDDEN char *kcu_dynamic;             // dynamic shared memory of the running block
+extern KCU_HIDDEN unsigned kcu_lane; // 0..31
+extern KCU_HIDDEN char *kcu_dynamic; // dynamic shared memory of the running block
 extern KCU_HIDDEN unsigned long kcu_dynamic_bytes;
-extern KCU_HIDDEN unsigned kcu_patience;         // atomics that the running thread may still do in a row
+extern KCU_HIDDEN unsigned kcu_patience; // atomics that the running thread may still do in a row
 
 // What lanes of a warp that meet tell each other: `value` of each lane in `arrived`.
 struct KcuMeet {

@@ -3,9 +3,13 @@
 
 #include "warp.h"
 
-namespace cooperative_groups {
+namespace cooperative_groups
+{
 
-KCU_API unsigned kcu_thread_rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+KCU_API unsigned kcu_thread_rank()
+{
+    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
 KCU_API unsigned kcu_block_size() { return blockDim.x * blockDim.y * blockDim.z; }
 KCU_API unsigned kcu_below(unsigned mask) { return mask & ((1u << kcu_lane) - 1); }
 
@@ -19,7 +23,8 @@ struct grid_group {
     unsigned long long num_blocks() const { return (unsigned long long)gridDim.x * gridDim.y * gridDim.z; }
     unsigned long long block_rank() const
     {
-        return blockIdx.x + (unsigned long long)gridDim.x * (blockIdx.y + (unsigned long long)gridDim.y * blockIdx.z);
+        return blockIdx.x +
+               (unsigned long long)gridDim.x * (blockIdx.y + (unsigned long long)gridDim.y * blockIdx.z);
     }
     dim3 group_dim() const { return gridDim; }
     dim3 dim_blocks() const { return gridDim; }
@@ -111,7 +116,10 @@ template <unsigned Size, class Parent = void> struct thread_block_tile : kcu_lan
     unsigned thread_rank() const { return kcu_lane % Size; }
     unsigned meta_group_rank() const { return meta_rank; }
     unsigned meta_group_size() const { return meta_size; }
-    template <class T> T shfl_xor(const T &value, unsigned flip) const { return kcu_lanes::shfl(value, int(thread_rank() ^ flip)); }
+    template <class T> T shfl_xor(const T &value, unsigned flip) const
+    {
+        return kcu_lanes::shfl(value, int(thread_rank() ^ flip));
+    }
 };
 template <unsigned Size> KCU_API thread_block_tile<Size> kcu_tile(unsigned rank, unsigned size)
 {
@@ -137,9 +145,12 @@ struct thread_group : kcu_lanes {
     bool block;
     unsigned rank, count;
     thread_group(const thread_block &b) : block(true), rank(b.thread_rank()), count(b.size()) { mask = ~0u; }
-    thread_group(const kcu_lanes &lanes) : kcu_lanes(lanes), block(false), rank(lanes.thread_rank()), count(lanes.size()) {}
-    template <unsigned S, class P>
-    thread_group(const thread_block_tile<S, P> &tile) : thread_group(static_cast<const kcu_lanes &>(tile))
+    thread_group(const kcu_lanes &lanes)
+        : kcu_lanes(lanes), block(false), rank(lanes.thread_rank()), count(lanes.size())
+    {
+    }
+    template <unsigned S, class P> thread_group(const thread_block_tile<S, P> &tile)
+        : thread_group(static_cast<const kcu_lanes &>(tile))
     {
     }
     unsigned size() const { return count; }
@@ -171,9 +182,11 @@ template <class G> KCU_API coalesced_group binary_partition(const G &group, bool
 }
 
 template <class G> KCU_API void sync(const G &group) { group.sync(); }
-template <class G> KCU_API auto thread_rank(const G &group) -> decltype(group.thread_rank()) { return group.thread_rank(); }
+template <class G> KCU_API auto thread_rank(const G &group) -> decltype(group.thread_rank())
+{
+    return group.thread_rank();
+}
 template <class G> KCU_API auto group_size(const G &group) -> decltype(group.size()) { return group.size(); }
-
 
 template <class G, class Do> KCU_API void invoke_one(const G &group, Do &&action)
 {

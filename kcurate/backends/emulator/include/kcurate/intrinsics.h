@@ -30,7 +30,10 @@ KCU_API unsigned long long __umul64hi(unsigned long long a, unsigned long long b
     return (unsigned long long)((unsigned __int128)a * b >> 64);
 }
 KCU_API int mulhi(int a, int b) { return __mulhi(a, b); }
-KCU_API unsigned __sad(int a, int b, unsigned c) { return c + unsigned(a > b ? (long long)a - b : (long long)b - a); }
+KCU_API unsigned __sad(int a, int b, unsigned c)
+{
+    return c + unsigned(a > b ? (long long)a - b : (long long)b - a);
+}
 KCU_API unsigned __usad(unsigned a, unsigned b, unsigned c) { return c + (a > b ? a - b : b - a); }
 KCU_API int __hadd(int a, int b) { return int(((long long)a + b) >> 1); }
 KCU_API int __rhadd(int a, int b) { return int(((long long)a + b + 1) >> 1); }
@@ -120,8 +123,14 @@ KCU_API float __tanhf(float x) { return tanhf(x); }
 KCU_API void __sincosf(float x, float *s, float *c) { sincosf(x, s, c); }
 
 // Results as exact as `double` can make them, then rounded to nearest, down, up or towards zero.
-KCU_API float kcu_down(float r, double exact) { return double(r) > exact ? nextafterf(r, -__builtin_inff()) : r; }
-KCU_API float kcu_up(float r, double exact) { return double(r) < exact ? nextafterf(r, __builtin_inff()) : r; }
+KCU_API float kcu_down(float r, double exact)
+{
+    return double(r) > exact ? nextafterf(r, -__builtin_inff()) : r;
+}
+KCU_API float kcu_up(float r, double exact)
+{
+    return double(r) < exact ? nextafterf(r, __builtin_inff()) : r;
+}
 KCU_API float kcu_zero(float r, double exact) { return exact > 0 ? kcu_down(r, exact) : kcu_up(r, exact); }
 #define KCU_ROUNDED(NAME, ARGS, EXPRESSION)                                                                  \
     KCU_API float NAME##_rn ARGS { return float(EXPRESSION); }                                               \
@@ -138,7 +147,10 @@ KCU_ROUNDED(__double2float, (double x), (x))
 KCU_ROUNDED(__int2float, (int x), (double(x)))
 KCU_ROUNDED(__uint2float, (unsigned x), (double(x)))
 KCU_API float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
-KCU_API float __fmaf_rz(float x, float y, float z) { return kcu_zero(fmaf(x, y, z), double(x) * double(y) + double(z)); }
+KCU_API float __fmaf_rz(float x, float y, float z)
+{
+    return kcu_zero(fmaf(x, y, z), double(x) * double(y) + double(z));
+}
 KCU_API float __frsqrt_rn(float x) { return float(1.0 / sqrt(double(x))); }
 KCU_API double __dadd_rn(double x, double y) { return x + y; }
 KCU_API double __dsub_rn(double x, double y) { return x - y; }

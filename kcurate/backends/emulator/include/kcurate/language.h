@@ -67,8 +67,7 @@ template <class To, class From> KCU_API To kcu_bits(const From &from)
     return to;
 }
 
-template <bool B, class T = void> struct kcu_enable {
-};
+template <bool B, class T = void> struct kcu_enable {};
 template <class T> struct kcu_enable<true, T> {
     typedef T type;
 };

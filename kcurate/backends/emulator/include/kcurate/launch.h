@@ -3,10 +3,8 @@
 
 #include "language.h"
 
-template <int... I> struct kcu_numbers {
-};
-template <int N, int... I> struct kcu_count : kcu_count<N - 1, N - 1, I...> {
-};
+template <int... I> struct kcu_numbers {};
+template <int N, int... I> struct kcu_count : kcu_count<N - 1, N - 1, I...> {};
 template <int... I> struct kcu_count<0, I...> {
     typedef kcu_numbers<I...> type;
 };

@@ -6,12 +6,17 @@
 #include "language.h"
 
 #define KCU_MATHS1(F)                                                                                        \
-    F(sqrt) F(exp) F(exp2) F(expm1) F(log) F(log2) F(log10) F(log1p) F(sin) F(cos) F(tan) F(asin) F(acos)     \
-    F(atan) F(sinh) F(cosh) F(tanh) F(asinh) F(acosh) F(atanh) F(cbrt) F(erf) F(erfc) F(lgamma) F(tgamma)     \
-    F(floor) F(ceil) F(trunc) F(round) F(rint) F(nearbyint) F(fabs) F(logb) F(j0) F(j1) F(y0) F(y1)
+    F(sqrt)                                                                                                  \
+    F(exp) F(exp2) F(expm1) F(log) F(log2) F(log10) F(log1p) F(sin) F(cos) F(tan) F(asin) F(acos) F(atan)    \
+        F(sinh) F(cosh) F(tanh) F(asinh) F(acosh) F(atanh) F(cbrt) F(erf) F(erfc) F(lgamma) F(tgamma)        \
+            F(floor) F(ceil) F(trunc) F(round) F(rint) F(nearbyint) F(fabs) F(logb) F(j0) F(j1) F(y0) F(y1)
 #define KCU_MATHS2(F) F(pow) F(fmod) F(atan2) F(hypot) F(copysign) F(fdim) F(remainder) F(nextafter)
-#define KCU_DECLARE1(NAME) double NAME(double); float NAME##f(float);
-#define KCU_DECLARE2(NAME) double NAME(double, double); float NAME##f(float, float);
+#define KCU_DECLARE1(NAME)                                                                                   \
+    double NAME(double);                                                                                     \
+    float NAME##f(float);
+#define KCU_DECLARE2(NAME)                                                                                   \
+    double NAME(double, double);                                                                             \
+    float NAME##f(float, float);
 
 extern "C" {
 KCU_MATHS1(KCU_DECLARE1)
@@ -48,7 +53,8 @@ void *memcpy(void *, const void *, size_t);
 void *memset(void *, int, size_t);
 }
 
-#define KCU_OVERLOAD1(NAME) KCU_API float NAME(float x) { return NAME##f(x); }
+#define KCU_OVERLOAD1(NAME)                                                                                  \
+    KCU_API float NAME(float x) { return NAME##f(x); }
 #define KCU_OVERLOAD2(NAME)                                                                                  \
     KCU_API float NAME(float x, float y) { return NAME##f(x, y); }                                           \
     KCU_API double NAME(float x, double y) { return NAME(double(x), y); }                                    \
@@ -76,7 +82,9 @@ KCU_API float pow(float x, int n) { return powf(x, float(n)); }
 KCU_API double pow(int x, int n) { return pow(double(x), double(n)); }
 KCU_API double pow(int x, double y) { return pow(double(x), y); }
 
-#define KCU_SAME(T) KCU_API T min(T a, T b) { return b < a ? b : a; } KCU_API T max(T a, T b) { return a < b ? b : a; }
+#define KCU_SAME(T)                                                                                          \
+    KCU_API T min(T a, T b) { return b < a ? b : a; }                                                        \
+    KCU_API T max(T a, T b) { return a < b ? b : a; }
 KCU_SAME(int)
 KCU_SAME(unsigned)
 KCU_SAME(long)
@@ -137,8 +145,14 @@ KCU_API float erfcxf(float x) { return float(exp(double(x) * x) * erfc(double(x)
 // Φ(x), the normal distribution's function.
 KCU_API float normcdff(float x) { return float(0.5 * erfc(-double(x) * 0.70710678118654752440)); }
 KCU_API double normcdf(double x) { return 0.5 * erfc(-x * 0.70710678118654752440); }
-KCU_API float norm3df(float a, float b, float c) { return float(sqrt(double(a) * a + double(b) * b + double(c) * c)); }
-KCU_API float rnorm3df(float a, float b, float c) { return float(1.0 / sqrt(double(a) * a + double(b) * b + double(c) * c)); }
+KCU_API float norm3df(float a, float b, float c)
+{
+    return float(sqrt(double(a) * a + double(b) * b + double(c) * c));
+}
+KCU_API float rnorm3df(float a, float b, float c)
+{
+    return float(1.0 / sqrt(double(a) * a + double(b) * b + double(c) * c));
+}
 KCU_API float norm4df(float a, float b, float c, float d)
 {
     return float(sqrt(double(a) * a + double(b) * b + double(c) * c + double(d) * d));

@@ -1,8 +1,9 @@
 // What half and bfloat16 have in common: a class each, its pair, arithmetic rounded once, comparisons,
 // functions, packing. cuda_fp16.h and cuda_bf16.h make the two out of it.
 //
-// float has more than twice their digits and two to spare, so rounding a float's sum, product, quotient or root
-// to them is the same as rounding once. Source: CUDA Math API Reference Manual, half and bfloat16 precision.
+// float has more than twice their digits and two to spare, so rounding a float's sum, product, quotient or
+// root to them is the same as rounding once. Source: CUDA Math API Reference Manual, half and bfloat16
+// precision.
 #pragma once
 
 #include "atomics.h"
@@ -66,16 +67,22 @@ KCU_API unsigned short kcu_directed(unsigned short nearest, double rounded, doub
     KCU_API H __h##NAME##_sat(H a, H b) { return H(__saturatef(kcu_value(__h##NAME(a, b)))); }               \
     KCU_API H2 __h##NAME##2(H2 a, H2 b) { return H2(__h##NAME(a.x, b.x), __h##NAME(a.y, b.y)); }             \
     KCU_API H2 __h##NAME##2_rn(H2 a, H2 b) { return __h##NAME##2(a, b); }                                    \
-    KCU_API H2 __h##NAME##2_sat(H2 a, H2 b) { return H2(__h##NAME##_sat(a.x, b.x), __h##NAME##_sat(a.y, b.y)); } \
+    KCU_API H2 __h##NAME##2_sat(H2 a, H2 b)                                                                  \
+    {                                                                                                        \
+        return H2(__h##NAME##_sat(a.x, b.x), __h##NAME##_sat(a.y, b.y));                                     \
+    }                                                                                                        \
     KCU_API H operator SIGN(const H &a, const H &b) { return __h##NAME(a, b); }                              \
     KCU_API H2 operator SIGN(const H2 &a, const H2 &b) { return __h##NAME##2(a, b); }                        \
-    KCU_API H &operator SIGN##=(H &a, const H &b) { return a = a SIGN b; }                                   \
-    KCU_API H2 &operator SIGN##=(H2 &a, const H2 &b) { return a = a SIGN b; }
+    KCU_API H &operator SIGN## = (H & a, const H &b) { return a = a SIGN b; }                                \
+    KCU_API H2 &operator SIGN## = (H2 & a, const H2 &b) { return a = a SIGN b; }
 
 #define KCU_SHORT_COMPARE(H, H2, NAME, SIGN)                                                                 \
     KCU_API bool __h##NAME(H a, H b) { return kcu_value(a) SIGN kcu_value(b); }                              \
     KCU_API bool __h##NAME##u(H a, H b) { return __hisnan(a) || __hisnan(b) || __h##NAME(a, b); }            \
-    KCU_API H2 __h##NAME##2(H2 a, H2 b) { return H2(H(float(__h##NAME(a.x, b.x))), H(float(__h##NAME(a.y, b.y)))); } \
+    KCU_API H2 __h##NAME##2(H2 a, H2 b)                                                                      \
+    {                                                                                                        \
+        return H2(H(float(__h##NAME(a.x, b.x))), H(float(__h##NAME(a.y, b.y))));                             \
+    }                                                                                                        \
     KCU_API bool __hb##NAME##2(H2 a, H2 b) { return __h##NAME(a.x, b.x) && __h##NAME(a.y, b.y); }            \
     KCU_API unsigned __h##NAME##2_mask(H2 a, H2 b)                                                           \
     {                                                                                                        \
@@ -132,8 +139,14 @@ KCU_API unsigned short kcu_directed(unsigned short nearest, double rounded, doub
     KCU_API H __hfma_relu(H a, H b, H c) { return __hmax(__hfma(a, b, c), H(0.0f)); }                        \
     KCU_API H __hfma_sat(H a, H b, H c) { return H(__saturatef(kcu_value(__hfma(a, b, c)))); }               \
     KCU_API H2 __hfma2(H2 a, H2 b, H2 c) { return H2(__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)); }        \
-    KCU_API H2 __hfma2_relu(H2 a, H2 b, H2 c) { return H2(__hfma_relu(a.x, b.x, c.x), __hfma_relu(a.y, b.y, c.y)); } \
-    KCU_API H2 __hfma2_sat(H2 a, H2 b, H2 c) { return H2(__hfma_sat(a.x, b.x, c.x), __hfma_sat(a.y, b.y, c.y)); } \
+    KCU_API H2 __hfma2_relu(H2 a, H2 b, H2 c)                                                                \
+    {                                                                                                        \
+        return H2(__hfma_relu(a.x, b.x, c.x), __hfma_relu(a.y, b.y, c.y));                                   \
+    }                                                                                                        \
+    KCU_API H2 __hfma2_sat(H2 a, H2 b, H2 c)                                                                 \
+    {                                                                                                        \
+        return H2(__hfma_sat(a.x, b.x, c.x), __hfma_sat(a.y, b.y, c.y));                                     \
+    }                                                                                                        \
     KCU_API H2 __hisnan2(H2 a) { return H2(H(float(__hisnan(a.x))), H(float(__hisnan(a.y)))); }              \
     KCU_SHORT_FUNCTION(H, H2, sqrt, sqrtf(x))                                                                \
     KCU_SHORT_FUNCTION(H, H2, rsqrt, 1.0 / sqrt(double(x)))                                                  \
@@ -179,9 +192,18 @@ KCU_API unsigned short kcu_directed(unsigned short nearest, double rounded, doub
     KCU_API H __float2##NAME(float x) { return H(x); }                                                       \
     KCU_API H __double2##NAME(double x) { return H(x); }                                                     \
     KCU_API H __float2##NAME##_rn(float x) { return H(x); }                                                  \
-    KCU_API H __float2##NAME##_rz(float x) { return kcu_make(H(), kcu_directed(H(x).bits, kcu_value(H(x)), x, KCU_ZERO)); } \
-    KCU_API H __float2##NAME##_rd(float x) { return kcu_make(H(), kcu_directed(H(x).bits, kcu_value(H(x)), x, KCU_DOWN)); } \
-    KCU_API H __float2##NAME##_ru(float x) { return kcu_make(H(), kcu_directed(H(x).bits, kcu_value(H(x)), x, KCU_UP)); } \
+    KCU_API H __float2##NAME##_rz(float x)                                                                   \
+    {                                                                                                        \
+        return kcu_make(H(), kcu_directed(H(x).bits, kcu_value(H(x)), x, KCU_ZERO));                         \
+    }                                                                                                        \
+    KCU_API H __float2##NAME##_rd(float x)                                                                   \
+    {                                                                                                        \
+        return kcu_make(H(), kcu_directed(H(x).bits, kcu_value(H(x)), x, KCU_DOWN));                         \
+    }                                                                                                        \
+    KCU_API H __float2##NAME##_ru(float x)                                                                   \
+    {                                                                                                        \
+        return kcu_make(H(), kcu_directed(H(x).bits, kcu_value(H(x)), x, KCU_UP));                           \
+    }                                                                                                        \
     KCU_API H2 __float2##P##_rn(float x) { return H2(H(x), H(x)); }                                          \
     KCU_API H2 __floats2##P##_rn(float x, float y) { return H2(H(x), H(y)); }                                \
     KCU_API H2 __float22##P##_rn(float2 v) { return H2(H(v.x), H(v.y)); }                                    \

@@ -3,7 +3,8 @@
 
 #include "intrinsics.h"
 
-namespace kcu_std {
+namespace kcu_std
+{
 
 template <class T, T V> struct integral_constant {
     static constexpr T value = V;
@@ -14,13 +15,10 @@ typedef integral_constant<bool, true> true_type;
 typedef integral_constant<bool, false> false_type;
 template <bool B> using bool_constant = integral_constant<bool, B>;
 
-template <class A, class B> struct is_same : false_type {
-};
-template <class A> struct is_same<A, A> : true_type {
-};
+template <class A, class B> struct is_same : false_type {};
+template <class A> struct is_same<A, A> : true_type {};
 template <class A, class B> constexpr bool is_same_v = is_same<A, B>::value;
-template <bool B, class T = void> struct enable_if {
-};
+template <bool B, class T = void> struct enable_if {};
 template <class T> struct enable_if<true, T> {
     typedef T type;
 };
@@ -39,12 +37,9 @@ template <class T> struct remove_const {
 template <class T> struct remove_const<const T> {
     typedef T type;
 };
-template <class T> struct remove_cv : remove_const<T> {
-};
-template <class T> struct remove_cv<volatile T> : remove_const<T> {
-};
-template <class T> struct remove_cv<const volatile T> : remove_const<T> {
-};
+template <class T> struct remove_cv : remove_const<T> {};
+template <class T> struct remove_cv<volatile T> : remove_const<T> {};
+template <class T> struct remove_cv<const volatile T> : remove_const<T> {};
 template <class T> struct remove_reference {
     typedef T type;
 };
@@ -66,17 +61,12 @@ template <class T> using remove_reference_t = typename remove_reference<T>::type
 template <class T> using remove_pointer_t = typename remove_pointer<T>::type;
 template <class T> using decay_t = remove_cv_t<remove_reference_t<T>>;
 
-template <class T> struct is_pointer : false_type {
-};
-template <class T> struct is_pointer<T *> : true_type {
-};
-template <class T> struct kcu_integral : false_type {
-};
-template <class T> struct kcu_floating : false_type {
-};
+template <class T> struct is_pointer : false_type {};
+template <class T> struct is_pointer<T *> : true_type {};
+template <class T> struct kcu_integral : false_type {};
+template <class T> struct kcu_floating : false_type {};
 #define KCU_INTEGRAL(T)                                                                                      \
-    template <> struct kcu_integral<T> : true_type {                                                         \
-    };
+    template <> struct kcu_integral<T> : true_type {};
 KCU_INTEGRAL(bool)
 KCU_INTEGRAL(char)
 KCU_INTEGRAL(signed char)
@@ -90,20 +80,14 @@ KCU_INTEGRAL(unsigned long)
 KCU_INTEGRAL(long long)
 KCU_INTEGRAL(unsigned long long)
 #undef KCU_INTEGRAL
-template <> struct kcu_floating<float> : true_type {
-};
-template <> struct kcu_floating<double> : true_type {
-};
-template <class T> struct is_integral : kcu_integral<remove_cv_t<T>> {
-};
-template <class T> struct is_floating_point : kcu_floating<remove_cv_t<T>> {
-};
-template <class T> struct is_arithmetic : bool_constant<is_integral<T>::value || is_floating_point<T>::value> {
-};
-template <class T> struct is_signed : bool_constant<is_arithmetic<T>::value && (T(-1) < T(0))> {
-};
-template <class T> struct is_unsigned : bool_constant<is_integral<T>::value && !(T(-1) < T(0))> {
-};
+template <> struct kcu_floating<float> : true_type {};
+template <> struct kcu_floating<double> : true_type {};
+template <class T> struct is_integral : kcu_integral<remove_cv_t<T>> {};
+template <class T> struct is_floating_point : kcu_floating<remove_cv_t<T>> {};
+template <class T> struct is_arithmetic
+    : bool_constant<is_integral<T>::value || is_floating_point<T>::value> {};
+template <class T> struct is_signed : bool_constant<is_arithmetic<T>::value && (T(-1) < T(0))> {};
+template <class T> struct is_unsigned : bool_constant<is_integral<T>::value && !(T(-1) < T(0))> {};
 template <class T> constexpr bool is_integral_v = is_integral<T>::value;
 template <class T> constexpr bool is_floating_point_v = is_floating_point<T>::value;
 template <class T> constexpr bool is_signed_v = is_signed<T>::value;
@@ -113,7 +97,7 @@ template <class T> constexpr bool is_pointer_v = is_pointer<T>::value;
 template <class T> struct numeric_limits;
 #define KCU_LIMITS(T, LOWEST, HIGHEST)                                                                       \
     template <> struct numeric_limits<T> {                                                                   \
-        static constexpr bool is_specialized = true, is_integer = true, is_signed = (T)-1 < (T)0;            \
+        static constexpr bool is_specialized = true, is_integer = true, is_signed = (T) - 1 < (T)0;          \
         static constexpr T min() { return LOWEST; }                                                          \
         static constexpr T lowest() { return LOWEST; }                                                       \
         static constexpr T max() { return HIGHEST; }                                                         \
@@ -145,7 +129,10 @@ KCU_LIMITS(double, 2.2250738585072014e-308, 1.7976931348623157e+308, 2.220446049
            __builtin_nan(""))
 #undef KCU_LIMITS
 
-template <class T> constexpr remove_reference_t<T> &&move(T &&value) { return static_cast<remove_reference_t<T> &&>(value); }
+template <class T> constexpr remove_reference_t<T> &&move(T &&value)
+{
+    return static_cast<remove_reference_t<T> &&>(value);
+}
 template <class T> constexpr T &&forward(remove_reference_t<T> &value) { return static_cast<T &&>(value); }
 template <class T> KCU_API void swap(T &a, T &b)
 {
@@ -180,7 +167,8 @@ template <class To, class From> KCU_API To bit_cast(const From &from) { return k
 } // namespace kcu_std
 
 // The functions of the global namespace, as <cmath> has them in `std`.
-namespace kcu_std {
+namespace kcu_std
+{
 using ::abs;
 using ::acos;
 using ::asin;
@@ -199,6 +187,10 @@ using ::floor;
 using ::fma;
 using ::fmod;
 using ::hypot;
+using ::int16_t;
+using ::int32_t;
+using ::int64_t;
+using ::int8_t;
 using ::isfinite;
 using ::isinf;
 using ::isnan;
@@ -211,25 +203,24 @@ using ::rint;
 using ::round;
 using ::sin;
 using ::sinh;
+using ::size_t;
 using ::sqrt;
 using ::tan;
 using ::tanh;
 using ::trunc;
-using ::int16_t;
-using ::int32_t;
-using ::int64_t;
-using ::int8_t;
-using ::size_t;
 using ::uint16_t;
 using ::uint32_t;
 using ::uint64_t;
 using ::uint8_t;
 } // namespace kcu_std
-namespace std {
+namespace std
+{
 using namespace kcu_std;
 }
-namespace cuda {
-namespace std {
+namespace cuda
+{
+namespace std
+{
 using namespace kcu_std;
 }
 } // namespace cuda

@@ -5,24 +5,16 @@
 #include "language.h"
 
 #define KCU_VECTOR(T, NAME, A1, A2, A4)                                                                      \
-    struct __attribute__((aligned(A1))) NAME##1 {                                                            \
-        T x;                                                                                                 \
-    };                                                                                                       \
-    struct __attribute__((aligned(A2))) NAME##2 {                                                            \
-        T x, y;                                                                                              \
-    };                                                                                                       \
+    struct __attribute__((aligned(A1))) NAME##1 { T x; };                                                    \
+    struct __attribute__((aligned(A2))) NAME##2 { T x, y; };                                                 \
     KCU_VECTOR3(T, NAME)                                                                                     \
-    struct __attribute__((aligned(A4))) NAME##4 {                                                            \
-        T x, y, z, w;                                                                                        \
-    };                                                                                                       \
+    struct __attribute__((aligned(A4))) NAME##4 { T x, y, z, w; };                                           \
     KCU_API NAME##1 make_##NAME##1(T x) { return NAME##1 {x}; }                                              \
     KCU_API NAME##2 make_##NAME##2(T x, T y) { return NAME##2 {x, y}; }                                      \
     KCU_API NAME##3 make_##NAME##3(T x, T y, T z) { return NAME##3 {x, y, z}; }                              \
     KCU_API NAME##4 make_##NAME##4(T x, T y, T z, T w) { return NAME##4 {x, y, z, w}; }
 #define KCU_VECTOR3(T, NAME)                                                                                 \
-    struct NAME##3 {                                                                                         \
-        T x, y, z;                                                                                           \
-    };
+    struct NAME##3 { T x, y, z; };
 
 KCU_VECTOR(signed char, char, 1, 2, 4)
 KCU_VECTOR(unsigned char, uchar, 1, 2, 4)

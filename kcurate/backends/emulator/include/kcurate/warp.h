@@ -1,5 +1,5 @@
-// Intrinsics of a warp: shuffles, votes, matches, reductions. All lanes of the mask that still run meet first.
-// Source: CUDA C++ Programming Guide, "Warp Shuffle Functions" and the sections around it.
+// Intrinsics of a warp: shuffles, votes, matches, reductions. All lanes of the mask that still run meet
+// first. Source: CUDA C++ Programming Guide, "Warp Shuffle Functions" and the sections around it.
 #pragma once
 
 #include "atomics.h"
@@ -122,7 +122,7 @@ KCU_WARP_REDUCE(__reduce_min_sync, unsigned, value, one < all ? one : all)
 KCU_WARP_REDUCE(__reduce_min_sync, int, value, one < all ? one : all)
 KCU_WARP_REDUCE(__reduce_max_sync, unsigned, value, one > all ? one : all)
 KCU_WARP_REDUCE(__reduce_max_sync, int, value, one > all ? one : all)
-KCU_WARP_REDUCE(__reduce_and_sync, unsigned, ~0u, all & one)
+KCU_WARP_REDUCE(__reduce_and_sync, unsigned, ~0u, all &one)
 KCU_WARP_REDUCE(__reduce_or_sync, unsigned, 0, all | one)
 KCU_WARP_REDUCE(__reduce_xor_sync, unsigned, 0, all ^ one)
 
