@@ -19,13 +19,15 @@ MAX_EXAMPLE_CHARS = 6000
 _RULES = """\
 You write CUDA device code (C++17, one file, compiled with NVRTC for one NVIDIA GPU).
 
-A computation is given as a problem (named sizes, buffers, scalars) and as one side: device code, and a plan \
-that launches it. The plan is data, a list of steps. A launch step has "launch" (the kernel's name), "grid" \
-and "block" (one to three integer expressions over the sizes, with + - * / % min max ceil_div log2 pow2), \
-"args" (names of buffers and scalars, {"buffer": name, "offset": expression}, or {"value": expression, \
-"dtype": type}), and where needed "template" and "shared_bytes". Other steps: {"fill": buffer, "value": v}, \
-{"copy": buffer, "to": buffer}, {"upload": symbol, "from": buffer}, {"swap": [buffer, buffer]}, {"for": \
-name, "from": a, "to": b, "do": [steps]}, {"while_nonzero": buffer, "max": n, "do": [steps]}.
+A computation is given as a problem (named sizes, buffers, scalars) and as one side: device code, \
+and a plan that launches it. The plan is data, a list of steps. A launch step has "launch" (the \
+kernel's name), "grid" and "block" (one to three integer expressions over the sizes, with + - * / % \
+min max ceil_div align_up log2 pow2), "args" (names of buffers and scalars, {"buffer": name, \
+"offset": expression}, or {"value": expression, "dtype": type}), and where needed "template" (texts \
+in which {expression} is filled in) and "shared_bytes". Other steps: {"fill": buffer, "value": v}, \
+{"copy": buffer, "to": buffer}, {"upload": symbol, "from": buffer}, {"swap": [buffer, buffer]}, \
+{"for": name, "from": a, "to": b, "do": [steps]}, {"while_nonzero": buffer, "max": n, "do": \
+[steps]}.
 
 You write the other side of the same computation. What counts:
 - It computes the same for all sizes of the problem and for inputs that you have not seen, in the same \
@@ -85,12 +87,12 @@ def build(
     action: str = "write",
     earlier: Earlier | None = None,
     permitted: Sequence[str] | None = None,
-    variant: tuple[int, int] = (1, 1),
+    variant: int = 1,
 ) -> Prompt:
     """The prompt for one attempt.
 
-    `permitted` names the techniques that the answer may show (None: no such rule); `variant` is (number, of
-    how many) answers are asked from the same material.
+    `permitted` names the techniques that the answer may show (None: no such rule). `variant` counts the
+    answers asked for from the same material; the first prompt is the same however many follow.
     """
     goal = _GOALS[material.makes, technique is not None]
     parts = [goal.format(name=technique.name, meaning=technique.meaning) if technique else goal]
@@ -98,10 +100,10 @@ def build(
         names = ", ".join(permitted) or "none"
         parts.append(f"Techniques that the answer may use: {names}. Any other that shows in it is refused.\n")
     parts += [_example(example) for example in examples]
-    if variant[1] > 1:
+    if variant > 1:
         parts.append(
-            f"This is number {variant[0]} of {variant[1]} answers asked for independently; let the number "
-            "decide between designs that are equally natural, so that the answers differ.\n"
+            f"The same was asked before; this is request number {variant}, and answers are not shown to each "
+            "other. Let the number decide between designs that are equally natural, so that the answers differ.\n"
         )
     if earlier is not None:
         parts.append((_ACTIONS[action] if earlier.code else _NO_CODE) + _earlier(earlier))

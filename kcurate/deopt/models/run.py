@@ -184,14 +184,15 @@ def _judge(config: ModelConfig, seams: Seams, stack: contextlib.ExitStack) -> tu
 def _surroundings(
     asking: Asking, judge: JudgeFunction, judge_name: str, name: ModelName, workspace: Workspace
 ) -> Surroundings:
-    def keep(candidate: Candidate, verdict: Verdict) -> None:
+    def keep(candidate: Candidate, verdict: Verdict, *, again: bool) -> None:
         folder = workspace.pairs / candidate.id
-        if not (folder / "pair.json").exists():
-            store.write_candidate(folder, candidate)
-            ledger = store.verdict_path(Path(), verdict.environment.device).stem
-            store.append_jsonl(workspace.verdicts / f"{ledger}.jsonl", verdict)
-            if verdict.environment.backend == "cuda":
-                store.write_verdict(folder, verdict)
+        if again and (folder / "pair.json").exists():
+            return
+        store.write_candidate(folder, candidate)
+        ledger = store.verdict_path(Path(), verdict.environment.device).stem
+        store.append_jsonl(workspace.verdicts / f"{ledger}.jsonl", verdict)
+        if verdict.environment.backend == "cuda":
+            store.write_verdict(folder, verdict)
 
     return Surroundings(
         asking=asking,

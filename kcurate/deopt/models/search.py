@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from kcurate import prompts, store
 from kcurate.deopt.models import gates, targets
@@ -35,6 +36,16 @@ from kcurate.records import (
 
 JudgeFunction = Callable[[Candidate], Verdict]
 ExampleFinder = Callable[[Target, Technique | None], Sequence[Example]]
+
+
+class Keep(Protocol):
+    """Puts an accepted candidate on file."""
+
+    def __call__(self, candidate: Candidate, verdict: Verdict, *, again: bool) -> None:
+        """Write it; `again` says that an earlier run did, and only what is missing is to be written."""
+        ...
+
+
 GOOD = frozenset({Outcome.CONFIRMED, Outcome.CORRECT})
 _UNANSWERED = {
     ReplyStatus.REFUSAL: AttemptOutcome.REFUSAL,
@@ -47,7 +58,8 @@ _UNANSWERED = {
 class Surroundings:
     """What all searches of a run share. `judge_name` is part of every attempt's id; `slug` of folder names.
 
-    `keep` is called with each accepted candidate and its verdict, before its attempt is on file.
+    `keep` is called with each accepted candidate and its verdict before its attempt is on file, and with
+    `again` set when a later run comes by it.
     """
 
     asking: Asking
@@ -56,7 +68,7 @@ class Surroundings:
     judge_name: str
     slug: str
     examples: ExampleFinder
-    keep: Callable[[Candidate, Verdict], None]
+    keep: Keep
 
 
 @dataclass
@@ -144,7 +156,7 @@ class Search:
             )
             if refusal is not None:
                 return _refused(attempt, refusal), side
-            self.around.keep(candidate, verdict)
+            self.around.keep(candidate, verdict, again=False)
             attempt = replace(attempt, candidate=candidate.id)
         return attempt, side
 
@@ -194,7 +206,7 @@ class Search:
         if recorded.candidate is not None and side is not None and recorded.verdict is not None:
             candidate = self._candidate(step, number, side)
             self.variants.add(gates.known_of(candidate.id, candidate, side, recorded.verdict))
-            self.around.keep(candidate, recorded.verdict)
+            self.around.keep(candidate, recorded.verdict, again=True)
         return self._tried(recorded, side, step)
 
     def _tried(self, attempt: Attempt, side: Side | None, step: Step) -> Tried:
@@ -221,5 +233,5 @@ def prompt_for(target: Target, step: Step, form: Form, examples: ExampleFinder) 
         action=step.action,
         earlier=earlier,
         permitted=None if step.permitted is None else sorted(step.permitted),
-        variant=(target.variant, target.variants),
+        variant=target.variant,
     )

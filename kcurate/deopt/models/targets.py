@@ -53,7 +53,6 @@ class Target:
     made: SideName
     ladder: tuple[Technique, ...]
     variant: int = 1
-    variants: int = 1
 
     @property
     def label(self) -> str:
@@ -74,9 +73,7 @@ class Target:
     def key(self) -> str:
         """The content hash of what is given and what is asked for."""
         names = ",".join(technique.name for technique in self.ladder)
-        return store.content_id(
-            "target", self.start.content_id(), self.made, names, str(self.variant), str(self.variants)
-        )
+        return store.content_id("target", self.start.content_id(), self.made, names, str(self.variant))
 
     def candidate(self, name: str, side: Side, model: str, shown: Technique | None) -> Candidate:
         """The pair that an answer makes with the given side."""
@@ -159,7 +156,7 @@ def targets(
     if ladders:
         steps = [tuple(wanted)]
     return [
-        Target(start, given, start.problem, made, step, variant, variants)
+        Target(start, given, start.problem, made, step, variant)
         for step in steps
         for variant in range(1, variants + 1)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -304,3 +305,30 @@ def test_the_side_that_a_pair_has_already_is_no_new_variant(
     workbench.start(tmp_path, slow=own)
     items, _ = search(tmp_path, monkeypatch, [server.message(tool={"code": renamed(own, "it")})], rounds=1)
     assert items["attempts"] == {"near_duplicate": 1}
+
+
+def test_more_variants_or_rounds_ask_only_for_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = ScriptedJudge({"2.0f": Outcome.NOT_FASTER})
+    other = {"code": renamed(NO_UNROLL).replace("2.0f", "(1.0f + 1.0f)")}
+    search(tmp_path, monkeypatch, [server.message(tool=RIGHT)], judge, rounds=1)
+    items, script = search(tmp_path, monkeypatch, [server.message(tool=other)], judge, rounds=2)
+    assert (items["searches"], len(script.asked)) == ({"accepted": 1}, 1)
+    different = {"code": NO_UNROLL.replace("2.0f *", "1.0f * 4.0f / 2.0f *").replace("2.0f", "2.00f")}
+    items, script = search(
+        tmp_path, monkeypatch, [server.message(tool=different)], ScriptedJudge(), rounds=2, variants=2
+    )
+    assert (items["searches"], len(script.asked)) == ({"accepted": 2}, 1)
+    assert "request number 2" in task(script.asked[0])
+
+
+def test_a_candidate_that_was_deleted_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search(tmp_path, monkeypatch, [server.message(tool=RIGHT)])
+    (folder,) = store.find_candidates(tmp_path / "work" / "pairs")
+    shutil.rmtree(folder)
+    items, script = search(tmp_path, monkeypatch, [server.status(500)])
+    assert (items["searches"], script.asked) == ({"accepted": 1}, [])
+    assert store.read_candidate(folder).slow.code == NO_UNROLL
