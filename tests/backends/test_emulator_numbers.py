@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import ml_dtypes
 import numpy as np
 import pytest
-from emulation import run
+from emulation import Program, run
 
 RNG = np.random.default_rng(11)
 WORDS = np.concatenate(
@@ -17,15 +19,18 @@ WORDS = np.concatenate(
 X, Y = WORDS, RNG.permutation(WORDS)
 
 
-def words(expression: str) -> np.ndarray:
-    """The expression for every pair `x`, `y` of words."""
+@cache
+def words() -> np.ndarray:
+    """Every expression of `INTEGERS` for every pair `x`, `y` of words: (expressions, pairs) uint32."""
+    lines = "\n".join(f"        out[{i} * n + i] = {e};" for i, e in enumerate(INTEGERS))
     code = f"""extern "C" __global__ void f(const unsigned *a, const unsigned *b, unsigned *out, int n) {{
         int i = blockIdx.x * blockDim.x + threadIdx.x;
         if (i >= n) return;
         unsigned x = a[i], y = b[i];
-        out[i] = {expression};
+{lines}
     }}"""
-    return run(code, X, Y, np.zeros_like(X), np.int32(X.size), grid=8)[2]
+    results = np.zeros((len(INTEGERS), X.size), np.uint32)
+    return run(code, X, Y, results, np.int32(X.size), grid=8)[2]
 
 
 def signed(values: np.ndarray) -> np.ndarray:
@@ -88,7 +93,7 @@ INTEGERS = {
 @pytest.mark.parametrize("expression", INTEGERS)
 def test_integer_intrinsics(expression: str) -> None:
     expected = np.array(INTEGERS[expression]).astype(np.int64) & 0xFFFFFFFF
-    assert (words(expression) == expected).all()
+    assert (words()[list(INTEGERS).index(expression)] == expected).all()
 
 
 EDGES = [
@@ -118,22 +123,23 @@ FLOATS = np.concatenate(
 OTHERS = RNG.permutation(FLOATS)
 
 
-def floats(body: str, head: str = "") -> np.ndarray:
-    """`r` for every pair `x`, `y` of floats, as the bits that the body puts there."""
-    code = f"""{head}
-    extern "C" __global__ void f(const float *a, const float *b, unsigned *out, int n) {{
+@cache
+def program(body: str, head: str) -> Program:
+    return Program(f"""{head}
+    extern "C" __global__ void f(const float *a, const float *b, unsigned *out, int count, int which) {{
         int i = threadIdx.x;
-        if (i >= n) return;
+        if (i >= count) return;
         float x = a[i], y = b[i];
         unsigned r;
-        {body}
+        {{ {body} }}
         out[i] = r;
-    }}"""
-    return run(code, FLOATS, OTHERS, np.zeros(FLOATS.size, np.uint32), np.int32(FLOATS.size), block=256)[2]
+    }}""")
 
 
-def bits(values: np.ndarray) -> np.ndarray:
-    return values.view(np.uint32)
+def floats(body: str, head: str = "", which: int = 0) -> np.ndarray:
+    """`r` for every pair `x`, `y` of floats, as the bits that the body puts there."""
+    results, count = np.zeros(FLOATS.size, np.uint32), np.int32(FLOATS.size)
+    return program(body, head).run(FLOATS, OTHERS, results, count, np.int32(which), block=256)[2]
 
 
 def toward(values: np.ndarray, exact: np.ndarray, mode: str) -> np.ndarray:
@@ -144,13 +150,17 @@ def toward(values: np.ndarray, exact: np.ndarray, mode: str) -> np.ndarray:
     return np.where(up, np.nextafter(values, np.float32(np.inf)), values).astype(np.float32)
 
 
-@pytest.mark.parametrize("mode", ["rn", "rz", "rd", "ru"])
+MODES = ("rn", "rz", "rd", "ru")
+
+
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("name", "operation"), [("__fmul", np.multiply), ("__fdiv", np.divide)])
 def test_directed_rounding(name: str, operation: np.ufunc, mode: str) -> None:
     with np.errstate(all="ignore"):
         exact = operation(FLOATS.astype(np.float64), OTHERS.astype(np.float64))
         expected = toward(exact.astype(np.float32), exact, mode)
-    got = floats(f"r = __float_as_uint({name}_{mode}(x, y));").view(np.float32)
+    lines = " ".join(f"if (which == {i}) r = __float_as_uint({name}_{m}(x, y));" for i, m in enumerate(MODES))
+    got = floats(lines, "", MODES.index(mode)).view(np.float32)
     assert ((got == expected) | (np.isnan(got) & np.isnan(expected))).all()
 
 
@@ -187,28 +197,30 @@ HALVES = {
 }
 
 
+OPERATIONS = {
+    "h": lambda h, _: h,
+    "h + g": np.add,
+    "h - g": np.subtract,
+    "h * g": np.multiply,
+    "h / g": np.divide,
+    "hsqrt(__habs(h))": lambda h, _: np.sqrt(np.abs(h)),
+    "__hmax(h, -g)": lambda h, g: np.maximum(h, -g),
+}
+
+
 @pytest.mark.parametrize("kind", HALVES)
-@pytest.mark.parametrize(
-    ("expression", "operation"),
-    [
-        ("h", lambda h, _: h),
-        ("h + g", np.add),
-        ("h - g", np.subtract),
-        ("h * g", np.multiply),
-        ("h / g", np.divide),
-        ("hsqrt(__habs(h))", lambda h, _: np.sqrt(np.abs(h))),
-        ("__hmax(h, -g)", lambda h, g: np.maximum(h, -g)),
-    ],
-)
-def test_short_floats_round_once(kind: str, expression: str, operation: np.ufunc) -> None:
+def test_short_floats_round_once(kind: str) -> None:
     dtype, head, make, cast = HALVES[kind]
     with np.errstate(all="ignore"):
         h, g = FLOATS.astype(dtype), OTHERS.astype(dtype)
-        expected = operation(h.astype(np.float64), g.astype(np.float64)).astype(np.float64)
-        expected = expected.astype(np.float32 if kind != "half" else dtype).astype(dtype)
-    got = floats(f"{kind} h = {make}(x), g = {make}(y); r = {cast}({expression});", head)
-    got = got.astype(np.uint16).view(dtype)
-    assert ((got == expected) | (np.isnan(got) & np.isnan(expected))).all()
+    lines = " ".join(f"if (which == {i}) r = {cast}({e});" for i, e in enumerate(OPERATIONS))
+    for which, (expression, operation) in enumerate(OPERATIONS.items()):
+        with np.errstate(all="ignore"):
+            expected = operation(h.astype(np.float64), g.astype(np.float64)).astype(np.float64)
+            expected = expected.astype(np.float32 if kind != "half" else dtype).astype(dtype)
+        body = f"{kind} h = {make}(x), g = {make}(y); {lines}"
+        got = floats(body, head, which).astype(np.uint16).view(dtype)
+        assert ((got == expected) | (np.isnan(got) & np.isnan(expected))).all(), expression
 
 
 def test_short_floats_compare_convert_and_pair_up() -> None:
@@ -230,4 +242,4 @@ def test_short_floats_compare_convert_and_pair_up() -> None:
     ok = ok && __half2float(__ldg(&v).y) == -2.0f && __hbeq2(v, v) && __half2float(__hneg(h)) == -3.5f;
     r = ok;
     """
-    assert floats(f"{{ {body} }}", head).all()
+    assert floats(body, head).all()

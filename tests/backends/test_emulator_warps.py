@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from emulation import Program, run
@@ -22,6 +24,24 @@ def lanes(body: str, dtype: type = np.int32, block: int = 32, head: str = "") ->
     return run(code, np.zeros(block, dtype), block=block)[0]
 
 
+@cache
+def switch(bodies: tuple[str, ...], head: str) -> Program:
+    cases = "\n".join(f"if (which == {i}) {{ {body} }}" for i, body in enumerate(bodies))
+    block = "cg::thread_block block = cg::this_thread_block();" if head else ""
+    return Program(f"""{head}
+    extern "C" __global__ void f(int *out, int which) {{
+        int lane = threadIdx.x % 32, r = lane;
+        {block}
+        {cases}
+        out[threadIdx.x] = r;
+    }}""")
+
+
+def chosen(bodies: tuple[str, ...], body: str, head: str = "") -> np.ndarray:
+    """What each lane leaves in `r` after one of several bodies, which are compiled together."""
+    return switch(bodies, head).run(np.zeros(32, np.int32), np.int32(bodies.index(body)))[0]
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.float32, np.float64, np.int64])
 def test_shuffles_move_values_of_four_and_eight_bytes(dtype: type) -> None:
     assert (lanes("r = __shfl_sync(~0u, r, 5) * 2;", dtype) == 10).all()
@@ -29,31 +49,32 @@ def test_shuffles_move_values_of_four_and_eight_bytes(dtype: type) -> None:
     assert (down == np.where(LANE + 3 < 32, LANE + 3, LANE)).all()
 
 
-@pytest.mark.parametrize(
-    ("call", "expected"),
-    [
-        ("__shfl_sync(~0u, lane, lane + 9, 8)", LANE // 8 * 8 + (LANE + 9) % 8),
-        ("__shfl_sync(~0u, lane, -1)", np.full(32, 31)),
-        ("__shfl_up_sync(~0u, lane, 2)", np.where(LANE < 2, LANE, LANE - 2)),
-        ("__shfl_up_sync(~0u, lane, 3, 16)", np.where(LANE % 16 < 3, LANE, LANE - 3)),
-        ("__shfl_down_sync(~0u, lane, 5, 8)", np.where(LANE % 8 + 5 < 8, LANE + 5, LANE)),
-        ("__shfl_xor_sync(~0u, lane, 12)", LANE ^ 12),
-        ("__shfl_xor_sync(~0u, lane, 8, 8)", np.where(LANE ^ 8 > LANE | 7, LANE, LANE ^ 8)),
-        ("__shfl(lane, 7)", np.full(32, 7)),
-        ("__shfl_xor(lane, 1)", LANE ^ 1),
-        ("(int)__ballot_sync(~0u, lane % 5 == 0)", np.full(32, sum(1 << i for i in range(0, 32, 5)))),
-        ("__any_sync(~0u, lane == 31) + 10 * __all_sync(~0u, lane < 32)", np.full(32, 11)),
-        ("__any_sync(~0u, lane > 31) + 10 * __all_sync(~0u, lane < 31)", np.zeros(32)),
-        ("__popc(__match_any_sync(~0u, lane / 3))", np.where(LANE < 30, 3, 2)),
-        ("__popc(__ballot(lane & 1)) + 100 * __popc(__activemask())", np.full(32, 3216)),
-        ("__reduce_add_sync(~0u, lane)", np.full(32, 496)),
-        ("__reduce_min_sync(~0u, 9 - lane)", np.full(32, -22)),
-        ("(int)__reduce_max_sync(~0u, (unsigned)lane)", np.full(32, 31)),
-        ("(int)__reduce_xor_sync(~0u, (unsigned)lane << 3)", np.zeros(32)),
-    ],
+INTRINSICS = (
+    ("__shfl_sync(~0u, lane, lane + 9, 8)", LANE // 8 * 8 + (LANE + 9) % 8),
+    ("__shfl_sync(~0u, lane, -1)", np.full(32, 31)),
+    ("__shfl_up_sync(~0u, lane, 2)", np.where(LANE < 2, LANE, LANE - 2)),
+    ("__shfl_up_sync(~0u, lane, 3, 16)", np.where(LANE % 16 < 3, LANE, LANE - 3)),
+    ("__shfl_down_sync(~0u, lane, 5, 8)", np.where(LANE % 8 + 5 < 8, LANE + 5, LANE)),
+    ("__shfl_xor_sync(~0u, lane, 12)", LANE ^ 12),
+    ("__shfl_xor_sync(~0u, lane, 8, 8)", np.where(LANE ^ 8 > LANE | 7, LANE, LANE ^ 8)),
+    ("__shfl(lane, 7)", np.full(32, 7)),
+    ("__shfl_xor(lane, 1)", LANE ^ 1),
+    ("(int)__ballot_sync(~0u, lane % 5 == 0)", np.full(32, sum(1 << i for i in range(0, 32, 5)))),
+    ("__any_sync(~0u, lane == 31) + 10 * __all_sync(~0u, lane < 32)", np.full(32, 11)),
+    ("__any_sync(~0u, lane > 31) + 10 * __all_sync(~0u, lane < 31)", np.zeros(32)),
+    ("__popc(__match_any_sync(~0u, lane / 3))", np.where(LANE < 30, 3, 2)),
+    ("__popc(__ballot(lane & 1)) + 100 * __popc(__activemask())", np.full(32, 3216)),
+    ("__reduce_add_sync(~0u, lane)", np.full(32, 496)),
+    ("__reduce_min_sync(~0u, 9 - lane)", np.full(32, -22)),
+    ("(int)__reduce_max_sync(~0u, (unsigned)lane)", np.full(32, 31)),
+    ("(int)__reduce_xor_sync(~0u, (unsigned)lane << 3)", np.zeros(32)),
 )
+
+
+@pytest.mark.parametrize(("call", "expected"), INTRINSICS)
 def test_warp_intrinsics(call: str, expected: np.ndarray) -> None:
-    assert lanes(f"r = {call};").tolist() == expected.tolist()
+    calls = {case[0]: f"r = {case[0]};" for case in INTRINSICS}
+    assert chosen(tuple(calls.values()), f"r = {call};").tolist() == expected.tolist()
 
 
 def test_parts_of_a_warp_meet_apart() -> None:
@@ -104,49 +125,48 @@ namespace cg = cooperative_groups;
 """
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ("r = cg::reduce(cg::tiled_partition<8>(block), lane, cg::plus<int>());", LANE // 8 * 64 + 28),
-        ("r = cg::reduce(cg::tiled_partition<32>(block), lane, cg::greater<int>());", np.full(32, 31)),
-        ("r = cg::exclusive_scan(cg::tiled_partition<16>(block), 2);", LANE % 16 * 2),
-        ("r = cg::inclusive_scan(cg::tiled_partition<32>(block), lane);", np.cumsum(LANE)),
-        (
-            "auto t = cg::tiled_partition<4>(cg::tiled_partition<16>(block)); "
-            "r = t.meta_group_rank() * 1000 + t.thread_rank() * 100 + t.shfl_xor(lane, 1) + t.size();",
-            LANE % 16 // 4 * 1000 + LANE % 4 * 100 + (LANE ^ 1) + 4,
-        ),
-        (
-            "if (lane % 3 == 0) { auto g = cg::coalesced_threads(); r = g.size() * 100 + g.thread_rank() + "
-            "g.shfl(lane, 2) * 10000; }",
-            np.where(LANE % 3 == 0, 1100 + LANE // 3 + 60000, LANE),
-        ),
-        (
-            "r = (int)cg::tiled_partition<8>(block).ballot(lane & 1) + block.group_index().x;",
-            np.full(32, 0xAA),
-        ),
-        (
-            "auto g = cg::labeled_partition(cg::tiled_partition<32>(block), lane / 5); "
-            "r = g.size() * 10 + g.thread_rank();",
-            np.where(LANE < 30, 50, 20) + LANE % 5,
-        ),
-        ("cg::thread_group g = cg::tiled_partition(block, 4); g.sync(); r = g.thread_rank();", LANE % 4),
-        (
-            "struct wide { double a; int b, c; }; wide w = {lane * 0.5, lane, -lane}; "
-            "auto t = cg::tiled_partition<32>(block); w = t.shfl(w, 3); r = int(w.a * 2) + w.b + w.c;",
-            np.full(32, 3),
-        ),
-        (
-            "__shared__ int part[64]; __shared__ int from[64]; from[lane] = lane * 3; from[lane + 32] = 0; "
-            "block.sync(); cg::memcpy_async(block, part, from, sizeof part); cg::wait(block); "
-            "r = part[lane ^ 1];",
-            (LANE ^ 1) * 3,
-        ),
-    ],
+GROUP_CASES = (
+    ("r = cg::reduce(cg::tiled_partition<8>(block), lane, cg::plus<int>());", LANE // 8 * 64 + 28),
+    ("r = cg::reduce(cg::tiled_partition<32>(block), lane, cg::greater<int>());", np.full(32, 31)),
+    ("r = cg::exclusive_scan(cg::tiled_partition<16>(block), 2);", LANE % 16 * 2),
+    ("r = cg::inclusive_scan(cg::tiled_partition<32>(block), lane);", np.cumsum(LANE)),
+    (
+        "auto t = cg::tiled_partition<4>(cg::tiled_partition<16>(block)); "
+        "r = t.meta_group_rank() * 1000 + t.thread_rank() * 100 + t.shfl_xor(lane, 1) + t.size();",
+        LANE % 16 // 4 * 1000 + LANE % 4 * 100 + (LANE ^ 1) + 4,
+    ),
+    (
+        "if (lane % 3 == 0) { auto g = cg::coalesced_threads(); r = g.size() * 100 + g.thread_rank() + "
+        "g.shfl(lane, 2) * 10000; }",
+        np.where(LANE % 3 == 0, 1100 + LANE // 3 + 60000, LANE),
+    ),
+    (
+        "r = (int)cg::tiled_partition<8>(block).ballot(lane & 1) + block.group_index().x;",
+        np.full(32, 0xAA),
+    ),
+    (
+        "auto g = cg::labeled_partition(cg::tiled_partition<32>(block), lane / 5); "
+        "r = g.size() * 10 + g.thread_rank();",
+        np.where(LANE < 30, 50, 20) + LANE % 5,
+    ),
+    ("cg::thread_group g = cg::tiled_partition(block, 4); g.sync(); r = g.thread_rank();", LANE % 4),
+    (
+        "struct wide { double a; int b, c; }; wide w = {lane * 0.5, lane, -lane}; "
+        "auto t = cg::tiled_partition<32>(block); w = t.shfl(w, 3); r = int(w.a * 2) + w.b + w.c;",
+        np.full(32, 3),
+    ),
+    (
+        "__shared__ int part[64]; __shared__ int from[64]; from[lane] = lane * 3; from[lane + 32] = 0; "
+        "block.sync(); cg::memcpy_async(block, part, from, sizeof part); cg::wait(block); "
+        "r = part[lane ^ 1];",
+        (LANE ^ 1) * 3,
+    ),
 )
+
+
+@pytest.mark.parametrize(("body", "expected"), GROUP_CASES)
 def test_cooperative_groups(body: str, expected: np.ndarray) -> None:
-    body = f"cg::thread_block block = cg::this_thread_block(); {body}"
-    assert lanes(body, head=GROUPS).tolist() == expected.tolist()
+    assert chosen(tuple(case[0] for case in GROUP_CASES), body, GROUPS).tolist() == expected.tolist()
 
 
 PIPELINE = """
