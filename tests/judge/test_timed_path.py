@@ -1,0 +1,110 @@
+"""From verification to the verdict on times, on a clock that we set (see `timed_rig`)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+import small
+from timed_rig import Clock, TimedJudge
+
+from kcurate.judge import verifying
+from kcurate.records import Candidate, Outcome, Verdict
+from kcurate.records.pair import SideName
+
+
+def at_bench(candidate: Candidate, n: int = 3000) -> Candidate:
+    assert candidate.problem is not None
+    sizes = replace(candidate.problem.sizes, bench={"n": n})
+    return replace(candidate, problem=replace(candidate.problem, sizes=sizes))
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[TimedJudge]:
+    with contextlib.closing(TimedJudge()) as one:
+        yield one
+
+
+def judged(
+    rig: TimedJudge,
+    candidate: Candidate,
+    slow_us: float,
+    fast_us: float,
+    spoil: Callable[[SideName, int], bool] = lambda side, number: False,
+) -> Verdict:
+    rig.us, rig.spoil = {"slow": slow_us, "fast": fast_us}, spoil
+    return rig.judge(candidate)
+
+
+EVENTS, CHAIN, MIXED = (60.0, 30.0), (8.0, 4.0), (100.0, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "us"),
+    [(name, EVENTS) for name in sorted(small.honest())]
+    + [("scale", CHAIN), ("constant", CHAIN), ("atomics", CHAIN), ("while", CHAIN), ("scale", MIXED)],
+)
+def test_every_form_of_plan_is_timed(rig: TimedJudge, name: str, us: tuple[float, float]) -> None:
+    verdict = judged(rig, at_bench(small.honest()[name]), *us)
+    assert verdict.outcome is Outcome.CONFIRMED, (verdict.outcome, verdict.detail, verdict.log)
+    assert verdict.speedup is not None
+    assert {"bench_outputs", "timed_outputs", "timed_outputs_compared", "physics_floor"} <= set(
+        verdict.checks
+    )
+    if name == "scale":
+        assert verdict.speedup.ratio == pytest.approx(us[0] / us[1], rel=0.02)
+        assert verdict.timing_method == {EVENTS: "events", CHAIN: "chain", MIXED: "events/chain"}[us]
+        assert verdict.fast is not None
+        assert verdict.fast.median_us == pytest.approx(us[1], rel=0.02)
+        assert len(verdict.fast.samples_us) >= 20
+
+
+def test_no_difference_is_not_faster(rig: TimedJudge) -> None:
+    for slow_us in (50.0, 50.5, 30.0):
+        assert judged(rig, at_bench(small.scaled()), slow_us, 50.0).outcome is Outcome.NOT_FASTER
+
+
+@pytest.mark.parametrize(
+    ("name", "fast_us", "more"),
+    [
+        ("scale", 30.0, 0),
+        ("scale", 30.0, 40),
+        ("scale", 4.0, 40),
+        ("atomics", 30.0, 40),
+        ("atomics", 4.0, 40),
+    ],
+)
+def test_a_side_that_stops_working_once_it_is_timed_is_caught(
+    rig: TimedJudge, name: str, fast_us: float, more: int
+) -> None:
+    candidate = at_bench(small.honest()[name])
+    assert candidate.problem is not None
+    runs = verifying.REPEATS * (len(list(verifying.trials(candidate.problem, 0))) + verifying.TIMED_SETS)
+    verdict = judged(rig, candidate, 60.0, fast_us, lambda side, n: side == "fast" and n > runs + more)
+    assert verdict.outcome is Outcome.MISMATCH, verdict.detail
+    assert verdict.side == "fast"
+
+
+def test_what_beats_physics_is_no_speedup(rig: TimedJudge, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judged(rig, at_bench(small.scaled()), 60.0, 1.0).outcome is Outcome.CONFIRMED
+    monkeypatch.setattr(rig, "bandwidth", 1e9)
+    assert judged(rig, at_bench(small.scaled()), 60.0, 1.0).outcome is Outcome.CONFIRMED
+    monkeypatch.setattr(Clock, "l2_bytes", 1000)  # 12,000 bytes of output no longer fit
+    verdict = judged(rig, at_bench(small.scaled()), 60.0, 1.0)
+    assert verdict.outcome is Outcome.MISMATCH
+    assert "physics" in verdict.detail
+
+
+def test_writing_into_our_memory_while_timed_is_caught(rig: TimedJudge) -> None:
+    def stray(side: SideName, number: int) -> bool:
+        if side == "fast" and number == 60:
+            device = rig.devices["fast"]
+            ours = [memory for memory, _, _ in device._memories._mapped.values() if memory.size_bytes == 4096]
+            device.fill(ours[0], 100, 1, b"\x00")
+        return False
+
+    verdict = judged(rig, at_bench(small.scaled()), 60.0, 30.0, stray)
+    assert verdict.outcome is Outcome.MISMATCH
+    assert "outside its buffers" in verdict.detail

@@ -1,0 +1,214 @@
+"""The whole timed path of the judge in one process: emulated memory and kernels, a clock that we set.
+
+`Recorder` is the emulator's device with what a CUDA stream adds: work can be recorded and run again.
+`Clock` stands for `kcurate.backends.cuda.bench.Bench`: each launch takes the time that its side is given.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kcurate.backends.base import Compiled, EntryPoint, Grid, KernelArg, KernelFault, Memory, Module
+from kcurate.backends.cuda.driver import NotCapturable
+from kcurate.backends.emulator.device import EmulatorDevice
+from kcurate.errors import ProblemError
+from kcurate.judge.calibration import Calibration
+from kcurate.judge.case import Case
+from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.judge.protocol import Frame
+from kcurate.judge.runner import Runner
+from kcurate.judge.running import RunningSide
+from kcurate.records import SIDES
+from kcurate.records.pair import SideName
+
+EVENT_US, STEP_US = 3.0, 0.5
+
+
+class Recorder(EmulatorDevice):
+    """An emulated device whose work can be recorded; `spoil` sees every launch's number."""
+
+    def __init__(self, launch_us: float, spoil: Callable[[int], bool]) -> None:
+        super().__init__()
+        self.launch_us, self.spoil = launch_us, spoil
+        self.now_us = 0.0
+        self.launches = 0
+        self.tape: list[Callable[[], None]] | None = None
+
+    def do(self, work: Callable[[], None]) -> None:
+        if self.tape is None:
+            work()
+        else:
+            self.tape.append(work)
+
+    def reset_globals(self, module: Module) -> None:
+        self.do(lambda: EmulatorDevice.reset_globals(self, module))
+
+    def fill(self, memory: Memory, offset_bytes: int, size_bytes: int, pattern: bytes) -> None:
+        self.do(lambda: EmulatorDevice.fill(self, memory, offset_bytes, size_bytes, pattern))
+
+    def copy(self, to: Memory, to_offset: int, source: Memory, offset: int, size_bytes: int) -> None:
+        self.do(lambda: EmulatorDevice.copy(self, to, to_offset, source, offset, size_bytes))
+
+    def upload(self, *args: Any) -> None:
+        self.do(lambda: EmulatorDevice.upload(self, *args))
+
+    def bind_texture(self, *args: Any) -> None:
+        self.do(lambda: EmulatorDevice.bind_texture(self, *args))
+
+    def read(self, memory: Memory, offset_bytes: int, size_bytes: int) -> Any:
+        if self.tape is not None:
+            raise NotCapturable("waits")
+        return super().read(memory, offset_bytes, size_bytes)
+
+    def launch(self, module: Module, entry: EntryPoint, grid: Grid, args: Sequence[KernelArg]) -> None:
+        def work() -> None:
+            self.launches += 1
+            self.now_us += self.launch_us
+            if not self.spoil(self.launches):
+                EmulatorDevice.launch(self, module, entry, grid, args)
+
+        self.do(work)
+
+
+@dataclass
+class Tape:
+    """A recorded graph."""
+
+    device: Recorder
+    work: list[Callable[[], None]]
+
+    @property
+    def nodes(self) -> int:
+        return len(self.work)
+
+    def launch(self) -> None:
+        for one in self.work:
+            one()
+            self.device.now_us += STEP_US
+
+    def close(self) -> None:
+        self.work = []
+
+
+class Clock:
+    """Timing primitives on a clock of our own."""
+
+    l2_bytes = 1 << 20
+
+    def __init__(self, device: Recorder) -> None:
+        self.device = device
+        self.scratch = device.allocate(4096)
+        self.word = device.allocate(256)
+        self._words = device.allocate(4096)
+        device.fill(self.scratch, 0, 4096, b"\x5a")
+
+    def flush(self) -> None:
+        self.device.do(lambda: None)
+
+    def words(self, size_bytes: int) -> Memory:
+        assert size_bytes <= 4096
+        return self._words
+
+    def checksum(self, memory: Memory, offset: int, size_bytes: int, salt: int, slot: int) -> None:
+        data = EmulatorDevice.read(self.device, memory, offset, size_bytes).tobytes()
+        at = Memory(slot, 8)
+        before = int.from_bytes(EmulatorDevice.read(self.device, at, 0, 8).tobytes(), "little")
+        after = (before + zlib.crc32(data, salt & 0xFFFFFFFF)) & (2**64 - 1)
+        self.device.fill(at, 0, 8, after.to_bytes(8, "little"))
+
+    def reset_persisting(self) -> None:
+        pass
+
+    def event(self) -> list[float]:
+        return [0.0]
+
+    def drop_event(self, event: list[float]) -> None:
+        event.clear()
+
+    def elapsed_us(self, start: list[float], end: list[float]) -> float:
+        return end[0] - start[0] + EVENT_US
+
+    def span(
+        self, events: tuple[list[float], list[float]], work: Callable[[], None], *, gated: bool = True
+    ) -> None:
+        events[0][0] = self.device.now_us
+        work()
+        events[1][0] = self.device.now_us
+
+    def capture(self, work: Callable[[], None]) -> Tape | None:
+        self.device.tape = []
+        try:
+            work()
+            return Tape(self.device, self.device.tape)
+        except NotCapturable:
+            return None
+        finally:
+            self.device.tape = None
+
+
+@dataclass
+class Here:
+    """A run worker in this process."""
+
+    runner: Runner
+    alive: bool = True
+    answers: list[Frame | Exception] = field(default_factory=list)
+
+    @property
+    def pending(self) -> int:
+        return len(self.answers)
+
+    def ask(
+        self, op: str, body: Mapping[str, Any] | None = None, blobs: Mapping[str, Any] | None = None
+    ) -> None:
+        try:
+            self.answers.append(Frame(*self.runner.handle(Frame({"op": op, **(body or {})}, blobs or {}))))
+        except (KernelFault, ProblemError) as error:
+            self.answers.append(error)
+
+    def answer(self, timeout_s: float, max_blob_bytes: int = 0) -> Frame:
+        found = self.answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        assert sum(blob.nbytes for blob in found.blobs.values()) <= max_blob_bytes or not found.blobs
+        return found
+
+    def call(self, op: str, body: Any = None, blobs: Any = None, *, timeout_s: float) -> Frame:
+        self.ask(op, body, blobs)
+        return self.answer(timeout_s, 1 << 40)
+
+    def kill(self) -> None:
+        self.alive = False
+
+
+class TimedJudge(Judge):
+    """A judge that times: `us` is what a launch of each side takes, `spoil` which launches do nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(JudgeConfig("emulator", spares=1))
+        self.config = replace(self.config, backend="cuda")
+        self.bandwidth = 1e12
+        self.us: Mapping[SideName, float] = {}
+        self.spoil: Callable[[SideName, int], bool] = lambda side, number: False
+        self.devices: dict[SideName, Recorder] = {}
+
+    def clock(self) -> Calibration:
+        chain = {"chain_overhead_us": EVENT_US, "chain_step_us": STEP_US}
+        return Calibration(
+            copy_bytes_per_s=self.bandwidth, event_overhead_us=EVENT_US, **chain, source="measured"
+        )
+
+    def _take_workers(self, case: Case, compiled: Mapping[SideName, Compiled]) -> dict[SideName, RunningSide]:
+        sides: dict[SideName, RunningSide] = {}
+        for side in SIDES:
+            self.devices[side] = Recorder(self.us[side], lambda n, side=side: self.spoil(side, n))
+            sides[side] = RunningSide(side, Here(Runner(self.devices[side])), 60.0)  # type: ignore[arg-type]
+        return sides
+
+    def _give_helpers(self, running: RunningSide) -> None:
+        runner = running.worker.runner  # type: ignore[attr-defined]
+        runner._salt = 77
+        runner._bench = Clock(runner._device)
