@@ -31,6 +31,8 @@ LISTED = """
     inf_loop illegal_addr include_passwd template_bomb slow_nanosleep honest_atomics honest_fma
     honest_const_table
 """.split()  # noqa: SIM905
+# The others on the emulator are marked slow: all of them take a minute.
+QUICK = {*LISTED, "deadlock", "pad_stash", "poison_bits", "tf32_positive", "count_zero", "no_ties"}
 # Compilers may take 20 s; a bomb shows as well in two.
 BOMBS = ("template_bomb", "endless_macro")
 BOMB_TIMEOUT_S = 2.0
@@ -146,7 +148,9 @@ def emulator() -> Iterator[Judge]:
         one.close()
 
 
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in COMPILED]
+)
 def test_on_the_emulator(name: str, emulator: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     if name in BOMBS:
         monkeypatch.setattr(compiling, "COMPILE_TIMEOUT_S", BOMB_TIMEOUT_S)
