@@ -103,7 +103,7 @@ def build(
     if variant > 1:
         parts.append(
             f"The same was asked before; this is request number {variant}, and answers are not shown to each "
-            "other. Let the number decide between designs that are equally natural, so that the answers differ.\n"
+            "other. Let the number decide between designs that are equally natural, so that answers differ.\n"
         )
     if earlier is not None:
         parts.append((_ACTIONS[action] if earlier.code else _NO_CODE) + _earlier(earlier))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kcurate import store
-from kcurate.cuda_source import normalise
 from kcurate.deopt.models.targets import Target
+from kcurate.problem.shown import shown_code
 from kcurate.prompts import Example, Technique
 from kcurate.prompts.tasks import MAX_EXAMPLE_CHARS
 from kcurate.records import Candidate, Outcome
@@ -34,7 +34,7 @@ class Examples:
                 self._pairs = tuple(_confirmed(self.root))
             pairs = self._pairs
         fitting = [
-            Example(_clean(pair.slow.code), _clean(pair.fast.code), technique.name)
+            Example(shown_code(pair.slow.code), shown_code(pair.fast.code), technique.name)
             for pair in pairs
             if technique.name in pair.techniques and pair.family != target.start.family
         ]
@@ -52,7 +52,3 @@ def _confirmed(root: Path) -> list[Candidate]:
         for folder in store.find_candidates(root)
         if any(verdict.outcome is Outcome.CONFIRMED for verdict in store.read_verdicts(folder))
     ]
-
-
-def _clean(code: str) -> str:
-    return normalise(code.encode()).decode("utf-8", "replace")

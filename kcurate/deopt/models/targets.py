@@ -14,9 +14,10 @@ from functools import cache
 from typing import Any
 
 from kcurate import codec, prompts, resources, store
-from kcurate.cuda_source import features, normalise, techniques
+from kcurate.cuda_source import features, techniques
 from kcurate.deopt.starts import Start
 from kcurate.errors import InputError, RecordError
+from kcurate.problem import shown
 from kcurate.prompts import Answer, Material, Technique
 from kcurate.records import Buffer, Candidate, Problem, Side, SideName
 
@@ -62,27 +63,21 @@ class Target:
 
     def material(self) -> Material:
         """What the prompts show of it; comments are gone, as in published code."""
-        return Material(
-            makes=self.made,
-            family=self.start.family,
-            code=normalise(self.given.code.encode()).decode("utf-8", "replace"),
-            plan=_json(launch_data(self.given)),
-            problem=_json(codec.to_data(self.problem)),
-        )
+        return shown.material_of(self.problem, self.given, self.made, self.start.family)
 
     def key(self) -> str:
         """The content hash of what is given and what is asked for."""
         names = ",".join(technique.name for technique in self.ladder)
         return store.content_id("target", self.start.content_id(), self.made, names, str(self.variant))
 
-    def candidate(self, name: str, side: Side, model: str, shown: Technique | None) -> Candidate:
+    def candidate(self, name: str, side: Side, model: str, technique: Technique | None) -> Candidate:
         """The pair that an answer makes with the given side."""
         start, given = self.start, self.given
         sides = (side, given) if self.made == "slow" else (given, side)
         gained = set(techniques(sides[1].code.encode())) - set(techniques(sides[0].code.encode()))
-        named = {shown.name} if shown else gained
-        about = f"without {shown.name}" if shown and self.made == "slow" else ""
-        about = f"with {shown.name}" if shown and self.made == "fast" else about
+        named = {technique.name} if technique else gained
+        about = f"without {technique.name}" if technique and self.made == "slow" else ""
+        about = f"with {technique.name}" if technique and self.made == "fast" else about
         return Candidate(
             id=f"{start.id}/{name}",
             family=start.family,
@@ -101,16 +96,6 @@ class Target:
 
 def _other(side: SideName) -> SideName:
     return "fast" if side == "slow" else "slow"
-
-
-def _json(data: Any) -> str:
-    return store.pretty_json(data).decode().rstrip()
-
-
-def launch_data(side: Side) -> dict[str, Any]:
-    """A side's plan, and its own buffers if it has some, as plain data."""
-    data = codec.to_data(side)
-    return {key: data[key] for key in ("plan", "buffers") if data.get(key)}
 
 
 @cache
@@ -170,7 +155,7 @@ def side_of(answer: Answer, target: Target) -> Side | str:
     if (lost := _lost(answer.code)) is not None:
         return lost
     try:
-        code = normalise(answer.code.encode()).decode()
+        code = shown.shown_code(answer.code.encode().decode())
         made = replace(target.given, code=code, nondeterministic=_loose(code, target))
         if answer.plan is None:
             return "buffers without a plan" if answer.buffers else made
@@ -239,5 +224,5 @@ def _loose(code: str, target: Target) -> tuple[str, ...]:
 
 def earlier(side: Side, target: Target, findings: str) -> prompts.Earlier:
     """An answer given before, as a prompt shows it."""
-    plan = None if side.plan == target.given.plan else _json(launch_data(side))
+    plan = None if side.plan == target.given.plan else shown.shown_launch(side)
     return prompts.Earlier(side.code, plan, findings)

@@ -1,0 +1,54 @@
+"""Sides and problems as a model sees them: the one form that deopt, training and evaluation share.
+
+Owns what is shown (code without comments; plan and buffers of a side; the problem, all as JSON). Not covered:
+the words around it (`kcurate.prompts`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kcurate import codec, store
+from kcurate.cuda_source import normalise
+from kcurate.prompts import Answer, Material
+from kcurate.records import Problem, Side, SideName
+
+
+def material_of(problem: Problem, given: Side, makes: SideName, family: str) -> Material:
+    """What a prompt shows of a computation: the given side, of which `makes` is to be written."""
+    return Material(
+        makes=makes,
+        family=family,
+        code=shown_code(given.code),
+        plan=_pretty(launch_data(given)),
+        problem=_pretty(codec.to_data(problem)),
+    )
+
+
+def answer_of(made: Side, given: Side) -> Answer:
+    """A side as the answer to a prompt that shows `given`: plan and buffers only where they differ."""
+    code = shown_code(made.code)
+    if made.plan == given.plan and made.buffers == given.buffers:
+        return Answer(code)
+    data = launch_data(made)
+    return Answer(code, data["plan"], data.get("buffers"))
+
+
+def shown_code(code: str) -> str:
+    """Code without its comments, as it is published."""
+    return normalise(code.encode("utf-8", "replace")).decode("utf-8", "replace")
+
+
+def shown_launch(side: Side) -> str:
+    """A side's plan, and its own buffers if it has some, as JSON."""
+    return _pretty(launch_data(side))
+
+
+def launch_data(side: Side) -> dict[str, Any]:
+    """A side's plan, and its own buffers if it has some, as plain data."""
+    data = codec.to_data(side)
+    return {key: data[key] for key in ("plan", "buffers") if data.get(key)}
+
+
+def _pretty(data: Any) -> str:
+    return store.pretty_json(data).decode().rstrip()
