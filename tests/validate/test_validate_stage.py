@@ -1,0 +1,92 @@
+"""`validate` as a stage: every candidate ends with one verdict, on file, and none is made twice."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import small
+
+from kcurate import store
+from kcurate.errors import InputError, MissingDependencyError
+from kcurate.records import Summary
+from kcurate.validate.stage import ValidateConfig, parse_gpus, run
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Path:
+    folder = tmp_path / "pairs"
+    store.write_candidate(folder / "scale", small.scaled())
+    store.write_candidate(folder / "wrong", small.wrong()["wrong_everywhere"][0])
+    store.write_candidate(folder / "open", replace(small.scaled("open"), problem=None))
+    (folder / "broken").mkdir()
+    (folder / "broken" / "pair.json").write_text("{")
+    return folder
+
+
+def config(tmp_path: Path, given: Path, **more: object) -> ValidateConfig:
+    return ValidateConfig(tmp_path / "work", (given,), backend="emulator", jobs=1, **more)  # type: ignore[arg-type]
+
+
+def lines(tmp_path: Path) -> list[dict[str, object]]:
+    (path,) = (tmp_path / "work" / "verdicts").glob("*.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+COUNTS = {"correct": 1, "mismatch": 1, "malformed": 2}
+
+
+def test_every_candidate_ends_with_one_verdict_and_counts_add_up(tmp_path: Path, given: Path) -> None:
+    summary = run(config(tmp_path, given))
+    assert isinstance(summary, Summary)
+    assert summary.items == {"candidates": COUNTS}
+    assert sorted(str(line["outcome"]) for line in lines(tmp_path)) == sorted(
+        ["correct", "mismatch", "malformed", "malformed"]
+    )
+    assert not list(given.rglob("verdicts"))  # only a GPU's verdict lies beside a pair
+
+
+def test_a_second_run_makes_no_verdict_again_unless_asked(tmp_path: Path, given: Path) -> None:
+    run(config(tmp_path, given))
+    before = lines(tmp_path)
+    assert run(config(tmp_path, given)).items == {"candidates": COUNTS}
+    assert lines(tmp_path) == before
+    assert run(config(tmp_path, given, again=True)).items == {"candidates": COUNTS}
+    assert len(lines(tmp_path)) > len(before)
+
+
+def test_a_changed_candidate_is_judged_again(tmp_path: Path, given: Path) -> None:
+    run(config(tmp_path, given))
+    store.write_candidate(given / "wrong", small.scaled("mended"))
+    assert run(config(tmp_path, given)).items == {"candidates": {"correct": 2, "malformed": 2}}
+
+
+def test_verdicts_that_are_not_final_are_made_again(tmp_path: Path, given: Path) -> None:
+    run(config(tmp_path, given))
+    (path,) = (tmp_path / "work" / "verdicts").glob("*.jsonl")
+    known = {"correct": "harness_error"}
+    kept = [{**line, "outcome": known.get(str(line["outcome"]), line["outcome"])} for line in lines(tmp_path)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in kept))
+    assert run(config(tmp_path, given)).items == {"candidates": COUNTS}
+    assert [str(line["outcome"]) for line in lines(tmp_path)].count("correct") == 1
+
+
+def test_nothing_to_validate_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no pairs in the workspace"):
+        run(ValidateConfig(tmp_path, backend="emulator"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"no pair\.json"):
+        run(ValidateConfig(tmp_path, (tmp_path / "empty",), backend="emulator"))
+
+
+def test_lists_of_gpus() -> None:
+    assert parse_gpus("0", 1) == (0,)
+    assert parse_gpus("1, 0,1", 2) == (1, 0)
+    assert parse_gpus("all", 3) == (0, 1, 2)
+    with pytest.raises(InputError, match="not a list"):
+        parse_gpus("first", 2)
+    for text, count in (("2", 2), ("all", 0)):
+        with pytest.raises(MissingDependencyError):
+            parse_gpus(text, count)
