@@ -1,10 +1,10 @@
 """Signs that a slow side was made slow on purpose, or that its text says which side it is.
 
 `sham` refuses what no competent beginner writes: loops that do the same again, loops of nothing but waiting,
-busy work on volatile locals, products with zero. `label_leaks` only hints (published code is stripped of
-comments and given neutral names anyway). Heuristics on tokens, made to let honest code through: a loop whose
-body reads its own results, calls anything unknown or can leave early is never refused. Not covered: what a
-plan repeats (`kcurate.judge.redone`).
+busy work on volatile locals, products with zero, and code that says so itself. `label_leaks` only hints
+(published code is stripped of comments and given neutral names anyway). Heuristics on tokens, made to let
+honest code through: a loop whose body reads its own results, calls anything unknown or can leave early is
+never refused. Not covered: what a plan repeats (`kcurate.judge.redone`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,13 @@ from kcurate.judge.words import word_set
 _LABELS = re.compile(
     r"slow|naive|na_ve|unoptimi[sz]ed|deoptimi[sz]ed|baseline|inefficient|suboptimal|uncoalesced|wasteful|"
     r"fast(?!_?math)|optimi[sz]ed|speedup|sandbag",
+    re.IGNORECASE,
+)
+_CONFESSION = re.compile(
+    r"(?:intentional(?:ly)?|deliberate(?:ly)?|artificial(?:ly)?|purposely|needlessly) "
+    r"(?:slow|inefficient|bad|wasteful|redundant|naive|delay|unoptimi|sub-?optimal)|"
+    r"de-?optimi[sz]|sandbag|pessimi[sz]|(?:make|making|keep|keeping) (?:it|this) slow|"
+    r"dummy (?:work|loop|computation|delay)",
     re.IGNORECASE,
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -49,10 +56,10 @@ _UNREAD = word_set("break return goto continue asm while do switch atomicAdd")
 def sham(source: Source) -> Iterator[Finding]:
     """Loops that redo the same, empty loops, loops of barriers, volatile locals, products with zero."""
     plain = source.plain
-    loops = [at for at, token in enumerate(plain) if token.text == "for"][:MAX_LOOPS]
+    loops = [at for at, token in enumerate(plain) if token.text in ("for", "while")][:MAX_LOOPS]
     for at in loops:
         token = plain[at]
-        if parts := _for_parts(plain, at):
+        if parts := _for_parts(plain, at) if token.text == "for" else _while_parts(plain, at):
             variable, body = parts
             if not {t.text for t in body} - _WAITS - {"(", ")", ";", "{", "}"}:
                 yield Finding("sham", "a loop that does nothing", token.line)
@@ -60,6 +67,7 @@ def sham(source: Source) -> Iterator[Finding]:
                 yield Finding("sham", "a loop that does the same each time", token.line)
     yield from _volatile_locals(plain)
     yield from _products_with_zero(plain)
+    yield from _confessions(source)
 
 
 def _for_parts(plain: tuple[Token, ...], at: int) -> tuple[str | None, tuple[Token, ...]] | None:
@@ -81,6 +89,23 @@ def _for_parts(plain: tuple[Token, ...], at: int) -> tuple[str | None, tuple[Tok
         return None
     body = plain[closing + 1 : _statement_end(plain, closing + 1)]
     return (variable, body) if len(body) <= MAX_BODY_TOKENS else None
+
+
+def _while_parts(plain: tuple[Token, ...], at: int) -> tuple[str | None, tuple[Token, ...]] | None:
+    """The same of a `while` that counts: its body ends with a step of a variable that its head compares."""
+    closing = partner(plain, at + 1, "(", ")")
+    head = {token.text for token in plain[at + 2 : closing] if token.kind == "word"}
+    if closing + 1 >= len(plain) or plain[closing + 1].text != "{":
+        return None
+    body = plain[closing + 2 : partner(plain, closing + 1, "{", "}")]
+    if len(body) > MAX_BODY_TOKENS or not body or body[-1].text != ";":
+        return None
+    start = next((i + 1 for i in range(len(body) - 2, -1, -1) if body[i].text in (";", "{", "}")), 0)
+    step = [token.text for token in body[start:-1]]
+    counted = set(step) & head
+    if len(counted) != 1 or not ({"++", "--"} & set(step) or step[1:2] in (["+="], ["-="])) or len(step) > 3:
+        return None
+    return counted.pop(), body[:start]
 
 
 def _same_each_time(variable: str, body: tuple[Token, ...]) -> bool:
@@ -218,6 +243,18 @@ def _products_with_zero(plain: tuple[Token, ...]) -> Iterator[Finding]:
         factors = {"*": (before, after), "*=": (after,)}.get(token.text, ())
         if any(_ZERO.fullmatch(factor.text) for factor in factors):
             yield Finding("sham", "a product with 0.0", token.line)
+
+
+def _confessions(source: Source) -> Iterator[Finding]:
+    """Comments and names that say that it was done on purpose."""
+    for match in _COMMENT.finditer(source.code):
+        if found := _CONFESSION.search(" ".join(match.group().split())):
+            yield Finding(
+                "sham", f"a comment says {found.group()!r}", source.code.count("\n", 0, match.start()) + 1
+            )
+    for token in source.plain:
+        if token.kind == "word" and (found := _CONFESSION.search(token.text.replace("_", " "))):
+            yield Finding("sham", f"the name {token.text!r}", token.line)
 
 
 def label_leaks(source: Source) -> Iterator[Finding]:

@@ -183,6 +183,12 @@ def test_variables_that_outlive_a_launch_are_found(code: str, names: list[str]) 
 
 
 SHAM = [
+    "int r = 0; while (r < 100) { x[0] = a[0]; r++; }",
+    "int r = 9; while (r > 0) { float s = 0; for (int j = 0; j < n; j++) s += a[j]; x[0] = s; r -= 1; }",
+    "// deliberately slow\n x[0] = a[0];",
+    "/* intentionally\n   inefficient */",
+    "float sandbag = 0;",
+    "int deoptimized_index = n;",
     "x[0] = a[0] + expf(a[1]) * 0.0f;",
     "x[0] += 0. * sinf(a[1]);",
     "float t = a[0]; t *= 0.f; x[0] = t;",
@@ -195,6 +201,11 @@ SHAM = [
     "for (int r = 0; r < 50; ++r) { if (n > 3) { x[n] = sqrtf(a[n]); } else x[n] = 0; }",
 ]
 HONEST = [
+    "int j = 0; while (j < n) { x[0] += a[j]; j++; }",
+    "int j = 0; while (j < n) { x[j] = a[0]; j++; }",
+    "while (lo < hi) { int mid = (lo + hi) / 2; if (a[mid] < x[0]) lo = mid + 1; else hi = mid; }",
+    "while (n > 0) { x[0] -= 1; n--; }  // the naive way, not optimized; no redundant work",
+    "do { x[0] = a[n]; n--; } while (n > 0);",
     "x[0 * 32 + n] = a[1 * 32 + n] * 0.5f;",
     "x[0] = 2 * 0.25f + fmaxf(a[0], 0.0f) * 10.0f;",
     "for (int j = 0; j < n; j++) x[0] += a[j];",
