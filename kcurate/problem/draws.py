@@ -67,9 +67,10 @@ class Parameter(Enum):
     NEEDED = "an integer or an expression, needed"
     TEXT = "text"
     PATH = "a file's path, needed"
+    WORDS = "text, needed"
 
 
-REAL, INTEGER, NEEDED, TEXT, PATH = Parameter
+REAL, INTEGER, NEEDED, TEXT, PATH, WORDS = Parameter
 GENERATORS: dict[str, Generator] = {}
 PARAMETERS: dict[str, Mapping[str, Parameter]] = {}
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any
 
 from kcurate.errors import ProblemError
 from kcurate.records import Expr
@@ -24,7 +25,16 @@ MAX_DEPTH = 50
 _TOKEN = re.compile(r"\s*(?:([0-9]+)|([A-Za-z_]\w*)|(.))", re.ASCII)
 
 Names = Mapping[str, int]
-Node = Callable[[Names], int]
+Node = Callable[[Mapping[str, Any]], Any]
+# How many arguments (None: two or more), and what is computed of them.
+Functions = Mapping[str, tuple[int | None, Callable[..., Any]]]
+Operators = Mapping[str, Callable[[Any, Any], Any]]
+
+
+def _limited(value: int) -> int:
+    if abs(value) > LIMIT:
+        raise ProblemError("a value beyond 2**62")
+    return value
 
 
 def _log2(a: int) -> int:
@@ -51,7 +61,7 @@ def _modulo(a: int, b: int) -> int:
     return a % b
 
 
-FUNCTIONS: Mapping[str, tuple[int | None, Callable[..., int]]] = {
+FUNCTIONS: Functions = {
     "min": (None, min),
     "max": (None, max),
     "ceil_div": (2, lambda a, b: -_divide(-a, b)),
@@ -59,7 +69,7 @@ FUNCTIONS: Mapping[str, tuple[int | None, Callable[..., int]]] = {
     "log2": (1, _log2),
     "pow2": (1, _pow2),
 }
-_OPERATORS: Mapping[str, Callable[[int, int], int]] = {
+_OPERATORS: Operators = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
@@ -71,7 +81,12 @@ _OPERATORS: Mapping[str, Callable[[int, int], int]] = {
 class _Parser:
     """Recursive descent over the tokens of one expression; builds a closure."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(
+        self, text: str, functions: Functions, operators: Operators, limited: Callable[[Any], Any]
+    ) -> None:
+        if len(text) > MAX_LENGTH:
+            raise ProblemError(f"an expression of more than {MAX_LENGTH} characters")
+        self.functions, self.operators, self.limited = functions, operators, limited
         self.text = text
         self.tokens = [match for match in _TOKEN.finditer(text) if match.group().strip()]
         self.at = 0
@@ -112,9 +127,9 @@ class _Parser:
     def chain(self, signs: tuple[str, ...], operand: Callable[[], Node]) -> Node:
         node = operand()
         while self.peek() in signs:
-            operator = _OPERATORS[self.peek()]
+            operator = self.operators[self.peek()]
             self.at += 1
-            node = _binary(operator, node, operand())
+            node = self.binary(operator, node, operand())
         return node
 
     def factor(self) -> Node:
@@ -142,14 +157,14 @@ class _Parser:
             return node
         self.at += 1
         if number is not None:
-            value = _limited(int(number))
+            value = self.limited(int(number))
             return lambda _: value
         return self.call(name) if self.peek() == "(" else self.name(name)
 
     def name(self, name: str) -> Node:
         self.used.add(name)
 
-        def look_up(names: Names) -> int:
+        def look_up(names: Mapping[str, Any]) -> Any:
             if name not in names:
                 raise ProblemError(
                     f"unknown name {name!r}", hint=f"known: {', '.join(sorted(names)) or 'none'}"
@@ -159,10 +174,10 @@ class _Parser:
         return look_up
 
     def call(self, name: str) -> Node:
-        if name not in FUNCTIONS:
+        if name not in self.functions:
             self.at -= 1
             raise self.fail(f"unknown function {name!r}")
-        count, function = FUNCTIONS[name]
+        count, function = self.functions[name]
         self.take("(")
         arguments = [self.sum()]
         while self.peek() == ",":
@@ -173,28 +188,27 @@ class _Parser:
             raise self.fail(f"{name} takes two or more arguments")
         if count is not None and len(arguments) != count:
             raise self.fail(f"{name} takes {count} argument{'s' * (count > 1)}")
-        return lambda names: _limited(function(*(argument(names) for argument in arguments)))
+        limited = self.limited
+        return lambda names: limited(function(*(argument(names) for argument in arguments)))
 
-
-def _binary(operator: Callable[[int, int], int], left: Node, right: Node) -> Node:
-    def node(names: Names) -> int:
-        return _limited(operator(left(names), right(names)))
-
-    return node
-
-
-def _limited(value: int) -> int:
-    if abs(value) > LIMIT:
-        raise ProblemError("a value beyond 2**62")
-    return value
+    def binary(self, operator: Callable[[Any, Any], Any], left: Node, right: Node) -> Node:
+        limited = self.limited
+        return lambda names: limited(operator(left(names), right(names)))
 
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> tuple[Node, frozenset[str]]:
-    if len(text) > MAX_LENGTH:
-        raise ProblemError(f"an expression of more than {MAX_LENGTH} characters")
-    parser = _Parser(text)
+    parser = _Parser(text, FUNCTIONS, _OPERATORS, _limited)
     return parser.whole(), frozenset(parser.used)
+
+
+def compiled(text: str, functions: Functions, operators: Operators) -> Node:
+    """An expression over other values than whole numbers, such as arrays: a function of its names.
+
+    Raises:
+        ProblemError: it cannot be parsed.
+    """
+    return _Parser(text, functions, operators, lambda value: value).whole()
 
 
 def evaluate(expression: Expr, names: Names) -> int:
@@ -205,7 +219,8 @@ def evaluate(expression: Expr, names: Names) -> int:
     """
     if isinstance(expression, int):
         return expression
-    return _parse(expression)[0](names)
+    value: int = _parse(expression)[0](names)
+    return value
 
 
 def names_in(expression: Expr) -> frozenset[str]:

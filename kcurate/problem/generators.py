@@ -149,9 +149,10 @@ def points(draw: Draw) -> Array:
     return low + (high - low) * np.clip(values, 0.0, 1.0)
 
 
-@generator()
+@generator(low=REAL, high=REAL)
 def image(draw: Draw) -> Array:
-    """A picture in the last two axes: gradients, edges, noise; 0..1 for reals, 0..255 for integers."""
+    """A picture in the last two axes: gradients, edges, noise; 0..1 for reals, 0..255 for integers, or from
+    `low` to `high`."""
     height, width = draw.shape[-2:] if len(draw.shape) > 1 else (1, draw.shape[0])
     planes = max(1, draw.count // max(1, height * width))
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)
@@ -163,7 +164,10 @@ def image(draw: Draw) -> Array:
         plane[:] = np.clip(
             smooth + edges + 0.05 * draw.rng.standard_normal((height, width), np.float32), 0, 1
         )
-    return out if is_float(draw.dtype) else np.rint(out * 255)
+    low, high = draw.real("low", 0.0), draw.real("high", 1.0 if is_float(draw.dtype) else 255.0)
+    if (low, high) != (0.0, 1.0):
+        out = low + (high - low) * out
+    return out if is_float(draw.dtype) else np.rint(out)
 
 
 @generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT)

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from kcurate.errors import ProblemError
-from kcurate.problem.draws import NEEDED, PARAMETERS, PATH, REAL, TEXT, Array, Draw, Parameter
+from kcurate.problem.draws import NEEDED, PARAMETERS, PATH, REAL, TEXT, WORDS, Array, Draw, Parameter
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate
-from kcurate.problem.generators import GENERATORS
+from kcurate.problem.structured import GENERATORS
 from kcurate.records import Buffer, Init, Problem, Side
 
 VARIATIONS = ("nominal", "shifted", "wide", "structured")
@@ -38,14 +38,14 @@ def check_init(how: Init, sizes: Mapping[str, int]) -> None:
             raise ProblemError(f"init {how.kind} has no parameter {name!r}", hint=f"it takes {takes}")
     for name, takes_what in known.items():
         if name not in how.params:
-            if takes_what in (NEEDED, PATH):
+            if takes_what in (NEEDED, PATH, WORDS):
                 raise ProblemError(f"init {how.kind} needs the parameter {name!r}")
             continue
         _check_value(f"init {how.kind}: {name}", takes_what, how.params[name], sizes)
 
 
 def _check_value(what: str, takes: Parameter, value: int | float | str, sizes: Mapping[str, int]) -> None:
-    if takes in (TEXT, PATH):
+    if takes in (TEXT, PATH, WORDS):
         if not isinstance(value, str):
             raise ProblemError(f"{what} must be text, not {value!r}")
     elif isinstance(value, bool):

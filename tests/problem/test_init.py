@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kcurate import resources
 from kcurate.errors import ProblemError
 from kcurate.problem import csr
-from kcurate.problem.draws import NEEDED, PARAMETERS, PATH
+from kcurate.problem.draws import NEEDED, PARAMETERS, PATH, WORDS
 from kcurate.problem.init import GENERATORS, VARIATIONS, check_init, generate, make
 from kcurate.records import Buffer, Init, Problem, Side, Sizes
 
@@ -39,6 +39,10 @@ EXAMPLES: dict[str, tuple[str, tuple[int | str, ...], dict[str, int | float | st
     "text": ("uint8", ("n",), {"alphabet": 5}),
     "points": ("float32", ("n", 3), {"low": -2, "high": 2}),
     "image": ("uint8", (2, 9, 7), {}),
+    "formula": ("int32", ("n", "m"), {"value": "max(i0 - 1, 0) * m + i1"}),
+    "records": ("uint8", ("n", 16), {"fields": "uint8 ones; float32 uniform; int32*2 integers high=n"}),
+    "sine": ("float32", (3, "m"), {"amplitude": 2, "growth": 0.5, "phase": 0.25}),
+    "dominant": ("float32", ("m", "m"), {}),
     "csr_offsets": ("int32", ("n+1",), {"rows": "n", "cols": "m", "nnz": "4*n", "skew": 0.5}),
     "csr_columns": ("int32", ("4*n",), {"rows": "n", "cols": "m", "nnz": "4*n", "skew": 0.5}),
 }
@@ -65,7 +69,7 @@ def test_shape_dtype_and_determinism(kind: str, variation: str) -> None:
     assert np.isfinite(values.astype(np.float64)).all()
 
 
-FIXED = {"arange", "constant", "zeros", "ones"}
+FIXED = {"arange", "constant", "zeros", "ones", "formula", "sine"}
 
 
 @pytest.mark.parametrize("kind", sorted(set(EXAMPLES) - FIXED))
@@ -267,5 +271,51 @@ def test_every_generator_and_parameter_is_documented() -> None:
         assert row, f"docs/problems.md has no row for {kind}"
         for name, takes in parameters.items():
             assert f"`{name}`" in row, f"docs/problems.md does not name {kind}'s {name}"
-            assert takes not in (NEEDED, PATH) or f"`{name}` (needed)" in row
+            assert takes not in (NEEDED, PATH, WORDS) or f"`{name}` (needed)" in row
         assert inspect.getdoc(GENERATORS[kind])
+
+
+def test_a_formula_knows_places_and_sizes() -> None:
+    how = Init(
+        "formula", {"value": "max(i1 - 1, 0) + 10 * (i0 % 2) - log2(i + 1) * pow2(n / 60)", "scale": 0.5}
+    )
+    i0, i1 = np.divmod(np.arange(12), 4)
+    wanted = 0.5 * (np.maximum(i1 - 1, 0) + 10 * (i0 % 2) - 2 * np.floor(np.log2(np.arange(12) + 1)))
+    assert (make("x", Buffer("float32", (3, 4), how), SIZES, 1).ravel() == wanted).all()
+
+
+@pytest.mark.parametrize("value", ["i /", "k + 1", "i / 0", "i % i0", "log2(i)", "pow2(62)", "f(i)"])
+def test_a_formula_that_cannot_be_worked_out_is_an_error(value: str) -> None:
+    with pytest.raises(ProblemError):
+        make("x", Buffer("int32", (3,), Init("formula", {"value": value})), SIZES, 1)
+
+
+def test_records_lie_as_in_c() -> None:
+    how = Init("records", {"fields": "uint8 constant value=7; float64 ones; int16*3 formula value=i1+n"})
+    rows = make("x", Buffer("uint8", (5, 24), how), SIZES, 1)
+    kind = np.dtype([("a", "u1"), ("b", "f8"), ("c", "i2", 3)], align=True)
+    table = rows.reshape(-1).view(kind)
+    assert (table["a"] == 7).all()
+    assert (table["b"] == 1).all()
+    assert (table["c"] == [60, 61, 62]).all()
+
+
+@pytest.mark.parametrize(
+    "fields", ["int32", "int32 nonsense", "int32 file path=x", "int64 ones", "int32 ones n=1"]
+)
+def test_records_that_do_not_fit_are_an_error(fields: str) -> None:
+    with pytest.raises(ProblemError):
+        make("x", Buffer("uint8", (5, 4), Init("records", {"fields": fields})), SIZES, 1)
+
+
+def test_an_image_lies_between_its_limits() -> None:
+    values = make("x", Buffer("float32", (64, 64), Init("image", {"low": 1, "high": 2.5})), SIZES, 1)
+    assert values.min() >= 1
+    assert values.max() <= 2.5
+    assert values.std() > 0.1
+
+
+def test_elimination_without_pivoting_is_stable_on_dominant_matrices() -> None:
+    matrix = make("x", Buffer("float64", (50, 50), Init("dominant", {})), SIZES, 1)
+    others = np.abs(matrix).sum(axis=1) - np.abs(np.diag(matrix))
+    assert (np.diag(matrix) > others).all()
