@@ -49,7 +49,6 @@ def topk_rows(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array
 
 ORACLES = {
     "histogram256": histogram,
-    "histogram-skewed": histogram,
     "filter-unordered": filter_unordered,
     "merge-sorted": merge_sorted,
     "bitonic-sort": sort_keys,
