@@ -1,0 +1,135 @@
+"""Whether the rounds of a loop are independent, and what its limit is in terms of the plan.
+
+A loop counts as independent when no round can see what another did: it writes no variable from outside, and
+in memory only through pointer parameters that it reads nowhere else in another place and that no other
+argument of the launch aliases (the plan names the buffers), or by atomic operations whose result is unused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kcurate.cuda_source.edit import Function, Node, Tree, ancestors, bare
+from kcurate.deopt.rules.base import Given
+from kcurate.deopt.rules.plans import expression
+from kcurate.deopt.rules.ranges import literal
+from kcurate.deopt.rules.threads import resolved
+from kcurate.records import BufferArg, Launch
+
+_LEAVES = ("break_statement", "continue_statement", "return_statement", "goto_statement", "lambda_expression")
+_WRITES = ("assignment_expression", "update_expression")
+# Functions that touch nothing but their arguments, or read through them.
+PURE = re.compile(
+    rb"(?:__ld\w+|__[a-z0-9]+f?(?:_r[nzud])?|f?(?:min|max|abs)f?|fma[f]?|(?:rc?brt|r?sqrt|exp|exp2|exp10|expm1|log|log2|"
+    rb"log10|log1p|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|erf|erfc|pow|floor|ceil|round|trunc|rint|fmod|"
+    rb"hypot|copysign|cbrt|fdim)f?|make_\w+|static_cast|int|float|double|unsigned|size_t)\Z"
+)
+_IMPURE = re.compile(rb"__(?:sync|threadfence|shfl|ballot|any|all|st|nanosleep|trap|pipeline|match|reduce)")
+ATOMICS = re.compile(rb"atomic(?:Add|Sub|Min|Max|And|Or|Xor|Inc|Dec)\Z")
+
+
+def only_values(tree: Tree, statements: Sequence[Node]) -> bool:
+    """Whether statements only declare variables from pure expressions (nothing shared)."""
+    return all(
+        one.type == "declaration"
+        and b"__shared__" not in one.text
+        and not any(True for _ in tree.nodes(*_WRITES, within=one))
+        and all(PURE.match(name) and not _IMPURE.match(name) for _, name, _ in tree.calls(within=one))
+        for one in statements
+        if one.type != "comment"
+    )
+
+
+def independent(tree: Tree, function: Function, loop: Node, found: Sequence[Launch]) -> str | None:
+    """Why the rounds of a loop may not be independent; None when they are."""
+    body = loop.child_by_field_name("body")
+    for node in tree.nodes(*_LEAVES, within=body):
+        if node.type not in ("break_statement", "continue_statement") or _loop_of(node) == loop:
+            return "the loop may end early"
+    inside = {one.name for one in tree.declared(body)}
+    pointers = {one.name: place for place, one in enumerate(function.params) if one.stars == 1}
+    refusal = _calls(tree, body, inside)
+    if refusal is not None:
+        return refusal
+    written: dict[bytes, Node] = {}
+    for node in tree.nodes(*_WRITES, within=body):
+        target = bare(
+            node.child_by_field_name("left" if node.type == "assignment_expression" else "argument")
+        )
+        base = target
+        while base.type in ("subscript_expression", "field_expression", "parenthesized_expression"):
+            base = bare(base.child_by_field_name("argument") or base.named_children[0])
+        if base.type == "identifier" and base.text in inside and _is_own(tree, body, base.text):
+            continue
+        if target.type != "subscript_expression" or base.text not in pointers:
+            return "rounds of the loop share more than memory that parameters point to"
+        written[base.text] = target
+    for name, target in written.items():
+        if any(_whole(use).text != target.text for use in tree.uses(name, within=body)):
+            return f"{name.decode('latin-1')} is used in more than one place of the loop"
+        if any(_aliased(launch, pointers[name]) for launch in found):
+            return f"{name.decode('latin-1')} may be another argument's buffer"
+    return None
+
+
+def _is_own(tree: Tree, body: Node, name: bytes) -> bool:
+    """Whether a name of the body is no pointer, reference or static: writing it stays in the round."""
+    return all(
+        not one.stars and not one.reference and not one.qualifiers & {b"static", b"__shared__"}
+        for one in tree.declared(body)
+        if one.name == name
+    )
+
+
+def _calls(tree: Tree, body: Node, inside: set[bytes]) -> str | None:
+    local = {one.name: one for one in tree.functions()}
+    for node in tree.nodes("call_expression", within=body):
+        function = node.child_by_field_name("function")
+        name = function.text if function.type == "identifier" else function.text.split(b"<")[0].strip()
+        if ATOMICS.match(name) and node.parent.type == "expression_statement":
+            continue
+        if name in local:
+            params = local[name].params
+            by_value = all(not one.stars and not one.reference for one in params)
+            if by_value and not any(True for _ in tree.nodes("call_expression", within=local[name].body)):
+                continue
+        if name in local or name == b"reinterpret_cast" or not PURE.match(name) or _IMPURE.match(name):
+            return f"the loop calls {name.decode('latin-1')}"
+    for node in tree.nodes("pointer_expression", within=body):
+        if node.text[:1] == b"&" and bare(node.child_by_field_name("argument")).type == "identifier":
+            return "the loop takes an address"
+    return None
+
+
+def _loop_of(node: Node) -> Node | None:
+    kinds = ("for_statement", "while_statement", "do_statement", "switch_statement", "for_range_loop")
+    return next((one for one in ancestors(node) if one.type in kinds), None)
+
+
+def _whole(use: Node) -> Node:
+    """The subscript expression that a name starts."""
+    parent = use.parent
+    return parent if parent.type == "subscript_expression" else use
+
+
+def _aliased(launch: Launch, place: int) -> bool:
+    """Whether the buffer at a place of the arguments is given twice."""
+    names = [arg.buffer if isinstance(arg, BufferArg) else arg for arg in launch.args]
+    return place >= len(names) or names.count(names[place]) > 1
+
+
+def plan_expression(given: Given, function: Function, launch: Launch, node: Node) -> str | None:
+    """An integer expression over parameters as the plan's language has it; None where it cannot."""
+    node = resolved(given.tree, function, node)
+    if node.type == "number_literal":
+        value = literal(node.text)
+        return None if value is None else str(value)
+    if node.type == "binary_expression" and node.children[1].text in (b"+", b"-", b"*", b"/"):
+        sides = (node.child_by_field_name("left"), node.child_by_field_name("right"))
+        left, right = (plan_expression(given, function, launch, side) for side in sides)
+        if left is None or right is None:
+            return None
+        return f"({left} {node.children[1].text.decode()} {right})"
+    places = [i for i, one in enumerate(function.params) if one.name == node.text and not one.stars]
+    return expression(launch, places[0], given.problem) if places else None

@@ -1,0 +1,210 @@
+"""Rules on the mapping of threads to work: the plan changes with the code.
+
+- swap-axes: `threadIdx.x` and `.y` exchange roles, `blockDim` and the plan's block with them. This renames
+  the threads of a block, all of which exist as before; only which of them form a warp changes (CUDA C++
+  Programming Guide, "Thread Hierarchy"), so code that uses warps is refused, and macros with built-ins.
+- small-blocks: blocks of 32 threads, and as many more of them. Required: `threadIdx`, `blockIdx.x`,
+  `blockDim` and `gridDim` occur only as `blockIdx.x * blockDim.x + threadIdx.x` and `gridDim.x * blockDim.x`
+  (a constant equal to the block's extent counts as it), no shared memory, barrier, fence or warp function:
+  then all threads have the values they had before. 32 divides the old extent.
+- one-element: a grid-stride loop over `i < n` becomes `if (i < n)`, and the grid as large as `n` needs.
+  Required: the loop is the kernel's last statement, what comes before it only declares values, and its
+  rounds are independent (`loops`): then each `i` is done once, as before.
+
+Not covered: 1-D blocks whose threads are laid out by division, reductions inside grid-stride loops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kcurate.cuda_source.edit import Edit, Node
+from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.deopt.rules.loops import independent, only_values, plan_expression
+from kcurate.deopt.rules.plans import block, launches, same_block, with_launches
+from kcurate.deopt.rules.ranges import Ranges
+from kcurate.deopt.rules.threads import (
+    all_in_sight,
+    builtins,
+    is_global_index,
+    is_stride,
+    is_width,
+    needs_blocks,
+    needs_warps,
+)
+from kcurate.records import Launch, Side
+
+SWAPPED = {
+    b"threadIdx.x": b"threadIdx.y",
+    b"threadIdx.y": b"threadIdx.x",
+    b"blockDim.x": b"blockDim.y",
+    b"blockDim.y": b"blockDim.x",
+}
+SMALL = 32
+_WIDTHS = ("identifier", "number_literal", "parenthesized_expression")
+_OTHER_AXES = (b"blockIdx.y", b"blockIdx.z", b"gridDim.y", b"gridDim.z")
+
+
+def swap_axes(given: Given) -> Side | NotApplicable:
+    """Let neighbouring threads walk along the other axis."""
+    tree, kernels = given.tree, {launch.launch.encode() for launch in launches(given.side)}
+    functions = {function.name: function for function in tree.functions()}
+    flat = [launch for launch in launches(given.side) if not _two_dimensional(launch)]
+    if not kernels or flat:
+        return NotApplicable("not all blocks are known to have two dimensions")
+    if needs_warps(tree) or not all_in_sight(tree):
+        return NotApplicable("the code may depend on which threads form a warp")
+    if any(name not in functions for name in kernels):
+        return NotApplicable("a kernel of the plan is not in the code")
+    used = {text for _, text in builtins(tree)}
+    if not {b"threadIdx.x", b"threadIdx.y"} <= used:
+        return NotApplicable("the code does not use both axes")
+    edits = [
+        Edit(node.start_byte, node.end_byte, SWAPPED[text])
+        for node, text in builtins(tree)
+        if text in SWAPPED
+    ]
+    made = given.with_edits(edits, "no built-in variable")
+    if isinstance(made, NotApplicable):
+        return made
+    plan = with_launches(
+        made.plan, lambda one: replace(one, block=(one.block[1], one.block[0], *one.block[2:]))
+    )
+    return replace(made, plan=plan)
+
+
+def _two_dimensional(launch: Launch) -> bool:
+    x, y, _ = block(launch)
+    return len(launch.block) > 1 and x is not None and y is not None and x > 1 and y > 1
+
+
+def small_blocks(given: Given) -> Side | NotApplicable:
+    """Launch blocks of one warp."""
+    if needs_blocks(given.tree) or not all_in_sight(given.tree):
+        return NotApplicable("the code may depend on which threads form a block")
+    edits: list[Edit] = []
+    changed: set[str] = set()
+    for function in given.tree.functions():
+        extents = same_block(given.side, function.name)
+        if not function.kernel:
+            if any(True for _ in builtins(given.tree, function.body)):
+                return NotApplicable("a function that is not a kernel asks for its thread")
+        elif extents and extents[1:] == (1, 1) and extents[0] > SMALL and extents[0] % SMALL == 0:
+            found = _width_edits(Ranges(given.tree, function, extents))
+            if found is not None:
+                edits += found
+                changed.add(function.name.decode("latin-1"))
+    if not changed:
+        return NotApplicable("no kernel that only uses its thread's global index, in blocks of known size")
+    plan = with_launches(given.side.plan, lambda one: _smaller(one) if one.launch in changed else one)
+    made = given.with_edits(edits, "") if edits else given.side
+    return made if isinstance(made, NotApplicable) else replace(made, plan=plan)
+
+
+def _smaller(launch: Launch) -> Launch:
+    width = block(launch)[0] or SMALL
+    return replace(launch, grid=(f"({launch.grid[0]}) * {width // SMALL}", *launch.grid[1:]), block=(SMALL,))
+
+
+def _width_edits(ranges: Ranges) -> list[Edit] | None:
+    """Constants that stand for the block's extent, to be `blockDim.x`; None: a built-in has other uses."""
+    tree, body, edits = ranges.tree, ranges.function.body, set()
+    covered: set[int] = set()
+    for node in tree.nodes("binary_expression", within=body):
+        if node.id in covered or not (is_global_index(ranges, node) or is_stride(ranges, node)):
+            continue
+        inside = list(tree.nodes(within=node))
+        covered |= {part.id for part in inside}
+        if b"blockDim.x" in b"".join(node.text.split()):
+            continue
+        found = [part for part in inside if part.type in _WIDTHS and is_width(ranges, part)]
+        if not found:
+            return None
+        edits.add(Edit(found[0].start_byte, found[0].end_byte, b"blockDim.x"))
+    for node, text in builtins(tree, body):
+        if node.id not in covered and not text.startswith(_OTHER_AXES):
+            return None
+    return list(edits)
+
+
+def one_element(given: Given) -> Side | NotApplicable:
+    """Give every thread one round of a grid-stride loop."""
+    reason = "no grid-stride loop that ends a kernel, in blocks of known size"
+    for function in given.tree.functions():
+        extents, found = same_block(given.side, function.name), launches(given.side, function.name)
+        if not function.kernel or extents is None or extents[1:] != (1, 1):
+            continue
+        ranges = Ranges(given.tree, function, extents)
+        loop = _grid_stride_loop(ranges)
+        if loop is None:
+            continue
+        refusal = independent(given.tree, function, loop, found)
+        if refusal is not None:
+            reason = refusal
+            continue
+        limit = loop.child_by_field_name("condition").child_by_field_name("right")
+        counts = {launch: plan_expression(given, function, launch, limit) for launch in found}
+        if any(count is None for count in counts.values()) or any(len(one.grid) > 1 for one in found):
+            reason = "the loop's limit is not known to the plan"
+            continue
+        made = given.with_edits(_once(loop), "")
+        if isinstance(made, NotApplicable):
+            return made
+        plan = with_launches(
+            made.plan,
+            lambda one, counts=counts, width=extents[0]: (
+                replace(  # type: ignore[misc]
+                    one, grid=(f"max(1, ceil_div({counts[one]}, {width}))",)
+                )
+                if one in counts
+                else one
+            ),
+        )
+        return replace(made, plan=plan)
+    return NotApplicable(reason)
+
+
+def _grid_stride_loop(ranges: Ranges) -> Node | None:
+    """The loop `for (int i = global index; i < n; i += stride)` that ends the body, after declarations."""
+    statements = [child for child in ranges.function.body.named_children if child.type != "preproc_call"]
+    if not statements or statements[-1].type != "for_statement":
+        return None
+    loop = statements[-1]
+    parts = [loop.child_by_field_name(field) for field in ("initializer", "condition", "update")]
+    if any(part is None for part in parts) or not only_values(ranges.tree, statements[:-1]):
+        return None
+    start, condition, update = parts
+    declared = list(ranges.tree.declared_by(start)) if start.type == "declaration" else []
+    if len(declared) != 1 or condition.type != "binary_expression" or condition.children[1].text != b"<":
+        return None
+    name = declared[0].name
+    stepped = update.type == "assignment_expression" and update.children[1].type == "+="
+    if not stepped or update.child_by_field_name("left").text != name:
+        return None
+    fits = (
+        condition.child_by_field_name("left").text == name
+        and declared[0].value is not None
+        and is_global_index(ranges, declared[0].value)
+        and is_stride(ranges, update.child_by_field_name("right"))
+    )
+    return loop if fits else None
+
+
+def _once(loop: Node) -> list[Edit]:
+    """The loop as a declaration and an `if`."""
+    start, condition = loop.child_by_field_name("initializer"), loop.child_by_field_name("condition")
+    body = loop.child_by_field_name("body")
+    close = next(child for child in reversed(loop.children) if child.type == ")")
+    return [
+        Edit(loop.start_byte, start.start_byte),
+        Edit(start.end_byte, condition.start_byte, b"\n    if ("),
+        Edit(condition.end_byte, close.start_byte),
+        Edit(body.start_byte, body.start_byte),
+    ]
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("swap-axes", "coalesced-access", "neighbouring threads on neighbouring addresses", swap_axes),
+    Rule("small-blocks", "occupancy", "blocks large enough to fill a multiprocessor", small_blocks),
+    Rule("one-element", "grid-stride-loop", "the loop of each thread over several elements", one_element),
+)
