@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kcurate.cuda_source import kernel_signatures
 from kcurate.errors import ProblemError
 from kcurate.problem.expressions import evaluate
-from kcurate.problem.init import check_init
+from kcurate.problem.init import check_fit, check_init
 from kcurate.problem.ops import BoundPointer, BoundScalar, LaunchOp, Op, Program, WhileOp
 from kcurate.problem.program import bind
 from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Side
@@ -73,8 +73,10 @@ def _check_init(problem: Problem, buffer: Buffer, where: str) -> Iterator[Issue]
     for sizes in (*problem.sizes.test, problem.sizes.bench):
         try:
             check_init(buffer.init, sizes)
+            check_fit(buffer, sizes)
         except ProblemError as error:
             yield Issue(f"{where}.init", error.what)
+            return
 
 
 def _check_terms(problem: Problem, name: str) -> Iterator[Issue]:

@@ -7,20 +7,24 @@ structure stay as they are. Not covered: the generators (`kcurate.problem.genera
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Mapping
 
 import numpy as np
 
 from kcurate.errors import ProblemError
+from kcurate.problem import linked, meshes
 from kcurate.problem.draws import NEEDED, PARAMETERS, PATH, REAL, TEXT, WORDS, Array, Draw, Parameter
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.structured import GENERATORS
 from kcurate.records import Buffer, Init, Problem, Side
 
+# Imported so that their generators are registered.
+REGISTERED = (linked, meshes)
 VARIATIONS = ("nominal", "shifted", "wide", "structured")
-__all__ = ["GENERATORS", "PARAMETERS", "VARIATIONS", "check_init", "generate", "make"]
+__all__ = ["GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "generate", "make"]
 
 
 def check_init(how: Init, sizes: Mapping[str, int]) -> None:
@@ -42,6 +46,31 @@ def check_init(how: Init, sizes: Mapping[str, int]) -> None:
                 raise ProblemError(f"init {how.kind} needs the parameter {name!r}")
             continue
         _check_value(f"init {how.kind}: {name}", takes_what, how.params[name], sizes)
+
+
+def check_fit(buffer: Buffer, sizes: Mapping[str, int]) -> None:
+    """Whether a generator can fill its buffer at these sizes; makes no values.
+
+    Raises:
+        ProblemError: an empty range, a matrix that does not hold its entries, a shape of another size.
+    """
+    how = buffer.init or Init("zeros")
+    count = math.prod(evaluate(extent, sizes) for extent in buffer.shape)
+
+    def number(name: str, default: int = 0) -> int:
+        value = how.params.get(name, default)
+        return evaluate(value, sizes) if isinstance(value, str) else int(value)
+
+    if how.kind == "integers" and number("high") <= number("low"):
+        raise ProblemError(f"init integers needs low < high, not {number('low')} and {number('high')}")
+    if how.kind in ("csr_offsets", "csr_columns"):
+        rows, entries = number("rows"), number("nnz")
+        cols = number("cols", rows)
+        if rows < 1 or not 0 <= entries <= rows * cols:
+            raise ProblemError(f"{entries} entries do not fit {rows} rows of {cols} columns")
+        made = rows + 1 if how.kind == "csr_offsets" else entries
+        if made != count:
+            raise ProblemError(f"init {how.kind} gives {made} elements, the shape has {count}")
 
 
 def _check_value(what: str, takes: Parameter, value: int | float | str, sizes: Mapping[str, int]) -> None:
@@ -78,7 +107,7 @@ def make(name: str, buffer: Buffer, sizes: Mapping[str, int], seed: int, variati
         raise ProblemError(
             f"init {how.kind} gives {values.size} elements, the shape has {draw.count}", where=name
         )
-    return np.ascontiguousarray(values.reshape(shape).astype(kind))
+    return np.ascontiguousarray(values.reshape(shape).astype(kind, copy=False))
 
 
 def generate(

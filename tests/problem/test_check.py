@@ -107,6 +107,17 @@ def test_an_issue_reads_as_a_line() -> None:
         ),
         (with_buffer("a", init=Init("gauss")), "problem.buffers.a.init", "unknown init 'gauss'"),
         (with_buffer("a", init=Init("uniform", {"hi": 1})), "problem.buffers.a.init", "no parameter 'hi'"),
+        (with_buffer("a", init=Init("integers", {"high": "n-10"})), "problem.buffers.a.init", "low < high"),
+        (
+            with_buffer("a", init=Init("csr_offsets", {"rows": "n", "nnz": 5})),
+            "problem.buffers.a.init",
+            "gives 11 elements, the shape has 10",
+        ),
+        (
+            with_buffer("a", init=Init("csr_columns", {"rows": 2, "nnz": "n"})),
+            "problem.buffers.a.init",
+            "10 entries do not fit 2 rows of 2 columns",
+        ),
         (with_buffer("b", init=Init("zeros")), "problem.buffers.b.init", "has no first values"),
         (with_buffer("s"), "problem.scalars.s", "a buffer has the same name"),
         (with_buffer("n"), "problem.sizes.n", "a buffer has the same name"),
