@@ -7,13 +7,14 @@ that they fit together. Not covered: the seeds of streams, shapes and dtypes (`k
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from kcurate.errors import ProblemError
 from kcurate.problem import csr
 from kcurate.problem.draws import GENERATORS, INTEGER, NEEDED, PATH, REAL, TEXT, Array, Draw, generator
-from kcurate.problem.dtypes import is_float
+from kcurate.problem.dtypes import is_float, numpy_dtype
 
 __all__ = ["GENERATORS"]
 
@@ -22,16 +23,20 @@ __all__ = ["GENERATORS"]
 def uniform(draw: Draw) -> Array:
     """`low`, `high` (default 0, 1): uniform reals."""
     low, high = draw.real("low", 0.0), draw.real("high", 1.0)
-    return _vary(draw, low + (high - low) * draw.rng.random(draw.count, np.float32), low, high)
+    values = draw.rng.random(draw.count, np.float32)
+    values *= high - low  # in place: memory that is new to a process costs more than the arithmetic
+    values += low
+    return _vary(draw, values, low, high)
 
 
 @generator(mean=REAL, std=REAL)
 def normal(draw: Draw) -> Array:
     """`mean`, `std` (default 0, 1)."""
     mean, std = draw.real("mean", 0.0), draw.real("std", 1.0)
-    return _vary(
-        draw, mean + std * draw.rng.standard_normal(draw.count, np.float32), mean - 3 * std, mean + 3 * std
-    )
+    values = draw.rng.standard_normal(draw.count, np.float32)
+    values *= std
+    values += mean
+    return _vary(draw, values, mean - 3 * std, mean + 3 * std)
 
 
 @generator(mean=REAL, sigma=REAL)
@@ -54,7 +59,14 @@ def integers(draw: Draw) -> Array:
     low, high = draw.integer("low", 0), draw.integer("high")
     if high <= low:
         raise ProblemError("integers needs low < high")
-    return draw.rng.integers(low, high, draw.count)
+    return draw.rng.integers(low, high, draw.count, dtype=_narrowest(draw.dtype, low, high))
+
+
+def _narrowest(dtype: str, low: int, high: int) -> np.dtype[Any]:
+    """The buffer's own type where the range fits it: eight times less memory for bytes."""
+    kind = numpy_dtype(dtype)
+    fits = kind.kind in "iu" and np.iinfo(kind).min <= low and high - 1 <= np.iinfo(kind).max
+    return kind if fits else np.dtype(np.int64)
 
 
 @generator(count=INTEGER)

@@ -23,8 +23,6 @@ from kcurate.records import Buffer, Init, Problem, Side
 
 # Imported so that their generators are registered.
 REGISTERED = (linked, meshes)
-# Imported so that their generators are registered.
-REGISTERED = (linked, meshes)
 VARIATIONS = ("nominal", "shifted", "wide", "structured")
 __all__ = ["GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "generate", "make"]
 
