@@ -4,7 +4,17 @@ A rule says why when it does not apply. Comments, strings and macro bodies are n
 docstring states what its rules require and where that comes from.
 """
 
-from kcurate.deopt.rules import arithmetic, copies, exchange, hints, mapping, memory, padding, vectors
+from kcurate.deopt.rules import (
+    arithmetic,
+    copies,
+    exchange,
+    hints,
+    mapping,
+    memory,
+    padding,
+    staging,
+    vectors,
+)
 from kcurate.deopt.rules.base import NotApplicable, Rule
 
 RULES: tuple[Rule, ...] = (
@@ -15,6 +25,7 @@ RULES: tuple[Rule, ...] = (
     *copies.RULES,
     *vectors.RULES,
     *padding.RULES,
+    *staging.RULES,
     *mapping.RULES,
 )
 

@@ -68,7 +68,7 @@ def independent(tree: Tree, function: Function, loop: Node, found: Sequence[Laun
     for name, target in written.items():
         if any(_whole(use).text != target.text for use in tree.uses(name, within=body)):
             return f"{name.decode('latin-1')} is used in more than one place of the loop"
-        if any(_aliased(launch, pointers[name]) for launch in found):
+        if any(aliased(launch, pointers[name]) for launch in found):
             return f"{name.decode('latin-1')} may be another argument's buffer"
     return None
 
@@ -113,7 +113,7 @@ def _whole(use: Node) -> Node:
     return parent if parent.type == "subscript_expression" else use
 
 
-def _aliased(launch: Launch, place: int) -> bool:
+def aliased(launch: Launch, place: int) -> bool:
     """Whether the buffer at a place of the arguments is given twice."""
     names = [arg.buffer if isinstance(arg, BufferArg) else arg for arg in launch.args]
     return place >= len(names) or names.count(names[place]) > 1

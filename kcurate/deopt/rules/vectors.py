@@ -19,6 +19,7 @@ from collections.abc import Iterator
 
 from kcurate.cuda_source.edit import Edit, Function, Node, Tree, bare
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.deopt.rules.reads import is_read
 from kcurate.records import Side
 
 _VECTOR = re.compile(rb"(float|int|uint|double|uchar|char|ushort|short)([24])\Z")
@@ -32,17 +33,6 @@ _LOADS = (b"__ldg", b"__ldcs", b"__ldcg", b"__ldca", b"__ldlu", b"__ldcv")
 _STORES = (b"__stcs", b"__stcg", b"__stwb", b"__stwt")
 _PUBLISHES = re.compile(rb"\b(?:__threadfence\w*|volatile|asm|__asm__|cuda::|__nanosleep)\b")
 _CASTS = (b"reinterpret_cast", b"static_cast", b"const_cast")
-_READERS = frozenset(
-    (
-        "binary_expression",
-        "conditional_expression",
-        "return_statement",
-        "unary_expression",
-        "cast_expression",
-        "initializer_list",
-        "subscript_argument_list",
-    )
-)
 _LOAD = b"""\
 __device__ inline %(v)b %(name)b(const %(v)b *from)
 {
@@ -110,7 +100,7 @@ class _Rewriter:
             yield Edit(node.start_byte, pointer.start_byte, self.store + b"(")
             yield Edit(pointer.end_byte, target.start_byte, b", ")
             yield Edit(target.end_byte, target.end_byte, b")")
-        elif _is_read(self.tree, node):
+        elif is_read(self.tree, node):
             self.loaded.add(kind)
             yield Edit(node.start_byte, pointer.start_byte, self.load + b"(")
             yield Edit(pointer.end_byte, pointer.end_byte, b")")
@@ -129,7 +119,7 @@ class _Rewriter:
             yield Edit(opening.start_byte, opening.end_byte, b" + (")
             yield Edit(closing, target.start_byte, b"), ")
             yield Edit(target.end_byte, target.end_byte, b")")
-        elif _is_read(self.tree, node):
+        elif is_read(self.tree, node):
             self.loaded.add(kind)
             yield Edit(node.start_byte, node.start_byte, self.load + b"(")
             yield Edit(opening.start_byte, opening.end_byte, b" + (")
@@ -197,35 +187,6 @@ def _assigned(node: Node) -> Node | None:
         return None
     plain = parent.children[1].type == "=" and parent.parent.type == "expression_statement"
     return parent.child_by_field_name("right") if plain else None
-
-
-def _is_read(tree: Tree, node: Node) -> bool:
-    """Whether the value is only read: not assigned to, not stepped, its address not taken."""
-    parent, child = node.parent, node
-    while parent.type in ("parenthesized_expression", "field_expression"):
-        parent, child = parent.parent, parent
-    if parent.type == "assignment_expression":
-        return bool(parent.child_by_field_name("right") == child)
-    if parent.type == "update_expression":
-        return False
-    if parent.type == "pointer_expression":
-        return tree.text(parent)[:1] == b"*"
-    if parent.type == "argument_list":
-        return _takes_values(tree, parent.parent)
-    if parent.type == "init_declarator":
-        return b"&" not in tree.source[parent.start_byte : child.start_byte]
-    return parent.type in _READERS
-
-
-def _takes_values(tree: Tree, call: Node) -> bool:
-    """Whether a call cannot change its arguments: no function of that name in the file takes a reference."""
-    function = call.child_by_field_name("function")
-    if function is None or function.type != "identifier":
-        return False
-    return not any(
-        one.name == tree.text(function) and any(param.reference for param in one.params)
-        for one in tree.functions()
-    )
 
 
 def scalar_access(given: Given) -> Side | NotApplicable:

@@ -1,0 +1,258 @@
+"""What an expression means at another place of its function: written out in what is known there.
+
+`Meaning.text(node)` gives the text of an expression of the store's place as it must stand at the read, with
+the store's own indices replaced by the read's. Not covered: what may be replaced at all
+(`kcurate.deopt.rules.staging`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kcurate.cuda_source.edit import Declared, Function, Node, Tree, ancestors, bare
+from kcurate.deopt.rules.loops import PURE, aliased
+from kcurate.deopt.rules.ranges import Ranges, changed_at, constants, literal
+from kcurate.records import Launch
+
+_ATOMIC_OR_FENCE = re.compile(rb"\b(?:atomic\w+|__threadfence\w*|volatile|asm|__shfl\w*|__ldcg|__ldcv)\b")
+_IMPURE = re.compile(
+    rb"__(?:sync|threadfence|shfl|ballot|any|all|st|nanosleep|trap|pipeline|match|reduce|activemask)"
+)
+# Node kinds of which an expression may consist; anything else is not followed.
+_KNOWN = frozenset(
+    (
+        "identifier", "field_expression", "number_literal", "binary_expression", "parenthesized_expression",
+        "conditional_expression", "cast_expression", "unary_expression", "subscript_expression",
+        "subscript_argument_list", "call_expression", "argument_list", "type_descriptor", "primitive_type",
+        "field_identifier", "type_identifier", "sized_type_specifier", "condition_clause",
+    )
+)  # fmt: skip
+MAX_CHARS = 4000
+
+
+class Unknown(Exception):  # noqa: N818 - the way a search for a proof ends, not an error
+    """Something that the rule cannot prove, in words."""
+
+
+@dataclass(frozen=True)
+class Own:
+    """An index of the storing thread: a built-in or a loop's counter, and what is added to it (text)."""
+
+    key: bytes | int
+    type: bytes
+    minus: bytes
+    loop: Node | None
+
+    def guard(self, ranges: Ranges, index: Node, meaning: Meaning) -> list[bytes]:
+        """What must hold for an index to be one that was stored; empty where it always does.
+
+        Raises:
+            Unknown: it cannot be said.
+        """
+        bounds = ranges.of(index)
+        shift = literal(self.minus) if self.minus else 0
+        if self.loop is None:
+            axis = b"xyz".index(self.key[-1:]) if isinstance(self.key, bytes) else 0
+            extent = ranges.block[axis] if ranges.block is not None else None
+            if (
+                bounds is None
+                or extent is None
+                or shift is None
+                or bounds[1] - shift >= extent
+                or bounds[0] < shift
+            ):
+                raise Unknown("an index may lie outside of what the block's threads store")
+            return []
+        condition = self.loop.child_by_field_name("condition")
+        if condition is None or condition.type != "binary_expression" or condition.children[1].text != b"<":
+            raise Unknown("the loop that stores it has no plain limit")
+        limit = condition.child_by_field_name("right")
+        known = ranges.of(limit)
+        if bounds is not None and known is not None and shift is not None and bounds[1] - shift < known[0]:
+            return []
+        return [b"%b < %b" % (meaning.owned[self.key], meaning.text(limit))]
+
+
+def own_index(tree: Tree, function: Function, index: Node) -> Own:
+    """A store's subscript as an own index plus a constant.
+
+    Raises:
+        Unknown: it is something else.
+    """
+    index, minus = bare(index), b""
+    if index.type == "binary_expression" and index.children[1].text == b"+":
+        left, right = index.child_by_field_name("left"), index.child_by_field_name("right")
+        if right.type != "number_literal":
+            raise Unknown("its subscripts are not of one index each")
+        index, minus = bare(left), right.text
+    if index.type == "field_expression" and index.text.startswith(b"threadIdx."):
+        return Own(index.text, b"unsigned", minus, None)
+    one = declaration_of(tree, function, index) if index.type == "identifier" else None
+    if one is None or one.value is None or one.stars:
+        raise Unknown("its subscripts are not of the thread's own indices")
+    loop = one.declaration.parent
+    if loop.type == "for_statement" and loop.child_by_field_name("initializer") == one.declaration:
+        if changed_at(tree, loop.child_by_field_name("body"), one.name):
+            raise Unknown("the counter of the loop that stores it changes inside")
+        return Own(one.node.start_byte, one.type, minus, loop)
+    value = bare(one.value)
+    if (
+        value.type == "field_expression"
+        and value.text.startswith(b"threadIdx.")
+        and not changed_at(tree, function.body, one.name)
+    ):
+        return Own(value.text, b"unsigned", minus, None)
+    raise Unknown("its subscripts are not of the thread's own indices")
+
+
+def declaration_of(tree: Tree, function: Function, use: Node) -> Declared | None:
+    """The local declaration that a name means where it stands; None: it is not a local."""
+    found, best = None, -1
+    for one in tree.declared(function.body):
+        scope = one.declaration.parent
+        around = scope.start_byte <= use.start_byte < scope.end_byte and one.node.start_byte < use.start_byte
+        if one.name == use.text and around and scope.start_byte >= best:
+            found, best = one, scope.start_byte
+    return found
+
+
+def scope_of(tree: Tree, function: Function) -> bool:
+    """Whether a kernel orders or exchanges anything in ways that are not followed."""
+    return _ATOMIC_OR_FENCE.search(tree.text(function.node)) is not None
+
+
+@dataclass(eq=False)
+class Meaning:
+    """Expressions of the store's place, for the place of one read."""
+
+    tree: Tree
+    function: Function
+    found: Sequence[Launch]
+    store: Node
+    read: Node
+    owned: dict[bytes | int, bytes] = field(default_factory=dict)
+
+    def bind(self, own: Own, index: bytes) -> None:
+        """Let the read's index take the place of an own index of the store."""
+        shifted = b"(%b) - %b" % (index, own.minus) if own.minus else index
+        self.owned[own.key] = b"(%b)(%b)" % (own.type, shifted)
+
+    def text(self, node: Node) -> bytes:
+        """An expression of the store's place, written for the read's.
+
+        Raises:
+            Unknown: it may mean something else there.
+        """
+        made = self._text(node, 0)
+        if len(made) > MAX_CHARS:
+            raise Unknown("written out it is too long")
+        return made
+
+    def _text(self, node: Node, depth: int) -> bytes:
+        if depth > 60:
+            raise Unknown("it is nested too deep")
+        if node.is_named and node.type not in _KNOWN:
+            raise Unknown(f"it is made by {node.type.replace('_', ' ')}")
+        if node.type == "identifier":
+            return self._name(node, depth)
+        if node.type == "field_expression":
+            return self._field(node, depth)
+        if node.type == "call_expression":
+            self._check_call(node)
+        if not node.children:
+            return bytes(node.text)
+        parts, position = [], node.start_byte
+        for child in node.children:
+            parts.append(self.tree.source[position : child.start_byte])
+            called = node.type == "call_expression" and child == node.child_by_field_name("function")
+            parts.append(child.text if called else self._text(child, depth + 1))
+            position = child.end_byte
+        return b"".join(parts)
+
+    def _field(self, node: Node, depth: int) -> bytes:
+        base, text = node.child_by_field_name("argument"), b"".join(node.text.split())
+        if base.text == b"threadIdx":
+            if text not in self.owned:
+                raise Unknown("it depends on the storing thread in another way")
+            return b"(%b)" % self.owned[text]
+        if base.text in (b"blockIdx", b"blockDim", b"gridDim"):
+            return text
+        return self._text(base, depth + 1) + text[len(b"".join(base.text.split())) :]
+
+    def _check_call(self, node: Node) -> None:
+        name = node.child_by_field_name("function").text
+        if not PURE.match(name) or _IMPURE.match(name):
+            raise Unknown(f"it is made by {name.decode('latin-1')}")
+
+    def _name(self, node: Node, depth: int) -> bytes:
+        one = declaration_of(self.tree, self.function, node)
+        if one is None:
+            return self._outer(node)
+        if one.node.start_byte in self.owned:
+            return b"(%b)" % self.owned[one.node.start_byte]
+        loop = one.declaration.parent
+        if loop.type == "for_statement" and loop.child_by_field_name("initializer") == one.declaration:
+            return self._counter(one, loop, depth)
+        if one.value is None or one.sizes or one.reference or b"__shared__" in one.qualifiers:
+            raise Unknown(f"it depends on {one.name.decode('latin-1')}")
+        for change in changed_at(self.tree, self.function.body, one.name):
+            later = change.start_byte > self.store.end_byte and change.type != "pointer_expression"
+            if not later or any(self._repeats(around) for around in ancestors(change)):
+                raise Unknown(f"{one.name.decode('latin-1')} changes")
+        inner = self._text(one.value, depth + 1)
+        return b"(%b)" % inner if one.stars else b"((%b)(%b))" % (one.type, inner)
+
+    def _repeats(self, node: Node) -> bool:
+        loop = node.type in ("for_statement", "while_statement", "do_statement")
+        return loop and bool(node.start_byte <= self.store.start_byte < node.end_byte)
+
+    def _counter(self, one: Declared, loop: Node, depth: int) -> bytes:
+        """A counter that has the same value for the whole block, of a loop around both places."""
+        update, body = loop.child_by_field_name("update"), loop.child_by_field_name("body")
+        around = body.start_byte <= self.store.start_byte and self.read.end_byte <= body.end_byte
+        same = declaration_of(self.tree, self.function, self.read) if self.read.type == "identifier" else None
+        if not around or same is not None or update is None or changed_at(self.tree, body, one.name):
+            raise Unknown(f"it depends on {one.name.decode('latin-1')}")
+        self._text(one.value, depth + 1)
+        if update.type == "assignment_expression":
+            self._text(update.child_by_field_name("right"), depth + 1)
+        if self._hidden(one):
+            raise Unknown(f"{one.name.decode('latin-1')} means something else at the read")
+        return one.name
+
+    def _hidden(self, one: Declared) -> bool:
+        return any(
+            other.name == one.name
+            and other.node != one.node
+            and other.declaration.parent.start_byte
+            <= self.read.start_byte
+            < other.declaration.parent.end_byte
+            and other.declaration.parent.start_byte > one.declaration.parent.start_byte
+            for other in self.tree.declared(self.function.body)
+        )
+
+    def _outer(self, node: Node) -> bytes:
+        """A parameter that never changes, or a constant of the file, that no local hides at the read."""
+        name: bytes = node.text
+        if any(one.name == name for one in self.tree.declared(self.function.body)):
+            raise Unknown(f"{name.decode('latin-1')} means several things")
+        for place, param in enumerate(self.function.params):
+            if param.name != name:
+                continue
+            if param.reference or changed_at(self.tree, self.function.body, name):
+                raise Unknown(f"{name.decode('latin-1')} changes")
+            if param.stars and (param.stars > 1 or not self._only_read(param, place)):
+                raise Unknown(f"{name.decode('latin-1')} may be written to")
+            return name
+        if name in constants(self.tree):
+            return name
+        raise Unknown(f"it depends on {name.decode('latin-1')}")
+
+    def _only_read(self, param: Declared, place: int) -> bool:
+        if b"const" not in param.qualifiers:
+            return False
+        if not self.found:
+            return bool({b"__restrict__", b"__restrict"} & param.qualifiers)
+        return not any(aliased(launch, place) for launch in self.found)

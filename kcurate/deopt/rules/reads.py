@@ -1,0 +1,46 @@
+"""Whether an expression is only read where it stands."""
+
+from __future__ import annotations
+
+from kcurate.cuda_source.edit import Node, Tree
+
+_READERS = frozenset(
+    (
+        "binary_expression",
+        "conditional_expression",
+        "return_statement",
+        "unary_expression",
+        "cast_expression",
+        "initializer_list",
+        "subscript_argument_list",
+    )
+)
+
+
+def is_read(tree: Tree, node: Node) -> bool:
+    """Whether the value is only read: not assigned to, not stepped, its address not taken."""
+    parent, child = node.parent, node
+    while parent.type in ("parenthesized_expression", "field_expression"):
+        parent, child = parent.parent, parent
+    if parent.type == "assignment_expression":
+        return bool(parent.child_by_field_name("right") == child)
+    if parent.type == "update_expression":
+        return False
+    if parent.type == "pointer_expression":
+        return tree.text(parent)[:1] == b"*"
+    if parent.type == "argument_list":
+        return takes_values(tree, parent.parent)
+    if parent.type == "init_declarator":
+        return b"&" not in tree.source[parent.start_byte : child.start_byte]
+    return parent.type in _READERS
+
+
+def takes_values(tree: Tree, call: Node) -> bool:
+    """Whether a call cannot change its arguments: no function of that name in the file takes a reference."""
+    function = call.child_by_field_name("function")
+    if function is None or function.type != "identifier":
+        return False
+    return not any(
+        one.name == tree.text(function) and any(param.reference for param in one.params)
+        for one in tree.functions()
+    )
