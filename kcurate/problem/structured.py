@@ -80,15 +80,17 @@ def formula(draw: Draw) -> Array:
 
 @generator(fields=WORDS)
 def records(draw: Draw) -> Array:
-    """Structs in C layout, one in each row of the last axis, as bytes. `fields`: "dtype kind parameter=value
-    ..." for each member, with ";" between them; "dtype*count" for a member that is an array."""
-    if draw.dtype != "uint8":
-        raise ProblemError(f"records are made as uint8, not {draw.dtype}")
-    rows, width = draw.count // draw.shape[-1], draw.shape[-1]
+    """Structs in C layout, one in each row of the last axis, as bytes (`uint8`), or of members that all have
+    the buffer's dtype. `fields`: "dtype kind parameter=value ..." for each member, with ";" between them;
+    "dtype*count" for a member that is an array."""
+    element = numpy_dtype(draw.dtype)
+    rows, width = draw.count // draw.shape[-1], draw.shape[-1] * element.itemsize
     out = np.zeros((rows, width), np.uint8)
     at, alignment = 0, 1
     for text in str(draw.params["fields"]).split(";"):
         kind, member = _member(draw, rows, text.strip())
+        if draw.dtype not in ("uint8", member.dtype):
+            raise ProblemError(f"a member of {member.dtype} in records of {draw.dtype}")
         dtype = numpy_dtype(member.dtype)
         at, alignment = -(-at // dtype.itemsize) * dtype.itemsize, max(alignment, dtype.itemsize)
         values = np.ascontiguousarray(GENERATORS[kind](member).reshape(member.shape).astype(dtype))
@@ -99,7 +101,7 @@ def records(draw: Draw) -> Array:
         at += data.shape[1]
     if -(-at // alignment) * alignment != width:
         raise ProblemError(f"the fields take {-(-at // alignment) * alignment} bytes, not {width}")
-    return out
+    return out.view(element)
 
 
 def _member(draw: Draw, rows: int, text: str) -> tuple[str, Draw]:
