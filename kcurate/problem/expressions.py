@@ -229,4 +229,4 @@ def names_in(expression: Expr) -> frozenset[str]:
     Raises:
         ProblemError: it cannot be parsed.
     """
-    return frozenset() if isinstance(expression, int) else _parse(expression)[1]
+    return _parse(expression)[1] if isinstance(expression, str) else frozenset()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable
 
 import pytest
@@ -91,6 +92,12 @@ def test_operators_and_functions(text: str, value: int) -> None:
 
 def test_an_integer_is_itself() -> None:
     assert evaluate(-5, {}) == -5
+    assert evaluate(json.loads("4.0"), {}) == 4
+    assert names_in(json.loads("4.0")) == frozenset()
+    with pytest.raises(ProblemError, match="beyond"):
+        evaluate(LIMIT + 1, {})
+    with pytest.raises(ProblemError, match="beyond"):
+        evaluate(json.loads("1e300"), {})
 
 
 @pytest.mark.parametrize(
