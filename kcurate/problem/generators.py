@@ -167,7 +167,7 @@ def image(draw: Draw) -> Array:
     `low` to `high`."""
     height, width = draw.shape[-2:] if len(draw.shape) > 1 else (1, draw.shape[0])
     planes = max(1, draw.count // max(1, height * width))
-    y, x = np.mgrid[0:height, 0:width].astype(np.float32)
+    x, y = np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32)[:, None]
     out = np.empty((planes, height, width), np.float32)
     for plane in out:
         a, b, c, d = draw.rng.uniform(0.5, 4.0, 4)
