@@ -29,7 +29,7 @@ def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def asking(url: str, folder: Path, *, price: str | None = None, timeout_s: float = 5.0) -> Asking:
+def asking(url: str, folder: Path, *, price: str | None = None, timeout_s: float = 30.0) -> Asking:
     return Asking(
         CompatibleClient("qwen", f"{url}/v1", timeout_s=timeout_s),
         Transcripts(folder / "t.jsonl", "qwen"),
@@ -108,7 +108,7 @@ def test_a_time_out_is_tried_again(tmp_path: Path) -> None:
     with serving(server.sleep(release), server.completion(TEXT)) as (url, script):
         assert answer(asking(url, tmp_path, timeout_s=0.3)).reply == TEXT
         release.set()
-    assert len(script.asked) == 2
+    assert len(script.asked) >= 2  # a loaded machine may need one more
 
 
 @pytest.mark.parametrize(

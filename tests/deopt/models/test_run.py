@@ -144,7 +144,7 @@ def command(
 
 
 def _quick_seams(self: run_module.Seams) -> None:
-    fields = {"judge": None, "judge_name": "", "patience": workbench.QUICK, "timeout_s": 5.0, "poll_s": 0.05}
+    fields = {"judge": None, "judge_name": "", "patience": workbench.QUICK, "timeout_s": 30.0, "poll_s": 0.05}
     for name, value in fields.items():
         object.__setattr__(self, name, value)
 

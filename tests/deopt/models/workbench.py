@@ -113,4 +113,4 @@ def verdict(candidate: Candidate, outcome: Outcome, *, ratio: float = 1.5, **mor
 
 
 def seams(judge: Any) -> Seams:
-    return Seams(judge=judge, judge_name="Test GPU", patience=QUICK, timeout_s=5.0, poll_s=0.05)
+    return Seams(judge=judge, judge_name="Test GPU", patience=QUICK, timeout_s=30.0, poll_s=0.05)
