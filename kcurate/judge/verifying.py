@@ -17,6 +17,7 @@ from typing import Any
 from kcurate.judge.agreement import (
     Outputs,
     differs,
+    identical,
     logical_bytes,
     output_names,
     shape,
@@ -211,8 +212,7 @@ class Verification:
 
     def _same(self, name: str, first: Outputs, again: Outputs) -> bool:
         valid = valid_count(self.problem, name, first)
-        one, two = first[name].reshape(-1)[:valid], again[name].reshape(-1)[:valid]
-        return bool(one.tobytes() == two.tobytes())
+        return identical(first[name].reshape(-1)[:valid], again[name].reshape(-1)[:valid])
 
     def _agree_with_itself(
         self, trial: Trial, side: SideName, first: Outputs, again: Outputs, loose: Sequence[str]
