@@ -56,7 +56,7 @@ def find_problem(
 
 
 def _mentions(code: str, names: Iterable[str]) -> bool:
-    return all(re.search(rf"\b{re.escape(name)}\b", code) for name in names)
+    return all(re.search(rf"\b{re.escape(name)}\s*\(", code) for name in names)
 
 
 def with_problem(candidate: Candidate, benchmark: str, slow: str | None, fast: str | None) -> Candidate:
