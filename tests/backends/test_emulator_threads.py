@@ -197,6 +197,26 @@ def test_atomics() -> None:
     assert wide.tolist() == [64 << 40, 63, 1 << 50]
 
 
+def test_atomic_references() -> None:
+    code = """
+    #include <cuda/atomic>
+    extern "C" __global__ void f(int *flag, int *sum, float *high) {
+        __shared__ cuda::atomic<int, cuda::thread_scope_block> ready;
+        if (threadIdx.x == 0) ready.store(0);
+        __syncthreads();
+        cuda::atomic_ref<int, cuda::thread_scope_device> total(*sum);
+        total.fetch_add(threadIdx.x, cuda::memory_order_relaxed);
+        cuda::atomic_ref<float>(*high).fetch_max(threadIdx.x * 0.5f);
+        if (threadIdx.x == 70) ready.store(5, cuda::memory_order_release);
+        if (threadIdx.x == 0) while (ready.load(cuda::memory_order_acquire) == 0) {}
+        int none = 0;
+        if (cuda::atomic_ref<int>(*flag).compare_exchange_strong(none, 7)) atomicAdd(flag, 1);
+    }"""
+    zero = np.zeros(1, np.int32)
+    flag, total, high = run(code, zero, zero.copy(), np.zeros(1, np.float32), block=96)
+    assert (flag[0], total[0], high[0]) == (8, 95 * 96 // 2, 47.5)
+
+
 @pytest.mark.parametrize(
     ("body", "reason", "text"),
     [

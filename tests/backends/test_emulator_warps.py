@@ -205,15 +205,15 @@ def test_asynchronous_copies_arrive_when_they_are_waited_for() -> None:
 MMA = """
 #include <mma.h>
 using namespace nvcuda;
-extern "C" __global__ void f(const TYPE *a, const TYPE *b, float *c) {
+extern "C" __global__ void f(const TYPE *a, const TYPE *b, SUM *c) {
     wmma::fragment<wmma::matrix_a, M, N, K, FRAGMENT, wmma::row_major> fa;
     wmma::fragment<wmma::matrix_b, M, N, K, FRAGMENT, wmma::col_major> fb;
-    wmma::fragment<wmma::accumulator, M, N, K, float> sum;
+    wmma::fragment<wmma::accumulator, M, N, K, SUM> sum;
     wmma::load_matrix_sync(sum, c, N, wmma::mem_row_major);
     wmma::load_matrix_sync(fa, a, K);
     wmma::load_matrix_sync(fb, b, K);
     wmma::mma_sync(sum, fa, fb, sum);
-    for (int i = 0; i < sum.num_elements; i++) sum.x[i] *= 2.0f;
+    for (int i = 0; i < sum.num_elements; i++) sum.x[i] *= 2;
     wmma::store_matrix_sync(c, sum, N, wmma::mem_row_major);
 }"""
 
@@ -225,6 +225,8 @@ extern "C" __global__ void f(const TYPE *a, const TYPE *b, float *c) {
         ("half", "half", (8, 32, 16)),
         ("__nv_bfloat16", "__nv_bfloat16", (32, 8, 16)),
         ("float", "wmma::precision::tf32", (16, 16, 8)),
+        ("double", "double", (8, 8, 4)),
+        ("signed char", "signed char", (16, 16, 16)),
     ],
 )
 def test_tensor_cores(kind: str, fragment: str, shape: tuple[int, int, int]) -> None:
@@ -232,13 +234,15 @@ def test_tensor_cores(kind: str, fragment: str, shape: tuple[int, int, int]) -> 
     rng = np.random.default_rng(3)
     a, b = rng.integers(-8, 9, (m, k)).astype(np.float32), rng.integers(-8, 9, (n, k)).astype(np.float32)
     c = rng.integers(-9, 9, (m, n)).astype(np.float32)
+    sums = {"double": np.float64, "signed char": np.int32}.get(kind, np.float32)
     code = MMA.replace("TYPE", kind).replace("FRAGMENT", fragment)
+    code = code.replace("SUM", {np.float64: "double", np.int32: "int"}.get(sums, "float"))
     for name, size in zip("MNK", shape, strict=True):
         code = code.replace(f" {name},", f" {size},").replace(f" {name})", f" {size})")
-    packed = {"half": np.float16, "float": np.float32}.get(kind)
+    packed = {"half": np.float16, "float": np.float32, "double": np.float64, "signed char": np.int8}.get(kind)
     if packed is None:
         given = [(x.view(np.uint32) >> 16).astype(np.uint16) for x in (a, b)]
     else:
         given = [x.astype(packed) for x in (a, b)]
-    out = Program(code).run(*given, c)[2]
+    out = Program(code).run(*given, c.astype(sums))[2]
     assert (out == 2 * (a @ b.T + c)).all()

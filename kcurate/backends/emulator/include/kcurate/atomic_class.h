@@ -1,0 +1,95 @@
+// `cuda::atomic` and `cuda::atomic_ref`: threads take turns, so every order is the strongest one.
+// Source: CUDA C++ Core Libraries (libcu++), "Extended API: Synchronization Primitives".
+#pragma once
+
+#include "atomics.h"
+
+namespace cuda
+{
+enum thread_scope { thread_scope_system, thread_scope_device, thread_scope_block, thread_scope_thread };
+enum memory_order {
+    memory_order_relaxed,
+    memory_order_consume,
+    memory_order_acquire,
+    memory_order_release,
+    memory_order_acq_rel,
+    memory_order_seq_cst
+};
+namespace std
+{
+using cuda::memory_order;
+using cuda::memory_order_acq_rel;
+using cuda::memory_order_acquire;
+using cuda::memory_order_relaxed;
+using cuda::memory_order_release;
+using cuda::memory_order_seq_cst;
+} // namespace std
+
+#define KCU_FETCH(NAME, NEW)                                                                                 \
+    T fetch_##NAME(T value, memory_order = memory_order_seq_cst) const                                       \
+    {                                                                                                        \
+        kcu_spin();                                                                                          \
+        const T old = *place();                                                                              \
+        *place() = T(NEW);                                                                                   \
+        return old;                                                                                          \
+    }
+
+// What both classes do; `Self` says where the value lies.
+template <class T, class Self> struct kcu_atomic {
+    T *place() const { return static_cast<const Self *>(this)->kcu_place(); }
+    T load(memory_order = memory_order_seq_cst) const
+    {
+        kcu_spin();
+        return *(volatile T *)place();
+    }
+    void store(T value, memory_order = memory_order_seq_cst) const
+    {
+        kcu_spin();
+        *(volatile T *)place() = value;
+    }
+    T exchange(T value, memory_order = memory_order_seq_cst) const
+    {
+        const T old = load();
+        store(value);
+        return old;
+    }
+    bool compare_exchange_strong(T &expected, T value, memory_order = memory_order_seq_cst,
+                                 memory_order = memory_order_seq_cst) const
+    {
+        const T old = load();
+        if (__builtin_memcmp(&old, &expected, sizeof old) == 0) {
+            store(value);
+            return true;
+        }
+        expected = old;
+        return false;
+    }
+    bool compare_exchange_weak(T &expected, T value, memory_order = memory_order_seq_cst,
+                               memory_order = memory_order_seq_cst) const
+    {
+        return compare_exchange_strong(expected, value);
+    }
+    KCU_FETCH(add, old + value)
+    KCU_FETCH(sub, old - value)
+    KCU_FETCH(and, old &value)
+    KCU_FETCH(or, old | value)
+    KCU_FETCH(xor, old ^ value)
+    KCU_FETCH(min, value < old ? value : old)
+    KCU_FETCH(max, old < value ? value : old)
+    operator T() const { return load(); }
+};
+
+template <class T, thread_scope Scope = thread_scope_system> struct atomic_ref
+    : kcu_atomic<T, atomic_ref<T, Scope>> {
+    T *address;
+    explicit atomic_ref(T &value) : address(&value) {}
+    T *kcu_place() const { return address; }
+};
+template <class T, thread_scope Scope = thread_scope_system> struct atomic : kcu_atomic<T, atomic<T, Scope>> {
+    mutable T value;
+    atomic() = default;
+    constexpr atomic(T first) : value(first) {}
+    T *kcu_place() const { return &value; }
+};
+KCU_API void atomic_thread_fence(memory_order, thread_scope = thread_scope_system) { kcu_spin(); }
+} // namespace cuda
