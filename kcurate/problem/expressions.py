@@ -11,6 +11,7 @@ no expression can eat memory.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -217,8 +218,10 @@ def evaluate(expression: Expr, names: Names) -> int:
     Raises:
         ProblemError: it cannot be parsed, uses an unknown name, divides by zero, or leaves +-2**62.
     """
-    if isinstance(expression, int):
-        return expression
+    if not isinstance(expression, str):
+        if not math.isfinite(expression):
+            raise ProblemError(f"{expression} is no whole number")
+        return _limited(int(expression))  # JSON may write a whole number as 4.0
     value: int = _parse(expression)[0](names)
     return value
 

@@ -81,6 +81,8 @@ def _check_value(what: str, takes: Parameter, value: int | float | str, sizes: M
         raise ProblemError(f"{what} must be a number, not {value!r}")
     elif isinstance(value, str):
         evaluate(value, sizes)
+    elif not math.isfinite(value):
+        raise ProblemError(f"{what} must be a finite number, not {value!r}")
     elif takes is not REAL and int(value) != value:
         raise ProblemError(f"{what} must be an integer, not {value!r}")
 

@@ -234,6 +234,8 @@ def test_pickled_arrays_are_not_read(tmp_path: Path) -> None:
         (Init("csr_offsets", {"rows": 4, "nnz": 4, "group": 3}), "must be text"),
         (Init("file"), "needs the parameter 'path'"),
         (Init("uniform", {"high": True}), "must be a number"),
+        (Init("uniform", {"high": float("inf")}), "must be a finite number"),
+        (Init("integers", {"high": float("nan")}), "must be a finite number"),
     ],
 )
 def test_wrong_parameters_are_named_without_making_anything(how: Init, what: str) -> None:
