@@ -36,6 +36,8 @@ LOOK_EVERY = 4
 # However slow the sides are, this ends it; fewer than the least number of blocks is ambiguous.
 HARD_LIMIT_S = 30.0
 SAMPLES_PER_BLOCK = 8
+# A chain is an average of many runs already.
+CHAINS_PER_BLOCK = 2
 # A block of one side should not take much longer than this.
 BLOCK_US = 20_000.0
 CHAIN_TOTAL_US = 200.0
@@ -43,7 +45,7 @@ CHAIN_TOTAL_US = 200.0
 CHAIN_RUNS = (8, 64)
 # About what flushing before each sample takes (H200, November 2026).
 FLUSH_US = 60.0
-WARM_UP_US = 20_000.0
+WARM_UP_US = 10_000.0
 # Warm-up ends when two groups of samples agree this well.
 SETTLED = 0.01
 MAX_WARM_UP_GROUPS = 40
@@ -166,7 +168,8 @@ def _plan(samplers: Mapping[SideName, Sampler], config: TimingConfig) -> Plan:
     for side, us in looks.items():
         chained = methods[side] == "chain"
         each_us = FLUSH_US + (count * us if chained else us)
-        samples[side] = max(1, min(SAMPLES_PER_BLOCK, int(BLOCK_US / each_us)))
+        most = CHAINS_PER_BLOCK if chained else SAMPLES_PER_BLOCK
+        samples[side] = max(1, min(most, int(BLOCK_US / each_us)))
         chain_us = config.chain_overhead_us / count + config.chain_step_us
         overhead_us[side] = chain_us if chained else config.event_overhead_us
     return Plan(methods, samples, count, overhead_us)
