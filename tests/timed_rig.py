@@ -11,17 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kcurate.backends.base import Compiled, EntryPoint, Grid, KernelArg, KernelFault, Memory, Module
+from kcurate.backends.base import EntryPoint, Grid, KernelArg, KernelFault, Memory, Module
 from kcurate.backends.cuda.driver import NotCapturable
 from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.errors import ProblemError
 from kcurate.judge.calibration import Calibration
-from kcurate.judge.case import Case
 from kcurate.judge.judge import Judge, JudgeConfig
 from kcurate.judge.protocol import Frame
 from kcurate.judge.runner import Runner
 from kcurate.judge.running import RunningSide
-from kcurate.records import SIDES
 from kcurate.records.pair import SideName
 
 EVENT_US, STEP_US = 3.0, 0.5
@@ -30,7 +28,7 @@ EVENT_US, STEP_US = 3.0, 0.5
 class Recorder(EmulatorDevice):
     """An emulated device whose work can be recorded; `spoil` sees every launch's number."""
 
-    def __init__(self, launch_us: float, spoil: Callable[[int], bool]) -> None:
+    def __init__(self, launch_us: Callable[[], float], spoil: Callable[[int], bool]) -> None:
         super().__init__()
         self.launch_us, self.spoil = launch_us, spoil
         self.now_us = 0.0
@@ -66,7 +64,7 @@ class Recorder(EmulatorDevice):
     def launch(self, module: Module, entry: EntryPoint, grid: Grid, args: Sequence[KernelArg]) -> None:
         def work() -> None:
             self.launches += 1
-            self.now_us += self.launch_us
+            self.now_us += self.launch_us()
             if not self.spoil(self.launches):
                 EmulatorDevice.launch(self, module, entry, grid, args)
 
@@ -201,14 +199,12 @@ class TimedJudge(Judge):
             copy_bytes_per_s=self.bandwidth, event_overhead_us=EVENT_US, **chain, source="measured"
         )
 
-    def _take_workers(self, case: Case, compiled: Mapping[SideName, Compiled]) -> dict[SideName, RunningSide]:
-        sides: dict[SideName, RunningSide] = {}
-        for side in SIDES:
-            self.devices[side] = Recorder(self.us[side], lambda n, side=side: self.spoil(side, n))
-            sides[side] = RunningSide(side, Here(Runner(self.devices[side])), 60.0)  # type: ignore[arg-type]
-        return sides
+    def _fresh(self, side: SideName, key: str | None = None) -> RunningSide:
+        device = Recorder(lambda: self.us[side], lambda number: self.spoil(side, number))
+        self.devices[side] = device
+        return RunningSide(side, Here(Runner(device)), 60.0, key)  # type: ignore[arg-type]
 
     def _give_helpers(self, running: RunningSide) -> None:
         runner = running.worker.runner  # type: ignore[attr-defined]
         runner._salt = 77
-        runner._bench = Clock(runner._device)
+        runner._bench = runner._bench or Clock(runner._device)

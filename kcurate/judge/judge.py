@@ -182,8 +182,11 @@ class Judge:
                 if kept is not None and kept.worker.alive:
                     sides[side] = dataclasses.replace(kept, side=side)
                 else:
-                    sides[side] = RunningSide(side, self._spares.take(), self._timeout_s, key)
+                    sides[side] = self._fresh(side, key)
         return sides
+
+    def _fresh(self, side: SideName, key: str | None = None) -> RunningSide:
+        return RunningSide(side, self._spares.take(), self._timeout_s, key)
 
     def _release(self, sides: Mapping[SideName, RunningSide], keep: SideName | None) -> None:
         """End the workers, but for a GPU's reference that stays for other candidates against it."""
@@ -270,7 +273,7 @@ class Judge:
         return self._calibration
 
     def _measure_clock(self) -> calibration.Calibration:
-        running = RunningSide("slow", self._spares.take(), self._timeout_s)
+        running = self._fresh("slow")
         try:
             with self._lock.exclusive():
                 self._give_helpers(running)
@@ -288,7 +291,7 @@ class Judge:
         """
         case = Case(candidate, "", self._environment)
         compiled = compiling.compile_case(case, self._compilers)
-        sides = {side: RunningSide(side, self._spares.take(), self._timeout_s) for side in SIDES}
+        sides = {side: self._fresh(side) for side in SIDES}
         try:
             for side, running in sides.items():
                 running.load(candidate, compiled[side])

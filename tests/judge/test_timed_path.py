@@ -61,6 +61,19 @@ def test_every_form_of_plan_is_timed(rig: TimedJudge, name: str, us: tuple[float
         assert len(verdict.fast.samples_us) >= 20
 
 
+def test_a_reference_stays_for_the_next_candidate_against_it(rig: TimedJudge) -> None:
+    first = at_bench(small.scaled("first"), 2001)
+    judged(rig, first, *EVENTS)
+    kept = rig.devices["slow"]
+    renamed = replace(first.fast, code=first.fast.code.replace("a * x[i]", "x[i] * a"))
+    assert judged(rig, replace(first, fast=renamed), *CHAIN).outcome is Outcome.CONFIRMED
+    wrong = replace(first.fast, code=first.fast.code.replace("a * x[i]", "x[i] + a"))
+    assert judged(rig, replace(first, fast=wrong), *CHAIN).outcome is Outcome.MISMATCH
+    assert judged(rig, first, *EVENTS).outcome is Outcome.CONFIRMED
+    assert rig.devices["slow"] is kept
+    assert len(kept._memories._mapped) < 20  # nothing of earlier candidates is left
+
+
 def test_no_difference_is_not_faster(rig: TimedJudge) -> None:
     for slow_us in (50.0, 50.5, 30.0):
         assert judged(rig, at_bench(small.scaled()), slow_us, 50.0).outcome is Outcome.NOT_FASTER
