@@ -151,3 +151,18 @@ def dominant(draw: Draw) -> Array:
     place = np.arange(draw.shape[-1])
     matrices[:, place, place] = 1 + np.maximum(size.sum(axis=-1), size.sum(axis=-2))
     return matrices
+
+
+@generator(values=WORDS, spread=REAL)
+def around(draw: Draw) -> Array:
+    """The numbers of `values`, over and over along the last axis, each off by a relative normal error of
+    `spread` (default 0.05); zeros stay zero."""
+    try:
+        numbers = np.array([float(word) for word in str(draw.params["values"]).split()])
+    except ValueError as error:
+        raise ProblemError("values must be numbers with spaces between them") from error
+    if not numbers.size:
+        raise ProblemError("around needs a value")
+    row = np.resize(numbers, draw.shape[-1])
+    off = draw.real("spread", 0.05) * draw.rng.standard_normal(draw.shape)
+    return np.asarray(row * (1 + off))

@@ -42,6 +42,7 @@ EXAMPLES: dict[str, tuple[str, tuple[int | str, ...], dict[str, int | float | st
     "formula": ("int32", ("n", "m"), {"value": "max(i0 - 1, 0) * m + i1"}),
     "records": ("uint8", ("n", 16), {"fields": "uint8 ones; float32 uniform; int32*2 integers high=n"}),
     "sine": ("float32", (3, "m"), {"amplitude": 2, "growth": 0.5, "phase": 0.25}),
+    "around": ("float64", ("n", 3), {"values": "1 -85.7 2.5e-3", "spread": 0.01}),
     "dominant": ("float32", ("m", "m"), {}),
     "csr_offsets": ("int32", ("n+1",), {"rows": "n", "cols": "m", "nnz": "4*n", "skew": 0.5}),
     "csr_columns": ("int32", ("4*n",), {"rows": "n", "cols": "m", "nnz": "4*n", "skew": 0.5}),
@@ -330,3 +331,15 @@ def test_elimination_without_pivoting_is_stable_on_dominant_matrices() -> None:
     matrix = make("x", Buffer("float64", (50, 50), Init("dominant", {})), SIZES, 1)
     others = np.abs(matrix).sum(axis=1) - np.abs(np.diag(matrix))
     assert (np.diag(matrix) > others).all()
+
+
+def test_values_lie_around_those_given() -> None:
+    values = example("around").astype(np.float64)
+    assert np.abs(values / np.array([1, -85.7, 2.5e-3]) - 1).max() < 0.1
+    assert len(np.unique(values)) == values.size
+
+
+@pytest.mark.parametrize("values", ["", "1 two"])
+def test_values_that_are_no_numbers_are_an_error(values: str) -> None:
+    with pytest.raises(ProblemError):
+        make("x", Buffer("float32", (3,), Init("around", {"values": values})), SIZES, 1)
