@@ -63,6 +63,7 @@ check: $(STAMPS)/test
 
 docs: $(STAMPS)/test
 	@$(BIN)/python -m kcurate.cli.reference docs/cli.md
+	@$(BIN)/python -m kcurate.gallery pairs/README.md
 
 clean:
 	rm -rf $(VENV) build dist kcurate-work .pytest_cache .mypy_cache .ruff_cache .hypothesis

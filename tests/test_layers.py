@@ -20,7 +20,7 @@ LAYERS = (
     {"problem", "workspace"},
     {"backends", "suites"},
     {"judge"},
-    {"dataset", "deopt", "doctor", "evaluate", "extract", "report", "show", "train", "validate"},
+    {"dataset", "deopt", "doctor", "evaluate", "extract", "gallery", "report", "show", "train", "validate"},
     {"cli"},
     {"__main__"},
 )

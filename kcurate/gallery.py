@@ -1,0 +1,120 @@
+"""The table of the built-in pairs, `pairs/README.md`: `python -m kcurate.gallery pairs/README.md`.
+
+Made from the pairs and the verdicts beside them; a test compares the file with what this module makes. Not
+covered: making verdicts (`kcurate validate`), a page to browse in.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from kcurate import resources, store
+from kcurate.records import Candidate, Outcome, SideReport, Verdict
+
+HEAD = """# The built-in pairs
+
+`<domain>/<name>/{pair.json,slow.cu,fast.cu}`: the same computation written slow and written fast, with the
+problem and the launch plans as data. `verdicts/<gpu-model>.json` beside them is what the judge said, with
+every timing sample and the environment. Pairs of one family are rungs of a ladder: the same problem at several
+levels.
+
+This page is generated from those files by `make docs`.
+"""
+COLUMNS = """- *speedup*: time of the slow side over time of the fast side, with the 98% bootstrap interval.
+- *of copy*: the bytes of the problem's buffers, moved once in the fast side's time, as a share of the copy
+  bandwidth measured on the same GPU. Small for what arithmetic, latency or dependent launches limit.
+- *registers*: of the slow and the fast side's largest kernel.
+"""
+# A fast side counts as limited by memory when moving its buffers once takes at least this share of its time.
+MEMORY_BOUND = 0.25
+NEAR_COPY = 0.8
+
+Entry = tuple[Candidate, Verdict | None]
+
+
+def entries(root: Path) -> list[Entry]:
+    """Every pair below `root` with its verdict of the first GPU model it has one of, by domain and name."""
+    found = []
+    for folder in store.find_candidates(root):
+        verdicts = store.read_verdicts(folder)
+        found.append((store.read_candidate(folder), verdicts[0] if verdicts else None))
+    return sorted(found, key=lambda entry: (entry[0].domain, entry[0].family, entry[0].id))
+
+
+def render(root: Path) -> str:
+    """The whole page as Markdown."""
+    listed = entries(root)
+    parts = [HEAD, "\n".join(_summary(listed)), "", COLUMNS]
+    domains: dict[str, list[Entry]] = defaultdict(list)
+    for entry in listed:
+        domains[entry[0].domain].append(entry)
+    for domain, inside in domains.items():
+        parts += [f"## {domain}\n", "\n".join(_table(inside)), ""]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _summary(listed: Sequence[Entry]) -> Iterator[str]:
+    confirmed = [(pair, v) for pair, v in listed if v is not None and v.outcome is Outcome.CONFIRMED]
+    families = Counter(pair.family for pair, _ in listed)
+    techniques = {name for pair, _ in listed for name in pair.techniques}
+    domains = {pair.domain for pair, _ in listed}
+    yield f"- {len(listed)} pairs in {len(domains)} domains, {len(families)} families,"
+    yield f"  {sum(count >= 3 for count in families.values())} ladders of three pairs or more;"
+    yield f"  {len(techniques)} techniques."
+    if confirmed:
+        devices = sorted({v.environment.device for _, v in confirmed})
+        ratios = [v.speedup.ratio for _, v in confirmed if v.speedup]
+        lows = [v.speedup.low for _, v in confirmed if v.speedup]
+        median = statistics.median(ratios)
+        yield f"- {len(confirmed)} confirmed on {', '.join(devices)}: median speedup {median:.2f},"
+        yield f"  least {min(lows):.2f} (lower end of its interval)."
+        shares = list(_fast_shares(confirmed).values())
+        bound = [share for share in shares if share >= MEMORY_BOUND]
+        near = sum(share >= NEAR_COPY for share in bound)
+        yield (
+            f"- Of {len(bound)} different fast sides that memory limits (their buffers take at least "
+            f"{MEMORY_BOUND:.0%} of"
+        )
+        yield f"  the time at copy bandwidth), {near} reach {NEAR_COPY:.0%} of the measured copy bandwidth."
+
+
+def _fast_shares(confirmed: Sequence[tuple[Candidate, Verdict]]) -> Mapping[str, float]:
+    """The share of the copy bandwidth of every different fast side, by its binary."""
+    shares: dict[str, float] = {}
+    for _, verdict in confirmed:
+        share = verdict.environment.details.get("fast_copy_fraction")
+        binary = verdict.fast.binary_sha256 if verdict.fast else None
+        if binary is not None and isinstance(share, int | float):
+            shares[binary] = max(float(share), shares.get(binary, 0.0))
+    return shares
+
+
+def _table(inside: Sequence[Entry]) -> Iterator[str]:
+    yield "| pair | family | techniques | speedup | of copy | registers |"
+    yield "|---|---|---|---:|---:|---:|"
+    for pair, verdict in inside:
+        name = pair.id.rpartition("/")[2]
+        cells = [f"[{name}]({pair.id}/)", pair.family, ", ".join(pair.techniques), *_measured(verdict)]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _measured(verdict: Verdict | None) -> tuple[str, str, str]:
+    if verdict is None or verdict.speedup is None:
+        return (str(verdict.outcome) if verdict else "not judged yet", "", "")
+    speedup, share = verdict.speedup, verdict.environment.details.get("fast_copy_fraction")
+    registers = f"{_registers(verdict.slow)} / {_registers(verdict.fast)}"
+    shown = f"{share:.0%}" if isinstance(share, int | float) else ""
+    return f"{speedup.ratio:.2f} ({speedup.low:.2f} to {speedup.high:.2f})", shown, registers
+
+
+def _registers(report: SideReport | None) -> str:
+    counts = [r.registers for r in report.resources if r.registers is not None] if report else []
+    return str(max(counts)) if counts else "?"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(render(resources.pairs_dir()), encoding="utf-8")
