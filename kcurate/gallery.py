@@ -19,7 +19,7 @@ HEAD = """# The built-in pairs
 
 `<domain>/<name>/{pair.json,slow.cu,fast.cu}`: the same computation written slow and written fast, with the
 problem and the launch plans as data. `verdicts/<gpu-model>.json` beside them is what the judge said, with
-every timing sample and the environment. Pairs of one family are rungs of a ladder: the same problem at several
+every timing sample and the environment. Pairs of one family are rungs of a ladder: one problem at several
 levels.
 
 This page is generated from those files by `make docs`.
