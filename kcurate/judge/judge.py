@@ -227,11 +227,13 @@ class Judge:
             known = self.clock()
         with case.stage("prepare_timing"):
             job = verification.prepare_timing()
+        with case.stage("environment"):
             case.environment = sides["fast"].environment()
         with case.stage("time"):
             ruling = time_case(case, sides, job, known, self._lock)
         with case.stage("recheck"):
             verification.recheck(job)
+        with case.stage("environment"):
             after = sides["fast"].environment().details
             case.note(**{f"after_{name}": after[name] for name in STATE if name in after})
         return ruling
