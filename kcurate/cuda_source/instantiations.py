@@ -19,7 +19,6 @@ from kcurate.cuda_source.text import IDENTIFIER, blank_literals
 
 MAX_DEPTH = 4
 MAX_FOUND = 64
-_NAMESPACE = re.compile(rb"namespace\s+([\w:]+)")
 _CAST = re.compile(rb"^\(\s*([\w:]+(?:\s+\w+)?)\s*\*+\s*\)")
 _BUILTIN = re.compile(
     rb"\b((?:unsigned|signed|long|short)(?:\s+(?:long|int|char|short))*|(?:u?(?:char|short|int|long|longlong)|float|"
@@ -42,7 +41,7 @@ class Instantiations:
         for launch in self.launches:
             if launch.kernel == kernel.names[-1]:
                 found.update(dict.fromkeys(self._of_launch(kernel, launch)))
-        name = qualified(kernel)
+        name = kernel.qualified.decode("utf-8", "replace")
         return tuple(
             f"{name}<{b', '.join(args).decode('utf-8', 'replace')}>" for args in list(found)[:MAX_FOUND]
         )
@@ -111,12 +110,6 @@ class Instantiations:
                 if type_text:
                     found[names[0]] = type_text
         return found
-
-
-def qualified(item: Item) -> str:
-    """An item's name with the namespaces that it stands in."""
-    spaces = [match[1] for opening in item.wrapper if (match := _NAMESPACE.match(opening))]
-    return b"::".join([*spaces, item.names[-1]]).decode("utf-8", "replace")
 
 
 def template_parameters(header: bytes) -> tuple[bytes, ...]:

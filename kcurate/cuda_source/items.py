@@ -33,6 +33,7 @@ _DECLARATORS = frozenset(
 _NAME_NODES = frozenset(
     ("identifier", "type_identifier", "field_identifier", "operator_name", "destructor_name")
 )
+_NAMESPACE = re.compile(rb"namespace\s+([\w:]+)")
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,12 @@ class Item:
     def device(self) -> bool:
         """Marked for the device."""
         return b"__device__" in self.qualifiers or b"__constant__" in self.qualifiers
+
+    @property
+    def qualified(self) -> bytes:
+        """Its last name with the namespaces that it stands in."""
+        spaces = [match[1] for opening in self.wrapper if (match := _NAMESPACE.match(opening))]
+        return b"::".join([*spaces, self.names[-1]])
 
 
 @dataclass(frozen=True)

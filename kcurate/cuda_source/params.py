@@ -68,12 +68,12 @@ def header_of(item: Item, text: bytes) -> bytes:
 
 
 def kernel_signatures(code: bytes) -> dict[str, tuple[Param, ...]]:
-    """Every `__global__` function that the code defines, with its parameters, by name."""
+    """The parameters of every `__global__` function that the code defines, by its qualified name."""
     if not _GLOBAL.search(code):
         return {}
     parsed = parse(code)
     return {
-        item.names[-1].decode("utf-8", "replace"): params_of(header_of(item, parsed.text))
+        item.qualified.decode("utf-8", "replace"): params_of(header_of(item, parsed.text))
         for item in parsed.items
         if item.kernel and item.names
     }

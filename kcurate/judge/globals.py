@@ -63,7 +63,7 @@ def _at_namespace_scope(plain: tuple[Token, ...]) -> Iterator[Variable]:
             at = opened + 1
         elif text in (";", "}"):
             at += 1
-        elif text in _NO_VARIABLE:
+        elif text in _NO_VARIABLE or _instantiates(plain, at):
             at = _after_statement(plain, at)
         else:
             variables, _ = _declaration(plain, at)
@@ -80,6 +80,11 @@ def _scope_opening(plain: tuple[Token, ...], at: int) -> int | None:
     if plain[at].text == "extern" and at + 2 < len(plain) and plain[at + 2].text == "{":
         return at + 2
     return None
+
+
+def _instantiates(plain: tuple[Token, ...], at: int) -> bool:
+    """Whether an explicit instantiation starts here: what it makes is declared, and judged, as a template."""
+    return plain[at].text == "template" and at + 1 < len(plain) and plain[at + 1].text != "<"
 
 
 def _after_statement(plain: tuple[Token, ...], at: int) -> int:

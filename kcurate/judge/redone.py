@@ -59,7 +59,7 @@ def kernel_uses(code: str) -> dict[str, tuple[tuple[bool, bool], ...]]:
     bodies = _bodies(plain)
     found = {}
     for kernel, params in kernel_signatures(code.encode()).items():
-        body = bodies.get(kernel, ())
+        body = bodies.get(kernel.rpartition("::")[2], ())
         places: dict[str, list[int]] = {}
         for at, token in enumerate(body):
             places.setdefault(token.text, []).append(at)

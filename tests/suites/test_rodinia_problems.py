@@ -1,0 +1,174 @@
+"""The problems of Rodinia's kernels: each binds and can be filled at every size; traps on kernels of our own.
+
+The suite's own code is not here: `tests/suites/admission.py` judges every kernel of a user's copy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+import pytest
+
+from kcurate import resources, store
+from kcurate.judge.globals import static_variables
+from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.judge.tokens import Source
+from kcurate.problem import init, program
+from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.expressions import evaluate
+from kcurate.records import (
+    Buffer,
+    Candidate,
+    Init,
+    KnownProblem,
+    Launch,
+    Origin,
+    Outcome,
+    Problem,
+    Side,
+    Sizes,
+)
+from kcurate.suites import load_manifests
+from kcurate.suites.problems import launched
+
+FILES = sorted((resources.sources_dir() / "problems" / "rodinia").glob("*.json"))
+# What a problem may take of a GPU's memory, both sides and copies of the outputs included.
+BENCH_BYTES = 8 << 30
+TEST_BYTES = 64 << 20
+
+
+def known(name: str) -> KnownProblem:
+    return store.read_json(resources.sources_dir() / "problems" / "rodinia" / f"{name}.json", KnownProblem)
+
+
+NAMES = [path.stem for path in FILES]
+
+
+def size_bytes(problem: Problem, which: str) -> list[int]:
+    settings = problem.sizes.test if which == "test" else (problem.sizes.bench,)
+    return [
+        sum(
+            math.prod(evaluate(extent, sizes) for extent in buffer.shape) * numpy_dtype(buffer.dtype).itemsize
+            for buffer in problem.buffers.values()
+        )
+        for sizes in settings
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_problem_belongs_to_a_benchmark_and_launches_something(name: str) -> None:
+    one = known(name)
+    assert name.startswith(one.benchmark)
+    assert one.suite == "rodinia" and one.benchmark in load_manifests()["rodinia"].benchmarks
+    assert set(one.sides) == {""}, "Rodinia has one variant, without a name"
+    assert list(launched(one.sides[""].plan))
+    assert any(buffer.role in ("out", "inout") for buffer in one.problem.buffers.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_plan_binds_at_every_size_and_the_buffers_can_be_filled(name: str) -> None:
+    one = known(name)
+    side = one.sides[""].side("")
+    for sizes in (*one.problem.sizes.test, one.problem.sizes.bench):
+        assert program.bind(one.problem, side, sizes).ops
+    for sizes in one.problem.sizes.test:
+        values = init.generate(one.problem, side, sizes, 7)
+        for variation in init.VARIATIONS[1:]:
+            assert init.generate(one.problem, side, sizes, 7, variation).keys() == values.keys()
+    assert max(size_bytes(one.problem, "test")) < TEST_BYTES
+    assert max(size_bytes(one.problem, "bench")) < BENCH_BYTES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_seed_gives_other_inputs(name: str) -> None:
+    one = known(name)
+    sizes = one.problem.sizes.test[0]
+    first, second = (init.generate(one.problem, None, sizes, seed) for seed in (1, 2))
+    assert any(first[each].tobytes() != second[each].tobytes() for each in first)
+
+
+def test_kernels_of_one_name_are_told_apart_by_file() -> None:
+    double = known("cfd-flux-double")
+    assert double.covers("cuda/cfd/euler3d_double.cu") and double.covers(None)
+    assert not double.covers("cuda/cfd/pre_euler3d_double.cu")
+    assert not double.covers("cuda/cfd/euler3d.cu")
+    assert dataclasses.replace(double, paths=()).covers("cuda/cfd/euler3d.cu")
+
+
+SPACED = """
+namespace waves {
+template <typename T> __global__ void lift(const T* in, T* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = in[i] * T(2) + T(1);
+}
+}
+template __global__ decltype(waves::lift<float>) waves::lift<float>;
+template __global__ decltype(waves::lift<double>) waves::lift<double>;
+"""
+COUNT = """
+__global__ void count(const int* in, unsigned* counts, int n) {
+    volatile __shared__ unsigned table[16];
+    if (threadIdx.x < 16) table[threadIdx.x] = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        unsigned bin = in[i] & 15, next;
+        ADD;
+    }
+    __syncthreads();
+    if (threadIdx.x < 16) counts[threadIdx.x] = table[threadIdx.x] & 0x7ffffff;
+}
+"""
+ATOMIC = COUNT.replace("ADD", "next = atomicAdd((unsigned*)&table[bin], 1u)")
+# Each thread of a warp tags what it writes, and tries again where another one's tag stands.
+TAGGED = COUNT.replace(
+    "ADD",
+    """do {
+            next = ((table[bin] & 0x7ffffff) + 1) | (threadIdx.x << 27);
+            table[bin] = next;
+        } while (table[bin] != next)""",
+)
+
+
+def itself(problem: Problem, side: Side) -> Candidate:
+    return Candidate("trap", "trap", "trap", None, Origin("curated"), (), "", problem, side, side)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    one = Judge(JudgeConfig(backend="emulator"))
+    yield one
+    one.close()
+
+
+def test_a_kernel_template_in_a_namespace_is_launched_by_its_whole_name(judge: Judge) -> None:
+    problem = Problem(
+        Sizes(({"n": 100}, {"n": 257}), {"n": 4096}),
+        {"x": Buffer("float64", ("n",), Init("normal")), "y": Buffer("float64", ("n",), role="out")},
+    )
+    launch = Launch("waves::lift", ("ceil_div(n, 128)",), (128,), ("x", "y", "n"), template=("double",))
+    verdict = judge.judge(itself(problem, Side(SPACED, (launch,))))
+    assert verdict.outcome is Outcome.CORRECT, verdict.detail
+    unqualified = dataclasses.replace(launch, launch="lift")
+    assert judge.judge(itself(problem, Side(SPACED, (unqualified,)))).outcome is Outcome.MALFORMED
+
+
+def test_an_instantiation_is_no_variable_but_a_variable_template_is() -> None:
+    assert not static_variables(Source(SPACED).plain)
+    kept = "template <class T> __device__ T kept; template __device__ int kept<int>;"
+    assert "kept" in {variable.name for variable in static_variables(Source(kept).plain)}
+
+
+def test_counting_in_lock_step_is_right_on_the_emulator(judge: Judge) -> None:
+    problem = Problem(
+        Sizes(({"n": 1000}, {"n": 33}), {"n": 4096}),
+        {
+            "x": Buffer("int32", ("n",), Init("integers", {"high": 16})),
+            "counts": Buffer("uint32", (16,), role="out"),
+        },
+    )
+    plan = (Launch("count", (1,), (32,), ("x", "counts", "n")),)
+    candidate = dataclasses.replace(itself(problem, Side(TAGGED, plan)), slow=Side(ATOMIC, plan))
+    verdict = judge.judge(candidate)
+    assert verdict.outcome is Outcome.CORRECT, verdict.detail
