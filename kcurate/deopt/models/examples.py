@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from kcurate import store
@@ -11,10 +13,20 @@ from kcurate.deopt.models.targets import Target
 from kcurate.problem.shown import shown_code
 from kcurate.prompts import Example, Technique
 from kcurate.prompts.tasks import MAX_EXAMPLE_CHARS
-from kcurate.records import Candidate, Outcome
+from kcurate.records import Outcome
 
 # One is enough to show what is meant; more costs more than it teaches.
 EXAMPLES = 1
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What has to be known of a pair before it is worth reading."""
+
+    folder: Path
+    family: str
+    techniques: frozenset[str]
+    size_bytes: int
 
 
 class Examples:
@@ -22,33 +34,44 @@ class Examples:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._pairs: tuple[Candidate, ...] | None = None
+        self._entries: tuple[_Entry, ...] | None = None
+        self._found: dict[tuple[str, str], tuple[Example, ...]] = {}
         self._lock = threading.Lock()
 
     def __call__(self, target: Target, technique: Technique | None) -> Sequence[Example]:
         """The shortest confirmed pairs of a technique, none of the target's own family."""
         if technique is None:
             return ()
+        key = (technique.name, target.start.family)
         with self._lock:
-            if self._pairs is None:
-                self._pairs = tuple(_confirmed(self.root))
-            pairs = self._pairs
-        fitting = [
-            Example(shown_code(pair.slow.code), shown_code(pair.fast.code), technique.name)
-            for pair in pairs
-            if technique.name in pair.techniques and pair.family != target.start.family
-        ]
-        small = [example for example in fitting if _size(example) <= MAX_EXAMPLE_CHARS]
-        return sorted(small, key=_size)[:EXAMPLES]
+            if self._entries is None:
+                self._entries = tuple(sorted(_entries(self.root), key=lambda entry: entry.size_bytes))
+            if key not in self._found:
+                self._found[key] = tuple(self._search(*key))
+            return self._found[key]
+
+    def _search(self, technique: str, family: str) -> Iterator[Example]:
+        count = 0
+        for entry in self._entries or ():
+            if technique not in entry.techniques or entry.family == family or count == EXAMPLES:
+                continue
+            pair = store.read_candidate(entry.folder)
+            example = Example(shown_code(pair.slow.code), shown_code(pair.fast.code), technique)
+            small = len(example.slow) + len(example.fast) <= MAX_EXAMPLE_CHARS
+            if small and _confirmed(entry.folder):
+                count += 1
+                yield example
 
 
-def _size(example: Example) -> int:
-    return len(example.slow) + len(example.fast)
+def _entries(root: Path) -> Iterator[_Entry]:
+    """Every pair that has a verdict, from its `pair.json` as it stands (it is checked when it is read)."""
+    for folder in store.find_candidates(root):
+        if not (folder / "verdicts").is_dir():
+            continue
+        data = json.loads((folder / "pair.json").read_bytes())
+        size = sum((folder / name).stat().st_size for name in ("slow.cu", "fast.cu"))
+        yield _Entry(folder, data["family"], frozenset(data["techniques"]), size)
 
 
-def _confirmed(root: Path) -> list[Candidate]:
-    return [
-        store.read_candidate(folder)
-        for folder in store.find_candidates(root)
-        if any(verdict.outcome is Outcome.CONFIRMED for verdict in store.read_verdicts(folder))
-    ]
+def _confirmed(folder: Path) -> bool:
+    return any(verdict.outcome is Outcome.CONFIRMED for verdict in store.read_verdicts(folder))
