@@ -56,11 +56,11 @@ Digest = Callable[[Memory, int, int], int]
 class _Slot:
     """One buffer on the device; `start` is where its contents begin in the allocation."""
 
-    def __init__(self, device: Device, buffer: BoundBuffer, values: Array | None) -> None:
+    def __init__(self, allocate: Callable[[int], Memory], buffer: BoundBuffer, values: Array | None) -> None:
         self.buffer = buffer
         self.before = REDZONE_BYTES + -(-buffer.pad[0] * buffer.itemsize // 256) * 256
         self.after = REDZONE_BYTES + buffer.pad[1] * buffer.itemsize
-        self.memory = device.allocate(self.before + buffer.size_bytes + self.after)
+        self.memory = allocate(self.before + buffer.size_bytes + self.after)
         self.image = None if values is None else to_physical(buffer, values)
         self.digest: int | None = None
 
@@ -85,10 +85,15 @@ class Prepared:
         program: Program,
         values: Mapping[str, Array],
         digest: Digest | None = None,
+        allocate: Callable[[int], Memory] | None = None,
     ) -> None:
         self.device, self.module, self.program = device, module, program
         self._digest = digest
-        self.slots = {name: _Slot(device, b, values.get(name)) for name, b in program.buffers.items()}
+        self._owned = allocate is None
+        self.slots = {
+            name: _Slot(allocate or device.allocate, b, values.get(name))
+            for name, b in program.buffers.items()
+        }
         self.bound = dict(self.slots)
         self.poison = 0
 
@@ -221,18 +226,22 @@ class Prepared:
                 found.append(f"wrote into the padding of the input {name!r}")
         return tuple(found)
 
-    def twin(self) -> Prepared:
-        """The same program on buffers of its own, which hold what these hold now; it cannot be reset."""
-        other = Prepared(self.device, self.module, self.program, {})
+    def twin(self, allocate: Callable[[int], Memory]) -> Prepared:
+        """The same program on other buffers, which hold what these hold now; it cannot be reset.
+
+        Their memory comes from `allocate` and stays its owner's.
+        """
+        other = Prepared(self.device, self.module, self.program, {}, allocate=allocate)
         for name, slot in self.slots.items():
             to = other.slots[name].memory
             self.device.copy(to, 0, slot.memory, 0, slot.memory.size_bytes)
         return other
 
     def close(self) -> None:
-        """Give the memory back."""
-        for slot in self.slots.values():
-            self.device.free(slot.memory)
+        """Give the memory back, unless it is another's."""
+        if self._owned:
+            for slot in self.slots.values():
+                self.device.free(slot.memory)
 
 
 def _bytes(array: Array) -> Bytes:

@@ -223,13 +223,10 @@ class _TimedCase:
         return _regions(self.prepared, self._summed)
 
     def size_bytes(self) -> int:
-        return sum(slot.memory.size_bytes for slot in self.prepared.slots.values())
+        return sum(-(-slot.memory.size_bytes // 256) * 256 for slot in self.prepared.slots.values())
 
-    def twin(self) -> _TimedCase:
-        return _TimedCase(self.prepared.twin(), self._summed)
-
-    def close(self) -> None:
-        self.prepared.close()
+    def twin(self, allocate: Callable[[int], Memory]) -> _TimedCase:
+        return _TimedCase(self.prepared.twin(allocate), self._summed)
 
 
 def _regions(prepared: Prepared, names: Sequence[str]) -> list[Region]:

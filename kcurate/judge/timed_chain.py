@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kcurate.backends.base import Memory
 from kcurate.backends.cuda.bench import Bench, Graph
 from kcurate.judge.timed_set import SLOT_BYTES, TimedSet, read_words, slot_words
 
@@ -22,12 +23,22 @@ class Chain:
         self._bench = bench
         self._salt = salt
         self.picks = [i % len(sets) for i in range(count)]
-        self.twins = [sets[pick].twin() for pick in self.picks]
+        size_bytes = sum(sets[pick].runnable.size_bytes() for pick in self.picks)
+        self._slab = bench.device.allocate(size_bytes)  # one piece: a call for each buffer takes long
+        self._used_bytes = 0
+        self.twins = [sets[pick].twin(self._piece) for pick in self.picks]
         put_back, runs = bench.capture(self._put_back), bench.capture(self._run)
         assert put_back is not None and runs is not None, "the parent asked for an uncapturable chain"
         self._restore_graph: Graph = put_back
         self._runs_graph: Graph = runs
         self._events = [(bench.event(), bench.event())]
+
+    def _piece(self, size_bytes: int) -> Memory:
+        """The next part of the slab."""
+        start = self._used_bytes
+        self._used_bytes += -(-size_bytes // 256) * 256
+        assert self._used_bytes <= self._slab.size_bytes, "a twin is larger than its set"
+        return Memory(self._slab.address + start, size_bytes)
 
     def _put_back(self) -> None:
         for twin in self.twins:
@@ -64,3 +75,4 @@ class Chain:
             self._bench.drop_event(last)
         for twin in self.twins:
             twin.close()
+        self._bench.device.free(self._slab)

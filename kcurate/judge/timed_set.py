@@ -6,7 +6,7 @@ when (`kcurate.judge.timed_side`, `kcurate.judge.timed_chain`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -45,13 +45,10 @@ class Runnable(Protocol):
         """The outputs that a sum can vouch for, without redzones."""
 
     def size_bytes(self) -> int:
-        """All allocations together."""
+        """All allocations together, each rounded up to 256 bytes."""
 
-    def twin(self) -> Runnable:
-        """The same contents in allocations of its own."""
-
-    def close(self) -> None:
-        """Give the allocations back."""
+    def twin(self, allocate: Callable[[int], Memory]) -> Runnable:
+        """The same contents in other memory."""
 
 
 def sum_regions(bench: Bench, regions: Sequence[Region], salt: int) -> int:
@@ -87,12 +84,10 @@ class TimedSet:
     ) -> None:
         self._bench = bench
         self.runnable = runnable
-        self._is_twin = copies is not None
         self._owned: list[Memory] = []
         self.copies = list(copies) if copies is not None else self._copy()
         self.graph = bench.capture(runnable.run) if copies is None else None
         self._put_back = bench.capture(self.put_back) if copies is None else None
-        bench.device.synchronize()
 
     def _copy(self) -> list[tuple[Memory, Memory]]:
         device = self._bench.device
@@ -102,9 +97,9 @@ class TimedSet:
             device.copy(copy, 0, memory, 0, memory.size_bytes)
         return found
 
-    def twin(self) -> TimedSet:
+    def twin(self, allocate: Callable[[int], Memory]) -> TimedSet:
         """The same set in other memory; put back from this one's copies, which must outlive it."""
-        runnable = self.runnable.twin()
+        runnable = self.runnable.twin(allocate)
         places = zip(runnable.written(), self.copies, strict=True)
         return TimedSet(self._bench, runnable, [(memory, copy) for memory, (_, copy) in places])
 
@@ -139,11 +134,9 @@ class TimedSet:
         _add_sums(self._bench, self.runnable.results(), salt, slot)
 
     def close(self) -> None:
-        """Give graphs and copies back; a twin's buffers too."""
+        """Give graphs and copies back."""
         for graph in (self.graph, self._put_back):
             if graph is not None:
                 graph.close()
         for memory in self._owned:
             self._bench.device.free(memory)
-        if self._is_twin:
-            self.runnable.close()
