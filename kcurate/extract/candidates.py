@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kcurate import store
+from kcurate.extract.joining import join_codes
 from kcurate.extract.naming import safe_part, unique
 from kcurate.extract.pairs import Match, PairOutcome, SourceFile
-from kcurate.records import Candidate, Origin, Side
+from kcurate.records import Candidate, KnownProblem, Origin, Side
 from kcurate.suites import Tree
-from kcurate.suites.problems import with_problem
+from kcurate.suites.problems import load_problems, with_problem
 
 UNKNOWN_DOMAIN = "unclassified"
+PIPELINE = "pipeline"
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """What becomes one candidate: a file pair, or the file pairs of a pipeline."""
+
+    benchmark: str
+    name: str
+    by: str
+    slow: tuple[SourceFile, ...]
+    fast: tuple[SourceFile, ...]
 
 
 def write_candidates(folder: Path, tree: Tree, matches: Iterable[Match]) -> list[Candidate]:
     """Write every match that is a pair to `folder/<suite>/<benchmark>/<name>/`, in their order.
 
     The problem is what `sources/` knows of it, if anything; one that is in the folder already is kept.
+    File pairs that `sources/` calls a pipeline become one candidate at the place of the first.
     """
-    pairs = [match for match in matches if match.outcome is PairOutcome.PAIR]
+    pairs = _pairs(list(matches), load_problems(tree.suite) if tree.facts else ())
     names = unique(
-        "/".join([tree.suite, safe_part(match.benchmark), *map(safe_part, match.name.split("/"))])
-        for match in pairs
+        "/".join([tree.suite, safe_part(pair.benchmark), *map(safe_part, pair.name.split("/"))])
+        for pair in pairs
     )
     candidates = []
-    for name, match in zip(names, pairs, strict=True):
-        candidate = _candidate(name, tree, match)
+    for name, pair in zip(names, pairs, strict=True):
+        candidate = _candidate(name, tree, pair)
         place = folder / name
         merged = _merged(place, candidate)
         if not ((place / "pair.json").exists() and store.read_candidate(place) == merged):
@@ -51,43 +65,84 @@ def _merged(folder: Path, candidate: Candidate) -> Candidate:
     )
 
 
-def _candidate(name: str, tree: Tree, match: Match) -> Candidate:
-    slow, fast = match.slow, match.fast
-    assert slow is not None and fast is not None and slow.place.benchmark is not None
+def _pairs(matches: Sequence[Match], known: Iterable[KnownProblem]) -> list[_Pair]:
+    joined = {id(files[0]): files for problem in known for files in _pipelines(matches, problem)}
+    inside = {id(match) for files in joined.values() for match in files}
+    pairs = []
+    for match in matches:
+        files = joined.get(id(match), [match])
+        if id(match) in inside and id(match) not in joined:
+            continue
+        if id(match) not in joined and match.outcome is not PairOutcome.PAIR:
+            continue
+        slow = tuple(file.slow for file in files if file.slow is not None)
+        fast = tuple(file.fast for file in files if file.fast is not None)
+        assert len(slow) == len(fast) == len(files)
+        name = match.name if len(files) == 1 else PIPELINE
+        pairs.append(_Pair(match.benchmark, name, match.by, slow, fast))
+    return pairs
+
+
+def _pipelines(matches: Sequence[Match], known: KnownProblem) -> list[list[Match]]:
+    """The file pairs of a pipeline in its order, once for each two variants that have all of its files."""
+    found = []
+    for rule in {match.rule: None for match in matches if match.benchmark == known.benchmark}:
+        stems = {
+            match.slow.place.rest.removesuffix(".cu"): match
+            for match in matches
+            if match.benchmark == known.benchmark and match.rule == rule and match.slow and match.fast
+        }
+        if known.pipeline and all(file in stems for file in known.pipeline):
+            found.append([stems[file] for file in known.pipeline])
+    return found
+
+
+def _candidate(name: str, tree: Tree, pair: _Pair) -> Candidate:
+    slow, fast = pair.slow[0], pair.fast[0]
+    assert slow.place.benchmark is not None
     facts = tree.benchmark(slow.place.benchmark)
     source = tree.source(slow.place.benchmark, slow.path)
-    known_slow = {technique for kernel in slow.kernels for technique in kernel.techniques}
-    known_fast = {technique for kernel in fast.kernels for technique in kernel.techniques}
+    both = (*pair.slow, *pair.fast)
     candidate = Candidate(
         id=name,
-        family=facts.family if facts else match.benchmark,
+        family=facts.family if facts else pair.benchmark,
         domain=facts.domain if facts else UNKNOWN_DOMAIN,
-        license=_joint_license(slow, fast),
+        license=_joint_license(both),
         origin=Origin(
             "natural",
             suite=tree.suite,
             url=source.url,
             revision=source.revision,
-            kernels=tuple(kernel.id for file in (slow, fast) for kernel in file.kernels),
+            kernels=tuple(kernel.id for file in both for kernel in file.kernels),
         ),
-        techniques=tuple(sorted(known_fast - known_slow)),
-        description=f"{slow.path} as the slow side, {fast.path} as the fast one (matched by {match.by}).",
+        techniques=tuple(sorted(_techniques(pair.fast) - _techniques(pair.slow))),
+        description=f"{_paths(pair.slow)} as the slow side, {_paths(pair.fast)} as the fast one"
+        f" (matched by {pair.by}).",
         problem=None,
-        slow=_side(slow),
-        fast=_side(fast),
+        slow=_side(pair.slow),
+        fast=_side(pair.fast),
     )
     if facts is None:
         return candidate
     return with_problem(candidate, slow.place.benchmark, slow.place.variant, fast.place.variant)
 
 
-def _side(file: SourceFile) -> Side:
-    return Side(code=file.code.decode("utf-8", "replace"), plan=())
+def _side(files: Sequence[SourceFile]) -> Side:
+    code = files[0].code if len(files) == 1 else join_codes(file.code for file in files)
+    return Side(code=code.decode("utf-8", "replace"), plan=())
 
 
-def _joint_license(slow: SourceFile, fast: SourceFile) -> str | None:
+def _paths(files: Sequence[SourceFile]) -> str:
+    return ", ".join(file.path for file in files)
+
+
+def _techniques(files: Sequence[SourceFile]) -> set[str]:
+    return {technique for file in files for kernel in file.kernels for technique in kernel.techniques}
+
+
+def _joint_license(files: Sequence[SourceFile]) -> str | None:
     """The licence of both sides together; None when that of any kernel is not known."""
-    licenses = {kernel.source.license for file in (slow, fast) for kernel in file.kernels}
+    licenses = {kernel.source.license for file in files for kernel in file.kernels}
     known = sorted(license_ for license_ in licenses if license_ is not None)
     if len(known) < len(licenses):
         return None

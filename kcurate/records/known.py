@@ -28,7 +28,8 @@ class KnownProblem:
 
     `sides` maps a variant's folder name to how that variant is launched; the name is empty where the
     suite has no variants. `paths` are the ends of the paths of the files whose kernels are meant (empty: any
-    file of the benchmark), for benchmarks that use a kernel's name again in another file.
+    file of the benchmark), for benchmarks that use a kernel's name again in another file. `pipeline` names
+    the files of a variant (without `.cu`) whose kernels make one side only together, in their order.
     """
 
     suite: str
@@ -36,6 +37,7 @@ class KnownProblem:
     problem: Problem
     sides: Mapping[str, KnownSide]
     paths: tuple[str, ...] = ()
+    pipeline: tuple[str, ...] = ()
 
     def covers(self, path: str | None) -> bool:
         """Whether kernels of this file are meant; None: the file is not known."""
