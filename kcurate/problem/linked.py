@@ -142,11 +142,11 @@ def prefix_code(draw: Draw) -> Array:
 @generator(strings=NEEDED, words=NEEDED, first=INTEGER, part=TEXT, group=TEXT)
 def bit_strings(draw: Draw) -> Array:
     """`strings` strings of half to all of 32 x `words` bits that are to be packed: `part` bits (each one's,
-    from the highest of a word, then zeros: (strings, words)), lengths (in bits) or offsets (in bits, where
-    each one goes, from `first`, default 0)."""
+    from the highest of a word, then zeros: (strings, words)), lengths (in bits, even) or offsets (in bits,
+    where each one goes, from `first`, default 1: none at a word's start)."""
     strings, words = draw.integer("strings"), draw.integer("words")
     rng = _stream(draw, "strings")
-    lengths = rng.integers(16 * words, 32 * words, strings)
+    lengths = 2 * rng.integers(8 * words, 16 * words, strings)
 
     def bits() -> Array:
         values = draw.rng.integers(0, 1 << 32, (strings, words), np.uint64)
@@ -158,7 +158,7 @@ def bit_strings(draw: Draw) -> Array:
         {
             "bits": bits,
             "lengths": lambda: lengths,
-            "offsets": lambda: draw.integer("first", 0) + csr.offsets(lengths)[:-1],
+            "offsets": lambda: draw.integer("first", 1) + csr.offsets(lengths)[:-1],
         },
     )
 
