@@ -1,7 +1,20 @@
 """Rewrite rules: each takes one technique out of a side, where the text and the plan prove that it is safe.
 
 A rule says why when it does not apply. Comments, strings and macro bodies are never changed. Each module's
-docstring states what its rules require and where that comes from.
+docstring states what its rules require and where that comes from. The order is that of a ladder: structure
+first, so that no rule hides from a later one what that needs to see; what only advises the compiler last.
+
+| module | rules |
+|---|---|
+| `reductions` | tree-to-atomics, private-to-global |
+| `staging` | tile-to-global (`meaning`, `reads`, `removing` help) |
+| `mapping` | one-element, swap-axes, small-blocks (`threads`, `loops` help) |
+| `padding` | padding (`ranges` helps) |
+| `copies`, `vectors` | async-to-plain, vector-to-scalar |
+| `exchange` | shuffle-to-shared, vote-to-shared |
+| `memory` | constant-to-global, texture-to-global |
+| `arithmetic` | full-precision, double-literals |
+| `hints` | read-only-loads, restrict, launch-bounds, unroll |
 """
 
 from kcurate.deopt.rules import (
@@ -12,21 +25,23 @@ from kcurate.deopt.rules import (
     mapping,
     memory,
     padding,
+    reductions,
     staging,
     vectors,
 )
 from kcurate.deopt.rules.base import NotApplicable, Rule
 
 RULES: tuple[Rule, ...] = (
-    *hints.RULES,
-    *memory.RULES,
-    *arithmetic.RULES,
-    *exchange.RULES,
-    *copies.RULES,
-    *vectors.RULES,
-    *padding.RULES,
+    *reductions.RULES,
     *staging.RULES,
     *mapping.RULES,
+    *padding.RULES,
+    *copies.RULES,
+    *vectors.RULES,
+    *exchange.RULES,
+    *memory.RULES,
+    *arithmetic.RULES,
+    *hints.RULES,
 )
 
 __all__ = ["RULES", "NotApplicable", "Rule"]

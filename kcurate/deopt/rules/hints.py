@@ -94,8 +94,8 @@ def _whole_line(code: bytes, start: int) -> tuple[int, int]:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("restrict", "restrict-pointers", "the promise that pointers do not overlap", drop_restrict),
-    Rule("unroll", "loop-unrolling", "the request to unroll loops", drop_unroll),
     Rule("read-only-loads", "read-only-cache", "loads through the read-only cache", plain_loads),
+    Rule("restrict", "restrict-pointers", "the promise that pointers do not overlap", drop_restrict),
     Rule("launch-bounds", "launch-bounds", "the limit on registers", drop_launch_bounds),
+    Rule("unroll", "loop-unrolling", "the request to unroll loops", drop_unroll),
 )

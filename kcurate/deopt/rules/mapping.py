@@ -31,6 +31,7 @@ from kcurate.deopt.rules.threads import (
     is_width,
     needs_blocks,
     needs_warps,
+    reachable,
 )
 from kcurate.records import Launch, Side
 
@@ -46,31 +47,33 @@ _OTHER_AXES = (b"blockIdx.y", b"blockIdx.z", b"gridDim.y", b"gridDim.z")
 
 
 def swap_axes(given: Given) -> Side | NotApplicable:
-    """Let neighbouring threads walk along the other axis."""
-    tree, kernels = given.tree, {launch.launch.encode() for launch in launches(given.side)}
-    functions = {function.name: function for function in tree.functions()}
-    flat = [launch for launch in launches(given.side) if not _two_dimensional(launch)]
-    if not kernels or flat:
-        return NotApplicable("not all blocks are known to have two dimensions")
-    if needs_warps(tree) or not all_in_sight(tree):
+    """Let neighbouring threads walk along the other axis, in all kernels with two-dimensional blocks."""
+    tree = given.tree
+    flat = {one.launch.encode() for one in launches(given.side) if not _two_dimensional(one)}
+    kernels = [one for one in tree.functions() if one.kernel]
+    tall = [one for one in kernels if one.name not in flat and launches(given.side, one.name)]
+    touched = {one.node.id: one for kernel in tall for one in reachable(tree, kernel)}
+    others = [one for kernel in kernels if kernel not in tall for one in reachable(tree, kernel)]
+    if not tall:
+        return NotApplicable("no kernel whose blocks are known to have two dimensions")
+    if needs_warps(tree, tuple(touched.values())) or not all_in_sight(tree):
         return NotApplicable("the code may depend on which threads form a warp")
-    if any(name not in functions for name in kernels):
-        return NotApplicable("a kernel of the plan is not in the code")
-    used = {text for _, text in builtins(tree)}
-    if not {b"threadIdx.x", b"threadIdx.y"} <= used:
+    if any(one.node.id in touched and any(builtins(tree, one.node)) for one in others):
+        return NotApplicable("a function asks for its thread in blocks of one dimension too")
+    found = [pair for one in touched.values() for pair in builtins(tree, one.node)]
+    if not {b"threadIdx.x", b"threadIdx.y"} <= {text for _, text in found}:
         return NotApplicable("the code does not use both axes")
-    edits = [
-        Edit(node.start_byte, node.end_byte, SWAPPED[text])
-        for node, text in builtins(tree)
-        if text in SWAPPED
-    ]
+    edits = [Edit(node.start_byte, node.end_byte, SWAPPED[text]) for node, text in found if text in SWAPPED]
     made = given.with_edits(edits, "no built-in variable")
     if isinstance(made, NotApplicable):
         return made
-    plan = with_launches(
-        made.plan, lambda one: replace(one, block=(one.block[1], one.block[0], *one.block[2:]))
-    )
+    names = {one.name.decode("latin-1") for one in tall}
+    plan = with_launches(made.plan, lambda one: _swapped(one) if one.launch in names else one)
     return replace(made, plan=plan)
+
+
+def _swapped(launch: Launch) -> Launch:
+    return replace(launch, block=(launch.block[1], launch.block[0], *launch.block[2:]))
 
 
 def _two_dimensional(launch: Launch) -> bool:
@@ -80,22 +83,28 @@ def _two_dimensional(launch: Launch) -> bool:
 
 def small_blocks(given: Given) -> Side | NotApplicable:
     """Launch blocks of one warp."""
-    if needs_blocks(given.tree) or not all_in_sight(given.tree):
-        return NotApplicable("the code may depend on which threads form a block")
+    tree = given.tree
+    reason = "no kernel in one-dimensional blocks of known size"
     edits: list[Edit] = []
     changed: set[str] = set()
-    for function in given.tree.functions():
+    for function in tree.functions():
         extents = same_block(given.side, function.name)
-        if not function.kernel:
-            if any(True for _ in builtins(given.tree, function.body)):
-                return NotApplicable("a function that is not a kernel asks for its thread")
-        elif extents and extents[1:] == (1, 1) and extents[0] > SMALL and extents[0] % SMALL == 0:
-            found = _width_edits(Ranges(given.tree, function, extents))
-            if found is not None:
-                edits += found
-                changed.add(function.name.decode("latin-1"))
+        if not function.kernel or not extents or extents[1:] != (1, 1):
+            continue
+        if extents[0] <= SMALL or extents[0] % SMALL:
+            reason = "blocks are small already, or not of whole warps"
+            continue
+        called = reachable(tree, function)
+        found = _width_edits(Ranges(tree, function, extents))
+        if needs_blocks(tree, called) or not all_in_sight(tree):
+            reason = "the code may depend on which threads form a block"
+        elif found is None or any(any(builtins(tree, one.node)) for one in called[1:]):
+            reason = "the code uses more than its thread's global index"
+        else:
+            edits += found
+            changed.add(function.name.decode("latin-1"))
     if not changed:
-        return NotApplicable("no kernel that only uses its thread's global index, in blocks of known size")
+        return NotApplicable(reason)
     plan = with_launches(given.side.plan, lambda one: _smaller(one) if one.launch in changed else one)
     made = given.with_edits(edits, "") if edits else given.side
     return made if isinstance(made, NotApplicable) else replace(made, plan=plan)
@@ -204,7 +213,7 @@ def _once(loop: Node) -> list[Edit]:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule("one-element", "grid-stride-loop", "the loop of each thread over several elements", one_element),
     Rule("swap-axes", "coalesced-access", "neighbouring threads on neighbouring addresses", swap_axes),
     Rule("small-blocks", "occupancy", "blocks large enough to fill a multiprocessor", small_blocks),
-    Rule("one-element", "grid-stride-loop", "the loop of each thread over several elements", one_element),
 )

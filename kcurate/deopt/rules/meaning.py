@@ -38,12 +38,16 @@ class Unknown(Exception):  # noqa: N818 - the way a search for a proof ends, not
 
 @dataclass(frozen=True)
 class Own:
-    """An index of the storing thread: a built-in or a loop's counter, and what is added to it (text)."""
+    """An index of the storing thread: a built-in or a loop's counter, and what is added to it (text).
+
+    `name` is the local it is written as (None: the built-in itself); a counter's key is where it is declared.
+    """
 
     key: bytes | int
     type: bytes
     minus: bytes
     loop: Node | None
+    name: Declared | None = None
 
     def guard(self, ranges: Ranges, index: Node, meaning: Meaning) -> list[bytes]:
         """What must hold for an index to be one that was stored; empty where it always does.
@@ -72,7 +76,8 @@ class Own:
         known = ranges.of(limit)
         if bounds is not None and known is not None and shift is not None and bounds[1] - shift < known[0]:
             return []
-        return [b"%b < %b" % (meaning.owned[self.key], meaning.text(limit))]
+        key = self.name.node.start_byte if self.name is not None else self.key
+        return [b"%b < %b" % (meaning.owned[key], meaning.text(limit))]
 
 
 def own_index(tree: Tree, function: Function, index: Node) -> Own:
@@ -96,15 +101,20 @@ def own_index(tree: Tree, function: Function, index: Node) -> Own:
     if loop.type == "for_statement" and loop.child_by_field_name("initializer") == one.declaration:
         if changed_at(tree, loop.child_by_field_name("body"), one.name):
             raise Unknown("the counter of the loop that stores it changes inside")
-        return Own(one.node.start_byte, one.type, minus, loop)
+        return Own(one.node.start_byte, one.type, minus, loop, one)
     value = bare(one.value)
     if (
         value.type == "field_expression"
         and value.text.startswith(b"threadIdx.")
         and not changed_at(tree, function.body, one.name)
     ):
-        return Own(value.text, b"unsigned", minus, None)
+        return Own(value.text, one.type, minus, None, one)
     raise Unknown("its subscripts are not of the thread's own indices")
+
+
+def _wrapped(text: bytes) -> bytes:
+    """Text in parentheses, unless it is one word, number or member."""
+    return text if re.fullmatch(rb"[\w.]+", text) else b"(%b)" % text
 
 
 def declaration_of(tree: Tree, function: Function, use: Node) -> Declared | None:
@@ -133,11 +143,40 @@ class Meaning:
     store: Node
     read: Node
     owned: dict[bytes | int, bytes] = field(default_factory=dict)
+    kept: set[bytes | int] = field(default_factory=set)
+    replaced: bool = False
 
-    def bind(self, own: Own, index: bytes) -> None:
+    def bind(self, own: Own, index: Node) -> None:
         """Let the read's index take the place of an own index of the store."""
-        shifted = b"(%b) - %b" % (index, own.minus) if own.minus else index
-        self.owned[own.key] = b"(%b)(%b)" % (own.type, shifted)
+        places: list[tuple[bytes | int, bytes]] = [(own.key, own.type if own.loop else b"unsigned")]
+        if own.name is not None:
+            places.append((own.name.node.start_byte, own.type))
+            same = declaration_of(self.tree, self.function, index) if index.type == "identifier" else None
+            if same is not None and same.node == own.name.node and not own.minus:
+                self.kept.add(own.name.node.start_byte)
+        elif index.text == own.key and not own.minus:
+            self.kept.add(own.key)
+        for key, type_ in places:
+            text = b"%b - %b" % (_wrapped(index.text), own.minus) if own.minus else bytes(index.text)
+            plain = type_ == b"int" and not own.minus and self._is_int(index)
+            own_words = type_ == b"unsigned" and re.fullmatch(rb"threadIdx\.[xyz]", text) is not None
+            self.owned[key] = _wrapped(text) if plain or own_words else b"(%b)%b" % (type_, _wrapped(text))
+        if own.name is not None and own.name.node.start_byte in self.kept:
+            self.kept.add(own.key)
+            self.owned[own.key] = bytes(own.key) if isinstance(own.key, bytes) else own.name.name
+
+    def _is_int(self, node: Node) -> bool:
+        """Whether an expression of the read's place is arithmetic on `int` alone."""
+        for leaf in self.tree.nodes("identifier", "field_expression", "call_expression", within=node):
+            one = declaration_of(self.tree, self.function, leaf) if leaf.type == "identifier" else None
+            params = [param for param in self.function.params if param.name == leaf.text]
+            declared = one if one is not None else (params[0] if params else None)
+            named = constants(self.tree).get(leaf.text) if declared is None else None
+            if named is not None and literal(named.text) is not None and named.text.isdigit():
+                continue
+            if declared is None or declared.type != b"int" or declared.stars or declared.sizes:
+                return False
+        return all(leaf.text.isdigit() for leaf in self.tree.nodes("number_literal", within=node))
 
     def text(self, node: Node) -> bytes:
         """An expression of the store's place, written for the read's.
@@ -149,6 +188,17 @@ class Meaning:
         if len(made) > MAX_CHARS:
             raise Unknown("written out it is too long")
         return made
+
+    def condition(self, node: Node) -> bytes:
+        """A condition, fit to stand beside `&&`."""
+        joined = node.type == "binary_expression" and node.children[1].text in (
+            b"<",
+            b">",
+            b"<=",
+            b">=",
+            b"&&",
+        )
+        return self.text(node) if joined else b"(%b)" % self.text(node)
 
     def _text(self, node: Node, depth: int) -> bytes:
         if depth > 60:
@@ -176,7 +226,8 @@ class Meaning:
         if base.text == b"threadIdx":
             if text not in self.owned:
                 raise Unknown("it depends on the storing thread in another way")
-            return b"(%b)" % self.owned[text]
+            self.replaced |= text not in self.kept
+            return self.owned[text]
         if base.text in (b"blockIdx", b"blockDim", b"gridDim"):
             return text
         return self._text(base, depth + 1) + text[len(b"".join(base.text.split())) :]
@@ -191,18 +242,27 @@ class Meaning:
         if one is None:
             return self._outer(node)
         if one.node.start_byte in self.owned:
-            return b"(%b)" % self.owned[one.node.start_byte]
+            self.replaced |= one.node.start_byte not in self.kept
+            return self.owned[one.node.start_byte]
         loop = one.declaration.parent
         if loop.type == "for_statement" and loop.child_by_field_name("initializer") == one.declaration:
             return self._counter(one, loop, depth)
         if one.value is None or one.sizes or one.reference or b"__shared__" in one.qualifiers:
             raise Unknown(f"it depends on {one.name.decode('latin-1')}")
-        for change in changed_at(self.tree, self.function.body, one.name):
+        changes = changed_at(self.tree, self.function.body, one.name)
+        for change in changes:
             later = change.start_byte > self.store.end_byte and change.type != "pointer_expression"
             if not later or any(self._repeats(around) for around in ancestors(change)):
                 raise Unknown(f"{one.name.decode('latin-1')} changes")
+        before, self.replaced = self.replaced, False
         inner = self._text(one.value, depth + 1)
-        return b"(%b)" % inner if one.stars else b"((%b)(%b))" % (one.type, inner)
+        scope = one.declaration.parent
+        seen = scope.start_byte <= self.read.start_byte < scope.end_byte and not self._hidden(one)
+        if seen and not self.replaced and not changes:
+            self.replaced = before
+            return one.name
+        self.replaced |= before
+        return _wrapped(inner) if one.stars else b"(%b)%b" % (one.type, _wrapped(inner))
 
     def _repeats(self, node: Node) -> bool:
         loop = node.type in ("for_statement", "while_statement", "do_statement")

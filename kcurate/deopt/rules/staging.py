@@ -17,18 +17,20 @@ Not covered: tiles filled by several statements (halos), by vectors of another t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kcurate.cuda_source.edit import Declared, Edit, Function, Node, Tree, ancestors, bare
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
-from kcurate.deopt.rules.loops import only_values
 from kcurate.deopt.rules.meaning import Meaning, Unknown, own_index, scope_of
 from kcurate.deopt.rules.plans import launches, same_block
 from kcurate.deopt.rules.ranges import Ranges
 from kcurate.deopt.rules.reads import is_read
+from kcurate.deopt.rules.removing import removals
 from kcurate.records import Side
 
+_SCALARS = (b"float", b"int", b"unsigned", b"unsigned int", b"double", b"unsigned char", b"half")
+_ZEROS = {b"float": b"0.0f", b"double": b"0.0"}
 _LOOPS = ("for_statement", "while_statement", "do_statement")
 
 
@@ -59,7 +61,9 @@ def direct_reads(given: Given) -> Side | NotApplicable:
                 reason = f"{one.name.decode('latin-1')}: {unknown}"
             else:
                 gone.append(tile)
-        edits += _removals(given.tree, function, gone, everything=len(gone) == len(shared))
+        needless = len(gone) == len(shared) and _private(given.tree, function)
+        stores, arrays = [tile.store for tile in gone], [tile.one for tile in gone]
+        edits += removals(given.tree, function, stores, arrays, barriers=bool(gone) and needless)
     return given.with_edits(edits, reason)
 
 
@@ -130,31 +134,37 @@ def _replacements(given: Given, function: Function, tile: _Tile) -> Iterator[Edi
         meaning = Meaning(tree, function, launches(given.side, function.name), tile.store, read)
         guards = []
         for own, index in zip(owns, indices, strict=True):
-            meaning.bind(own, index.text)
+            meaning.bind(own, index)
             guards += own.guard(ranges, index, meaning)
-        guards += [meaning.text(one) for one in _conditions(tile.store, read)]
-        text = b"(%b)(%b)" % (tile.one.type, meaning.text(value)) if _is_scalar(tile) else meaning.text(value)
+        guards += [meaning.condition(one) for one in _conditions(tile.store, read)]
+        text = meaning.text(value)
         if guards and (not _is_scalar(tile) or _again(tile.store, read)):
             raise Unknown("what it holds where nothing is stored matters")
+        if _is_scalar(tile) and not _has_type(function, value, tile.one.type):
+            text = b"(%b)(%b)" % (tile.one.type, text)
         if guards:
-            text = b"%b ? %b : (%b)0" % (
-                b" && ".join(b"(%b)" % guard for guard in guards),
-                text,
-                tile.one.type,
-            )
+            text = b"%b ? %b : %b" % (b" && ".join(guards), text, _ZEROS.get(tile.one.type, b"0"))
         made.append(Edit(read.start_byte, read.end_byte, b"(%b)" % text))
     yield from made
 
 
 def _is_scalar(tile: _Tile) -> bool:
-    return tile.one.type in (
-        b"float",
-        b"int",
-        b"unsigned",
-        b"unsigned int",
-        b"double",
-        b"unsigned char",
-        b"half",
+    return tile.one.type in _SCALARS
+
+
+def _has_type(function: Function, node: Node, wanted: bytes) -> bool:
+    """Whether an expression is plainly of a type: elements of a parameter, literals, choices of those."""
+    node = bare(node)
+    if node.type == "conditional_expression":
+        sides = (node.child_by_field_name("consequence"), node.child_by_field_name("alternative"))
+        return all(_has_type(function, side, wanted) for side in sides)
+    if node.type == "number_literal":
+        return bool(node.text[-1:] in b"fF" and wanted == b"float") or (
+            node.text.isdigit() and wanted == b"int"
+        )
+    base = node.child_by_field_name("argument") if node.type == "subscript_expression" else None
+    return base is not None and any(
+        param.name == base.text and param.type == wanted and param.stars == 1 for param in function.params
     )
 
 
@@ -193,49 +203,6 @@ def _again(store: Node, read: Node) -> bool:
     )
 
 
-def _removals(tree: Tree, function: Function, gone: Sequence[_Tile], *, everything: bool) -> Iterator[Edit]:
-    """Stores, what held nothing else, declarations, and barriers that order nothing any more."""
-    stores = {tile.store.id for tile in gone}
-    removed: dict[int, Node] = {}
-    for tile in gone:
-        top = tile.store
-        while (outer := _around(tree, top, stores)) is not None:
-            top = outer
-        removed[top.id] = top
-        declaration = tile.one.declaration
-        if len(list(tree.declared_by(declaration))) == 1:
-            removed[declaration.id] = declaration
-    if everything and gone and _private(tree, function):
-        for node, _, _ in tree.calls(b"__syncthreads", within=function.body):
-            if node.parent.type == "expression_statement":
-                removed[node.parent.id] = node.parent
-    for node in removed.values():
-        in_block = node.parent.type == "compound_statement"
-        inside = any(
-            other is not node and other.start_byte <= node.start_byte and node.end_byte <= other.end_byte
-            for other in removed.values()
-        )
-        if not inside:
-            yield Edit(*_line(tree.source, node)) if in_block else Edit(node.start_byte, node.end_byte, b";")
-
-
-def _around(tree: Tree, node: Node, stores: set[int]) -> Node | None:
-    """The statement around one, when all else in it are values that nothing uses any more."""
-    parent = node.parent
-    if parent.type == "compound_statement":
-        rest = [child for child in parent.named_children if child != node and child.id not in stores]
-        rest = [child for child in rest if child.type != "preproc_call"]
-        return (
-            parent
-            if only_values(tree, rest) and parent.parent.type in ("for_statement", "if_statement")
-            else None
-        )
-    if parent.type == "for_statement":
-        return parent if parent.child_by_field_name("body") == node else None
-    whole = parent.type == "if_statement" and parent.child_by_field_name("alternative") is None
-    return parent if whole and parent.child_by_field_name("consequence") == node else None
-
-
 def _private(tree: Tree, function: Function) -> bool:
     """Whether no thread reads what another writes: pointers that are written are never read."""
     if scope_of(tree, function):
@@ -253,15 +220,6 @@ def _private(tree: Tree, function: Function) -> bool:
             ):
                 return False
     return True
-
-
-def _line(code: bytes, node: Node) -> tuple[int, int]:
-    """A statement's span, with its indentation and line end when it has lines of its own."""
-    start, end = node.start_byte, node.end_byte
-    before = code.rfind(b"\n", 0, start) + 1
-    after = code.find(b"\n", end)
-    alone = not code[before:start].strip() and after >= 0 and not code[end:after].strip()
-    return (before, after + 1) if alone else (start, end)
 
 
 RULES: tuple[Rule, ...] = (

@@ -6,10 +6,10 @@ Shared by the rules that change the mapping of threads to work. Not covered: the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kcurate.cuda_source.edit import Function, Node, Tree, bare
-from kcurate.cuda_source.text import blank_literals
+from kcurate.cuda_source.text import blank_literals, identifiers
 from kcurate.deopt.rules.ranges import Ranges, changed_at
 
 BUILTINS = (b"threadIdx", b"blockIdx", b"blockDim", b"gridDim")
@@ -21,14 +21,31 @@ _WARPS = re.compile(
 _BLOCKS = re.compile(rb"\b(?:__shared__|__syncthreads\w*|__threadfence\w*|volatile)\b")
 
 
-def needs_warps(tree: Tree) -> bool:
-    """Whether a file's code may depend on which threads form a warp."""
-    return _WARPS.search(blank_literals(tree.source)) is not None
+def reachable(tree: Tree, kernel: Function) -> tuple[Function, ...]:
+    """A kernel and the functions of its file that it may call, directly or not (by name alone)."""
+    known, found = tree.functions(), [kernel]
+    for function in found:
+        names = identifiers(tree.text(function.node))
+        found += [one for one in known if one.name in names and not one.kernel and one not in found]
+    return tuple(found)
 
 
-def needs_blocks(tree: Tree) -> bool:
-    """Whether a file's code may depend on which threads form a block."""
-    return needs_warps(tree) or _BLOCKS.search(blank_literals(tree.source)) is not None
+def needs_warps(tree: Tree, functions: Sequence[Function]) -> bool:
+    """Whether functions may depend on which threads form a warp; macros count as used by all."""
+    return any(_WARPS.search(text) for text in _texts(tree, functions))
+
+
+def needs_blocks(tree: Tree, functions: Sequence[Function]) -> bool:
+    """Whether functions may depend on which threads form a block."""
+    return any(_WARPS.search(text) or _BLOCKS.search(text) for text in _texts(tree, functions))
+
+
+def _texts(tree: Tree, functions: Sequence[Function]) -> Iterator[bytes]:
+    bare_source = blank_literals(tree.source)
+    for function in functions:
+        yield bare_source[function.node.start_byte : function.node.end_byte]
+    for node in tree.nodes("preproc_def", "preproc_function_def"):
+        yield tree.text(node)
 
 
 def builtins(tree: Tree, within: Node | None = None) -> Iterator[tuple[Node, bytes]]:

@@ -1,0 +1,318 @@
+"""Rules on results that a block gathers in shared memory: trees become atomics, private copies shared ones.
+
+- tree-to-atomics: `for (s = B / 2; s > 0; s /= 2) { if (t < s) a[t] += a[t + s]; barrier }` over a block of B
+  threads leaves the sum of a[0..B) in a[0]; so does every thread but the first adding its a[t] to a[0] by an
+  atomic. Required: B is a power of two and the block's only extent, a is otherwise only stored to as `a[t] =`
+  and read as `a[0]`. Sums of int, unsigned, float, double; largest and smallest of integers. Floating-point
+  sums then differ in rounding from run to run, which the side says (`nondeterministic`).
+- private-to-global: a block's own counters, zeroed, counted by `atomicAdd(&h[e], d)` and added one by one to
+  `G`, become `atomicAdd(&G[e], d)`. Required: integers (addition in any order is exact), every counter is
+  added to the one of the same index in G by some thread, no thread leaves before, and G is used nowhere else.
+
+Not covered: reductions by shuffles (`kcurate.deopt.rules.exchange`), several private copies in a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kcurate.cuda_source.edit import Declared, Edit, Function, Node, Tree, bare
+from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.deopt.rules.loops import aliased
+from kcurate.deopt.rules.meaning import Unknown, own_index
+from kcurate.deopt.rules.plans import launches, same_block
+from kcurate.deopt.rules.ranges import Ranges
+from kcurate.deopt.rules.removing import removals
+from kcurate.deopt.rules.threads import is_width, resolved
+from kcurate.records import Problem, Side
+
+INTEGERS = (b"int", b"unsigned", b"unsigned int")
+FLOATS = (b"float", b"double")
+_HALVED = ("s/=2", "s>>=1", "s=s/2", "s=s>>1")
+_WHILE = ("s>0", "s>=1", "s", "s!=0")
+_COMBINED = {
+    "a[t]+=a[t+s]": b"atomicAdd",
+    "a[t]=a[t]+a[t+s]": b"atomicAdd",
+    "a[t]=max(a[t],a[t+s])": b"atomicMax",
+    "a[t]=min(a[t],a[t+s])": b"atomicMin",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class _Sum:
+    """A tree: its loop, the array, the thread's index as written, what combines."""
+
+    loop: Node
+    array: bytes
+    thread: bytes
+    atomic: bytes
+
+
+def atomics(given: Given) -> Side | NotApplicable:
+    """Add to the first element by atomics in place of a tree."""
+    edits: list[Edit] = []
+    reason, rounded = "no tree over a block in shared memory", False
+    for function in given.tree.functions():
+        extents = same_block(given.side, function.name)
+        if not function.kernel or extents is None or extents[1:] != (1, 1) or extents[0] & (extents[0] - 1):
+            continue
+        ranges = Ranges(given.tree, function, extents)
+        trees = [
+            one
+            for loop in given.tree.nodes("for_statement", within=function.body)
+            if (one := _sum(ranges, loop))
+        ]
+        for name in {one.array for one in trees}:
+            same = [one for one in trees if one.array == name]
+            array = _array(given.tree, function, name)
+            if array is None or not _only_first(given.tree, function, array, same):
+                reason = f"{name.decode('latin-1')} is used in other ways"
+                continue
+            whole = array.type in INTEGERS
+            if not whole and (array.type not in FLOATS or any(one.atomic != b"atomicAdd" for one in same)):
+                reason = f"there is no atomic operation for {array.type.decode('latin-1')}"
+                continue
+            rounded |= not whole
+            edits += [Edit(one.loop.start_byte, one.loop.end_byte, _text(one)) for one in same]
+    made = given.with_edits(edits, reason)
+    if isinstance(made, NotApplicable) or not rounded:
+        return made
+    if given.problem is None:
+        return NotApplicable("the outputs are not known, and their rounding may then differ")
+    return replace(made, nondeterministic=_loose(given.problem, made))
+
+
+def _loose(problem: Problem, side: Side) -> tuple[str, ...]:
+    """The floating-point outputs, whose rounding may then differ from run to run."""
+    outputs = (
+        name for name, one in problem.buffers.items() if one.role in ("out", "inout") and "float" in one.dtype
+    )
+    return tuple(dict.fromkeys((*side.nondeterministic, *outputs)))
+
+
+def _text(one: _Sum) -> bytes:
+    place = b"if (%b > 0)\n        %b(&%b[0], %b[%b]);\n    __syncthreads();"
+    return b"__syncthreads();\n    " + place % (one.thread, one.atomic, one.array, one.array, one.thread)
+
+
+def _sum(ranges: Ranges, loop: Node) -> _Sum | None:
+    """The tree that a loop is; None for any other loop."""
+    tree = ranges.tree
+    parts = [loop.child_by_field_name(field) for field in ("initializer", "condition", "update", "body")]
+    if any(part is None for part in parts) or parts[0].type != "declaration":
+        return None
+    start, condition, update, body = parts
+    declared = list(tree.declared_by(start))
+    if len(declared) != 1 or declared[0].value is None or ranges.block is None:
+        return None
+    step = declared[0].name
+    if _shape(condition, {step: "s"}) not in _WHILE or _shape(update, {step: "s"}) not in _HALVED:
+        return None
+    if ranges.constant(declared[0].value) != ranges.block[0] // 2:
+        return None
+    statements = [child for child in body.named_children if child.type != "comment"]
+    barriers = [one for one in statements if one.text.split(b"(")[0] == b"__syncthreads"]
+    choices = [one for one in statements if one.type == "if_statement"]
+    if body.type != "compound_statement" or (len(barriers), len(choices), len(statements)) != (1, 1, 2):
+        return None
+    return _combination(ranges, choices[0], step, loop)
+
+
+def _combination(ranges: Ranges, choice: Node, step: bytes, loop: Node) -> _Sum | None:
+    condition, then = bare(choice.child_by_field_name("condition")), choice.child_by_field_name("consequence")
+    if choice.child_by_field_name("alternative") is not None or condition.type != "binary_expression":
+        return None
+    if then.type == "compound_statement" and then.named_child_count == 1:
+        then = then.named_children[0]
+    thread = condition.child_by_field_name("left")
+    limit = condition.child_by_field_name("right")
+    if condition.children[1].text != b"<" or limit.text != step or then.type != "expression_statement":
+        return None
+    if resolved(ranges.tree, ranges.function, thread).text != b"threadIdx.x":
+        return None
+    arrays = [
+        node.child_by_field_name("argument").text
+        for node in ranges.tree.nodes("subscript_expression", within=then)
+    ]
+    if not arrays or len(set(arrays)) != 1:
+        return None
+    shape = _shape(then.named_children[0], {step: "s", thread.text: "t", arrays[0]: "a"})
+    shape = shape.replace("a[s+t]", "a[t+s]")
+    atomic = _COMBINED.get(shape)
+    return _Sum(loop, arrays[0], thread.text, atomic) if atomic is not None else None
+
+
+def _shape(node: Node, names: dict[bytes, str]) -> str:
+    """An expression without blanks, with some names replaced."""
+    if node.text in names and not (node.child_count and node.type != "field_expression"):
+        return names[node.text]
+    if not node.children:
+        return str(node.text.decode("latin-1"))
+    return "".join(_shape(child, names) for child in node.children)
+
+
+def _array(tree: Tree, function: Function, name: bytes) -> Declared | None:
+    """A name's one declaration, if it is a plain one-dimensional array in shared memory."""
+    found = [one for one in tree.declared(function.body) if one.name == name]
+    fits = len(found) == 1 and b"__shared__" in found[0].qualifiers and b"volatile" not in found[0].qualifiers
+    return found[0] if fits and len(found[0].sizes) == 1 and not found[0].stars else None
+
+
+def _only_first(tree: Tree, function: Function, array: Declared, trees: list[_Sum]) -> bool:
+    """Whether outside of the trees an array is only stored to by each thread's own index, and read at 0."""
+    for use in tree.uses(array.name, within=function.body):
+        inside = any(one.loop.start_byte <= use.start_byte < one.loop.end_byte for one in trees)
+        if use == array.node or inside:
+            continue
+        place = use.parent
+        if place.type != "subscript_expression" or place.child_by_field_name("argument") != use:
+            return False
+        index, parent = place.child_by_field_name("indices").named_children[0], place.parent
+        if parent.type == "assignment_expression" and parent.child_by_field_name("left") == place:
+            own = resolved(tree, function, index).text == b"threadIdx.x" and parent.children[1].type == "="
+            if not own or parent.parent.type != "expression_statement":
+                return False
+        elif index.text != b"0" or parent.type in (
+            "update_expression",
+            "pointer_expression",
+            "argument_list",
+        ):
+            return False
+    return True
+
+
+def global_counters(given: Given) -> Side | NotApplicable:
+    """Count where all blocks count."""
+    edits: list[Edit] = []
+    reason = "no counters of a block's own in shared memory"
+    for function in given.tree.functions():
+        for one in given.tree.declared(function.body) if function.kernel else ():
+            counts = b"__shared__" in one.qualifiers and len(one.sizes) == 1 and one.type in INTEGERS
+            if not counts or one.sizes[0] is None:
+                continue
+            try:
+                edits += _counted(given, function, one)
+            except Unknown as unknown:
+                reason = f"{one.name.decode('latin-1')}: {unknown}"
+    return given.with_edits(edits, reason)
+
+
+def _counted(given: Given, function: Function, array: Declared) -> Iterator[Edit]:
+    """The edits for one array of counters.
+
+    Raises:
+        Unknown: it is something else.
+    """
+    tree, zeros, additions, flushes = given.tree, [], [], []
+    for use in tree.uses(array.name, within=function.body):
+        if use == array.node:
+            continue
+        place = use.parent
+        call = _atomic_target(use)
+        if call is not None:
+            additions.append((call, use))
+        elif place.type != "subscript_expression":
+            raise Unknown("it is used as a whole")
+        elif (
+            place.parent.type == "assignment_expression" and place.parent.child_by_field_name("left") == place
+        ):
+            if place.parent.child_by_field_name("right").text != b"0" or place.parent.children[1].type != "=":
+                raise Unknown("it is stored to by more than zeros")
+            zeros.append(place.parent.parent)
+        else:
+            flushes.append(place)
+    if not zeros or not additions or len(flushes) != 1:
+        raise Unknown("it is not zeroed, counted and added up once")
+    statement, goal = _flush(given, function, array, flushes[0])
+    for call, use in additions:
+        if call.parent.type != "expression_statement":
+            raise Unknown("a count's old value is used")
+        yield Edit(use.start_byte, use.end_byte, goal)
+    gone = [*zeros, statement]
+    alone = sum(b"__shared__" in one.qualifiers for one in tree.declared(function.body)) == 1
+    others = [param for param in function.params if param.stars and b"const" not in param.qualifiers]
+    yield from removals(
+        tree, function, gone, [array], barriers=alone and [one.name for one in others] == [goal]
+    )
+
+
+def _atomic_target(use: Node) -> Node | None:
+    """The `atomicAdd(&h[e], d)` or `atomicAdd(h + e, d)` whose target a name starts."""
+    node = use.parent
+    if node.type == "subscript_expression" and node.parent.type == "pointer_expression":
+        node = node.parent if node.parent.text[:1] == b"&" else node
+    elif node.type != "binary_expression" or node.children[1].text != b"+" or node.children[0] != use:
+        return None
+    call = node.parent.parent if node.parent.type == "argument_list" else None
+    if call is None or call.type != "call_expression" or node.parent.named_children[0] != node:
+        return None
+    return call if call.child_by_field_name("function").text == b"atomicAdd" else None
+
+
+def _flush(given: Given, function: Function, array: Declared, read: Node) -> tuple[Node, bytes]:
+    """The statement that adds every counter to the one of the same index elsewhere, and where.
+
+    Raises:
+        Unknown: it may leave one out, or add it elsewhere.
+    """
+    tree = given.tree
+    call = read.parent.parent if read.parent.type == "argument_list" else None
+    arguments = read.parent.named_children
+    if call is None or call.parent.type != "expression_statement" or len(arguments) != 2:
+        raise Unknown("it is not added up by a plain atomicAdd")
+    goals = [
+        param
+        for param in function.params
+        if param.stars == 1 and param.type in INTEGERS and any(tree.uses(param.name, within=arguments[0]))
+    ]
+    if len(goals) != 1 or call.child_by_field_name("function").text != b"atomicAdd":
+        raise Unknown("it is not added to a parameter's counters")
+    goal, index = goals[0], read.child_by_field_name("indices").named_children[0]
+    place = function.params.index(goal)
+    once = len(list(tree.uses(goal.name, within=function.body))) == 1
+    if not once or any(aliased(one, place) for one in launches(given.side, function.name)):
+        raise Unknown("the counters it is added to are used in other ways")
+    shapes = (b"&%b[%b]" % (goal.name, index.text), b"%b + %b" % (goal.name, index.text))
+    if b" ".join(arguments[0].text.split()) not in shapes:
+        raise Unknown("it is added at another index")
+    if not _covers(given, function, array, index, call.parent):
+        raise Unknown("not every counter is known to be added up")
+    return call.parent, goal.name
+
+
+def _covers(given: Given, function: Function, array: Declared, index: Node, statement: Node) -> bool:
+    """Whether a statement is done once for every element of an array, whatever the threads did before.
+
+    Raises:
+        Unknown: the index is not the thread's own.
+    """
+    extents = same_block(given.side, function.name)
+    ranges = Ranges(given.tree, function, extents)
+    own, size = own_index(given.tree, function, index), ranges.constant(array.sizes[0])
+    if own.minus or size is None or any(given.tree.nodes("return_statement", within=function.body)):
+        return False
+    if own.loop is None:
+        threads = own.key == b"threadIdx.x" and extents == (size, 1, 1)
+        return bool(threads and statement.parent == function.body)
+    condition, update, body = (own.loop.child_by_field_name(name) for name in ("condition", "update", "body"))
+    if own.loop.parent != function.body or condition is None or update is None or own.name is None:
+        return False
+    alone = body == statement or (body.type == "compound_statement" and body.named_children == [statement])
+    starts = own.name.value is not None and own.name.value.text == b"threadIdx.x"
+    limited = condition.type == "binary_expression" and condition.children[1].text == b"<"
+    steps = update.type == "assignment_expression" and update.children[1].type == "+="
+    return bool(
+        alone
+        and starts
+        and limited
+        and steps
+        and ranges.constant(condition.child_by_field_name("right")) == size
+        and is_width(ranges, update.child_by_field_name("right"))
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("tree-to-atomics", "hierarchical-reduction", "the tree of partial results in a block", atomics),
+    Rule("private-to-global", "privatization", "the counters of a block's own", global_counters),
+)

@@ -1,0 +1,62 @@
+"""Statements taken out with what then holds nothing, for rules that empty a shared array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kcurate.cuda_source.edit import Declared, Edit, Function, Node, Tree
+from kcurate.deopt.rules.loops import only_values
+
+
+def removals(
+    tree: Tree, function: Function, gone: Sequence[Node], arrays: Sequence[Declared], *, barriers: bool
+) -> Iterator[Edit]:
+    """Take out statements, what held nothing else, declarations of arrays, and with `barriers` those too."""
+    stores = {node.id for node in gone}
+    removed: dict[int, Node] = {}
+    for store in gone:
+        top = store
+        while (outer := _around(tree, top, stores)) is not None:
+            top = outer
+        removed[top.id] = top
+    for array in arrays:
+        if len(list(tree.declared_by(array.declaration))) == 1:
+            removed[array.declaration.id] = array.declaration
+    if barriers:
+        for node, _, _ in tree.calls(b"__syncthreads", within=function.body):
+            if node.parent.type == "expression_statement":
+                removed[node.parent.id] = node.parent
+    for node in removed.values():
+        in_block = node.parent.type == "compound_statement"
+        inside = any(
+            other is not node and other.start_byte <= node.start_byte and node.end_byte <= other.end_byte
+            for other in removed.values()
+        )
+        if not inside:
+            yield Edit(*_line(tree.source, node)) if in_block else Edit(node.start_byte, node.end_byte, b";")
+
+
+def _around(tree: Tree, node: Node, stores: set[int]) -> Node | None:
+    """The statement around one, when all else in it are values that nothing uses any more."""
+    parent = node.parent
+    if parent.type == "compound_statement":
+        rest = [child for child in parent.named_children if child != node and child.id not in stores]
+        rest = [child for child in rest if child.type != "preproc_call"]
+        return (
+            parent
+            if only_values(tree, rest) and parent.parent.type in ("for_statement", "if_statement")
+            else None
+        )
+    if parent.type == "for_statement":
+        return parent if parent.child_by_field_name("body") == node else None
+    whole = parent.type == "if_statement" and parent.child_by_field_name("alternative") is None
+    return parent if whole and parent.child_by_field_name("consequence") == node else None
+
+
+def _line(code: bytes, node: Node) -> tuple[int, int]:
+    """A statement's span, with its indentation and line end when it has lines of its own."""
+    start, end = node.start_byte, node.end_byte
+    before = code.rfind(b"\n", 0, start) + 1
+    after = code.find(b"\n", end)
+    alone = not code[before:start].strip() and after >= 0 and not code[end:after].strip()
+    return (before, after + 1) if alone else (start, end)
