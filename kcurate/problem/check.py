@@ -112,7 +112,9 @@ def _check_plan(problem: Problem, side: Side, side_name: str) -> Iterator[Issue]
             program = bind(problem, side, sizes, where=f"{side_name}.plan")
         except ProblemError as error:
             where = error.where or f"{side_name}.plan"
-            if where.startswith("buffers."):
+            if where == "buffers":
+                where = f"{side_name}.buffers"
+            elif where.startswith("buffers."):
                 owner = side_name if where.removeprefix("buffers.") in side.buffers else "problem"
                 where = f"{owner}.{where}"
             yield Issue(where, f"{error.what} at sizes {dict(sizes)}")

@@ -54,6 +54,8 @@ MAX_BLOCK = (1024, 1024, 64)
 MAX_THREADS = 1024
 MAX_SHARED_BYTES = 227 * 1024
 MAX_BUFFER_BYTES = 1 << 36
+# Inputs are made on the host, twice at times.
+MAX_INPUT_BYTES = 1 << 33
 
 __all__ = ["BoundBuffer", "BoundPointer", "BoundScalar", "Program", "bind"]
 
@@ -274,6 +276,13 @@ def _bind_buffers(problem: Problem, side: Side, sizes: Mapping[str, int]) -> dic
             bound[name] = _bind_buffer(name, record, side.views.get(name), sizes, name in side.buffers)
         except ProblemError as error:
             raise ProblemError(error.what, where=f"buffers.{name}", hint=error.hint) from error
+    inputs = sum(b.size_bytes for b in bound.values() if b.record.role in ("in", "inout"))
+    for what, size, most in (
+        ("inputs", inputs, MAX_INPUT_BYTES),
+        ("all", sum(b.size_bytes for b in bound.values()), MAX_BUFFER_BYTES),
+    ):
+        if size > most:
+            raise ProblemError(f"{what} together have {size} bytes, more than {most}", where="buffers")
     return bound
 
 

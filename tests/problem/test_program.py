@@ -239,6 +239,16 @@ def test_buffers_that_cannot_be(buffer: Buffer, view: View | None, what: str) ->
     assert error.value.where == "buffers.own"
 
 
+def test_buffers_are_limited_together() -> None:
+    half = Buffer("uint8", (3 << 34,), role="scratch")
+    with pytest.raises(ProblemError, match="all together") as error:
+        program(launch(), buffers={"p": half, "q": half})
+    assert error.value.where == "buffers"
+    with pytest.raises(ProblemError, match="inputs together"):
+        program(launch(), buffers={"p": Buffer("float32", (1 << 31,))})
+    assert program(launch(), buffers={"p": half}).buffers["p"].size_bytes == 3 << 34
+
+
 def test_struct_values_may_be_expressions_and_must_fit() -> None:
     problem = dataclasses.replace(
         PROBLEM,
