@@ -73,14 +73,13 @@ def _fetched(tree: Tree, textures: set[bytes]) -> Iterator[Edit]:
 
 
 def _load(tree: Tree, name: bytes, arguments: tuple[Node, ...]) -> bytes:
-    """The expression that a fetch stands for (see the shim)."""
+    """The expression that a fetch stands for (see the shim); `::` since variables are called max and min."""
     texture = tree.text(arguments[0])
     places = [tree.text(argument) for argument in arguments[1:]]
-    if name != b"tex1Dfetch":
-        places = [b"(int)floorf(%b)" % place for place in places]
+    whole = b"(int)(%b)" if name == b"tex1Dfetch" else b"(int)floorf(%b)"
     limits = (b"width", b"height")
     at = [
-        b"min(max((int)(%b), 0), %b.%b - 1)" % (place, texture, limit)
+        b"min(max(%b, 0), %b.%b - 1)" % (whole % place, texture, limit)
         for place, limit in zip(places, limits, strict=False)
     ]
     index = at[0] if len(at) == 1 else b"%b * %b.width + %b" % (at[1], texture, at[0])
