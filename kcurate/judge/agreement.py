@@ -38,9 +38,13 @@ def output_names(problem: Problem) -> tuple[str, ...]:
 
 
 def summable(problem: Problem, side: Side) -> tuple[str, ...]:
-    """Outputs of which a sum on the device says whether they are the same: all of their bytes count."""
+    """Outputs of which a sum on the device says whether they are the same: every byte in its place."""
     padded = {name for name, view in side.views.items() if view.pad is not None}
-    partly = {name for name, b in problem.buffers.items() if b.tolerance and b.tolerance.valid is not None}
+    partly = {
+        name
+        for name, b in problem.buffers.items()
+        if b.tolerance and (b.tolerance.valid is not None or b.tolerance.order == "any")
+    }
     unfit = padded | partly | set(side.nondeterministic)
     return tuple(name for name in output_names(problem) if name not in unfit)
 
@@ -69,6 +73,12 @@ def identical(one: Array, other: Array) -> bool:
         np.array_equal(first[start : start + PART_BYTES], second[start : start + PART_BYTES])
         for start in range(0, first.size, PART_BYTES)
     )
+
+
+def in_order(problem: Problem, name: str, flat: Array) -> Array:
+    """The elements of an output as they count: sorted where they are a set."""
+    tolerance = problem.buffers[name].tolerance
+    return np.sort(flat) if tolerance is not None and tolerance.order == "any" else flat
 
 
 def differs(

@@ -18,6 +18,7 @@ from kcurate.judge.agreement import (
     Outputs,
     differs,
     identical,
+    in_order,
     logical_bytes,
     output_names,
     shape,
@@ -212,7 +213,10 @@ class Verification:
 
     def _same(self, name: str, first: Outputs, again: Outputs) -> bool:
         valid = valid_count(self.problem, name, first)
-        return identical(first[name].reshape(-1)[:valid], again[name].reshape(-1)[:valid])
+        one, other = (
+            in_order(self.problem, name, outputs[name].reshape(-1)[:valid]) for outputs in (first, again)
+        )
+        return identical(one, other)
 
     def _agree_with_itself(
         self, trial: Trial, side: SideName, first: Outputs, again: Outputs, loose: Sequence[str]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 
@@ -29,6 +30,7 @@ from kcurate.records import (
     Problem,
     Side,
     Sizes,
+    Tolerance,
 )
 from kcurate.suites import load_manifests
 from kcurate.suites.problems import launched
@@ -172,3 +174,31 @@ def test_counting_in_lock_step_is_right_on_the_emulator(judge: Judge) -> None:
     candidate = dataclasses.replace(itself(problem, Side(TAGGED, plan)), slow=Side(ATOMIC, plan))
     verdict = judge.judge(candidate)
     assert verdict.outcome is Outcome.CORRECT, verdict.detail
+
+
+# Blocks take places in the order in which they come: the set of answers is always the same, its order is not.
+TAKEN = """
+__global__ void take(const int* in, int* out, unsigned* taken, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[atomicAdd(taken, 1u)] = in[i] * 3;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("order", "outcome"), [("any", Outcome.CORRECT), ("exact", Outcome.NONDETERMINISTIC)]
+)
+def test_an_output_that_is_a_set_need_not_come_in_the_same_order(
+    judge: Judge, order: Literal["any", "exact"], outcome: Outcome
+) -> None:
+    problem = Problem(
+        Sizes(({"n": 1000}, {"n": 257}), {"n": 4096}),
+        {
+            "x": Buffer("int32", ("n",), Init("integers", {"high": 1000000})),
+            "y": Buffer("int32", ("n",), role="out", tolerance=Tolerance(order=order)),
+            "taken": Buffer("uint32", (1,), role="inout"),
+        },
+    )
+    launch = Launch("take", ("ceil_div(n, 64)",), (64,), ("x", "y", "taken", "n"))
+    verdict = judge.judge(itself(problem, Side(TAKEN, (launch,))))
+    assert verdict.outcome is outcome, verdict.detail
