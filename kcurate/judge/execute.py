@@ -226,10 +226,10 @@ class Prepared:
                 found.append(f"wrote into the padding of the input {name!r}")
         return tuple(found)
 
-    def twin(self, allocate: Callable[[int], Memory]) -> Prepared:
+    def twin(self, allocate: Callable[[int], Memory] | None = None) -> Prepared:
         """The same program on other buffers, which hold what these hold now; it cannot be reset.
 
-        Their memory comes from `allocate` and stays its owner's.
+        Their memory comes from `allocate` and stays its owner's (None: from the device).
         """
         other = Prepared(self.device, self.module, self.program, {}, allocate=allocate)
         for name, slot in self.slots.items():
