@@ -20,6 +20,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
+_TYPE = re.compile(
+    r"\btypedef\b[^;{]*\b(\w+)\s*;|\busing\s+(\w+)\s*=|\b(?:struct|union|enum)\s+(\w+)|\b(?:typename|class)\s+(\w+)"
+)
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -44,11 +47,15 @@ class Edit:
 
 @dataclass(frozen=True)
 class Code:
-    """Text with its tokens; `partner` maps an opening bracket's index to its closing one's, and back."""
+    """Text with its tokens; `partner` maps an opening bracket's index to its closing one's, and back.
+
+    `types` are names that the text declares as types.
+    """
 
     text: str
     tokens: tuple[Span, ...]
     partner: dict[int, int] = field(hash=False)
+    types: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, text: str) -> Code:
@@ -66,7 +73,8 @@ class Code:
             elif stack and token.text == CLOSING[tokens[stack[-1]].text]:
                 opening = stack.pop()
                 partner |= {opening: i, i: opening}
-        return cls(text, tokens, partner)
+        declared = frozenset(name for match in _TYPE.finditer(text) for name in match.groups() if name)
+        return cls(text, tokens, partner, declared)
 
     def at(self, index: int) -> str:
         """The token's text; empty outside."""
@@ -107,7 +115,8 @@ class Code:
         if not 0 <= index < len(self.tokens):
             return False
         token = self.tokens[index]
-        return token.kind == "number" or token.text in (")", "]") or _is_name(token)
+        named = _is_name(token) and token.text not in self.types
+        return token.kind == "number" or token.text in (")", "]") or named
 
 
 def _is_name(token: Span) -> bool:
