@@ -37,7 +37,7 @@ COMMON = (
 # pointers may alias.
 DEVICE = (
     "-std=gnu++17",
-    "-O1",
+    "-O2",
     "-w",
     "-nostdinc",
     "-ffp-contract=off",
