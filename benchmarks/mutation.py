@@ -157,9 +157,13 @@ def other_sizes(problem: Problem, count: int, rng: random.Random) -> tuple[Mappi
 
 
 def stressed(
-    rows: list[dict[str, Any]], given: Sequence[Trial], options: argparse.Namespace, jobs: int
+    rows: list[dict[str, Any]],
+    given: Sequence[Trial],
+    options: argparse.Namespace,
+    jobs: int,
+    until_s: float,
 ) -> None:
-    """Tell survivors that some valid input gives away from those on which none does."""
+    """Tell survivors that some valid input gives away from those on which none does, as time allows."""
     trials_by_id = {trial.candidate.id: trial for trial in given}
     rng = random.Random(options.seed)
     todo: list[Candidate] = []
@@ -176,10 +180,13 @@ def stressed(
                         )
                     )
     config = JudgeConfig(options.backend, timed=False, calibrate=False)
-    outcomes = {
-        todo[index].id: verdict.outcome
-        for index, verdict in pool.judge_many(list(enumerate(todo)), config, gpus=(0,), jobs=jobs)
-    }
+    todo.sort(key=lambda one: int(one.id.split("@")[1]))
+    outcomes: dict[str, Outcome] = {}
+    for index, verdict in pool.judge_many(list(enumerate(todo)), config, gpus=(0,), jobs=jobs):
+        outcomes[todo[index].id] = verdict.outcome
+        if time.perf_counter() > until_s:
+            print(f"out of time after {len(outcomes)} of {len(todo)} runs at other sizes", flush=True)
+            break
     for one in rows:
         if one["class"] == "survived":
             classify_survivor(one, trials_by_id[one["candidate"]], outcomes, options.stress)
@@ -188,10 +195,11 @@ def stressed(
 def classify_survivor(one: dict[str, Any], trial: Trial, outcomes: Mapping[str, Outcome], count: int) -> None:
     """A size counts when the original is right at it."""
     names = [f"{one['candidate']}@{i}" for i in range(count)]
-    valid = [name for name in names if outcomes[f"{name}@same"].correct]
+    ran = [name for name in names if {f"{name}@same", f"{name}@wrong"} <= set(outcomes)]
+    valid = [name for name in ran if outcomes[f"{name}@same"].correct]
     told = [name for name in valid if not outcomes[f"{name}@wrong"].correct]
     one["stress"] = {"valid": len(valid), "differs": len(told)}
-    one["class"] = "escaped" if told else "no_difference"
+    one["class"] = "escaped" if told else "no_difference" if valid else "survived"
     one["code"] = trial.candidate.fast.code
     print(one["class"], one["candidate"], one["change"], "|", one["what"], one["stress"], flush=True)
 
@@ -215,12 +223,15 @@ def main() -> None:
     print(len(pairs), "pairs,", Counter(trial.kind for trial in given), flush=True)
     jobs = options.jobs or pool.default_jobs(options.backend, 1)
     config = JudgeConfig(options.backend, timed=False, calibrate=False)
-    until_s = started + options.budget_s
+    until_s = started + 0.4 * options.budget_s
     done = judged(given, config, jobs, until_s)
     if options.backend == "cuda":
-        done = again_at_bench(done, replace(config, timed=True, sanitize=True), jobs, until_s)
+        done = again_at_bench(
+            done, replace(config, timed=True, sanitize=True), jobs, started + 0.75 * options.budget_s
+        )
     rows = classify(done)
-    stressed(rows, given, options, jobs)
+    options.out.write_text(json.dumps({"rows": rows}))
+    stressed(rows, given, options, jobs, started + options.budget_s)
     data = {
         "backend": options.backend,
         "device": asdict(done[0][1].environment) if done else None,
