@@ -14,8 +14,10 @@ from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import pack_struct, scalar_bytes
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.ops import (
+    BoundArg,
     BoundBuffer,
     BoundPointer,
+    BoundPointers,
     BoundScalar,
     CopyOp,
     FillOp,
@@ -36,6 +38,7 @@ from kcurate.records import (
     Fill,
     For,
     Launch,
+    PointersArg,
     Problem,
     Side,
     Step,
@@ -56,6 +59,8 @@ MAX_SHARED_BYTES = 227 * 1024
 MAX_BUFFER_BYTES = 1 << 36
 # Inputs are made on the host, twice at times.
 MAX_INPUT_BYTES = 1 << 33
+# What a side brings along is a table; making more would cost the judge time, not the side.
+MAX_OWN_INPUT_BYTES = 1 << 28
 
 __all__ = ["BoundBuffer", "BoundPointer", "BoundScalar", "Program", "bind"]
 
@@ -193,13 +198,16 @@ class _Binder:
         """Sizes may be used in template arguments in braces: `{n/32}`."""
         return str(evaluate(text[1:-1], self.names)) if text.startswith("{") and text.endswith("}") else text
 
-    def argument(self, argument: Any) -> BoundPointer | BoundScalar:
+    def pointer(self, argument: BufferArg) -> BoundPointer:
+        buffer = self.buffer(argument.buffer)
+        low, high = -buffer.pad[0], buffer.count + buffer.pad[1]
+        return BoundPointer(buffer.name, self.number(argument.offset, "offset", low, high) * buffer.itemsize)
+
+    def argument(self, argument: Any) -> BoundArg:
         if isinstance(argument, BufferArg):
-            buffer = self.buffer(argument.buffer)
-            low, high = -buffer.pad[0], buffer.count + buffer.pad[1]
-            return BoundPointer(
-                buffer.name, self.number(argument.offset, "offset", low, high) * buffer.itemsize
-            )
+            return self.pointer(argument)
+        if isinstance(argument, PointersArg):
+            return BoundPointers(tuple(self.pointer(member) for member in argument.pointers))
         if isinstance(argument, ValueArg):
             value = argument.value
             return BoundScalar(
@@ -277,7 +285,9 @@ def _bind_buffers(problem: Problem, side: Side, sizes: Mapping[str, int]) -> dic
         except ProblemError as error:
             raise ProblemError(error.what, where=f"buffers.{name}", hint=error.hint) from error
     inputs = sum(b.size_bytes for b in bound.values() if b.record.role in ("in", "inout"))
+    own = sum(b.size_bytes for b in bound.values() if b.record.role == "in" and b.extra)
     for what, size, most in (
+        ("the side's own inputs", own, MAX_OWN_INPUT_BYTES),
         ("inputs", inputs, MAX_INPUT_BYTES),
         ("all", sum(b.size_bytes for b in bound.values()), MAX_BUFFER_BYTES),
     ):

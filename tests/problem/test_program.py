@@ -244,8 +244,11 @@ def test_buffers_are_limited_together() -> None:
     with pytest.raises(ProblemError, match="all together") as error:
         program(launch(), buffers={"p": half, "q": half})
     assert error.value.where == "buffers"
+    with pytest.raises(ProblemError, match="own inputs together"):
+        program(launch(), buffers={"p": Buffer("float32", (1 << 27,))})
+    large = dataclasses.replace(PROBLEM, buffers={"p": Buffer("float32", (1 << 32,), role="inout")})
     with pytest.raises(ProblemError, match="inputs together"):
-        program(launch(), buffers={"p": Buffer("float32", (1 << 31,))})
+        bind(large, Side("", (Launch("k", (1,), (1,)),)), SIZES)
     assert program(launch(), buffers={"p": half}).buffers["p"].size_bytes == 3 << 34
 
 
