@@ -53,6 +53,7 @@ EXAMPLES: dict[str, tuple[str, tuple[int | str, ...], dict[str, int | float | st
     "bit_strings": ("uint32", ("n", 4), {"strings": "n", "words": 4}),
     "bucket_places": ("int32", ("n",), {"items": "n", "buckets": 8, "blocks": 3, "threads": 4}),
     "padded_lists": ("int32", ("m+1",), {"lists": "m", "items": "n", "longest": 9, "skew": 0.5}),
+    "suffix_tree": ("uint8", (3, 42), {"length": 300, "part": "queries"}),
     "mesh_neighbours": ("int32", (4, "n"), {}),
     "euler_state": ("float64", (5, "n"), {"mach": 0.8}),
 }
