@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from kcurate.cuda_source.items import parse
@@ -122,6 +122,10 @@ class Tree:
 
     def functions(self) -> tuple[Function, ...]:
         """Functions with bodies, in order."""
+        return self._all_functions
+
+    @cached_property
+    def _all_functions(self) -> tuple[Function, ...]:
         return tuple(self._functions())
 
     def _functions(self) -> Iterator[Function]:
@@ -140,8 +144,16 @@ class Tree:
 
     def declared(self, within: Node) -> tuple[Declared, ...]:
         """All that declarations inside a node introduce (parameters are not declarations)."""
-        found = self.nodes("declaration", within=within)
-        return tuple(one for node in found for one in self.declared_by(node))
+        known = self._declared.get(within.id)
+        if known is None:
+            found = self.nodes("declaration", within=within)
+            known = tuple(one for node in found for one in self.declared_by(node))
+            self._declared[within.id] = known
+        return known
+
+    @cached_property
+    def _declared(self) -> dict[int, tuple[Declared, ...]]:
+        return {}
 
     def declared_by(self, node: Node) -> Iterator[Declared]:
         """What one declaration or parameter introduces; nothing for one that the grammar misread."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from kcurate.cuda_source.edit import Edit
 from kcurate.cuda_source.text import blank_literals
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.deopt.rules.removing import line_of
 from kcurate.records import Side
 
 COPY = b"__pipeline_memcpy_async"
@@ -53,7 +54,9 @@ def plain_copies(given: Given) -> Side | NotApplicable:
     for node, _, _ in tree.calls(b"__pipeline_commit", b"__pipeline_wait_prior"):
         if node.parent.type != "expression_statement":
             return NotApplicable("a commit or wait inside an expression")
-        edits.append(Edit(node.start_byte, node.end_byte))
+        whole = node.parent.parent.type == "compound_statement"
+        span = line_of(source, node.parent) if whole else (node.start_byte, node.end_byte)
+        edits.append(Edit(*span))
     at = tree.helpers_at()
     return given.with_edits([*edits, Edit(at, at, _HELPER.replace(b"%(name)b", name))], "")
 

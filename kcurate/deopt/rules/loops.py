@@ -15,7 +15,7 @@ from kcurate.deopt.rules.base import Given
 from kcurate.deopt.rules.plans import expression
 from kcurate.deopt.rules.ranges import literal
 from kcurate.deopt.rules.threads import resolved
-from kcurate.records import BufferArg, Launch
+from kcurate.records import BufferArg, Launch, ValueArg
 
 _LEAVES = ("break_statement", "continue_statement", "return_statement", "goto_statement", "lambda_expression")
 _WRITES = ("assignment_expression", "update_expression")
@@ -114,9 +114,13 @@ def _whole(use: Node) -> Node:
 
 
 def aliased(launch: Launch, place: int) -> bool:
-    """Whether the buffer at a place of the arguments is given twice."""
+    """Whether the buffer at a place of the arguments may be given twice."""
+    if place >= len(launch.args) or not all(
+        isinstance(arg, str | BufferArg | ValueArg) for arg in launch.args
+    ):
+        return True
     names = [arg.buffer if isinstance(arg, BufferArg) else arg for arg in launch.args]
-    return place >= len(names) or names.count(names[place]) > 1
+    return names.count(names[place]) > 1
 
 
 def plan_expression(given: Given, function: Function, launch: Launch, node: Node) -> str | None:

@@ -272,12 +272,13 @@ class Meaning:
         """A counter that has the same value for the whole block, of a loop around both places."""
         update, body = loop.child_by_field_name("update"), loop.child_by_field_name("body")
         around = body.start_byte <= self.store.start_byte and self.read.end_byte <= body.end_byte
-        same = declaration_of(self.tree, self.function, self.read) if self.read.type == "identifier" else None
-        if not around or same is not None or update is None or changed_at(self.tree, body, one.name):
+        if not around or update is None or changed_at(self.tree, body, one.name):
             raise Unknown(f"it depends on {one.name.decode('latin-1')}")
-        self._text(one.value, depth + 1)
+        # The same for all threads: nothing of the storing thread's own may be in it.
+        uniform = Meaning(self.tree, self.function, self.found, self.store, self.read)
+        uniform.text(one.value)
         if update.type == "assignment_expression":
-            self._text(update.child_by_field_name("right"), depth + 1)
+            uniform.text(update.child_by_field_name("right"))
         if self._hidden(one):
             raise Unknown(f"{one.name.decode('latin-1')} means something else at the read")
         return one.name

@@ -47,6 +47,7 @@ class _Sum:
     array: bytes
     thread: bytes
     atomic: bytes
+    barrier_first: bool
 
 
 def atomics(given: Given) -> Side | NotApplicable:
@@ -74,7 +75,9 @@ def atomics(given: Given) -> Side | NotApplicable:
                 reason = f"there is no atomic operation for {array.type.decode('latin-1')}"
                 continue
             rounded |= not whole
-            edits += [Edit(one.loop.start_byte, one.loop.end_byte, _text(one)) for one in same]
+            edits += [
+                Edit(one.loop.start_byte, one.loop.end_byte, _text(one, given.tree.source)) for one in same
+            ]
     made = given.with_edits(edits, reason)
     if isinstance(made, NotApplicable) or not rounded:
         return made
@@ -91,9 +94,14 @@ def _loose(problem: Problem, side: Side) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*side.nondeterministic, *outputs)))
 
 
-def _text(one: _Sum) -> bytes:
-    place = b"if (%b > 0)\n        %b(&%b[0], %b[%b]);\n    __syncthreads();"
-    return b"__syncthreads();\n    " + place % (one.thread, one.atomic, one.array, one.array, one.thread)
+def _text(one: _Sum, source: bytes) -> bytes:
+    """The atomics and the barrier behind them; one before them where the loop began with one."""
+    column = one.loop.start_byte - source.rfind(b"\n", 0, one.loop.start_byte) - 1
+    lines = [b"__syncthreads();"] if one.barrier_first else []
+    lines += [b"if (%b > 0)" % one.thread, b"    %b(&%b[0], %b[%b]);", b"__syncthreads();"]
+    lines[-2] %= (one.atomic, one.array, one.array, one.thread)
+    between: bytes = b"\n" + b" " * column
+    return between.join(lines)
 
 
 def _sum(ranges: Ranges, loop: Node) -> _Sum | None:
@@ -116,10 +124,12 @@ def _sum(ranges: Ranges, loop: Node) -> _Sum | None:
     choices = [one for one in statements if one.type == "if_statement"]
     if body.type != "compound_statement" or (len(barriers), len(choices), len(statements)) != (1, 1, 2):
         return None
-    return _combination(ranges, choices[0], step, loop)
+    return _combination(ranges, choices[0], step, loop, barrier_first=statements[0] == barriers[0])
 
 
-def _combination(ranges: Ranges, choice: Node, step: bytes, loop: Node) -> _Sum | None:
+def _combination(
+    ranges: Ranges, choice: Node, step: bytes, loop: Node, *, barrier_first: bool
+) -> _Sum | None:
     condition, then = bare(choice.child_by_field_name("condition")), choice.child_by_field_name("consequence")
     if choice.child_by_field_name("alternative") is not None or condition.type != "binary_expression":
         return None
@@ -140,7 +150,7 @@ def _combination(ranges: Ranges, choice: Node, step: bytes, loop: Node) -> _Sum 
     shape = _shape(then.named_children[0], {step: "s", thread.text: "t", arrays[0]: "a"})
     shape = shape.replace("a[s+t]", "a[t+s]")
     atomic = _COMBINED.get(shape)
-    return _Sum(loop, arrays[0], thread.text, atomic) if atomic is not None else None
+    return _Sum(loop, arrays[0], thread.text, atomic, barrier_first) if atomic is not None else None
 
 
 def _shape(node: Node, names: dict[bytes, str]) -> str:

@@ -33,7 +33,9 @@ def removals(
             for other in removed.values()
         )
         if not inside:
-            yield Edit(*_line(tree.source, node)) if in_block else Edit(node.start_byte, node.end_byte, b";")
+            yield (
+                Edit(*line_of(tree.source, node)) if in_block else Edit(node.start_byte, node.end_byte, b";")
+            )
 
 
 def _around(tree: Tree, node: Node, stores: set[int]) -> Node | None:
@@ -53,7 +55,7 @@ def _around(tree: Tree, node: Node, stores: set[int]) -> Node | None:
     return parent if whole and parent.child_by_field_name("consequence") == node else None
 
 
-def _line(code: bytes, node: Node) -> tuple[int, int]:
+def line_of(code: bytes, node: Node) -> tuple[int, int]:
     """A statement's span, with its indentation and line end when it has lines of its own."""
     start, end = node.start_byte, node.end_byte
     before = code.rfind(b"\n", 0, start) + 1

@@ -113,17 +113,19 @@ class _Rewriter:
         target = _assigned(node)
         opening = next(child for child in node.child_by_field_name("indices").children if child.type == "[")
         closing = node.end_byte - 1
+        word = re.fullmatch(rb"\w+", self.tree.source[opening.end_byte : closing].strip()) is not None
+        before, after = (b" + ", b"") if word else (b" + (", b")")
         if target is not None:
             self.stored.add(kind)
             yield Edit(node.start_byte, node.start_byte, self.store + b"(")
-            yield Edit(opening.start_byte, opening.end_byte, b" + (")
-            yield Edit(closing, target.start_byte, b"), ")
+            yield Edit(opening.start_byte, opening.end_byte, before)
+            yield Edit(closing, target.start_byte, after + b", ")
             yield Edit(target.end_byte, target.end_byte, b")")
         elif is_read(self.tree, node):
             self.loaded.add(kind)
             yield Edit(node.start_byte, node.start_byte, self.load + b"(")
-            yield Edit(opening.start_byte, opening.end_byte, b" + (")
-            yield Edit(closing, node.end_byte, b"))")
+            yield Edit(opening.start_byte, opening.end_byte, before)
+            yield Edit(closing, node.end_byte, after + b")")
 
     def kind(self, node: Node) -> bytes | None:
         """The vector type that an expression points to; None when it is no such pointer."""

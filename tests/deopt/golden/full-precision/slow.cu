@@ -1,0 +1,8 @@
+extern "C" __global__ void work(const float *x, float *y, int n)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    const float a = x[i], b = a * a + 1.0f;
+    y[i] = ((float)(expf(-a)) / (float)(b)) + (1.0f / sqrtf(b)) * sinf(a) + powf(b, 0.5f);
+}

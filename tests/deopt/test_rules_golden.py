@@ -1,0 +1,95 @@
+"""Each rule on a kernel of our own: the slow side word for word, and that it still computes the same."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kcurate import store
+from kcurate.backends.base import Compiled, CompileFailure
+from kcurate.backends.cuda.compiler import CudaCompiler
+from kcurate.deopt.rules import RULES, NotApplicable, Rule
+from kcurate.judge import machine_code
+from kcurate.judge.compiling import Request
+from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.judge.sham import label_leaks
+from kcurate.judge.static_checks import check_source
+from kcurate.judge.tokens import Source
+from kcurate.records import Candidate, Outcome, Side
+from kcurate.records.pair import SIDES, SideName
+
+GOLDEN = Path(__file__).parent / "golden"
+by_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+
+
+def golden(rule: Rule) -> Candidate:
+    return store.read_candidate(GOLDEN / rule.name)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with contextlib.closing(Judge(JudgeConfig(backend="emulator", timed=False))) as one:
+        yield one
+
+
+def compiled(candidate: Candidate, side: SideName) -> Compiled:
+    request = Request.of(candidate, side)
+    made = CudaCompiler().compile(request.code, request.entry_points, request.symbols)
+    assert not isinstance(made, CompileFailure), made.log
+    return made
+
+
+def test_every_golden_is_of_a_rule() -> None:
+    assert {folder.name for folder in GOLDEN.iterdir()} == {rule.name for rule in RULES}
+
+
+@by_rule
+def test_makes_the_slow_side_word_for_word(rule: Rule) -> None:
+    expected = golden(rule)
+    made = rule.apply(expected.fast, expected.problem)
+    assert isinstance(made, Side)
+    assert made.code == expected.slow.code
+    assert made == expected.slow
+
+
+@by_rule
+def test_has_nothing_left_to_do_after_itself(rule: Rule) -> None:
+    expected = golden(rule)
+    again = rule.apply(expected.slow, expected.problem)
+    if rule.name == "swap-axes":  # the exchange of two roles undoes itself
+        assert again == expected.fast
+    else:
+        assert isinstance(again, NotApplicable)
+
+
+@by_rule
+def test_slow_side_passes_static_checks_and_tells_no_label(rule: Rule) -> None:
+    slow = golden(rule).slow
+    assert not check_source(slow)
+    assert not list(label_leaks(Source(slow.code)))
+
+
+@by_rule
+def test_machine_code_differs(rule: Rule) -> None:
+    candidate = golden(rule)
+    both = {side: compiled(candidate, side) for side in SIDES}
+    assert not machine_code.same(candidate, both)
+
+
+@by_rule
+def test_both_sides_compute_the_same(rule: Rule, judge: Judge) -> None:
+    verdict = judge.judge(golden(rule))
+    assert verdict.outcome == Outcome.CORRECT, verdict.detail
+
+
+def test_without_a_plan_only_code_is_rewritten() -> None:
+    """What depends on how a kernel is launched refuses when that is not known."""
+    for name in ("one-element", "swap-axes", "small-blocks", "tree-to-atomics", "launch-bounds", "padding"):
+        rule = next(rule for rule in RULES if rule.name == name)
+        candidate = golden(rule)
+        assert isinstance(rule.apply(replace(candidate.fast, plan=())), NotApplicable), name
+        assert isinstance(rule.rewrite(candidate.fast.code.encode()), NotApplicable), name

@@ -1,0 +1,80 @@
+"""Rules on fast sides of built-in pairs: a fixed sample of what `benchmarks/deopt_rules.py` does to all.
+
+A result parses, compiles, computes the same on the emulator, and no rule ever fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from dataclasses import replace
+
+import pytest
+
+from kcurate import resources, store
+from kcurate.backends.base import Compiled, CompileFailure
+from kcurate.backends.cuda.compiler import CudaCompiler
+from kcurate.cuda_source.edit import tree_of
+from kcurate.deopt.rules import RULES, NotApplicable, Rule
+from kcurate.judge import machine_code
+from kcurate.judge.compiling import Request
+from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.records import Candidate, Origin, Outcome, Side
+from kcurate.records.pair import SIDES, SideName
+
+# Pairs looked at, and results judged; what is chosen depends on names alone.
+LOOKED_AT, JUDGED = 30, 5
+
+
+def order(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def made() -> list[tuple[Rule, Candidate]]:
+    """What the rules make of some pairs: candidates against the fast side they came from."""
+    folders = sorted(store.find_candidates(resources.pairs_dir()), key=lambda folder: order(folder.name))
+    found = []
+    for folder in folders[:LOOKED_AT]:
+        pair = store.read_candidate(folder)
+        for rule in RULES:
+            slow = rule.apply(pair.fast, pair.problem)
+            if isinstance(slow, NotApplicable):
+                assert slow.reason
+            else:
+                origin = Origin("rule", made="slow", rules=(rule.name,), parent=pair.id)
+                found.append((rule, replace(pair, id=f"{pair.id}/{rule.name}", slow=slow, origin=origin)))
+    return found
+
+
+def test_results_parse_as_well_as_what_they_came_from(made: list[tuple[Rule, Candidate]]) -> None:
+    assert len({rule.name for rule, _ in made}) >= 10
+    for _, candidate in made:
+        before, after = (tree_of(side.code.encode()).root for side in (candidate.fast, candidate.slow))
+        assert before.has_error or not after.has_error, candidate.id
+
+
+def test_rules_compose(made: list[tuple[Rule, Candidate]]) -> None:
+    """Every rule can follow every other: it changes the side or says why not."""
+    for first, candidate in made[::6]:
+        for rule in RULES:
+            side = rule.apply(candidate.slow, candidate.problem)
+            assert isinstance(side, Side | NotApplicable), (first.name, rule.name, candidate.id)
+
+
+def test_results_compile_and_compute_the_same(made: list[tuple[Rule, Candidate]]) -> None:
+    sample = sorted(made, key=lambda one: order(one[1].id))[:JUDGED]
+    with contextlib.closing(Judge(JudgeConfig(backend="emulator", timed=False))) as judge:
+        for rule, candidate in sample:
+            both = {side: compiled(candidate, side) for side in SIDES}
+            if rule.name not in ("restrict", "unroll", "launch-bounds", "read-only-loads"):
+                assert not machine_code.same(candidate, both), candidate.id
+            verdict = judge.judge(candidate)
+            assert verdict.outcome == Outcome.CORRECT, (candidate.id, verdict.detail)
+
+
+def compiled(candidate: Candidate, side: SideName) -> Compiled:
+    request = Request.of(candidate, side)
+    answer = CudaCompiler().compile(request.code, request.entry_points, request.symbols)
+    assert not isinstance(answer, CompileFailure), (candidate.id, answer.log)
+    return answer

@@ -1,0 +1,137 @@
+"""What a rule cannot prove it leaves alone: golden kernels with one thing changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kcurate import store
+from kcurate.deopt.rules import RULES, NotApplicable
+from kcurate.records import Launch, Side
+
+GOLDEN = Path(__file__).parent / "golden"
+BY_NAME = {rule.name: rule for rule in RULES}
+
+
+def refusal(name: str, side: Side) -> str:
+    """Why a rule refuses a side of its golden problem."""
+    made = BY_NAME[name].apply(side, store.read_candidate(GOLDEN / name).problem)
+    assert isinstance(made, NotApplicable), made
+    return made.reason
+
+
+def given(name: str) -> Side:
+    return store.read_candidate(GOLDEN / name).fast
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "reason"),
+    [
+        ("tile-to-global", "const float *a, const float *b", "float *a, float *b", "may be written to"),
+        ("tile-to-global", "base += TILE)", "base += tx)", "storing thread in another way"),
+        ("padding", "x < TILE", "x <= TILE", "stay off the padding"),
+        ("padding", "out[(col + x)", "out[(int)(long)tile + (col + x)", "stay off the padding"),
+        ("tree-to-atomics", "= part[0]", "= part[1]", "used in other ways"),
+        ("tree-to-atomics", "blockDim.x / 2", "blockDim.x / 4", "no tree"),
+        ("tree-to-atomics", "float part", "half part", "no atomic operation for half"),
+        ("tree-to-atomics", "tid < stride", "tid <= stride", "no tree"),
+        ("private-to-global", "atomicAdd(&counts[b]", "atomicAdd(&counts[b + 1]", "another index"),
+        ("private-to-global", "for (int i", "if (n < 3) return;\n    for (int i", "not every counter"),
+        ("private-to-global", "blockDim.x)\n        atomicAdd(&c", "64)\n        atomicAdd(&c", "not every counter"),
+        ("private-to-global", "int own[BINS]", "float own[BINS]", "no counters"),
+        ("one-element", "y[i] =", "y[i + 1] = y[i] +", "more than one place"),
+        ("one-element", "float sum =", "if (x[i] > 9.0f) break; float sum =", "end early"),
+        ("one-element", "sum += x", "stride += 1; sum += x", "no grid-stride loop"),
+        ("one-element", "    }\n}", "    }\n    y[0] = blockIdx.x;\n}", "no grid-stride loop"),
+        ("swap-axes", "if (row", "__syncwarp(); if (row", "form a warp"),
+        ("swap-axes", "extern", "#define LANE threadIdx.x\nextern", "form a warp"),
+        ("swap-axes", "threadIdx.y", "1", "both axes"),
+        ("small-blocks", "sqrtf(", "threadIdx.x + sqrtf(", "more than its thread's global index"),
+        ("small-blocks", "const int stride", "__syncthreads(); const int stride", "form a block"),
+        ("vector-to-scalar", "float4 sum =", "__threadfence(); float4 sum =", "width of an access"),
+        ("async-to-plain", " 16, inside", " sizeof(float4), inside", "size is not 4, 8 or 16"),
+        ("shuffle-to-shared", "lane, 1)", "lane, 1, 16)", "parts of a warp"),
+        ("shuffle-to-shared", "if (i < n)", 'asm volatile(""); if (i < n)', "assembly"),
+        ("double-literals", "0.25f", "0.1f", ""),
+    ],
+)  # fmt: skip
+def test_refuses_what_it_cannot_prove(name: str, old: str, new: str, reason: str) -> None:
+    side = given(name)
+    assert old in side.code
+    if name == "double-literals":
+        made = BY_NAME[name].apply(replace(side, code=side.code.replace(old, new)))
+        assert isinstance(made, Side)
+        assert "0.1 " not in made.code
+        return
+    assert reason in refusal(name, replace(side, code=side.code.replace(old, new)))
+
+
+def test_launch_bounds_stay_where_a_block_may_not_fit_without() -> None:
+    side = given("launch-bounds")
+    (launch,) = side.plan
+    assert isinstance(launch, Launch)
+    assert "256 threads may not fit" in refusal(
+        "launch-bounds", replace(side, plan=(replace(launch, block=(512,)),))
+    )
+    assert "256 threads may not fit" in refusal(
+        "launch-bounds", replace(side, plan=(replace(launch, block=("n",)),))
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("left[ty][k]", "left[ty][k + 1]"),
+        ("? a[row", "? sum + a[row"),
+        ("sum += left", "left[ty][tx] += 1.0f; sum += left"),
+        ("sum += left", "sum += left[ty][0] + left"),
+        ("const float *a", "float *a"),
+    ],
+)
+def test_a_tile_stays_while_another_goes(old: str, new: str) -> None:
+    side = given("tile-to-global")
+    made = BY_NAME["tile-to-global"].apply(replace(side, code=side.code.replace(old, new)))
+    assert isinstance(made, Side)
+    assert "__shared__ float right" not in made.code
+    stays = new != "sum += left[ty][0] + left"  # an element that is known to be stored
+    assert ("__shared__ float left" in made.code) == stays
+    assert ("__syncthreads();" in made.code) == stays
+
+
+def test_a_tile_stays_when_its_source_is_also_written_to() -> None:
+    """`const` on a pointer does not keep another argument from naming the same buffer; the plan shows it."""
+    side = given("tile-to-global")
+    (launch,) = side.plan
+    assert isinstance(launch, Launch)
+    same = replace(launch, args=("a", "b", "a", *launch.args[3:]))
+    made = BY_NAME["tile-to-global"].apply(replace(side, plan=(same,)))
+    assert isinstance(made, Side)
+    assert "__shared__ float left" in made.code
+
+
+def test_a_guard_takes_the_place_of_what_was_never_stored() -> None:
+    code = """\
+__global__ void work(const float *x, float *y, int n)
+{
+    __shared__ float tile[128];
+    const int i = blockIdx.x * 128 + threadIdx.x;
+    if (i < n)
+        tile[threadIdx.x] = x[i];
+    __syncthreads();
+    y[i] = tile[127 - threadIdx.x];
+}
+"""
+    side = Side(code, (Launch("work", ("ceil_div(n, 128)",), (128,), ("x", "y", "n")),))
+    made = BY_NAME["tile-to-global"].apply(side)
+    assert isinstance(made, Side)
+    place = "(int)(blockIdx.x * 128 + (unsigned)(127 - threadIdx.x))"
+    assert f"y[i] = ({place} < n ? x[{place}] : 0.0f);" in made.code
+    assert "__sync" not in made.code
+
+
+def test_floating_point_sums_by_atomics_need_to_know_the_outputs() -> None:
+    made = BY_NAME["tree-to-atomics"].apply(given("tree-to-atomics"))
+    assert isinstance(made, NotApplicable)
+    assert "outputs are not known" in made.reason
