@@ -1,0 +1,243 @@
+"""What the rewrite rules of `kcurate deopt` come to: on every built-in fast side, on source trees, on a GPU.
+
+    python benchmarks/deopt_rules.py [TREE ...] [--no-pairs] [--no-judge] [--only TEXT]
+    python benchmarks/deopt_rules.py --gpu 0 --out DIR --minutes 5
+
+The first prints a table rule x outcome over the fast sides of `pairs/**` (compiled for sm_90 with NVRTC,
+compared as machine code, verified on the emulator), and one of applications over the kernels that extract
+finds in each TREE; there a rule sees the plan only where `sources/` knows the kernel's problem, and what it
+makes is compiled, not run. The second judges every candidate on a GPU with times, rule by rule in turns until
+all are done or the minutes are over, and writes `verdicts.jsonl`, `summary.json` and `speedups.svg`.
+Candidates are one a rule and pair, and `all`: every rule that still applies after those before it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from deopt_rules_plot import plot
+
+from kcurate import resources, store
+from kcurate.backends.base import Compiled, CompileFailure
+from kcurate.backends.cuda.compiler import CudaCompiler
+from kcurate.deopt.rules import RULES, NotApplicable
+from kcurate.deopt.starts import starts
+from kcurate.errors import InputError
+from kcurate.extract.stage import ExtractConfig
+from kcurate.extract.stage import run as extract
+from kcurate.judge import machine_code
+from kcurate.judge.compiling import Request
+from kcurate.judge.judge import JudgeConfig
+from kcurate.judge.pool import default_jobs, judge_many
+from kcurate.judge.static_checks import check_source
+from kcurate.records import SIDES, Candidate, Origin, Outcome, Side, Verdict
+from kcurate.records.pair import SideName
+from kcurate.workspace import Workspace
+
+Table = dict[str, Counter[str]]
+Case = tuple[str, Candidate]
+CHUNK = 48
+
+
+def fast_sides(only: str) -> Iterator[Candidate]:
+    """The built-in pairs whose id holds a text."""
+    for folder in sorted(store.find_candidates(resources.pairs_dir())):
+        try:
+            pair = store.read_candidate(folder)
+        except InputError:  # moved while we look
+            continue
+        if only in pair.id and pair.problem is not None:
+            yield pair
+
+
+def made(pair: Candidate, table: Table) -> Iterator[Case]:
+    """What every rule makes of a pair's fast side, then what all make together."""
+    together = pair.fast
+    applied: list[str] = []
+    for rule in RULES:
+        slow = rule.apply(pair.fast, pair.problem)
+        if isinstance(slow, NotApplicable):
+            table[rule.name]["not_applicable"] += 1
+            continue
+        yield rule.name, _candidate(pair, slow, rule.name, (rule.name,))
+        further = rule.apply(together, pair.problem)
+        if isinstance(further, Side):
+            together = further
+            applied.append(rule.name)
+    if len(applied) > 1:
+        yield "all", _candidate(pair, together, "all", tuple(applied))
+
+
+def _candidate(pair: Candidate, slow: Side, label: str, rules: tuple[str, ...]) -> Candidate:
+    origin = Origin("rule", made="slow", rules=rules, parent=pair.id)
+    return replace(pair, id=f"{pair.id}/deopt-{label}", slow=slow, origin=origin)
+
+
+def before_judging(candidate: Candidate) -> str | None:
+    """The outcome of a candidate that need not be judged: refused, not compiled, or the same machine code."""
+    if check_source(candidate.slow):
+        return "static_reject"
+    compiled: dict[SideName, Compiled] = {}
+    for side in SIDES:
+        request = Request.of(candidate, side)
+        answer = CudaCompiler().compile(request.code, request.entry_points, request.symbols)
+        if isinstance(answer, CompileFailure):
+            return "compile_error"
+        compiled[side] = answer
+    return "same_machine_code" if machine_code.same(candidate, compiled) else None
+
+
+def on_emulator(only: str, rules: frozenset[str], *, judged: bool, jobs: int, minutes: float) -> Table:
+    """Outcomes by rule over the built-in pairs; what is not reached in time is counted as such."""
+    table: Table = defaultdict(Counter)
+    started = time.monotonic()
+    waiting: list[Case] = []
+    for pair in fast_sides(only):
+        for name, candidate in made(pair, table):
+            if rules and name not in rules:
+                continue
+            if time.monotonic() - started > 60 * minutes:
+                table[name]["not_reached"] += 1
+                continue
+            outcome = before_judging(candidate)
+            if outcome is None and judged:
+                waiting.append((name, candidate))
+            else:
+                table[name][outcome or "differs"] += 1
+        if len(waiting) >= CHUNK:
+            _judge(waiting, table, jobs)
+            waiting = []
+    _judge(waiting, table, jobs)
+    return table
+
+
+def _judge(waiting: list[Case], table: Table, jobs: int) -> None:
+    """Verify on the emulator; what is not correct is also told on stderr."""
+    config = JudgeConfig(backend="emulator", timed=False, calibrate=False)
+    numbered = [(i, candidate) for i, (_, candidate) in enumerate(waiting)]
+    for i, verdict in judge_many(numbered, config, gpus=(0,), jobs=jobs) if numbered else ():
+        table[waiting[i][0]][verdict.outcome.value] += 1
+        if verdict.outcome != Outcome.CORRECT:
+            print(f"{verdict.candidate}: {verdict.outcome}: {verdict.detail}", file=sys.stderr)
+
+
+def on_tree(tree: Path, jobs: int) -> tuple[Table, Counter[str]]:
+    """Applications by rule over the kernels that extract finds in a tree."""
+    table: Table = defaultdict(Counter)
+    seen: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        extract(ExtractConfig((tree,), Path(folder), jobs=jobs, compile=False))
+        for start in starts((), Workspace(Path(folder))):
+            seen["kernels"] += 1
+            seen["with a plan"] += bool(start.given.plan)
+            compiles = _compiles(start.given.code)
+            seen["compile"] += compiles
+            for rule in RULES:
+                slow = rule.apply(start.given, start.problem)
+                if isinstance(slow, NotApplicable):
+                    table[rule.name]["not_applicable"] += 1
+                else:
+                    table[rule.name]["applied"] += 1
+                    table[rule.name]["compiles"] += compiles and _compiles(slow.code)
+                    table[rule.name]["breaks"] += compiles and not _compiles(slow.code)
+    return table, seen
+
+
+def _compiles(code: str) -> bool:
+    """Whether NVRTC takes the code (templates that nothing instantiates count as read)."""
+    return not isinstance(CudaCompiler().compile(code, ()), CompileFailure)
+
+
+def in_turns(cases: Iterable[Case]) -> list[Case]:
+    """One of every rule, then the next of every rule: what is done first is as good a sample as any."""
+    by_rule: dict[str, list[Case]] = defaultdict(list)
+    for case in cases:
+        by_rule[case[0]].append(case)
+    most = max(map(len, by_rule.values()), default=0)
+    return [same[i] for i in range(most) for same in by_rule.values() if i < len(same)]
+
+
+def on_gpu(gpu: int, out: Path, only: str, minutes: float) -> Table:
+    """Judge with times; verdicts as they come, then the summary and a plot."""
+    out.mkdir(parents=True, exist_ok=True)
+    table: Table = defaultdict(Counter)
+    cases = in_turns(case for pair in fast_sides(only) for case in made(pair, table))
+    speedups: dict[str, list[float]] = defaultdict(list)
+    config, started, done = JudgeConfig(backend="cuda", gpu=gpu), time.monotonic(), 0
+    environment: Verdict | None = None
+    while done < len(cases) and time.monotonic() - started < 60 * minutes:
+        chunk = cases[done : done + CHUNK]
+        numbered = [(i, candidate) for i, (_, candidate) in enumerate(chunk)]
+        for i, verdict in judge_many(numbered, config, gpus=(gpu,), jobs=default_jobs("cuda", 1)):
+            name, candidate = chunk[i]
+            store.append_jsonl(out / "verdicts.jsonl", verdict)
+            table[name][verdict.outcome.value] += 1
+            environment = verdict
+            if verdict.speedup is not None:
+                speedups[name].append(verdict.speedup.ratio)
+            if verdict.outcome == Outcome.CONFIRMED:
+                store.write_candidate(out / "pairs" / candidate.id, candidate)
+        done += len(chunk)
+        print(f"{done} of {len(cases)} after {time.monotonic() - started:.0f} s", file=sys.stderr)
+    for name, _ in cases[done:]:
+        table[name]["not_judged"] += 1
+    summary = {
+        "device": environment.environment.device if environment else None,
+        "wall_s": round(time.monotonic() - started, 1),
+        "outcomes": {name: dict(counts) for name, counts in table.items()},
+        "speedups": {name: sorted(values) for name, values in speedups.items()},
+    }
+    (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+    (out / "speedups.svg").write_text(plot(speedups))
+    return table
+
+
+def show(title: str, table: Mapping[str, Counter[str]]) -> None:
+    """Print a table rule x outcome in Markdown."""
+    outcomes = list(dict.fromkeys(outcome for counts in table.values() for outcome in sorted(counts)))
+    print(f"\n{title}\n\n| rule | {' | '.join(outcomes)} |\n|---|{'---:|' * len(outcomes)}")
+    for name in (*(rule.name for rule in RULES), "all"):
+        if name in table:
+            print(f"| {name} | {' | '.join(str(table[name][outcome]) for outcome in outcomes)} |")
+
+
+def main() -> None:
+    """Parse the command line and print the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("trees", nargs="*", type=Path, metavar="TREE")
+    parser.add_argument("--no-pairs", action="store_true", help="only the trees")
+    parser.add_argument("--no-judge", action="store_true", help="compile, but do not run")
+    parser.add_argument("--only", default="", help="only pairs whose id holds this text")
+    parser.add_argument("--rules", default="", help="only these, joined by commas (`all` is one)")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--gpu", type=int, help="judge on this GPU, with times")
+    parser.add_argument("--out", type=Path, default=Path("deopt-rules"))
+    parser.add_argument("--minutes", type=float, default=60.0, help="stop to begin new work then")
+    given = parser.parse_args()
+    if given.gpu is not None:
+        show("On the GPU", on_gpu(given.gpu, given.out, given.only, given.minutes))
+        return
+    if not given.no_pairs:
+        rules = frozenset(filter(None, given.rules.split(",")))
+        table = on_emulator(
+            given.only, rules, judged=not given.no_judge, jobs=given.jobs, minutes=given.minutes
+        )
+        show("Fast sides of pairs/", {name: table[name] for name in table if not rules or name in rules})
+    for tree in given.trees:
+        table, seen = on_tree(tree, given.jobs)
+        show(f"{tree.name}: {', '.join(f'{count} {what}' for what, count in seen.items())}", table)
+
+
+if __name__ == "__main__":
+    main()
