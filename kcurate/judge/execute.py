@@ -26,6 +26,7 @@ from kcurate.backends.base import (
     Pointer,
     ScalarValue,
 )
+from kcurate.problem.addresses import aimed, is_table
 from kcurate.problem.layout import to_logical, to_physical
 from kcurate.problem.ops import (
     BoundBuffer,
@@ -63,6 +64,7 @@ class _Slot:
         self.memory = allocate(self.before + buffer.size_bytes + self.after)
         self.image = None if values is None else to_physical(buffer, values)
         self.digest: int | None = None
+        self.offsets: Array | None = None
 
     @property
     def redzone(self) -> int:
@@ -94,8 +96,20 @@ class Prepared:
             name: _Slot(allocate or device.allocate, b, values.get(name))
             for name, b in program.buffers.items()
         }
+        self._aim(values)
         self.bound = dict(self.slots)
         self.poison = 0
+
+    def _aim(self, values: Mapping[str, Array]) -> None:
+        """Give each table of pointers the places where this program's buffers lie."""
+
+        def address(name: str) -> int:
+            return self.slots[name].memory.address + self.slots[name].before
+
+        for name, slot in self.slots.items():
+            if is_table(slot.buffer) and name in values:
+                slot.offsets = values[name]
+                slot.image = aimed(slot.buffer, slot.offsets, self.program.buffers, address)
 
     def reset(self, poison: int) -> None:
         """Put every buffer and every module global as before a first run.
@@ -231,10 +245,14 @@ class Prepared:
 
         Their memory comes from `allocate` and stays its owner's (None: from the device).
         """
-        other = Prepared(self.device, self.module, self.program, {}, allocate=allocate)
+        tables = {name: slot.offsets for name, slot in self.slots.items() if slot.offsets is not None}
+        other = Prepared(self.device, self.module, self.program, tables, allocate=allocate)
         for name, slot in self.slots.items():
             to = other.slots[name].memory
             self.device.copy(to, 0, slot.memory, 0, slot.memory.size_bytes)
+            table = other.slots[name].image
+            if table is not None:
+                self.device.write(to, slot.before, _bytes(table))
         return other
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kcurate.errors import ProblemError
+from kcurate.problem.addresses import check_tables
 from kcurate.problem.dtypes import pack_struct, scalar_bytes
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.ops import (
@@ -293,6 +294,7 @@ def _bind_buffers(problem: Problem, side: Side, sizes: Mapping[str, int]) -> dic
     ):
         if size > most:
             raise ProblemError(f"{what} together have {size} bytes, more than {most}", where="buffers")
+    check_tables(bound)
     return bound
 
 

@@ -54,6 +54,7 @@ EXAMPLES: dict[str, tuple[str, tuple[int | str, ...], dict[str, int | float | st
     "bucket_places": ("int32", ("n",), {"items": "n", "buckets": 8, "blocks": 3, "threads": 4}),
     "padded_lists": ("int32", ("m+1",), {"lists": "m", "items": "n", "longest": 9, "skew": 0.5}),
     "suffix_tree": ("uint8", (3, 42), {"length": 300, "part": "queries"}),
+    "addresses": ("uint64", ("n", 3), {"fields": "x i * m; y; = i"}),
     "mesh_neighbours": ("int32", (4, "n"), {}),
     "euler_state": ("float64", (5, "n"), {"mach": 0.8}),
 }
@@ -80,7 +81,7 @@ def test_shape_dtype_and_determinism(kind: str, variation: str) -> None:
     assert np.isfinite(values.astype(np.float64)).all()
 
 
-FIXED = {"arange", "constant", "zeros", "ones", "formula", "sine", "prefix_code"}
+FIXED = {"arange", "constant", "zeros", "ones", "formula", "sine", "prefix_code", "addresses"}
 
 
 @pytest.mark.parametrize("kind", sorted(set(EXAMPLES) - FIXED))
