@@ -79,7 +79,7 @@ def _load(tree: Tree, name: bytes, arguments: tuple[Node, ...]) -> bytes:
     whole = b"(int)(%b)" if name == b"tex1Dfetch" else b"(int)floorf(%b)"
     limits = (b"width", b"height")
     at = [
-        b"min(max(%b, 0), %b.%b - 1)" % (whole % place, texture, limit)
+        b"::min(::max(%b, 0), %b.%b - 1)" % (whole % place, texture, limit)
         for place, limit in zip(places, limits, strict=False)
     ]
     index = at[0] if len(at) == 1 else b"%b * %b.width + %b" % (at[1], texture, at[0])

@@ -25,5 +25,5 @@ extern "C" __global__ void work(float *y, int rows, int cols)
     const int col = blockIdx.x * blockDim.x + threadIdx.x;
     const int row = blockIdx.y;
     if (col < cols)
-        y[row * cols + col] = image.data[min(max((int)floorf(row - 1), 0), image.height - 1) * image.width + min(max((int)floorf(col + 1.5f), 0), image.width - 1)] + line.data[min(max((int)(col - 2), 0), line.width - 1)];
+        y[row * cols + col] = image.data[::min(::max((int)floorf(row - 1), 0), image.height - 1) * image.width + ::min(::max((int)floorf(col + 1.5f), 0), image.width - 1)] + line.data[::min(::max((int)(col - 2), 0), line.width - 1)];
 }
