@@ -44,8 +44,12 @@ def _structure_step(data: Any, _: Any, converter: Converter) -> r.Step:
 def _structure_arg(data: Any, _: Any, converter: Converter) -> r.Arg:
     if isinstance(data, str):
         return data
-    cls: type[r.BufferArg | r.ValueArg] = r.BufferArg if "buffer" in data else r.ValueArg
-    return converter.structure(data, cls)
+    kinds: Mapping[str, type[r.BufferArg | r.PointersArg]] = {
+        "buffer": r.BufferArg,
+        "pointers": r.PointersArg,
+    }
+    cls = next((cls for key, cls in kinds.items() if key in data), r.ValueArg)
+    return cast(r.Arg, converter.structure(data, cls))
 
 
 # What structuring raises on data of the wrong form.

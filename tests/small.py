@@ -8,6 +8,7 @@ from dataclasses import replace
 from kcurate.records import (
     BindTexture,
     Buffer,
+    BufferArg,
     Candidate,
     Copy,
     Fill,
@@ -15,6 +16,7 @@ from kcurate.records import (
     Init,
     Launch,
     Origin,
+    PointersArg,
     Problem,
     Scalar,
     Side,
@@ -146,6 +148,22 @@ extern "C" __global__ void line(const float* x, float* y, Line l, int n) {
     return twice("struct", what, code, (launch,))
 
 
+def _pointers() -> Candidate:
+    """A struct by value that holds pointers: the problem's buffers, and one into the middle of a buffer."""
+    code = """
+struct Ends { const float* front; const float* back; float* sum; };
+extern "C" __global__ void fold(Ends ends, float a, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) ends.sum[i] = a * ends.front[i] + ends.back[i];
+}
+"""
+    what = problem()
+    what = replace(what, buffers={**what.buffers, "x": Buffer("float32", ("2 * n",), Init("normal"))})
+    ends = PointersArg((BufferArg("x"), BufferArg("x", "n"), BufferArg("y")))
+    launch = Launch("fold", ("ceil_div(n, 128)",), (128,), (ends, "a", "n"))
+    return twice("pointers", what, code, (launch,))
+
+
 def _loops() -> Candidate:
     """A for loop over swapped buffers, fills and copies."""
     code = """
@@ -232,7 +250,8 @@ extern "C" __global__ void total(const float* x, float* s, int n) {
 def honest() -> Mapping[str, Candidate]:
     """Everything here is correct."""
     made = (
-        scaled(), _template(), _constant(), _texture(), _struct(), _loops(), _while(), _view(), _atomics(),
+        scaled(), _template(), _constant(), _texture(), _struct(), _pointers(), _loops(), _while(), _view(),
+        _atomics(),
     )  # fmt: skip
     return {one.family: one for one in made}
 

@@ -30,6 +30,8 @@ from kcurate.problem.addresses import aimed, is_table
 from kcurate.problem.layout import to_logical, to_physical
 from kcurate.problem.ops import (
     BoundBuffer,
+    BoundPointer,
+    BoundPointers,
     BoundScalar,
     CopyOp,
     FillOp,
@@ -184,11 +186,18 @@ class Prepared:
         for argument in op.args:
             if isinstance(argument, BoundScalar):
                 args.append(ScalarValue(argument.data))
+            elif isinstance(argument, BoundPointers):
+                members = map(self._pointer, argument.pointers)
+                addresses = (each.memory.address + each.offset_bytes for each in members)
+                args.append(ScalarValue(b"".join(address.to_bytes(8, "little") for address in addresses)))
             else:
-                slot = self.bound[argument.buffer]
-                args.append(Pointer(slot.memory, slot.before + argument.offset_bytes))
+                args.append(self._pointer(argument))
         grid = Grid(op.grid, op.block, op.shared_bytes, op.cooperative)
         self.device.launch(self.module, EntryPoint(op.kernel, op.template), grid, args)
+
+    def _pointer(self, argument: BoundPointer) -> Pointer:
+        slot = self.bound[argument.buffer]
+        return Pointer(slot.memory, slot.before + argument.offset_bytes)
 
     def _move(self, op: FillOp | CopyOp | UploadOp | TextureOp) -> None:
         if isinstance(op, FillOp):

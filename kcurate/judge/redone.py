@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kcurate.cuda_source import kernel_signatures
 from kcurate.judge.findings import Finding
 from kcurate.judge.tokens import Token, partner, tokenize
-from kcurate.problem.ops import BoundPointer, FillOp, LaunchOp, Op, Program
+from kcurate.problem.ops import BoundPointer, BoundPointers, FillOp, LaunchOp, Op, Program
 from kcurate.records import Param
 
 # For each kernel, for each of its parameters: whether it may read what it points at, whether it may write.
@@ -46,6 +46,8 @@ def _touched(op: Op, uses: Uses) -> tuple[frozenset[str], frozenset[str]] | None
     if not isinstance(op, LaunchOp) or op.kernel not in uses or len(uses[op.kernel]) != len(op.args):
         return None
     reads, writes = set(), set()
+    if any(isinstance(argument, BoundPointers) for argument in op.args):
+        return None
     for argument, (may_read, may_write) in zip(op.args, uses[op.kernel], strict=True):
         if isinstance(argument, BoundPointer):
             reads |= {argument.buffer} if may_read else set()

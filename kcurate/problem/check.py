@@ -13,7 +13,7 @@ from kcurate.cuda_source import kernel_signatures
 from kcurate.errors import ProblemError
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.init import check_fit, check_init
-from kcurate.problem.ops import BoundPointer, BoundScalar, LaunchOp, Op, Program, WhileOp
+from kcurate.problem.ops import BoundArg, BoundPointer, BoundPointers, LaunchOp, Op, Program, WhileOp
 from kcurate.problem.program import bind
 from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Side
 
@@ -147,8 +147,10 @@ def _check_program(
             yield from _check_arguments(f"{side}.plan.{kernel}", signatures[kernel], sizes)
 
 
-def _argument_bytes(argument: BoundPointer | BoundScalar) -> int | None:
+def _argument_bytes(argument: BoundArg) -> int | None:
     """Bytes of a value, None for a pointer."""
+    if isinstance(argument, BoundPointers):
+        return 8 * len(argument.pointers)
     return None if isinstance(argument, BoundPointer) else len(argument.data)
 
 

@@ -58,6 +58,16 @@ class BoundScalar:
 
 
 @dataclass(frozen=True)
+class BoundPointers:
+    """A struct by value whose members are pointers."""
+
+    pointers: tuple[BoundPointer, ...]
+
+
+BoundArg = BoundPointer | BoundScalar | BoundPointers
+
+
+@dataclass(frozen=True)
 class LaunchOp:
     """One launch."""
 
@@ -67,7 +77,7 @@ class LaunchOp:
     block: tuple[int, int, int]
     shared_bytes: int
     cooperative: bool
-    args: tuple[BoundPointer | BoundScalar, ...]
+    args: tuple[BoundArg, ...]
 
 
 @dataclass(frozen=True)

@@ -207,7 +207,7 @@ class _Binder:
     def argument(self, argument: Any) -> BoundArg:
         if isinstance(argument, BufferArg):
             return self.pointer(argument)
-        if isinstance(argument, PointersArg):
+        if isinstance(argument, PointersArg) and argument.pointers:
             return BoundPointers(tuple(self.pointer(member) for member in argument.pointers))
         if isinstance(argument, ValueArg):
             value = argument.value

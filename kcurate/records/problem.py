@@ -108,7 +108,14 @@ class ValueArg:
     dtype: str = "int32"
 
 
-Arg = str | BufferArg | ValueArg
+@dataclass(frozen=True)
+class PointersArg:
+    """A struct by value whose members are pointers, and nothing else."""
+
+    pointers: tuple[BufferArg, ...]
+
+
+Arg = str | BufferArg | ValueArg | PointersArg
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,18 @@ from dataclasses import replace
 
 from kcurate.errors import ProblemError
 from kcurate.problem.expressions import evaluate
-from kcurate.records import BufferArg, Expr, For, Launch, Problem, Side, Step, ValueArg, WhileNonzero
+from kcurate.records import (
+    BufferArg,
+    Expr,
+    For,
+    Launch,
+    PointersArg,
+    Problem,
+    Side,
+    Step,
+    ValueArg,
+    WhileNonzero,
+)
 
 
 def launches(side: Side, kernel: bytes | str | None = None) -> tuple[Launch, ...]:
@@ -74,7 +85,7 @@ def expression(launch: Launch, position: int, problem: Problem | None) -> str | 
     if position >= len(launch.args):
         return None
     arg = launch.args[position]
-    if isinstance(arg, BufferArg):
+    if isinstance(arg, BufferArg | PointersArg):
         return None
     if isinstance(arg, ValueArg):
         return None if isinstance(arg.value, float) else f"({arg.value})"
