@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from kcurate.cuda_source.edit import Declared, Function, Node, Tree, ancestors, bare
 from kcurate.deopt.rules.loops import PURE, aliased
 from kcurate.deopt.rules.ranges import Ranges, changed_at, constants, literal
+from kcurate.deopt.rules.reads import is_read
 from kcurate.records import Launch
 
 _ATOMIC_OR_FENCE = re.compile(rb"\b(?:atomic\w+|__threadfence\w*|volatile|asm|__shfl\w*|__ldcg|__ldcv)\b")
@@ -312,8 +313,30 @@ class Meaning:
         raise Unknown(f"it depends on {name.decode('latin-1')}")
 
     def _only_read(self, param: Declared, place: int) -> bool:
+        """Whether nothing is written through a pointer, or through another to the same buffer."""
         if b"const" not in param.qualifiers:
+            for use in self.tree.uses(param.name, within=self.function.body):
+                element = use.parent
+                whole = (
+                    element.type != "subscript_expression" or element.child_by_field_name("argument") != use
+                )
+                if whole or not is_read(self.tree, element):
+                    return False
+        elif any(self._cast_away(use) for use in self.tree.uses(param.name, within=self.function.body)):
             return False
         if not self.found:
-            return bool({b"__restrict__", b"__restrict"} & param.qualifiers)
+            return bool({b"__restrict__", b"__restrict"} & param.qualifiers) and b"const" in param.qualifiers
         return not any(aliased(launch, place) for launch in self.found)
+
+    def _cast_away(self, use: Node) -> bool:
+        """Whether a pointer is cast to one through which may be written."""
+        for node in ancestors(use):
+            if node.type == "cast_expression":
+                kind = node.child_by_field_name("type").text
+            elif node.type == "call_expression" and b"_cast<" in node.child_by_field_name("function").text:
+                kind = node.child_by_field_name("function").text
+            else:
+                continue
+            if b"*" in kind and b"const" not in kind.replace(b"const_cast", b""):
+                return True
+        return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcurate.cuda_source.edit import Declared, Function, Node, Tree, bare, tree_of
+from kcurate.cuda_source.edit import Declared, Function, Node, Tree, ancestors, bare, tree_of
 
 LARGEST = 2**31 - 1
 _ASSIGN = ("assignment_expression", "update_expression")
@@ -29,7 +29,12 @@ def constants(tree: Tree) -> dict[bytes, Node]:
         for one in tree.declared_by(child) if child.type == "declaration" else ():
             fixed = {b"const", b"constexpr"} & one.qualifiers and not one.sizes and not one.stars
             found.setdefault(one.name, []).append(one.value if fixed else None)
-    return {name: values[0] for name, values in found.items() if len(values) == 1 and values[0] is not None}
+    texts = {
+        name: {None if value is None else value.text for value in values} for name, values in found.items()
+    }
+    return {
+        name: values[0] for name, values in found.items() if len(texts[name]) == 1 and values[0] is not None
+    }
 
 
 def _expression(text: bytes) -> Node | None:
@@ -56,7 +61,7 @@ class Ranges:
             value = literal(node.text)
             return None if value is None else (value, value)
         if node.type == "identifier":
-            return self._name(node.text, depth)
+            return self._name(node, depth)
         if node.type == "field_expression":
             return self._builtin(node.text)
         if node.type == "binary_expression":
@@ -81,15 +86,41 @@ class Ranges:
         extent = self.block[b"xyz".index(axis)]
         return {b"threadIdx": (0, extent - 1), b"blockDim": (extent, extent)}.get(name)
 
-    def _name(self, name: bytes, depth: int) -> Bounds | None:
+    def _name(self, node: Node, depth: int) -> Bounds | None:
+        name = node.text
         local = [one for one in self.tree.declared(self.function.body) if one.name == name]
         places = [i for i, param in enumerate(self.function.params) if param.name == name]
         if places:
             return None if local else self._parameter(places[0], depth)
         if not local:
-            value = constants(self.tree).get(name)
-            return None if value is None else self.of(value, depth + 1)
+            return self._constant(name, depth)
+        if len(local) == 1 and local[0].value is None and not local[0].sizes and not local[0].stars:
+            return self._counter(node, depth)
         return _union([self._local(one, depth) for one in local])
+
+    def _constant(self, name: bytes, depth: int) -> Bounds | None:
+        """Bounds of a constant of the file, made of nothing but other such constants."""
+        value = constants(self.tree).get(name)
+        if value is None:
+            return None
+        inner = {node.text for node in self.tree.nodes("identifier", within=value)}
+        mine = {one.name for one in (*self.function.params, *self.tree.declared(self.function.body))}
+        return None if inner & mine else self.of(value, depth + 1)
+
+    def _counter(self, node: Node, depth: int) -> Bounds | None:
+        """Bounds, inside a loop `for (i = a; i < b; i++)`, of a counter that is declared before it."""
+        loop = next((one for one in ancestors(node) if one.type == "for_statement"), None)
+        while loop is not None:
+            start, body = loop.child_by_field_name("initializer"), loop.child_by_field_name("body")
+            sets = (
+                start is not None and start.type == "assignment_expression" and start.children[1].type == "="
+            )
+            if sets and start.child_by_field_name("left").text == node.text:
+                inside = body.start_byte <= node.start_byte < body.end_byte
+                first = self.of(start.child_by_field_name("right"), depth + 1)
+                return self._counted(loop, node.text, first, [start], depth) if inside and first else None
+            loop = next((one for one in ancestors(loop) if one.type == "for_statement"), None)
+        return None
 
     def _parameter(self, place: int, depth: int) -> Bounds | None:
         """Bounds of a parameter that is never changed: what all calls in the file give for it."""
@@ -117,17 +148,22 @@ class Ranges:
         start = self.of(one.value, depth + 1)
         if start is None:
             return None
-        changes = changed_at(self.tree, self.function.body, one.name)
         if loop.type != "for_statement" or loop.child_by_field_name("initializer") != one.declaration:
-            return None if changes else start
+            return None if changed_at(self.tree, self.function.body, one.name) else start
+        return self._counted(loop, one.name, start, [], depth)
+
+    def _counted(
+        self, loop: Node, name: bytes, start: Bounds, known: list[Node], depth: int
+    ) -> Bounds | None:
+        """Bounds inside a loop that counts a name up from `start`; `known` changes of it may be there."""
         condition, update = (loop.child_by_field_name(field) for field in ("condition", "update"))
         if condition is None or update is None or condition.type != "binary_expression":
             return None
-        inside = [node for node in changes if loop.start_byte <= node.start_byte < loop.end_byte]
+        changes = changed_at(self.tree, loop, name)
         limit = self.of(condition.child_by_field_name("right"), depth + 1)
         relation = condition.children[1].text
-        counts = condition.child_by_field_name("left").text == one.name and _counts_up(update, one.name)
-        if limit is None or not counts or inside != [update] or relation not in (b"<", b"<="):
+        counts = condition.child_by_field_name("left").text == name and _counts_up(update, name)
+        if limit is None or not counts or changes != [*known, update] or relation not in (b"<", b"<="):
             return None
         return start[0], max(start[0], limit[1] - (relation == b"<"))
 

@@ -5,9 +5,10 @@ loop that fills it), holds E(u, v) in element (u, v) whoever stored it; so `tile
 that E means the same at the read. Required, all from the text and the plan:
 
 - the kernel reads and stores the tile by all its subscripts only, and stores once, before the reads;
-- E is pure, reads memory only through `const` pointers whose buffers no other argument of the launch names,
-  and depends on nothing else but parameters and constants, block indices, counters of loops around both the
-  store and the read, and locals made of those (which are written out, with their types);
+- E is pure, reads memory only through pointer parameters that nothing is written through and whose buffers
+  no other argument of the launch names, and depends on nothing else but parameters and constants, block
+  indices, counters of loops around both the store and the read, and locals made of those (which are
+  written out, with their types);
 - an element that was never stored is never read by a correct program (CUDA C++ Programming Guide: shared
   variables have no initial value), so indices are shown to be within what is stored by `ranges`, or a guard
   takes the place of what is not.
