@@ -56,7 +56,8 @@ def find_problem(
 
 
 def _mentions(code: str, names: Iterable[str]) -> bool:
-    return all(re.search(rf"\b{re.escape(name)}\s*\(", code) for name in names)
+    own = (name.rpartition("::")[2] for name in names)
+    return all(re.search(rf"\b{re.escape(name)}\s*\(", code) for name in own)
 
 
 def with_problem(candidate: Candidate, benchmark: str, slow: str | None, fast: str | None) -> Candidate:

@@ -33,7 +33,7 @@ from kcurate.records import (
     Tolerance,
 )
 from kcurate.suites import load_manifests
-from kcurate.suites.problems import launched
+from kcurate.suites.problems import find_problem, launched
 
 FILES = sorted((resources.sources_dir() / "problems" / "rodinia").glob("*.json"))
 # What a problem may take of a GPU's memory, both sides and copies of the outputs included.
@@ -97,6 +97,13 @@ def test_kernels_of_one_name_are_told_apart_by_file() -> None:
     assert not double.covers("cuda/cfd/pre_euler3d_double.cu")
     assert not double.covers("cuda/cfd/euler3d.cu")
     assert dataclasses.replace(double, paths=()).covers("cuda/cfd/euler3d.cu")
+
+
+def test_a_kernel_in_a_namespace_is_found_by_its_own_name() -> None:
+    code = "namespace dwt_cuda { template <int X, int Y> __global__ void fdwt97Kernel(const float* in) {} }"
+    found = find_problem("rodinia", "dwt2d", {"": code}, "cuda/dwt2d/dwt_cuda/fdwt97.cu")
+    assert found == known("dwt2d-fdwt97")
+    assert find_problem("rodinia", "dwt2d", {"": code.replace("fdwt97Kernel", "other")}) is None
 
 
 SPACED = """
