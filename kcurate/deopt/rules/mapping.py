@@ -133,7 +133,7 @@ def _width_edits(ranges: Ranges) -> list[Edit] | None:
     for node, text in builtins(tree, body):
         if node.id not in covered and not text.startswith(_OTHER_AXES):
             return None
-    return list(edits)
+    return list(edits) if covered else None
 
 
 def one_element(given: Given) -> Side | NotApplicable:
