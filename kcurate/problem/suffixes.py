@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from kcurate.errors import ProblemError
-from kcurate.problem.draws import NEEDED, REAL, TEXT, Array, Draw, generator
+from kcurate.problem.draws import INTEGER, NEEDED, REAL, TEXT, Array, Draw, generator
 
 LETTERS = np.frombuffer(b"ACGT", np.uint8)
 END = ord("$")
@@ -144,7 +144,7 @@ def _nodes(made: Tree, width: int) -> Array:
     table[:, 0:3] = np.where(inside[:, None], _address(made.parent, width), 0)
     table[:, 3:6] = np.where(linked[:, None], _address(made.suffix, width), 0)
     table[:, 6:9], table[:, 9:12] = _three(made.start), _three(np.maximum(made.end, 0))
-    table[:, 12:15] = _three(made.depth)
+    table[:, 12:15] = _three(made.depth + 1)
     return table
 
 
@@ -162,36 +162,93 @@ def _children(made: Tree, width: int) -> Array:
     return table
 
 
-def _queries(draw: Draw, letters: Array) -> Array:
+def _begins(draw: Draw, group: str, letters: int) -> Array:
+    """Where in the sequence each query was copied: the same for the queries and their matches."""
+    length = draw.integer("length")
+    if letters >= length:
+        raise ProblemError("queries must be shorter than the sequence")
+    return draw.stream(f"{group} queries").integers(0, length - letters, draw.shape[0])
+
+
+def _queries(draw: Draw, group: str, text: Array) -> Array:
     """Rows of "q", a stretch of the sequence with some letters exchanged, and a zero."""
     rows, size = draw.shape[0], draw.shape[1] - 2
-    if size >= letters.size:
-        raise ProblemError("queries must be shorter than the sequence")
     out = np.zeros((rows, size + 2), np.uint8)
     out[:, 0] = ord("q")
-    begin = draw.rng.integers(0, letters.size - size, rows)
-    copied = letters[begin[:, None] + np.arange(size)]
+    copied = text[_begins(draw, group, size)[:, None] + np.arange(size)]
     wrong = draw.rng.random((rows, size)) < draw.real("errors", 0.02)
     out[:, 1:-1] = np.where(wrong, LETTERS[draw.rng.integers(0, 4, (rows, size))], copied)
     return out
 
 
-@generator(length=NEEDED, part=TEXT, errors=REAL, group=TEXT)
+def _climbed(made: Tree, nodes: Array, depth: Array) -> Array:
+    """The highest ancestors with at least `depth` letters."""
+    while (above := (nodes > 0) & (made.depth[made.parent[nodes]] >= depth)).any():
+        nodes = np.where(above, made.parent[nodes], nodes)
+    return nodes
+
+
+def _matches(draw: Draw, group: str, made: Tree, width: int) -> Array:
+    """What a look-up of the queries finds: one match each, that begins somewhere in it and ends with it.
+
+    A row of 20 bytes: where its results go, the query, the node, the leaves above, letters on the node's
+    edge, the beginning. A match with more leaves than `slots` is given the root, which has no results.
+    """
+    size, shortest, slots = (draw.integer(name) for name in ("letters", "shortest", "slots"))
+    rows = np.arange(draw.shape[0])
+    first = draw.rng.integers(0, max(1, size - shortest), rows.size)
+    leaf_of = np.empty(made.sequence.size, np.int64)
+    leaves = np.flatnonzero(made.leaf >= 0)
+    leaf_of[made.leaf[leaves]] = leaves
+    found = _climbed(made, leaf_of[_begins(draw, group, size) + first], size - first)
+    top = _climbed(made, found, np.full(rows.size, shortest))
+    below = (made.leaf >= 0).astype(np.int64)
+    for node in range(below.size - 1, 0, -1):
+        below[made.parent[node]] += below[node]
+    fits = below[top] <= slots
+    found = np.where(fits, found, 0)
+    edge = np.where(fits, size - first - made.depth[made.parent[found]], 0)
+    kind = np.dtype([("at", "<u4"), ("query", "<u4"), ("node", "<u4"), ("leaves", "<u4"), ("e", "<u2", 2)])
+    out = np.zeros(rows.size, kind)
+    out["at"], out["query"], out["leaves"] = rows * slots, rows, np.where(fits, below[top], 0)
+    out["node"] = found % width | (found // width + 1) << 16
+    out["e"] = np.stack([edge, first], axis=1)
+    return out.view(np.uint8).reshape(rows.size, kind.itemsize)
+
+
+@generator(
+    length=NEEDED,
+    part=TEXT,
+    errors=REAL,
+    group=TEXT,
+    width=INTEGER,
+    letters=INTEGER,
+    shortest=INTEGER,
+    slots=INTEGER,
+)
 def suffix_tree(draw: Draw) -> Array:
     """The suffix tree of a sequence of `length` letters ACGT, as bytes: `part` sequence (with "$"), nodes or
-    children ((rows, width, 16), row 0 unused), or queries (rows of "q", letters of which a share of `errors`
-    is wrong, and a zero)."""
+    children ((rows, width, 16), row 0 unused), queries (rows of "q", letters of which a share of `errors` is
+    wrong, and a zero), or matches (rows of 20 bytes: where queries of `letters` without errors end in a table
+    of `width`, which have at least `shortest` letters and at most `slots` places each)."""
     part, length = str(draw.params.get("part", "sequence")), draw.integer("length")
     if length <= REPEAT_LENGTH:
         raise ProblemError(f"a sequence needs more than {REPEAT_LENGTH} letters")
-    stream = (draw.seed, zlib.crc32(str(draw.params.get("group", "suffix_tree")).encode()))
+    group = str(draw.params.get("group", "suffix_tree"))
+    stream = (draw.seed, zlib.crc32(group.encode()))
     if part == "sequence":
         return sequence(np.random.default_rng(list(stream)), length)
     if part == "queries":
-        return _queries(draw, sequence(np.random.default_rng(list(stream)), length)[:-1])
-    if part not in ("nodes", "children"):
-        raise ProblemError(f"there is no part {part!r}", hint="one of sequence, nodes, children, queries")
+        return _queries(draw, group, sequence(np.random.default_rng(list(stream)), length))
     made = tree(stream, length)
+    if part == "matches":
+        return _matches(draw, group, made, draw.integer("width"))
+    if part not in ("nodes", "children"):
+        raise ProblemError(f"there is no part {part!r}")
+    return _table(draw, made, part)
+
+
+def _table(draw: Draw, made: Tree, part: str) -> Array:
     rows, width = draw.shape[0], draw.shape[1]
     table = _nodes(made, width) if part == "nodes" else _children(made, width)
     if max(rows, width) > MAX_SIDE or len(table) > (rows - 1) * width:

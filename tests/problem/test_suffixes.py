@@ -14,8 +14,10 @@ LENGTH, ROWS, WIDTH = 700, 32, 48
 Bytes = npt.NDArray[np.uint8]
 
 
-def part(name: str, shape: tuple[int, ...] = (ROWS, WIDTH, 16), seed: int = 1) -> Bytes:
-    how = Init("suffix_tree", {"length": LENGTH, "part": name})
+def part(
+    name: str, shape: tuple[int, ...] = (ROWS, WIDTH, 16), seed: int = 1, **params: int | float
+) -> Bytes:
+    how = Init("suffix_tree", {"length": LENGTH, "part": name, **params})
     return make(name, Buffer("uint8", shape, how), {}, seed)
 
 
@@ -55,11 +57,11 @@ def test_a_suffix_link_leads_to_the_same_letters_without_the_first(
 ) -> None:
     text, nodes, children = tables
     inner = 0
-    for at in np.argwhere(nodes[:, :, 12:15].any(axis=-1) & ~children[:, :, 15].astype(bool)):
+    for at in np.argwhere(nodes[:, :, 12:15].any(axis=-1) & ~children[:, :, 15].astype(bool))[1:]:
         node = nodes[tuple(at)]
-        depth, end = number(node[12:15]), number(node[9:12])
-        link = nodes[address(node[3:6])]
-        assert number(link[12:15]) == depth - 1
+        depth, end = number(node[12:15]) - 1, number(node[9:12])
+        link = nodes[address(node[3:6]) if depth > 1 else (1, 0)]
+        assert number(link[12:15]) == depth
         spelled = text[number(link[9:12]) + 2 - depth : number(link[9:12]) + 1]
         assert depth == 1 or spelled == text[end + 2 - depth : end + 1]
         inner += 1
@@ -72,6 +74,29 @@ def test_queries_are_nearly_stretches_of_the_sequence(tables: tuple[bytes, Bytes
     assert not queries[:, -1].any()
     found = sum(row[1:-1].tobytes() in tables[0] for row in queries)
     assert 10 < found < 50
+
+
+def test_a_match_names_the_node_where_its_query_ends(tables: tuple[bytes, Bytes, Bytes]) -> None:
+    text, nodes, _ = tables
+    queries = part("queries", (90, 22), errors=0)
+    rows = part("matches", (90, 20), width=WIDTH, letters=20, shortest=5, slots=3)
+    kept = 0
+    for query, row in zip(queries, rows, strict=True):
+        at, _, node, leaves, edge = (int(word) for word in [*row.view("<u4")[:4], row.view("<u2")[8]])
+        first = int(row.view("<u2")[9])
+        letters = query[1 + first : -1].tobytes()
+        place = (node >> 16, node & 0xFFFF)
+        assert at % 3 == 0
+        if place == (1, 0):
+            assert text.count(letters[:5]) > 3 or leaves == 0
+            continue
+        above = nodes[address(nodes[place][0:3])]
+        assert number(above[12:15]) - 1 + edge == len(letters)
+        end = number(nodes[place][6:9]) + edge
+        assert text[end - len(letters) : end] == letters
+        assert 1 <= leaves <= 3
+        kept += 1
+    assert kept > 45
 
 
 def test_parts_of_one_seed_fit_and_seeds_differ() -> None:
