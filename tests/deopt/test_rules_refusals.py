@@ -40,6 +40,8 @@ def given(name: str) -> Side:
         ("private-to-global", "atomicAdd(&counts[b]", "atomicAdd(&counts[b + 1]", "another index"),
         ("private-to-global", "for (int i", "if (n < 3) return;\n    for (int i", "not every counter"),
         ("private-to-global", "x)\n        atomicAdd(&c", "9)\n        atomicAdd(&c", "not every counter"),
+        ("private-to-global", "1);\n", "1), own[0] = 0;\n", "zeroed after counting"),
+        ("tree-to-atomics", "for (int stride", "if (tid > 63) return;\n    for (int stride", "may leave"),
         ("private-to-global", "int own[BINS]", "float own[BINS]", "no counters"),
         ("one-element", "y[i] =", "y[i + 1] = y[i] +", "more than one place"),
         ("one-element", "float sum =", "if (x[i] > 9.0f) break; float sum =", "end early"),

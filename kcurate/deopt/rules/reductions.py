@@ -2,9 +2,10 @@
 
 - tree-to-atomics: `for (s = B / 2; s > 0; s /= 2) { if (t < s) a[t] += a[t + s]; barrier }` over a block of B
   threads leaves the sum of a[0..B) in a[0]; so does every thread but the first adding its a[t] to a[0] by an
-  atomic. Required: B is a power of two and the block's only extent, a is otherwise only stored to as `a[t] =`
-  and read as `a[0]`. Sums of int, unsigned, float, double; largest and smallest of integers. Floating-point
-  sums then differ in rounding from run to run, which the side says (`nondeterministic`).
+  atomic. Required: B is a power of two and the block's only extent, no thread leaves before, a is otherwise
+  only stored to as `a[t] =` and read as `a[0]`. Sums of int, unsigned, float, double; largest and smallest of
+  integers. Floating-point sums then differ in rounding from run to run, which the side says
+  (`nondeterministic`).
 - private-to-global: a block's own counters, zeroed, counted by `atomicAdd(&h[e], d)` and added one by one to
   `G`, become `atomicAdd(&G[e], d)`. Required: integers (addition in any order is exact), every counter is
   added to the one of the same index in G by some thread, no thread leaves before, and G is used nowhere else.
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kcurate.cuda_source.edit import Declared, Edit, Function, Node, Tree, bare
+from kcurate.cuda_source.edit import Declared, Edit, Function, Node, Tree, ancestors, bare
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.loops import aliased
 from kcurate.deopt.rules.meaning import Unknown, own_index
@@ -69,6 +70,10 @@ def atomics(given: Given) -> Side | NotApplicable:
             array = _array(given.tree, function, name)
             if array is None or not _only_first(given.tree, function, array, same):
                 reason = f"{name.decode('latin-1')} is used in other ways"
+                continue
+            leaves = given.tree.nodes("return_statement", within=function.body)
+            if any(leave.start_byte < one.loop.start_byte for leave in leaves for one in same):
+                reason = "a thread may leave before the tree"
                 continue
             whole = array.type in INTEGERS
             if not whole and (array.type not in FLOATS or any(one.atomic != b"atomicAdd" for one in same)):
@@ -234,6 +239,12 @@ def _counted(given: Given, function: Function, array: Declared) -> Iterator[Edit
             flushes.append(place)
     if not zeros or not additions or len(flushes) != 1:
         raise Unknown("it is not zeroed, counted and added up once")
+    first = min(call.start_byte for call, _ in additions)
+    last = max(call.end_byte for call, _ in additions)
+    if flushes[0].start_byte < last or any(
+        zero.end_byte > first or _in_loop_with(zero, first) for zero in zeros
+    ):
+        raise Unknown("it may be zeroed after counting")
     statement, goal = _flush(given, function, array, flushes[0])
     for call, use in additions:
         if call.parent.type != "expression_statement":
@@ -245,6 +256,12 @@ def _counted(given: Given, function: Function, array: Declared) -> Iterator[Edit
     yield from removals(
         tree, function, gone, [array], barriers=alone and [one.name for one in others] == [goal]
     )
+
+
+def _in_loop_with(node: Node, position: int) -> bool:
+    """Whether a loop around a node goes around a later position too."""
+    loops = ("for_statement", "while_statement", "do_statement")
+    return any(one.type in loops and one.start_byte <= position < one.end_byte for one in ancestors(node))
 
 
 def _atomic_target(use: Node) -> Node | None:

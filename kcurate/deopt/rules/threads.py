@@ -16,7 +16,7 @@ BUILTINS = (b"threadIdx", b"blockIdx", b"blockDim", b"gridDim")
 # What makes a thread's place within its warp or block matter.
 _WARPS = re.compile(
     rb"\b(?:__shfl\w*|__ballot\w*|__any\w*|__all\w*|__match\w*|__reduce\w*|__syncwarp|__activemask|warpSize|wmma|"
-    rb"nvcuda|asm|__asm__|cooperative_groups|laneid|cuda::)"
+    rb"nvcuda|volatile|asm|__asm__|cooperative_groups|laneid|cuda::)"
 )
 _BLOCKS = re.compile(rb"\b(?:__shared__|__syncthreads\w*|__threadfence\w*|volatile)\b")
 

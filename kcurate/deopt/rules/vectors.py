@@ -29,7 +29,8 @@ _ELEMENTS = {
     b"uchar": b"unsigned char",
     b"ushort": b"unsigned short",
 }
-_LOADS = (b"__ldg", b"__ldcs", b"__ldcg", b"__ldca", b"__ldlu", b"__ldcv")
+# Not __ldcg and __ldcv: they may be there to see what other blocks wrote.
+_LOADS = (b"__ldg", b"__ldcs", b"__ldca", b"__ldlu")
 _STORES = (b"__stcs", b"__stcg", b"__stwb", b"__stwt")
 _PUBLISHES = re.compile(rb"\b(?:__threadfence\w*|volatile|asm|__asm__|cuda::|__nanosleep)\b")
 _CASTS = (b"reinterpret_cast", b"static_cast", b"const_cast")
