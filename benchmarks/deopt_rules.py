@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -168,48 +168,60 @@ def in_turns(cases: Iterable[Case]) -> list[Case]:
     return [same[i] for i in range(most) for same in by_rule.values() if i < len(same)]
 
 
-def on_gpu(gpu: int, out: Path, only: str, minutes: float) -> Table:
+def on_gpu(gpu: int, out: Path, only: str, rules: frozenset[str], minutes: float) -> Table:
     """Judge with times; verdicts as they come, then the summary and a plot."""
     out.mkdir(parents=True, exist_ok=True)
     table: Table = defaultdict(Counter)
-    cases = in_turns(case for pair in fast_sides(only) for case in made(pair, table))
+    found = (case for pair in fast_sides(only) for case in made(pair, table))
+    cases = in_turns(case for case in found if not rules or case[0] in rules)
     speedups: dict[str, list[float]] = defaultdict(list)
-    config, started, done = JudgeConfig(backend="cuda", gpu=gpu), time.monotonic(), 0
+    started, judged = time.monotonic(), 0
     environment: Verdict | None = None
-    while done < len(cases) and time.monotonic() - started < 60 * minutes:
-        chunk = cases[done : done + CHUNK]
-        numbered = [(i, candidate) for i, (_, candidate) in enumerate(chunk)]
-        for i, verdict in judge_many(numbered, config, gpus=(gpu,), jobs=default_jobs("cuda", 1)):
-            name, candidate = chunk[i]
-            store.append_jsonl(out / "verdicts.jsonl", verdict)
-            table[name][verdict.outcome.value] += 1
-            environment = verdict
-            if verdict.speedup is not None:
-                speedups[name].append(verdict.speedup.ratio)
-            if verdict.outcome == Outcome.CONFIRMED:
-                store.write_candidate(out / "pairs" / candidate.id, candidate)
-        done += len(chunk)
-        print(f"{done} of {len(cases)} after {time.monotonic() - started:.0f} s", file=sys.stderr)
-    for name, _ in cases[done:]:
-        table[name]["not_judged"] += 1
+    config = JudgeConfig(backend="cuda", gpu=gpu)
+    numbered = [(i, candidate) for i, (_, candidate) in enumerate(cases)]
+    verdicts = judge_many(numbered, config, gpus=(gpu,), jobs=default_jobs("cuda", 1))
+    left = Counter(name for name, _ in cases)
+    for i, verdict in verdicts:
+        name, candidate = cases[i]
+        store.append_jsonl(out / "verdicts.jsonl", verdict)
+        table[name][verdict.outcome.value] += 1
+        left[name] -= 1
+        judged, environment = judged + 1, verdict
+        if verdict.speedup is not None:
+            speedups[name].append(verdict.speedup.ratio)
+        if verdict.outcome == Outcome.CONFIRMED:
+            store.write_candidate(out / "pairs" / candidate.id, candidate)
+        if judged % CHUNK == 0:
+            print(f"{judged} of {len(cases)} after {time.monotonic() - started:.0f} s", file=sys.stderr)
+        if time.monotonic() - started > 60 * minutes:
+            break
+    if isinstance(verdicts, Generator):
+        verdicts.close()  # ends the judging processes
+    for name, count in left.items():
+        if count:
+            table[name]["not_judged"] += count
     summary = {
         "device": environment.environment.device if environment else None,
         "wall_s": round(time.monotonic() - started, 1),
         "outcomes": {name: dict(counts) for name, counts in table.items()},
-        "speedups": {name: sorted(values) for name, values in speedups.items()},
+        "speedups": {name: sorted(speedups[name]) for name in _order(speedups)},
     }
     (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
-    (out / "speedups.svg").write_text(plot(speedups))
+    (out / "speedups.svg").write_text(plot({name: speedups[name] for name in _order(speedups)}))
     return table
+
+
+def _order(names: Iterable[str]) -> list[str]:
+    known = set(names)
+    return [name for name in (*(rule.name for rule in RULES), "all") if name in known]
 
 
 def show(title: str, table: Mapping[str, Counter[str]]) -> None:
     """Print a table rule x outcome in Markdown."""
     outcomes = list(dict.fromkeys(outcome for counts in table.values() for outcome in sorted(counts)))
     print(f"\n{title}\n\n| rule | {' | '.join(outcomes)} |\n|---|{'---:|' * len(outcomes)}")
-    for name in (*(rule.name for rule in RULES), "all"):
-        if name in table:
-            print(f"| {name} | {' | '.join(str(table[name][outcome]) for outcome in outcomes)} |")
+    for name in _order(table):
+        print(f"| {name} | {' | '.join(str(table[name][outcome]) for outcome in outcomes)} |")
 
 
 def main() -> None:
@@ -225,11 +237,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("deopt-rules"))
     parser.add_argument("--minutes", type=float, default=60.0, help="stop to begin new work then")
     given = parser.parse_args()
+    rules = frozenset(filter(None, given.rules.split(",")))
     if given.gpu is not None:
-        show("On the GPU", on_gpu(given.gpu, given.out, given.only, given.minutes))
+        table = on_gpu(given.gpu, given.out, given.only, rules, given.minutes)
+        show("On the GPU", {name: table[name] for name in table if not rules or name in rules})
         return
     if not given.no_pairs:
-        rules = frozenset(filter(None, given.rules.split(",")))
         table = on_emulator(
             given.only, rules, judged=not given.no_judge, jobs=given.jobs, minutes=given.minutes
         )
