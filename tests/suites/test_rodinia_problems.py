@@ -13,6 +13,7 @@ from typing import Literal
 import pytest
 
 from kcurate import resources, store
+from kcurate.deopt.rules import RULES
 from kcurate.judge.globals import static_variables
 from kcurate.judge.judge import Judge, JudgeConfig
 from kcurate.judge.tokens import Source
@@ -161,6 +162,14 @@ def test_a_kernel_template_in_a_namespace_is_launched_by_its_whole_name(judge: J
     assert verdict.outcome is Outcome.CORRECT, verdict.detail
     unqualified = dataclasses.replace(launch, launch="lift")
     assert judge.judge(itself(problem, Side(SPACED, (unqualified,)))).outcome is Outcome.MALFORMED
+
+
+def test_a_rule_finds_the_launches_of_a_kernel_in_a_namespace() -> None:
+    (small_blocks,) = (rule for rule in RULES if rule.name == "small-blocks")
+    launch = Launch("waves::lift", ("ceil_div(n, 128)",), (128,), ("x", "y", "n"), template=("double",))
+    made = small_blocks.apply(Side(SPACED, (launch,)), known("nn").problem)
+    assert isinstance(made, Side) and isinstance(made.plan[0], Launch)
+    assert made.plan[0].block == (32,) and made.plan[0].launch == "waves::lift"
 
 
 def test_an_instantiation_is_no_variable_but_a_variable_template_is() -> None:

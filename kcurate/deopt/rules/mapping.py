@@ -21,7 +21,7 @@ from dataclasses import replace
 from kcurate.cuda_source.edit import Edit, Node
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.loops import independent, only_values, plan_expression
-from kcurate.deopt.rules.plans import block, launches, same_block, with_launches
+from kcurate.deopt.rules.plans import block, launches, own_name, same_block, with_launches
 from kcurate.deopt.rules.ranges import Ranges
 from kcurate.deopt.rules.threads import (
     all_in_sight,
@@ -49,7 +49,7 @@ _OTHER_AXES = (b"blockIdx.y", b"blockIdx.z", b"gridDim.y", b"gridDim.z")
 def swap_axes(given: Given) -> Side | NotApplicable:
     """Let neighbouring threads walk along the other axis, in all kernels with two-dimensional blocks."""
     tree = given.tree
-    flat = {one.launch.encode() for one in launches(given.side) if not _two_dimensional(one)}
+    flat = {own_name(one).encode() for one in launches(given.side) if not _two_dimensional(one)}
     kernels = [one for one in tree.functions() if one.kernel]
     tall = [one for one in kernels if one.name not in flat and launches(given.side, one.name)]
     touched = {one.node.id: one for kernel in tall for one in reachable(tree, kernel)}
@@ -68,7 +68,7 @@ def swap_axes(given: Given) -> Side | NotApplicable:
     if isinstance(made, NotApplicable):
         return made
     names = {one.name.decode("latin-1") for one in tall}
-    plan = with_launches(made.plan, lambda one: _swapped(one) if one.launch in names else one)
+    plan = with_launches(made.plan, lambda one: _swapped(one) if own_name(one) in names else one)
     return replace(made, plan=plan)
 
 
@@ -105,7 +105,7 @@ def small_blocks(given: Given) -> Side | NotApplicable:
             changed.add(function.name.decode("latin-1"))
     if not changed:
         return NotApplicable(reason)
-    plan = with_launches(given.side.plan, lambda one: _smaller(one) if one.launch in changed else one)
+    plan = with_launches(given.side.plan, lambda one: _smaller(one) if own_name(one) in changed else one)
     made = given.with_edits(edits, "") if edits else given.side
     return made if isinstance(made, NotApplicable) else replace(made, plan=plan)
 

@@ -27,7 +27,12 @@ from kcurate.records import (
 def launches(side: Side, kernel: bytes | str | None = None) -> tuple[Launch, ...]:
     """The launches of a plan in order, inside loops too; of one kernel or of all."""
     name = kernel.decode("utf-8", "replace") if isinstance(kernel, bytes) else kernel
-    return tuple(one for one in _launches(side.plan) if name is None or one.launch == name)
+    return tuple(one for one in _launches(side.plan) if name is None or own_name(one) == name)
+
+
+def own_name(launch: Launch) -> str:
+    """The kernel's name without the namespaces that it stands in."""
+    return launch.launch.rpartition("::")[2]
 
 
 def _launches(plan: Sequence[Step]) -> Iterator[Launch]:
