@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kcurate.backends.base import EntryPoint, Grid, KernelArg, KernelFault, Memory, Module
+from kcurate.backends.base import Compiled, EntryPoint, Grid, KernelArg, KernelFault, Memory, Module
 from kcurate.backends.cuda.driver import NotCapturable
 from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.errors import ProblemError
@@ -203,6 +203,12 @@ class TimedJudge(Judge):
         device = Recorder(lambda: self.us[side], lambda number: self.spoil(side, number))
         self.devices[side] = device
         return RunningSide(side, Here(Runner(device)), 60.0, key)  # type: ignore[arg-type]
+
+    def _prime(self) -> None:
+        """Workers in this process need no head start."""
+
+    def _compile_helpers(self) -> Compiled:
+        return Compiled("emulator", b"", "", {}, (), "none", 0.0)
 
     def _give_helpers(self, running: RunningSide) -> None:
         runner = running.worker.runner  # type: ignore[attr-defined]

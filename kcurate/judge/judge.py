@@ -13,6 +13,7 @@ import dataclasses
 import json
 import secrets
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from kcurate import codec, store
@@ -30,7 +31,7 @@ from kcurate.judge import (
 )
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock, default_folder
-from kcurate.judge.running import RUN_TIMEOUT_S, RunningSide
+from kcurate.judge.running import RUN_TIMEOUT_S, RunningSide, both_sides
 from kcurate.judge.timed import Stopwatch, time_case
 from kcurate.judge.workers import Nursery, Role, Spares
 from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
@@ -55,7 +56,7 @@ class JudgeConfig:
     seed: int | None = None
     sanitize: bool = False
     timed: bool = True
-    spares: int = 2
+    spares: int = 4
     calibrate: bool = True
 
 
@@ -108,6 +109,9 @@ class Judge:
             self._admitted: set[str] = set()
             self._calibration: calibration.Calibration | None = None
             self._helpers: Compiled | None = None
+            self._primed: RunningSide | None = None
+            self._helpers_thread = ThreadPoolExecutor(1)
+            self._lock_for_priming = GpuLock(f"gpu{config.gpu}")
         except BaseException:
             self._nursery.close()
             raise
@@ -118,12 +122,14 @@ class Judge:
 
     def close(self) -> None:
         """End all workers."""
-        for running in self._references.values():
+        self._helpers_thread.shutdown()
+        for running in (*self._references.values(), *([self._primed] if self._primed else [])):
             running.worker.kill()
         self._spares.close()
         self._compilers.close()
         self._nursery.close()
         self._lock.close()
+        self._lock_for_priming.close()
 
     @property
     def usable(self) -> bool:
@@ -154,9 +160,14 @@ class Judge:
         with case.stage("check"):
             admission.admit_plans(case)
             admission.admit_sources(case)
-        with case.stage("compile"):
-            compiled = compiling.compile_case(case, self._compilers, sanitize=self.config.sanitize)
-            admission.admit_binaries(case, compiled)
+        primed = self._helpers_thread.submit(self._prime) if self._timed else None
+        try:
+            with case.stage("compile"):
+                compiled = compiling.compile_case(case, self._compilers, sanitize=self.config.sanitize)
+                admission.admit_binaries(case, compiled)
+        finally:
+            if primed is not None:
+                primed.result()
         reference = reference_side(case.candidate)
         sides = self._take_workers(case, compiled)
         try:
@@ -185,8 +196,23 @@ class Judge:
                     sides[side] = self._fresh(side, key)
         return sides
 
+    @property
+    def _timed(self) -> bool:
+        return self.config.backend == "cuda" and self.config.timed
+
     def _fresh(self, side: SideName, key: str | None = None) -> RunningSide:
+        primed, self._primed = self._primed, None
+        if primed is not None and primed.worker.alive:
+            return dataclasses.replace(primed, side=side, key=key)
         return RunningSide(side, self._spares.take(), self._timeout_s, key)
+
+    def _prime(self) -> None:
+        """Take a worker out of the stock and give it our kernels, while others compile."""
+        if self._primed is None and self._helpers is not None:
+            running = RunningSide("fast", self._spares.take(), self._timeout_s)
+            with self._lock_for_priming.shared():
+                self._give_helpers(running)
+            self._primed = dataclasses.replace(running, helped=True)
 
     def _release(self, sides: Mapping[SideName, RunningSide], keep: SideName | None) -> None:
         """End the workers, but for a GPU's reference that stays for other candidates against it."""
@@ -202,12 +228,17 @@ class Judge:
         self, case: Case, sides: Mapping[SideName, RunningSide], compiled: Mapping[SideName, Compiled]
     ) -> Ruling:
         seed = secrets.randbits(48) if self.config.seed is None else self.config.seed
-        timed = self.config.backend == "cuda" and self.config.timed
+        timed = self._timed
         with case.stage("load"), self._lock.shared():
-            for side in SIDES:
+            if timed and self._helpers is None:
+                self._helpers = self._compile_helpers()
+
+            def load(side: SideName) -> None:
                 sides[side].load(case.candidate, compiled[side])
                 if timed:
                     self._give_helpers(sides[side])
+
+            both_sides(load)
         verification = verifying.Verification(case, sides, reference_side(case.candidate), seed, self._lock)
         with case.stage("verify"):
             verification.run()
@@ -249,17 +280,23 @@ class Judge:
         case.passed("controls")
 
     def _give_helpers(self, running: RunningSide) -> None:
-        """Load our timing kernels into a worker, with a fresh salt for its sums."""
+        """Load our timing kernels into a worker, with a fresh salt for its sums; done already when primed."""
+        if running.helped:
+            running.helped = False
+            return
         if self._helpers is None:
-            from kcurate.backends.cuda import bench
-
-            request = compiling.Request(bench.HELPERS, bench.HELPER_ENTRIES, ())
-            made = self._compilers.compile([request])[0]
-            if isinstance(made, CompileFailure):
-                raise BackendError(f"our own timing kernels do not compile: {made.log}")
-            self._helpers = made
+            self._helpers = self._compile_helpers()
         body, blobs = compiling.pack_compiled(self._helpers)
         running.call("helpers", {**body, "salt": str(secrets.randbits(62))}, blobs)
+
+    def _compile_helpers(self) -> Compiled:
+        from kcurate.backends.cuda import bench
+
+        request = compiling.Request(bench.HELPERS, bench.HELPER_ENTRIES, ())
+        made = self._compilers.compile([request])[0]
+        if isinstance(made, CompileFailure):
+            raise BackendError(f"our own timing kernels do not compile: {made.log}")
+        return made
 
     def clock(self) -> calibration.Calibration:
         """This GPU's readings: kept ones, else measured now (some seconds, once a GPU and driver)."""

@@ -6,9 +6,10 @@ Not covered: what the worker does (`kcurate.judge.runner`), what is compared (`k
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from kcurate import codec
 from kcurate.backends.base import Compiled, KernelFault
@@ -18,7 +19,9 @@ from kcurate.judge.case import Ruling
 from kcurate.judge.protocol import Blob, Frame
 from kcurate.judge.workers import Worker, WorkerDied, WorkerTimeout
 from kcurate.records import Candidate, Environment, Outcome
-from kcurate.records.pair import SideName
+from kcurate.records.pair import SIDES, SideName
+
+T = TypeVar("T")
 
 # What a side may take for one thing it is asked; a kernel that never ends is killed after it. The emulator
 # is some thousand times slower than a GPU.
@@ -32,6 +35,13 @@ OUTCOMES = {
 }
 
 
+def both_sides(action: Callable[[SideName], T]) -> dict[SideName, T]:
+    """Do the same with both sides' workers at once; what the slow side raises comes first."""
+    with ThreadPoolExecutor(len(SIDES)) as threads:
+        jobs = {side: threads.submit(action, side) for side in SIDES}
+    return {side: job.result() for side, job in jobs.items()}
+
+
 @dataclass
 class RunningSide:
     """One side in a worker of its own."""
@@ -41,6 +51,7 @@ class RunningSide:
     timeout_s: float
     key: str | None = None
     loaded: bool = False
+    helped: bool = False
 
     def load(self, candidate: Candidate, compiled: Compiled) -> None:
         """Load the binary and the plan, unless that has been done.

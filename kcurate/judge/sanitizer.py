@@ -96,8 +96,6 @@ def examine(
         command = [installed() or "compute-sanitizer", "--tool", tool, f"--error-exitcode={FOUND}"]
         if tool == "memcheck":  # asking for one parameter too many is how we count a kernel's parameters
             command += ["--report-api-errors", "no"]
-        if tool == "memcheck":  # calls that fail are ours, and raise; it is asked about the kernels
-            command.append("--report-api-errors=no")
         process = subprocess.Popen(
             [*command, sys.executable, "-c", BOOT, json.dumps(sys.path), folder],
             stdin=subprocess.DEVNULL,

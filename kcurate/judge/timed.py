@@ -14,7 +14,7 @@ from kcurate.judge import floor, statistics, timing
 from kcurate.judge.calibration import Calibration
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
-from kcurate.judge.running import RunningSide
+from kcurate.judge.running import RunningSide, both_sides
 from kcurate.records import SIDES, Outcome
 from kcurate.records.pair import SideName
 
@@ -102,7 +102,7 @@ class Stopwatch:
         self._lock = lock
         self._known = known
         with lock.shared():
-            self.samplers = {side: SideSampler(sides[side], job) for side in SIDES}
+            self.samplers = both_sides(lambda side: SideSampler(sides[side], job))
 
     @property
     def runs(self) -> int:

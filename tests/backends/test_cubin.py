@@ -62,3 +62,14 @@ def test_machine_code_hash_ignores_names_of_files_and_sees_changes(made: nvrtc.N
 def test_bytes_that_are_no_cubin_are_an_error_of_ours() -> None:
     with pytest.raises(BackendError, match="not a cubin"):
         cubin.read_kernels(b"nothing of the kind")
+
+
+def test_parameters_are_read_with_offset_and_size() -> None:
+    code = """struct S { int a[7]; };
+extern "C" __global__ void k(float *a, const int *b, int n, S s, double d) { a[0] = b[n] + s.a[2] + d; }
+extern "C" __global__ void none() {}
+"""
+    binary = nvrtc.compile_cubin(code).cubin
+    assert binary is not None
+    assert cubin.parameters(binary, "k") == ((0, 8), (8, 8), (16, 4), (20, 28), (48, 8))
+    assert cubin.parameters(binary, "none") == ()

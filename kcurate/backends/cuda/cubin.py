@@ -1,9 +1,9 @@
 """What a cubin says of itself, read from its ELF sections without any tool and without a GPU.
 
 Layout facts (sm_90, CUDA 13.0), checked against `ptxas -v` in the tests: `.nv.info` holds pairs of symbol
-index and value for registers (0x2f) and stack frame (0x11); `.nv.shared.<kernel>` counts 1024 bytes that the
-system reserves; `.text.<kernel>` is the machine code; variables are symbols of `.nv.global`,
-`.nv.global.init` and `.nv.constant3`. Spills are not in the file:
+index and value for registers (0x2f) and stack frame (0x11), `.nv.info.<kernel>` a record for each parameter
+(0x17); `.nv.shared.<kernel>` counts 1024 bytes that the system reserves; `.text.<kernel>` is machine code;
+variables are symbols of `.nv.global`, `.nv.global.init` and `.nv.constant3`. Spills are not in the file:
 `spill_bytes` comes from the compiler's `-v` log.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 from kcurate.errors import BackendError, MissingDependencyError
 from kcurate.records import Resources
 
-REGISTERS, FRAME_BYTES = 0x2F, 0x11
+REGISTERS, FRAME_BYTES, PARAMETER = 0x2F, 0x11, 0x17
 # Shared memory that the system keeps for itself in every block on sm_90 (`ptxas -v` leaves it out).
 RESERVED_SHARED_BYTES = 1024
 _TEXT, _SHARED = ".text.", ".nv.shared."
@@ -120,6 +120,17 @@ def read_kernels(cubin: bytes, log: str = "") -> tuple[Resources, ...]:
         for name in names
         if f".nv.info.{name}" in sizes
     )
+
+
+def parameters(cubin: bytes, symbol: str) -> tuple[tuple[int, int], ...]:
+    """(offset, size) in bytes of every parameter of a kernel, in order."""
+    section = _open(cubin).get_section_by_name(f".nv.info.{symbol}")
+    found = {}
+    for kind, data in _attributes(section.data()) if section is not None else ():
+        if kind == PARAMETER:
+            _, ordinal, offset, flags = struct.unpack("<IHHI", data)
+            found[ordinal] = (offset, flags >> 18)
+    return tuple(found[ordinal] for ordinal in sorted(found))
 
 
 def _spills(log: str) -> Mapping[str, int]:

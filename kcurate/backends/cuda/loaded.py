@@ -19,7 +19,6 @@ from kcurate.backends.cuda.driver import call
 
 # Above this much, dynamic shared memory must be asked for (CUDA C++ Programming Guide, "Shared memory").
 DEFAULT_DYNAMIC_SHARED_BYTES = 48 * 1024
-INVALID_VALUE = 1
 
 
 @dataclass
@@ -94,7 +93,8 @@ class LoadedModule:
         if expression not in self.functions:
             symbol = self.compiled.lowered.get(expression, entry.name)
             handle = call(cu.cuModuleGetFunction(self.handle, symbol.encode()))
-            self.functions[expression] = Function(handle, _params(handle))
+            params = cubin.parameters(self.compiled.binary, symbol)
+            self.functions[expression] = Function(handle, params)
         return self.functions[expression]
 
     def variable(self, name: str) -> Variable:
@@ -125,17 +125,6 @@ def load(compiled: Compiled, allocate: Callable[[int], int]) -> LoadedModule:
         call(cu.cuMemcpyDtoD(image, address, size_bytes))
         variables[name] = Variable(int(address), int(size_bytes), image)
     return LoadedModule(compiled, handle, variables)
-
-
-def _params(handle: Any) -> tuple[tuple[int, int], ...]:
-    """(offset, size) of every parameter: the driver answers `invalid value` past the last."""
-    found: list[tuple[int, int]] = []
-    while True:
-        error, offset, size = cu.cuFuncGetParamInfo(handle, len(found))
-        if int(error) == INVALID_VALUE:
-            return tuple(found)
-        call((error,))
-        found.append((int(offset), int(size)))
 
 
 def check_range(variable: Variable, symbol: str, offset: int, size_bytes: int) -> None:
