@@ -16,7 +16,7 @@ from kcurate.judge.findings import Finding
 from kcurate.judge.tokens import Source, Token, partner
 from kcurate.judge.words import word_set
 
-_LABELS = re.compile(
+LABELS = re.compile(
     r"slow|naive|na_ve|unoptimi[sz]ed|deoptimi[sz]ed|baseline|inefficient|suboptimal|uncoalesced|wasteful|"
     r"fast(?!_?math)|optimi[sz]ed|speedup|sandbag",
     re.IGNORECASE,
@@ -260,11 +260,11 @@ def _confessions(source: Source) -> Iterator[Finding]:
 def label_leaks(source: Source) -> Iterator[Finding]:
     """Comments and names that tell which side this is; a hint, never a refusal."""
     for match in _COMMENT.finditer(source.code):
-        if label := _LABELS.search(match.group()):
+        if label := LABELS.search(match.group()):
             line = source.code.count("\n", 0, match.start()) + 1
             yield Finding("label_leaks", f"a comment says {label.group()!r}", line)
     seen = set()
     for token in source.plain:
-        if token.kind == "word" and token.text not in seen and (label := _LABELS.search(token.text)):
+        if token.kind == "word" and token.text not in seen and (label := LABELS.search(token.text)):
             seen.add(token.text)
             yield Finding("label_leaks", f"the name {token.text!r}", token.line)
