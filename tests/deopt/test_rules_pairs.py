@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import random
 from dataclasses import replace
 
 import pytest
@@ -78,3 +79,20 @@ def compiled(candidate: Candidate, side: SideName) -> Compiled:
     answer = CudaCompiler().compile(request.code, request.entry_points, request.symbols)
     assert not isinstance(answer, CompileFailure), (candidate.id, answer.log)
     return answer
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_damage_to_code_makes_a_rule_fail(made: list[tuple[Rule, Candidate]], seed: int) -> None:
+    """Broken code gets an answer too: a side or a reason."""
+    draw = random.Random(seed)
+    for _, candidate in draw.sample(made, 10):
+        code = candidate.fast.code
+        for _ in range(3):
+            at = draw.randrange(len(code))
+            piece = draw.choice(
+                ("", ";", "(", ")", "{", "}", "[", "]", ",", "=", "for (", "if (", "x", "*", "&")
+            )
+            code = code[:at] + piece + code[at + draw.choice((1, 2, 9)) :]
+        for rule in RULES:
+            answer = rule.apply(replace(candidate.fast, code=code), candidate.problem)
+            assert isinstance(answer, Side | NotApplicable)

@@ -30,11 +30,14 @@ class Given:
 
     def with_edits(self, edits: Iterable[Edit], reason: str) -> Side | NotApplicable:
         """The side with its code edited; no edit at all is a refusal for `reason`."""
-        made = tuple(edits)
+        made = tuple(dict.fromkeys(edits))
         if not made:
             return NotApplicable(reason)
-        code = edited(self.tree.source, made).decode("utf-8", "surrogateescape")
-        return replace(self.side, code=code)
+        try:
+            code = edited(self.tree.source, made)
+        except ValueError:  # only where the grammar could not make sense of the code
+            return NotApplicable("the code is not understood well enough")
+        return replace(self.side, code=code.decode("utf-8", "surrogateescape"))
 
 
 Change = Callable[[Given], Side | NotApplicable]

@@ -128,6 +128,8 @@ def _replacements(given: Given, function: Function, tile: _Tile) -> Iterator[Edi
     made = []
     for read in tile.reads:
         indices = subscripts(read)
+        if len(indices) != len(owns):
+            raise Unknown("it is used without all of its subscripts")
         for index in indices:
             if any(True for _ in tree.nodes("assignment_expression", "update_expression", "call_expression",
                                             "subscript_expression", within=index)):  # fmt: skip
