@@ -165,7 +165,18 @@ class Ranges:
         counts = condition.child_by_field_name("left").text == name and _counts_up(update, name)
         if limit is None or not counts or changes != [*known, update] or relation not in (b"<", b"<="):
             return None
-        return start[0], max(start[0], limit[1] - (relation == b"<"))
+        last = limit[1] - (relation == b"<")
+        step = self._step(update, depth)
+        if step is not None and start[0] == start[1] <= last:
+            last -= (last - start[0]) % step
+        return start[0], max(start[1], last)
+
+    def _step(self, update: Node, depth: int) -> int | None:
+        """How far a counter moves each round, where that is a constant."""
+        if update.type == "update_expression":
+            return 1
+        step = self.of(update.child_by_field_name("right"), depth + 1)
+        return step[0] if step is not None and 0 < step[0] == step[1] else None
 
 
 def enclosing(tree: Tree, node: Node) -> Function | None:
