@@ -14,9 +14,10 @@ from dataclasses import replace
 import numpy as np
 
 from kcurate.errors import ProblemError
-from kcurate.problem.draws import GENERATORS, WORDS, Array, Draw, generator
+from kcurate.problem.draws import WORDS, Array, Draw, generator
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.ops import BoundBuffer
+from kcurate.problem.structured import formula
 
 _FIELD = re.compile(r"(=|[A-Za-z_]\w*)\s*(.*)", re.S)
 KIND = "addresses"
@@ -32,7 +33,7 @@ def addresses(draw: Draw) -> Array:
     rows = draw.count // len(members)
     out = np.empty((rows, len(members)), np.int64)
     for column, (_, text) in enumerate(members):
-        out[:, column] = GENERATORS["formula"](replace(draw, shape=(rows,), params={"value": text}))
+        out[:, column] = formula(replace(draw, shape=(rows,), params={"value": text}))
     return out.view(np.uint64)
 
 
