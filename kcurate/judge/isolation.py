@@ -49,7 +49,8 @@ def enter(kind: str, backend: str) -> dict[str, bool]:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(which, (value, value))
     network = _leave_network()
-    writable = [cwd, Path("/dev/null")] if backend == "emulator" or kind == "compile" else []
+    # The folder also holds what compiling keeps, so nothing that runs a candidate's code may write there.
+    writable = [cwd, Path("/dev/null")] if kind == "compile" else [Path("/dev/null")]
     if backend == "cuda" and kind == "run":
         writable = [Path("/dev"), Path("/proc")]
     native = backend == "emulator" and kind == "run"

@@ -30,7 +30,7 @@ from kcurate.judge import (
     verifying,
 )
 from kcurate.judge.case import Case, Ruling
-from kcurate.judge.gpu_lock import GpuLock, default_folder
+from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.running import RUN_TIMEOUT_S, RunningSide, both_sides
 from kcurate.judge.timed import Stopwatch, time_case
 from kcurate.judge.workers import Nursery, Role, Spares
@@ -93,9 +93,7 @@ class Judge:
         self.config = config
         self._nursery = Nursery(config.backend)
         try:
-            lock = {"lock": f"gpu{config.gpu}", "lock_folder": str(default_folder())}
-            options = lock if config.backend == "cuda" else {}
-            run = Role("run", config.backend, config.gpu, options)
+            run = Role("run", config.backend, config.gpu, {})
             self._spares = Spares(self._nursery, run, config.spares)
             greeting = self._spares.first().ready().body
             self._environment = codec.from_data(Environment, greeting["environment"])
