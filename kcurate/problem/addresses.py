@@ -21,6 +21,8 @@ from kcurate.problem.structured import formula
 
 _FIELD = re.compile(r"(=|[A-Za-z_]\w*)\s*(.*)", re.S)
 KIND = "addresses"
+# A table is worked out whenever a plan is bound, to see where it points.
+MAX_MEMBERS = 1 << 20
 
 
 @generator(fields=WORDS)
@@ -69,6 +71,8 @@ def check_tables(bound: Mapping[str, BoundBuffer]) -> None:
         where = f"buffers.{name}"
         if (buffer.record.dtype, buffer.record.role, buffer.view) != ("uint64", "in", None):
             raise ProblemError("a table of pointers is a uint64 input without a view", where=where)
+        if buffer.count > MAX_MEMBERS:
+            raise ProblemError(f"a table of pointers has at most {MAX_MEMBERS} members", where=where)
         try:
             members = _members(buffer)
             missing = sorted({target for target, _ in members if target is not None} - set(bound))

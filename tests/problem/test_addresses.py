@@ -58,6 +58,12 @@ def test_a_table_that_points_nowhere_is_refused(fields: str, what: str) -> None:
     assert what in str(caught.value)
 
 
+def test_a_table_has_a_limit() -> None:
+    huge = {"n": 1 << 20, "m": 10}
+    with pytest.raises(ProblemError, match="at most 1048576"):
+        bind(problem("x; y"), SIDE, huge)
+
+
 def test_pointers_are_64_bit_inputs() -> None:
     with pytest.raises(ProblemError, match="uint64"):
         bind(problem("x; y", dtype="int32"), SIDE, SIZES)
