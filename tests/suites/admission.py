@@ -35,7 +35,7 @@ def itself(start: Start) -> Candidate:
 
 def admissions(workspace: Workspace, folders: Sequence[Path] = ()) -> Iterator[tuple[str, Verdict | None]]:
     """The verdict of each kernel's problem by the kernel's name; None where no problem is known."""
-    with contextlib.closing(Judge(JudgeConfig(backend="emulator", timed=False))) as judge:
+    with contextlib.closing(Judge(JudgeConfig(backend="emulator", timed=False, sanitize=True))) as judge:
         for start in starts(folders, workspace):
             yield start.id, judge.judge(itself(start)) if start.problem else None
 
