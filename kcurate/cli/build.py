@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,10 +15,36 @@ def build(
     built_in: Annotated[
         bool, typer.Option("--built-in/--no-built-in", help="Also take the pairs that ship with kcurate.")
     ] = False,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            help="An evaluation set that no row may be taken from, such as a KernelBench checkout: a folder, "
+            "or a .jsonl or .parquet file. Again for more.",
+        ),
+    ] = None,
+    allow_licence: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Let a LicenseRef-NAME through, or `unknown` for none. Again for more."
+        ),
+    ] = None,
+    near: Annotated[
+        float,
+        typer.Option(metavar="SHARE", help="Share of equal tokens from which a pair is a near duplicate."),
+    ] = 0.95,
+    test_share: Annotated[
+        float, typer.Option(min=0, max=0.9, metavar="SHARE", help="Share of families for the test split.")
+    ] = 0.1,
+    version: Annotated[
+        str | None, typer.Option(metavar="X.Y.Z", help="The dataset's version; none: the next one.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write the judged pairs of the workspace as a dataset (Parquet) into its dataset/ folder."""
+    """Write the judged pairs as a dataset (pairs, sft, grpo; card, attribution) into dataset/."""
     from kcurate.cli import output
+    from kcurate.dataset.gates import Rules
     from kcurate.dataset.stage import BuildConfig, run
 
-    output.report(run(BuildConfig(workspace, built_in)), as_json=json)
+    rules = Rules(tuple(allow_licence or ()), tuple(against or ()), near)
+    output.report(run(BuildConfig(workspace, built_in, rules, version, test_share)), as_json=json)

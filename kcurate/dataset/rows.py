@@ -1,18 +1,24 @@
-"""A pair and its verdict as one flat, typed row of the `pairs` config.
+"""A pair and its verdicts as one flat, typed row of the `pairs` config, and the pair that a row holds.
 
 What is nested in the record (problem, plans, extra buffers) is JSON text in the row: its shape differs from
-pair to pair, and a column has one type.
+pair to pair, and a column has one type. Not covered: which pairs become rows (`kcurate.dataset.stage`).
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kcurate import codec
-from kcurate.records import Candidate, Side, Verdict
+from kcurate import codec, store
+from kcurate.dataset import licences
+from kcurate.dataset.published import neutral
+from kcurate.errors import RecordError
+from kcurate.records import SIDES, Candidate, Environment, Resources, SideReport, Verdict
 
-# Column to the type of `datasets.Value`; a column may be null.
-COLUMNS: dict[str, str | list[str]] = {
+Kind = str | list[Any]
+# Column to the type of `datasets.Value`, a list for a list of it; any may be null. Times: microseconds.
+COLUMNS: dict[str, Kind] = {
     "id": "string",
     "family": "string",
     "domain": "string",
@@ -23,6 +29,7 @@ COLUMNS: dict[str, str | list[str]] = {
     "suite": "string",
     "url": "string",
     "revision": "string",
+    "kernels": ["string"],
     "made": "string",
     "rules": ["string"],
     "model": "string",
@@ -30,20 +37,43 @@ COLUMNS: dict[str, str | list[str]] = {
     "problem": "string",
     "slow_code": "string",
     "slow_side": "string",
+    "slow_original": "string",
     "fast_code": "string",
     "fast_side": "string",
+    "fast_original": "string",
+    "content": "string",
     "outcome": "string",
+    "detail": "string",
+    "checks": ["string"],
     "backend": "string",
     "device": "string",
+    "device_uuid": "string",
     "driver": "string",
     "compiler": "string",
+    "kcurate": "string",
+    "environment_details": "string",
     "slow_us": "float64",
     "fast_us": "float64",
     "speedup": "float64",
     "speedup_low": "float64",
     "speedup_high": "float64",
     "speedup_confidence": "float64",
+    "speedup_blocks": "int64",
+    "speedup_margin": "float64",
+    "copy_fraction": "float64",
+    "slow_samples_us": [["float64"]],
+    "fast_samples_us": [["float64"]],
+    "slow_resources": "string",
+    "fast_resources": "string",
+    "slow_registers": "int64",
+    "fast_registers": "int64",
+    "slow_binary_sha256": "string",
+    "fast_binary_sha256": "string",
+    "timing_method": "string",
+    "seeds": ["int64"],
+    "judge_wall_s": "float64",
     "key": "string",
+    "other_verdicts": ["string"],
 }
 
 
@@ -51,13 +81,38 @@ def _json(data: Any) -> str:
     return codec.canonical_json(data).decode()
 
 
-def _side(side: Side) -> str:
-    return _json({key: value for key, value in codec.to_data(side).items() if key != "code"})
+def _parts(candidate: Candidate) -> dict[str, Any]:
+    """Problem and sides as data, the sides without their code."""
+    data = {key: codec.to_data(getattr(candidate, key)) for key in ("slow", "fast")}
+    sides = {f"{key}_side": {k: v for k, v in side.items() if k != "code"} for key, side in data.items()}
+    problem = None if candidate.problem is None else codec.to_data(candidate.problem)
+    return {"problem": problem, **sides}
 
 
-def row(candidate: Candidate, verdict: Verdict) -> dict[str, Any]:
-    """One row: every column of `COLUMNS`. Times in microseconds, `speedup = slow_us / fast_us`."""
-    origin, environment, speedup = candidate.origin, verdict.environment, verdict.speedup
+def content_of(candidate: Candidate) -> str:
+    """The hash of what a row teaches: both codes, plans and the problem, as they are published."""
+    return store.content_id(candidate.slow.code, candidate.fast.code, codec.canonical_json(_parts(candidate)))
+
+
+def row(candidate: Candidate, verdict: Verdict, others: Sequence[Verdict] = ()) -> dict[str, Any]:
+    """One row: every column of `COLUMNS`, in their order. `others` are verdicts of other devices."""
+    shown = neutral(candidate)
+    made = {
+        **_who(candidate),
+        **{key: None if data is None else _json(data) for key, data in _parts(shown).items()},
+        "slow_code": shown.slow.code,
+        "fast_code": shown.fast.code,
+        "content": content_of(shown),
+        **_verdict(verdict),
+        "other_verdicts": [_json(codec.to_data(other)) for other in others],
+    }
+    if licences.keeps_original(candidate.license):
+        made |= {"slow_original": candidate.slow.code, "fast_original": candidate.fast.code}
+    return {name: made.get(name) for name in COLUMNS}
+
+
+def _who(candidate: Candidate) -> dict[str, Any]:
+    origin = candidate.origin
     return {
         "id": candidate.id,
         "family": candidate.family,
@@ -69,25 +124,91 @@ def row(candidate: Candidate, verdict: Verdict) -> dict[str, Any]:
         "suite": origin.suite,
         "url": origin.url,
         "revision": origin.revision,
+        "kernels": list(origin.kernels),
         "made": origin.made,
         "rules": list(origin.rules),
         "model": origin.model,
         "parent": origin.parent,
-        "problem": None if candidate.problem is None else _json(codec.to_data(candidate.problem)),
-        "slow_code": candidate.slow.code,
-        "slow_side": _side(candidate.slow),
-        "fast_code": candidate.fast.code,
-        "fast_side": _side(candidate.fast),
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    speedup = verdict.speedup
+    return {
         "outcome": verdict.outcome.value,
-        "backend": environment.backend,
-        "device": environment.device,
-        "driver": environment.driver,
-        "compiler": environment.compiler,
-        "slow_us": verdict.slow.median_us if verdict.slow else None,
-        "fast_us": verdict.fast.median_us if verdict.fast else None,
+        "detail": verdict.detail,
+        "checks": list(verdict.checks),
+        **_environment(verdict.environment),
+        **_side("slow", verdict.slow),
+        **_side("fast", verdict.fast),
         "speedup": speedup.ratio if speedup else None,
         "speedup_low": speedup.low if speedup else None,
         "speedup_high": speedup.high if speedup else None,
         "speedup_confidence": speedup.confidence if speedup else None,
+        "speedup_blocks": speedup.blocks if speedup else None,
+        "speedup_margin": speedup.margin if speedup else None,
+        "timing_method": verdict.timing_method,
+        "seeds": list(verdict.seeds),
+        "judge_wall_s": verdict.wall_s,
         "key": verdict.key,
     }
+
+
+def _environment(environment: Environment) -> dict[str, Any]:
+    share = environment.details.get("fast_copy_fraction")
+    return {
+        "backend": environment.backend,
+        "device": environment.device,
+        "device_uuid": environment.device_uuid,
+        "driver": environment.driver,
+        "compiler": environment.compiler,
+        "kcurate": environment.kcurate,
+        "environment_details": _json(dict(environment.details)),
+        "copy_fraction": float(share) if isinstance(share, int | float) else None,
+    }
+
+
+def _side(name: str, report: SideReport | None) -> dict[str, Any]:
+    if report is None:
+        return {f"{name}_samples_us": [], f"{name}_resources": "[]"}
+    return {
+        f"{name}_us": report.median_us,
+        f"{name}_samples_us": [list(block) for block in report.samples_us],
+        f"{name}_resources": _json([codec.to_data(one) for one in report.resources]),
+        f"{name}_registers": _registers(report.resources),
+        f"{name}_binary_sha256": report.binary_sha256,
+    }
+
+
+def _registers(resources: Sequence[Resources]) -> int | None:
+    """Registers a thread of the kernel that uses most."""
+    return max((one.registers for one in resources if one.registers is not None), default=None)
+
+
+def candidate_of(row: Mapping[str, Any]) -> Candidate:
+    """The candidate that a row holds, with its published (normalised) code.
+
+    Raises:
+        RecordError: a column is missing, or its JSON is not that of a pair.
+    """
+    where = str(row.get("id"))
+    origin = {key: row.get(key) for key in ("suite", "url", "revision", "made", "model", "parent")}
+    lists = {key: list(row.get(key) or ()) for key in ("kernels", "rules")}
+    data = {
+        **{key: row.get(key) for key in ("id", "family", "domain", "license", "description")},
+        "techniques": list(row.get("techniques") or ()),
+        "origin": {"kind": row.get("origin"), **{k: v for k, v in {**origin, **lists}.items() if v}},
+        "problem": _loads(row, "problem"),
+    }
+    sides = {side: _loads(row, f"{side}_side") or {} for side in SIDES}
+    form = {side: {"file": f"{side}.cu", **data} for side, data in sides.items()}
+    store.check_schema("pair", {"schema": store.PAIR_SCHEMA, **data, **form}, where=where)
+    codes = {side: {"code": row.get(f"{side}_code"), **data} for side, data in sides.items()}
+    return codec.from_data(Candidate, {**data, **codes}, where=where)
+
+
+def _loads(row: Mapping[str, Any], column: str) -> Any:
+    try:
+        return json.loads(row.get(column) or "null")
+    except ValueError as error:
+        raise RecordError(f"{column} is not JSON: {error}", where=str(row.get("id"))) from error

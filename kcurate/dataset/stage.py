@@ -1,65 +1,76 @@
-"""The stage: workspace and built-in pairs with their verdicts in, a local Parquet dataset out.
+"""The stage: workspace and built-in pairs with their verdicts in, a local dataset folder out.
 
-Every pair ends with one outcome: a row, or why it is not one. Equal input gives equal bytes.
+Every pair ends with one outcome: a row, or why it is not one. Equal input gives equal bytes. Not covered:
+anything that leaves this machine (`kcurate.dataset.push`).
 """
 
 from __future__ import annotations
 
-import io
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from kcurate import resources, store
-from kcurate.dataset.rows import COLUMNS, row
+from kcurate.dataset import card, changes, licences, parquet, plot, splits
+from kcurate.dataset.gates import Gates, Rules
+from kcurate.dataset.rows import row
+from kcurate.dataset.tuning import grpo_row, sft_row, teaches
 from kcurate.errors import InputError
+from kcurate.judge.judge import PROTOCOL
 from kcurate.records import Candidate, Outcome, Summary, Verdict
 from kcurate.workspace import Workspace
 
-DATA_FILE = "pairs/train-00000-of-00001.parquet"
-CARD = """---
-configs:
-- config_name: pairs
-  data_files:
-  - split: train
-    path: pairs/train-*.parquet
----
-
-# Slow/fast CUDA kernel pairs
-
-One row is one pair: the same computation written slow and written fast, its problem and launch plans as
-JSON, and the verdict that admitted it. `outcome` is `confirmed` (correct, and the speedup measured on the
-GPU that `device` names) or `correct` (both sides agree; no time is claimed).
-"""
-
 
 class RowOutcome(StrEnum):
-    """What became of a pair."""
+    """What became of a pair: a row (the first two), or why it is none. `stale`: judged as something else."""
 
     CONFIRMED = "confirmed"
     CORRECT = "correct"
     REFUSED = "refused"
     NOT_JUDGED = "not_judged"
+    STALE = "stale"
     SAME_ID = "same_id"
+    BAD_ROW = "bad_row"
+    LICENCE = "licence"
+    SECRET = "secret"
+    DUPLICATE = "duplicate"
+    CONTAMINATED = "contaminated"
+
+
+_ROWS = (RowOutcome.CONFIRMED, RowOutcome.CORRECT)
 
 
 @dataclass(frozen=True)
 class BuildConfig:
-    """What to build from: the workspace's pairs and, with `built_in`, those that ship with the package."""
+    """What to build from: the workspace's pairs and, with `built_in`, those that ship with the package.
+
+    `version` None: the next one after that of the dataset that is there. `test_share`: of families, 0 to 1.
+    """
 
     workspace: Path
     built_in: bool = False
+    rules: Rules = field(default_factory=Rules)
+    version: str | None = None
+    test_share: float = splits.TEST_SHARE
+
+
+@dataclass(frozen=True)
+class _Entry:
+    candidate: Candidate
+    outcome: RowOutcome
+    row: dict[str, Any] | None = None
 
 
 def run(config: BuildConfig) -> Summary:
     """Write `dataset/` of the workspace, whole or not at all.
 
     Raises:
-        InputError: there is no pair at all.
+        InputError: there is no pair at all, or an option that cannot be used.
     """
     started_s = time.monotonic()
     workspace = Workspace(config.workspace)
@@ -68,25 +79,39 @@ def run(config: BuildConfig) -> Summary:
         raise InputError(
             "no pairs here", where=str(workspace.root), hint="run kcurate extract, or add --built-in"
         )
-    record = workspace.start_run("build", {"built_in": config.built_in})
-    counts: Counter[str] = Counter()
-    rows: dict[str, dict[str, Any]] = {}
-    for candidate, verdicts in _judged(folders, workspace):
-        outcome, best = _decide(candidate, verdicts, rows)
-        counts[outcome.value] += 1
-        if best is not None:
-            rows[candidate.id] = row(candidate, best)
-    if rows:
-        store.write_bytes(workspace.dataset / DATA_FILE, _parquet([rows[key] for key in sorted(rows)]))
-        store.write_bytes(workspace.dataset / "README.md", CARD.encode())
-    ordered = {outcome.value: counts[outcome.value] for outcome in RowOutcome if counts[outcome.value]}
+    gates = Gates(config.rules)
+    _restore(workspace.dataset)
+    record = workspace.start_run("build", _plain(config))
+    entries = [_gated(entry, gates) for entry in _entries(folders, workspace)]
+    counts = Counter(entry.outcome for entry in entries)
+    kept = [entry for entry in entries if entry.row is not None]
+    if kept:
+        _write(workspace.dataset, _files(kept, gates, config, changes.read(workspace.dataset)))
+    ordered = {outcome.value: counts[outcome] for outcome in RowOutcome if counts[outcome]}
     wall_s = time.monotonic() - started_s
     return record.finish(Summary("build", {"pairs": ordered}, wall_s, str(workspace.root)))
+
+
+def _plain(config: BuildConfig) -> dict[str, Any]:
+    rules = asdict(config.rules) | {"against": [str(path) for path in config.rules.against]}
+    return {"built_in": config.built_in, **rules, "version": config.version, "test_share": config.test_share}
 
 
 def _folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
     roots = [workspace.pairs, *([resources.pairs_dir()] if built_in else [])]
     return [folder for root in roots if root.is_dir() for folder in store.find_candidates(root)]
+
+
+def _entries(folders: Iterable[Path], workspace: Workspace) -> list[_Entry]:
+    """Every pair with its row: confirmed ones first, so that of two alike the better proved one stays."""
+    taken: set[str] = set()
+    entries = []
+    for candidate, verdicts in _judged(folders, workspace):
+        entry = _decide(candidate, verdicts, taken)
+        if entry.row is not None:
+            taken.add(candidate.id)
+        entries.append(entry)
+    return sorted(entries, key=lambda entry: (entry.outcome is not RowOutcome.CONFIRMED, entry.candidate.id))
 
 
 def _judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[tuple[Candidate, Sequence[Verdict]]]:
@@ -99,31 +124,97 @@ def _judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[tuple[Can
         yield candidate, [*store.read_verdicts(folder), *recent.get(candidate.id, [])]
 
 
-def _decide(
-    candidate: Candidate, verdicts: Sequence[Verdict], rows: dict[str, dict[str, Any]]
-) -> tuple[RowOutcome, Verdict | None]:
-    """The outcome, and the verdict of the row: the last confirmed one, else the last correct one."""
-    if not verdicts:
-        return RowOutcome.NOT_JUDGED, None
-    if candidate.id in rows:
-        return RowOutcome.SAME_ID, None
-    for wanted, outcome in (
-        (Outcome.CONFIRMED, RowOutcome.CONFIRMED),
-        (Outcome.CORRECT, RowOutcome.CORRECT),
-    ):
-        found = [verdict for verdict in verdicts if verdict.outcome is wanted]
+def _decide(candidate: Candidate, verdicts: Sequence[Verdict], taken: set[str]) -> _Entry:
+    """The outcome, and the row with its verdict: the last confirmed one, else the last correct one."""
+    key = store.candidate_key(candidate, protocol=PROTOCOL)
+    current = [verdict for verdict in verdicts if verdict.key == key]
+    if not current:
+        return _Entry(candidate, RowOutcome.STALE if verdicts else RowOutcome.NOT_JUDGED)
+    if candidate.id in taken:
+        return _Entry(candidate, RowOutcome.SAME_ID)
+    for outcome in _ROWS:
+        found = [verdict for verdict in current if verdict.outcome is Outcome(outcome.value)]
         if found:
-            return outcome, found[-1]
-    return RowOutcome.REFUSED, None
+            return _Entry(candidate, outcome, row(candidate, found[-1], _others(current, found[-1])))
+    return _Entry(candidate, RowOutcome.REFUSED)
 
 
-def _parquet(rows: list[dict[str, Any]]) -> bytes:
-    from datasets import Dataset, Features, List, Value
+def _others(verdicts: Sequence[Verdict], chosen: Verdict) -> list[Verdict]:
+    """The last verdict of every other device."""
+    last = {verdict.environment.device: verdict for verdict in verdicts}
+    return [last[name] for name in sorted(last) if name != chosen.environment.device]
 
-    def feature(kind: str | list[str]) -> Any:
-        return List(Value(kind[0])) if isinstance(kind, list) else Value(kind)
 
-    features = Features({name: feature(kind) for name, kind in COLUMNS.items()})
-    buffer = io.BytesIO()
-    Dataset.from_list(rows, features=features).to_parquet(buffer)
-    return buffer.getvalue()
+def _gated(entry: _Entry, gates: Gates) -> _Entry:
+    refused = gates.offer(entry.row) if entry.row is not None else None
+    return _Entry(entry.candidate, RowOutcome(refused.reason)) if refused else entry
+
+
+def _files(
+    kept: Sequence[_Entry], gates: Gates, config: BuildConfig, before: changes.History | None
+) -> dict[str, bytes]:
+    """Path in the dataset folder to content."""
+    rows = sorted((entry.row for entry in kept if entry.row is not None), key=lambda one: str(one["id"]))
+    families = {one["id"]: one["family"] for one in rows}
+    places = splits.assign(families, gates.related, config.test_share)
+    parted = {split: [one for one in rows if places[one["id"]] == split] for split in parquet.SPLITS}
+    parted = {split: inside for split, inside in parted.items() if inside}
+    history = changes.follow(before, parted, config.version)
+    made = {
+        "pairs": parted,
+        **{
+            name: {split: [form(one) for one in inside if teaches(one)] for split, inside in parted.items()}
+            for name, form in (("sft", sft_row), ("grpo", grpo_row))
+        },
+    }
+    made = {name: {split: x for split, x in found.items() if x} for name, found in made.items()}
+    counts = {name: {split: len(x) for split, x in found.items()} for name, found in made.items() if found}
+    files = {
+        parquet.data_file(name, split): parquet.to_bytes(name, inside)
+        for name, found in made.items()
+        for split, inside in found.items()
+    }
+    content = card.Content(parted, counts, gates, history.version)
+    speedups = [one["speedup"] for one in rows if teaches(one) and one["speedup"]]
+    if speedups:
+        title = f"Speedups of {len(speedups)} confirmed pairs"
+        files[card.PLOT] = plot.speedups_svg(speedups, title).encode()
+    return files | {
+        "README.md": card.render(content).encode(),
+        "ATTRIBUTION.md": licences.attribution(entry.candidate for entry in kept).encode(),
+        "CHANGES.md": changes.to_markdown(history).encode(),
+        changes.FILE: changes.to_json(history),
+        "gates.json": store.pretty_json(_report(gates)),
+    }
+
+
+def _report(gates: Gates) -> dict[str, Any]:
+    overlaps = sorted(gates.overlaps, key=lambda one: (-one.share, one.row, one.set))
+    return {
+        "refused": [asdict(refusal) for refusal in gates.refusals],
+        "evaluation_sets": {one.name: len(one.items) for one in gates.sets},
+        "overlaps": [asdict(one) for one in overlaps],
+    }
+
+
+def _set_aside(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.old")
+
+
+def _restore(folder: Path) -> None:
+    """Put the old folder back after a run that was killed between the two renames of `_write`."""
+    if not folder.exists() and _set_aside(folder).exists():
+        _set_aside(folder).rename(folder)
+
+
+def _write(folder: Path, files: dict[str, bytes]) -> None:
+    """Put the files in place of the folder, which is the old one or the new one at every moment but one."""
+    new, old = folder.with_name(f".{folder.name}.new"), _set_aside(folder)
+    for left in (new, old):
+        shutil.rmtree(left, ignore_errors=True)
+    for name, content in files.items():
+        store.write_bytes(new / name, content)
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,110 +1,123 @@
-"""The local dataset: which pairs become rows, what a row holds, equal bytes for equal input."""
+"""The local dataset: which pairs become rows, what `datasets` loads, equal bytes for equal input."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from dataset.making import H200, a_row, pair, verdict, workspace
 from datasets import load_dataset
 
 from kcurate import store
-from kcurate.dataset.rows import COLUMNS, row
-from kcurate.dataset.stage import DATA_FILE, BuildConfig, run
+from kcurate.dataset import changes, parquet
+from kcurate.dataset.gates import Rules
+from kcurate.dataset.rows import COLUMNS
+from kcurate.dataset.stage import BuildConfig, run
 from kcurate.errors import InputError
-from kcurate.records import (
-    Candidate,
-    Environment,
-    Launch,
-    Origin,
-    Outcome,
-    Problem,
-    Side,
-    SideReport,
-    Sizes,
-    Speedup,
-    Verdict,
-)
+from kcurate.records import Outcome
 from kcurate.workspace import Workspace
 
-PLAN = (Launch("scale", ("n",), (1,), args=("x",)),)
 
-
-def candidate(name: str) -> Candidate:
-    return Candidate(
-        id=name,
-        family="scale",
-        domain="demo",
-        license=None,
-        origin=Origin("rule", suite="demo", made="slow", rules=("unroll",)),
-        techniques=("unrolling",),
-        description="x *= 2",
-        problem=Problem(Sizes(({"n": 5},), {"n": 100}), {}),
-        slow=Side("slow\r\né", PLAN),
-        fast=Side("fast", PLAN),
-    )
-
-
-def verdict(name: str, outcome: Outcome) -> Verdict:
-    return Verdict(name, "0" * 16, outcome, Environment("emulator", "CPU"))
-
-
-CONFIRMED = replace(
-    verdict("demo/b", Outcome.CONFIRMED),
-    environment=Environment("cuda", "NVIDIA H200", driver="580.1"),
-    slow=SideReport(median_us=30.0),
-    fast=SideReport(median_us=20.0),
-    speedup=Speedup(1.5, 1.49, 1.51, 0.98, 20, 0.02),
-)
-
-
-def fill(root: Path, outcomes: Mapping[str, Outcome | None]) -> Workspace:
-    workspace = Workspace(root)
-    for name, outcome in outcomes.items():
-        store.write_candidate(workspace.pairs / name, candidate(name))
-        if outcome is not None:
-            store.append_jsonl(workspace.verdicts / "cpu.jsonl", verdict(name, outcome))
-    return workspace
+def contents(space: Workspace) -> dict[str, bytes]:
+    files = (path for path in space.dataset.rglob("*") if path.is_file())
+    return {path.relative_to(space.dataset).as_posix(): path.read_bytes() for path in files}
 
 
 def test_every_pair_has_one_outcome_and_rows_come_back(tmp_path: Path) -> None:
-    workspace = fill(
-        tmp_path / "work",
-        {"demo/a": Outcome.CORRECT, "demo/b": None, "demo/c": Outcome.MISMATCH, "demo/d": None},
-    )
-    store.write_verdict(workspace.pairs / "demo/b", CONFIRMED)
-    summary = run(BuildConfig(workspace.root))
+    a, b, c, d = (pair(f"demo/{name}", factor) for factor, name in enumerate("abcd"))
+    work = tmp_path / "work"
+    space = workspace(work, [(a, Outcome.CORRECT), (b, None), (c, Outcome.MISMATCH), (d, None)])
+    store.write_verdict(space.pairs / "demo/b", verdict(b))
+    summary = run(BuildConfig(work, test_share=0))
     assert summary.items == {"pairs": {"confirmed": 1, "correct": 1, "refused": 1, "not_judged": 1}}
-    loaded = load_dataset(str(workspace.dataset), "pairs", split="train", cache_dir=str(tmp_path / "cache"))
-    assert loaded.column_names == list(COLUMNS)
-    assert list(loaded) == [
-        row(candidate("demo/a"), verdict("demo/a", Outcome.CORRECT)),
-        row(candidate("demo/b"), CONFIRMED),
-    ]
-    assert loaded["speedup"] == [None, 1.5]
-    assert json.loads(loaded[0]["problem"])["sizes"]["bench"] == {"n": 100}
-    assert loaded[0]["slow_code"] == "slow\r\né"
+    loaded = {
+        name: load_dataset(str(space.dataset), name, split="train", cache_dir=str(tmp_path / "cache"))
+        for name in parquet.CONFIGS
+    }
+    assert loaded["pairs"].column_names == list(COLUMNS)
+    assert loaded["pairs"]["id"] == ["demo/a", "demo/b"]
+    assert loaded["pairs"][1] == a_row(b)
+    assert loaded["pairs"][1]["slow_samples_us"] == [[30.0, 30.5], [29.5]]
+    assert loaded["sft"]["id"] == loaded["grpo"]["id"] == ["demo/b"]  # `correct` claims no speed to learn
+    assert "completion" not in loaded["grpo"].column_names
 
 
 def test_equal_input_gives_equal_bytes(tmp_path: Path) -> None:
-    made = []
-    for name in ("one", "two"):
-        workspace = fill(tmp_path / name, {"demo/b": Outcome.CORRECT, "demo/a": Outcome.CORRECT})
-        run(BuildConfig(workspace.root))
-        made.append((workspace.dataset / DATA_FILE).read_bytes())
-        shutil.rmtree(workspace.dataset)
-        run(BuildConfig(workspace.root))
-        made.append((workspace.dataset / DATA_FILE).read_bytes())
-    assert len(set(made)) == 1
+    pairs = [(pair("demo/b", 1), Outcome.CONFIRMED), (pair("demo/a", 2), Outcome.CONFIRMED)]
+    one, two = workspace(tmp_path / "one", pairs), workspace(tmp_path / "two", pairs[::-1])
+    for space in (one, two, one):
+        run(BuildConfig(space.root))
+    assert contents(one) == contents(two)
+    assert set(contents(one)) >= {"README.md", "ATTRIBUTION.md", "CHANGES.md", "gates.json", "speedups.svg"}
 
 
-def test_the_last_verdict_of_a_kind_counts(tmp_path: Path) -> None:
-    workspace = fill(tmp_path, {"demo/a": Outcome.HARNESS_ERROR})
-    store.append_jsonl(workspace.verdicts / "cpu.jsonl", verdict("demo/a", Outcome.CORRECT))
-    assert run(BuildConfig(tmp_path)).items == {"pairs": {"correct": 1}}
+def test_a_verdict_on_other_code_does_not_count(tmp_path: Path) -> None:
+    old = pair("demo/a", 1)
+    space = workspace(tmp_path, [(old, Outcome.CONFIRMED)])
+    store.write_candidate(space.pairs / old.id, pair("demo/a", 2))
+    assert run(BuildConfig(tmp_path)).items == {"pairs": {"stale": 1}}
+    assert not space.dataset.exists()
+
+
+def test_a_second_device_adds_its_verdict(tmp_path: Path) -> None:
+    one = pair("demo/a")
+    space = workspace(tmp_path, [(one, Outcome.CONFIRMED)])
+    other = replace(verdict(one, ratio=3.0), environment=replace(H200, device="NVIDIA L4"))
+    store.append_jsonl(space.verdicts / "other.jsonl", other)
+    run(BuildConfig(tmp_path))
+    (row,) = parquet.read_rows(space.dataset)["train"]
+    assert row["device"] == "NVIDIA L4"
+    assert [json.loads(text)["environment"]["device"] for text in row["other_verdicts"]] == ["NVIDIA H200"]
+
+
+def test_what_the_gates_refuse_is_counted_and_reported(tmp_path: Path) -> None:
+    good = pair("demo/a", 1)
+    copy = replace(good, id="demo/copy")
+    unknown = pair("demo/c", 3, license=None)
+    space = workspace(tmp_path, [(one, Outcome.CONFIRMED) for one in (good, copy, unknown)])
+    assert run(BuildConfig(tmp_path)).items == {"pairs": {"confirmed": 1, "licence": 1, "duplicate": 1}}
+    report = json.loads((space.dataset / "gates.json").read_bytes())
+    assert {one["id"]: one["reason"] for one in report["refused"]} == {
+        "demo/copy": "duplicate",
+        "demo/c": "licence",
+    }
+    allowing = BuildConfig(tmp_path, rules=Rules(allow_licences=("unknown",)))
+    assert run(allowing).items == {"pairs": {"confirmed": 2, "duplicate": 1}}
+
+
+def test_versions_follow_the_rows(tmp_path: Path) -> None:
+    first, second = pair("demo/a", 1), pair("demo/b", 2)
+    space = workspace(tmp_path, [(first, Outcome.CONFIRMED)])
+
+    def version() -> str:
+        run(BuildConfig(tmp_path))
+        history = changes.read(space.dataset)
+        assert history is not None
+        return history.version
+
+    assert [version(), version()] == ["1.0.0", "1.0.0"]
+    workspace(tmp_path, [(second, Outcome.CONFIRMED)])
+    assert version() == "1.1.0"
+    store.append_jsonl(space.verdicts / "device.jsonl", verdict(second, ratio=2.0))
+    assert version() == "1.1.1"
+    workspace(tmp_path, [(pair("demo/a", 5), Outcome.CONFIRMED)])
+    assert version() == "2.0.0"
+    assert "- changed (1): `demo/a`" in (space.dataset / "CHANGES.md").read_text()
+    with pytest.raises(InputError, match="not newer"):
+        run(BuildConfig(tmp_path, version="1.5.0"))
+    run(BuildConfig(tmp_path, version="3.0.0"))
+    assert version() == "3.0.0"
+
+
+def test_a_build_that_was_killed_between_its_renames_loses_nothing(tmp_path: Path) -> None:
+    space = workspace(tmp_path, [(pair("demo/a"), Outcome.CONFIRMED)])
+    run(BuildConfig(tmp_path, version="4.0.0"))
+    before = contents(space)
+    space.dataset.rename(tmp_path / ".dataset.old")
+    run(BuildConfig(tmp_path))
+    assert contents(space) == before
 
 
 def test_nothing_to_build_from_says_what_to_run(tmp_path: Path) -> None:
@@ -114,6 +127,6 @@ def test_nothing_to_build_from_says_what_to_run(tmp_path: Path) -> None:
 
 
 def test_unjudged_pairs_leave_no_dataset(tmp_path: Path) -> None:
-    workspace = fill(tmp_path, {"demo/a": None})
+    space = workspace(tmp_path, [(pair("demo/a"), None)])
     assert run(BuildConfig(tmp_path)).items == {"pairs": {"not_judged": 1}}
-    assert not workspace.dataset.exists()
+    assert not space.dataset.exists()

@@ -1,0 +1,253 @@
+"""The dataset card, made from the data: `README.md` with the Hub's metadata on top.
+
+Every number in it is counted from the rows; nothing is claimed of rows that were not measured.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kcurate import __version__
+from kcurate.dataset import contamination, licences
+from kcurate.dataset.gates import Gates
+
+PLOT = "speedups.svg"
+NAME = "Slow/fast CUDA kernel pairs"
+# SPDX ids that the Hub lists as licences, in its spelling.
+_HUB_LICENCES = frozenset(
+    (
+        *("apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause", "bsd-3-clause-clear", "bsl-1.0", "cc0-1.0"),
+        *(
+            "cc-by-4.0",
+            "cc-by-sa-4.0",
+            "ncsa",
+            "isc",
+            "artistic-2.0",
+            "epl-2.0",
+            "mpl-2.0",
+            "gpl-2.0",
+            "gpl-3.0",
+        ),
+        *("lgpl-2.1", "lgpl-3.0", "agpl-3.0", "unlicense", "wtfpl", "zlib"),
+    )
+)
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**9, "100K<n<1M"))
+
+_LEAD = """\
+One row is one pair: the same computation written slow and written fast in CUDA, its problem (sizes, buffers,
+scalars) and its launch plans as data, and the verdict that admitted it. `confirmed`: both sides agree on
+every test and the speedup was measured on the GPU in `device`. `correct`: both sides agree, and no time is
+claimed.
+"""
+_PROTOCOL = """\
+## How a pair is proved
+
+Both sides are compiled with the same flags and run in a sandboxed process on several sizes and fresh secret
+inputs. Outputs are compared element by element (tolerances follow from dtype and the number of accumulated
+terms), start poisoned, and lie between guard zones; inputs must stay as they were, and results must repeat.
+Times are device times of interleaved blocks in random order with the cache flushed; the outputs of timed runs
+are compared too. A pair is confirmed when the lower end of the bootstrap interval of the ratio clears the
+margin in `speedup_margin`. `checks` lists what was run on a row, `slow_samples_us` and `fast_samples_us` are
+the raw times by block.
+"""
+_CHECKED = """\
+## Checked before publishing
+
+Schema, licences, secrets and local paths, exact and near duplicates (MinHash on normalised tokens, and equal
+machine code), overlap with evaluation sets.
+"""
+_LIMITS = """\
+## Limits
+
+- A speedup holds for one GPU model, one size and one compiler. On another GPU it may be another, or none:
+  `kcurate verify-dataset` measures it on yours.
+- Correct means: equal on the sizes and inputs tried. It is no proof for all inputs.
+- The fast side is faster than the slow one, not the fastest there is.
+- Rows are a sample of what was curated, not of CUDA code at large.
+"""
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a card tells of: rows of `pairs` by split, config to split to rows, the gates, the version."""
+
+    splits: Mapping[str, Rows]
+    counts: Mapping[str, Mapping[str, int]]
+    gates: Gates
+    version: str
+
+    @property
+    def rows(self) -> Rows:
+        """Every row of `pairs`."""
+        return [row for rows in self.splits.values() for row in rows]
+
+
+def render(content: Content) -> str:
+    """The whole card."""
+    import yaml
+
+    front = yaml.safe_dump(metadata(content), sort_keys=False, allow_unicode=True, width=110)
+    body = "\n".join(_body(content))
+    return f"---\n{front}---\n\n{body.rstrip()}\n"
+
+
+def metadata(content: Content) -> dict[str, Any]:
+    """The Hub's metadata: licences, size, tags, and where each config and split lies."""
+    rows = content.rows
+    spelled = {hub_licence(row["license"]) for row in rows}
+    known = sorted(spelled - {"other"})
+    licence: dict[str, Any] = {"license": known[0] if len(known) == 1 else known}
+    if "other" in spelled:
+        licence = {"license": "other", "license_name": "per-row", "license_link": "ATTRIBUTION.md"}
+    configs = [
+        {
+            "config_name": config,
+            **({"default": True} if config == "pairs" else {}),
+            "data_files": [{"split": split, "path": f"{config}/{split}-*.parquet"} for split in splits],
+        }
+        for config, splits in content.counts.items()
+    ]
+    return {
+        "pretty_name": NAME,
+        **licence,
+        "language": ["code"],
+        "task_categories": ["text-generation"],
+        "size_categories": [next(name for limit, name in _SIZES if len(rows) < limit)],
+        "tags": ["cuda", "gpu", "kernels", "code", "performance", "kcurate"],
+        "configs": configs,
+    }
+
+
+def hub_licence(license: str | None) -> str:
+    """A licence as the Hub lists it; `other` where it does not."""
+    name = (licences.canonical(license) or "").lower() if license else ""
+    return name if name in _HUB_LICENCES else "other"
+
+
+def _body(content: Content) -> Iterator[str]:
+    rows = content.rows
+    yield f"# {NAME}\n"
+    yield _LEAD
+    yield f"Version {content.version}; `CHANGES.md` says what changed since the last one.\n"
+    yield from _configs(content)
+    yield from _counts(rows)
+    yield from _speedups(rows)
+    yield _PROTOCOL
+    yield from _checked(content)
+    yield from _rights(rows)
+    yield _LIMITS
+    yield from _reproduce(content)
+
+
+def _configs(content: Content) -> Iterator[str]:
+    what = {
+        "pairs": "everything: codes, plans, problem, verdict, every timing sample",
+        "sft": "`prompt` and `completion` as chat messages: given the slow side, write the fast one",
+        "grpo": "`prompt`, and what a reward needs to judge an answer; no `completion`",
+    }
+    yield "| config | holds | rows |"
+    yield "|---|---|---|"
+    for config, splits in content.counts.items():
+        counted = ", ".join(f"{split} {count}" for split, count in splits.items())
+        yield f"| `{config}` | {what[config]} | {counted} |"
+    yield ""
+    yield "No family is in two splits, nor are pairs of which one side is nearly the same.\n"
+
+
+def _counts(rows: Rows) -> Iterator[str]:
+    families = {row["family"] for row in rows}
+    outcomes = Counter(row["outcome"] for row in rows)
+    yield "## What is in it\n"
+    yield f"{len(rows)} pairs in {len(families)} families: " + ", ".join(
+        f"{count} {outcome}" for outcome, count in sorted(outcomes.items())
+    )
+    yield ""
+    yield from _table("domain", Counter(row["domain"] for row in rows), rows, lambda row: [row["domain"]])
+    techniques = Counter(name for row in rows for name in row["techniques"])
+    yield from _table("technique", techniques, rows, lambda row: row["techniques"])
+
+
+def _table(what: str, counts: Counter[str], rows: Rows, names: Any) -> Iterator[str]:
+    if not counts:
+        return
+    yield f"| {what} | pairs | median speedup |"
+    yield "|---|---:|---:|"
+    for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        ratios = _ratios(row for row in rows if name in names(row))
+        yield f"| {name} | {count} | {f'{statistics.median(ratios):.2f}' if ratios else ''} |"
+    yield ""
+
+
+def _ratios(rows: Iterable[Mapping[str, Any]]) -> list[float]:
+    return [row["speedup"] for row in rows if row["outcome"] == "confirmed" and row["speedup"]]
+
+
+def _speedups(rows: Rows) -> Iterator[str]:
+    yield "## Speedups\n"
+    confirmed = [row for row in rows if row["outcome"] == "confirmed" and row["speedup"]]
+    if not confirmed:
+        yield "No row carries a measured speedup.\n"
+        return
+    ratios = sorted(_ratios(confirmed))
+    devices = Counter(row["device"] for row in confirmed)
+    quartiles = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+    yield f"![Histogram of the speedups of the confirmed pairs]({PLOT})\n"
+    yield f"Median {quartiles[1]:.2f}, middle half {quartiles[0]:.2f} to {quartiles[2]:.2f}, least"
+    yield f"{ratios[0]:.2f}, greatest {ratios[-1]:.2f}. `speedup` is time of the slow side over time of the"
+    yield "fast side; `speedup_low` and `speedup_high` are its bootstrap interval.\n"
+    yield (
+        "Measured on: " + ", ".join(f"{device} ({count})" for device, count in sorted(devices.items())) + "."
+    )
+    for name in ("driver", "compiler"):
+        yield (
+            f"{name.capitalize()}: " + ", ".join(sorted({row[name] for row in confirmed if row[name]})) + "."
+        )
+    yield ""
+
+
+def _checked(content: Content) -> Iterator[str]:
+    gates = content.gates
+    yield _CHECKED
+    refused = Counter(refusal.reason for refusal in gates.refusals)
+    listed = ", ".join(f"{reason} {count}" for reason, count in sorted(refused.items()))
+    yield f"Refused: {listed or 'none'}; `gates.json` says why, row by row.\n"
+    if not gates.sets:
+        yield "No evaluation set was compared with (`kcurate build --against`).\n"
+        return
+    yield f"| evaluation set | items | greatest share of shared {contamination.NGRAM}-grams | refused |"
+    yield "|---|---:|---:|---:|"
+    for one in gates.sets:
+        shares = [overlap.share for overlap in gates.overlaps if overlap.set == one.name]
+        bad = sum(share >= contamination.LIMIT for share in shares)
+        yield f"| {one.name} | {len(one.items)} | {max(shares, default=0.0):.1%} | {bad} |"
+    yield ""
+    yield "Shared runs of tokens show copied text. They do not show the same computation written anew: matrix"
+    yield "products, reductions and the like stand in every evaluation set of kernels.\n"
+
+
+def _rights(rows: Rows) -> Iterator[str]:
+    yield "## Licences\n"
+    yield "Each row has the licence of its source in `license`; `ATTRIBUTION.md` names the sources.\n"
+    yield "| licence | rows |"
+    yield "|---|---:|"
+    for name, count in sorted(Counter(row["license"] or licences.UNKNOWN for row in rows).items()):
+        yield f"| {name} | {count} |"
+    yield ""
+
+
+def _reproduce(content: Content) -> Iterator[str]:
+    yield "## Reproduce and cite\n"
+    yield f"Made with kcurate {__version__}:\n"
+    yield "```bash\nkcurate verify-dataset DIR --gpu 0   # judge every row again, on your GPU\n```\n"
+    yield "```bibtex"
+    yield "@misc{kcurate_pairs,"
+    yield f"  title  = {{{NAME}}},"
+    yield "  author = {{The kcurate developers}},"
+    yield f"  note   = {{Dataset version {content.version}, {len(content.rows)} pairs}}"
+    yield "}\n```"

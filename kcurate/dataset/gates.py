@@ -1,0 +1,118 @@
+"""The gates that a row passes before it may leave: schema, licence, secrets, duplicates, contamination.
+
+Each refusal has one named reason and a detail; nothing is dropped silently. Not covered: which verdict a row
+carries (`kcurate.dataset.stage`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kcurate.dataset import contamination, duplicates, licences, secrets
+from kcurate.dataset.contamination import LIMIT, Overlap, Reference
+from kcurate.dataset.rows import COLUMNS, candidate_of
+from kcurate.errors import InputError
+
+BAD_ROW, LICENCE, SECRET = "bad_row", "licence", "secret"
+DUPLICATE, CONTAMINATED = "duplicate", "contaminated"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the gates go by. `allow_licences`: SPDX `LicenseRef-` names, or `unknown`.
+
+    `against`: evaluation sets that no row may be taken from; `near`: the share of tokens from which a pair
+    is a near duplicate, 0 to 1.
+    """
+
+    allow_licences: tuple[str, ...] = ()
+    against: tuple[Path, ...] = ()
+    near: float = duplicates.NEAR
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a row may not leave: one of the names above, and what was found."""
+
+    id: str
+    reason: str
+    detail: str
+
+
+@dataclass
+class Gates:
+    """All gates with what they have seen so far; rows are offered in the order in which they are preferred.
+
+    Raises:
+        InputError: a rule that cannot be used.
+    """
+
+    rules: Rules
+    refusals: list[Refusal] = field(default_factory=list)
+    overlaps: list[Overlap] = field(default_factory=list)
+    related: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rules.near <= 1:
+            raise InputError(f"not a share: {self.rules.near}", where="--near", hint="above 0, up to 1")
+        self._sets = tuple(contamination.read(path) for path in self.rules.against)
+        self._seen = duplicates.Seen(self.rules.near)
+
+    @property
+    def sets(self) -> Sequence[Reference]:
+        """The evaluation sets that rows are compared with."""
+        return self._sets
+
+    def offer(self, row: Mapping[str, Any]) -> Refusal | None:
+        """None when the row may leave; else why not, which is also kept in `refusals`."""
+        refused = self._refusal(row)
+        if refused is not None:
+            self.refusals.append(refused)
+            return refused
+        self.related += [(row["id"], other) for other in self._seen.add(row)]
+        return None
+
+    def _refusal(self, row: Mapping[str, Any]) -> Refusal | None:
+        if detail := bad_row(row):
+            return Refusal(row["id"], BAD_ROW, detail)
+        if detail := licences.refusal(row["license"], self.rules.allow_licences):
+            return Refusal(row["id"], LICENCE, detail)
+        if found := list(secrets.findings(row)):
+            return Refusal(row["id"], SECRET, "; ".join(found))
+        if detail := self._seen.find(row):
+            return Refusal(row["id"], DUPLICATE, detail)
+        overlaps = [overlap for one in self._sets if (overlap := one.overlap(row)) is not None]
+        self.overlaps += overlaps
+        worst = max(overlaps, key=lambda overlap: overlap.share, default=None)
+        if worst is not None and worst.share >= LIMIT:
+            detail = f"{worst.share:.0%} of the {contamination.NGRAM}-grams of {worst.set}: {worst.item}"
+            return Refusal(row["id"], CONTAMINATED, detail)
+        return None
+
+
+def bad_row(row: Mapping[str, Any]) -> str | None:
+    """What is wrong with the row's form; None when it reads back as a pair and every column has its type."""
+    if list(row) != list(COLUMNS):
+        return "its columns are not those of the pairs config"
+    for name, kind in COLUMNS.items():
+        if not _fits(row[name], kind):
+            return f"{name} is not of type {kind}"
+    try:
+        candidate_of(row)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+_TYPES: Mapping[str, type | tuple[type, ...]] = {"string": str, "int64": int, "float64": (int, float)}
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if value is None:
+        return True
+    if isinstance(kind, list):
+        return isinstance(value, list | tuple) and all(_fits(item, kind[0]) for item in value)
+    return isinstance(value, _TYPES[kind]) and not isinstance(value, bool)

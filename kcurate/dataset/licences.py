@@ -1,0 +1,90 @@
+"""Which licences may leave, and the attribution that goes with them.
+
+A licence is an SPDX expression. One that is missing, is not SPDX, or contains a `LicenseRef-` (a licence that
+SPDX does not know) leaves only when it is allowed by name. Not covered: whether a licence was stated rightly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+
+from kcurate.records import Candidate
+
+UNKNOWN = "unknown"
+_NOTICE = re.compile(r"copyright|licen[sc]e|\(c\)|all rights reserved", re.IGNORECASE)
+_COMMENT = re.compile(r"(?:[ \t]*//[^\n]*(?:\n|\Z))+|/\*.*?\*/", re.DOTALL)
+_FRAME = re.compile(r"^[ \t]*(?:/\*+|\*+/|\*+|//+)?[ \t]?|[ \t]*\*+/$")
+# Works under these may be passed on only as they are, which normalised code is not.
+_AS_IS = re.compile(r"(?:^|[\s(])CC-BY(?:-NC)?-ND-")
+
+
+def refusal(license: str | None, allowed: Collection[str]) -> str | None:
+    """Why a row under this licence may not leave; None when it may."""
+    if (license or UNKNOWN) in allowed:
+        return None
+    if not license:
+        return "no licence is known; --allow-licence unknown lets it through"
+    spelled = canonical(license)
+    if spelled is None:
+        return f"{license!r} is not an SPDX expression"
+    for name in re.findall(r"LicenseRef-[\w.-]+", spelled, re.IGNORECASE):
+        if name.lower() not in {one.lower() for one in allowed}:
+            return f"SPDX does not know {name}; --allow-licence {name} lets it through"
+    return "its licence forbids changed copies" if _AS_IS.search(spelled) else None
+
+
+def canonical(license: str) -> str | None:
+    """The expression as SPDX spells it; None when it is not one."""
+    from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
+    try:
+        return str(canonicalize_license_expression(license))
+    except InvalidLicenseExpression:
+        return None
+
+
+def keeps_original(license: str | None) -> bool:
+    """Whether the original file may stand beside the normalised code: the licence is one that SPDX knows."""
+    return bool(license) and refusal(license, ()) is None
+
+
+def notices(code: str) -> tuple[str, ...]:
+    """The copyright and licence notices in a file's comments, without comment marks."""
+    return tuple(_plain(match.group()) for match in _COMMENT.finditer(code) if _NOTICE.search(match.group()))
+
+
+def _plain(comment: str) -> str:
+    lines = [_FRAME.sub("", line.rstrip()).rstrip(" *") for line in comment.strip().splitlines()]
+    return "\n".join(lines).strip()
+
+
+def attribution(candidates: Iterable[Candidate]) -> str:
+    """`ATTRIBUTION.md`: of every source its licence, address, revision, rows, and its files' notices.
+
+    `candidates` are originals, with their comments.
+    """
+    sources: dict[tuple[str, str, str, str], list[Candidate]] = defaultdict(list)
+    for one in candidates:
+        origin = one.origin
+        name = origin.suite or "kcurate"
+        sources[(name, one.license or UNKNOWN, origin.url or "", origin.revision or "")].append(one)
+    return "\n".join(_attribution(sources)).rstrip() + "\n"
+
+
+def _attribution(sources: dict[tuple[str, str, str, str], list[Candidate]]) -> Iterator[str]:
+    yield "# Attribution\n"
+    yield "Where the code of this dataset comes from. A row's licence is in `license`; comments"
+    yield "were stripped from `slow_code` and `fast_code`: the notices in them are repeated here.\n"
+    for (name, license, url, revision), rows in sorted(sources.items(), key=lambda item: item[0]):
+        yield f"## {name}: {license}\n"
+        yield f"- rows: {len(rows)}"
+        if url:
+            yield f"- address: <{url}>" + (f", revision `{revision}`" if revision else "")
+        yield ""
+        found = dict.fromkeys(
+            text for one in rows for side in (one.slow, one.fast) for text in notices(side.code)
+        )
+        for text in found:
+            yield "```text\n" + text.replace("```", "'''") + "\n```\n"

@@ -1,0 +1,75 @@
+"""Typed Parquet files of the dataset, written and read through `datasets`; equal rows give equal bytes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kcurate.dataset.rows import COLUMNS, Kind
+from kcurate.dataset.tuning import GRPO_COLUMNS, SFT_COLUMNS
+from kcurate.errors import InputError
+
+CONFIGS: Mapping[str, Mapping[str, Kind]] = {
+    "pairs": COLUMNS,
+    "sft": SFT_COLUMNS,
+    "grpo": GRPO_COLUMNS,
+}
+SPLITS = ("train", "test")
+
+
+def data_file(config: str, split: str) -> str:
+    """Where a split of a config lies in the dataset folder."""
+    return f"{config}/{split}-00000-of-00001.parquet"
+
+
+def features(columns: Mapping[str, Kind]) -> Any:
+    """The `datasets.Features` of some columns."""
+    from datasets import Features, List, Value
+
+    def feature(kind: Any) -> Any:
+        if isinstance(kind, list):
+            return List(feature(kind[0]))
+        if isinstance(kind, dict):
+            return {name: feature(inner) for name, inner in kind.items()}
+        return Value(kind)
+
+    return Features({name: feature(kind) for name, kind in columns.items()})
+
+
+def to_bytes(config: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """The rows as one Parquet file."""
+    import datasets
+
+    buffer = io.BytesIO()
+    made = datasets.Dataset.from_list([dict(row) for row in rows], features=features(CONFIGS[config]))
+    quiet = datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        made.to_parquet(buffer)
+    finally:
+        if not quiet:
+            datasets.enable_progress_bars()
+    return buffer.getvalue()
+
+
+def read_rows(folder: Path, config: str = "pairs") -> dict[str, list[dict[str, Any]]]:
+    """Split to rows of one config of a dataset folder.
+
+    Raises:
+        InputError: there is no such config, or a file is not Parquet.
+    """
+    import pyarrow.parquet as pq
+    from pyarrow.lib import ArrowException
+
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted((folder / config).glob("*.parquet")):
+        try:
+            table = pq.read_table(path)
+        except ArrowException as error:
+            raise InputError("not a Parquet file", where=str(path), hint="build it again") from error
+        found.setdefault(path.name.split("-")[0], []).extend(table.to_pylist())
+    if not found:
+        raise InputError(f"no {config}/*.parquet here", where=str(folder), hint="run kcurate build")
+    return found

@@ -1,0 +1,86 @@
+"""Rows for training: `sft` (prompt, completion) and `grpo` (prompt, and what the reward needs).
+
+Prompts and completions are chat messages in the one form of `kcurate.prompts`, so that what a model learns is
+what deopt and evaluation ask. Only confirmed pairs are taught. Not covered: training itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kcurate import prompts
+from kcurate.dataset.rows import Kind, candidate_of
+from kcurate.problem.shown import answer_of, material_of
+from kcurate.records import Candidate, Outcome
+
+_MESSAGES: Kind = [{"role": "string", "content": "string"}]
+SFT_COLUMNS: dict[str, Kind] = {
+    "id": "string",
+    "prompt": _MESSAGES,
+    "completion": _MESSAGES,
+    "family": "string",
+    "domain": "string",
+    "license": "string",
+    "techniques": ["string"],
+    "speedup": "float64",
+    "device": "string",
+    "content": "string",
+    "prompt_format": "string",
+}
+# No `completion`: a trainer gives every other column to the reward, which judges the answer as the fast side.
+GRPO_COLUMNS: dict[str, Kind] = {
+    "id": "string",
+    "prompt": _MESSAGES,
+    "family": "string",
+    "domain": "string",
+    "license": "string",
+    "problem": "string",
+    "given_code": "string",
+    "given_side": "string",
+    "given_us": "float64",
+    "reference_speedup": "float64",
+    "device": "string",
+    "content": "string",
+    "prompt_format": "string",
+}
+
+
+def teaches(row: Mapping[str, Any]) -> bool:
+    """Whether a `pairs` row is one to learn from: its speedup was confirmed."""
+    return str(row["outcome"]) == Outcome.CONFIRMED.value
+
+
+def prompt_of(candidate: Candidate) -> list[dict[str, str]]:
+    """The request to write the fast side of a published pair, as chat messages."""
+    if candidate.problem is None:
+        raise ValueError(f"{candidate.id} has no problem")  # confirmed pairs have one
+    material = material_of(candidate.problem, candidate.slow, "fast", candidate.family)
+    return prompts.chat(prompts.build(material, None, "text"))
+
+
+def sft_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The `sft` row of a confirmed `pairs` row."""
+    candidate = candidate_of(row)
+    answer = prompts.write_answer(answer_of(candidate.fast, candidate.slow))
+    made = {
+        **row,
+        "prompt": prompt_of(candidate),
+        "completion": [{"role": "assistant", "content": answer}],
+        "prompt_format": prompts.FORMAT,
+    }
+    return {name: made[name] for name in SFT_COLUMNS}
+
+
+def grpo_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The `grpo` row of a confirmed `pairs` row."""
+    made = {
+        **row,
+        "prompt": prompt_of(candidate_of(row)),
+        "given_code": row["slow_code"],
+        "given_side": row["slow_side"],
+        "given_us": row["slow_us"],
+        "reference_speedup": row["speedup"],
+        "prompt_format": prompts.FORMAT,
+    }
+    return {name: made[name] for name in GRPO_COLUMNS}

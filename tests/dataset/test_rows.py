@@ -1,0 +1,133 @@
+"""Rows: neutral code, the way back to a pair, training rows, splits and the card."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+from dataset.making import H200, a_row, pair, verdict
+from huggingface_hub import DatasetCard
+from small import honest
+
+from kcurate import codec, prompts
+from kcurate.dataset import card, plot, splits
+from kcurate.dataset.gates import Gates, Rules
+from kcurate.dataset.published import neutral, neutral_side
+from kcurate.dataset.rows import COLUMNS, candidate_of, content_of, row
+from kcurate.dataset.tuning import grpo_row, prompt_of, sft_row
+from kcurate.errors import RecordError
+from kcurate.judge.static_checks import hints
+from kcurate.records import Launch, Side, Upload
+
+
+@pytest.mark.parametrize("family", honest())
+def test_a_row_holds_the_whole_pair(family: str) -> None:
+    candidate = replace(honest()[family], license="MIT")
+    made = row(candidate, verdict(candidate))
+    assert list(made) == list(COLUMNS)
+    assert candidate_of(made) == neutral(candidate)
+    assert made["content"] == content_of(neutral(candidate))
+
+
+def test_every_reading_of_the_verdict_is_in_the_row() -> None:
+    one = pair("demo/a")
+    made = row(one, verdict(one), [replace(verdict(one), environment=replace(H200, device="NVIDIA L4"))])
+    assert (made["slow_us"], made["speedup"], made["copy_fraction"]) == (30.0, 1.5, 0.8)
+    assert made["slow_samples_us"] == [[30.0, 30.5], [29.5]] and made["slow_registers"] == 32
+    assert made["seeds"] == [7] and made["fast_registers"] is None
+    assert codec.canonical_json(codec.to_data(verdict(one)))[:20].decode() in made["other_verdicts"][0]
+
+
+def test_a_broken_row_is_a_record_error() -> None:
+    with pytest.raises(RecordError):
+        candidate_of({**a_row(pair("demo/a")), "origin": "somewhere"})
+
+
+def test_names_that_label_a_side_are_neutral_in_code_and_plan() -> None:
+    code = """
+// The naive version.
+__constant__ float fast_table[4];
+template <int N> __device__ float optimized(float x) { return __fdividef(x, N); }
+__global__ void gemm_naive(float* x, int n) { x[n] = optimized<2>(x[0]) * fast_table[1]; }
+__global__ void gemm(float* x) { x[0] = 1; }
+"""
+    plan = (Upload("fast_table", "t"), Launch("gemm_naive", (1,), (1,), ("x", "n")), Launch("gemm", (1,), (1,)))
+    shown = neutral_side(Side(code, plan))
+    assert not hints(shown)
+    assert [getattr(step, "launch", getattr(step, "upload", "")) for step in shown.plan] == [
+        "table",
+        "gemm_2",
+        "gemm",
+    ]
+    assert "void gemm_2(float* x, int n)" in shown.code and "__fdividef" in shown.code
+    assert neutral_side(shown) == shown
+
+
+def test_an_sft_completion_reads_back_as_the_fast_side() -> None:
+    one = a_row(pair("demo/a"))
+    made = sft_row(one)
+    assert [message["role"] for message in made["prompt"]] == ["system", "user"]
+    answer = prompts.read_reply(made["completion"][0]["content"], "text")
+    assert isinstance(answer, prompts.Answer)
+    assert answer.code.strip() == one["fast_code"].strip()
+    assert answer.plan == codec.to_data(candidate_of(one).fast)["plan"]
+    assert one["slow_code"].strip() in made["prompt"][1]["content"]
+
+
+def test_a_grpo_row_gives_the_reward_what_it_judges_with() -> None:
+    one = a_row(pair("demo/a"))
+    made = grpo_row(one)
+    assert made["prompt"] == prompt_of(candidate_of(one)) and "completion" not in made
+    assert one["fast_code"] not in "".join(str(value) for value in made.values())
+    judged = candidate_of({**one, "slow_code": made["given_code"], "slow_side": made["given_side"]})
+    assert judged == candidate_of(one)
+
+
+def test_no_family_is_in_two_splits_and_splits_stay() -> None:
+    families = {f"demo/{i}": f"family-{i // 2}" for i in range(400)}
+    found = splits.assign(families, [])
+    assert all(found[f"demo/{i}"] == found[f"demo/{i + 1}"] for i in range(0, 400, 2))
+    assert 5 < sum(split == "test" for split in found.values()) / 2 < 40
+    grown = splits.assign({**families, "demo/new": "another"}, [])
+    assert {key: grown[key] for key in found} == found
+    test = next(key for key, split in found.items() if split == "test")
+    train = next(key for key, split in found.items() if split == "train")
+    joined = splits.assign(families, [(test, train)])
+    assert joined[test] == joined[train]
+    assert set(splits.assign({"a": "x"}, [], 0.99).values()) == {"train"}
+
+
+def content(*rows: dict[str, object]) -> card.Content:
+    gates = Gates(Rules())
+    assert not [refused for one in rows if (refused := gates.offer(one))]
+    return card.Content({"train": rows}, {"pairs": {"train": len(rows)}}, gates, "1.2.3")
+
+
+def test_the_card_counts_the_rows_and_its_metadata_validates() -> None:
+    text = card.render(content(a_row(pair("demo/a", 1)), a_row(pair("demo/b", 2))))
+    parsed = DatasetCard(text)
+    assert parsed.data.to_dict()["license"] == "mit"
+    assert yaml.safe_load(text.split("---")[1])["configs"][0]["config_name"] == "pairs"
+    assert "2 pairs in 2 families: 2 confirmed" in text and "| unrolling | 2 | 1.50 |" in text
+    assert "NVIDIA H200 (2)" in text and "1.2.3" in text and "@misc" in text
+
+
+@pytest.mark.parametrize(
+    ("licences", "stated"),
+    [(("MIT", "Apache-2.0"), ["apache-2.0", "mit"]), (("MIT", "NCSA AND BSD-3-Clause"), "other")],
+)
+def test_the_card_states_every_licence(licences: tuple[str, str], stated: object) -> None:
+    rows = [a_row(pair(f"demo/{i}", i, license=name)) for i, name in enumerate(licences)]
+    assert card.metadata(content(*rows))["license"] == stated
+
+
+def test_the_plot_shows_every_speedup_once() -> None:
+    drawn = plot.speedups_svg([1.1, 1.1, 3.0, 500.0], "Speedups & more")
+    titles = [
+        found.text or "" for found in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}title")
+    ]
+    counted = [int(match[1]) for text in titles if (match := re.search(r": (\d+)$", text))]
+    assert sum(counted) == 4 and titles[0] == "Speedups & more"
