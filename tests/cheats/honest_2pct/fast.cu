@@ -1,7 +1,7 @@
 extern "C" __global__ void row_sum(const float *a, float *out, int rows, int cols)
 {
     __shared__ float part[128];
-    const float *row = a + (long long)blockIdx.x * cols;
+    const float *row = a + (long long)(blockIdx.x % rows) * cols;
     float sum = 0.0f;
     for (int j = threadIdx.x; j < cols; j += 128)
         sum += row[j];

@@ -1,10 +1,10 @@
-extern "C" __global__ void row_sum(const float *a, float *out, int rows, int cols)
+extern "C" __global__ void row_sum(const float *a, float *out, float *again, int rows, int cols)
 {
     __shared__ float part[128];
-    const float *row = a + (long long)blockIdx.x * cols;
+    const float *row = a + (long long)(blockIdx.x % rows) * cols;
     float sum = 0.0f;
-    for (int j = threadIdx.x; j < cols + cols / 100; j += 128)
-        sum += j < cols ? row[j] : 0.0f;
+    for (int j = threadIdx.x; j < cols; j += 128)
+        sum += row[j];
     part[threadIdx.x] = sum;
     __syncthreads();
     for (int half = 64; half > 0; half /= 2) {
@@ -13,5 +13,5 @@ extern "C" __global__ void row_sum(const float *a, float *out, int rows, int col
         __syncthreads();
     }
     if (threadIdx.x == 0)
-        out[blockIdx.x] = part[0];
+        (blockIdx.x < rows ? out : again - rows)[blockIdx.x] = part[0];
 }
