@@ -185,7 +185,9 @@ def measure(table: Table, rival: Rival, blocks: int, rng: random.Random) -> dict
     with torch.cuda.stream(table.stream):
         inputs = {name: torch.from_numpy(value).cuda() for name, value in values.items()}
         call = rival.make(inputs, torch)
-        theirs = np.asarray(_host(call()), np.float64).ravel()
+        answer = call()
+        table.device.synchronize()
+        theirs = np.asarray(_host(answer), np.float64).ravel()
         if "inclusive" in rival.library:
             theirs = np.concatenate([[0.0], theirs[:-1]])
         error = float(np.linalg.norm(ours - theirs) / max(float(np.linalg.norm(theirs)), 1e-300))
