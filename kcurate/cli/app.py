@@ -9,6 +9,7 @@ import typer
 
 from kcurate.cli import build as build_command
 from kcurate.cli import demo, deopt, doctor, extract, show, validate
+from kcurate.cli import push as push_command
 from kcurate.cli.settings import SettingsCommand, SettingsGroup
 
 HELP = "Curate slow/fast CUDA kernel pairs: extract, deoptimise, prove, publish."
@@ -21,6 +22,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "deopt": deopt.deopt,
     "validate": validate.validate,
     "build": build_command.build,
+    "push": push_command.push,
     "show": show.show,
     "demo": demo.demo,
     "doctor": doctor.doctor,

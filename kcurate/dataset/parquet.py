@@ -73,3 +73,26 @@ def read_rows(folder: Path, config: str = "pairs") -> dict[str, list[dict[str, A
     if not found:
         raise InputError(f"no {config}/*.parquet here", where=str(folder), hint="run kcurate build")
     return found
+
+
+def load(folder: Path, cache: Path) -> dict[str, dict[str, Any]]:
+    """Config to split to `datasets.Dataset`, read as a user reads them; `cache` is where it may put files.
+
+    Raises:
+        InputError: a config or split does not load.
+    """
+    import datasets
+
+    found: dict[str, dict[str, Any]] = {}
+    quiet = datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        for config in CONFIGS:
+            if (folder / config).is_dir():
+                found[config] = dict(datasets.load_dataset(str(folder), config, cache_dir=str(cache)))
+    except (datasets.exceptions.DatasetsError, datasets.builder.DatasetGenerationError, ValueError) as error:
+        raise InputError(f"does not load: {error}", where=str(folder), hint="build it again") from error
+    finally:
+        if not quiet:
+            datasets.enable_progress_bars()
+    return found

@@ -54,7 +54,11 @@ template <int N> __device__ float optimized(float x) { return __fdividef(x, N); 
 __global__ void gemm_naive(float* x, int n) { x[n] = optimized<2>(x[0]) * fast_table[1]; }
 __global__ void gemm(float* x) { x[0] = 1; }
 """
-    plan = (Upload("fast_table", "t"), Launch("gemm_naive", (1,), (1,), ("x", "n")), Launch("gemm", (1,), (1,)))
+    plan = (
+        Upload("fast_table", "t"),
+        Launch("gemm_naive", (1,), (1,), ("x", "n")),
+        Launch("gemm", (1,), (1,)),
+    )
     shown = neutral_side(Side(code, plan))
     assert not hints(shown)
     assert [getattr(step, "launch", getattr(step, "upload", "")) for step in shown.plan] == [

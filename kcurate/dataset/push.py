@@ -1,0 +1,181 @@
+"""`kcurate push`: a built dataset to the Hub, or to another folder; checked before, loaded back after.
+
+The remote is compared with the folder, all changes go up as one commit on top of what was looked at, the
+commit is downloaded and read through `datasets`, and only then the version is tagged. Files of others in the
+repository stay. Not covered: building (`kcurate.dataset.stage`), the client's calls (`kcurate.dataset.hub`).
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcurate import store
+from kcurate.dataset import changes, licences, parquet, secrets
+from kcurate.dataset.gates import bad_row
+from kcurate.dataset.hub import Hub, Remote
+from kcurate.errors import InputError, RemoteError
+from kcurate.records import Summary
+from kcurate.workspace import Workspace
+
+_ROOT_FILES = ("README.md", "ATTRIBUTION.md", "CHANGES.md", "gates.json", "speedups.svg", changes.FILE)
+
+
+@dataclass(frozen=True)
+class PushConfig:
+    """What to push where: `repo` on the Hub, or the folder `to`. `dry_run`: say it, and change nothing."""
+
+    workspace: Path
+    repo: str | None = None
+    to: Path | None = None
+    private: bool = False
+    dry_run: bool = False
+    endpoint: str | None = None
+    token: str | None = None
+
+
+def run(config: PushConfig, *, note: Callable[[str], None] = lambda _: None) -> Summary:
+    """Publish the workspace's dataset; the counts are over its files and those of the remote.
+
+    Raises:
+        InputError: no dataset, one that was changed after it was built, or a version that is taken.
+        MissingDependencyError: no token. RemoteError: the Hub refused, or did not give back what was sent.
+    """
+    started_s = time.monotonic()
+    workspace = Workspace(config.workspace)
+    if config.repo is None and config.to is None:
+        raise InputError("where to?", where="push", hint="give --repo USER/NAME, or --to DIR")
+    if config.repo is not None and config.to is not None:
+        raise InputError("--repo and --to exclude each other", where="push")
+    files, version = _checked(workspace.dataset)
+    if config.to is not None:
+        counts = _to_folder(files, config.to, dry_run=config.dry_run)
+    else:
+        counts = _to_hub(files, version, config, note)
+    summary = Summary("push", {"files": counts}, time.monotonic() - started_s, str(workspace.root))
+    if config.dry_run:
+        note("dry run: nothing was changed")
+        return summary
+    run_ = workspace.start_run("push", {"repo": config.repo, "to": str(config.to), "version": version})
+    return run_.finish(summary)
+
+
+def _checked(folder: Path) -> tuple[dict[str, bytes], str]:
+    """The dataset's files by path, and its version, after everything that must hold was looked at again."""
+    history = changes.read(folder)
+    if history is None:
+        raise InputError("no dataset here", where=str(folder), hint="run kcurate build")
+    rows = parquet.read_rows(folder)
+    if changes.follow(history, rows) is not history:
+        raise InputError("the rows are not those that were built", where=str(folder), hint="build it again")
+    for row in (row for inside in rows.values() for row in inside):
+        found = bad_row(row) or "; ".join(secrets.findings(row))
+        if found:
+            raise InputError(f"must not leave: {found}", where=str(row["id"]), hint="build it again")
+        if row["license"] and licences.canonical(row["license"]) is None:
+            raise InputError("its licence is not an SPDX expression", where=str(row["id"]))
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    found_files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+    return {name: content for name, content in found_files.items() if _ours(name)}, history.version
+
+
+def _ours(path: str) -> bool:
+    config, _, name = path.partition("/")
+    return path in _ROOT_FILES or (config in parquet.CONFIGS and name.endswith(".parquet"))
+
+
+def _compare(
+    files: Mapping[str, bytes], remote: Remote
+) -> tuple[dict[str, bytes], list[str], dict[str, int]]:
+    """What to send, what to remove, and counts that add up."""
+    sent = {path: content for path, content in files.items() if not remote.has(path, content)}
+    removed = sorted(path for path in remote.files if _ours(path) and path not in files)
+    counts = Counter(
+        "unchanged" if path not in sent else "changed" if path in remote.files else "added" for path in files
+    )
+    counts["removed"] += len(removed)
+    names = ("added", "changed", "removed", "unchanged")
+    return sent, removed, {name: counts[name] for name in names if counts[name]}
+
+
+def _to_hub(
+    files: Mapping[str, bytes], version: str, config: PushConfig, note: Callable[[str], None]
+) -> dict[str, int]:
+    hub = Hub(str(config.repo), endpoint=config.endpoint, token=config.token)
+    remote = hub.look()
+    tag = f"v{version}"
+    if remote is not None and config.private and not remote.private:
+        raise InputError(
+            "is public", where=hub.repo, hint="make it private on the Hub, or leave --private out"
+        )
+    if remote is not None and tag in remote.tags:
+        _same_version(hub, files, tag)
+    if config.dry_run:
+        return _compare(files, remote or Remote("", {}, {}))[2]
+    if remote is None:
+        hub.create(private=config.private)
+        remote = hub.look()
+        if remote is None:
+            raise RemoteError("was created, and is not there", where=hub.repo, hint="run the same again")
+    sent, removed, counts = _compare(files, remote)
+    head = remote.head
+    if sent or removed:
+        head = hub.commit(sent, removed, parent=head, message=f"Version {version}")
+    _load_back(hub, head, files)
+    if tag not in remote.tags:
+        hub.tag(tag, head, f"Version {version}")
+    note(f"{hub.repo}: {tag} is commit {head[:10]}, loaded back and equal")
+    return counts
+
+
+def _same_version(hub: Hub, files: Mapping[str, bytes], tag: str) -> None:
+    """A tag stands for its rows for ever."""
+    with tempfile.TemporaryDirectory() as folder:
+        published = hub.read(changes.FILE, tag, Path(folder))
+    if published != files[changes.FILE]:
+        raise InputError(
+            f"{tag} is published with other rows", where=hub.repo, hint="kcurate build --version X.Y.Z"
+        )
+
+
+def _load_back(hub: Hub, commit: str, files: Mapping[str, bytes]) -> None:
+    """Download the commit, compare every byte, and read every config through `datasets`."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "dataset"
+        hub.download(commit, folder)
+        wrong = [path for path, content in files.items() if not _equal(folder / path, content)]
+        if wrong:
+            raise RemoteError(f"came back otherwise than it was sent: {wrong[0]}", where=hub.repo)
+        parquet.load(folder, Path(name) / "cache")
+
+
+def _equal(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == content
+
+
+def _to_folder(files: Mapping[str, bytes], folder: Path, *, dry_run: bool) -> dict[str, int]:
+    there = {
+        path.relative_to(folder).as_posix(): path
+        for path in (sorted(folder.rglob("*")) if folder.is_dir() else ())
+        if path.is_file()
+    }
+    sent = {
+        path: content
+        for path, content in files.items()
+        if path not in there or not _equal(there[path], content)
+    }
+    removed = [path for path in there if _ours(path) and path not in files]
+    counts = Counter("unchanged" if p not in sent else "changed" if p in there else "added" for p in files)
+    counts["removed"] += len(removed)
+    if not dry_run:
+        for path, content in sent.items():
+            store.write_bytes(folder / path, content)
+        for path in removed:
+            there[path].unlink()
+        with tempfile.TemporaryDirectory() as cache:
+            parquet.load(folder, Path(cache))
+    return {name: counts[name] for name in ("added", "changed", "removed", "unchanged") if counts[name]}
