@@ -30,11 +30,9 @@ H200 = Environment("cuda", "NVIDIA H200", driver="580.1", details={"fast_copy_fr
 def pair(name: str, factor: int = 1, **changes: Any) -> Candidate:
     """An honest pair; those of different `factor` have little code in common."""
     base = scaled(name)
-    more = "".join(f"    y[i] = y[i] * {factor}.{k}f + {k + factor}.5f;\n" for k in range(12))
-    slow, fast = (
-        replace(side, code=f"// A remark.\n{side.code.rstrip().removesuffix('}')}{more}}}\n")
-        for side in (base.slow, base.fast)
-    )
+    steps = "".join(f"    v = v * {factor}.{k}f + {k + factor}.5f;\n" for k in range(12))
+    helper = f"__device__ float polynomial(float v) {{\n{steps}    return v;\n}}\n"
+    slow, fast = (replace(side, code=f"// A remark.\n{helper}{side.code}") for side in (base.slow, base.fast))
     rule = Origin("rule", suite="demo", made="slow", rules=("unroll",))
     made = replace(base, id=name, license="MIT", origin=rule, slow=slow, fast=fast, techniques=("unrolling",))
     return replace(made, **changes)

@@ -1,0 +1,209 @@
+"""`kcurate verify-dataset`: every published row judged again, and what came out otherwise.
+
+A row's published code is judged, not the original. Drift is told by row and device: another outcome, or a
+speedup whose interval does not meet the published one. New verdicts go to the workspace; a verdict on another
+GPU model stands beside the published one and replaces nothing. Not covered: how a verdict is made
+(`kcurate.judge`).
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from kcurate import backends, store
+from kcurate.dataset import hub, parquet
+from kcurate.dataset.rows import candidate_of
+from kcurate.errors import InputError, MissingDependencyError
+from kcurate.judge import pool
+from kcurate.judge.judge import JudgeConfig
+from kcurate.records import Candidate, Outcome, Summary, Verdict
+from kcurate.workspace import Workspace
+
+# A speedup may move by this share of itself beyond its interval: clocks and drivers differ between machines.
+SPEEDUP_SLACK = 0.05
+
+
+class Drift(StrEnum):
+    """How a row's new verdict stands to the published one, in the order in which it is asked.
+
+    `same`: correct, and the speedup where it was; `untimed`: correct, on a device that takes no times;
+    `other_device`: confirmed on another GPU model, where a speedup may be another.
+    """
+
+    BROKEN = "broken"
+    NOT_FASTER = "not_faster"
+    UNCLEAR = "unclear"
+    UNTIMED = "untimed"
+    OTHER_DEVICE = "other_device"
+    SPEEDUP_MOVED = "speedup_moved"
+    SAME = "same"
+
+
+_BAD = (Drift.BROKEN, Drift.NOT_FASTER, Drift.SPEEDUP_MOVED, Drift.UNCLEAR)
+
+
+@dataclass(frozen=True)
+class VerifyConfig:
+    """What to judge again (a folder, or USER/NAME on the Hub), on what. `rows` 0: all; `gpu`: its number."""
+
+    dataset: str
+    workspace: Path
+    backend: str = "auto"
+    gpu: int = 0
+    jobs: int = 0
+    rows: int = 0
+    revision: str | None = None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A row and what became of it on `device`; speedups None where no time was taken."""
+
+    id: str
+    drift: Drift
+    device: str
+    outcome: str
+    detail: str
+    published_device: str
+    published_speedup: float | None
+    speedup: float | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """The counts, and every row that drifted."""
+
+    summary: Summary
+    drifted: tuple[Compared, ...]
+
+
+def run(config: VerifyConfig, *, note: Callable[[str], None] = lambda _: None) -> Report:
+    """Judge rows again; the counts are over the rows judged.
+
+    Raises:
+        InputError: no such dataset. MissingDependencyError: the backend asked for is not here.
+        RemoteError: the Hub cannot be reached.
+    """
+    from tqdm import tqdm
+
+    started_s = time.monotonic()
+    with _folder(config, note) as folder:
+        rows = _rows(folder, config.rows)
+    judging = _judging(config, note)
+    workspace = Workspace(config.workspace)
+    record = workspace.start_run("verify-dataset", asdict(config) | {"workspace": str(config.workspace)})
+    candidates = [candidate_of(row) for row in rows]
+    jobs = config.jobs or pool.default_jobs(judging.backend, 1)
+    compared: dict[int, Compared] = {}
+    with tqdm(total=len(rows), unit="row", desc="verify-dataset") as bar:
+        judged = pool.judge_many(enumerate(candidates), judging, gpus=(judging.gpu,), jobs=jobs)
+        for index, verdict in judged:
+            compared[index] = compare(rows[index], verdict)
+            _keep(workspace, candidates[index], verdict)
+            bar.update()
+    ordered = [compared[index] for index in sorted(compared)]
+    counts = Counter(one.drift for one in ordered)
+    items = {"rows": {drift.value: counts[drift] for drift in Drift if counts[drift]}}
+    lines = [{key: value for key, value in asdict(one).items() if value is not None} for one in ordered]
+    store.write_bytes(record.folder / "drift.json", store.pretty_json(lines))
+    summary = Summary("verify-dataset", items, time.monotonic() - started_s, str(workspace.root))
+    return Report(record.finish(summary), tuple(one for one in ordered if one.drift in _BAD))
+
+
+def compare(row: Mapping[str, Any], verdict: Verdict) -> Compared:
+    """What the new verdict says of a published row."""
+    speedup = verdict.speedup
+    return Compared(
+        id=row["id"],
+        drift=_drift(row, verdict),
+        device=verdict.environment.device,
+        outcome=verdict.outcome.value,
+        detail=verdict.detail,
+        published_device=row["device"],
+        published_speedup=row["speedup"],
+        speedup=speedup.ratio if speedup else None,
+    )
+
+
+def _drift(row: Mapping[str, Any], verdict: Verdict) -> Drift:
+    if verdict.outcome is Outcome.HARNESS_ERROR:
+        return Drift.UNCLEAR
+    if not verdict.outcome.correct:
+        return Drift.BROKEN
+    if verdict.outcome is Outcome.AMBIGUOUS_TIMING:
+        return Drift.UNCLEAR
+    if verdict.outcome is Outcome.NOT_FASTER:
+        return Drift.NOT_FASTER
+    if verdict.speedup is None or row["speedup"] is None:
+        return Drift.UNTIMED
+    if verdict.environment.device != row["device"]:
+        return Drift.OTHER_DEVICE
+    slack = SPEEDUP_SLACK * row["speedup"]
+    apart = max(verdict.speedup.low - row["speedup_high"], row["speedup_low"] - verdict.speedup.high)
+    return Drift.SPEEDUP_MOVED if apart > slack else Drift.SAME
+
+
+@contextmanager
+def _folder(config: VerifyConfig, note: Callable[[str], None]) -> Iterator[Path]:
+    """The dataset's folder; one from the Hub is there only inside."""
+    path = Path(config.dataset)
+    if path.is_dir():
+        yield path
+        return
+    if path.is_absolute() or config.dataset.startswith(".") or config.dataset.count("/") != 1:
+        raise InputError("no such folder", where=config.dataset, hint="a folder, or USER/NAME on the Hub")
+    with tempfile.TemporaryDirectory() as name:
+        note(f"loading {config.dataset}")
+        hub.download(config.dataset, Path(name), revision=config.revision)
+        yield Path(name)
+
+
+def _rows(folder: Path, limit: int) -> list[dict[str, Any]]:
+    """The rows, or `limit` of them spread over the whole set."""
+    rows = sorted((row for inside in parquet.read_rows(folder).values() for row in inside), key=_id)
+    return rows if not 0 < limit < len(rows) else [rows[i * len(rows) // limit] for i in range(limit)]
+
+
+def _id(row: Mapping[str, Any]) -> str:
+    return str(row["id"])
+
+
+def _judging(config: VerifyConfig, note: Callable[[str], None]) -> JudgeConfig:
+    backend = backends.resolve(config.backend)
+    if backend == "emulator":
+        if config.backend == "auto":
+            note("no GPU here: the emulator checks correctness, and no times are taken")
+        return JudgeConfig(backend=backend)
+    count = backends.gpu_count()
+    if config.gpu >= count:
+        raise MissingDependencyError(f"there is no GPU {config.gpu}", where="--gpu", hint=f"{count} here")
+    return JudgeConfig(backend=backend, gpu=config.gpu)
+
+
+def _keep(workspace: Workspace, candidate: Candidate, verdict: Verdict) -> None:
+    """Put the pair and its new verdict into the workspace, where `build` and `report` find them."""
+    name = store.verdict_path(Path(), verdict.environment.device).stem
+    store.append_jsonl(workspace.verdicts / f"{name}.jsonl", verdict)
+    store.write_candidate(workspace.pairs / candidate.id, candidate)
+
+
+def shown(drifted: Sequence[Compared]) -> list[tuple[str, str, str, str, str]]:
+    """Rows of a table of drift: id, drift, device, published and new speedup or what was found."""
+    return [
+        (
+            one.id,
+            one.drift.value,
+            one.device,
+            f"{one.published_speedup:.2f}" if one.published_speedup else "",
+            f"{one.speedup:.2f}" if one.speedup else one.detail[:80],
+        )
+        for one in drifted
+    ]

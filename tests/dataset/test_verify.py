@@ -1,0 +1,71 @@
+"""Published rows judged again: drift by row and device, on the emulator."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from dataset.making import H200, a_row, pair, verdict, workspace
+
+from kcurate import store
+from kcurate.dataset import parquet
+from kcurate.dataset.stage import BuildConfig
+from kcurate.dataset.stage import run as build
+from kcurate.dataset.verify import Drift, VerifyConfig, compare, run
+from kcurate.errors import InputError
+from kcurate.records import Environment, Outcome, Speedup, Verdict
+
+
+def judged(outcome: Outcome, ratio: float | None = None, device: str = "NVIDIA H200") -> Verdict:
+    made = verdict(pair("demo/a"), outcome if outcome is not Outcome.CONFIRMED else Outcome.CORRECT)
+    speedup = Speedup(ratio, ratio - 0.01, ratio + 0.01, 0.98, 20, 0.02) if ratio else None
+    return replace(made, outcome=outcome, speedup=speedup, environment=replace(H200, device=device))
+
+
+@pytest.mark.parametrize(
+    ("new", "drift"),
+    [
+        (judged(Outcome.CONFIRMED, 1.5), Drift.SAME),
+        (judged(Outcome.CONFIRMED, 1.55), Drift.SAME),
+        (judged(Outcome.CONFIRMED, 1.2), Drift.SPEEDUP_MOVED),
+        (judged(Outcome.CONFIRMED, 9.0), Drift.SPEEDUP_MOVED),
+        (judged(Outcome.CONFIRMED, 9.0, "NVIDIA L4"), Drift.OTHER_DEVICE),
+        (judged(Outcome.CORRECT, device="CPU"), Drift.UNTIMED),
+        (judged(Outcome.NOT_FASTER, 1.0), Drift.NOT_FASTER),
+        (judged(Outcome.MISMATCH), Drift.BROKEN),
+        (judged(Outcome.COMPILE_ERROR), Drift.BROKEN),
+        (judged(Outcome.HARNESS_ERROR), Drift.UNCLEAR),
+        (judged(Outcome.AMBIGUOUS_TIMING, 1.5), Drift.UNCLEAR),
+    ],
+)
+def test_drift_is_named(new: Verdict, drift: Drift) -> None:
+    assert compare(a_row(pair("demo/a")), new).drift is drift
+
+
+def test_rows_are_judged_again_and_a_broken_one_is_found(tmp_path: Path) -> None:
+    space = workspace(tmp_path / "work", [(pair(f"demo/{i}", i + 1), Outcome.CONFIRMED) for i in range(2)])
+    build(BuildConfig(space.root, test_share=0))
+    path = space.dataset / parquet.data_file("pairs", "train")
+    first, second = parquet.read_rows(space.dataset)["train"]
+    wrong = {**second, "fast_code": second["fast_code"].replace("a * x[i]", "a + x[i]")}
+    path.write_bytes(parquet.to_bytes("pairs", [first, wrong]))
+    config = VerifyConfig(str(space.dataset), tmp_path / "again", backend="emulator", jobs=1)
+    report = run(config)
+    assert report.summary.items == {"rows": {"broken": 1, "untimed": 1}}
+    assert [(one.id, one.outcome) for one in report.drifted] == [("demo/1", "mismatch")]
+    (written,) = (tmp_path / "again").rglob("drift.json")
+    assert [one["published_speedup"] for one in json.loads(written.read_bytes())] == [1.5, 1.5]
+    verdicts = [
+        v for file in (tmp_path / "again/verdicts").iterdir() for v in store.read_jsonl(file, Verdict)
+    ]
+    assert {v.candidate: v.outcome for v in verdicts} == {"demo/0": "correct", "demo/1": "mismatch"}
+    assert isinstance(verdicts[0].environment, Environment)
+
+
+def test_a_dataset_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        run(VerifyConfig(str(tmp_path / "nothing"), tmp_path))
+    with pytest.raises(InputError, match="no pairs/"):
+        run(VerifyConfig(str(tmp_path), tmp_path))
