@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,6 +45,7 @@ class Program:
     def __init__(self, code: str, kernels: Sequence[str | EntryPoint] = ("f",), **options: Any) -> None:
         limit_s = options.pop("limit_s", 10.0)
         self.device = EmulatorDevice(limit_s)
+        weakref.finalize(self, self.device.close)
         self.module = self.device.load(compile_side(code, kernels, **options))
 
     def put(self, array: Array) -> Memory:

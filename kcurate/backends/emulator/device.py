@@ -44,6 +44,7 @@ class EmulatorDevice:
         self._limit_s = limit_s
         self._memories = Memories()
         self._compiler: str | None = None
+        self._libraries: list[Library] = []
 
     def environment(self) -> Environment:
         """The host and the compiler of what was loaded."""
@@ -61,7 +62,8 @@ class EmulatorDevice:
             BackendError: the binary does not load.
         """
         self._compiler = compiled.compiler
-        return Library(compiled)
+        self._libraries.append(Library(compiled))
+        return self._libraries[-1]
 
     def reset_globals(self, module: Module) -> None:
         """Give every variable of the side its first value again."""
@@ -153,7 +155,9 @@ class EmulatorDevice:
         """Nothing is ever under way."""
 
     def close(self) -> None:
-        """Give all memory back."""
+        """Give all memory back; what was loaded cannot be launched any more."""
+        for library in self._libraries:
+            library.close()
         self._memories.close()
 
 

@@ -65,6 +65,7 @@ class Library:
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
+        self._closed = False
         self._calls = _open(compiled.binary)
         self.static_shared_bytes = int(self._calls.kcu_static_shared_bytes())
         self.kernels: dict[str, Kernel] = {}
@@ -73,6 +74,12 @@ class Library:
             self.kernels[entry.name.decode()] = Kernel(i, tuple(entry.sizes[: entry.count]))
         for symbol in _table(self._calls.kcu_symbol):
             self.variables[symbol.name.decode()] = Variable(symbol.address, symbol.size)
+
+    def close(self) -> None:
+        """Give back what launches need; there can be none after it."""
+        if not self._closed:
+            self._closed = True
+            self._calls.kcu_close()
 
     def reset(self) -> None:
         """Give every variable its first value again."""

@@ -152,6 +152,15 @@ KCU_EXPORT int kcu_open()
     return keep_data() ? 0 : 1;
 }
 
+// After the last launch: stacks and blocks go back to the system, each a mapping of its own by now.
+KCU_EXPORT void kcu_close()
+{
+    state->stacks.close();
+    give_back(state->blocks, MAX_RESIDENT_THREADS);
+    give_back(state->copies, MAX_COPIES);
+    give_back(state->dynamic_end - SHARED_GUARD - SHARED_ROOM, SHARED_ROOM + 2 * SHARED_GUARD);
+}
+
 KCU_EXPORT void kcu_reset() { reset_data(); }
 
 KCU_EXPORT const KcuEntry *kcu_entry(unsigned i) { return i < kcu_entry_count ? kcu_entries + i : nullptr; }
