@@ -10,6 +10,7 @@ import typer
 from kcurate.cli import build as build_command
 from kcurate.cli import demo, deopt, doctor, extract, show, validate
 from kcurate.cli import push as push_command
+from kcurate.cli import report as report_command
 from kcurate.cli import verify_dataset as verify_command
 from kcurate.cli.settings import SettingsCommand, SettingsGroup
 
@@ -24,6 +25,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "validate": validate.validate,
     "build": build_command.build,
     "push": push_command.push,
+    "report": report_command.report,
     "verify-dataset": verify_command.verify_dataset,
     "show": show.show,
     "demo": demo.demo,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -21,8 +21,8 @@ from kcurate.dataset.gates import Gates, Rules
 from kcurate.dataset.rows import row
 from kcurate.dataset.tuning import grpo_row, sft_row, teaches
 from kcurate.errors import InputError
-from kcurate.judge.judge import PROTOCOL
-from kcurate.records import Candidate, Outcome, Summary, Verdict
+from kcurate.judge import standing
+from kcurate.records import Candidate, Summary, Verdict
 from kcurate.workspace import Workspace
 
 
@@ -106,7 +106,7 @@ def _entries(folders: Iterable[Path], workspace: Workspace) -> list[_Entry]:
     """Every pair with its row: confirmed ones first, so that of two alike the better proved one stays."""
     taken: set[str] = set()
     entries = []
-    for candidate, verdicts in _judged(folders, workspace):
+    for candidate, verdicts in standing.judged(folders, workspace):
         entry = _decide(candidate, verdicts, taken)
         if entry.row is not None:
             taken.add(candidate.id)
@@ -114,29 +114,17 @@ def _entries(folders: Iterable[Path], workspace: Workspace) -> list[_Entry]:
     return sorted(entries, key=lambda entry: (entry.outcome is not RowOutcome.CONFIRMED, entry.candidate.id))
 
 
-def _judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[tuple[Candidate, Sequence[Verdict]]]:
-    recent: dict[str, list[Verdict]] = {}
-    for path in sorted(workspace.verdicts.glob("*.jsonl")):
-        for verdict in store.read_jsonl(path, Verdict):
-            recent.setdefault(verdict.candidate, []).append(verdict)
-    for folder in folders:
-        candidate = store.read_candidate(folder)
-        yield candidate, [*store.read_verdicts(folder), *recent.get(candidate.id, [])]
-
-
 def _decide(candidate: Candidate, verdicts: Sequence[Verdict], taken: set[str]) -> _Entry:
-    """The outcome, and the row with its verdict: the last confirmed one, else the last correct one."""
-    key = store.candidate_key(candidate, protocol=PROTOCOL)
-    current = [verdict for verdict in verdicts if verdict.key == key]
-    if not current:
+    """The outcome, and the row with the verdict that stands for the pair."""
+    current = standing.current(candidate, verdicts)
+    best = standing.best(current)
+    if best is None:
         return _Entry(candidate, RowOutcome.STALE if verdicts else RowOutcome.NOT_JUDGED)
     if candidate.id in taken:
         return _Entry(candidate, RowOutcome.SAME_ID)
-    for outcome in _ROWS:
-        found = [verdict for verdict in current if verdict.outcome is Outcome(outcome.value)]
-        if found:
-            return _Entry(candidate, outcome, row(candidate, found[-1], _others(current, found[-1])))
-    return _Entry(candidate, RowOutcome.REFUSED)
+    if best.outcome.value not in _ROWS:
+        return _Entry(candidate, RowOutcome.REFUSED)
+    return _Entry(candidate, RowOutcome(best.outcome.value), row(candidate, best, _others(current, best)))
 
 
 def _others(verdicts: Sequence[Verdict], chosen: Verdict) -> list[Verdict]:

@@ -1,0 +1,29 @@
+"""`kcurate report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
+
+
+def report(
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    built_in: Annotated[
+        bool, typer.Option("--built-in/--no-built-in", help="Also show the pairs that ship with kcurate.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to; none: report.html in the workspace.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Write one HTML page to browse the pairs in: plots, a table, and every pair's diff and verdicts."""
+    from kcurate.cli import output
+    from kcurate.report.stage import ReportConfig, run
+
+    config = ReportConfig(workspace, built_in, out)
+    output.report(run(config), as_json=json)
+    output.note(f"open {config.path}")

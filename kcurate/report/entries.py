@@ -1,0 +1,134 @@
+"""What the page knows of a pair: `line` for the table, `part` for the pair's own part.
+
+Keys are short words that `assets/` reads. Times are microseconds, rounded only for show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kcurate import codec, store
+from kcurate.judge import standing
+from kcurate.records import Candidate, Side, SideReport, Verdict
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A pair, every verdict on its id (oldest first), and the one that stands for it as it is now."""
+
+    candidate: Candidate
+    verdicts: tuple[Verdict, ...]
+    best: Verdict | None
+
+    @property
+    def outcome(self) -> str:
+        """The outcome that the table shows."""
+        if self.best is None:
+            return "stale" if self.verdicts else "not judged"
+        return self.best.outcome.value
+
+    @property
+    def copy_share(self) -> float | None:
+        """The fast side's share of the measured copy bandwidth, 0 to about 1; None where it is not known."""
+        share = self.best.environment.details.get("fast_copy_fraction") if self.best else None
+        return float(share) if isinstance(share, int | float) else None
+
+
+def entry(candidate: Candidate, verdicts: Sequence[Verdict]) -> Entry:
+    """The pair with the verdict that stands for it."""
+    return Entry(candidate, tuple(verdicts), standing.best(standing.current(candidate, verdicts)))
+
+
+def line(one: Entry) -> dict[str, Any]:
+    """What a row of the table shows and is found by."""
+    pair, best = one.candidate, one.best
+    speedup = best.speedup if best else None
+    return {
+        "id": pair.id,
+        "family": pair.family,
+        "domain": pair.domain,
+        "techniques": list(pair.techniques),
+        "origin": pair.origin.suite or pair.origin.kind,
+        "license": pair.license or "unknown",
+        "outcome": one.outcome,
+        "device": best.environment.device if best else "",
+        "speedup": _rounded(speedup.ratio if speedup else None),
+        "low": _rounded(speedup.low if speedup else None),
+        "high": _rounded(speedup.high if speedup else None),
+        "slow_us": _rounded(best.slow.median_us if best and best.slow else None),
+        "fast_us": _rounded(best.fast.median_us if best and best.fast else None),
+        "copy": _rounded(one.copy_share),
+        "text": pair.description,
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.5g}")
+
+
+def part(one: Entry) -> dict[str, Any]:
+    """What a pair's part shows beyond its line: codes, plans, problem, origin, verdicts."""
+    pair = one.candidate
+    return {
+        "slow": pair.slow.code,
+        "fast": pair.fast.code,
+        "slow_plan": _launch(pair.slow),
+        "fast_plan": _launch(pair.fast),
+        "problem": _pretty(codec.to_data(pair.problem)) if pair.problem else "not known",
+        "origin": {key: _text(value) for key, value in codec.to_data(pair.origin).items()},
+        "verdicts": [_verdict(verdict, current=verdict.key == _key(one)) for verdict in one.verdicts[::-1]],
+    }
+
+
+def _key(one: Entry) -> str | None:
+    return one.best.key if one.best else None
+
+
+def _launch(side: Side) -> str:
+    return _pretty({key: value for key, value in codec.to_data(side).items() if key != "code"})
+
+
+def _pretty(data: Any) -> str:
+    return store.pretty_json(data).decode().rstrip()
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _verdict(verdict: Verdict, *, current: bool) -> dict[str, Any]:
+    speedup, environment = verdict.speedup, verdict.environment
+    named = {
+        "backend": environment.backend,
+        "device": environment.device,
+        "driver": environment.driver,
+        "compiler": environment.compiler,
+        "kcurate": environment.kcurate,
+        **environment.details,
+    }
+    return {
+        "current": current,
+        "outcome": verdict.outcome.value,
+        "detail": verdict.detail,
+        "log": verdict.log or "",
+        "device": environment.device,
+        "speedup": [speedup.ratio, speedup.low, speedup.high] if speedup else None,
+        "confidence": speedup.confidence if speedup else None,
+        "slow": _side(verdict.slow),
+        "fast": _side(verdict.fast),
+        "method": verdict.timing_method or "",
+        "checks": list(verdict.checks),
+        "environment": {key: str(value) for key, value in named.items() if value not in (None, "")},
+    }
+
+
+def _side(report: SideReport | None) -> Mapping[str, Any] | None:
+    if report is None:
+        return None
+    return {
+        "us": _rounded(report.median_us),
+        "samples": sum(len(block) for block in report.samples_us),
+        "kernels": [codec.to_data(one) for one in report.resources],
+    }

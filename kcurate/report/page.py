@@ -1,0 +1,74 @@
+"""The file itself: `assets/` with the data and plots put in; nothing in it is fetched from anywhere.
+
+Data is JSON in script elements, with every `<` written as an escape, so that no text can end its element.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+from kcurate.report import plots
+from kcurate.report.entries import Entry, line, part
+
+_SCRIPTS = ("table.js", "diff.js", "pair.js")
+
+
+def render(entries: Sequence[Entry]) -> str:
+    """The whole page as HTML."""
+    lines = [line(entry) for entry in entries]
+    parts = {entry.candidate.id: part(entry) for entry in entries}
+    filled = {
+        "/*STYLE*/": _asset("style.css"),
+        "<!--LEAD-->": _lead(lines),
+        "<!--PLOTS-->": _plots(lines),
+        "<!--LINES-->": _embedded(lines),
+        "<!--PARTS-->": _embedded(parts),
+        "/*SCRIPT*/": "\n".join(_asset(name) for name in _SCRIPTS),
+    }
+    page = _asset("page.html")
+    pieces: list[str] = []
+    for mark, text in filled.items():  # in the order of the page: what is put in is not searched again
+        before, _, page = page.partition(mark)
+        pieces += [before, text]
+    return "".join([*pieces, page])
+
+
+def _asset(name: str) -> str:
+    return (files("kcurate.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _embedded(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _lead(lines: Sequence[Mapping[str, Any]]) -> str:
+    confirmed = sum(one["outcome"] == "confirmed" for one in lines)
+    families, domains = ({one[key] for one in lines} for key in ("family", "domain"))
+    counted = f"{len(lines)} pairs in {len(families)} families and {len(domains)} domains"
+    return f"{counted}; {confirmed} confirmed on a GPU."
+
+
+def _plots(lines: Sequence[Mapping[str, Any]]) -> str:
+    measured = [one for one in lines if one["outcome"] == "confirmed" and one["speedup"]]
+    if not measured:
+        return "<p>No speedup was measured yet: that takes a GPU (<code>kcurate validate</code>).</p>"
+    drawn = {
+        "Speedups and their intervals": plots.ladder(measured),
+        "How near the fast sides come to copy bandwidth": plots.bandwidth(measured),
+        "Speedup by domain": plots.by_group(measured, "domain", _domain),
+        "Speedup by technique": plots.by_group(measured, "technique", _techniques),
+    }
+    return "\n".join(
+        f"<figure><figcaption>{title}</figcaption>{svg}</figure>" for title, svg in drawn.items()
+    )
+
+
+def _domain(one: Mapping[str, Any]) -> Iterable[str]:
+    return (str(one["domain"]),)
+
+
+def _techniques(one: Mapping[str, Any]) -> Iterable[str]:
+    return (str(name) for name in one["techniques"])

@@ -1,0 +1,130 @@
+"""The summary plots as SVG: colours are the page's variables, so that they follow light and dark.
+
+Every plot has a title, and each dot and bar says what it is when pointed at; the table holds the same numbers
+for those who do not see them.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from kcurate.report.scale import LogScale, log_scale
+
+WIDTH = 760
+ROW = 22
+LEFT = 190
+# More groups than this do not fit a page part; the largest are shown.
+MAX_GROUPS = 40
+# Above so many pairs a whisker each is a smear: then the plot shows evenly spaced ranks.
+MAX_WHISKERS = 800
+# Dots of one group; the bar and the median are of all.
+MAX_DOTS = 200
+
+Line = Mapping[str, Any]
+
+
+def ladder(lines: Sequence[Line]) -> str:
+    """Every speedup in its order, with its interval."""
+    found = sorted((line for line in lines if line["speedup"]), key=lambda line: float(line["speedup"]))
+    step = max(1, -(-len(found) // MAX_WHISKERS))
+    found = found[::step]
+    height, floor, left = 300, 270, 56
+    ends = [value for line in found for value in (line["low"], line["high"])]
+    place = log_scale(ends, floor, 12)
+    every = f"; every {step}th is shown" if step > 1 else ""
+    parts = [_open(height, f"Speedups with their intervals, in order{every}")]
+    for tick in place.ticks():
+        y = place(tick)
+        parts.append(f'<path class="grid" d="M{left} {y:.1f}H{WIDTH - 8}"/>')
+        parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:g}x</text>')
+    across = (WIDTH - left - 20) / max(1, len(found))
+    for number, line in enumerate(found):
+        x = left + 6 + across * (number + 0.5)
+        whisker = f'<path d="M{x:.1f} {place(line["low"]):.1f}V{place(line["high"]):.1f}"/>'
+        parts.append(_dot(line, x, place(line["speedup"]), 3, _said(line), whisker))
+    parts.append(
+        f'<text x="{WIDTH / 2:.0f}" y="{height - 8}" text-anchor="middle">pairs by speedup</text></svg>'
+    )
+    return "\n".join(parts)
+
+
+def by_group(lines: Sequence[Line], what: str, names: Callable[[Line], Iterable[str]]) -> str:
+    """For each group its speedups as dots, with the middle half as a bar and the median as a mark."""
+    groups: dict[str, list[Line]] = {}
+    for line in lines:
+        if line["speedup"]:
+            for name in names(line):
+                groups.setdefault(name, []).append(line)
+    largest = sorted(groups, key=lambda name: (-len(groups[name]), name))[:MAX_GROUPS]
+    place = log_scale([line["speedup"] for line in lines if line["speedup"]], LEFT, WIDTH - 16)
+    ordered = sorted(largest, key=lambda name: -_median(groups[name]))
+    height = ROW * len(ordered) + 40
+    parts = [_open(height, f"Speedups by {what}: dots, middle half, median")]
+    for tick in place.ticks():
+        parts.append(f'<path class="grid" d="M{place(tick):.1f} 6V{height - 28}"/>')
+        parts.append(f'<text x="{place(tick):.1f}" y="{height - 12}" text-anchor="middle">{tick:g}x</text>')
+    for number, name in enumerate(ordered):
+        parts += _group(name, groups[name], place, 6 + ROW * (number + 0.5))
+    return "\n".join([*parts, "</svg>"])
+
+
+def _group(name: str, inside: Sequence[Line], place: LogScale, y: float) -> Iterator[str]:
+    ratios = [float(line["speedup"]) for line in inside]
+    first, middle, last = (
+        statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+    )
+    said = f"{name}: {len(inside)} pairs, median {middle:.2f}, middle half {first:.2f} to {last:.2f}"
+    yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(name)} ({len(inside)})</text>'
+    yield (
+        f'<g><title>{escape(said)}</title><rect class="half" x="{place(first):.1f}" y="{y - 7:.1f}" '
+        f'width="{max(2.0, place(last) - place(first)):.1f}" height="14"/>'
+        f'<path class="median" d="M{place(middle):.1f} {y - 8:.1f}v16"/></g>'
+    )
+    for line in inside[:MAX_DOTS]:
+        yield _dot(line, place(line["speedup"]), y, 2.5, _said(line))
+
+
+def _dot(line: Line, x: float, y: float, radius: float, said: str, more: str = "") -> str:
+    """A dot that opens its pair and says what it is."""
+    return (
+        f'<g class="dot" data-id="{escape(line["id"])}"><title>{escape(said)}</title>{more}'
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/></g>'
+    )
+
+
+def bandwidth(lines: Sequence[Line]) -> str:
+    """Fast sides by time, and how near they come to the copy bandwidth of their GPU (the roof at 100%)."""
+    found = [line for line in lines if line["copy"] and line["fast_us"]]
+    height, floor, left = 320, 280, 60
+    across = log_scale([line["fast_us"] for line in found], left + 8, WIDTH - 12)
+    up = LogScale(0.001, max([1.2, *(line["copy"] * 1.1 for line in found)]), floor, 12)
+    parts = [_open(height, "Share of the measured copy bandwidth that the fast sides reach")]
+    for tick in (0.001, 0.01, 0.1, 0.5, 1.0):
+        kind = "roof" if tick == 1.0 else "grid"
+        parts.append(f'<path class="{kind}" d="M{left} {up(tick):.1f}H{WIDTH - 8}"/>')
+        parts.append(f'<text x="{left - 6}" y="{up(tick) + 4:.1f}" text-anchor="end">{tick:.4g}</text>')
+    for tick in across.ticks():
+        parts.append(f'<text x="{across(tick):.1f}" y="{floor + 16}" text-anchor="middle">{tick:g}</text>')
+    parts += [_dot(line, across(line["fast_us"]), up(line["copy"]), 3.5, _reached(line)) for line in found]
+    label = "time of the fast side in microseconds; the line at 1 is the copy bandwidth"
+    parts.append(f'<text x="{WIDTH / 2:.0f}" y="{height - 6}" text-anchor="middle">{label}</text></svg>')
+    return "\n".join(parts)
+
+
+def _open(height: float, title: str) -> str:
+    return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}">'
+
+
+def _reached(line: Line) -> str:
+    return f"{line['id']}: {line['copy']:.1%} of copy bandwidth, {line['fast_us']:g} us"
+
+
+def _said(line: Line) -> str:
+    return f"{line['id']}: {line['speedup']:.2f}x ({line['low']:.2f} to {line['high']:.2f})"
+
+
+def _median(lines: Sequence[Line]) -> float:
+    return statistics.median(float(line["speedup"]) for line in lines)

@@ -1,0 +1,57 @@
+"""The stage: pairs of a workspace (and the built-in ones) with their verdicts in, one HTML file out."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcurate import resources, store
+from kcurate.errors import InputError
+from kcurate.judge import standing
+from kcurate.records import Summary
+from kcurate.report.entries import Entry, entry
+from kcurate.report.page import render
+from kcurate.workspace import Workspace
+
+FILE = "report.html"
+
+
+@dataclass(frozen=True)
+class ReportConfig:
+    """What to show. `out` None: `report.html` in the workspace."""
+
+    workspace: Path
+    built_in: bool = False
+    out: Path | None = None
+
+    @property
+    def path(self) -> Path:
+        """Where the page goes."""
+        return self.out or self.workspace / FILE
+
+
+def run(config: ReportConfig) -> Summary:
+    """Write the page; the counts are over the pairs by the outcome that stands for them.
+
+    Raises:
+        InputError: there is no pair at all, or a file cannot be read or written.
+    """
+    started_s = time.monotonic()
+    workspace = Workspace(config.workspace)
+    roots = [workspace.pairs, *([resources.pairs_dir()] if config.built_in else [])]
+    folders = [folder for root in roots if root.is_dir() for folder in store.find_candidates(root)]
+    if not folders:
+        raise InputError(
+            "no pairs here", where=str(workspace.root), hint="run kcurate extract, or add --built-in"
+        )
+    entries: dict[str, Entry] = {}
+    counts: Counter[str] = Counter()
+    for candidate, verdicts in standing.judged(folders, workspace):
+        made = entry(candidate, verdicts)
+        counts["same_id" if candidate.id in entries else made.outcome.replace(" ", "_")] += 1
+        entries.setdefault(candidate.id, made)
+    page = render([entries[key] for key in sorted(entries)])
+    store.write_bytes(config.path, page.encode("utf-8", "replace"))
+    return Summary("report", {"pairs": dict(sorted(counts.items()))}, time.monotonic() - started_s)
