@@ -30,7 +30,6 @@ _HINTS: Mapping[str, tuple[bytes, ...]] = {
     "warp-shuffle": (b"shfl",),
     "warp-vote": (b"__ballot", b"__any", b"__all", b"__match"),
     "async-copy": (b"async",),
-    "bank-conflict-padding": (b"__shared__",),
     "cooperative-groups": (b"cooperative_groups",),
     "fast-math-intrinsics": (b"__",),
     "loop-unrolling": (b"unroll",),
@@ -60,7 +59,6 @@ _FEATURES: Mapping[str, re.Pattern[bytes]] = {
 }
 _TECHNIQUES: Mapping[str, re.Pattern[bytes]] = {
     "async-copy": re.compile(rb"\b__pipeline_memcpy_async\b|\bmemcpy_async\b|\bcp\.async\b"),
-    "bank-conflict-padding": re.compile(_SHARED + rb"[^;]*\[[^\];]*\+\s*1\s*\]\s*[;,=]"),
     "constant-memory": _FEATURES["constant-memory"],
     "cooperative-groups": re.compile(rb"\bcooperative_groups\b"),
     "fast-math-intrinsics": re.compile(
@@ -82,7 +80,10 @@ _GRID_STRIDE = re.compile(
     rb"\+=\s*[^;)]*\bgridDim\s*\.\s*[xyz]|\+=\s*(?:stride|step|grid_?[sS]ize|num_?[tT]hreads)\b"
 )
 _SHARED_ATOMIC = re.compile(rb"\batomic\w+\s*\(\s*&?\s*(\w+)")
-_SHARED_NAMES = re.compile(_SHARED + rb"\s+(?:volatile\s+)?[\w:<>, ]+?\s+\**(\w+)\s*(?:\[|;|,)")
+_DECLARED_NAME = re.compile(rb"\s*(?:volatile\s+)?[\w:<>,\s]{1,200}?\s\**(\w+)\s*(?:\[|;|,|\Z)")
+_PADDED = re.compile(rb"\[[^\[\]]*\+\s*1\s*\]")
+# Declarations of shared memory are looked at this far, so that no text takes long.
+_STATEMENT_BYTES = 1000
 
 
 def features(code: bytes) -> tuple[str, ...]:
@@ -97,7 +98,10 @@ def techniques(code: bytes) -> tuple[str, ...]:
     found = _shown(_TECHNIQUES, bare)
     if b"unroll" in code and _TECHNIQUES["loop-unrolling"].search(code):
         found.add("loop-unrolling")
-    shared = set(_SHARED_NAMES.findall(bare)) if b"__shared__" in bare else set()
+    declarations = _shared_declarations(bare)
+    shared = {match[1] for text in declarations if (match := _DECLARED_NAME.match(text))}
+    if any(_PADDED.search(text) for text in declarations):
+        found.add("bank-conflict-padding")
     if shared and _FEATURES["barrier"].search(bare):
         found.add("shared-memory-tiling")
     if shared & set(_SHARED_ATOMIC.findall(bare)):
@@ -105,6 +109,14 @@ def techniques(code: bytes) -> tuple[str, ...]:
     if b"gridDim" in bare and _GRID_STRIDE.search(bare):
         found.add("grid-stride-loop")
     return tuple(sorted(found))
+
+
+def _shared_declarations(bare: bytes) -> list[bytes]:
+    """What stands behind each `__shared__`, up to the end of the statement."""
+    return [
+        bare[match.end() : match.end() + _STATEMENT_BYTES].partition(b";")[0]
+        for match in re.finditer(rb"\b__shared__\b", bare)
+    ]
 
 
 def _shown(patterns: Mapping[str, re.Pattern[bytes]], bare: bytes) -> set[str]:
