@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --no-first-run --disable-extensions --hide-scrollbars "
-    "--disable-background-networking --remote-debugging-pipe"
-).split()
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions"),
+    *("--hide-scrollbars", "--disable-background-networking", "--remote-debugging-pipe"),
+)
 
 
 def executable() -> str | None:
@@ -27,7 +27,7 @@ def executable() -> str | None:
 
 
 class Page:
-    """One tab. `errors` are what the page threw or wrote as an error; `fetched` every address it asked for."""
+    """One tab. `errors`: what the page threw or wrote as an error; `fetched`: each address it asked for."""
 
     def __init__(self, read: int, write: int) -> None:
         self._read, self._write = read, write

@@ -26,7 +26,7 @@ function close() {
   byId("pair").hidden = true;
   byId("overview").hidden = false;
   document.title = "kcurate: CUDA kernel pairs";
-  const link = back && document.querySelector(`#table a[href="${CSS.escape ? back.replace(/"/g, '\\"') : back}"]`);
+  const link = [...document.querySelectorAll("#table a")].find((one) => one.getAttribute("href") === back);
   if (link) link.focus();
 }
 
@@ -45,9 +45,8 @@ function terms(data) {
 function facts(line, part) {
   const speedup = line.speedup === null ? "not measured" : `${digits(line.speedup, 3)}x (${digits(line.low, 3)} to ${digits(line.high, 3)})`;
   const origin = Object.entries(part.origin).map(([name, value]) => `${name} ${value}`).join("; ");
-  const share = line.copy === null ? "" : `${digits(line.copy * 100, 1)}%`;
   return terms({ outcome: line.outcome, speedup, family: line.family, domain: line.domain, techniques: line.techniques.join(", "),
-    "fast side, of copy bandwidth": share, licence: line.license, origin });
+    "fast side, of copy bandwidth": share(line.copy), licence: line.license, origin });
 }
 
 function two(slow, fast) {

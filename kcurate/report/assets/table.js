@@ -86,16 +86,24 @@ function draw() {
   byId("next").disabled = state.page >= pages - 1;
 }
 
+function techniques(line) {
+  const cell = make("td");
+  cell.append(make("div", line.techniques.join(", "), { class: "clamp", title: line.techniques.join(", ") }));
+  return cell;
+}
+
+const share = (value) => (value === null ? "" : `${digits(value * 100, value < 0.1 ? 2 : 0)}%`);
+
 function row(line) {
   const made = document.createElement("tr");
   const name = make("th", null, { scope: "row" });
   name.append(make("a", line.id, { href: `#pair=${encodeURIComponent(line.id)}` }));
-  made.append(name, make("td", line.family), make("td", line.domain), make("td", line.techniques.join(", ")), make("td", line.origin));
+  made.append(name, make("td", line.family), make("td", line.domain), techniques(line), make("td", line.origin));
   made.append(make("td", line.outcome, { class: line.outcome }));
   const numbers = [
     line.speedup === null ? "" : `${digits(line.speedup, 2)}x`,
     line.low === null ? "" : `${digits(line.low, 2)} to ${digits(line.high, 2)}`,
-    digits(line.slow_us, 1), digits(line.fast_us, 1), line.copy === null ? "" : `${digits(line.copy * 100, 0)}%`,
+    digits(line.slow_us, 1), digits(line.fast_us, 1), share(line.copy),
   ];
   for (const text of numbers) made.append(make("td", text, { class: "number" }));
   made.append(make("td", line.device));
