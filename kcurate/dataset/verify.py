@@ -1,8 +1,8 @@
 """`kcurate verify-dataset`: every published row judged again, and what came out otherwise.
 
 A row's published code is judged, not the original. Drift is told by row and device: another outcome, or a
-speedup whose interval does not meet the published one. New verdicts go to the workspace; a verdict on another
-GPU model stands beside the published one and replaces nothing. Not covered: how a verdict is made
+speedup whose interval does not meet the published one. New verdicts are kept in the workspace beside those of
+other GPU models and replace none. Not covered: how a verdict is made
 (`kcurate.judge`).
 """
 
@@ -24,7 +24,7 @@ from kcurate.dataset.rows import candidate_of
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.judge import pool
 from kcurate.judge.judge import JudgeConfig
-from kcurate.records import Candidate, Outcome, Summary, Verdict
+from kcurate.records import Outcome, Summary, Verdict
 from kcurate.workspace import Workspace
 
 # A speedup may move by this share of itself beyond its interval: clocks and drivers differ between machines.
@@ -107,7 +107,7 @@ def run(config: VerifyConfig, *, note: Callable[[str], None] = lambda _: None) -
         judged = pool.judge_many(enumerate(candidates), judging, gpus=(judging.gpu,), jobs=jobs)
         for index, verdict in judged:
             compared[index] = compare(rows[index], verdict)
-            _keep(workspace, candidates[index], verdict)
+            _keep(workspace, verdict)
             bar.update()
     ordered = [compared[index] for index in sorted(compared)]
     counts = Counter(one.drift for one in ordered)
@@ -188,11 +188,10 @@ def _judging(config: VerifyConfig, note: Callable[[str], None]) -> JudgeConfig:
     return JudgeConfig(backend=backend, gpu=config.gpu)
 
 
-def _keep(workspace: Workspace, candidate: Candidate, verdict: Verdict) -> None:
-    """Put the pair and its new verdict into the workspace, where `build` and `report` find them."""
+def _keep(workspace: Workspace, verdict: Verdict) -> None:
+    """Put the new verdict into the workspace's record of everything that was judged on the device."""
     name = store.verdict_path(Path(), verdict.environment.device).stem
     store.append_jsonl(workspace.verdicts / f"{name}.jsonl", verdict)
-    store.write_candidate(workspace.pairs / candidate.id, candidate)
 
 
 def shown(drifted: Sequence[Compared]) -> list[tuple[str, str, str, str, str]]:

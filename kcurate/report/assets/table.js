@@ -4,7 +4,7 @@ const byId = (id) => document.getElementById(id);
 const lines = JSON.parse(byId("lines").textContent);
 const PAGE = 100;
 const COLUMNS = [
-  ["id", "pair"], ["family", "family"], ["domain", "domain"], ["techniques", "techniques"], ["origin", "origin"],
+  ["id", "pair"], ["domain", "domain"], ["techniques", "techniques"], ["origin", "origin"],
   ["outcome", "outcome"], ["speedup", "speedup", 1], ["low", "interval", 1], ["slow_us", "slow (us)", 1],
   ["fast_us", "fast (us)", 1], ["copy", "of copy", 1], ["device", "device"],
 ];
@@ -98,7 +98,7 @@ function row(line) {
   const made = document.createElement("tr");
   const name = make("th", null, { scope: "row" });
   name.append(make("a", line.id, { href: `#pair=${encodeURIComponent(line.id)}` }));
-  made.append(name, make("td", line.family), make("td", line.domain), techniques(line), make("td", line.origin));
+  made.append(name, make("td", line.domain), techniques(line), make("td", line.origin));
   made.append(make("td", line.outcome, { class: line.outcome }));
   const numbers = [
     line.speedup === null ? "" : `${digits(line.speedup, 2)}x`,
