@@ -226,3 +226,30 @@ def test_datasets_loads_the_repository_by_its_name(space: Workspace, hub: Hub, t
         timeout=120,
     )
     assert done.stdout.strip() == "['demo/0', 'demo/1', 'demo/2', 'demo/3']", done.stderr
+
+
+@pytest.mark.slow
+def test_the_built_in_pairs_go_there_and_back(hub: Hub, tmp_path: Path) -> None:
+    space = Workspace(tmp_path / "work")
+    counted = build(BuildConfig(space.root, built_in=True)).items["pairs"]
+    run(config(space, hub))
+    assert remote(hub, "v1.0.0") == local(space)
+    loaded = parquet.load(space.dataset, tmp_path / "cache")
+    assert sum(len(split) for split in loaded["pairs"].values()) == counted["confirmed"] >= 100
+    families = {name: {*split["family"]} for name, split in loaded["pairs"].items()}
+    assert not families["train"] & families["test"]
+    assert run(config(space, hub)).items == {"files": {"unchanged": len(local(space))}}
+
+
+def test_the_command_without_a_token_is_one_line(space: Workspace, tmp_path: Path) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "kcurate", "push", "--repo", REPO, "--workspace", str(space.root)],
+        env={**kept, "HF_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 1 and "set HF_TOKEN" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
