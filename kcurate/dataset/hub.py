@@ -171,11 +171,14 @@ def _failures() -> tuple[type[Exception], ...]:
 
 
 def _line(error: BaseException) -> str:
-    """The first line that says something, of the error or of what caused it."""
+    """One line: what the error, or what caused it, says, and what the server said of it."""
+    from huggingface_hub.errors import HfHubHTTPError
+
     while error.__cause__ is not None and isinstance(error, RuntimeError):
         error = error.__cause__
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:2])[:300] if lines else type(error).__name__
+    said = error.server_message if isinstance(error, HfHubHTTPError) else None
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return " ".join([first[:200], *(said or "").split()])[:400]
 
 
 @contextlib.contextmanager

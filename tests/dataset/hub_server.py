@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -67,6 +67,7 @@ class Hub:
     uploads: list[str] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     corrupt: str | None = None
+    meanwhile: Callable[[str], None] = lambda path: None
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def fail(self, path: str, times: int = 1, status: int | None = None) -> None:
@@ -102,6 +103,7 @@ class Handler(BaseHTTPRequestHandler):
         path = unquote(parts.path)
         with self.hub.lock:
             self.hub.requests.append(f"{self.command} {path}")
+            self.hub.meanwhile(path)
             failure = self.hub.failure(path)
         if failure is not None and failure.status is None:
             self.close_connection = True

@@ -138,6 +138,19 @@ def test_a_commit_whose_answer_was_lost_is_found_and_tagged(space: Workspace, hu
     assert len(hub.repos[REPO].commits) == 2 and remote(hub, "v1.0.0") == local(space)
 
 
+def test_somebody_elses_commit_in_between_is_not_overwritten(space: Workspace, hub: Hub) -> None:
+    def another(path: str) -> None:
+        if "/commit/" in path and len(hub.repos[REPO].commits) == 1:
+            hub.repos[REPO].add({"notes.md": b"somebody else's"})
+
+    hub.meanwhile = another
+    with pytest.raises(RemoteError, match="A commit has happened since"):
+        run(config(space, hub))
+    assert remote(hub) == {"notes.md": b"somebody else's"} and not hub.repos[REPO].tags
+    run(config(space, hub))
+    assert remote(hub) == {**local(space), "notes.md": b"somebody else's"}
+
+
 def test_what_comes_back_otherwise_is_not_tagged(space: Workspace, hub: Hub) -> None:
     hub.corrupt = "CHANGES.md"
     with pytest.raises(RemoteError):
