@@ -11,6 +11,7 @@ tree; `--copies` puts each into it several times. Peak memory is the resident se
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import platform
 import resource
@@ -160,6 +161,16 @@ def spread(values: list[float]) -> float:
     return (max(values) - min(values)) / statistics.median(values)
 
 
+def at_once(sources: list[bytes], jobs: int) -> None:
+    """`jobs` processes, each parsing everything: what the cores give to work that shares nothing."""
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=parse_all, args=(sources,)) for _ in range(jobs)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+
+
 def peak_bytes(who: int) -> int:
     return resource.getrusage(who).ru_maxrss * 1024
 
@@ -175,7 +186,10 @@ def measure(trees: list[Path], jobs: int, repeats: int) -> None:
         bare.append(seconds(lambda: parse_all(sources)))
         one.append(seconds(lambda: extract_all(trees, 1)))
     alone_bytes = peak_bytes(resource.RUSAGE_SELF)
+    ceiling: list[float] = []
     for _ in range(repeats):
+        alone_s = seconds(lambda: parse_all(sources))
+        ceiling.append(jobs * alone_s / seconds(lambda: at_once(sources, jobs)))
         one.append(seconds(lambda: extract_all(trees, 1)))
         many.append(seconds(lambda: extract_all(trees, jobs)))
     print(f"machine: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
@@ -190,6 +204,7 @@ def measure(trees: list[Path], jobs: int, repeats: int) -> None:
     against_one = statistics.median(o / m for o, m in zip(one[repeats:], many, strict=True))
     print(f"throughput against bare parsing: {against_bare:.2f} (target {TARGET_RATIO})")
     print(f"{jobs} jobs against 1: {against_one:.2f} (target {TARGET_SPEEDUP} with 2)")
+    print(f"{jobs} bare parses at once against 1: {statistics.median(ceiling):.2f} (what the machine gave)")
     workers_bytes = peak_bytes(resource.RUSAGE_CHILDREN)
     print(f"peak memory: {alone_bytes / 2**20:.0f} MiB with 1 job; {workers_bytes / 2**20:.0f} MiB a worker")
 
