@@ -53,4 +53,4 @@ def test_a_zero_byte_is_a_compile_error() -> None:
 
 def test_an_empty_log_leaves_the_shared_one_byte_objects_alone() -> None:
     nvrtc.compile_cubin("__global__ void k() {}")
-    assert bytes([32]) == b"\x20" and "a b".encode().split(bytes([32])) == [b"a", b"b"]
+    assert bytes([32]) == b"\x20" and b"a b".split(bytes([32])) == [b"a", b"b"]
