@@ -46,9 +46,12 @@ def exact_key(row: Mapping[str, Any]) -> str:
 
 
 def binary_key(row: Mapping[str, Any]) -> str | None:
-    """The hash of both sides' machine code with their plans and problem; None where it is not known."""
+    """The hash of both sides' GPU code with their plans and problem; None where it is not known.
+
+    The emulator's machine code does not count: what sets GPU code apart is often nothing to a host compiler.
+    """
     binaries = (row["slow_binary_sha256"], row["fast_binary_sha256"])
-    if not all(binaries):
+    if row["backend"] != "cuda" or not all(binaries):
         return None
     return store.content_id(*binaries, row["slow_side"], row["fast_side"], row["problem"] or "")
 

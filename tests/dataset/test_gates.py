@@ -127,6 +127,11 @@ def test_exact_near_and_binary_duplicates_are_caught() -> None:
     assert reasons(*rows, rules=Rules(near=0.9)) == [None, "duplicate", "duplicate", "duplicate", None]
 
 
+def test_equal_host_code_of_the_emulator_is_no_duplicate() -> None:
+    emulated = {"slow_binary_sha256": "a", "fast_binary_sha256": "b", "backend": "emulator"}
+    assert reasons(a_row(pair("demo/a", 1), **emulated), a_row(pair("demo/b", 8), **emulated)) == [None, None]
+
+
 def test_rungs_of_a_ladder_share_a_side_and_stay_in_one_split() -> None:
     first, second = pair("demo/a", 1), pair("demo/b", 7)
     rung = replace(first, id="demo/b", fast=second.fast)
