@@ -11,7 +11,8 @@ from pathlib import Path
 
 import huggingface_hub.constants
 import pytest
-from dataset.hub_server import TOKEN, Hub, serving
+from dataset.hub_server import TOKEN, serving
+from dataset.hub_state import Hub
 from dataset.making import pair, verdict, workspace
 
 from kcurate import store
