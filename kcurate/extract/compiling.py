@@ -5,7 +5,7 @@ Runs in worker processes: a compiler that crashes or hangs on hostile input take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -96,6 +96,11 @@ def finish_kernel(task: KernelTask) -> Kernel:
     if compiled is None and task.compiler is not None:
         compiled = compile_kernel(task.code, task.kernel)
     return write_kernel(task, compiled)
+
+
+def finish_kernels(tasks: Sequence[KernelTask]) -> list[CompiledKernel | None]:
+    """Finish several, one after the other; what is new in their records."""
+    return [finish_kernel(task).compiled for task in tasks]
 
 
 def write_kernel(task: KernelTask, compiled: CompiledKernel | None) -> Kernel:

@@ -30,6 +30,7 @@ from kcurate.records import CompiledKernel, Kernel, Summary
 from kcurate.workspace import DEFAULT, Workspace
 
 # Parsing runs at megabytes a second; a unit that takes longer than this will not end.
+WRITTEN_TOGETHER = 16
 UNIT_TIMEOUT_S = 300.0
 
 
@@ -148,16 +149,19 @@ def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -
         for kernel in tree.kernels
     ]
     kernels = list(tree.kernels)
+    # A compiler may die of what it is given, so each kernel is a task then; writing alone goes in heaps.
+    size = 1 if compiler is not None else WRITTEN_TOGETHER
+    heaps = [tasks[at : at + size] for at in range(0, len(tasks), size)]
     answers = pool.run(
-        compiling.finish_kernel, tasks, timeout_s=compiling.TIMEOUT_S, isolate=compiler is not None
+        compiling.finish_kernels, heaps, timeout_s=compiling.TIMEOUT_S, isolate=compiler is not None
     )
-    for index, result in _bar(answers, len(tasks), f"{tree.tree.suite}: kernels"):
+    for index, result in _bar(answers, len(heaps), f"{tree.tree.suite}: kernels"):
         if isinstance(result, Failure):
             log = f"the compiler {result.kind}: {result.detail}"
             broken = CompiledKernel(False, compiling.ARCH, compiler or "", log=log)
-            kernels[index] = compiling.write_kernel(tasks[index], broken)
-        else:
-            kernels[index] = result
+            result = [compiling.write_kernel(task, broken).compiled for task in heaps[index]]
+        for at, compiled in enumerate(result, index * size):
+            kernels[at] = replace(tasks[at].kernel, compiled=compiled)
     return replace(tree, kernels=tuple(kernels))
 
 
