@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, TypeVar, cast
 
 from cattrs import Converter
-from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
+from cattrs.errors import BaseValidationError, CattrsError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from kcurate import records as r
@@ -55,6 +55,7 @@ def _structure_arg(data: Any, _: Any, converter: Converter) -> r.Arg:
 # What structuring raises on data of the wrong form.
 _REFUSALS = (
     BaseValidationError,
+    CattrsError,
     ForbiddenExtraKeysError,
     ValueError,
     TypeError,

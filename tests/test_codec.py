@@ -11,6 +11,7 @@ from kcurate.records import (
     For,
     Init,
     Launch,
+    Origin,
     Side,
     Step,
     Swap,
@@ -61,3 +62,8 @@ def test_unknown_field_is_refused() -> None:
 def test_canonical_json_does_not_depend_on_order() -> None:
     assert codec.canonical_json({"b": 1, "a": "é"}) == codec.canonical_json({"a": "é", "b": 1})
     assert codec.canonical_json({"a": "é"}) == '{"a":"é"}'.encode()
+
+
+def test_a_word_that_is_none_of_a_field_is_refused() -> None:
+    with pytest.raises(RecordError, match="not a Origin record"):
+        codec.from_data(Origin, {"kind": "nonsense"})
