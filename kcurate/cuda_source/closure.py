@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -260,8 +260,3 @@ def _annotate(text: bytes, template: bool) -> bytes:
             at += 1
         return text[:at] + b" __device__" + text[at:]
     return b"__device__ " + text
-
-
-def names_of(items: Iterable[Item]) -> frozenset[bytes]:
-    """All names that some items declare."""
-    return frozenset(name for item in items for name in item.names)

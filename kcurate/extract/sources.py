@@ -5,7 +5,6 @@ Not covered: parsing (`kcurate.extract.units`).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +45,6 @@ class TreeFiles:
     found: list[Found] = field(default_factory=list)
     roots: dict[str, list[str]] = field(default_factory=dict)
     launchers: list[str] = field(default_factory=list)
-    source_bytes: int = 0
 
 
 def find_files(paths: Sequence[Path], suite: str, filter_: Filter) -> list[TreeFiles]:
@@ -113,7 +111,6 @@ class Scanned:
 
     path: str
     outcome: FileOutcome | None
-    size_bytes: int = 0
     includes: tuple[str, ...] = ()
     kernel: bool = False
     launch: bool = False
@@ -127,7 +124,7 @@ def scan(task: ScanTask) -> list[Scanned]:
 def _scan(path: str, data: bytes | FileOutcome) -> Scanned:
     if isinstance(data, FileOutcome):
         return Scanned(path, data)
-    return Scanned(path, None, len(data), local_includes(data), KERNEL_MARK in data, LAUNCH_MARK in data)
+    return Scanned(path, None, local_includes(data), KERNEL_MARK in data, LAUNCH_MARK in data)
 
 
 def choose_units(files: TreeFiles, pool: Pool) -> None:
@@ -141,7 +138,6 @@ def choose_units(files: TreeFiles, pool: Pool) -> None:
                 files.found[index] = Found(found.tree, found.path, seen.outcome)
             else:
                 reader.includes[found.path] = seen.includes
-                files.source_bytes += seen.size_bytes
     wanted = [found.path for found in files.found if found.outcome is None]
     with_kernels = [path for path in wanted if scanned[path].kernel]
     graph = include_graph(reader, [*wanted, *_context(files, with_kernels)]) if with_kernels else {}
@@ -205,12 +201,3 @@ def _neighbours(folder: Path, tree: Tree) -> list[Found]:
         for path in folder.iterdir()
         if path.is_file()
     ]
-
-
-def by_variant(files: TreeFiles, paths: Iterable[str]) -> dict[tuple[str | None, str | None], list[str]]:
-    """Paths of one tree grouped by (benchmark, variant); those outside the layout under (None, None)."""
-    groups: dict[tuple[str | None, str | None], list[str]] = defaultdict(list)
-    for path in paths:
-        place = files.tree.locate(path)
-        groups[(place.benchmark, place.variant) if place else (None, None)].append(path)
-    return groups

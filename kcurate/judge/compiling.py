@@ -6,7 +6,7 @@ theirs. Not covered: which code may be compiled (`static_checks`), the compilers
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +22,9 @@ from kcurate.records import (
     SIDES,
     BindTexture,
     Candidate,
-    For,
     Outcome,
     Resources,
-    Step,
-    WhileNonzero,
+    steps,
 )
 from kcurate.records.pair import SideName
 
@@ -67,14 +65,6 @@ class Request:
                 if isinstance(step, BindTexture):
                     symbols[step.bind_texture] = None
         return cls(record.code, tuple(entries), tuple(symbols))
-
-
-def steps(plan: Iterable[Step]) -> Iterator[Step]:
-    """Every step of a plan, also those inside loops."""
-    for step in plan:
-        yield step
-        if isinstance(step, For | WhileNonzero):
-            yield from steps(step.do)
 
 
 class CompileWorkers:

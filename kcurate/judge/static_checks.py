@@ -10,7 +10,7 @@ are right is for the runs to tell. Not covered: each rule (`spelling_checks`, `s
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kcurate.backends.base import Compiled
 from kcurate.errors import InputError, ProblemError
@@ -26,7 +26,16 @@ from kcurate.judge.findings import Finding
 from kcurate.judge.globals import static_variables
 from kcurate.judge.tokens import Source
 from kcurate.problem.expressions import names_in
-from kcurate.records import BindTexture, Expr, Fill, For, Launch, Side, Step, Upload, ValueArg, WhileNonzero
+from kcurate.records import (
+    BindTexture,
+    Expr,
+    Fill,
+    Launch,
+    Side,
+    Upload,
+    ValueArg,
+    steps,
+)
 
 __all__ = ["ALL_CHECKS", "Finding", "check_binary", "check_source", "hints"]
 
@@ -154,14 +163,6 @@ def check_binary(
 def hints(side: Side) -> tuple[Finding, ...]:
     """What does not refuse a side but spoils it as data: comments and names that tell which side it is."""
     return tuple(sham.label_leaks(Source(side.code)))
-
-
-def steps(plan: Iterable[Step]) -> Iterator[Step]:
-    """Every step of a plan, also those inside loops."""
-    for step in plan:
-        yield step
-        if isinstance(step, For | WhileNonzero):
-            yield from steps(step.do)
 
 
 def _written_by_plan(side: Side) -> set[str]:

@@ -50,6 +50,7 @@ from kcurate.records.problem import (
     ValueArg,
     View,
     WhileNonzero,
+    steps,
 )
 from kcurate.records.run import Summary
 from kcurate.records.verdict import (
@@ -115,4 +116,5 @@ __all__ = [
     "Verdict",
     "View",
     "WhileNonzero",
+    "steps",
 ]

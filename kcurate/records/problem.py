@@ -7,7 +7,7 @@ keyword has a trailing underscore here (`from_` is `from` in the file).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -204,6 +204,14 @@ class WhileNonzero:
 
 
 Step = Launch | Fill | Copy | Upload | BindTexture | Swap | For | WhileNonzero
+
+
+def steps(plan: Iterable[Step]) -> Iterator[Step]:
+    """Every step of a plan, loops before what is inside them."""
+    for step in plan:
+        yield step
+        if isinstance(step, For | WhileNonzero):
+            yield from steps(step.do)
 
 
 @dataclass(frozen=True)

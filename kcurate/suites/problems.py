@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 
 from kcurate import resources, store
-from kcurate.records import Candidate, For, KnownProblem, Launch, Step, WhileNonzero
+from kcurate.records import Candidate, KnownProblem, Launch, Step, steps
 
 
 @cache
@@ -28,11 +28,7 @@ def load_problems(suite: str) -> tuple[KnownProblem, ...]:
 
 def launched(plan: Iterable[Step]) -> Iterator[str]:
     """The names of the kernels that a plan launches, loops included, in order."""
-    for step in plan:
-        if isinstance(step, Launch):
-            yield step.launch
-        elif isinstance(step, For | WhileNonzero):
-            yield from launched(step.do)
+    return (step.launch for step in steps(plan) if isinstance(step, Launch))
 
 
 def find_problem(

@@ -21,6 +21,7 @@ from kcurate.records import (
     Step,
     ValueArg,
     WhileNonzero,
+    steps,
 )
 
 
@@ -36,11 +37,7 @@ def own_name(launch: Launch) -> str:
 
 
 def _launches(plan: Sequence[Step]) -> Iterator[Launch]:
-    for step in plan:
-        if isinstance(step, Launch):
-            yield step
-        elif isinstance(step, For | WhileNonzero):
-            yield from _launches(step.do)
+    return (step for step in steps(plan) if isinstance(step, Launch))
 
 
 def with_launches(plan: Sequence[Step], change: Callable[[Launch], Launch]) -> tuple[Step, ...]:

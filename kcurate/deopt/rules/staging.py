@@ -198,17 +198,6 @@ def _conditions(store: Node, read: Node) -> Iterator[Node]:
         child = node
 
 
-def _may_skip(loop: Node) -> bool:
-    """Whether a loop's body has a way out of its rounds."""
-    stack = list(loop.children)
-    while stack:
-        node = stack.pop()
-        if node.type in ("break_statement", "continue_statement", "goto_statement"):
-            return True
-        stack.extend(node.children)
-    return False
-
-
 def _again(store: Node, read: Node) -> bool:
     """Whether a loop goes around both, so that an element may hold what an earlier round stored."""
     return any(
