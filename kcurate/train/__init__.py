@@ -1,0 +1,1 @@
+"""`kcurate train`: supervised fine-tuning, then GRPO whose reward is the judge."""
