@@ -34,9 +34,9 @@ class Judged:
     """What one completion earned.
 
     `outcome`: a verdict's (`records.Outcome`), or what kept it from the judge (`unreadable`, `copied`,
-    ...). `speedup`: slow time over fast time, None when none was measured. `components`: the reward's terms by
-    name; `reward` is their sum. `audit`: a ratio that asks for a second look. `judge_s`: seconds of judging
-    (0 when cached).
+    ...). `speedup`: slow time over fast time, None when none was measured. `components`: the reward's
+    terms by name; `reward` is their sum. `audit`: a ratio that asks for a second look. `judge_s`: seconds
+    of judging (0 when cached).
     """
 
     task_id: str
