@@ -15,9 +15,9 @@ PACKAGE = Path(__file__).resolve().parent.parent / "kcurate"
 # Each line may import only from the lines above it, and never from its own line.
 LAYERS = (
     {"errors", "records"},
-    {"codec", "config", "cuda_source", "metrics", "mutate", "prompts", "resources"},
+    {"codec", "config", "cuda_source", "hub", "metrics", "mutate", "prompts", "resources"},
     {"store"},
-    {"problem", "workspace"},
+    {"problem", "published_rows", "workspace"},
     {"backends", "suites"},
     {"judge"},
     {"dataset", "deopt", "doctor", "evaluate", "extract", "gallery", "report", "show", "train", "validate"},

@@ -13,8 +13,9 @@ from typing import Any
 
 from kcurate.dataset import contamination, duplicates, licences, secrets
 from kcurate.dataset.contamination import LIMIT, Overlap, Reference
-from kcurate.dataset.rows import COLUMNS, candidate_of
+from kcurate.dataset.rows import COLUMNS
 from kcurate.errors import InputError
+from kcurate.published_rows import candidate_of
 
 BAD_ROW, LICENCE, SECRET = "bad_row", "licence", "secret"
 DUPLICATE, CONTAMINATED = "duplicate", "contaminated"

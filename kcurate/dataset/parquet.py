@@ -54,27 +54,6 @@ def to_bytes(config: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def read_rows(folder: Path, config: str = "pairs") -> dict[str, list[dict[str, Any]]]:
-    """Split to rows of one config of a dataset folder.
-
-    Raises:
-        InputError: there is no such config, or a file is not Parquet.
-    """
-    import pyarrow.parquet as pq
-    from pyarrow.lib import ArrowException
-
-    found: dict[str, list[dict[str, Any]]] = {}
-    for path in sorted((folder / config).glob("*.parquet")):
-        try:
-            table = pq.read_table(path)
-        except ArrowException as error:
-            raise InputError("not a Parquet file", where=str(path), hint="build it again") from error
-        found.setdefault(path.name.split("-")[0], []).extend(table.to_pylist())
-    if not found:
-        raise InputError(f"no {config}/*.parquet here", where=str(folder), hint="run kcurate build")
-    return found
-
-
 def load(folder: Path, cache: Path) -> dict[str, dict[str, Any]]:
     """Config to split to `datasets.Dataset`, read as a user reads them; `cache` is where it may put files.
 

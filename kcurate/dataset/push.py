@@ -2,7 +2,7 @@
 
 The remote is compared with the folder, all changes go up as one commit on top of what was looked at, the
 commit is downloaded and read through `datasets`, and only then the version is tagged. Files of others in the
-repository stay. Not covered: building (`kcurate.dataset.stage`), the client's calls (`kcurate.dataset.hub`).
+repository stay. Not covered: building (`kcurate.dataset.stage`), the client's calls (`kcurate.hub`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from pathlib import Path
 from kcurate import store
 from kcurate.dataset import changes, licences, parquet, secrets
 from kcurate.dataset.gates import bad_row
-from kcurate.dataset.hub import Hub, Remote
 from kcurate.errors import InputError, RemoteError
+from kcurate.hub import Hub, Remote
+from kcurate.published_rows import read_rows
 from kcurate.records import Summary
 from kcurate.workspace import Workspace
 
@@ -69,7 +70,7 @@ def _checked(folder: Path) -> tuple[dict[str, bytes], str]:
     history = changes.read(folder)
     if history is None:
         raise InputError("no dataset here", where=str(folder), hint="run kcurate build")
-    rows = parquet.read_rows(folder)
+    rows = read_rows(folder)
     if changes.follow(history, rows) is not history:
         raise InputError("the rows are not those that were built", where=str(folder), hint="build it again")
     for row in (row for inside in rows.values() for row in inside):

@@ -1,20 +1,19 @@
-"""A pair and its verdicts as one flat, typed row of the `pairs` config, and the pair that a row holds.
+"""A pair and its verdicts as one flat, typed row of the `pairs` config.
 
 What is nested in the record (problem, plans, extra buffers) is JSON text in the row: its shape differs from
-pair to pair, and a column has one type. Not covered: which pairs become rows (`kcurate.dataset.stage`).
+pair to pair, and a column has one type. Not covered: which pairs become rows (`kcurate.dataset.stage`), the
+pair that a row holds (`kcurate.published_rows`).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kcurate import codec, store
 from kcurate.dataset import licences
 from kcurate.dataset.published import neutral
-from kcurate.errors import RecordError
-from kcurate.records import SIDES, Candidate, Environment, Resources, SideReport, Verdict
+from kcurate.records import Candidate, Environment, Resources, SideReport, Verdict
 
 Kind = str | list[Any]
 # Column to the type of `datasets.Value`, a list for a list of it; any may be null. Times: microseconds.
@@ -183,32 +182,3 @@ def _side(name: str, report: SideReport | None) -> dict[str, Any]:
 def _registers(resources: Sequence[Resources]) -> int | None:
     """Registers a thread of the kernel that uses most."""
     return max((one.registers for one in resources if one.registers is not None), default=None)
-
-
-def candidate_of(row: Mapping[str, Any]) -> Candidate:
-    """The candidate that a row holds, with its published (normalised) code.
-
-    Raises:
-        RecordError: a column is missing, or its JSON is not that of a pair.
-    """
-    where = str(row.get("id"))
-    origin = {key: row.get(key) for key in ("suite", "url", "revision", "made", "model", "parent")}
-    lists = {key: list(row.get(key) or ()) for key in ("kernels", "rules")}
-    data = {
-        **{key: row.get(key) for key in ("id", "family", "domain", "license", "description")},
-        "techniques": list(row.get("techniques") or ()),
-        "origin": {"kind": row.get("origin"), **{k: v for k, v in {**origin, **lists}.items() if v}},
-        "problem": _loads(row, "problem"),
-    }
-    sides = {side: _loads(row, f"{side}_side") or {} for side in SIDES}
-    form = {side: {"file": f"{side}.cu", **data} for side, data in sides.items()}
-    store.check_schema("pair", {"schema": store.PAIR_SCHEMA, **data, **form}, where=where)
-    codes = {side: {"code": row.get(f"{side}_code"), **data} for side, data in sides.items()}
-    return codec.from_data(Candidate, {**data, **codes}, where=where)
-
-
-def _loads(row: Mapping[str, Any], column: str) -> Any:
-    try:
-        return json.loads(row.get(column) or "null")
-    except ValueError as error:
-        raise RecordError(f"{column} is not JSON: {error}", where=str(row.get("id"))) from error

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kcurate import prompts
-from kcurate.dataset.rows import Kind, candidate_of
+from kcurate.dataset.rows import Kind
 from kcurate.problem.shown import answer_of, material_of
+from kcurate.published_rows import candidate_of
 from kcurate.records import Candidate, Outcome
 
 _MESSAGES: Kind = [{"role": "string", "content": "string"}]

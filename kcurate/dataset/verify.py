@@ -8,22 +8,19 @@ other GPU models and replace none. Not covered: how a verdict is made
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from kcurate import backends, store
-from kcurate.dataset import hub, parquet
-from kcurate.dataset.rows import candidate_of
-from kcurate.errors import InputError, MissingDependencyError
+from kcurate.errors import MissingDependencyError
 from kcurate.judge import pool
 from kcurate.judge.judge import JudgeConfig
+from kcurate.published_rows import candidate_of, opened, read_rows
 from kcurate.records import Outcome, Summary, Verdict
 from kcurate.workspace import Workspace
 
@@ -95,7 +92,7 @@ def run(config: VerifyConfig, *, note: Callable[[str], None] = lambda _: None) -
     from tqdm import tqdm
 
     started_s = time.monotonic()
-    with _folder(config, note) as folder:
+    with opened(config.dataset, revision=config.revision, note=note) as folder:
         rows = _rows(folder, config.rows)
     judging = _judging(config, note)
     workspace = Workspace(config.workspace)
@@ -151,24 +148,9 @@ def _drift(row: Mapping[str, Any], verdict: Verdict) -> Drift:
     return Drift.SPEEDUP_MOVED if apart > slack else Drift.SAME
 
 
-@contextmanager
-def _folder(config: VerifyConfig, note: Callable[[str], None]) -> Iterator[Path]:
-    """The dataset's folder; one from the Hub is there only inside."""
-    path = Path(config.dataset)
-    if path.is_dir():
-        yield path
-        return
-    if path.is_absolute() or config.dataset.startswith(".") or config.dataset.count("/") != 1:
-        raise InputError("no such folder", where=config.dataset, hint="a folder, or USER/NAME on the Hub")
-    with tempfile.TemporaryDirectory() as name:
-        note(f"loading {config.dataset}")
-        hub.download(config.dataset, Path(name), revision=config.revision)
-        yield Path(name)
-
-
 def _rows(folder: Path, limit: int) -> list[dict[str, Any]]:
     """The rows, or `limit` of them spread over the whole set."""
-    rows = sorted((row for inside in parquet.read_rows(folder).values() for row in inside), key=_id)
+    rows = sorted((row for inside in read_rows(folder).values() for row in inside), key=_id)
     return rows if not 0 < limit < len(rows) else [rows[i * len(rows) // limit] for i in range(limit)]
 
 

@@ -16,6 +16,7 @@ from kcurate.dataset.gates import Rules
 from kcurate.dataset.rows import COLUMNS
 from kcurate.dataset.stage import BuildConfig, run
 from kcurate.errors import InputError
+from kcurate.published_rows import read_rows
 from kcurate.records import Outcome
 from kcurate.workspace import Workspace
 
@@ -67,7 +68,7 @@ def test_a_second_device_adds_its_verdict(tmp_path: Path) -> None:
     other = replace(verdict(one, ratio=3.0), environment=replace(H200, device="NVIDIA L4"))
     store.append_jsonl(space.verdicts / "other.jsonl", other)
     run(BuildConfig(tmp_path))
-    (row,) = parquet.read_rows(space.dataset)["train"]
+    (row,) = read_rows(space.dataset)["train"]
     assert row["device"] == "NVIDIA L4"
     assert [json.loads(text)["environment"]["device"] for text in row["other_verdicts"]] == ["NVIDIA H200"]
 

@@ -21,6 +21,7 @@ from kcurate.dataset.push import PushConfig, run
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.errors import InputError, MissingDependencyError, RemoteError
+from kcurate.published_rows import read_rows
 from kcurate.records import Outcome
 from kcurate.workspace import Workspace
 
@@ -206,7 +207,7 @@ def test_a_bad_name_is_told(space: Workspace, hub: Hub, repo: str) -> None:
 
 def test_a_dataset_that_was_changed_by_hand_does_not_leave(space: Workspace, hub: Hub) -> None:
     path = space.dataset / parquet.data_file("pairs", "train")
-    rows = parquet.read_rows(space.dataset)["train"]
+    rows = read_rows(space.dataset)["train"]
     path.write_bytes(parquet.to_bytes("pairs", [{**rows[0], "speedup": 99.0}, *rows[1:]]))
     with pytest.raises(InputError, match="not those that were built"):
         run(config(space, hub))

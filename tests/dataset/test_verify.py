@@ -15,6 +15,7 @@ from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.dataset.verify import Drift, VerifyConfig, compare, run
 from kcurate.errors import InputError
+from kcurate.published_rows import read_rows
 from kcurate.records import Environment, Outcome, Speedup, Verdict
 
 
@@ -48,7 +49,7 @@ def test_rows_are_judged_again_and_a_broken_one_is_found(tmp_path: Path) -> None
     space = workspace(tmp_path / "work", [(pair(f"demo/{i}", i + 1), Outcome.CONFIRMED) for i in range(2)])
     build(BuildConfig(space.root, test_share=0))
     path = space.dataset / parquet.data_file("pairs", "train")
-    first, second = parquet.read_rows(space.dataset)["train"]
+    first, second = read_rows(space.dataset)["train"]
     wrong = {**second, "fast_code": second["fast_code"].replace("a * x[i]", "a + x[i]")}
     path.write_bytes(parquet.to_bytes("pairs", [first, wrong]))
     config = VerifyConfig(str(space.dataset), tmp_path / "again", backend="emulator", jobs=1)

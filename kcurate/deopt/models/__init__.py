@@ -9,7 +9,7 @@
 | `claude`, `compatible`, `batches` | the Messages API, chat-completion servers, Message Batches |
 | `asking`, `attempts` | every request through one place; what became of every answer |
 | `targets`, `examples` | what is asked for: a kernel, a technique, a variant |
-| `gates`, `similarity` | what is refused before (and, for machine code, after) the judge has seen it |
+| `gates` | what is refused before (and, for machine code, after) the judge has seen it |
 | `policy` | which step a search takes next (`plain`, `sqd`) |
 | `search`, `judging` | one search: prompt, answer, gates, judge, feedback |
 | `drivers` | many searches at once, one request at a time or in batches |

@@ -10,12 +10,12 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kcurate import codec, store
-from kcurate.cuda_source import techniques
-from kcurate.deopt.models.similarity import NEARLY_THE_SAME, Fingerprint, fingerprint
+from kcurate import codec
+from kcurate.cuda_source.similarity import NEARLY_THE_SAME, Fingerprint, fingerprint
 from kcurate.deopt.models.targets import Target
-from kcurate.errors import RecordError
 from kcurate.judge import static_checks
+from kcurate.problem.answered import misfit
+from kcurate.problem.techniques import not_permitted, shown_in
 from kcurate.prompts import Technique
 from kcurate.records import AttemptOutcome, Candidate, For, Side, SideName, Step, Swap, Verdict, WhileNonzero
 
@@ -48,11 +48,8 @@ class Refusal:
 
 def check_form(candidate: Candidate) -> Refusal | None:
     """A candidate that cannot be written down."""
-    try:
-        store.check_schema("pair", store.candidate_data(candidate), where="the answer")
-    except RecordError as error:
-        return Refusal(AttemptOutcome.MALFORMED, error.what)
-    return None
+    why = misfit(candidate)
+    return None if why is None else Refusal(AttemptOutcome.MALFORMED, why)
 
 
 def check_side(
@@ -75,10 +72,9 @@ def check_side(
 def _shown_techniques(
     side: Side, target: Target, technique: Technique | None, permitted: frozenset[str] | None
 ) -> Refusal | None:
-    shown = set(techniques(side.code.encode()))
-    if permitted is not None and shown - permitted:
-        return Refusal(AttemptOutcome.NOT_PERMITTED, ", ".join(sorted(shown - permitted)))
-    if target.made == "slow" and technique and technique.name in CERTAIN & shown:
+    if permitted is not None and (more := not_permitted(side.code, permitted)):
+        return Refusal(AttemptOutcome.NOT_PERMITTED, ", ".join(more))
+    if target.made == "slow" and technique and technique.name in CERTAIN & shown_in(side.code):
         return Refusal(AttemptOutcome.TECHNIQUE_KEPT, technique.name)
     return None
 

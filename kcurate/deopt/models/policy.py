@@ -3,7 +3,7 @@
 `plain`: write, then repair or improve until an answer is accepted. `sqd`: stages of permitted techniques,
 one more a stage; each step goes one stage on from what is right (`deepen`), asks for a better answer of a
 stage reached (`improve`), or repairs what failed (`repair`), by weighted chance. Not covered: what a step
-is made of (`search`), which techniques code shows (`kcurate.cuda_source`).
+is made of (`search`), which techniques code shows and may show (`kcurate.problem.techniques`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from kcurate.cuda_source import techniques
 from kcurate.deopt.models.targets import Target
+from kcurate.problem.techniques import permitted
 from kcurate.prompts import Technique
 from kcurate.records import Attempt, AttemptOutcome, Outcome, Side
 
@@ -112,7 +112,6 @@ class Stages:
     def __init__(self, target: Target, rounds: int) -> None:
         self.target = target
         self.rounds = rounds
-        self._shown = frozenset(techniques(target.given.code.encode()))
         self._seed = target.key()
 
     def next(self, tried: Sequence[Tried]) -> Step | None:
@@ -148,10 +147,10 @@ class Stages:
 
     def _step(self, action: Action, parent: Tried | None, stage: int) -> Step:
         ladder = self.target.ladder
-        done = frozenset(technique.name for technique in ladder[:stage])
-        permitted = self._shown - done if self.target.made == "slow" else self._shown | done
+        done = (technique.name for technique in ladder[:stage])
+        allowed = permitted(self.target.given.code, done, self.target.made) if ladder else None
         technique = ladder[stage - 1] if ladder else None
-        return Step(action, technique, parent, permitted if ladder else None, stage)
+        return Step(action, technique, parent, allowed, stage)
 
 
 def make_policy(name: PolicyName, target: Target, rounds: int) -> Policy:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from kcurate import resources, store
+from kcurate.cuda_source.similarity import fingerprint
 from kcurate.deopt.models import counting, prices
 from kcurate.deopt.models.asking import Asking
 from kcurate.deopt.models.attempts import Attempts
@@ -31,7 +32,6 @@ from kcurate.deopt.models.judging import Judges
 from kcurate.deopt.models.naming import ModelName, parse_model
 from kcurate.deopt.models.policy import PolicyName, make_policy
 from kcurate.deopt.models.search import JudgeFunction, Search, Surroundings
-from kcurate.deopt.models.similarity import fingerprint
 from kcurate.deopt.models.targets import Target, chosen_techniques, targets
 from kcurate.deopt.models.transcripts import Transcripts
 from kcurate.deopt.starts import Start, starts

@@ -20,6 +20,7 @@ from kcurate.deopt.models.client import Request
 from kcurate.deopt.models.gates import Refusal, Variants
 from kcurate.deopt.models.policy import Policy, Step, Tried
 from kcurate.deopt.models.targets import Target
+from kcurate.problem.answered import side_of
 from kcurate.prompts import Example, Technique, Unreadable
 from kcurate.prompts.replies import Form
 from kcurate.records import (
@@ -179,7 +180,9 @@ class Search:
 
     def _side(self, exchange: Exchange) -> Side | str:
         answer = prompts.read_reply(exchange.reply, exchange.form)
-        return answer.reason if isinstance(answer, Unreadable) else targets.side_of(answer, self.target)
+        if isinstance(answer, Unreadable):
+            return answer.reason
+        return side_of(answer, self.target.given, self.target.problem)
 
     def _candidate(self, step: Step, number: int, side: Side) -> Candidate:
         target = self.target

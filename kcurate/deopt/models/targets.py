@@ -1,44 +1,22 @@
 """What is asked for: from a kernel, without (or with) a technique, one of so many variants.
 
-Owns how a start becomes a prompt's material, and an answer a side. Not covered: which answers are refused
-(`gates`), the wording (`kcurate.prompts`).
+Owns how a start becomes a prompt's material. Not covered: the side that an answer makes
+(`kcurate.problem.answered`), which answers are refused (`gates`), the wording (`kcurate.prompts`).
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
 
-from kcurate import codec, prompts, resources, store
-from kcurate.cuda_source import features, techniques
+from kcurate import prompts, store
+from kcurate.cuda_source import techniques
 from kcurate.deopt.starts import Start
-from kcurate.errors import InputError, RecordError
+from kcurate.errors import InputError
 from kcurate.problem import shown
-from kcurate.prompts import Answer, Material, Technique
-from kcurate.records import Buffer, Candidate, Problem, Side, SideName
-
-# Nothing honest needs a longer or deeper plan (a loop in a loop has depth 9).
-MAX_PLAN_CHARS = 20_000
-MAX_PLAN_DEPTH = 24
-# The longest kernel with all that it needs in Rodinia and Parboil has 50 KB, the longest statement 8 KB.
-MAX_CODE_BYTES = 64 * 1024
-MAX_STATEMENT_CHARS = 12_000
-MAX_SHARED_IN_A_STATEMENT = 20
-# A model that has lost its way says the same for ever: of so many tokens, few runs of five are new.
-MANY_TOKENS = 4000
-FEWEST_NEW = 0.02
-# What a naive kernel may gain, in the order in which people try it.
-LADDER_FAST = (
-    "coalesced-access",
-    "shared-memory-tiling",
-    "register-blocking",
-    "vectorized-access",
-    "loop-unrolling",
-)
+from kcurate.problem.techniques import LADDER_FAST, vocabulary
+from kcurate.prompts import Material, Technique
+from kcurate.records import Candidate, Problem, Side, SideName
 
 
 @dataclass(frozen=True)
@@ -98,13 +76,6 @@ def _other(side: SideName) -> SideName:
     return "fast" if side == "slow" else "slow"
 
 
-@cache
-def vocabulary() -> Mapping[str, Technique]:
-    """Every technique of `schemas/techniques.json` by name."""
-    document = json.loads((resources.schemas_dir() / "techniques.json").read_bytes())
-    return {entry["const"]: Technique(entry["const"], entry["description"]) for entry in document["oneOf"]}
-
-
 def chosen_techniques(names: Sequence[str]) -> tuple[Technique, ...]:
     """The techniques that `--techniques` names; names may also be joined by commas.
 
@@ -145,81 +116,6 @@ def targets(
         for step in steps
         for variant in range(1, variants + 1)
     ]
-
-
-def side_of(answer: Answer, target: Target) -> Side | str:
-    """The side that an answer makes, its comments gone; or why it makes none.
-
-    Buffers of its own are scratch and nothing else: a model gives no inputs, and names no files.
-    """
-    if (lost := _lost(answer.code)) is not None:
-        return lost
-    try:
-        code = shown.shown_code(answer.code.encode().decode())
-        made = replace(target.given, code=code, nondeterministic=_loose(code, target))
-        if answer.plan is None:
-            return "buffers without a plan" if answer.buffers else made
-        text = json.dumps(answer.plan)
-        if len(text) > MAX_PLAN_CHARS:
-            return "the plan is too long"
-        if _depth(answer.plan) > MAX_PLAN_DEPTH:
-            return "the plan nests too deep"
-        own = {name: _scratch(name, data, target) for name, data in (answer.buffers or {}).items()}
-        kept = {name: buffer for name, buffer in target.given.buffers.items() if f'"{name}"' in text}
-        data = {"code": code, "plan": list(answer.plan)}
-        return replace(made, plan=codec.from_data(Side, data).plan, buffers={**kept, **own})
-    except UnicodeError:
-        return "the code is not text"
-    except RecursionError:
-        return "the plan nests too deep"
-    except RecordError as error:
-        return error.what
-
-
-def _lost(code: str) -> str | None:
-    """Why code is not worth reading: too long, or going round in circles."""
-    if len(code) > MAX_CODE_BYTES:
-        return "the code is too long"
-    for part in re.split(r"[;{}]", code):
-        if len(part) > MAX_STATEMENT_CHARS or part.count("__shared__") > MAX_SHARED_IN_A_STATEMENT:
-            return "a statement is too long"
-    tokens = re.findall(r"\w+|\S", code)
-    runs = set(zip(*(tokens[i:] for i in range(5)), strict=False))
-    if len(tokens) > MANY_TOKENS and len(runs) < FEWEST_NEW * len(tokens):
-        return "the code repeats itself"
-    return None
-
-
-def _depth(data: object) -> int:
-    """How deep lists and objects nest."""
-    deepest, waiting = 0, [(data, 1)]
-    while waiting:
-        item, depth = waiting.pop()
-        inner = item.values() if isinstance(item, dict) else item if isinstance(item, list | tuple) else ()
-        deepest = max(deepest, depth)
-        waiting += [(one, depth + 1) for one in inner]
-    return deepest
-
-
-def _scratch(name: str, data: Any, target: Target) -> Buffer:
-    if name in target.problem.buffers or name in target.problem.scalars:
-        raise RecordError(f"the problem has a {name} already")
-    if not isinstance(data, dict) or set(data) - {"role"} != {"dtype", "shape"}:
-        raise RecordError(f"the buffer {name} needs dtype and shape, and nothing else")
-    if data.get("role", "scratch") != "scratch":
-        raise RecordError(f"the buffer {name} can only be scratch")
-    return codec.from_data(Buffer, data | {"role": "scratch"})
-
-
-def _loose(code: str, target: Target) -> tuple[str, ...]:
-    """Outputs whose rounding may differ from run to run: floating-point ones, where the code has atomics."""
-    if "atomics" not in features(code.encode()):
-        return ()
-    return tuple(
-        name
-        for name, buffer in target.problem.buffers.items()
-        if buffer.role in ("out", "inout") and "float" in buffer.dtype
-    )
 
 
 def earlier(side: Side, target: Target, findings: str) -> prompts.Earlier:

@@ -13,15 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcurate import store
+from kcurate.cuda_source.similarity import fingerprint
 from kcurate.deopt.models import prices
 from kcurate.deopt.models.budget import Budget, BudgetSpentError
 from kcurate.deopt.models.examples import Examples
 from kcurate.deopt.models.gates import Known, Variants
 from kcurate.deopt.models.naming import ModelName, parse_model
-from kcurate.deopt.models.similarity import fingerprint
-from kcurate.deopt.models.targets import Target, chosen_techniques, side_of, targets, vocabulary
+from kcurate.deopt.models.targets import Target, chosen_techniques, targets
 from kcurate.deopt.starts import Start
 from kcurate.errors import InputError
+from kcurate.problem.answered import side_of
+from kcurate.problem.techniques import vocabulary
 from kcurate.prompts import Answer
 from kcurate.records import AttemptOutcome, Candidate, Environment, Origin, Outcome, Side, Usage, Verdict
 
@@ -201,16 +203,24 @@ def test_techniques_are_those_of_the_vocabulary() -> None:
 LAUNCH = {"launch": "scale", "grid": [1], "block": [1], "args": ["part", "y", "n"]}
 
 
+def answered(answer: Answer) -> Side | str:
+    return side_of(answer, goal().given, goal().problem)
+
+
 def test_an_answer_keeps_the_plan_or_brings_its_own_with_scratch() -> None:
-    kept = side_of(Answer(NO_LDG), goal())
+    kept = answered(Answer(NO_LDG))
     assert isinstance(kept, Side)
     assert kept.plan == goal().given.plan
-    own = side_of(Answer(NO_LDG, [LAUNCH], {"part": {"dtype": "float32", "shape": ["n"]}}), goal())
+    own = side_of(
+        Answer(NO_LDG, [LAUNCH], {"part": {"dtype": "float32", "shape": ["n"]}}), goal().given, goal().problem
+    )
     assert isinstance(own, Side)
     assert own.plan[0].args == ("part", "y", "n")  # type: ignore[union-attr]
     assert own.buffers["part"].role == "scratch"
     assert own.nondeterministic == ()
-    atomics = side_of(Answer(NO_LDG.replace("y[at] =", "atomicAdd(y + at, 1.0f); y[at] =")), goal())
+    atomics = side_of(
+        Answer(NO_LDG.replace("y[at] =", "atomicAdd(y + at, 1.0f); y[at] =")), goal().given, goal().problem
+    )
     assert isinstance(atomics, Side)
     assert atomics.nondeterministic == ("y",)
 
@@ -239,7 +249,7 @@ for _ in range(300):
     ],
 )
 def test_what_is_no_side_says_why(answer: Answer, said: str) -> None:
-    found = side_of(answer, goal())
+    found = answered(answer)
     assert said in (found if isinstance(found, str) else "")
 
 

@@ -16,8 +16,9 @@ from deopt.models.workbench import FAST, NO_UNROLL, ScriptedJudge, seams
 from kcurate import store
 from kcurate.deopt.models.policy import Plain, Stages, Step, Tried
 from kcurate.deopt.models.run import run
-from kcurate.deopt.models.targets import Target, vocabulary
+from kcurate.deopt.models.targets import Target
 from kcurate.deopt.starts import Start
+from kcurate.problem.techniques import vocabulary
 from kcurate.records import Attempt, AttemptOutcome, Environment, Origin, Outcome, Speedup, Verdict
 
 LADDER = ("loop-unrolling", "read-only-cache", "vectorized-access")

@@ -6,7 +6,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from kcurate.cuda_source import normalised_tokens
+from kcurate.cuda_source.normalise import normalised_tokens
 
 # Tokens in a row that are compared as one.
 SHINGLE = 5

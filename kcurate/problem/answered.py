@@ -1,0 +1,113 @@
+"""The side that an answer makes: what a model wrote, put in place of the side that was asked for.
+
+Not covered: finding the answer in a reply (`kcurate.prompts`), whether the side is any good (the judge).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+from kcurate import codec, store
+from kcurate.cuda_source import features
+from kcurate.errors import RecordError
+from kcurate.problem import shown
+from kcurate.prompts import Answer
+from kcurate.records import Buffer, Candidate, Problem, Side
+
+# Nothing honest needs a longer or deeper plan (a loop in a loop has depth 9).
+MAX_PLAN_CHARS = 20_000
+MAX_PLAN_DEPTH = 24
+# The longest kernel with all that it needs in Rodinia and Parboil has 50 KB, the longest statement 8 KB.
+MAX_CODE_BYTES = 64 * 1024
+MAX_STATEMENT_CHARS = 12_000
+MAX_SHARED_IN_A_STATEMENT = 20
+# A model that has lost its way says the same for ever: of so many tokens, few runs of five are new.
+MANY_TOKENS = 4000
+FEWEST_NEW = 0.02
+
+
+def side_of(answer: Answer, given: Side, problem: Problem) -> Side | str:
+    """The side that an answer to a prompt that shows `given` makes, its comments gone; or why it makes none.
+
+    Buffers of its own are scratch and nothing else: a model gives no inputs, and names no files.
+    """
+    if (lost := _lost(answer.code)) is not None:
+        return lost
+    try:
+        code = shown.shown_code(answer.code.encode().decode())
+        made = replace(given, code=code, nondeterministic=_loose(code, problem))
+        if answer.plan is None:
+            return "buffers without a plan" if answer.buffers else made
+        text = json.dumps(answer.plan)
+        if len(text) > MAX_PLAN_CHARS:
+            return "the plan is too long"
+        if _depth(answer.plan) > MAX_PLAN_DEPTH:
+            return "the plan nests too deep"
+        own = {name: _scratch(name, data, problem) for name, data in (answer.buffers or {}).items()}
+        kept = {name: buffer for name, buffer in given.buffers.items() if f'"{name}"' in text}
+        data = {"code": code, "plan": list(answer.plan)}
+        return replace(made, plan=codec.from_data(Side, data).plan, buffers={**kept, **own})
+    except UnicodeError:
+        return "the code is not text"
+    except RecursionError:
+        return "the plan nests too deep"
+    except RecordError as error:
+        return error.what
+
+
+def _lost(code: str) -> str | None:
+    """Why code is not worth reading: too long, or going round in circles."""
+    if len(code) > MAX_CODE_BYTES:
+        return "the code is too long"
+    for part in re.split(r"[;{}]", code):
+        if len(part) > MAX_STATEMENT_CHARS or part.count("__shared__") > MAX_SHARED_IN_A_STATEMENT:
+            return "a statement is too long"
+    tokens = re.findall(r"\w+|\S", code)
+    runs = set(zip(*(tokens[i:] for i in range(5)), strict=False))
+    if len(tokens) > MANY_TOKENS and len(runs) < FEWEST_NEW * len(tokens):
+        return "the code repeats itself"
+    return None
+
+
+def _depth(data: object) -> int:
+    """How deep lists and objects nest."""
+    deepest, waiting = 0, [(data, 1)]
+    while waiting:
+        item, depth = waiting.pop()
+        inner = item.values() if isinstance(item, dict) else item if isinstance(item, list | tuple) else ()
+        deepest = max(deepest, depth)
+        waiting += [(one, depth + 1) for one in inner]
+    return deepest
+
+
+def _scratch(name: str, data: Any, problem: Problem) -> Buffer:
+    if name in problem.buffers or name in problem.scalars:
+        raise RecordError(f"the problem has a {name} already")
+    if not isinstance(data, dict) or set(data) - {"role"} != {"dtype", "shape"}:
+        raise RecordError(f"the buffer {name} needs dtype and shape, and nothing else")
+    if data.get("role", "scratch") != "scratch":
+        raise RecordError(f"the buffer {name} can only be scratch")
+    return codec.from_data(Buffer, data | {"role": "scratch"})
+
+
+def _loose(code: str, problem: Problem) -> tuple[str, ...]:
+    """Outputs whose rounding may differ from run to run: floating-point ones, where the code has atomics."""
+    if "atomics" not in features(code.encode()):
+        return ()
+    return tuple(
+        name
+        for name, buffer in problem.buffers.items()
+        if buffer.role in ("out", "inout") and "float" in buffer.dtype
+    )
+
+
+def misfit(candidate: Candidate) -> str | None:
+    """Why a candidate cannot be written down; None where it can."""
+    try:
+        store.check_schema("pair", store.candidate_data(candidate), where="the answer")
+    except RecordError as error:
+        return error.what
+    return None

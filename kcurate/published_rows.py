@@ -1,0 +1,89 @@
+"""Rows of a published dataset, read back: from a folder or from the Hub, and the pair that a row holds.
+
+Not covered: making rows (`kcurate.dataset`).
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kcurate import codec, hub, store
+from kcurate.errors import InputError, RecordError
+from kcurate.records import SIDES, Candidate
+
+
+@contextmanager
+def opened(
+    dataset: str, *, revision: str | None = None, note: Callable[[str], None] = lambda _: None
+) -> Iterator[Path]:
+    """A dataset's folder: one of this machine, or that of USER/NAME on the Hub, which is there only inside.
+
+    Raises:
+        InputError: neither a folder nor such a name. RemoteError: the Hub has no such dataset, or cannot be
+        reached.
+    """
+    path = Path(dataset)
+    if path.is_dir():
+        yield path
+        return
+    if path.is_absolute() or dataset.startswith(".") or dataset.count("/") != 1:
+        raise InputError("no such folder", where=dataset, hint="a folder, or USER/NAME on the Hub")
+    with tempfile.TemporaryDirectory() as name:
+        note(f"loading {dataset}")
+        hub.download(dataset, Path(name), revision=revision)
+        yield Path(name)
+
+
+def read_rows(folder: Path, config: str = "pairs") -> dict[str, list[dict[str, Any]]]:
+    """Split to rows of one config of a dataset folder.
+
+    Raises:
+        InputError: there is no such config, or a file is not Parquet.
+    """
+    import pyarrow.parquet as pq
+    from pyarrow.lib import ArrowException
+
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted((folder / config).glob("*.parquet")):
+        try:
+            table = pq.read_table(path)
+        except ArrowException as error:
+            raise InputError("not a Parquet file", where=str(path), hint="build it again") from error
+        found.setdefault(path.name.split("-")[0], []).extend(table.to_pylist())
+    if not found:
+        raise InputError(f"no {config}/*.parquet here", where=str(folder), hint="run kcurate build")
+    return found
+
+
+def candidate_of(row: Mapping[str, Any]) -> Candidate:
+    """The candidate that a row holds, with its published (normalised) code.
+
+    Raises:
+        RecordError: a column is missing, or its JSON is not that of a pair.
+    """
+    where = str(row.get("id"))
+    origin = {key: row.get(key) for key in ("suite", "url", "revision", "made", "model", "parent")}
+    lists = {key: list(row.get(key) or ()) for key in ("kernels", "rules")}
+    data = {
+        **{key: row.get(key) for key in ("id", "family", "domain", "license", "description")},
+        "techniques": list(row.get("techniques") or ()),
+        "origin": {"kind": row.get("origin"), **{k: v for k, v in {**origin, **lists}.items() if v}},
+        "problem": _loads(row, "problem"),
+    }
+    sides = {side: _loads(row, f"{side}_side") or {} for side in SIDES}
+    form = {side: {"file": f"{side}.cu", **data} for side, data in sides.items()}
+    store.check_schema("pair", {"schema": store.PAIR_SCHEMA, **data, **form}, where=where)
+    codes = {side: {"code": row.get(f"{side}_code"), **data} for side, data in sides.items()}
+    return codec.from_data(Candidate, {**data, **codes}, where=where)
+
+
+def _loads(row: Mapping[str, Any], column: str) -> Any:
+    try:
+        return json.loads(row.get(column) or "null")
+    except ValueError as error:
+        raise RecordError(f"{column} is not JSON: {error}", where=str(row.get("id"))) from error
