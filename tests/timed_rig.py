@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kcurate.backends.base import Compiled, EntryPoint, Grid, KernelArg, KernelFault, Memory, Module
+from kcurate.backends.base import EntryPoint, Grid, KernelArg, KernelFault, Memory, Module
 from kcurate.backends.cuda.driver import NotCapturable
 from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.errors import ProblemError
@@ -188,6 +188,10 @@ class TimedJudge(Judge):
     def __init__(self) -> None:
         super().__init__(JudgeConfig("emulator", spares=1))
         self.config = replace(self.config, backend="cuda")
+        self.stock._kept = 2
+        self.stock.fresh = self._here  # type: ignore[method-assign]
+        self.stock.give_helpers = self._give_helpers  # type: ignore[method-assign]
+        self.stock.compile_helpers = lambda _: None  # type: ignore[method-assign]
         self.bandwidth = 1e12
         self.us: Mapping[SideName, float] = {}
         self.spoil: Callable[[SideName, int], bool] = lambda side, number: False
@@ -199,16 +203,13 @@ class TimedJudge(Judge):
             copy_bytes_per_s=self.bandwidth, event_overhead_us=EVENT_US, **chain, source="measured"
         )
 
-    def _fresh(self, side: SideName, key: str | None = None) -> RunningSide:
+    def _here(self, side: SideName, *, primed: bool = False) -> RunningSide:
         device = Recorder(lambda: self.us[side], lambda number: self.spoil(side, number))
         self.devices[side] = device
-        return RunningSide(side, Here(Runner(device)), 60.0, key)  # type: ignore[arg-type]
+        return RunningSide(side, Here(Runner(device)), 60.0)  # type: ignore[arg-type]
 
-    def _prime(self) -> None:
+    def _prime(self, *_: object) -> None:
         """Workers in this process need no head start."""
-
-    def _compile_helpers(self) -> Compiled:
-        return Compiled("emulator", b"", "", {}, (), "none", 0.0)
 
     def _give_helpers(self, running: RunningSide) -> None:
         runner = running.worker.runner  # type: ignore[attr-defined]

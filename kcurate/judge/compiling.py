@@ -30,6 +30,8 @@ from kcurate.records.pair import SideName
 
 # Model-written templates can keep a compiler busy for hours.
 COMPILE_TIMEOUT_S = 20.0
+# Binaries that are kept at hand.
+REMEMBERED = 16
 FAILED = {
     "error": "does not compile",
     "timeout": "took too long to compile",
@@ -74,15 +76,32 @@ class CompileWorkers:
         self._nursery = nursery
         self._role = role
         self._workers = [nursery.fork(role) for _ in range(count)]
+        self._made: dict[tuple[Request, bool], Compiled] = {}
 
     def compile(
         self, requests: Sequence[Request], *, sanitize: bool = False
     ) -> list[Compiled | CompileFailure]:
-        """Compile side by side; at most as many as there are workers.
+        """Compile side by side; at most as many as there are workers. The last binaries are remembered:
+        many candidates share a reference.
 
         Raises:
             BackendError: a compiler broke. MissingDependencyError: there is none.
         """
+        new = [one for one in dict.fromkeys(requests) if (one, sanitize) not in self._made]
+        found: dict[Request, Compiled | CompileFailure] = {
+            one: self._made[one, sanitize] for one in requests if one not in new
+        }
+        found |= zip(new, self._compile(new, sanitize), strict=True)
+        for one in requests:
+            made = found[one]
+            if isinstance(made, Compiled):
+                self._made.pop((one, sanitize), None)
+                self._made[one, sanitize] = made
+        while len(self._made) > REMEMBERED:
+            self._made.pop(next(iter(self._made)))
+        return [found[one] for one in requests]
+
+    def _compile(self, requests: Sequence[Request], sanitize: bool) -> list[Compiled | CompileFailure]:
         asked: list[Worker] = []
         try:
             for i, request in enumerate(requests):

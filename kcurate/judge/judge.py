@@ -9,15 +9,14 @@ gives the outcome. Not covered: each stage's rule (`admission`, `verifying`, `ti
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import secrets
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from kcurate import codec, store
-from kcurate.backends.base import Compiled, CompileFailure
+from kcurate.backends.base import Compiled
 from kcurate.errors import BackendError
 from kcurate.judge import (
     admission,
@@ -31,9 +30,10 @@ from kcurate.judge import (
 )
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
-from kcurate.judge.running import RUN_TIMEOUT_S, RunningSide, both_sides
+from kcurate.judge.running import RunningSide, both_sides
+from kcurate.judge.stock import Stock
 from kcurate.judge.timed import Stopwatch, time_case
-from kcurate.judge.workers import Nursery, Role, Spares
+from kcurate.judge.workers import Nursery, Role
 from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
 from kcurate.records.pair import SideName
 
@@ -41,8 +41,6 @@ from kcurate.records.pair import SideName
 PROTOCOL = "1"
 # Tries at a candidate whose process ended without a word.
 ATTEMPTS = 3
-# References whose workers stay, for further candidates against them (each holds a GPU context).
-KEPT_REFERENCES = 2
 # The GPU's state, noted before and after times are taken.
 STATE = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "clock_limits")
 
@@ -93,23 +91,18 @@ class Judge:
         self.config = config
         self._nursery = Nursery(config.backend)
         try:
+            cuda = config.backend == "cuda"
+            self._lock = GpuLock(f"gpu{config.gpu}" if cuda else config.backend)
+            self._lock_for_priming = GpuLock(f"gpu{config.gpu}" if cuda else config.backend)
             run = Role("run", config.backend, config.gpu, {})
-            self._spares = Spares(self._nursery, run, config.spares)
-            greeting = self._spares.first().ready().body
-            self._environment = codec.from_data(Environment, greeting["environment"])
-            arch = {"arch": greeting["arch"]} if greeting.get("arch") else {}
+            self.stock = Stock(self._nursery, run, config.spares, self._lock_for_priming)
+            self._environment = self.stock.environment
+            arch = {"arch": self.stock.arch} if self.stock.arch else {}
             self._compilers = compiling.CompileWorkers(
                 self._nursery, Role("compile", config.backend, config.gpu, arch)
             )
-            self._lock = GpuLock(f"gpu{config.gpu}" if config.backend == "cuda" else config.backend)
-            self._timeout_s = RUN_TIMEOUT_S[config.backend]
-            self._references: dict[str, RunningSide] = {}
             self._admitted: set[str] = set()
             self._calibration: calibration.Calibration | None = None
-            self._helpers: Compiled | None = None
-            self._primed: RunningSide | None = None
-            self._helpers_thread = ThreadPoolExecutor(1)
-            self._lock_for_priming = GpuLock(f"gpu{config.gpu}")
         except BaseException:
             self._nursery.close()
             raise
@@ -120,10 +113,7 @@ class Judge:
 
     def close(self) -> None:
         """End all workers."""
-        self._helpers_thread.shutdown()
-        for running in (*self._references.values(), *([self._primed] if self._primed else [])):
-            running.worker.kill()
-        self._spares.close()
+        self.stock.close()
         self._compilers.close()
         self._nursery.close()
         self._lock.close()
@@ -150,6 +140,8 @@ class Judge:
             except BackendError as error:
                 text = error.what.strip().splitlines()[-1]
                 ruling = Ruling(Outcome.HARNESS_ERROR, text, log=error.what, unexplained=True)
+            finally:
+                self.stock.refill()
             if not ruling.unexplained:
                 break
         return case.verdict(ruling)
@@ -158,7 +150,9 @@ class Judge:
         with case.stage("check"):
             admission.admit_plans(case)
             admission.admit_sources(case)
-        primed = self._helpers_thread.submit(self._prime) if self._timed else None
+        seed = secrets.randbits(48) if self.config.seed is None else self.config.seed
+        reference = reference_side(case.candidate)
+        primed = self._prime(case.candidate, reference, seed)
         try:
             with case.stage("compile"):
                 compiled = compiling.compile_case(case, self._compilers, sanitize=self.config.sanitize)
@@ -166,75 +160,47 @@ class Judge:
         finally:
             if primed is not None:
                 primed.result()
-        reference = reference_side(case.candidate)
-        sides = self._take_workers(case, compiled)
+        with case.stage("start"):
+            sides = self.stock.take(case.candidate, reference)
         try:
-            ruling = self._run(case, sides, compiled)
+            ruling = self._run(case, sides, compiled, seed)
         except Ruling as early:
             innocent = early.side not in (None, reference)
-            self._release(sides, keep=reference if innocent else None)
+            self.stock.release(sides, keep=reference if innocent else None)
             raise
         except BaseException:
-            self._release(sides, keep=None)
+            self.stock.release(sides, keep=None)
             raise
-        self._release(sides, keep=reference)
+        self.stock.release(sides, keep=reference)
         return ruling
-
-    def _take_workers(self, case: Case, compiled: Mapping[SideName, Compiled]) -> dict[SideName, RunningSide]:
-        """A fresh worker for the side on trial; the reference's may have served the same reference before."""
-        sides: dict[SideName, RunningSide] = {}
-        reference = reference_side(case.candidate)
-        with case.stage("start"):
-            for side in SIDES:
-                key = _side_key(case.candidate, side, compiled[side])
-                kept = self._references.pop(key, None) if side == reference else None
-                if kept is not None and kept.worker.alive:
-                    sides[side] = dataclasses.replace(kept, side=side)
-                else:
-                    sides[side] = self._fresh(side, key)
-        return sides
 
     @property
     def _timed(self) -> bool:
         return self.config.backend == "cuda" and self.config.timed
 
-    def _fresh(self, side: SideName, key: str | None = None) -> RunningSide:
-        primed, self._primed = self._primed, None
-        if primed is not None and primed.worker.alive:
-            return dataclasses.replace(primed, side=side, key=key)
-        return RunningSide(side, self._spares.take(), self._timeout_s, key)
-
-    def _prime(self) -> None:
-        """Take a worker out of the stock and give it our kernels, while others compile."""
-        if self._primed is None and self._helpers is not None:
-            running = RunningSide("fast", self._spares.take(), self._timeout_s)
-            with self._lock_for_priming.shared():
-                self._give_helpers(running)
-            self._primed = dataclasses.replace(running, helped=True)
-
-    def _release(self, sides: Mapping[SideName, RunningSide], keep: SideName | None) -> None:
-        """End the workers, but for a GPU's reference that stays for other candidates against it."""
-        for side, running in sides.items():
-            if side == keep and running.key and self.config.backend == "cuda" and running.rest():
-                self._references[running.key] = running
-                while len(self._references) > KEPT_REFERENCES:
-                    self._references.pop(next(iter(self._references))).worker.kill()
-            else:
-                running.worker.kill()
+    def _prime(self, candidate: Candidate, reference: SideName, seed: int) -> Future[None] | None:
+        """Let the workers make the timed runs' inputs while others compile."""
+        if not self._timed or candidate.problem is None:
+            return None
+        ahead = [trial.request for trial in verifying.timed_trials(candidate.problem, seed)]
+        return self.stock.prime(candidate, reference, ahead)
 
     def _run(
-        self, case: Case, sides: Mapping[SideName, RunningSide], compiled: Mapping[SideName, Compiled]
+        self,
+        case: Case,
+        sides: Mapping[SideName, RunningSide],
+        compiled: Mapping[SideName, Compiled],
+        seed: int,
     ) -> Ruling:
-        seed = secrets.randbits(48) if self.config.seed is None else self.config.seed
         timed = self._timed
         with case.stage("load"), self._lock.shared():
-            if timed and self._helpers is None:
-                self._helpers = self._compile_helpers()
+            if timed:
+                self.stock.compile_helpers(self._compilers)
 
             def load(side: SideName) -> None:
                 sides[side].load(case.candidate, compiled[side])
                 if timed:
-                    self._give_helpers(sides[side])
+                    self.stock.give_helpers(sides[side])
 
             both_sides(load)
         verification = verifying.Verification(case, sides, reference_side(case.candidate), seed, self._lock)
@@ -277,25 +243,6 @@ class Judge:
             self._admitted.add(key)
         case.passed("controls")
 
-    def _give_helpers(self, running: RunningSide) -> None:
-        """Load our timing kernels into a worker, with a fresh salt for its sums; done already when primed."""
-        if running.helped:
-            running.helped = False
-            return
-        if self._helpers is None:
-            self._helpers = self._compile_helpers()
-        body, blobs = compiling.pack_compiled(self._helpers)
-        running.call("helpers", {**body, "salt": str(secrets.randbits(62))}, blobs)
-
-    def _compile_helpers(self) -> Compiled:
-        from kcurate.backends.cuda import bench
-
-        request = compiling.Request(bench.HELPERS, bench.HELPER_ENTRIES, ())
-        made = self._compilers.compile([request])[0]
-        if isinstance(made, CompileFailure):
-            raise BackendError(f"our own timing kernels do not compile: {made.log}")
-        return made
-
     def clock(self) -> calibration.Calibration:
         """This GPU's readings: kept ones, else measured now (some seconds, once a GPU and driver)."""
         if self._calibration is None:
@@ -310,10 +257,11 @@ class Judge:
         return self._calibration
 
     def _measure_clock(self) -> calibration.Calibration:
-        running = self._fresh("slow")
+        self.stock.compile_helpers(self._compilers)
+        running = self.stock.fresh("slow")
         try:
             with self._lock.exclusive():
-                self._give_helpers(running)
+                self.stock.give_helpers(running)
                 read = running.call("calibrate").body["clock"]
         finally:
             running.worker.kill()
@@ -328,18 +276,15 @@ class Judge:
         """
         case = Case(candidate, "", self._environment)
         compiled = compiling.compile_case(case, self._compilers)
-        sides = {side: self._fresh(side) for side in SIDES}
+        self.stock.compile_helpers(self._compilers)
+        sides = {side: self.stock.fresh(side) for side in SIDES}
         try:
             for side, running in sides.items():
                 running.load(candidate, compiled[side])
-                self._give_helpers(running)
+                self.stock.give_helpers(running)
             verification = verifying.Verification(case, sides, "slow", seed, self._lock)
             job = verification.prepare_timing()
             yield Stopwatch(sides, job, self.clock(), self._lock)
         finally:
-            self._release(sides, keep=None)
-
-
-def _side_key(candidate: Candidate, side: SideName, compiled: Compiled) -> str:
-    data = codec.to_data((candidate.problem, getattr(candidate, side)))
-    return store.content_id(json.dumps(data, sort_keys=True), compiled.sha256)
+            self.stock.release(sides, keep=None)
+            self.stock.refill()

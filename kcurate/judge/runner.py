@@ -80,9 +80,12 @@ class Runner:
         return NOTHING
 
     def _generate(self, frame: Frame) -> Answer:
-        """Make the inputs of one case; needs no device."""
+        """Make the inputs of one case; needs no device, nor a binary when the problem comes with it."""
         body = frame.body
-        _, problem, side = self._known()
+        if "problem" in body:
+            problem, side = codec.from_data(Problem, body["problem"]), codec.from_data(Side, body["side"])
+        else:
+            _, problem, side = self._known()
         bound = program.bind(problem, side, body["sizes"])
         values = init.generate(problem, side, body["sizes"], body["seed"], body["variation"])
         self._inputs[body["slot"]] = (bound, values)

@@ -6,9 +6,9 @@ Not covered: what the worker does (`kcurate.judge.runner`), what is compared (`k
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kcurate import codec
@@ -52,6 +52,8 @@ class RunningSide:
     key: str | None = None
     loaded: bool = False
     helped: bool = False
+    asked: list[tuple[str, int]] = field(default_factory=list)
+    made: set[tuple[str, int]] = field(default_factory=set)
 
     def load(self, candidate: Candidate, compiled: Compiled) -> None:
         """Load the binary and the plan, unless that has been done.
@@ -69,6 +71,35 @@ class RunningSide:
         }
         self.call("load", {**body, **described}, blobs)
         self.loaded = True
+
+    def prefetch(self, candidate: Candidate, requests: Iterable[Mapping[str, Any]]) -> None:
+        """Ask for inputs before the side is loaded, and go on; `settle` waits for them.
+
+        A worker that is gone is left to whoever needs it next.
+        """
+        self.settle()
+        side = {**codec.to_data(getattr(candidate, self.side)), "code": ""}
+        described = {"problem": codec.to_data(candidate.problem), "side": side}
+        try:
+            for request in requests:
+                self.worker.ask("generate", {**request, **described})
+                self.asked.append((str(request["slot"]), int(request["seed"])))
+        except (WorkerDied, BackendError):
+            self.worker.kill()
+
+    def settle(self) -> None:
+        """Wait for the inputs that were asked for ahead; `made` then names them.
+
+        What went wrong with one is found again, and said, when it is asked for in its turn.
+        """
+        for one in self.asked:
+            try:
+                self.prepared()
+                self.made.add(one)
+            except (Ruling, BackendError):
+                if not self.worker.alive:
+                    break
+        self.asked.clear()
 
     def environment(self) -> Environment:
         """The device's state now."""
@@ -108,6 +139,8 @@ class RunningSide:
 
     def rest(self) -> bool:
         """Forget the case, so that this side can be used for another; False: the worker is of no use."""
+        self.asked.clear()
+        self.made.clear()
         try:
             while self.worker.pending:
                 self.worker.answer(self.timeout_s)

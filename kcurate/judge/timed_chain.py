@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from kcurate.backends.base import Memory
 from kcurate.backends.cuda.bench import Bench, Graph
-from kcurate.judge.timed_set import SLOT_BYTES, TimedSet, read_words, slot_words
+from kcurate.judge.timed_set import SLOT_BYTES, TimedSet, read_words
 
 
 class Chain:
@@ -31,6 +31,10 @@ class Chain:
         assert put_back is not None and runs is not None, "the parent asked for an uncapturable chain"
         self._restore_graph: Graph = put_back
         self._runs_graph: Graph = runs
+        self._slots = bench.device.allocate(SLOT_BYTES * count)
+        sums = bench.capture(self._sum)
+        assert sums is not None, "sums wait for nothing"
+        self._sums_graph: Graph = sums
         self._events = [(bench.event(), bench.event())]
 
     def _piece(self, size_bytes: int) -> Memory:
@@ -48,6 +52,11 @@ class Chain:
         for twin in self.twins:
             twin.runnable.run()
 
+    def _sum(self) -> None:
+        self._bench.device.fill(self._slots, 0, self._slots.size_bytes, b"\0")
+        for i, twin in enumerate(self.twins):
+            twin.add_checksum(self._slots.address + SLOT_BYTES * i, self._salt)
+
     def block(self, samples: int) -> tuple[list[float], list[tuple[int, int]]]:
         """Microseconds a run for each of `samples` chains, and (set, sum) of every run of the last one."""
         bench = self._bench
@@ -59,20 +68,19 @@ class Chain:
                 self._restore_graph.launch()
             bench.flush()
             bench.span(events, self._runs_graph.launch)
-        slots = slot_words(bench, len(self.twins))
-        for i, twin in enumerate(self.twins):
-            twin.add_checksum(slots.address + SLOT_BYTES * i, self._salt)
-        sums = read_words(bench, slots, len(self.twins))
+        self._sums_graph.launch()
+        sums = read_words(bench, self._slots, len(self.twins))
         spans = [bench.elapsed_us(first, last) for first, last in self._events[:samples]]
         return [span / len(self.twins) for span in spans], list(zip(self.picks, sums, strict=True))
 
     def close(self) -> None:
         """Give everything back."""
-        self._restore_graph.close()
-        self._runs_graph.close()
+        for graph in (self._restore_graph, self._runs_graph, self._sums_graph):
+            graph.close()
         for first, last in self._events:
             self._bench.drop_event(first)
             self._bench.drop_event(last)
         for twin in self.twins:
             twin.close()
         self._bench.device.free(self._slab)
+        self._bench.device.free(self._slots)

@@ -46,9 +46,11 @@ BLOCK_US = 20_000.0
 CHAIN_TOTAL_US = 200.0
 # Runs in a chain, at least and at most.
 CHAIN_RUNS = (8, 64)
+# Sides that differ by less get chains of one length, so that nothing but the sides differs.
+ALIKE = 1.5
 # About what flushing before each sample takes (H200, November 2026).
 FLUSH_US = 60.0
-WARM_UP_US = 10_000.0
+WARM_UP_US = 5_000.0
 # Warm-up ends when two groups of samples agree this well.
 SETTLED = 0.01
 MAX_WARM_UP_GROUPS = 40
@@ -71,7 +73,7 @@ class Plan:
 
     methods: Mapping[SideName, Method]
     samples: Mapping[SideName, int]
-    count: int
+    counts: Mapping[SideName, int]
     overhead_us: Mapping[SideName, float]
 
     @property
@@ -157,7 +159,7 @@ def _one_round(
     first = rng.randrange(1 << 16)
     for side in order:
         method = plan.methods[side]
-        times = samplers[side].block(method, plan.samples[side], first, plan.count)
+        times = samplers[side].block(method, plan.samples[side], first, plan.counts[side])
         samples.blocks[side].append(tuple(t - plan.overhead_us[side] for t in times))
 
 
@@ -168,18 +170,25 @@ def _plan(samplers: Mapping[SideName, Sampler], config: TimingConfig) -> Plan:
     if config.chain_runs >= CHAIN_RUNS[0] and min(looks.values()) < CHAIN_BELOW_US:
         short = [side for side in SIDES if looks[side] < CHAIN_TOGETHER * CHAIN_BELOW_US]
         methods |= dict.fromkeys(short, "chain")
-    wanted = math.ceil(CHAIN_TOTAL_US / min(looks.values()))
-    count = max(CHAIN_RUNS[0], min(CHAIN_RUNS[1], config.chain_runs, wanted))
+    counts = {side: _chain_runs(us, looks, config) for side, us in looks.items()}
     samples: dict[SideName, int] = {}
     overhead_us: dict[SideName, float] = {}
     for side, us in looks.items():
         chained = methods[side] == "chain"
-        each_us = FLUSH_US + (count * us if chained else us)
+        each_us = FLUSH_US + (counts[side] * us if chained else us)
         most = CHAINS_PER_BLOCK if chained else SAMPLES_PER_BLOCK
         samples[side] = max(1, min(most, int(BLOCK_US / each_us)))
-        chain_us = config.chain_overhead_us / count + config.chain_step_us
+        chain_us = config.chain_overhead_us / counts[side] + config.chain_step_us
         overhead_us[side] = chain_us if chained else config.event_overhead_us
-    return Plan(methods, samples, count, overhead_us)
+    return Plan(methods, samples, counts, overhead_us)
+
+
+def _chain_runs(us: float, looks: Mapping[SideName, float], config: TimingConfig) -> int:
+    """How many runs fill a chain; sides that may be alike get chains of one length."""
+    if max(looks.values()) < ALIKE * min(looks.values()):
+        us = min(looks.values())
+    wanted = math.ceil(CHAIN_TOTAL_US / us)
+    return max(CHAIN_RUNS[0], min(CHAIN_RUNS[1], config.chain_runs, wanted))
 
 
 def _warm_up(sampler: Sampler) -> float:

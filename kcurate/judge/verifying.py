@@ -53,6 +53,12 @@ class Trial:
     variation: str
 
     @property
+    def request(self) -> dict[str, Any]:
+        """What a worker is asked for: the inputs of this trial."""
+        sizes = dict(self.sizes)
+        return {"slot": self.slot, "sizes": sizes, "seed": self.seed, "variation": self.variation}
+
+    @property
     def text(self) -> str:
         """For a person."""
         sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
@@ -125,7 +131,7 @@ class Verification:
             self.case.seeds.append(trial.seed)
             if at == 0:
                 self._ask_generate(trial)
-            for side in self.order:
+            for side in self._lacking(trial):
                 self.sides[side].prepared()
             with self.lock.shared():
                 for side in self.order:
@@ -140,14 +146,12 @@ class Verification:
             done(trial, outputs, {side: self._sum(side, frames[side]) for side in SIDES})
 
     def _ask_generate(self, trial: Trial) -> None:
-        body = {
-            "slot": trial.slot,
-            "sizes": dict(trial.sizes),
-            "seed": trial.seed,
-            "variation": trial.variation,
-        }
-        for side in self.order:
-            self.sides[side].ask("generate", body)
+        for side in self._lacking(trial):
+            self.sides[side].ask("generate", trial.request)
+
+    def _lacking(self, trial: Trial) -> list[SideName]:
+        """The sides whose inputs were not made ahead."""
+        return [side for side in self.order if (trial.slot, trial.seed) not in self.sides[side].made]
 
     def _run_request(self, trial: Trial, side: SideName, keep: bool) -> dict[str, Any]:
         return {

@@ -1,0 +1,155 @@
+"""The run workers of one judge: warm spares, one made ready while others compile, references that stay.
+
+A candidate's side gets a worker that nobody has used; a reference's worker may stay for further candidates
+against the same reference. What can be done before a binary is there (opening the device, loading our
+timing kernels, making the inputs of the timed runs) is done while the compilers work. Not covered: what
+a worker is asked to do with a side (`kcurate.judge.running`, `kcurate.judge.verifying`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from kcurate import codec, store
+from kcurate.backends.base import Compiled, CompileFailure
+from kcurate.errors import BackendError
+from kcurate.judge import compiling
+from kcurate.judge.gpu_lock import GpuLock
+from kcurate.judge.running import RUN_TIMEOUT_S, RunningSide
+from kcurate.judge.workers import Nursery, Role, Spares
+from kcurate.records import SIDES, Candidate, Environment
+from kcurate.records.pair import SideName
+
+# A GPU context takes some hundred megabytes; a GPU with less memory than this gets fewer of them.
+LARGE_GPU_BYTES = 60 << 30
+# References whose workers stay, on a large GPU and on others.
+KEPT_REFERENCES = (4, 1)
+# Spares on a GPU that is not large.
+FEW_SPARES = 2
+
+
+class Stock:
+    """Workers of one role. Not thread safe; `close` it.
+
+    Raises:
+        MissingDependencyError: the device is not there. BackendError: its worker broke.
+    """
+
+    def __init__(self, nursery: Nursery, role: Role, spares: int, lock: GpuLock) -> None:
+        self._timeout_s = RUN_TIMEOUT_S[role.backend]
+        self._lock = lock
+        self._helpers: Compiled | None = None
+        self._references: dict[str, RunningSide] = {}
+        self._primed: RunningSide | None = None
+        self._thread = ThreadPoolExecutor(1)
+        self._spares = Spares(nursery, role, 1)
+        greeting = self._spares.first().ready().body
+        self.environment = codec.from_data(Environment, greeting["environment"])
+        self.arch: str | None = greeting.get("arch")
+        large = int(self.environment.details.get("memory_bytes") or 0) >= LARGE_GPU_BYTES
+        self._kept = KEPT_REFERENCES[0 if large else 1] if role.backend == "cuda" else 0
+        self._spares.resize(spares if large or role.backend != "cuda" else min(spares, FEW_SPARES))
+
+    def close(self) -> None:
+        """End all workers."""
+        self._thread.shutdown()
+        for running in (*self._references.values(), *([self._primed] if self._primed else [])):
+            running.worker.kill()
+        self._spares.close()
+
+    def refill(self) -> None:
+        """Order what is missing; not while times are taken, which opening a device would disturb."""
+        self._spares.refill()
+
+    def prime(
+        self, candidate: Candidate, reference: SideName, inputs: Sequence[Mapping[str, object]]
+    ) -> Future[None]:
+        """Start getting both workers ready that the candidate will need, in a thread of ours.
+
+        `inputs` are the requests for inputs that need no binary. Wait for the answer before anything else
+        is asked of this stock.
+        """
+        return self._thread.submit(self._prime, candidate, reference, inputs)
+
+    def _prime(
+        self, candidate: Candidate, reference: SideName, inputs: Sequence[Mapping[str, object]]
+    ) -> None:
+        made: SideName = "fast" if reference == "slow" else "slow"
+        kept = self._references.get(side_key(candidate, reference))
+        if kept is not None and kept.worker.alive:
+            dataclasses.replace(kept, side=reference).prefetch(candidate, inputs)
+        if self._primed is None or not self._primed.worker.alive:
+            self._primed = RunningSide(made, self._spares.take(), self._timeout_s)
+        self._primed.side = made
+        if self._helpers is not None and not self._primed.helped:
+            with self._lock.shared():
+                self.give_helpers(self._primed)
+            self._primed.helped = True
+        self._primed.prefetch(candidate, inputs)
+
+    def take(self, candidate: Candidate, reference: SideName) -> dict[SideName, RunningSide]:
+        """A fresh worker for the side on trial; the reference's may have served the same reference before."""
+        sides: dict[SideName, RunningSide] = {}
+        made: SideName = "fast" if reference == "slow" else "slow"
+        sides[made] = self.fresh(made, primed=True)
+        key = side_key(candidate, reference)
+        kept = self._references.pop(key, None)
+        if kept is None or not kept.worker.alive:
+            kept = self.fresh(reference)
+        sides[reference] = dataclasses.replace(kept, side=reference, key=key)
+        for running in sides.values():
+            running.settle()
+        return {side: sides[side] for side in SIDES}
+
+    def fresh(self, side: SideName, *, primed: bool = False) -> RunningSide:
+        """A worker that has run nothing."""
+        if primed and self._primed is not None:
+            ready, self._primed = self._primed, None
+            if ready.worker.alive:
+                return dataclasses.replace(ready, side=side)
+        return RunningSide(side, self._spares.take(), self._timeout_s)
+
+    def release(self, sides: Mapping[SideName, RunningSide], keep: SideName | None) -> None:
+        """End the workers, but for a GPU's reference that stays for other candidates against it."""
+        for side, running in sides.items():
+            if side == keep and running.key and self._kept and running.rest():
+                self._references[running.key] = running
+                while len(self._references) > self._kept:
+                    self._references.pop(next(iter(self._references))).worker.kill()
+            else:
+                running.worker.kill()
+
+    def give_helpers(self, running: RunningSide) -> None:
+        """Load our timing kernels into a worker, with a fresh salt for its sums; done already when primed."""
+        if running.helped:
+            running.helped = False
+            return
+        assert self._helpers is not None, "compiled first"
+        body, blobs = compiling.pack_compiled(self._helpers)
+        running.call("helpers", {**body, "salt": str(secrets.randbits(62))}, blobs)
+
+    def compile_helpers(self, compilers: compiling.CompileWorkers) -> None:
+        """Compile our timing kernels, once.
+
+        Raises:
+            BackendError: they do not compile.
+        """
+        if self._helpers is not None:
+            return
+        from kcurate.backends.cuda import bench
+
+        request = compiling.Request(bench.HELPERS, bench.HELPER_ENTRIES, ())
+        made = compilers.compile([request])[0]
+        if isinstance(made, CompileFailure):
+            raise BackendError(f"our own timing kernels do not compile: {made.log}")
+        self._helpers = made
+
+
+def side_key(candidate: Candidate, side: SideName) -> str:
+    """What tells one reference from another: its problem, code and plan."""
+    data = codec.to_data((candidate.problem, getattr(candidate, side)))
+    return store.content_id(json.dumps(data, sort_keys=True))
