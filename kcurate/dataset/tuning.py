@@ -11,7 +11,7 @@ from typing import Any
 
 from kcurate import prompts
 from kcurate.dataset.rows import Kind
-from kcurate.problem.shown import answer_of, material_of
+from kcurate.problem.shown import answer_of, request
 from kcurate.published_rows import candidate_of
 from kcurate.records import Candidate, Outcome
 
@@ -54,10 +54,7 @@ def teaches(row: Mapping[str, Any]) -> bool:
 
 def prompt_of(candidate: Candidate) -> list[dict[str, str]]:
     """The request to write the fast side of a published pair, as chat messages."""
-    if candidate.problem is None:
-        raise ValueError(f"{candidate.id} has no problem")  # confirmed pairs have one
-    material = material_of(candidate.problem, candidate.slow, "fast", candidate.family)
-    return prompts.chat(prompts.build(material, None, "text"))
+    return prompts.chat(request(candidate))
 
 
 def sft_row(row: Mapping[str, Any]) -> dict[str, Any]:

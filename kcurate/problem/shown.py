@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcurate import codec, store
+from kcurate import codec, prompts, store
 from kcurate.cuda_source import normalise
 from kcurate.prompts import Answer, Material
-from kcurate.records import Problem, Side, SideName
+from kcurate.records import Candidate, Problem, Prompt, Side, SideName
 
 
 def material_of(problem: Problem, given: Side, makes: SideName, family: str) -> Material:
@@ -23,6 +23,19 @@ def material_of(problem: Problem, given: Side, makes: SideName, family: str) -> 
         plan=_pretty(launch_data(given)),
         problem=_pretty(codec.to_data(problem)),
     )
+
+
+def request(candidate: Candidate, makes: SideName = "fast", *, brief: bool = False) -> Prompt:
+    """The prompt that shows one side of a candidate and asks for the other; it names no technique.
+
+    Raises:
+        ValueError: the candidate has no problem.
+    """
+    if candidate.problem is None:
+        raise ValueError(f"{candidate.id} has no problem")
+    given = candidate.slow if makes == "fast" else candidate.fast
+    material = material_of(candidate.problem, given, makes, candidate.family)
+    return prompts.build(material, None, "text", brief=brief)
 
 
 def answer_of(made: Side, given: Side) -> Answer:

@@ -40,6 +40,13 @@ another launch; then give the whole plan. Scratch buffers that you add are decla
 - No comments. Names say what a thing is; no name says whether the code is quick or not.
 """
 
+# The same contract for small models with a short context: what the given side does not show by example.
+_BRIEF_RULES = """\
+You rewrite CUDA device code. Given: a problem, a plan that launches the code, and the code. Write the other \
+side: the same results for all sizes and inputs, in the same precision. Kernels that the plan launches keep \
+their names and parameters. Device code only: no host code, no comments, no printf, no malloc.
+"""
+
 _FORMS: Mapping[Form, str] = {
     "tool": "Answer with one call of the tool submit_kernel and nothing else.\n",
     "text": "Answer with one fenced ```cuda block that holds the whole file and, only if the plan changes, "
@@ -88,8 +95,9 @@ def build(
     earlier: Earlier | None = None,
     permitted: Sequence[str] | None = None,
     variant: int = 1,
+    brief: bool = False,
 ) -> Prompt:
-    """The prompt for one attempt.
+    """The prompt for one attempt; `brief` with the short rules.
 
     `permitted` names the techniques that the answer may show (None: no such rule). `variant` counts the
     answers asked for from the same material; the first prompt is the same however many follow.
@@ -107,7 +115,8 @@ def build(
         )
     if earlier is not None:
         parts.append((_ACTIONS[action] if earlier.code else _NO_CODE) + _earlier(earlier))
-    return Prompt(_RULES + _FORMS[form], _context(material), "\n".join(parts))
+    rules = _BRIEF_RULES if brief else _RULES
+    return Prompt(rules + _FORMS[form], _context(material), "\n".join(parts))
 
 
 def chat(prompt: Prompt) -> list[dict[str, str]]:

@@ -19,6 +19,7 @@ class Task:
     `template` is the candidate whose fast side an answer replaces (its `origin.made` is `fast`: the slow side
     is the reference). `answer` is the reply that supervised training teaches, in the form of
     `prompts.write_answer`; None where nobody knows a good one. `family` never straddles train and held-out.
+    `permitted`: the only techniques that an answer may show (None: no such rule).
     """
 
     id: str
@@ -27,6 +28,7 @@ class Task:
     prompt: Prompt
     template: Candidate
     answer: str | None = None
+    permitted: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
