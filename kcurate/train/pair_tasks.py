@@ -1,0 +1,161 @@
+"""Tasks from pairs: the slow side with its plan in, the faster side out; and their split by family.
+
+Pairs come from the built-in corpus, a workspace or any folder of pair folders, or a published dataset (a
+folder or USER/NAME on the Hub). They are shown as they are published: no comments, neutral names. Not
+covered: tasks of KernelBench (`kernelbench`), stages of permitted techniques (`curriculum`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kcurate import prompts, resources, store
+from kcurate.cuda_source.similarity import fingerprint
+from kcurate.errors import InputError
+from kcurate.judge import standing
+from kcurate.judge.neutral import neutral
+from kcurate.problem import shown
+from kcurate.problem.answered import side_of
+from kcurate.published_rows import candidate_of, opened, read_rows
+from kcurate.records import Candidate, Outcome, Problem, Prompt
+from kcurate.train.task import Task
+from kcurate.workspace import Workspace
+
+BUILT_IN = "builtin"
+# What a pair must have been judged to be; the second only where the caller takes untimed pairs.
+_TAUGHT = (Outcome.CONFIRMED.value, Outcome.CORRECT.value)
+
+
+@dataclass(frozen=True)
+class _Proved:
+    """A pair as it is shown, and its measured speedup (None: not timed)."""
+
+    candidate: Candidate
+    speedup: float | None
+
+
+def load(
+    source: str = BUILT_IN,
+    *,
+    brief: bool = False,
+    untimed: bool = False,
+    split: str | None = None,
+    revision: str | None = None,
+    note: Callable[[str], None] = lambda _: None,
+) -> tuple[Task, ...]:
+    """One task a different prompt, ordered by id; of pairs with one prompt the fastest answer is taught.
+
+    `brief`: prompts with the short rules. `untimed`: also pairs that were only found correct (no GPU).
+    `split`: of a published dataset, that split alone. `revision`: of a dataset on the Hub.
+
+    Raises:
+        InputError: no such folder or dataset, or no usable pair in it. RemoteError: the Hub cannot be reached.
+    """
+    outcomes = _TAUGHT if untimed else _TAUGHT[:1]
+    best: dict[Prompt, tuple[float, Task]] = {}
+    for proved in _proved(source, outcomes, split, revision, note):
+        task = task_of(proved.candidate, brief=brief)
+        worth = (task.answer is not None) * (1.0 + (proved.speedup or 0.0))
+        if task.prompt not in best or worth > best[task.prompt][0]:
+            best[task.prompt] = (worth, task)
+    if not best:
+        what = " or ".join(outcomes)
+        raise InputError(f"no pair here is {what}", where=source, hint="run kcurate validate on a GPU first")
+    return tuple(sorted((task for _, task in best.values()), key=lambda task: task.id))
+
+
+def task_of(pair: Candidate, *, brief: bool = False) -> Task:
+    """The task of a pair as it is published; its `answer` is None where the form cannot say the fast side.
+
+    Raises:
+        ValueError: the pair has no problem.
+    """
+    template = replace(pair, origin=replace(pair.origin, made="fast"))
+    prompt = shown.request(template, brief=brief)
+    assert template.problem is not None, "the prompt shows it"
+    return Task(pair.id, pair.family, "pairs", prompt, template, _answer(template, template.problem))
+
+
+def _answer(pair: Candidate, problem: Problem) -> str | None:
+    """The fast side as a reply, if reading that reply gives the fast side again (views cannot be said)."""
+    answer = shown.answer_of(pair.fast, pair.slow)
+    read = side_of(answer, pair.slow, problem)
+    if isinstance(read, str):
+        return None
+    meant = replace(pair.fast, code=read.code, nondeterministic=read.nondeterministic)
+    return prompts.write_answer(answer) if read == meant else None
+
+
+def _proved(
+    source: str, outcomes: Sequence[str], split: str | None, revision: str | None, note: Callable[[str], None]
+) -> Iterator[_Proved]:
+    root = Path(source)
+    if source == BUILT_IN:
+        yield from _folders(resources.pairs_dir(), outcomes)
+    elif root.is_dir() and not any((root / "pairs").glob("*.parquet")):
+        yield from _folders(root, outcomes)
+    else:
+        with opened(source, revision=revision, note=note) as folder:
+            rows = read_rows(folder)
+        if split is not None and split not in rows:
+            raise InputError(f"no split {split!r}", where=source, hint=f"one of {', '.join(rows)}")
+        for name, inside in rows.items():
+            for row in inside if split in (None, name) else ():
+                if row["outcome"] in outcomes:
+                    yield _Proved(candidate_of(row), row["speedup"])
+
+
+def _folders(root: Path, outcomes: Sequence[str]) -> Iterator[_Proved]:
+    """The proved pairs of a tree of pair folders, with the verdicts beside them and those of a workspace."""
+    inside = Workspace(root)
+    places = inside.pairs if inside.pairs.is_dir() else root
+    for candidate, verdicts in standing.judged(store.find_candidates(places), inside):
+        best = standing.best(standing.current(candidate, verdicts))
+        if best is not None and best.outcome.value in outcomes:
+            yield _Proved(neutral(candidate), best.speedup.ratio if best.speedup else None)
+
+
+def split(
+    tasks: Sequence[Task], held_out_fraction: float, seed: int
+) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
+    """Training and held-out tasks, about `held_out_fraction` (0 to 1) of the tasks held out.
+
+    No family is in both, and families that share a kernel (but for names) stay together. Equal input and seed
+    give equal splits. Where there are two groups or more, neither part is empty, unless the fraction is 0.
+
+    Raises:
+        InputError: the fraction is not in [0, 1).
+    """
+    if not 0 <= held_out_fraction < 1:
+        raise InputError("the held-out fraction must be at least 0 and below 1", where=str(held_out_fraction))
+    groups = _groups(tasks)
+    random.Random(seed).shuffle(groups)
+    wanted, held = held_out_fraction * len(tasks), set[str]()
+    count = 0
+    for group in groups[:-1] if held_out_fraction else []:
+        members = sum(task.family in group for task in tasks)
+        if held and count + members / 2 > wanted:
+            continue
+        held |= group
+        count += members
+    return (
+        tuple(task for task in tasks if task.family not in held),
+        tuple(task for task in tasks if task.family in held),
+    )
+
+
+def _groups(tasks: Sequence[Task]) -> list[frozenset[str]]:
+    """Families that must not be parted, in an order that depends on names alone."""
+    groups: dict[str, set[str]] = {task.family: {task.family} for task in tasks}
+    first: dict[str, str] = {}
+    for task in sorted(tasks, key=lambda task: task.id):
+        for side in (task.template.slow, task.template.fast):
+            other = first.setdefault(fingerprint(side.code).exact, task.family)
+            if groups[other] is not groups[task.family]:
+                groups[other] |= groups[task.family]
+                for family in groups[task.family]:
+                    groups[family] = groups[other]
+    return [frozenset(group) for group in sorted({frozenset(g) for g in groups.values()}, key=sorted)]
