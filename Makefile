@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 GPU := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 && echo yes)
 DEMO_EXTRAS := $(if $(GPU),[gpu])
-TEST_EXTRAS := [gpu,dev]
+TEST_EXTRAS := [gpu,train,dev]
 PYTEST_ARGS ?= -n 2
 STAMPS := $(VENV)/.stamps
 STEP := @printf '\n== %s\n'
@@ -39,7 +39,7 @@ $(STAMPS)/demo: $(STAMPS)/venv pyproject.toml constraints.txt
 	@touch $@
 
 $(STAMPS)/test: $(STAMPS)/venv pyproject.toml constraints.txt
-	$(STEP) "Installing kcurate$(TEST_EXTRAS) into $(VENV) (NVRTC included, about 200 MB; no torch)"
+	$(STEP) "Installing kcurate$(TEST_EXTRAS) into $(VENV) (NVRTC 200 MB and torch included)"
 	$(PIP) install --quiet --constraint constraints.txt --editable '.$(TEST_EXTRAS)'
 	@touch $@
 

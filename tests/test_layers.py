@@ -28,7 +28,11 @@ ONLY_IMPORTER = {
     "tree_sitter": "cuda_source",
     "tree_sitter_cuda": "cuda_source",
     "cuda": "backends",
-    "datasets": "dataset",
+    "datasets": ("dataset", "train"),
+    "torch": "train",
+    "transformers": "train",
+    "trl": "train",
+    "peft": "train",
     "typer": "cli",
     "rich": ("cli", "show"),
 }

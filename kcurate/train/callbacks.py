@@ -1,0 +1,83 @@
+"""What happens between two steps of a trainer: a line of metrics, a line for the person, a look at the clock.
+
+Not covered: what a reward is made of (`judging`), the trainers themselves (`sft`, `grpo`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from transformers import TrainerCallback
+
+from kcurate.train.run_folder import RunFolder, StageName
+from kcurate.train.stopping import Stop
+
+Note = Callable[[str], None]
+# What a line on stderr shows of the metrics, where they are there.
+_SHOWN = ("loss", "reward", "learning_rate", "mean_token_accuracy", "waited_s", "step_time")
+
+
+class StepCallback(TrainerCallback):  # type: ignore[misc]
+    """Logs a stage's steps and ends it when asked; `more` gives what else belongs in a line of metrics.
+
+    Only the main process writes; `more` is called in all of them, since it may gather.
+    """
+
+    def __init__(
+        self,
+        stage: StageName,
+        run: RunFolder,
+        stop: Stop,
+        note: Note,
+        more: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:
+        self._stage = stage
+        self._run = run
+        self._stop = stop
+        self._note = note
+        self._more = more
+        self._started_s = time.monotonic()
+        self.told = False
+        self.late = False
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        """Write a line of metrics."""
+        more = self._more()
+        if not state.is_world_process_zero or not logs or "train_runtime" in logs:
+            return
+        own = {key: _number(value) for key, value in logs.items()}
+        line = {
+            "stage": self._stage,
+            "step": state.global_step,
+            "steps": state.max_steps,
+            "wall_s": round(time.monotonic() - self._started_s, 3),
+            **own,
+            **more,
+        }
+        self._run.metrics.append(line)
+        shown = ", ".join(
+            f"{key} {line[key]:.4g}" for key in _SHOWN if isinstance(line.get(key), int | float)
+        )
+        self._note(f"{self._stage} {state.global_step}/{state.max_steps}: {shown}")
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+        """Save and stop when a signal came or time is up."""
+        self.told, self.late = self._stop.agreed()
+        if self.told or self.late:
+            control.should_save = True
+            control.should_training_stop = True
+        return control
+
+
+def _number(value: Any) -> Any:
+    """Metrics as JSON can hold them: numbers that are finite, else None."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return value
+    if not math.isfinite(number):
+        return None
+    return int(number) if isinstance(value, int) else number

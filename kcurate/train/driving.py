@@ -1,0 +1,174 @@
+"""What both stages share of a trainer: its arguments, resuming, running out of memory, the finished adapter.
+
+Not covered: what is trained on (`sft`, `grpo`), the loop itself (`transformers.Trainer`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers.trainer_callback import PrinterCallback
+
+from kcurate.errors import InputError, MissingDependencyError
+from kcurate.train.callbacks import Note, StepCallback
+from kcurate.train.run_folder import RunFolder, StageName
+from kcurate.train.settings import GrpoSettings, SftSettings, TrainSettings
+from kcurate.train.stopping import Stop, StoppedError
+
+# Warm-up takes no more than this share of a run: 100 steps suit the paper's runs, not every one.
+WARMUP_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of one run: where it writes, what tells it to stop, and how it speaks to the person."""
+
+    name: StageName
+    run: RunFolder
+    settings: TrainSettings
+    stop: Stop
+    note: Note
+
+
+def processes() -> tuple[int, int]:
+    """(this process's number, how many there are) under `accelerate launch`; (0, 1) alone."""
+    from accelerate import PartialState
+
+    state = PartialState()
+    return int(state.process_index), int(state.num_processes)
+
+
+def warmup(wanted: int, steps: int, stage: StageName, note: Note) -> int:
+    """The warm-up steps of a run of so many steps; says so when they are fewer than wanted."""
+    most = math.floor(steps * WARMUP_SHARE)
+    if wanted > most:
+        note(f"{stage}: {steps} steps in all, so {most} of warm-up instead of {wanted}")
+    return min(wanted, most)
+
+
+def micro_batch(wanted: int, per_process: int, most: int) -> int:
+    """How many rows go through the model at once: what is wanted, or the largest divisor up to `most`.
+
+    Raises:
+        InputError: the wanted number does not divide the rows of a process.
+    """
+    if wanted:
+        if per_process % wanted:
+            raise InputError(
+                f"{per_process} rows a step and process are no multiple of {wanted}", where="micro_batch"
+            )
+        return wanted
+    return next(size for size in range(min(most, per_process), 0, -1) if per_process % size == 0)
+
+
+def common(stage: Stage, part: SftSettings | GrpoSettings, steps: int) -> dict[str, Any]:
+    """The arguments that both trainers take; `steps`: of the whole run."""
+    on_gpu = torch.cuda.is_available()
+    return {
+        "output_dir": str(stage.run.stage(stage.name)),
+        "learning_rate": part.learning_rate,
+        "num_train_epochs": part.epochs,
+        "max_steps": part.max_steps or -1,
+        "optim": part.optimizer,
+        "lr_scheduler_type": part.scheduler,
+        "warmup_steps": warmup(part.warmup_steps, steps, stage.name, stage.note),
+        "weight_decay": part.weight_decay,
+        "max_grad_norm": part.max_grad_norm,
+        "gradient_checkpointing": part.gradient_checkpointing,
+        "logging_steps": 1,
+        "logging_first_step": True,
+        "save_strategy": "steps",
+        "save_steps": part.save_steps,
+        "save_total_limit": part.keep_checkpoints,
+        "seed": stage.settings.seed,
+        "bf16": on_gpu and stage.settings.model.dtype in ("auto", "bfloat16"),
+        "fp16": on_gpu and stage.settings.model.dtype == "float16",
+        "use_cpu": not on_gpu,
+        "report_to": "none",
+        "disable_tqdm": True,
+    }
+
+
+def arguments(cls: Any, given: Mapping[str, Any], extra: Mapping[str, Any], where: str) -> Any:
+    """A trainer's arguments from ours and from those that a person passes on.
+
+    Raises:
+        InputError: one that the trainer does not have, or values that it refuses.
+    """
+    known = [one.name for one in fields(cls)]
+    for name in extra:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise InputError(
+                f"trl.{cls.__name__} has no {name!r}",
+                where=where,
+                hint=f"did you mean {near[0]}?" if near else "see its documentation",
+            )
+    try:
+        made = cls(**{**given, **extra})
+    except (ValueError, TypeError) as error:
+        raise InputError(" ".join(str(error).split())[:300], where=where) from error
+    if "LOCAL_RANK" not in os.environ:
+        _ = made.device
+        made._n_gpu = min(made.n_gpu, 1)  # the other visible GPUs are the judge's
+    return made
+
+
+def drive(trainer: Any, stage: Stage, callback: StepCallback, knobs: str) -> int:
+    """Train from the newest checkpoint to the end and put the adapter in place; the number of steps.
+
+    Raises:
+        StoppedError: a signal came; a checkpoint is written. MissingDependencyError: out of GPU memory.
+    """
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(callback)
+    checkpoint = stage.run.checkpoint(stage.name)
+    if trainer.is_world_process_zero():
+        step = int(checkpoint.name.rsplit("-", 1)[-1]) if checkpoint else 0
+        stage.run.metrics.rewind(stage.name, step)
+        stage.run.judged.rewind(stage.name, step)
+        if checkpoint:
+            stage.note(f"{stage.name}: from the checkpoint of step {step}")
+    try:
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    except torch.OutOfMemoryError as error:
+        raise MissingDependencyError("out of GPU memory", where=f"train {stage.name}", hint=knobs) from error
+    if callback.told:
+        raise StoppedError(
+            f"stopped and saved at step {trainer.state.global_step}",
+            where=f"train {stage.name}",
+            hint=f"--resume --out {stage.run.root}",
+        )
+    if callback.late:
+        stage.note(f"{stage.name}: the time limit ended it at step {trainer.state.global_step}")
+    _put_adapter(trainer, stage)
+    return int(trainer.state.global_step)
+
+
+def _put_adapter(trainer: Any, stage: Stage) -> None:
+    made = stage.run.stage(stage.name) / "adapter.part"
+    if trainer.is_world_process_zero():
+        shutil.rmtree(made, ignore_errors=True)
+    trainer.accelerator.wait_for_everyone()
+    trainer.save_model(str(made))
+    trainer.accelerator.wait_for_everyone()
+    if trainer.is_world_process_zero():
+        for leftover in (made / "training_args.bin", made / "ref", made / "README.md"):
+            _remove(leftover)
+        stage.run.put_adapter(stage.name, made)
+    trainer.accelerator.wait_for_everyone()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

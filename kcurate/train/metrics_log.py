@@ -1,0 +1,56 @@
+"""metrics.jsonl: one whole line a logged step of a stage; a resumed run takes back what it will redo.
+
+Not covered: what is in a line (`callbacks`), curves drawn from it (`curves`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kcurate import store
+
+Line = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class MetricsLog:
+    """Lines `{"stage": "sft" or "grpo", "step": n, ...}`; creating the object touches nothing."""
+
+    path: Path
+
+    def append(self, line: Line) -> None:
+        """Add one line in a single write; what a crash left of another line is closed first."""
+        data = json.dumps(line, ensure_ascii=False).encode() + b"\n"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            size = os.fstat(handle).st_size
+            if size and os.pread(handle, 1, size - 1) != b"\n":
+                data = b"\n" + data
+            os.write(handle, data)
+        finally:
+            os.close(handle)
+
+    def lines(self, stage: str | None = None) -> Iterator[dict[str, Any]]:
+        """Every whole line, of one stage or of all; a missing file has none."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            for raw in file:
+                with contextlib.suppress(ValueError):
+                    line = json.loads(raw)
+                    if isinstance(line, dict) and stage in (None, line.get("stage")):
+                        yield line
+
+    def rewind(self, stage: str, step: int) -> None:
+        """Forget the lines of a stage after `step`: they will be written again."""
+        kept = [line for line in self.lines() if line.get("stage") != stage or line.get("step", 0) <= step]
+        if self.path.exists():
+            text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept)
+            store.write_bytes(self.path, text.encode())

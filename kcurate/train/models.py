@@ -1,0 +1,202 @@
+"""The model, its tokenizer, and the text that both see.
+
+A prompt is chat messages where the tokenizer has a chat template. Without one it is plain text in the form
+of `PLAIN`: the three parts of the prompt, then a line that opens the answer. A `.gguf` file is loaded as
+full weights. Not covered: what a prompt says (`kcurate.prompts`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kcurate import prompts
+from kcurate.errors import InputError, MissingDependencyError
+from kcurate.records import Prompt
+from kcurate.train.settings import LoraSettings, ModelSettings
+
+PLAIN = "{system}\n{context}\n{task}\nAnswer:\n\n"
+PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets")
+# A template is taken for one that has no system role when it refuses these; then rules join the question.
+_PROBE = [{"role": "system", "content": "first-probe"}, {"role": "user", "content": "second-probe"}]
+
+Text = str | list[dict[str, str]]
+
+
+def require_extra() -> None:
+    """Say in one line what to install.
+
+    Raises:
+        MissingDependencyError: a package of the extra `train` is not installed.
+    """
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingDependencyError(
+            f"not installed: {', '.join(missing)}", where="training", hint="pip install 'kcurate[train]'"
+        )
+
+
+def dtype_of(settings: ModelSettings) -> Any:
+    """The torch dtype that weights are loaded in."""
+    import torch
+
+    if settings.dtype != "auto":
+        return getattr(torch, settings.dtype)
+    return torch.bfloat16 if torch.cuda.is_available() else torch.float32
+
+
+def _place(settings: ModelSettings) -> tuple[str, dict[str, Any]]:
+    """What `from_pretrained` takes: a name, and where in it to look."""
+    path = Path(settings.name)
+    extra: dict[str, Any] = {"revision": settings.revision} if settings.revision else {}
+    if settings.trust_remote_code:
+        extra["trust_remote_code"] = True
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise InputError("no such file", where=settings.name, hint="--model")
+        if importlib.util.find_spec("gguf") is None:
+            raise MissingDependencyError("not installed: gguf", where=settings.name, hint="pip install gguf")
+        return str(path.parent), {**extra, "gguf_file": path.name}
+    return settings.name, extra
+
+
+def load_tokenizer(settings: ModelSettings) -> Any:
+    """The tokenizer, with a padding token.
+
+    Raises:
+        InputError: there is no such model, or it cannot be read.
+    """
+    from transformers import AutoTokenizer
+
+    name, extra = _place(settings)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, **extra)
+    except (OSError, ValueError) as error:
+        raise _no_model(settings, error) from error
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if tokenizer.pad_token is None:
+        raise InputError("its tokenizer has no end-of-text token", where=settings.name, hint="--model")
+    return tokenizer
+
+
+def load_model(settings: ModelSettings, *, adapter: Path | None = None, trainable: bool = False) -> Any:
+    """The model, on the GPU where there is one; with a LoRA adapter on it if one is given.
+
+    Raises:
+        InputError: there is no such model or adapter, or it cannot be read.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    name, extra = _place(settings)
+    try:
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            name, dtype=dtype_of(settings), attn_implementation=settings.attention, **extra
+        )
+    except (OSError, ValueError) as error:
+        raise _no_model(settings, error) from error
+    if adapter is not None:
+        from peft import PeftModel
+
+        if not (adapter / "adapter_config.json").is_file():
+            raise InputError("no adapter here", where=str(adapter), hint="run kcurate train sft first")
+        model = PeftModel.from_pretrained(model, str(adapter), is_trainable=trainable)
+    if torch.cuda.is_available() and not trainable:
+        model = model.to("cuda")
+    return model
+
+
+def _no_model(settings: ModelSettings, error: Exception) -> InputError:
+    said = " ".join(str(error).split())[:200] or type(error).__name__
+    return InputError(f"cannot load the model: {said}", where=settings.name, hint="--model NAME or FOLDER")
+
+
+def lora(settings: LoraSettings, model: Any) -> Any:
+    """The `peft.LoraConfig`; refuses names of layers that this model does not have.
+
+    Raises:
+        InputError: none of the layers named in `lora.targets` is in the model.
+    """
+    from peft import LoraConfig
+
+    there = {name.rsplit(".", 1)[-1] for name, _ in model.named_modules()}
+    found = [name for name in settings.targets if name in there]
+    if not found:
+        raise InputError(
+            f"the model has none of the layers {', '.join(settings.targets)}",
+            where="lora.targets",
+            hint="name its linear layers with --set lora.targets=[...]",
+        )
+    return LoraConfig(
+        r=settings.r,
+        lora_alpha=settings.alpha,
+        lora_dropout=settings.dropout,
+        target_modules=found,
+        task_type="CAUSAL_LM",
+        bias="none",
+    )
+
+
+class Form:
+    """How prompts and answers become what a tokenizer takes; the same for training and for asking."""
+
+    def __init__(self, tokenizer: Any, settings: ModelSettings) -> None:
+        self._tokenizer = tokenizer
+        self.chat = settings.chat_template and tokenizer.chat_template is not None
+        self.system = self.chat and _takes_system(tokenizer)
+
+    def prompt(self, prompt: Prompt) -> Text:
+        """Messages, or plain text."""
+        if not self.chat:
+            return PLAIN.format(system=prompt.system, context=prompt.context, task=prompt.task)
+        messages = prompts.chat(prompt)
+        if self.system:
+            return messages
+        return [{"role": "user", "content": "\n".join(one["content"] for one in messages)}]
+
+    def completion(self, answer: str) -> Text:
+        """An answer as the trainer takes it."""
+        return [{"role": "assistant", "content": answer}] if self.chat else answer
+
+    def reply(self, completion: Any) -> str:
+        """The text of a completion as the trainer gives it back."""
+        if isinstance(completion, str):
+            return completion
+        return "".join(str(one.get("content") or "") for one in completion)
+
+    def tokens(self, prompt: Prompt, answer: str | None = None) -> int:
+        """How many tokens a prompt has, with its answer if there is one."""
+        text = self.prompt(prompt)
+        if isinstance(text, str):
+            return len(self._tokenizer(text + (answer or "")).input_ids) + (answer is not None)
+        if answer is not None:
+            return len(self._ids([*text, {"role": "assistant", "content": answer}], opens=False))
+        return len(self._ids(text, opens=True))
+
+    def texts(self, all_prompts: Sequence[Prompt]) -> list[str]:
+        """Prompts as the very text that generation starts from."""
+        result = []
+        for one in all_prompts:
+            text = self.prompt(one)
+            if not isinstance(text, str):
+                text = self._tokenizer.apply_chat_template(text, add_generation_prompt=True, tokenize=False)
+            result.append(str(text))
+        return result
+
+    def _ids(self, messages: list[dict[str, str]], *, opens: bool) -> list[int]:
+        shown = self._tokenizer.apply_chat_template(messages, add_generation_prompt=opens, tokenize=False)
+        return list(self._tokenizer(shown, add_special_tokens=False).input_ids)
+
+
+def _takes_system(tokenizer: Any) -> bool:
+    from jinja2 import TemplateError
+
+    try:
+        shown = tokenizer.apply_chat_template(_PROBE, add_generation_prompt=True, tokenize=False)
+    except TemplateError:
+        return False
+    return _PROBE[0]["content"] in str(shown)

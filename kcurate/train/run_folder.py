@@ -1,0 +1,153 @@
+"""The folder of one training run: what it was told, where it ran, what it did, and what it made.
+
+config.toml       every setting, resolved; --resume reads it
+environment.json  versions, device, processes
+metrics.jsonl     one line a step; curves.png is drawn from it
+judged.jsonl      one line an answer that GRPO asked for: task, outcome, reward
+sft/, grpo/       checkpoint-N/ while it runs, adapter/ when the stage is done
+measured.json     scores on the held-out tasks; README.md: the model card; summary.json: the counts
+
+A stage is done when its adapter/ is there: it is put in place whole, by a rename.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from kcurate import store
+from kcurate.errors import InputError
+from kcurate.train.config import resolve, to_toml
+from kcurate.train.metrics_log import MetricsLog
+from kcurate.train.settings import TrainSettings
+
+StageName = Literal["sft", "grpo"]
+_PACKAGES = ("kcurate", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "vllm")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths of a run; creating the object touches nothing."""
+
+    root: Path
+
+    @property
+    def config(self) -> Path:
+        """The resolved settings."""
+        return self.root / "config.toml"
+
+    @property
+    def metrics(self) -> MetricsLog:
+        """The metrics, one line a step."""
+        return MetricsLog(self.root / "metrics.jsonl")
+
+    @property
+    def judged(self) -> MetricsLog:
+        """What each answer earned, one line each."""
+        return MetricsLog(self.root / "judged.jsonl")
+
+    @property
+    def curves(self) -> Path:
+        """The curves."""
+        return self.root / "curves.png"
+
+    @property
+    def measured(self) -> Path:
+        """Scores on the held-out tasks."""
+        return self.root / "measured.json"
+
+    @property
+    def card(self) -> Path:
+        """The model card."""
+        return self.root / "README.md"
+
+    def stage(self, name: StageName) -> Path:
+        """Where a stage works."""
+        return self.root / name
+
+    def adapter(self, name: StageName) -> Path:
+        """Where a stage that is done leaves its adapter."""
+        return self.root / name / "adapter"
+
+    def done(self, name: StageName) -> bool:
+        """Whether the stage ran to its end."""
+        return (self.adapter(name) / "adapter_config.json").is_file()
+
+    def checkpoint(self, name: StageName) -> Path | None:
+        """The newest whole checkpoint of a stage."""
+        found = [(step, path) for path in self.stage(name).glob("checkpoint-*") if (step := _step(path))]
+        return max(found)[1] if found else None
+
+    def start(self, settings: TrainSettings, *, resume: bool) -> None:
+        """Write the settings into a new folder, or take up an old one.
+
+        Raises:
+            InputError: a run is there already, or, to resume, there is none.
+        """
+        if resume and not self.config.is_file():
+            raise InputError("no run to resume here", where=str(self.root), hint="leave --resume out")
+        if not resume and self.config.exists():
+            raise InputError(
+                "a run is here already", where=str(self.root), hint="give --resume, or another --out"
+            )
+        store.write_bytes(self.config, to_toml(settings).encode())
+
+    def settings(self, sets: tuple[str, ...] = ()) -> TrainSettings:
+        """The settings of the run that is to be resumed, with what is set anew."""
+        if not self.config.is_file():
+            raise InputError("no run to resume here", where=str(self.root), hint="leave --resume out")
+        return resolve(file=self.config, sets=sets)
+
+    def put_adapter(self, name: StageName, made: Path) -> Path:
+        """Put a finished adapter in its place, whole or not at all."""
+        place = self.adapter(name)
+        if place.exists():
+            shutil.rmtree(place)
+        made.replace(place)
+        return place
+
+
+def _step(path: Path) -> int:
+    """The step of a whole checkpoint, 0 of a half one: the trainer writes this file last."""
+    try:
+        return int(json.loads((path / "trainer_state.json").read_bytes())["global_step"])
+    except (OSError, ValueError, KeyError):
+        return 0
+
+
+def environment(processes: int) -> dict[str, Any]:
+    """Versions and hardware: what a person needs to make the same run again."""
+    import torch
+
+    versions: dict[str, str | None] = {}
+    for name in _PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = None
+    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": versions,
+        "torch_cuda": torch.version.cuda,
+        "gpus": gpus,
+        "gpu_memory_bytes": [
+            torch.cuda.get_device_properties(i).total_memory for i in range(torch.cuda.device_count())
+        ],
+        "processors": len(os.sched_getaffinity(0)),
+        "processes": processes,
+        "argv": sys.argv[1:],
+    }
+
+
+def write_environment(run: RunFolder, processes: int) -> None:
+    """Write `environment.json`."""
+    store.write_bytes(run.root / "environment.json", store.pretty_json(environment(processes)))

@@ -1,0 +1,112 @@
+"""Supervised fine-tuning on `trl.SFTTrainer`: rows of prompt and answer, loss on the answer alone, LoRA.
+
+Not covered: which tasks there are (`tasks_of`), the loop (`driving`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from datasets import Dataset
+from trl import SFTConfig, SFTTrainer
+
+from kcurate.errors import InputError
+from kcurate.train import models
+from kcurate.train.callbacks import StepCallback
+from kcurate.train.driving import Stage, arguments, common, drive, micro_batch, processes
+from kcurate.train.models import Form
+from kcurate.train.settings import SftSettings
+from kcurate.train.task import Task
+
+# At 4096 tokens, four rows of a 7B model fit into 80 GB with checkpointing of activations.
+MOST_AT_ONCE = 4
+
+
+def rows(tasks: Sequence[Task], form: Form, max_tokens: int) -> tuple[list[dict[str, Any]], int]:
+    """Rows `{"prompt", "completion"}` of the tasks that have an answer, and how many were too long.
+
+    A row that is longer than `max_tokens` is left out: an answer that is cut teaches to stop anywhere.
+    """
+    made, too_long = [], 0
+    for task in tasks:
+        if task.answer is None:
+            continue
+        if form.tokens(task.prompt, task.answer) > max_tokens:
+            too_long += 1
+            continue
+        made.append({"prompt": form.prompt(task.prompt), "completion": form.completion(task.answer)})
+    return made, too_long
+
+
+def steps_of(settings: SftSettings, count: int) -> int:
+    """How many steps a run over `count` rows takes."""
+    return settings.max_steps or math.ceil(math.ceil(count / settings.batch) * settings.epochs)
+
+
+def train(stage: Stage, tasks: Sequence[Task]) -> int:
+    """Run the stage to its end; the number of steps.
+
+    Raises:
+        InputError: no task has an answer, or none is short enough. StoppedError, MissingDependencyError: as
+            in `driving.drive`.
+    """
+    settings = stage.settings.sft
+    tokenizer = models.load_tokenizer(stage.settings.model)
+    form = Form(tokenizer, stage.settings.model)
+    data, too_long = rows(tasks, form, settings.max_tokens)
+    if not data:
+        raise InputError(
+            f"no rows to train on ({len(tasks)} tasks, {too_long} longer than {settings.max_tokens} tokens)",
+            where="train sft",
+            hint="choose another --dataset, or raise sft.max_tokens",
+        )
+    stage.note(f"sft: {len(data)} rows, {too_long} left out as longer than {settings.max_tokens} tokens")
+    model = models.load_model(stage.settings.model, trainable=True)
+    trainer = SFTTrainer(
+        model=model,
+        args=config(stage, len(data)),
+        train_dataset=Dataset.from_list(data),
+        processing_class=tokenizer,
+        peft_config=models.lora(stage.settings.lora, model),
+    )
+    callback = StepCallback("sft", stage.run, stage.stop, stage.note)
+    return drive(trainer, stage, callback, knobs(trainer.args.per_device_train_batch_size, settings))
+
+
+def config(stage: Stage, count: int) -> Any:
+    """The `trl.SFTConfig` of a run over `count` rows.
+
+    Raises:
+        InputError: batches that do not divide, or arguments that the trainer refuses.
+    """
+    settings = stage.settings.sft
+    world = processes()[1]
+    if settings.batch % world:
+        raise InputError(
+            f"{settings.batch} rows a step do not divide by {world} processes", where="sft.batch"
+        )
+    share = settings.batch // world
+    at_once = micro_batch(settings.micro_batch, share, MOST_AT_ONCE)
+    given = {
+        **common(stage, settings, steps_of(settings, count)),
+        "per_device_train_batch_size": at_once,
+        "gradient_accumulation_steps": share // at_once,
+        "max_length": settings.max_tokens,
+        "packing": settings.packing,
+        "completion_only_loss": True,
+    }
+    return arguments(SFTConfig, given, settings.trl, "sft.trl")
+
+
+def knobs(at_once: int, settings: SftSettings) -> str:
+    """What to turn when memory runs out, the first first."""
+    turns = []
+    if at_once > 1:
+        turns.append(f"--set sft.micro_batch={at_once // 2} (same result)")
+    if not settings.gradient_checkpointing:
+        turns.append("--set sft.gradient_checkpointing=true (same result, slower)")
+    turns.append(f"--set sft.max_tokens={settings.max_tokens // 2}")
+    turns.append("several GPUs: accelerate launch with kcurate/train/accelerate/fsdp.yaml")
+    return "; ".join(turns)
