@@ -52,7 +52,7 @@ def load(
     `split`: of a published dataset, that split alone. `revision`: of a dataset on the Hub.
 
     Raises:
-        InputError: no such folder or dataset, or no usable pair in it. RemoteError: the Hub cannot be reached.
+        InputError: no such folder or dataset, or no usable pair in it. RemoteError: the Hub is out of reach.
     """
     outcomes = _TAUGHT if untimed else _TAUGHT[:1]
     best: dict[Prompt, tuple[float, Task]] = {}

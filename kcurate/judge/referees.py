@@ -1,0 +1,230 @@
+"""Referees that stay: judging processes that take candidates as they come and answer with futures.
+
+A referee is trusted: it runs `kcurate.judge.judge.Judge` and nothing of a candidate. One that dies (killed,
+out of memory) is replaced and its candidate judged again; one that dies twice on the same candidate, or takes
+longer than the limit, makes it a `harness_error`. Referees of one GPU share it through a lock
+(`kcurate.judge.gpu_lock`), so that nothing else runs on it while one of them takes times. Not covered: a list
+that is there as a whole (`kcurate.judge.pool`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import queue
+import signal
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, InvalidStateError
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Protocol
+
+from kcurate.errors import BackendError, KcurateError
+from kcurate.judge.judge import Judge, JudgeConfig, harness_verdict
+from kcurate.records import Candidate, Environment, Verdict
+
+ATTEMPTS = 2
+
+
+class Bench(Protocol):
+    """Where candidates are judged: referees of this machine, or of others."""
+
+    def submit(self, candidate: Candidate) -> Future[Verdict]:
+        """The verdict to come; its exception is a `KcurateError` when nothing can be judged there at all."""
+        ...
+
+    def environment(self) -> Environment:
+        """Where verdicts are made; waits for the first referee."""
+        ...
+
+    def close(self) -> None:
+        """End everything; verdicts still to come never do."""
+        ...
+
+
+class _Lost(Exception):  # noqa: N818 - an event: the referee died, or took too long and was killed
+    """The referee is gone without an answer; `late`: it took too long, and is as good as gone."""
+
+    def __init__(self, why: str, *, late: bool = False) -> None:
+        super().__init__(why)
+        self.late = late
+
+
+@dataclass
+class _Referee:
+    process: BaseProcess
+    connection: Connection
+
+    def judge(self, candidate: Candidate, limit_s: float | None) -> Verdict:
+        """Ask, and wait at most `limit_s` seconds (None: for ever).
+
+        Raises:
+            _Lost: no answer. KcurateError: it cannot judge on this machine.
+        """
+        with contextlib.suppress(OSError):  # a dead referee is noticed when its answer is read
+            self.connection.send(candidate)
+        answer = self.receive(limit_s)
+        assert isinstance(answer, Verdict)
+        return answer
+
+    def receive(self, limit_s: float | None) -> object:
+        """The next thing it says; raises what `judge` does."""
+        try:
+            if limit_s is not None and not self.connection.poll(limit_s):
+                raise _Lost(f"no verdict within {limit_s:.0f} s", late=True)
+            answer = self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise _Lost("the judging process died twice") from error
+        if isinstance(answer, KcurateError):
+            raise answer
+        return answer
+
+    def stop(self, *, now: bool) -> None:
+        """End it: at once, or when it is done."""
+        self.connection.close()
+        if now:
+            self.process.kill()
+        self.process.join()
+
+
+class Referees:
+    """`jobs` referees spread over `gpus`, started at once. `limit_s`: what one candidate may take in all.
+
+    Safe to use from many threads. `close` it; an exit without it takes them down too.
+    """
+
+    def __init__(
+        self, config: JudgeConfig, *, gpus: Sequence[int] = (0,), jobs: int = 1, limit_s: float | None = None
+    ) -> None:
+        self._config = config
+        self._limit_s = limit_s
+        self._waiting: queue.SimpleQueue[tuple[Candidate, Future[Verdict]] | None] = queue.SimpleQueue()
+        self._opened: Future[Environment] = Future()
+        self._closed = False
+        configs = [replace(config, gpu=gpus[i % len(gpus)]) for i in range(jobs)]
+        self._running: dict[int, _Referee] = {}
+        self._lock = threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._attend, args=(i, one), name=f"referee-{i}", daemon=True)
+            for i, one in enumerate(configs)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, candidate: Candidate) -> Future[Verdict]:
+        """The verdict to come; its exception is a `KcurateError` when this machine cannot judge at all."""
+        promise: Future[Verdict] = Future()
+        self._waiting.put((candidate, promise))
+        return promise
+
+    def environment(self) -> Environment:
+        """Where verdicts are made.
+
+        Raises:
+            KcurateError: this machine cannot judge at all.
+        """
+        return self._opened.result()
+
+    def close(self) -> None:
+        """End all referees, those at work at once; verdicts still to come are cancelled."""
+        with self._lock:
+            self._closed = True
+            running = list(self._running.values())
+        with contextlib.suppress(queue.Empty):
+            while True:
+                if (job := self._waiting.get_nowait()) is not None:
+                    job[1].cancel()
+        for referee in running:
+            referee.process.kill()
+        for _ in self._threads:
+            self._waiting.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _attend(self, number: int, config: JudgeConfig) -> None:
+        """A thread's life: a referee, and candidates for it one by one."""
+        try:
+            self._open(number, config)
+        except (_Lost, KcurateError) as error:
+            what = error if isinstance(error, KcurateError) else _no_start()
+            with contextlib.suppress(InvalidStateError):
+                self._opened.set_exception(what)
+        while (job := self._waiting.get()) is not None:
+            candidate, promise = job
+            if promise.set_running_or_notify_cancel():
+                try:
+                    promise.set_result(self._verdict(number, config, candidate))
+                except KcurateError as error:
+                    promise.set_exception(error)
+        with self._lock:
+            referee = self._running.pop(number, None)
+        if referee is not None:
+            referee.stop(now=False)
+
+    def _verdict(self, number: int, config: JudgeConfig, candidate: Candidate) -> Verdict:
+        why = ""
+        for _ in range(ATTEMPTS):
+            try:
+                return self._open(number, config).judge(candidate, self._limit_s)
+            except _Lost as lost:
+                why = str(lost)
+                self._discard(number)
+                if lost.late or self._closed:
+                    break
+            except KcurateError:
+                self._discard(number)
+                raise
+        return harness_verdict(candidate, config, why)
+
+    def _open(self, number: int, config: JudgeConfig) -> _Referee:
+        """The thread's referee, started when there is none."""
+        if (referee := self._running.get(number)) is not None:
+            return referee
+        ours, theirs = multiprocessing.get_context("spawn").Pipe()
+        context = multiprocessing.get_context("spawn")
+        process = context.Process(target=_serve, args=(config, theirs), daemon=True)
+        with self._lock:
+            if self._closed:
+                raise _Lost("closed")
+            process.start()
+            referee = self._running[number] = _Referee(process, ours)
+        theirs.close()
+        try:
+            environment = referee.receive(None)
+        except (_Lost, KcurateError):
+            self._discard(number)
+            raise
+        assert isinstance(environment, Environment)
+        with contextlib.suppress(InvalidStateError):
+            self._opened.set_result(environment)
+        return referee
+
+    def _discard(self, number: int) -> None:
+        """End the thread's referee."""
+        with self._lock:
+            referee = self._running.pop(number, None)
+        if referee is not None:
+            referee.stop(now=True)
+
+
+def _no_start() -> KcurateError:
+    return BackendError("a judging process died while it started", hint="run kcurate doctor")
+
+
+def _serve(config: JudgeConfig, connection: Connection) -> None:
+    """A referee's life: say where it judges, then answer candidates until the other end closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with contextlib.closing(Judge(config)) as judge:
+            connection.send(judge.environment())
+            while judge.usable:
+                verdict = judge.judge(connection.recv())
+                if judge.usable:  # else this verdict may be about us: another referee judges again
+                    connection.send(verdict)
+    except (EOFError, ConnectionResetError, BrokenPipeError):
+        return
+    except KcurateError as error:
+        with contextlib.suppress(OSError):
+            connection.send(error)
