@@ -29,7 +29,7 @@ ONLY_IMPORTER = {
     "tree_sitter_cuda": "cuda_source",
     "cuda": "backends",
     "datasets": ("dataset", "train"),
-    "torch": "train",
+    "torch": ("backends", "train"),
     "transformers": "train",
     "trl": "train",
     "peft": "train",

@@ -1,0 +1,128 @@
+"""How well a model answers the held-out tasks: answers drawn from it, judged, summed up in one row.
+
+Not covered: the statistics (`scores`), benchmarks with their own rules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kcurate import codec, store
+from kcurate.errors import InputError
+from kcurate.train import models
+from kcurate.train.judging import Pool, line_of, score
+from kcurate.train.models import Form
+from kcurate.train.scores import Row, row
+from kcurate.train.settings import TrainSettings
+from kcurate.train.task import Judged, Task
+
+Note = Callable[[str], None]
+
+
+def measure(
+    name: str,
+    settings: TrainSettings,
+    tasks: Sequence[Task],
+    pool: Pool,
+    *,
+    adapter: Path | None,
+    timed: bool,
+    note: Note = lambda _: None,
+) -> tuple[Row, list[dict[str, Any]]]:
+    """Draw at least `measure.samples` answers, as many to each task; the judged row, and its answers.
+
+    Raises:
+        InputError: no held-out task has a prompt that fits.
+    """
+    own = settings.measure
+    tokenizer = models.load_tokenizer(settings.model)
+    tokenizer.padding_side = "left"
+    form = Form(tokenizer, settings.model)
+    fitting = [task for task in tasks if form.tokens(task.prompt) <= settings.grpo.max_prompt_tokens]
+    if not fitting:
+        raise InputError(
+            f"none of {len(tasks)} held-out tasks fits into {settings.grpo.max_prompt_tokens} tokens",
+            where="measure",
+            hint="raise grpo.max_prompt_tokens, or tasks.held_out",
+        )
+    asked = [task for task in fitting for _ in range(math.ceil(own.samples / len(fitting)))]
+    started_s = time.monotonic()
+    replies = _answers(settings, tokenizer, form, asked, adapter)
+    generate_s = time.monotonic() - started_s
+    note(f"{name}: {len(asked)} answers to {len(fitting)} held-out tasks in {generate_s:.0f} s; judging")
+    started_s = time.monotonic()
+    judged: list[Judged] = asyncio.run(score(pool, asked, replies))
+    judge_s = time.monotonic() - started_s
+    made = row(name, settings.model.name, judged, timed=timed, generate_s=generate_s, judge_s=judge_s)
+    lines = [
+        {"row": name, **line_of(one), "reply": reply} for one, reply in zip(judged, replies, strict=True)
+    ]
+    return made, lines
+
+
+def _answers(
+    settings: TrainSettings, tokenizer: Any, form: Form, asked: Sequence[Task], adapter: Path | None
+) -> list[str]:
+    """One answer a task asked, in order; longest prompts first, so that memory runs out soon or never."""
+    model = models.load_model(settings.model, adapter=adapter)
+    if adapter is not None:
+        model = model.merge_and_unload()
+    model.eval()
+    own = settings.measure
+    longest = own.max_completion_tokens or settings.grpo.max_completion_tokens
+    texts = form.texts([task.prompt for task in asked])
+    order = sorted(range(len(asked)), key=lambda i: -len(texts[i]))
+    replies = [""] * len(asked)
+    torch.manual_seed(own.seed)
+    for batch in _batches(order, own.batch):
+        # A template has written its special tokens into the text; plain text gets them here, as in training.
+        encoded = tokenizer(
+            [texts[i] for i in batch],
+            return_tensors="pt",
+            padding=True,
+            add_special_tokens=not form.chat,
+        ).to(model.device)
+        encoded.pop("token_type_ids", None)
+        with torch.inference_mode():
+            made = model.generate(
+                **encoded,
+                max_new_tokens=longest,
+                do_sample=True,
+                temperature=own.temperature,
+                top_p=own.top_p,
+                top_k=0,
+                pad_token_id=tokenizer.pad_token_id,
+            )
+        new = made[:, encoded["input_ids"].shape[1] :]
+        for i, text in zip(batch, tokenizer.batch_decode(new, skip_special_tokens=True), strict=True):
+            replies[i] = text
+    return replies
+
+
+def _batches(order: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
+
+
+def read_rows(path: Path) -> tuple[Row, ...]:
+    """The rows of a `measured.json`; a missing file has none."""
+    if not path.is_file():
+        return ()
+    data = json.loads(path.read_bytes())
+    return tuple(codec.from_data(Row, one, where=str(path)) for one in data["rows"])
+
+
+def add_row(path: Path, made: Row, about: Mapping[str, Any]) -> tuple[Row, ...]:
+    """Put a row into a `measured.json`, in place of one of the same name; all rows."""
+    rows = [one for one in read_rows(path) if one.name != made.name] + [made]
+    data = {"about": dict(about), "rows": [codec.to_data(one) for one in rows]}
+    store.write_bytes(path, store.pretty_json(data))
+    return tuple(rows)
