@@ -31,6 +31,7 @@ STEP_KEYS: Mapping[str, type[Any]] = {
     "swap": r.Swap,
     "for": r.For,
     "while_nonzero": r.WhileNonzero,
+    "call": r.Call,
 }
 
 

@@ -19,11 +19,12 @@ from typing import Any, TypeVar
 
 from kcurate import codec, resources
 from kcurate.errors import InputError, RecordError
-from kcurate.records import SIDES, Candidate, Verdict
+from kcurate.records import SIDES, Candidate, Language, Verdict
 
 T = TypeVar("T")
 
 PAIR_SCHEMA = "kcurate/pair@1"
+SUFFIXES: Mapping[Language, str] = {"cuda": ".cu", "torch": ".py"}
 
 
 def content_id(*parts: bytes | str) -> str:
@@ -237,16 +238,16 @@ def candidate_data(candidate: Candidate) -> dict[str, Any]:
     data: dict[str, Any] = {"schema": PAIR_SCHEMA, **codec.to_data(candidate)}
     for side in SIDES:
         rest = {key: value for key, value in data[side].items() if key != "code"}
-        data[side] = {"file": f"{side}.cu", **rest}
+        data[side] = {"file": f"{side}{SUFFIXES[getattr(candidate, side).language]}", **rest}
     return data
 
 
 def write_candidate(folder: Path, candidate: Candidate) -> None:
-    """Write `slow.cu`, `fast.cu` and, last, `pair.json`: a folder without it is not a pair yet."""
+    """Write both sides' code and, last, `pair.json`: a folder without it is not a pair yet."""
     data = candidate_data(candidate)
     check_schema("pair", data, where=str(folder / "pair.json"))
     for side in SIDES:
-        write_bytes(folder / f"{side}.cu", getattr(candidate, side).code.encode())
+        write_bytes(folder / data[side]["file"], getattr(candidate, side).code.encode())
     write_bytes(folder / "pair.json", pretty_json(data))
 
 

@@ -22,13 +22,16 @@ from kcurate.records.pair import SideName
 HEADERS = "headers"
 
 
-def admit_plans(case: Case) -> None:
-    """Whether there is anything to run, and both plans can be.
+def admit_plans(case: Case, *, torch: bool = False) -> None:
+    """Whether there is anything to run, and both plans can be; sides in PyTorch where `torch` allows them.
 
     Raises:
-        Ruling: `malformed`, with every issue in the log.
+        Ruling: `malformed`, with every issue in the log; `static_reject` for PyTorch that may not run.
     """
     candidate = case.candidate
+    for side in SIDES:
+        if getattr(candidate, side).language == "torch" and not torch:
+            raise Ruling(Outcome.STATIC_REJECT, "PyTorch is trusted code, and was not allowed", side=side)
     if candidate.problem is None:
         raise Ruling(Outcome.MALFORMED, "no problem yet: nothing says what to run it on")
     issues = check.check(candidate)
@@ -48,6 +51,8 @@ def admit_sources(case: Case) -> None:
     assert problem is not None, "plans are admitted first"
     for side in SIDES:
         record = getattr(case.candidate, side)
+        if record.language == "torch":
+            continue
         _refuse(side, static_checks.check_source(record))
         _refuse(side, tuple(redone(program.bind(problem, record, problem.sizes.test[0]), record.code)))
     case.passed(*static_checks.ALL_CHECKS, "redone")

@@ -14,6 +14,7 @@ import numpy as np
 
 from kcurate import codec
 from kcurate.backends.base import Compiled, CompileFailure, EntryPoint, KernelFault
+from kcurate.backends.torch_module import compile_text
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.protocol import Blob, Frame
 from kcurate.judge.workers import Nursery, Role, Worker, WorkerDied, WorkerTimeout
@@ -127,9 +128,12 @@ def compile_case(case: Case, workers: CompileWorkers, *, sanitize: bool = False)
     Raises:
         Ruling: `compile_error`, with the side and its log. BackendError: a compiler broke.
     """
-    requests = [Request.of(case.candidate, side) for side in SIDES]
+    device_code = [side for side in SIDES if getattr(case.candidate, side).language == "cuda"]
+    requests = [Request.of(case.candidate, side) for side in device_code]
+    made = dict(zip(device_code, workers.compile(requests, sanitize=sanitize), strict=True))
     compiled: dict[SideName, Compiled] = {}
-    for side, answer in zip(SIDES, workers.compile(requests, sanitize=sanitize), strict=True):
+    for side in SIDES:
+        answer = made[side] if side in made else compile_text(getattr(case.candidate, side).code)
         if isinstance(answer, CompileFailure):
             raise Ruling(
                 Outcome.COMPILE_ERROR,

@@ -26,6 +26,7 @@ from kcurate.backends.base import (
     Pointer,
     ScalarValue,
 )
+from kcurate.backends.torch_module import Forward, Place, TorchModule
 from kcurate.problem.addresses import aimed, is_table
 from kcurate.problem.layout import to_logical, to_physical
 from kcurate.problem.ops import (
@@ -33,6 +34,7 @@ from kcurate.problem.ops import (
     BoundPointer,
     BoundPointers,
     BoundScalar,
+    CallOp,
     CopyOp,
     FillOp,
     LaunchOp,
@@ -101,6 +103,7 @@ class Prepared:
         self._aim(values)
         self.bound = dict(self.slots)
         self.poison = 0
+        self._forward: Forward | None = None
 
     def _aim(self, values: Mapping[str, Array]) -> None:
         """Give each table of pointers the places where this program's buffers lie."""
@@ -131,7 +134,12 @@ class Prepared:
             else:
                 self._poison(slot, size, word)
             self._clear_pad(slot)
-        self.device.reset_globals(self.module)
+        self.reset_state()
+
+    def reset_state(self) -> None:
+        """Give the module's variables their first values (text in Python has none)."""
+        if not isinstance(self.module, TorchModule):
+            self.device.reset_globals(self.module)
 
     def _write(self, slot: _Slot, image: Bytes) -> None:
         """Give a buffer its values; a large input that was seen intact since (`integrity`) has them."""
@@ -170,6 +178,8 @@ class Prepared:
                 self.bound[op.first], self.bound[op.second] = self.bound[op.second], self.bound[op.first]
             elif isinstance(op, LaunchOp):
                 self._launch(op)
+            elif isinstance(op, CallOp):
+                self._call(op)
             else:
                 self._move(op)
 
@@ -194,6 +204,32 @@ class Prepared:
                 args.append(self._pointer(argument))
         grid = Grid(op.grid, op.block, op.shared_bytes, op.cooperative)
         self.device.launch(self.module, EntryPoint(op.kernel, op.template), grid, args)
+
+    def _call(self, op: CallOp) -> None:
+        assert isinstance(self.module, TorchModule), "only a side in Python calls"
+        if self._forward is None:
+            args = [self._place(arg) if isinstance(arg, str) else arg for arg in op.args]
+            state = {path: self._place(name) for path, name in op.state.items()}
+            to = [self._place(name) for name in op.to]
+            sizes = self.program.sizes
+            self._forward = Forward(self.device, self.module, op.call, sizes, args, state, to)
+        self._forward.run()
+
+    def _place(self, name: str) -> Place:
+        slot = self.slots[name]
+        return Place(
+            slot.memory, slot.before, slot.buffer.size_bytes, slot.buffer.shape, slot.buffer.record.dtype
+        )
+
+    def finish(self) -> None:
+        """What a run leaves to do outside the measured span: a call's results go to the output buffers."""
+        if self._forward is not None:
+            self._forward.finish()
+
+    @property
+    def pieces(self) -> int | None:
+        """How many pieces of work a call queues at most, where that is known."""
+        return None if self._forward is None else self._forward.pieces
 
     def _pointer(self, argument: BoundPointer) -> Pointer:
         slot = self.bound[argument.buffer]

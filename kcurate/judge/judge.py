@@ -47,7 +47,8 @@ STATE = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "clock_limits")
 
 @dataclass(frozen=True)
 class JudgeConfig:
-    """How to judge. `seed` None: a secret, fresh one a candidate (anything else is for tests)."""
+    """How to judge. `seed` None: a secret, fresh one a candidate (anything else is for tests). `torch` lets a
+    reference in PyTorch run: its text is trusted like our own."""
 
     backend: str = "emulator"
     gpu: int = 0
@@ -56,6 +57,7 @@ class JudgeConfig:
     timed: bool = True
     spares: int = 4
     calibrate: bool = True
+    torch: bool = False
 
 
 def judge(candidate: Candidate, config: JudgeConfig | None = None) -> Verdict:
@@ -148,7 +150,7 @@ class Judge:
 
     def _decide(self, case: Case) -> Ruling:
         with case.stage("check"):
-            admission.admit_plans(case)
+            admission.admit_plans(case, torch=self.config.torch)
             admission.admit_sources(case)
         seed = secrets.randbits(48) if self.config.seed is None else self.config.seed
         reference = reference_side(case.candidate)

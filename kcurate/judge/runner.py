@@ -15,6 +15,7 @@ import numpy as np
 
 from kcurate import codec
 from kcurate.backends.base import Device, Memory, Module
+from kcurate.backends.torch_module import TorchModule
 from kcurate.errors import BackendError
 from kcurate.judge import compiling
 from kcurate.judge.execute import Prepared
@@ -76,7 +77,9 @@ class Runner:
         """Load the binary; remember the problem and the side's plan."""
         body = frame.body
         problem, side = codec.from_data(Problem, body["problem"]), codec.from_data(Side, body["side"])
-        self._loaded = (self._device.load(compiling.unpack_compiled(frame)), problem, side)
+        compiled = compiling.unpack_compiled(frame)
+        python = side.language == "torch"
+        self._loaded = (TorchModule(compiled) if python else self._device.load(compiled), problem, side)
         return NOTHING
 
     def _generate(self, frame: Frame) -> Answer:
@@ -109,6 +112,7 @@ class Runner:
         for index, poison in enumerate(frame.body["poisons"]):
             prepared.reset(poison)
             prepared.run()
+            prepared.finish()
             self._device.synchronize()
             harmed += prepared.integrity()
             sums.append(str(self._sum(prepared, frame.body["summed"])))
@@ -216,13 +220,17 @@ class _TimedCase:
         self.prepared.run()
 
     def reset_state(self) -> None:
-        self.prepared.device.reset_globals(self.prepared.module)
+        self.prepared.reset_state()
+
+    def pieces(self) -> int | None:
+        return self.prepared.pieces
 
     def written(self) -> list[Memory]:
         slots = self.prepared.slots.values()
         return [slot.memory for slot in slots if slot.buffer.record.role != "in"]
 
     def results(self) -> list[Region]:
+        self.prepared.finish()
         return _regions(self.prepared, self._summed)
 
     def size_bytes(self) -> int:

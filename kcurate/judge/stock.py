@@ -41,7 +41,9 @@ class Stock:
 
     def __init__(self, nursery: Nursery, role: Role, spares: int, lock: GpuLock) -> None:
         self._timeout_s = RUN_TIMEOUT_S[role.backend]
+        self._role = role
         self._lock = lock
+        self._python: tuple[Nursery, Spares] | None = None
         self._helpers: Compiled | None = None
         self._references: dict[str, RunningSide] = {}
         self._primed: RunningSide | None = None
@@ -60,10 +62,15 @@ class Stock:
         for running in (*self._references.values(), *([self._primed] if self._primed else [])):
             running.worker.kill()
         self._spares.close()
+        if self._python is not None:
+            self._python[1].close()
+            self._python[0].close()
 
     def refill(self) -> None:
         """Order what is missing; not while times are taken, which opening a device would disturb."""
         self._spares.refill()
+        if self._python is not None:
+            self._python[1].refill()
 
     def prime(
         self, candidate: Candidate, reference: SideName, inputs: Sequence[Mapping[str, object]]
@@ -99,7 +106,8 @@ class Stock:
         key = side_key(candidate, reference)
         kept = self._references.pop(key, None)
         if kept is None or not kept.worker.alive:
-            kept = self.fresh(reference)
+            python = getattr(candidate, reference).language == "torch"
+            kept = self._fresh_python(reference) if python else self.fresh(reference)
         sides[reference] = dataclasses.replace(kept, side=reference, key=key)
         for running in sides.values():
             running.settle()
@@ -112,6 +120,13 @@ class Stock:
             if ready.worker.alive:
                 return dataclasses.replace(ready, side=side)
         return RunningSide(side, self._spares.take(), self._timeout_s)
+
+    def _fresh_python(self, side: SideName) -> RunningSide:
+        """A worker whose process had imported torch, which takes seconds, before it was forked."""
+        if self._python is None:
+            nursery = Nursery(self._role.backend, "torch")
+            self._python = (nursery, Spares(nursery, self._role, 1))
+        return RunningSide(side, self._python[1].take(), self._timeout_s)
 
     def release(self, sides: Mapping[SideName, RunningSide], keep: SideName | None) -> None:
         """End the workers, but for a GPU's reference that stays for other candidates against it."""

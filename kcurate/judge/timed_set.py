@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from kcurate.backends.base import Memory
-from kcurate.backends.cuda.bench import Bench
+from kcurate.backends.cuda.bench import MAX_GATED, Bench
 
 SLOT_BYTES = 8
 # The pieces of work of a plan that waits for the host: too many for any queue.
@@ -41,8 +41,11 @@ class Runnable(Protocol):
     def written(self) -> Sequence[Memory]:
         """Whole allocations that the plan may write, always in the same order."""
 
+    def pieces(self) -> int | None:
+        """How many pieces of work a plan that no graph can hold queues at most, where that is known."""
+
     def results(self) -> Sequence[Region]:
-        """The outputs that a sum can vouch for, without redzones."""
+        """The outputs that a sum can vouch for, without redzones; queues what a run leaves to do for them."""
 
     def size_bytes(self) -> int:
         """All allocations together, each rounded up to 256 bytes."""
@@ -107,6 +110,12 @@ class TimedSet:
     def nodes(self) -> int:
         """Pieces of work in the plan; past all limits when the host has a part in it."""
         return max(1, self.graph.nodes) if self.graph is not None else HOST_IN_BETWEEN
+
+    @property
+    def gated(self) -> bool:
+        """Whether all of the plan can be queued before any of it runs."""
+        pieces = self.nodes if self.graph is not None else self.runnable.pieces()
+        return pieces is not None and pieces <= MAX_GATED
 
     def put_back(self) -> None:
         """Queue, piece by piece: give everything that the plan writes its state before a run."""

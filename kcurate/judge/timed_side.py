@@ -86,7 +86,7 @@ class TimedSide:
         for i, pick in enumerate(picks):
             timed = self._sets[pick]
             timed.restore()
-            bench.span(self._events[i], timed.run, gated=timed.nodes <= MAX_GATED)
+            bench.span(self._events[i], timed.run, gated=timed.gated)
             timed.add_checksum(slots.address + SLOT_BYTES * i, self._salt)
         sums = read_words(bench, slots, samples)
         times = [bench.elapsed_us(start, end) for start, end in self._events[:samples]]

@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import Any
 
 from kcurate import backends, codec
+from kcurate.backends import torch_module
 from kcurate.backends.base import CompileFailure, Compiler, EntryPoint, KernelFault
 from kcurate.errors import MissingDependencyError, ProblemError
 from kcurate.judge import compiling, isolation
@@ -36,12 +37,14 @@ Handler = Callable[[Frame], Answer]
 PR_SET_PDEATHSIG = 1
 
 
-def main(control_fd: int, backend: str) -> None:
+def main(control_fd: int, backend: str, *languages: str) -> None:
     """The nursery: fork a worker for every request, until the other end closes."""
     control = socket.socket(fileno=control_fd)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps; the parent process decides
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     backends.preload(backend)
+    if "torch" in languages:
+        torch_module.preload(backend)
     gc.freeze()
     while True:
         request, fds, _, _ = socket.recv_fds(control, 1 << 16, 1)

@@ -29,7 +29,7 @@ from kcurate.judge.protocol import MAX_BLOB_BYTES, Blob, Channel, ChannelClosed,
 FaultReason = Literal["launch_error", "timeout", "out_of_bounds"]
 BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from kcurate.judge.worker_main import main; main(int(sys.argv[2]), sys.argv[3])"
+    "from kcurate.judge.worker_main import main; main(int(sys.argv[2]), *sys.argv[3:])"
 )
 # What a worker may see of our environment: nothing that could hold a secret.
 ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH")
@@ -189,13 +189,17 @@ def worker_environment(folder: str) -> dict[str, str]:
 
 
 class Nursery:
-    """The process that forks workers. Raises `BackendError` when it cannot be started."""
+    """The process that forks workers, and has imported what the backend and `languages` need.
 
-    def __init__(self, backend: str) -> None:
+    Raises:
+        BackendError: it cannot be started.
+    """
+
+    def __init__(self, backend: str, *languages: str) -> None:
         self._folder = tempfile.mkdtemp(prefix="kcurate-worker-")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", BOOT, json.dumps(sys.path), str(theirs.fileno()), backend],
+            [sys.executable, "-c", BOOT, json.dumps(sys.path), str(theirs.fileno()), backend, *languages],
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

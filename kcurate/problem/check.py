@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kcurate.cuda_source import kernel_signatures
 from kcurate.errors import ProblemError
+from kcurate.problem.calls import check_language
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.init import check_fit, check_init
 from kcurate.problem.ops import BoundArg, BoundPointer, BoundPointers, LaunchOp, Op, Program, WhileOp
@@ -100,13 +101,15 @@ def _check_sides(candidate: Candidate) -> Iterator[Issue]:
             yield Issue(f"{side_name}.views.{name}", "there is no such buffer")
         if side.views and candidate.origin.kind == "model" and candidate.origin.made == side_name:
             yield Issue(f"{side_name}.views", "a side that a model made takes buffers as they are")
+        for what in check_language(candidate, side_name):
+            yield Issue(side_name, what)
         yield from _check_own_buffers(problem, side, side_name)
         yield from _check_plan(problem, side, side_name)
 
 
 def _check_plan(problem: Problem, side: Side, side_name: str) -> Iterator[Issue]:
     """The plan at every setting of sizes, up to the first that it cannot be bound at."""
-    signatures = kernel_signatures(side.code.encode())
+    signatures = kernel_signatures(side.code.encode()) if side.language == "cuda" else None
     for sizes in (*problem.sizes.test, problem.sizes.bench):
         try:
             program = bind(problem, side, sizes, where=f"{side_name}.plan")
@@ -119,7 +122,8 @@ def _check_plan(problem: Problem, side: Side, side_name: str) -> Iterator[Issue]
                 where = f"{owner}.{where}"
             yield Issue(where, f"{error.what} at sizes {dict(sizes)}")
             return
-        yield from _check_program(program, signatures, side_name)
+        if signatures is not None:
+            yield from _check_program(program, signatures, side_name)
 
 
 def _check_own_buffers(problem: Problem, side: Side, side_name: str) -> Iterator[Issue]:

@@ -139,7 +139,17 @@ class WhileOp:
     body: tuple[Op, ...]
 
 
-Op = LaunchOp | FillOp | CopyOp | UploadOp | TextureOp | SwapOp | WhileOp
+@dataclass(frozen=True)
+class CallOp:
+    """Run a PyTorch module: `args` are names of buffers, or numbers; its results go to the buffers `to`."""
+
+    call: str
+    args: tuple[str | float, ...]
+    to: tuple[str, ...]
+    state: Mapping[str, str]
+
+
+Op = LaunchOp | FillOp | CopyOp | UploadOp | TextureOp | SwapOp | WhileOp | CallOp
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from kcurate.errors import ProblemError
 from kcurate.problem.addresses import check_tables
+from kcurate.problem.calls import bind_call
 from kcurate.problem.dtypes import pack_struct, scalar_bytes
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.ops import (
@@ -34,6 +35,7 @@ from kcurate.records import (
     BindTexture,
     Buffer,
     BufferArg,
+    Call,
     Copy,
     Expr,
     Fill,
@@ -70,7 +72,7 @@ class _Binder:
     """Walks one plan; keeps the names in scope and counts operations."""
 
     def __init__(self, problem: Problem, side: Side, sizes: Mapping[str, int]) -> None:
-        self.problem = problem
+        self.problem, self.side = problem, side
         self.names: dict[str, int] = dict(sizes)
         for name, scalar in problem.scalars.items():
             if (
@@ -164,6 +166,8 @@ class _Binder:
             if width * max(1, height) > buffer.count:
                 raise ProblemError(f"the texture reads past {buffer.name!r}")
             return TextureOp(step.bind_texture, buffer.name, width, height)
+        if isinstance(step, Call):
+            return bind_call(step, self.problem, self.side, self.buffers, self.names)
         assert isinstance(step, Swap)
         return self.swap(step)
 

@@ -13,6 +13,7 @@ from typing import Literal
 
 Expr = int | str
 Role = Literal["in", "out", "inout", "scratch"]
+Language = Literal["cuda", "torch"]
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,21 @@ class WhileNonzero:
     do: tuple[Step, ...]
 
 
-Step = Launch | Fill | Copy | Upload | BindTexture | Swap | For | WhileNonzero
+@dataclass(frozen=True)
+class Call:
+    """Run the forward pass of the PyTorch module class `call`; the one step of a side in that language.
+
+    `args` are buffers and scalars in the order of its parameters, `to` the buffers that take what it returns
+    (the copy is not timed), `state` maps its parameters and registered buffers to the problem's buffers.
+    """
+
+    call: str
+    args: tuple[str, ...]
+    to: tuple[str, ...]
+    state: Mapping[str, str] = field(default_factory=dict)
+
+
+Step = Launch | Fill | Copy | Upload | BindTexture | Swap | For | WhileNonzero | Call
 
 
 def steps(plan: Iterable[Step]) -> Iterator[Step]:
@@ -228,7 +243,8 @@ class Side:
 
     `buffers` are extra ones that only this side uses (always `scratch` or `in`); `views` re-lay
     logical buffers; `nondeterministic` names outputs whose rounding may differ from run to run
-    (floating-point atomics).
+    (floating-point atomics). A side in `torch` is trusted Python text that calls one module (`Call`):
+    top-level integer constants of it that have a size's name take that size's value.
     """
 
     code: str
@@ -236,3 +252,4 @@ class Side:
     buffers: Mapping[str, Buffer] = field(default_factory=dict)
     views: Mapping[str, View] = field(default_factory=dict)
     nondeterministic: tuple[str, ...] = ()
+    language: Language = "cuda"

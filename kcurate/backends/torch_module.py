@@ -1,0 +1,317 @@
+"""A PyTorch module as a side: trusted text, run in a worker on the device's own buffers, without copies.
+
+Inputs and parameters are tensors over the side's memory; the forward pass is queued on the device's stream.
+What it returns is copied into the output buffers by `finish`, which is no part of a timed run. Arithmetic is
+what eager PyTorch does in full precision: no tf32. torch is imported when the first such side is loaded, and
+in the judge's processes nowhere else. Not covered: the text and its constants (`torch_text`), code that a
+model wrote.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kcurate.backends import torch_text
+from kcurate.backends.base import Compiled, CompileFailure, Device, Memory
+from kcurate.errors import MissingDependencyError, ProblemError
+
+if TYPE_CHECKING:
+    import torch
+
+# What code of a module can raise; anything else is a bug of ours.
+RAISED = (
+    ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, OSError,
+    RuntimeError, TypeError, ValueError,
+)  # fmt: skip
+# Kernels that one operator may queue; a layer of a recurrent net queues more than anyone can say.
+KERNELS_PER_OPERATOR = 8
+UNBOUNDED = ("rnn", "lstm", "gru")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Part of an allocation that is read or written as an array (C order)."""
+
+    memory: Memory
+    offset_bytes: int
+    size_bytes: int
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class TorchModule:
+    """The text of a side, as a loaded binary."""
+
+    compiled: Compiled
+
+    @property
+    def code(self) -> str:
+        """The text."""
+        return self.compiled.binary.decode()
+
+
+def compile_text(code: str) -> Compiled | CompileFailure:
+    """The text as it goes to a worker; nothing of it is run, and torch is not imported.
+
+    Raises:
+        MissingDependencyError: torch is not installed.
+    """
+    try:
+        version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError as error:
+        raise MissingDependencyError(
+            "a side is in PyTorch, and torch is not installed", hint="pip install 'kcurate[train]'"
+        ) from error
+    try:
+        torch_text.parse(code)
+    except ProblemError as error:
+        return CompileFailure("error", error.what, 0.0)
+    binary = code.encode()
+    return Compiled("torch", binary, hashlib.sha256(binary).hexdigest(), {}, (), f"torch {version}", 0.0)
+
+
+def build(code: str, name: str, sizes: Mapping[str, int]) -> tuple[Any, dict[str, Any]]:
+    """The module class `name` of the text, made with its own `get_init_inputs`, and the text's names.
+
+    Raises:
+        ProblemError: the text does not run at these sizes.
+    """
+    tree = torch_text.with_sizes(code, sizes)
+    names: dict[str, Any] = {"__name__": "kcurate_torch_side"}
+    with module_errors(name):
+        exec(compile(tree, "<PyTorch side>", "exec"), names)
+        given = names["get_init_inputs"]() if "get_init_inputs" in names else []
+        if isinstance(given, Mapping):
+            return names[name](**given), names
+        return names[name](*given), names
+
+
+@contextmanager
+def module_errors(name: str) -> Iterator[None]:
+    """What the module's code raises, as what it is: a fault of the problem.
+
+    Raises:
+        ProblemError: the code raised.
+    """
+    try:
+        yield
+    except RAISED as error:
+        text = " ".join(str(error).split())[:300]
+        raise ProblemError(f"the PyTorch module {name}: {type(error).__name__}: {text}") from error
+
+
+class Forward:
+    """One forward pass bound to places on a device. Results lie in torch's memory until `finish`."""
+
+    def __init__(
+        self,
+        device: Device,
+        module: TorchModule,
+        name: str,
+        sizes: Mapping[str, int],
+        args: Sequence[Place | float],
+        state: Mapping[str, Place],
+        to: Sequence[Place],
+    ) -> None:
+        self._name = name
+        self._where = _Where(device)
+        self._model, _ = build(module.code, name, sizes)
+        with module_errors(name), self._where.inside():
+            self._model = self._model.to(self._where.device)
+            self._args = [self._where.tensor(arg) if isinstance(arg, Place) else arg for arg in args]
+            for path, place in state.items():
+                put_state(self._model, path, self._where.tensor(place))
+        self._to = [self._where.tensor(place) for place in to]
+        self._results: list[Any] | None = None
+        self._looked = False
+        self.pieces: int | None = None
+
+    def run(self) -> None:
+        """Queue the forward pass.
+
+        Raises:
+            ProblemError: it failed. NotCapturable: a graph is being recorded.
+        """
+        self._results = None
+        with module_errors(self._name), self._where.inside():
+            self._where.refuse_capture()
+            if self._where.stream is not None and not self._looked:
+                self._looked = True
+                self.pieces = self._look()
+            self._results = flat(self._model(*self._args))
+
+    def _look(self) -> int | None:
+        """Run once to see how many kernels at most are queued, None where it waits for the device."""
+        counter = operator_counter()
+        try:
+            with self._where.never_waiting(), counter:
+                self._model(*self._args)
+        except RuntimeError:
+            return None  # if that was no waiting, the real run fails too
+        if any(part in name for name in counter.names for part in UNBOUNDED):
+            return None
+        return KERNELS_PER_OPERATOR * len(counter.names)
+
+    def finish(self) -> None:
+        """Queue the copy of the results into the output buffers; torch gets its memory back.
+
+        Raises:
+            ProblemError: there are more or fewer results, or they have another shape or dtype.
+        """
+        results, self._results = self._results, None
+        if results is None:
+            return
+        found, wanted = ([(tuple(t.shape), t.dtype) for t in each] for each in (results, self._to))
+        if [(shape or (1,), dtype) for shape, dtype in found] != wanted:
+            raise ProblemError(f"the PyTorch module {self._name} gives {found}, the problem has {wanted}")
+        with module_errors(self._name), self._where.inside():
+            for target, result in zip(self._to, results, strict=True):
+                target.copy_(result.reshape(target.shape))
+
+
+def flat(results: Any) -> list[Any]:
+    """The tensors that a module returned.
+
+    Raises:
+        TypeError: it returned something else.
+    """
+    import torch
+
+    found = list(results) if isinstance(results, tuple | list) else [results]
+    if not found or not all(isinstance(each, torch.Tensor) for each in found):
+        raise TypeError("forward returns something other than tensors")
+    return found
+
+
+def put_state(model: Any, path: str, tensor: Any) -> None:
+    """Let a parameter or registered buffer of a model be this tensor.
+
+    Raises:
+        AttributeError: the model has none of that name. ValueError: it has another shape or dtype.
+    """
+    import torch
+
+    owner, _, leaf = path.rpartition(".")
+    module = model.get_submodule(owner)
+    old = getattr(module, leaf)
+    if (tuple(old.shape) or (1,), old.dtype) != (tuple(tensor.shape), tensor.dtype):
+        raise ValueError(
+            f"{path} is {tuple(old.shape)} {old.dtype}, not {tuple(tensor.shape)} {tensor.dtype}"
+        )
+    tensor = tensor.reshape(old.shape)
+    if leaf in module._parameters:
+        module._parameters[leaf] = torch.nn.Parameter(tensor, requires_grad=False)
+    else:
+        setattr(module, leaf, tensor)
+
+
+def operator_counter() -> Any:
+    """A context in which `names` lists every operator that is called."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Counter(TorchDispatchMode):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.names: list[str] = []
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    return Counter()
+
+
+def preload(backend: str) -> None:
+    """Import what a worker that was shut in cannot; opens no GPU and starts no thread."""
+    import torch
+
+    plain_arithmetic()
+    torch.zeros(4, 4).softmax(0)  # looks at the processor
+    if backend == "cuda":
+        import torch._dynamo  # what counting operators imports, seconds long
+
+
+def plain_arithmetic() -> None:
+    """No tf32, and one thread on the CPU (workers may start none)."""
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.set_num_threads(1)
+
+
+class _Where:
+    """torch's side of a device: its tensors over our memory, its stream."""
+
+    def __init__(self, device: Device) -> None:
+        import torch
+
+        plain_arithmetic()
+        self._torch = torch
+        self._cuda = device.name == "cuda"
+        self.stream: torch.cuda.Stream | None = None
+        self.device = torch.device("cpu")
+        if self._cuda:
+            from kcurate.backends.cuda.device import CudaDevice
+
+            assert isinstance(device, CudaDevice)
+            self.device = torch.device("cuda", device.index)
+            torch.cuda.set_device(self.device)
+            self.stream = torch.cuda.ExternalStream(int(device.stream), device=self.device)
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Work is queued on the device's stream, and keeps nothing for gradients."""
+        with self._torch.no_grad():
+            if self.stream is None:
+                yield
+            else:
+                with self._torch.cuda.stream(self.stream):
+                    yield
+
+    def tensor(self, place: Place) -> Any:
+        """A tensor over part of an allocation."""
+        if self._cuda:
+            whole = self._torch.as_tensor(_Span(place), device=self.device)
+        else:
+            from kcurate.backends.emulator.memory import view
+
+            whole = self._torch.from_numpy(view(place.memory, place.offset_bytes, place.size_bytes))
+        return whole.view(getattr(self._torch, place.dtype)).view(place.shape)
+
+    def refuse_capture(self) -> None:
+        """Raises NotCapturable while a graph is recorded."""
+        if self._cuda and self._torch.cuda.is_current_stream_capturing():
+            from kcurate.backends.cuda.driver import NotCapturable
+
+            raise NotCapturable("PyTorch allocates memory as it goes")
+
+    @contextmanager
+    def never_waiting(self) -> Iterator[None]:
+        """Work that waits for the GPU raises RuntimeError."""
+        if not self._cuda:
+            yield
+            return
+        self._torch.cuda.set_sync_debug_mode("error")
+        try:
+            yield
+        finally:
+            self._torch.cuda.set_sync_debug_mode("default")
+
+
+class _Span:
+    """Device bytes for torch (the CUDA Array Interface, version 3: numba's documentation)."""
+
+    def __init__(self, place: Place) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (place.size_bytes,),
+            "typestr": "|u1",
+            "data": (place.memory.address + place.offset_bytes, False),
+            "version": 3,
+        }

@@ -1,0 +1,107 @@
+"""The text of a PyTorch side: its top-level integer constants, and the text with other values for them.
+
+A constant is `NAME = <integer arithmetic>`, or an element of `NAME = (<integers>, ...)`, then called `NAME_0`
+and so on. Nothing is run here. Not covered: running the text (`kcurate.backends.torch_module`).
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator, Mapping
+
+from kcurate.errors import ProblemError
+
+MAX_TEXT_BYTES = 1 << 20
+_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+
+
+def parse(code: str) -> ast.Module:
+    """The text as a tree.
+
+    Raises:
+        ProblemError: it is no Python, or longer than any module needs to be.
+    """
+    if len(code) > MAX_TEXT_BYTES:
+        raise ProblemError(f"{len(code)} characters of Python, more than {MAX_TEXT_BYTES}")
+    try:
+        return ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise ProblemError(f"not Python: {error}") from error
+
+
+def constants(code: str) -> dict[str, int]:
+    """Every top-level integer constant by name, in the order of the text.
+
+    Raises:
+        ProblemError: it is no Python.
+    """
+    return {name: value for name, value, _ in _found(parse(code))}
+
+
+def with_sizes(code: str, sizes: Mapping[str, int]) -> ast.Module:
+    """The text with the constants that `sizes` names at those values.
+
+    Raises:
+        ProblemError: it is no Python.
+    """
+    tree = parse(code)
+    for name, _, put in _found(tree):
+        if name in sizes:
+            put(ast.Constant(sizes[name]))
+    return ast.fix_missing_locations(tree)
+
+
+def _found(tree: ast.Module) -> Iterator[tuple[str, int, Callable[[ast.Constant], None]]]:
+    """Name, value, and how to put another value in its place."""
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            target = statement.targets[0]
+        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            target = statement.target
+        else:
+            continue
+        if not isinstance(target, ast.Name) or statement.value is None:
+            continue
+        value = _integer(statement.value)
+        if value is not None:
+            yield target.id, value, _setter(statement)
+        elif isinstance(statement.value, ast.Tuple | ast.List):
+            yield from _elements(target.id, statement.value)
+
+
+def _elements(
+    name: str, sequence: ast.Tuple | ast.List
+) -> Iterator[tuple[str, int, Callable[[ast.Constant], None]]]:
+    for index, element in enumerate(sequence.elts):
+        value = _integer(element)
+        if value is not None:
+
+            def put(constant: ast.Constant, index: int = index) -> None:
+                sequence.elts[index] = constant
+
+            yield f"{name}_{index}", value, put
+
+
+def _setter(statement: ast.Assign | ast.AnnAssign) -> Callable[[ast.Constant], None]:
+    def put(constant: ast.Constant) -> None:
+        statement.value = constant
+
+    return put
+
+
+def _integer(node: ast.expr) -> int | None:
+    """The value of integer arithmetic on literals; None for anything else."""
+    if isinstance(node, ast.Constant):
+        return node.value if type(node.value) is int else None
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        left, right = _integer(node.left), _integer(node.right)
+        if left is None or right is None or (isinstance(node.op, ast.FloorDiv) and right == 0):
+            return None
+        return _OPERATORS[type(node.op)](left, right)
+    return None
