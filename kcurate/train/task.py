@@ -37,8 +37,8 @@ class Judged:
 
     `outcome`: a verdict's (`records.Outcome`), or what kept it from the judge (`unreadable`, `copied`,
     ...). `speedup`: slow time over fast time, None when none was measured. `components`: the reward's
-    terms by name; `reward` is their sum. `audit`: a ratio that asks for a second look. `judge_s`: seconds
-    of judging (0 when cached).
+    terms by name; `reward` is their sum. `audit`: a ratio that asked for a second look. `cheat`: refused by
+    the static checks, or not borne out by that look. `judge_s`: seconds of judging (0 when cached).
     """
 
     task_id: str
@@ -48,5 +48,6 @@ class Judged:
     speedup: float | None = None
     detail: str = ""
     audit: bool = False
+    cheat: bool = False
     cached: bool = False
     judge_s: float = 0.0

@@ -1,0 +1,210 @@
+"""Rewards for a batch of answers, from judges that work while the caller does something else.
+
+Equal answers are judged once: those in the same batch, those under way for another, those of earlier steps
+and (with a file) of an earlier run. An answer that hangs costs its own time limit and nothing else. A ratio
+that asks for an audit is judged a second time, with new inputs in new processes. Not covered: what an outcome
+earns (`rewards`), how a verdict is made (`kcurate.judge`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcurate import backends
+from kcurate.errors import BackendError, KcurateError
+from kcurate.judge import pool as judge_pool
+from kcurate.judge.judge import JudgeConfig
+from kcurate.judge.referees import Bench, Referees
+from kcurate.records import Candidate, Verdict
+from kcurate.train import rewards
+from kcurate.train.answers import Readable, Refused, read
+from kcurate.train.rewards import Scheme
+from kcurate.train.settled import Settled, asks_for_audit, settle
+from kcurate.train.task import Judged, Task
+from kcurate.train.verdict_cache import VerdictCache, answer_key
+
+# Beyond the judge's own limits for each thing it asks of a side.
+LIMIT_S = {"cuda": 300.0, "emulator": 900.0}
+
+_Coming = Future[tuple[Verdict, ...]]
+
+
+@dataclass(frozen=True)
+class PoolConfig:
+    """Who judges. `backend` auto: the GPU if there is one. `jobs` 0: as suits the machine.
+
+    `limit_s`: what one answer may take in all, None for the backend's. `cache_file`: JSON lines of verdicts.
+    """
+
+    backend: str = "auto"
+    gpus: tuple[int, ...] = (0,)
+    jobs: int = 0
+    timed: bool = True
+    limit_s: float | None = None
+    cache_size: int = 50_000
+    cache_file: Path | None = None
+
+
+@dataclass
+class _Entry:
+    """One answer of a batch on its way: refused at once, or with verdicts to come."""
+
+    task: Task
+    read: Readable | Refused
+    coming: _Coming | None = None
+    cached: bool = False
+
+
+class RewardPool:
+    """Judges that stay, and what they found. Safe to use from many threads; `close` it.
+
+    `bench`: judges other than this machine's.
+
+    Raises:
+        InputError: no such backend.
+    """
+
+    def __init__(
+        self, scheme: Scheme, config: PoolConfig | None = None, *, bench: Bench | None = None
+    ) -> None:
+        self.config = config or PoolConfig()
+        self._scheme = scheme
+        self._bench = bench or open_referees(self.config)
+        self._cache = VerdictCache(self.config.cache_size, self.config.cache_file)
+        self._under_way: dict[str, _Coming] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def timed(self) -> bool:
+        """Whether speed is measured; where it is not, `faster` earns nothing.
+
+        Raises:
+            KcurateError: this machine cannot judge at all.
+        """
+        return self.config.timed and self._bench.environment().backend == "cuda"
+
+    async def score(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
+        """What every reply to its task earned, in their order. Replies to one task in one call are a group.
+
+        Raises:
+            KcurateError: this machine cannot judge at all.
+        """
+        entries = await asyncio.to_thread(self._begin, tasks, replies)
+        coming = [entry.coming for entry in entries if entry.coming is not None]
+        await asyncio.gather(*(asyncio.wrap_future(one) for one in coming))
+        return self._end(entries)
+
+    def score_now(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
+        """`score`, for callers that have no event loop."""
+        return self._end(self._begin(tasks, replies))
+
+    def close(self) -> None:
+        """End the judges; what is known is on disk then, if there is a file."""
+        self._bench.close()
+        self._cache.close()
+
+    def _begin(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[_Entry]:
+        entries: list[_Entry] = []
+        environment = self._bench.environment()
+        with self._lock:
+            self._cache.open(environment)
+        for task, reply in zip(tasks, replies, strict=True):
+            entry = _Entry(task, read(task, reply))
+            if isinstance(entry.read, Readable):
+                key = answer_key(entry.read.candidate, environment.device, timed=self.config.timed)
+                entry.coming, entry.cached = self._ask(key, entry.read.candidate)
+            entries.append(entry)
+        return entries
+
+    def _ask(self, key: str, candidate: Candidate) -> tuple[_Coming, bool]:
+        """The verdicts to come, and whether nobody has to judge for it."""
+        with self._lock:
+            if (coming := self._under_way.get(key)) is not None:
+                return coming, True
+            promise: _Coming = Future()
+            promise.set_running_or_notify_cancel()  # others may wait for it: nobody cancels it
+            known = self._cache.find(key)
+            if known and not asks_for_audit(known):
+                promise.set_result(known)
+                return promise, True
+            self._under_way[key] = promise
+        self._submit(key, candidate, promise, known)
+        return promise, False
+
+    def _submit(
+        self,
+        key: str,
+        candidate: Candidate,
+        promise: _Coming,
+        so_far: tuple[Verdict, ...],
+    ) -> None:
+        def done(future: Future[Verdict]) -> None:
+            try:
+                verdict = future.result()
+                self._cache.add(key, verdict)
+            except CancelledError:
+                return self._end_of(key, promise, BackendError("the judges were closed"))
+            except KcurateError as error:
+                return self._end_of(key, promise, error)
+            verdicts = (*so_far, verdict)
+            if asks_for_audit(verdicts):
+                return self._submit(key, candidate, promise, verdicts)
+            return self._end_of(key, promise, verdicts)
+
+        self._bench.submit(candidate).add_done_callback(done)
+
+    def _end_of(self, key: str, promise: _Coming, found: tuple[Verdict, ...] | KcurateError) -> None:
+        """Tell all who wait for an answer's verdicts."""
+        with self._lock:
+            self._under_way.pop(key, None)
+        if isinstance(found, KcurateError):
+            promise.set_exception(found)
+        else:
+            promise.set_result(found)
+
+    def _end(self, entries: Sequence[_Entry]) -> list[Judged]:
+        """Wait for what is still to come, and make rewards of it, group by group."""
+        settled = [settle(entry.read, entry.coming.result() if entry.coming else ()) for entry in entries]
+        groups: dict[str, list[int]] = defaultdict(list)
+        for index, entry in enumerate(entries):
+            groups[entry.task.id].append(index)
+        judged: dict[int, Judged] = {}
+        for members in groups.values():
+            terms = rewards.terms_of(self._scheme, [settled[i].earned for i in members])
+            for i, one in zip(members, terms, strict=True):
+                judged[i] = _judged(entries[i], settled[i], one)
+        return [judged[index] for index in range(len(entries))]
+
+
+def _judged(entry: _Entry, settled: Settled, terms: rewards.Terms) -> Judged:
+    return Judged(
+        task_id=entry.task.id,
+        outcome=settled.earned.outcome,
+        reward=sum(terms.values()),
+        components=terms,
+        speedup=settled.speedup,
+        detail=settled.detail,
+        audit=settled.audit,
+        cheat=settled.cheat,
+        cached=entry.cached,
+        judge_s=0.0 if entry.cached else settled.judge_s,
+    )
+
+
+def open_referees(config: PoolConfig) -> Referees:
+    """This machine's referees for a pool; they start at once, and are waited for when they are needed.
+
+    Raises:
+        InputError: no such backend.
+    """
+    backend = backends.resolve(config.backend)
+    jobs = config.jobs or judge_pool.default_jobs(backend, len(config.gpus))
+    limit_s = LIMIT_S[backend] if config.limit_s is None else config.limit_s
+    judging = JudgeConfig(backend=backend, timed=config.timed)
+    return Referees(judging, gpus=config.gpus, jobs=jobs, limit_s=limit_s)
