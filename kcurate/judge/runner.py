@@ -56,6 +56,7 @@ class Runner:
             "drop": self._drop,
             "helpers": self._helpers,
             "time": self._time,
+            "chain": self._chain,
             "block": self._block,
             "read": self._read,
             "witness": self._witness,
@@ -174,6 +175,12 @@ class Runner:
         self._timed = TimedSide(self._bench, sets, self._salt)
         sums = [str(word) for word in self._timed.sums()]
         return {**self._timed.describe(), "sums": sums}, {}
+
+    def _chain(self, frame: Frame) -> Answer:
+        """Make the chain that blocks will run."""
+        assert self._timed is not None, "time comes first"
+        self._timed.ready(frame.body["count"])
+        return NOTHING
 
     def _block(self, frame: Frame) -> Answer:
         """Take one block of samples."""

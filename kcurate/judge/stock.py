@@ -12,7 +12,8 @@ import dataclasses
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
 
 from kcurate import codec, store
 from kcurate.backends.base import Compiled, CompileFailure
@@ -48,6 +49,7 @@ class Stock:
         self._references: dict[str, RunningSide] = {}
         self._primed: RunningSide | None = None
         self._thread = ThreadPoolExecutor(1)
+        self._work: Future[Any] | None = None
         self._spares = Spares(nursery, role, 1)
         greeting = self._spares.first().ready().body
         self.environment = codec.from_data(Environment, greeting["environment"])
@@ -71,6 +73,8 @@ class Stock:
         self._spares.refill()
         if self._python is not None:
             self._python[1].refill()
+        if self._helpers is not None:
+            self._work = self._thread.submit(self._prime_spare)
 
     def prime(
         self, candidate: Candidate, reference: SideName, inputs: Sequence[Mapping[str, object]]
@@ -80,7 +84,8 @@ class Stock:
         `inputs` are the requests for inputs that need no binary. Wait for the answer before anything else
         is asked of this stock.
         """
-        return self._thread.submit(self._prime, candidate, reference, inputs)
+        work = self._work = self._thread.submit(self._prime, candidate, reference, inputs)
+        return work
 
     def _prime(
         self, candidate: Candidate, reference: SideName, inputs: Sequence[Mapping[str, object]]
@@ -89,14 +94,19 @@ class Stock:
         kept = self._references.get(side_key(candidate, reference))
         if kept is not None and kept.worker.alive:
             dataclasses.replace(kept, side=reference).prefetch(candidate, inputs)
+        primed = self._prime_spare()
+        primed.side = made
+        primed.prefetch(candidate, inputs)
+
+    def _prime_spare(self) -> RunningSide:
+        """A spare with our timing kernels in it."""
         if self._primed is None or not self._primed.worker.alive:
-            self._primed = RunningSide(made, self._spares.take(), self._timeout_s)
-        self._primed.side = made
+            self._primed = RunningSide("fast", self._spares.take(), self._timeout_s)
         if self._helpers is not None and not self._primed.helped:
             with self._lock.shared():
                 self.give_helpers(self._primed)
             self._primed.helped = True
-        self._primed.prefetch(candidate, inputs)
+        return self._primed
 
     def take(self, candidate: Candidate, reference: SideName) -> dict[SideName, RunningSide]:
         """A fresh worker for the side on trial; the reference's may have served the same reference before."""
@@ -115,6 +125,8 @@ class Stock:
 
     def fresh(self, side: SideName, *, primed: bool = False) -> RunningSide:
         """A worker that has run nothing."""
+        if self._work is not None:  # one thread at a time takes from the stock
+            wait([self._work])
         if primed and self._primed is not None:
             ready, self._primed = self._primed, None
             if ready.worker.alive:

@@ -75,6 +75,15 @@ class SideSampler:
         if self._sum_of_ours() != self._witness:
             raise Ruling(Outcome.MISMATCH, "wrote outside its buffers while timed", side=self._running.side)
 
+    def ready(self, method: timing.Method, count: int) -> None:
+        """Have the chain made, if one will be asked for.
+
+        Raises:
+            Ruling: the side failed.
+        """
+        if method == "chain":
+            self._running.call("chain", {"count": count})
+
     def block(self, method: timing.Method, samples: int, first: int, count: int) -> list[float]:
         """Take samples; see `timing.Sampler`.
 

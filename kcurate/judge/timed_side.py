@@ -101,10 +101,14 @@ class TimedSide:
         ]
         return found[-1].runnable if found else None
 
-    def chain(self, samples: int, count: int) -> tuple[list[float], list[tuple[int, int]]]:
-        """Times of a short plan, `count` runs a sample: microseconds a run, (set, checksum) of each run."""
+    def ready(self, count: int) -> Chain:
+        """The chain of `count` runs, made unless it is there."""
         if self._chain is None or len(self._chain.twins) != count:
             if self._chain is not None:
                 self._chain.close()
             self._chain = Chain(self._bench, self._sets, count, self._salt)
-        return self._chain.block(samples)
+        return self._chain
+
+    def chain(self, samples: int, count: int) -> tuple[list[float], list[tuple[int, int]]]:
+        """Times of a short plan, `count` runs a sample: microseconds a run, (set, checksum) of each run."""
+        return self.ready(count).block(samples)

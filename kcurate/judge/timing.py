@@ -14,6 +14,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -40,7 +41,7 @@ LOOK_EVERY = 4
 HARD_LIMIT_S = 30.0
 SAMPLES_PER_BLOCK = 8
 # A chain is an average of many runs already.
-CHAINS_PER_BLOCK = 2
+CHAINS_PER_BLOCK = 1
 # A block of one side should not take much longer than this.
 BLOCK_US = 20_000.0
 CHAIN_TOTAL_US = 200.0
@@ -50,7 +51,7 @@ CHAIN_RUNS = (8, 64)
 ALIKE = 1.5
 # About what flushing before each sample takes (H200, November 2026).
 FLUSH_US = 60.0
-WARM_UP_US = 5_000.0
+WARM_UP_US = 3_000.0
 # Warm-up ends when two groups of samples agree this well.
 SETTLED = 0.01
 MAX_WARM_UP_GROUPS = 40
@@ -58,6 +59,9 @@ MAX_WARM_UP_GROUPS = 40
 
 class Sampler(Protocol):
     """One side's worker, as timing sees it."""
+
+    def ready(self, method: Method, count: int) -> None:
+        """Make what `block` will need; both sides' may be asked at once, from different threads."""
 
     def block(self, method: Method, samples: int, first: int, count: int) -> list[float]:
         """Take samples; microseconds. `count` is the chain's length.
@@ -121,6 +125,12 @@ def measure(
     started = time.perf_counter()
     rng = random.Random(config.seed)
     plan = _plan(samplers, config)
+    with ThreadPoolExecutor(len(SIDES)) as threads:
+        ready = [
+            threads.submit(samplers[side].ready, plan.methods[side], plan.counts[side]) for side in SIDES
+        ]
+    for one in ready:
+        one.result()
     samples = Samples(plan.method)
     while True:
         _one_round(samplers, plan, samples, rng)

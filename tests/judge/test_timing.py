@@ -18,9 +18,14 @@ class Side:
         self.us, self.noise = us, noise
         self.rng = random.Random(seed)
         self.asked: list[tuple[str, int, int]] = []
+        self.made = 0
+
+    def ready(self, method: timing.Method, count: int) -> None:
+        self.made = count if method == "chain" else 0
 
     def block(self, method: timing.Method, samples: int, first: int, count: int) -> list[float]:
         self.asked.append((method, samples, count))
+        assert method == "events" or count == self.made, "the chain was made before the first block"
         overhead = 2.0 if method == "events" else 16.0 / count + 1.0
         return [self.us * (1 + self.rng.gauss(0, self.noise)) + overhead for _ in range(samples)]
 
@@ -73,6 +78,15 @@ def test_long_sides_get_few_samples_a_block() -> None:
     measure(sides, TimingConfig(seed=0, **CLOCK), lambda _: 0.02)
     assert sides["slow"].asked[-1][1] == 1
     assert sides["fast"].asked[-1][1] == timing.SAMPLES_PER_BLOCK
+
+
+def test_chains_are_as_long_in_time_but_alike_sides_have_equal_ones() -> None:
+    sides: dict[SideName, Side] = {"slow": Side(18.0, 1), "fast": Side(4.0, 2)}
+    measure(sides, TimingConfig(seed=0, **CLOCK), lambda _: 0.02)
+    assert (sides["slow"].made, sides["fast"].made) == (12, 51)
+    sides = {"slow": Side(5.0, 1), "fast": Side(4.0, 2)}
+    measure(sides, TimingConfig(seed=0, **CLOCK), lambda _: 0.02)
+    assert sides["slow"].made == sides["fast"].made
 
 
 def test_nothing_is_claimed_of_what_takes_no_time() -> None:
