@@ -87,9 +87,10 @@ class VerdictCache:
             return
         self.keep(key, (*self.find(key)[:1], verdict))
         if self._path is not None:
-            written = [one for one in self._written if one.done()]
-            self._written = [one for one in self._written if not one.done()]
-            self._written.append(self._writer.submit(store.append_jsonl, self._path, _short(verdict, key)))
+            writing = self._writer.submit(store.append_jsonl, self._path, _short(verdict, key))
+            with self._lock:
+                written = [one for one in self._written if one.done()]
+                self._written = [one for one in (*self._written, writing) if one not in written]
             for one in written:
                 one.result()
 

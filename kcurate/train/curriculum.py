@@ -1,0 +1,119 @@
+"""Stages of permitted techniques, after the staged search of Mikasa et al. (SQD, arXiv:2602.12049).
+
+A ladder of techniques has one stage a technique: stage k asks for the k-th and permits the first k beside
+what the given code shows. After the last, `free` asks for any. A task stands in a stage when its given code
+does not show what the stage asks for; an answer that shows more than is permitted is refused (`answers`).
+What the search of deopt does beside (going on from earlier answers) has no part in training. Not covered:
+which techniques code shows (`kcurate.problem.techniques`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kcurate import prompts
+from kcurate.errors import InputError
+from kcurate.problem.shown import material_of
+from kcurate.problem.techniques import LADDER_FAST, not_permitted, permitted, shown_in, vocabulary
+from kcurate.train.task import Task
+
+POLICIES = ("off", "sqd")
+FREE = "free"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage: its number from 1, the technique asked for (None: any), and those learned so far with it."""
+
+    number: int
+    technique: str | None
+    learned: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """What the stage is called in logs."""
+        return f"{self.number}-{self.technique or FREE}"
+
+
+def stages(ladder: Sequence[str] = LADDER_FAST, *, free: bool = True) -> tuple[Stage, ...]:
+    """The stages of a ladder, and a last one without rules if `free`.
+
+    Raises:
+        InputError: there is no such technique, or one comes twice.
+    """
+    for name in ladder:
+        if name not in vocabulary():
+            raise InputError(
+                f"there is no technique {name!r}", where="curriculum", hint="see techniques.json"
+            )
+    if len(set(ladder)) < len(ladder):
+        raise InputError("a technique comes twice in the ladder", where="curriculum")
+    made = [Stage(i + 1, name, frozenset(ladder[: i + 1])) for i, name in enumerate(ladder)]
+    return (*made, *([Stage(len(ladder) + 1, None, frozenset(ladder))] if free else []))
+
+
+def at_stage(task: Task, stage: Stage) -> Task | None:
+    """The task as a stage asks it; None where it has no part in the stage.
+
+    Its `answer` stays where it has the technique asked for, and shows nothing but what is permitted.
+    """
+    if stage.technique is None:
+        return replace(task, id=f"{task.id}@{stage.name}")
+    given, problem = task.template.slow, task.template.problem
+    if problem is None or stage.technique in shown_in(given.code):
+        return None
+    allowed = permitted(given.code, stage.learned, "fast")
+    prompt = prompts.build(
+        material_of(problem, given, "fast", task.family),
+        vocabulary()[stage.technique],
+        "text",
+        permitted=sorted(allowed),
+    )
+    fast = task.template.fast.code
+    has = stage.technique in (*task.template.techniques, *shown_in(fast))
+    return replace(
+        task,
+        id=f"{task.id}@{stage.name}",
+        prompt=replace(prompt, system=task.prompt.system),
+        answer=task.answer if has and not not_permitted(fast, allowed) else None,
+        permitted=allowed,
+    )
+
+
+def tasks_at(tasks: Sequence[Task], stage: Stage) -> tuple[Task, ...]:
+    """The tasks of a stage, in their order."""
+    return tuple(made for task in tasks if (made := at_stage(task, stage)) is not None)
+
+
+def arranged(
+    tasks: Sequence[Task], policy: str, values: Mapping[str, Any] | None = None, *, seed: int
+) -> tuple[Task, ...]:
+    """The tasks in the order in which they are to be asked: stage by stage, drawn by `seed` inside a stage.
+
+    `policy` off: the tasks as they are. `values` of `sqd`: `ladder` (names in order), `free` (true or false).
+
+    Raises:
+        InputError: no such policy, value or technique; or no task is left.
+    """
+    given = dict(values or {})
+    if policy not in POLICIES:
+        raise InputError(f"there is no curriculum {policy!r}", hint=f"one of {', '.join(POLICIES)}")
+    known = {"ladder", "free"} if policy == "sqd" else set()
+    if more := sorted(set(given) - known):
+        raise InputError(f"the curriculum {policy} has no {more[0]!r}", hint=", ".join(sorted(known)))
+    if policy == "off":
+        return tuple(tasks)
+    ladder, free = given.get("ladder", LADDER_FAST), given.get("free", True)
+    if not isinstance(free, bool) or isinstance(ladder, str) or not all(isinstance(n, str) for n in ladder):
+        raise InputError("ladder is a list of techniques, free is true or false", where="curriculum")
+    made: list[Task] = []
+    for stage in stages(tuple(ladder), free=free):
+        inside = list(tasks_at(tasks, stage))
+        random.Random(f"{seed}-{stage.name}").shuffle(inside)
+        made += inside
+    if not made:
+        raise InputError("no task has a part in any stage", where="curriculum")
+    return tuple(made)
