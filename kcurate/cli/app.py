@@ -11,6 +11,7 @@ from kcurate.cli import build as build_command
 from kcurate.cli import demo, deopt, doctor, extract, show, validate
 from kcurate.cli import push as push_command
 from kcurate.cli import report as report_command
+from kcurate.cli import train as train_command
 from kcurate.cli import verify_dataset as verify_command
 from kcurate.cli.settings import SettingsCommand, SettingsGroup
 
@@ -26,6 +27,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "build": build_command.build,
     "push": push_command.push,
     "report": report_command.report,
+    "train": train_command.train,
     "verify-dataset": verify_command.verify_dataset,
     "show": show.show,
     "demo": demo.demo,

@@ -92,7 +92,11 @@ def _assignment(text: str) -> dict[str, Any]:
 
 
 def _merge(below: Table, above: Table) -> dict[str, Any]:
+    """Both tables as one; another reward or curriculum does not keep the numbers of the one before."""
     merged = dict(below)
+    for choice in ("scheme", "policy"):
+        if choice in above and above[choice] != merged.get(choice):
+            merged.pop("values", None)
     for key, value in above.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
         merged[key] = _merge(merged[key], value) if both else value

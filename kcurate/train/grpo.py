@@ -95,6 +95,7 @@ def config(stage: Stage, count: int) -> Any:
         "top_p": settings.top_p,
         "beta": settings.beta,
         "loss_type": settings.loss,
+        "shuffle_dataset": stage.settings.curriculum.policy == "off",
         "use_vllm": settings.vllm != "off",
     }
     if settings.vllm != "off":

@@ -6,28 +6,22 @@ outcome earns (`rewards`).
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kcurate.records import Outcome
 from kcurate.train.models import Form
 from kcurate.train.run_folder import RunFolder
 from kcurate.train.task import Judged, Task
-
-# Outcomes that say: it tried to look better than it is, and is not merely wrong.
-CHEATS = frozenset({Outcome.STATIC_REJECT.value})
 
 
 class Pool(Protocol):
     """Who scores answers: `kcurate.train.reward_pool.RewardPool`."""
 
-    def score(self, tasks: Sequence[Task], replies: Sequence[str]) -> Any:
-        """One `Judged` an answer, in order; a list, or something to await for it."""
+    async def score(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
+        """One `Judged` an answer, in order."""
 
 
 @dataclass
@@ -49,20 +43,13 @@ class Tally:
             "judged_reward": sum(rewards) / count,
             "components": {n: sum(one.components.get(n, 0.0) for one in self.judged) / count for n in names},
             "outcomes": dict(sorted(Counter(one.outcome for one in self.judged).items())),
-            "cheats": sum(one.outcome in CHEATS for one in self.judged),
+            "cheats": sum(one.cheat for one in self.judged),
             "audits": sum(one.audit for one in self.judged),
             "cached": sum(one.cached for one in self.judged),
             "judge_s": round(sum(one.judge_s for one in self.judged), 3),
             "waited_s": round(self.waited_s, 3),
             "best_speedup": max((one.speedup for one in self.judged if one.speedup), default=None),
         }
-
-
-async def score(pool: Pool, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
-    """Score on the pool, whether it answers at once or is awaited."""
-    if inspect.iscoroutinefunction(pool.score):
-        return list(await pool.score(tasks, replies))
-    return list(await asyncio.to_thread(pool.score, tasks, replies))
 
 
 class Rewards:
@@ -77,19 +64,19 @@ class Rewards:
         self._tally = Tally()
 
     def function(self) -> Callable[..., Any]:
-        """The reward function: rewards of one batch, None where we and not the answer failed."""
+        """The reward function: one reward an answer of a batch."""
 
-        async def judged_reward(completions: Any, task_id: Any, trainer_state: Any, **_: Any) -> list[Any]:
+        async def judged_reward(completions: Any, task_id: Any, trainer_state: Any, **_: Any) -> list[float]:
             _settle()
             started_s = time.monotonic()
             tasks = [self._tasks[one] for one in task_id]
             replies = [self._form.reply(one) for one in completions]
-            judged = await score(self._pool, tasks, replies)
+            judged = await self._pool.score(tasks, replies)
             self._tally.waited_s += time.monotonic() - started_s
             self._tally.judged += judged
             if self._writes:
                 self._record(judged, trainer_state.global_step + 1)
-            return [None if _ours(one) else one.reward for one in judged]
+            return [one.reward for one in judged]
 
         return judged_reward
 
@@ -101,7 +88,10 @@ class Rewards:
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             everyone: list[Any] = [None] * torch.distributed.get_world_size()
             torch.distributed.all_gather_object(everyone, tally)
-            tally = Tally([j for one in everyone for j in one.judged], max(one.waited_s for one in everyone))
+            tally = Tally(
+                [judged for one in everyone for judged in one.judged],
+                max(one.waited_s for one in everyone),
+            )
         return tally.line()
 
     def _record(self, judged: Sequence[Judged], step: int) -> None:
@@ -121,10 +111,6 @@ def line_of(one: Judged) -> dict[str, Any]:
         "cached": one.cached,
         "audit": one.audit,
     }
-
-
-def _ours(one: Judged) -> bool:
-    return one.outcome == Outcome.HARNESS_ERROR.value
 
 
 def _settle() -> None:

@@ -18,7 +18,7 @@ import torch
 from kcurate import codec, store
 from kcurate.errors import InputError
 from kcurate.train import models
-from kcurate.train.judging import Pool, line_of, score
+from kcurate.train.judging import Pool, line_of
 from kcurate.train.models import Form
 from kcurate.train.scores import Row, row
 from kcurate.train.settings import TrainSettings
@@ -59,7 +59,7 @@ def measure(
     generate_s = time.monotonic() - started_s
     note(f"{name}: {len(asked)} answers to {len(fitting)} held-out tasks in {generate_s:.0f} s; judging")
     started_s = time.monotonic()
-    judged: list[Judged] = asyncio.run(score(pool, asked, replies))
+    judged: list[Judged] = asyncio.run(pool.score(asked, replies))
     judge_s = time.monotonic() - started_s
     made = row(name, settings.model.name, judged, timed=timed, generate_s=generate_s, judge_s=judge_s)
     lines = [

@@ -7,7 +7,6 @@ full weights. Not covered: what a prompt says (`kcurate.prompts`).
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,24 +18,10 @@ from kcurate.records import Prompt
 from kcurate.train.settings import LoraSettings, ModelSettings
 
 PLAIN = "{system}\n{context}\n{task}\nAnswer:\n\n"
-PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets")
 # A template is taken for one that has no system role when it refuses these; then rules join the question.
 _PROBE = [{"role": "system", "content": "first-probe"}, {"role": "user", "content": "second-probe"}]
 
 Text = str | list[dict[str, str]]
-
-
-def require_extra() -> None:
-    """Say in one line what to install.
-
-    Raises:
-        MissingDependencyError: a package of the extra `train` is not installed.
-    """
-    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
-        raise MissingDependencyError(
-            f"not installed: {', '.join(missing)}", where="training", hint="pip install 'kcurate[train]'"
-        )
 
 
 def dtype_of(settings: ModelSettings) -> Any:

@@ -5,7 +5,8 @@ environment.json  versions, device, processes
 metrics.jsonl     one line a step; curves.png is drawn from it
 judged.jsonl      one line an answer that GRPO asked for: task, outcome, reward
 sft/, grpo/       checkpoint-N/ while it runs, adapter/ when the stage is done
-measured.json     scores on the held-out tasks; README.md: the model card; summary.json: the counts
+measured.json     scores on the held-out tasks, answers.jsonl what they are of; README.md: the model card
+verdicts.jsonl    what the judges found, so that nothing is judged twice; summary.json: the counts
 
 A stage is done when its adapter/ is there: it is put in place whole, by a rename.
 """
@@ -18,6 +19,7 @@ import os
 import platform
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -52,6 +54,11 @@ class RunFolder:
     def judged(self) -> MetricsLog:
         """What each answer earned, one line each."""
         return MetricsLog(self.root / "judged.jsonl")
+
+    @property
+    def answers(self) -> MetricsLog:
+        """The answers behind `measured.json`."""
+        return MetricsLog(self.root / "answers.jsonl")
 
     @property
     def curves(self) -> Path:
@@ -99,11 +106,11 @@ class RunFolder:
             )
         store.write_bytes(self.config, to_toml(settings).encode())
 
-    def settings(self, sets: tuple[str, ...] = ()) -> TrainSettings:
+    def settings(self, sets: tuple[str, ...] = (), options: Mapping[str, Any] | None = None) -> TrainSettings:
         """The settings of the run that is to be resumed, with what is set anew."""
         if not self.config.is_file():
             raise InputError("no run to resume here", where=str(self.root), hint="leave --resume out")
-        return resolve(file=self.config, sets=sets)
+        return resolve(file=self.config, sets=sets, options=options)
 
     def put_adapter(self, name: StageName, made: Path) -> Path:
         """Put a finished adapter in its place, whole or not at all."""

@@ -1,4 +1,4 @@
-"""What a set of judged answers comes to: shares with intervals, a mean reward with one, counts per outcome.
+"""What judged answers come to: shares with intervals, a mean reward with one, counts per outcome.
 
 Shares have Wilson's interval over the answers; the mean reward has a bootstrap over the tasks, whose answers
 hang together. Not covered: asking the model (`measure`).
@@ -8,27 +8,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from kcurate.records import Outcome
+from kcurate.train.answers import Refusal
+from kcurate.train.rewards import OURS, STANDINGS
 from kcurate.train.task import Judged
 
 # Two-sided 95% of the normal distribution.
 Z = 1.959964
 RESAMPLES = 2000
-_FASTER = frozenset({Outcome.CONFIRMED.value})
-_CORRECT = _FASTER | {Outcome.NOT_FASTER.value, Outcome.AMBIGUOUS_TIMING.value, Outcome.CORRECT.value}
-_COMPILES = _CORRECT | {
-    Outcome.LAUNCH_ERROR.value,
-    Outcome.TIMEOUT.value,
-    Outcome.MISMATCH.value,
-    Outcome.NONDETERMINISTIC.value,
-}
 # The given kernel given back: it compiles and is right, since it is the reference; it is shown on its own.
-COPIED = "copied"
+COPIED = Refusal.COPIED.value
 
 
 @dataclass(frozen=True)
@@ -93,22 +86,22 @@ def row(
         ValueError: there is no judged answer.
     """
     outcomes = Counter(one.outcome for one in judged)
-    known = [one for one in judged if one.outcome != Outcome.HARNESS_ERROR.value]
+    known = [one for one in judged if one.outcome != OURS]
     if not known:
         raise ValueError("no answer was judged")
 
-    def share(wanted: frozenset[str]) -> Estimate:
-        return wilson(sum(one.outcome in wanted for one in known), len(known))
+    def share(holds: Callable[[str], bool]) -> Estimate:
+        return wilson(sum(holds(one.outcome) for one in known), len(known))
 
     return Row(
         name=name,
         model=model,
         tasks=len({one.task_id for one in known}),
         samples=len(known),
-        compiles=share(_COMPILES | {COPIED}),
-        correct=share(_CORRECT | {COPIED}),
-        faster=share(_FASTER),
-        copied=share(frozenset({COPIED})),
+        compiles=share(lambda outcome: STANDINGS[outcome].compiles),
+        correct=share(lambda outcome: STANDINGS[outcome].correct),
+        faster=share(lambda outcome: STANDINGS[outcome].faster),
+        copied=share(lambda outcome: outcome == COPIED),
         reward=mean_by_task([one.reward for one in known], [one.task_id for one in known]),
         outcomes=dict(sorted(outcomes.items())),
         timed=timed,

@@ -131,10 +131,16 @@ class JudgeSettings:
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """What is asked. `source`: pairs, kernelbench or kernelbench:PATH. `dataset`: where pairs come from."""
+    """What is asked. `source`: pairs, kernelbench or kernelbench:PATH. `dataset`: where pairs come from.
+
+    `brief`: prompts with the short rules. `untimed`: also pairs that no GPU has timed. `held_out`: the share
+    of the tasks, by whole families, that training never sees. `limit`: no more tasks than this (0: all).
+    """
 
     source: str = "pairs"
     dataset: str = "builtin"
+    brief: bool = False
+    untimed: bool = False
     held_out: float = 0.2
     split_seed: int = 42
     limit: int = 0

@@ -1,0 +1,199 @@
+"""`kcurate train`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from kcurate.cli.options import DEFAULT_WORKSPACE, BackendOption, JobsOption, JsonOption, WorkspaceOption
+
+if TYPE_CHECKING:
+    from kcurate.train.settings import TrainSettings
+    from kcurate.train.stage import TrainConfig
+
+# Options of the command line by the setting that they give.
+_SETTINGS = {
+    "model": "model.name",
+    "dataset": "tasks.dataset",
+    "tasks": "tasks.source",
+    "backend": "judge.backend",
+    "train_gpu": "judge.train_gpu",
+    "judge_gpus": "judge.gpus",
+    "jobs": "judge.jobs",
+    "samples": "measure.samples",
+}
+
+
+def train(
+    stage: Annotated[
+        Literal["all", "sft", "grpo", "measure"],
+        typer.Argument(help="One stage alone; measure: only score on the held-out tasks."),
+    ] = "all",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="On the Hub, a folder, or a .gguf file.  [default: deepseek-ai/DeepSeek-R1-Distill-Qwen-7B]",
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Pairs: builtin, a folder, or USER/NAME on the Hub.  [default: builtin]"
+        ),
+    ] = None,
+    tasks: Annotated[
+        str | None,
+        typer.Option(metavar="KIND", help="What GRPO asks: pairs, or kernelbench[:PATH].  [default: pairs]"),
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="kernelcompare, sqd, staged-tiers or continuous.  [default: kernelcompare]",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="A TOML file over the recipe.")
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="One setting, such as sft.epochs=2; may be repeated."
+        ),
+    ] = None,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="The run's folder.  [default: runs/train-<time> in the workspace]"),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    adapter: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="grpo: start from this adapter; measure: score this one alone."),
+    ] = None,
+    row: Annotated[
+        str | None, typer.Option(metavar="NAME", help="measure: the name of the row of --adapter.")
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="Answers a row on held-out tasks; 0: no scores.  [default: 256]"
+        ),
+    ] = None,
+    max_minutes: Annotated[
+        float, typer.Option(min=0, metavar="M", help="End training then, in good order; 0: no limit.")
+    ] = 0.0,
+    backend: BackendOption = "auto",
+    train_gpu: Annotated[int, typer.Option(min=0, metavar="N", help="The GPU that trains.")] = 0,
+    judge_gpus: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="GPUs that judge, such as 1,2.  [default: the one that trains]"),
+    ] = None,
+    jobs: JobsOption = 0,
+    push: Annotated[
+        str | None, typer.Option(metavar="USER/NAME", help="Put card and adapters on the Hub in the end.")
+    ] = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="A repository that this makes is private.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Fine-tune a model on pairs, then reinforce it with the judge as reward."""
+    from kcurate.cli import output
+    from kcurate.train.extra import require_extra
+
+    require_extra()
+    given = {
+        "model": model,
+        "dataset": dataset,
+        "tasks": tasks,
+        "backend": None if backend == "auto" else backend,
+        "train_gpu": train_gpu or None,
+        "judge_gpus": _numbers(judge_gpus),
+        "jobs": jobs or None,
+        "samples": samples,
+    }
+    folder = out or _new_folder(workspace, resume=resume)
+    settings = _settings(given, recipe, config, tuple(sets or ()), folder if resume else None)
+    from kcurate.train.stage import TrainConfig
+
+    stages = {"all": ("sft", "grpo"), "sft": ("sft",), "grpo": ("grpo",), "measure": ()}[stage]
+    made = TrainConfig(
+        settings=settings,
+        out=folder,
+        stages=stages,  # type: ignore[arg-type]
+        adapter=adapter,
+        row=row or (adapter.name if adapter else None) if stage == "measure" else None,
+        resume=resume,
+        budget_s=max_minutes * 60,
+        push=push,
+        private=private,
+    )
+    summary = _run(made)
+    if os.environ.get("RANK", "0") == "0":
+        output.note(f"run folder: {folder}")
+        output.report(summary, as_json=json)
+
+
+def _run(config: TrainConfig) -> Any:
+    from kcurate.cli import output
+    from kcurate.train.stage import run
+    from kcurate.train.stopping import EXIT_TERMINATED, StoppedError
+
+    try:
+        return run(config, note=output.note)
+    except StoppedError as stopped:
+        output.note(str(stopped))
+        raise typer.Exit(EXIT_TERMINATED) from stopped
+
+
+def _settings(
+    given: dict[str, Any],
+    recipe: str | None,
+    config: Path | None,
+    sets: tuple[str, ...],
+    resumed: Path | None,
+) -> TrainSettings:
+    """The settings of a new run, or those of the run that goes on, with what is set anew."""
+    from kcurate.errors import InputError
+    from kcurate.train.config import resolve
+    from kcurate.train.run_folder import RunFolder
+
+    options: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is not None:
+            table, key = _SETTINGS[name].split(".")
+            options.setdefault(table, {})[key] = value
+    if resumed is None:
+        return resolve(recipe=recipe, file=config, sets=sets, options=options)
+    if recipe is not None or config is not None:
+        raise InputError("a run keeps its recipe and file", where="--resume", hint="change it with --set")
+    return RunFolder(resumed).settings(sets, options)
+
+
+def _numbers(text: str | None) -> tuple[int, ...] | None:
+    from kcurate.errors import InputError
+
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise InputError(f"not a list of GPUs: {text!r}", where="--judge-gpus", hint="such as 1 or 1,2")
+    return tuple(dict.fromkeys(int(part) for part in parts))
+
+
+def _new_folder(workspace: Path, *, resume: bool) -> Path:
+    from datetime import UTC, datetime
+
+    from kcurate.errors import InputError
+
+    if resume:
+        raise InputError("which run?", where="--resume", hint="give --out RUN")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError("several processes need one folder", where="--out", hint="give --out RUN")
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
+    return workspace / "runs" / f"train-{stamp}"

@@ -1,0 +1,82 @@
+"""curves.png: a run's metrics over its steps, drawn by matplotlib from metrics.jsonl.
+
+Not covered: which metrics there are (`callbacks`, `judging`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kcurate import store
+from kcurate.train.metrics_log import MetricsLog
+
+Line = Mapping[str, Any]
+# Title, stage, and the metrics of a panel: label and where in a line the number is.
+_PANELS: Sequence[tuple[str, str, Sequence[tuple[str, tuple[str, ...]]]]] = (
+    ("SFT: loss", "sft", [("loss", ("loss",))]),
+    ("SFT: share of answer tokens guessed", "sft", [("accuracy", ("mean_token_accuracy",))]),
+    ("GRPO: mean reward", "grpo", [("reward", ("judged_reward",))]),
+    (
+        "GRPO: reward by component",
+        "grpo",
+        [(name, ("components", name)) for name in ("compiles", "correct", "faster", "speed", "tier")],
+    ),
+    ("GRPO: divergence from the reference", "grpo", [("kl", ("kl",))]),
+    ("GRPO: answer length in tokens", "grpo", [("mean", ("completions/mean_length",))]),
+)
+
+
+def draw(metrics: MetricsLog, path: Path, title: str) -> bool:
+    """Draw the curves; False when there is nothing to draw, or matplotlib is not installed."""
+    lines = list(metrics.lines())
+    panels = [
+        (name, stage, curves) for name, stage, all_ in _PANELS if (curves := _found(lines, stage, all_))
+    ]
+    if not panels or importlib.util.find_spec("matplotlib") is None:
+        return False
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    rows = (len(panels) + 1) // 2
+    figure = Figure(figsize=(11, 2.9 * rows + 0.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(title)
+    for place, (name, _, curves) in enumerate(panels):
+        axes = figure.add_subplot(rows, 2, place + 1)
+        for label, steps, values in curves:
+            axes.plot(steps, values, marker="o" if len(steps) < 40 else "", markersize=3, label=label)
+        axes.set_title(name, fontsize=10)
+        axes.set_xlabel("step", fontsize=9)
+        axes.grid(visible=True, alpha=0.3)
+        if len(curves) > 1:
+            axes.legend(fontsize=8)
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=110)
+    store.write_bytes(path, data.getvalue())
+    return True
+
+
+def _found(
+    lines: Sequence[Line], stage: str, curves: Sequence[tuple[str, tuple[str, ...]]]
+) -> list[tuple[str, list[int], list[float]]]:
+    """The curves that have numbers: label, steps, values."""
+    found = []
+    for label, keys in curves:
+        points = [
+            (line["step"], value)
+            for line in lines
+            if line.get("stage") == stage and (value := _number(line, keys)) is not None
+        ]
+        if points:
+            found.append((label, [step for step, _ in points], [value for _, value in points]))
+    return found
+
+
+def _number(line: Any, keys: Sequence[str]) -> float | None:
+    for key in keys:
+        line = line.get(key) if isinstance(line, Mapping) else None
+    return float(line) if isinstance(line, int | float) else None

@@ -1,0 +1,83 @@
+"""Which GPU trains and which judge: settled before anything opens one.
+
+A process alone sees the GPU that trains as its first and the judge's after it. Under `accelerate launch` each
+process has a GPU of its own; the judge's are shared out among them. Times are worth something only on a GPU
+that nothing else uses: on the one that trains, judge and trainer take turns, since a step waits for its
+rewards. Not covered: the locks by which judges heed each other (`kcurate.judge`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kcurate import backends
+from kcurate.errors import InputError, MissingDependencyError
+from kcurate.train.settings import JudgeSettings
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+@dataclass(frozen=True)
+class JudgePlace:
+    """Where answers are judged: GPUs as this process numbers them, and whether times are taken."""
+
+    backend: str
+    gpus: tuple[int, ...]
+    timed: bool
+
+
+def launched() -> bool:
+    """Whether this is one of the processes of `accelerate launch` or `torchrun`."""
+    return "LOCAL_RANK" in os.environ
+
+
+def settle(settings: JudgeSettings) -> JudgePlace:
+    """Choose the backend and the GPUs, and hide the others from this process and its children.
+
+    Raises:
+        MissingDependencyError: a GPU that is not there. InputError: no such backend.
+    """
+    backend = backends.resolve(settings.backend)
+    count = backends.gpu_count()
+    if backend == "emulator":
+        if count and not launched():
+            _show((settings.train_gpu,), count)
+        return JudgePlace(backend, (0,), timed=False)
+    if not count:
+        raise MissingDependencyError("no GPU here", where="--backend cuda", hint="--backend emulator")
+    if launched():
+        gpus = _share(settings.gpus, int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"]))
+        return JudgePlace(backend, gpus, settings.timed)
+    judges = settings.gpus or (settings.train_gpu,)
+    order = tuple(dict.fromkeys((settings.train_gpu, *judges)))
+    _show(order, count)
+    return JudgePlace(backend, tuple(order.index(gpu) for gpu in judges), settings.timed)
+
+
+def _share(gpus: Sequence[int], rank: int, size: int) -> tuple[int, ...]:
+    """The judge's GPUs of one process: every `size`-th; its own where none were named.
+
+    Raises:
+        InputError: fewer than processes, so that two would judge on one.
+    """
+    if not gpus:
+        return (rank,)
+    if len(gpus) < size:
+        raise InputError(f"{len(gpus)} for {size} processes", where="--judge-gpus", hint="one a process")
+    return tuple(gpus[rank::size])
+
+
+def _show(order: Sequence[int], count: int) -> None:
+    """Make these GPUs the only ones, in this order; numbers count what was visible before."""
+    given = os.environ.get(VISIBLE)
+    names = (
+        [one.strip() for one in given.split(",") if one.strip()] if given else [str(i) for i in range(count)]
+    )
+    absent = [gpu for gpu in order if gpu >= len(names)]
+    if absent:
+        raise MissingDependencyError(
+            f"no GPU {absent[0]}: {len(names)} visible", where="--train-gpu, --judge-gpus"
+        )
+    os.environ[VISIBLE] = ",".join(names[gpu] for gpu in order)

@@ -1,0 +1,22 @@
+"""The packages that training needs beyond those of every command; looks for them without loading any."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from kcurate.errors import MissingDependencyError
+
+PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate")
+
+
+def require_extra() -> None:
+    """Say in one line what to install.
+
+    Raises:
+        MissingDependencyError: a package of the extra `train` is not installed.
+    """
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingDependencyError(
+            f"not installed: {', '.join(missing)}", where="kcurate train", hint="pip install 'kcurate[train]'"
+        )

@@ -1,0 +1,84 @@
+"""A run's card, curves and adapters as a model repository on the Hub: one commit, or nothing changes.
+
+Not covered: datasets (`kcurate.dataset.hub`), what is in the card (`model_card`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from kcurate.errors import InputError, MissingDependencyError, RemoteError
+from kcurate.train.run_folder import RunFolder, StageName
+
+STAGES: tuple[StageName, ...] = ("sft", "grpo")
+_FILES = ("README.md", "curves.png", "config.toml", "environment.json", "metrics.jsonl", "measured.json")
+
+
+def push(
+    run: RunFolder,
+    repo: str,
+    *,
+    private: bool = False,
+    endpoint: str | None = None,
+    token: str | None = None,
+    note: Callable[[str], None] = lambda _: None,
+) -> str:
+    """Make the repository if it is missing and commit the run's files; the commit.
+
+    Raises:
+        InputError: not a repository's name, or nothing to push. MissingDependencyError: no token.
+        RemoteError: the Hub refused, or cannot be reached.
+    """
+    from huggingface_hub import CommitOperationAdd, HfApi, get_token
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils._validators import validate_repo_id
+
+    token = token or get_token()
+    if token is None:
+        raise MissingDependencyError("no Hub token", where=repo, hint="set HF_TOKEN or run `hf auth login`")
+    files = dict(_files(run))
+    if not any(name.endswith("adapter_config.json") for name in files):
+        raise InputError("no stage is done, so there is no adapter to push", where=str(run.root))
+    api = HfApi(endpoint=endpoint, token=token, library_name="kcurate")
+    try:
+        validate_repo_id(repo)
+        api.create_repo(repo, repo_type="model", private=private, exist_ok=True)
+        operations = [CommitOperationAdd(name, str(path)) for name, path in files.items()]
+        done = api.create_commit(
+            repo, operations, commit_message="Adapters made by kcurate train", repo_type="model"
+        )
+    except HFValidationError as error:
+        raise InputError(str(error).splitlines()[0], where=repo, hint="such as me/cuda-coder") from error
+    except _failures() as error:
+        said = " ".join(str(error).split())[:300]
+        raise RemoteError(said, where=repo, hint="nothing is half published; run it again") from error
+    note(f"{repo}: {len(files)} files in commit {str(done.oid)[:10]}")
+    return str(done.oid)
+
+
+def _files(run: RunFolder) -> Iterator[tuple[str, Path]]:
+    """Names in the repository and files; the adapter of the last stage lies at the top, ready to load."""
+    for name in _FILES:
+        if (run.root / name).is_file():
+            yield name, run.root / name
+    done = [name for name in STAGES if run.done(name)]
+    for name in done:
+        for path in sorted(run.adapter(name).rglob("*")):
+            if path.is_file():
+                inside = path.relative_to(run.adapter(name)).as_posix()
+                yield (inside if name == done[-1] else f"{name}/{inside}"), path
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What the client raises: its own errors, and those of its transport, whose name has changed."""
+    import contextlib
+    import importlib
+
+    from huggingface_hub.errors import HfHubHTTPError
+
+    kinds: list[type[Exception]] = [HfHubHTTPError, OSError, RuntimeError, ValueError]
+    for name in ("httpx2", "httpx"):
+        with contextlib.suppress(ImportError):
+            kinds.append(importlib.import_module(name).HTTPError)
+    return tuple(kinds)

@@ -1,0 +1,72 @@
+"""The README.md of a run, which is the model card on the Hub: what was trained on what, and what came of it.
+
+Not covered: the numbers in it (`scores`), putting it on the Hub (`hub`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kcurate import store
+from kcurate.train import scores
+from kcurate.train.config import to_toml
+from kcurate.train.measure import read_rows
+from kcurate.train.run_folder import RunFolder, StageName
+from kcurate.train.settings import TrainSettings
+
+_STAGES: Mapping[StageName, str] = {
+    "sft": "supervised fine-tuning on the faster sides of CUDA kernel pairs",
+    "grpo": "GRPO, rewarded by kcurate's judge",
+}
+
+
+def write(run: RunFolder, settings: TrainSettings, about: Mapping[str, Any]) -> None:
+    """Write the card; `about`: counts of tasks and the like, name to value."""
+    store.write_bytes(run.card, card(run, settings, about).encode())
+
+
+def card(run: RunFolder, settings: TrainSettings, about: Mapping[str, Any]) -> str:
+    """The card as Markdown, with the metadata that the Hub reads at its top."""
+    done = [name for name in _STAGES if run.done(name)]
+    parts = [_metadata(settings), f"# {Path(settings.model.name).name}: CUDA kernels made faster\n"]
+    parts.append(f"LoRA adapters on `{settings.model.name}`, made by `kcurate train`:\n")
+    parts += [f"- `{name}/adapter`: {_STAGES[name]}" for name in done]
+    parts.append(
+        "\nThe prompt is a slow CUDA kernel with the plan that launches it; the answer is a faster one."
+    )
+    parts.append(
+        "A judge compiles every answer, compares its results on inputs nobody has seen, and times it.\n"
+    )
+    if table := scores.markdown(read_rows(run.measured)):
+        parts += ["## On held-out tasks\n", table]
+        parts.append(
+            "No family of these tasks was trained on. Shares have Wilson's 95% interval over the answers, "
+            "the mean reward a bootstrap over the tasks. An answer that is the given kernel is correct, "
+            "and counted as copied.\n"
+        )
+    if run.curves.is_file():
+        parts.append("## Curves\n\n![loss and reward over the steps](curves.png)\n")
+    parts.append("## How it was made\n")
+    parts += [f"- {name}: {value}" for name, value in about.items()]
+    parts.append(f"- where: {_where(run)}\n")
+    parts.append(f"```toml\n{to_toml(settings)}```")
+    return "\n".join(parts) + "\n"
+
+
+def _metadata(settings: TrainSettings) -> str:
+    local = Path(settings.model.name).exists()
+    base = "" if local else f"base_model: {settings.model.name}\n"
+    return f"---\nlibrary_name: peft\n{base}tags:\n- cuda\n- code\n- lora\n- trl\n- kcurate\n---\n"
+
+
+def _where(run: RunFolder) -> str:
+    try:
+        data = json.loads((run.root / "environment.json").read_bytes())
+    except (OSError, ValueError):
+        return "not recorded"
+    gpus = ", ".join(data["gpus"]) or "no GPU"
+    versions = ", ".join(f"{name} {version}" for name, version in data["packages"].items() if version)
+    return f"{gpus}; {data['processes']} process(es); {versions}"

@@ -1,0 +1,252 @@
+"""`kcurate train`: tasks, supervised fine-tuning, GRPO, scores on the held-out tasks, curves, card.
+
+Every step that is done is left as it is, so a run that was cut goes on where it was. Under `accelerate
+launch` every process trains and judges its own answers; the first one alone measures and writes. Not covered:
+the options (`kcurate.cli.train`), a step of training (`sft`, `grpo`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kcurate.errors import InputError
+from kcurate.records import Summary
+from kcurate.train import curriculum, curves, devices, model_card, pair_tasks, rewards
+from kcurate.train.devices import JudgePlace
+from kcurate.train.extra import require_extra
+from kcurate.train.reward_pool import PoolConfig, RewardPool
+from kcurate.train.run_folder import RunFolder, StageName, write_environment
+from kcurate.train.settings import TrainSettings
+from kcurate.train.stopping import Stop
+from kcurate.train.task import Task
+
+Note = Callable[[str], None]
+# The names of the table's rows.
+ROWS = {"base": "base", "sft": "SFT", "grpo": "SFT+GRPO"}
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One call. `stages`: those to run. `adapter`: what GRPO starts from instead of the run's own.
+
+    `measure`: score on the held-out tasks afterwards. `row`: score `adapter` alone, under this name.
+    `budget_s`: training stops when it has passed (0: no limit). `push`: the repository on the Hub that gets
+    the card and the adapters.
+    """
+
+    settings: TrainSettings
+    out: Path
+    stages: tuple[StageName, ...] = ("sft", "grpo")
+    adapter: Path | None = None
+    row: str | None = None
+    resume: bool = False
+    measure: bool = True
+    budget_s: float = 0.0
+    push: str | None = None
+    private: bool = False
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """What is taught, what is asked for rewards, and what neither has seen."""
+
+    taught: tuple[Task, ...]
+    asked: tuple[Task, ...]
+    held_out: tuple[Task, ...]
+
+
+def run(config: TrainConfig, *, note: Note = lambda _: None) -> Summary:
+    """Run the stages that are not done yet; the counts are over tasks, steps and judged answers.
+
+    Raises:
+        InputError: settings, data or folder that cannot be used. MissingDependencyError: no package, no GPU,
+            too little memory. StoppedError: told to stop, and saved.
+    """
+    started_s = time.monotonic()
+    require_extra()
+    folder = RunFolder(config.out)
+    place = devices.settle(config.settings.judge)
+    from kcurate.train.driving import processes
+
+    rank, world = processes()
+    if rank:
+        note = _silent
+    else:
+        folder.start(config.settings, resume=config.resume)
+        write_environment(folder, world)
+    tasks = load_tasks(config.settings, note)
+    steps: dict[str, int] = {}
+    stop = Stop(config.budget_s)
+    with stop.listening(), judges(config, folder, place, rank) as pool:
+        for name in config.stages:
+            steps[name] = _train(name, config, folder, tasks, stop, pool, note)
+            if rank == 0:
+                curves.draw(folder.metrics, folder.curves, f"{config.settings.model.name}, {name}")
+        if rank == 0 and config.measure and config.settings.measure.samples:
+            _measure(config, folder, tasks, pool, note)
+    summary = _finish(config, folder, tasks, steps, started_s, note) if rank == 0 else None
+    return summary or Summary("train", {}, time.monotonic() - started_s)
+
+
+def load_tasks(settings: TrainSettings, note: Note = lambda _: None) -> Tasks:
+    """The tasks of a run, whose held-out families neither stage sees.
+
+    Raises:
+        InputError: no such dataset, or no usable task in it.
+    """
+    own = settings.tasks
+    kind, _, path = own.source.partition(":")
+    pairs = pair_tasks.load(own.dataset, brief=own.brief, untimed=own.untimed, note=note)
+    pairs = pairs[: own.limit or None]
+    if kind == "pairs":
+        seen, held_out = pair_tasks.split(pairs, own.held_out, own.split_seed)
+        found = Tasks(seen, _arranged(seen, settings), held_out)
+    elif kind == "kernelbench":
+        from kcurate.train import kernelbench
+
+        asked, held_out = pair_tasks.split(kernelbench.load(path or None), own.held_out, own.split_seed)
+        found = Tasks(pairs, _arranged(asked[: own.limit or None], settings), held_out)
+    else:
+        raise InputError(f"no tasks {own.source!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
+    families = len({task.family for task in found.held_out})
+    note(f"{len(found.taught)} tasks to teach, {len(found.asked)} to ask, {len(found.held_out)} held out "
+         f"({families} families)")  # fmt: skip
+    return found
+
+
+def _arranged(tasks: tuple[Task, ...], settings: TrainSettings) -> tuple[Task, ...]:
+    own = settings.curriculum
+    return curriculum.arranged(tasks, own.policy, own.values, seed=settings.seed)
+
+
+@contextlib.contextmanager
+def judges(config: TrainConfig, folder: RunFolder, place: JudgePlace, rank: int) -> Iterator[RewardPool]:
+    """The judges of this process; they start when they are first asked."""
+    own = config.settings
+    scheme = rewards.make(own.reward.scheme, own.reward.values)
+    cache = folder.root / ("verdicts.jsonl" if rank == 0 else f"verdicts-{rank}.jsonl")
+    pool_config = PoolConfig(
+        backend=place.backend, gpus=place.gpus, jobs=own.judge.jobs, timed=place.timed, cache_file=cache
+    )
+    with contextlib.closing(RewardPool(scheme, pool_config)) as pool:
+        yield pool
+
+
+def _train(
+    name: StageName,
+    config: TrainConfig,
+    folder: RunFolder,
+    tasks: Tasks,
+    stop: Stop,
+    pool: RewardPool,
+    note: Note,
+) -> int:
+    """Run one stage, unless it is done; how many steps it took now."""
+    if folder.done(name):
+        note(f"{name}: done already")
+        return 0
+    from kcurate.train import grpo, sft
+    from kcurate.train.driving import Stage
+
+    stage = Stage(name, folder, config.settings, stop, note)
+    if name == "sft":
+        steps = sft.train(stage, tasks.taught)
+    else:
+        adapter = config.adapter or (folder.adapter("sft") if folder.done("sft") else None)
+        steps = grpo.train(stage, tasks.asked, pool, adapter)
+    _free()
+    return steps
+
+
+def _measure(config: TrainConfig, folder: RunFolder, tasks: Tasks, pool: RewardPool, note: Note) -> None:
+    """Score the base model and what the stages made, leaving rows that are there."""
+    from kcurate.train import measure
+
+    own = config.settings.measure
+    if not tasks.held_out:
+        note("measure: no tasks are held out, so there is nothing to score on")
+        return
+    if config.row is not None:
+        measure_row(config.row, config, folder, tasks, pool, config.adapter, note)
+        return
+    there = {row.name for row in measure.read_rows(folder.measured)}
+    wanted: list[tuple[str, Path | None]] = [(ROWS["base"], None)] if own.base else []
+    stages: tuple[StageName, ...] = ("sft", "grpo") if own.sft else ("grpo",)
+    wanted += [(ROWS[name], folder.adapter(name)) for name in stages if folder.done(name)]
+    for name, adapter in wanted:
+        if name not in there:
+            measure_row(name, config, folder, tasks, pool, adapter, note)
+
+
+def measure_row(
+    name: str,
+    config: TrainConfig,
+    folder: RunFolder,
+    tasks: Tasks,
+    pool: RewardPool,
+    adapter: Path | None,
+    note: Note,
+) -> None:
+    """Score one model on the held-out tasks and put its row into `measured.json`."""
+    from kcurate.train import measure
+
+    made, answers = measure.measure(
+        name, config.settings, tasks.held_out, pool, adapter=adapter, timed=pool.timed, note=note
+    )
+    for line in answers:
+        folder.answers.append(line)
+    about = {"samples": made.samples, "temperature": config.settings.measure.temperature}
+    measure.add_row(folder.measured, made, about)
+    note(f"{name}: compiles {made.compiles}, correct {made.correct}, faster {made.faster}, "
+         f"reward {made.reward}")  # fmt: skip
+    _free()
+
+
+def _finish(
+    config: TrainConfig, folder: RunFolder, tasks: Tasks, steps: dict[str, int], started_s: float, note: Note
+) -> Summary:
+    """Curves, card, summary, and the Hub."""
+    from kcurate import store
+
+    name = Path(config.settings.model.name).name
+    curves.draw(folder.metrics, folder.curves, f"{name}, recipe {config.settings.recipe}")
+    counts: dict[str, Any] = {
+        "tasks": {"taught": len(tasks.taught), "asked": len(tasks.asked), "held_out": len(tasks.held_out)},
+        "steps": steps,
+        "answers": _outcomes(folder),
+    }
+    about = {f"{kind} {key}": value for kind in ("tasks", "steps") for key, value in counts[kind].items()}
+    model_card.write(folder, config.settings, {"recipe": config.settings.recipe, **about})
+    summary = Summary("train", counts, round(time.monotonic() - started_s, 3), str(config.out))
+    store.write_json(folder.root / "summary.json", summary)
+    if config.push is not None:
+        from kcurate.train import hub
+
+        hub.push(folder, config.push, private=config.private, note=note)
+    return summary
+
+
+def _outcomes(folder: RunFolder) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for line in folder.judged.lines():
+        counts[line["outcome"]] = counts.get(line["outcome"], 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def _free() -> None:
+    """Give back the memory of a model that nobody uses any more."""
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _silent(_: str) -> None:
+    """What a process that is not the first says."""
