@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from kcurate.errors import ProblemError
-from kcurate.problem import addresses, linked, meshes, suffixes
+from kcurate.problem import addresses, linked, matrices, meshes, suffixes
 from kcurate.problem.draws import NEEDED, PARAMETERS, PATH, REAL, TEXT, WORDS, Array, Draw, Parameter
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate
@@ -22,7 +22,7 @@ from kcurate.problem.structured import GENERATORS
 from kcurate.records import Buffer, Init, Problem, Side
 
 # Imported so that their generators are registered.
-REGISTERED = (addresses, linked, meshes, suffixes)
+REGISTERED = (addresses, linked, matrices, meshes, suffixes)
 VARIATIONS = ("nominal", "shifted", "wide", "structured")
 __all__ = ["GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "generate", "make"]
 
