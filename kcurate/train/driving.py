@@ -5,11 +5,13 @@ Not covered: what is trained on (`sft`, `grpo`), the loop itself (`transformers.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
 import os
 import shutil
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -122,6 +124,19 @@ def arguments(cls: Any, given: Mapping[str, Any], extra: Mapping[str, Any], wher
     return made
 
 
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without progress bars, and without the libraries' remarks on each other's names."""
+    import datasets
+    from transformers.utils import logging
+
+    datasets.disable_progress_bars()
+    logging.disable_progress_bar()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r".*gradient_checkpointing.* is deprecated")
+        yield
+
+
 def drive(trainer: Any, stage: Stage, callback: StepCallback, knobs: str) -> int:
     """Train from the newest checkpoint to the end and put the adapter in place; the number of steps.
 
@@ -164,6 +179,7 @@ def _put_adapter(trainer: Any, stage: Stage) -> None:
         for leftover in (made / "training_args.bin", made / "ref", made / "README.md"):
             _remove(leftover)
         stage.run.put_adapter(stage.name, made)
+        _remove(stage.run.stage(stage.name) / "README.md")
     trainer.accelerator.wait_for_everyone()
 
 

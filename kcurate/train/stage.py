@@ -72,7 +72,7 @@ def run(config: TrainConfig, *, note: Note = lambda _: None) -> Summary:
     require_extra()
     folder = RunFolder(config.out)
     place = devices.settle(config.settings.judge)
-    from kcurate.train.driving import processes
+    from kcurate.train.driving import processes, quiet
 
     rank, world = processes()
     if rank:
@@ -83,7 +83,7 @@ def run(config: TrainConfig, *, note: Note = lambda _: None) -> Summary:
     tasks = load_tasks(config.settings, note)
     steps: dict[str, int] = {}
     stop = Stop(config.budget_s)
-    with stop.listening(), judges(config, folder, place, rank) as pool:
+    with quiet(), stop.listening(), judges(config, folder, place, rank) as pool:
         for name in config.stages:
             steps[name] = _train(name, config, folder, tasks, stop, pool, note)
             if rank == 0:
