@@ -1,7 +1,8 @@
 """Optimisation techniques: their names and meanings, and which of them an answer may show.
 
 After the stages of Mikasa et al. (arXiv:2602.12049): a stage permits some techniques, and code that shows
-another is refused. What code shows is read off its syntax (`kcurate.cuda_source`).
+another is refused. What code shows is read off its text (`kcurate.cuda_source`): coalescing and register
+blocking, which only a run or an intent can tell, are never seen there.
 """
 
 from __future__ import annotations

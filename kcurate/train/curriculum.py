@@ -1,8 +1,9 @@
 """Stages of permitted techniques, after the staged search of Mikasa et al. (SQD, arXiv:2602.12049).
 
-A ladder of techniques has one stage a technique: stage k asks for the k-th and permits the first k beside
-what the given code shows. After the last, `free` asks for any. A task stands in a stage when its given code
-does not show what the stage asks for; an answer that shows more than is permitted is refused (`answers`).
+A ladder of techniques has one stage a technique: stage k asks for the k-th and permits the first k, what the
+given code shows, and what is `always` permitted. After the last, `free` asks for any. A task stands in a
+stage when its given code does not show what the stage asks for; an answer that shows more than is permitted
+is refused (`answers`).
 What the search of deopt does beside (going on from earlier answers) has no part in training. Not covered:
 which techniques code shows (`kcurate.problem.techniques`).
 """
@@ -20,17 +21,19 @@ from kcurate.problem.shown import material_of
 from kcurate.problem.techniques import LADDER_FAST, not_permitted, permitted, shown_in, vocabulary
 from kcurate.train.task import Task
 
-POLICIES = ("off", "sqd")
 FREE = "free"
+# Hints to the compiler, which change no design; nearly every fast side of the built-in pairs has one.
+ALWAYS = ("launch-bounds", "loop-unrolling", "read-only-cache")
+_VALUES = {"off": frozenset[str](), "sqd": frozenset({"ladder", "always", "free"})}
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: its number from 1, the technique asked for (None: any), and those learned so far with it."""
+    """One stage: its number from 1, the technique asked for (None: any), and all permitted by then."""
 
     number: int
     technique: str | None
-    learned: frozenset[str]
+    named: frozenset[str]
 
     @property
     def name(self) -> str:
@@ -38,21 +41,23 @@ class Stage:
         return f"{self.number}-{self.technique or FREE}"
 
 
-def stages(ladder: Sequence[str] = LADDER_FAST, *, free: bool = True) -> tuple[Stage, ...]:
+def stages(
+    ladder: Sequence[str] = LADDER_FAST, *, always: Sequence[str] = ALWAYS, free: bool = True
+) -> tuple[Stage, ...]:
     """The stages of a ladder, and a last one without rules if `free`.
 
     Raises:
-        InputError: there is no such technique, or one comes twice.
+        InputError: there is no such technique, or one comes twice in the ladder.
     """
-    for name in ladder:
+    for name in (*ladder, *always):
         if name not in vocabulary():
             raise InputError(
-                f"there is no technique {name!r}", where="curriculum", hint="see techniques.json"
+                f"there is no technique {name!r}", where="curriculum", hint=", ".join(vocabulary())
             )
     if len(set(ladder)) < len(ladder):
         raise InputError("a technique comes twice in the ladder", where="curriculum")
-    made = [Stage(i + 1, name, frozenset(ladder[: i + 1])) for i, name in enumerate(ladder)]
-    return (*made, *([Stage(len(ladder) + 1, None, frozenset(ladder))] if free else []))
+    made = [Stage(i + 1, name, frozenset((*always, *ladder[: i + 1]))) for i, name in enumerate(ladder)]
+    return (*made, *([Stage(len(ladder) + 1, None, frozenset())] if free else []))
 
 
 def at_stage(task: Task, stage: Stage) -> Task | None:
@@ -65,7 +70,7 @@ def at_stage(task: Task, stage: Stage) -> Task | None:
     given, problem = task.template.slow, task.template.problem
     if problem is None or stage.technique in shown_in(given.code):
         return None
-    allowed = permitted(given.code, stage.learned, "fast")
+    allowed = permitted(given.code, stage.named, "fast")
     prompt = prompts.build(
         material_of(problem, given, "fast", task.family),
         vocabulary()[stage.technique],
@@ -93,27 +98,32 @@ def arranged(
 ) -> tuple[Task, ...]:
     """The tasks in the order in which they are to be asked: stage by stage, drawn by `seed` inside a stage.
 
-    `policy` off: the tasks as they are. `values` of `sqd`: `ladder` (names in order), `free` (true or false).
+    `policy` off: the tasks as they are. `values` of `sqd`: what `stages` takes.
 
     Raises:
         InputError: no such policy, value or technique; or no task is left.
     """
-    given = dict(values or {})
-    if policy not in POLICIES:
-        raise InputError(f"there is no curriculum {policy!r}", hint=f"one of {', '.join(POLICIES)}")
-    known = {"ladder", "free"} if policy == "sqd" else set()
-    if more := sorted(set(given) - known):
-        raise InputError(f"the curriculum {policy} has no {more[0]!r}", hint=", ".join(sorted(known)))
+    if policy not in _VALUES:
+        raise InputError(f"there is no curriculum {policy!r}", hint=f"one of {', '.join(_VALUES)}")
+    _check(policy, values or {})
     if policy == "off":
         return tuple(tasks)
-    ladder, free = given.get("ladder", LADDER_FAST), given.get("free", True)
-    if not isinstance(free, bool) or isinstance(ladder, str) or not all(isinstance(n, str) for n in ladder):
-        raise InputError("ladder is a list of techniques, free is true or false", where="curriculum")
     made: list[Task] = []
-    for stage in stages(tuple(ladder), free=free):
+    for stage in stages(**(values or {})):
         inside = list(tasks_at(tasks, stage))
         random.Random(f"{seed}-{stage.name}").shuffle(inside)
         made += inside
     if not made:
         raise InputError("no task has a part in any stage", where="curriculum")
     return tuple(made)
+
+
+def _check(policy: str, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if name not in _VALUES[policy]:
+            known = ", ".join(sorted(_VALUES[policy])) or "nothing"
+            raise InputError(f"the curriculum {policy} has no {name!r}", hint=f"it has {known}")
+        names = isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
+        if not (isinstance(value, bool) if name == "free" else names):
+            wanted = "true or false" if name == "free" else "a list of techniques"
+            raise InputError(f"{name} must be {wanted}", where="curriculum")

@@ -1,0 +1,143 @@
+"""Tasks from the built-in corpus, from folders of pairs and from published datasets; their split."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from dataset.making import pair, verdict, workspace
+from hypothesis import given
+from hypothesis import strategies as st
+from small import scaled
+
+from kcurate import store
+from kcurate.cuda_source.similarity import fingerprint
+from kcurate.dataset.stage import BuildConfig
+from kcurate.dataset.stage import run as build
+from kcurate.errors import InputError
+from kcurate.prompts import Answer, read_reply
+from kcurate.records import Outcome, View
+from kcurate.train import pair_tasks
+from kcurate.train.task import Task
+
+
+@pytest.fixture(scope="module")
+def built_in() -> tuple[Task, ...]:
+    return pair_tasks.load()
+
+
+def test_the_built_in_pairs_are_tasks_with_answers(built_in: tuple[Task, ...]) -> None:
+    assert len(built_in) > 100
+    assert len({task.prompt for task in built_in}) == len(built_in)
+    untaught = [task for task in built_in if task.answer is None]
+    assert all(task.template.slow.views != task.template.fast.views for task in untaught)
+    assert len(untaught) < 5
+    for task in built_in:
+        assert task.template.origin.made == "fast"
+        assert "//" not in task.prompt.context
+
+
+def test_a_plan_is_taught_only_where_it_differs(built_in: tuple[Task, ...]) -> None:
+    answers = {task.id: read_reply(task.answer, "text") for task in built_in if task.answer}
+    same = [task for task in built_in if task.answer and task.template.slow.plan == task.template.fast.plan]
+    assert same
+    for task in same:
+        answer = answers[task.id]
+        assert isinstance(answer, Answer)
+        assert answer.plan is None or task.template.slow.buffers != task.template.fast.buffers
+
+
+def test_brief_prompts_say_the_same_with_fewer_words(built_in: tuple[Task, ...]) -> None:
+    brief = pair_tasks.task_of(built_in[0].template, brief=True)
+    assert brief.prompt.context == built_in[0].prompt.context
+    assert len(brief.prompt.system) < 0.5 * len(built_in[0].prompt.system)
+    assert brief.answer == built_in[0].answer
+
+
+def test_a_workspace_and_its_published_dataset_make_the_same_tasks(tmp_path: Path) -> None:
+    both = (pair("demo/a"), replace(pair("demo/b", 3), family="other"))
+    space = workspace(tmp_path, [(one, Outcome.CONFIRMED) for one in both])
+    build(BuildConfig(tmp_path))
+    tasks = pair_tasks.load(str(tmp_path))
+    assert [task.id for task in tasks] == ["demo/a", "demo/b"]
+    again = pair_tasks.load(str(space.dataset))
+    assert [(task.id, task.prompt, task.answer) for task in again] == [
+        (task.id, task.prompt, task.answer) for task in tasks
+    ]
+    assert {task.id for task in pair_tasks.load(str(space.dataset), split="train")} <= {"demo/a", "demo/b"}
+    with pytest.raises(InputError, match="no split 'spring'"):
+        pair_tasks.load(str(space.dataset), split="spring")
+
+
+def test_only_what_was_proved_is_taught(tmp_path: Path) -> None:
+    one = pair("demo/a")
+    folder = tmp_path / "pairs" / "a"
+    store.write_candidate(folder, one)
+    with pytest.raises(InputError, match="no pair here is confirmed"):
+        pair_tasks.load(str(tmp_path))
+    store.write_verdict(folder, replace(verdict(one, Outcome.CORRECT), speedup=None))
+    with pytest.raises(InputError, match="no pair here is confirmed"):
+        pair_tasks.load(str(tmp_path))
+    assert len(pair_tasks.load(str(tmp_path), untimed=True)) == 1
+
+
+def test_of_one_prompt_the_fastest_answer_is_taught(tmp_path: Path) -> None:
+    one = pair("demo/a")
+    better = replace(
+        one, id="demo/b", fast=replace(one.fast, code=one.fast.code.replace("128", "256") + "\n")
+    )
+    for candidate, ratio in ((one, 2.0), (better, 3.0)):
+        folder = tmp_path / candidate.id
+        store.write_candidate(folder, candidate)
+        store.write_verdict(folder, verdict(candidate, ratio=ratio))
+    assert [task.id for task in pair_tasks.load(str(tmp_path))] == ["demo/b"]
+
+
+@pytest.mark.parametrize("source", ["/nowhere/at/all", "./nothing", "nothing"])
+def test_what_is_no_source_is_said(source: str) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        pair_tasks.load(source)
+
+
+def test_a_side_with_another_layout_is_asked_for_but_not_taught() -> None:
+    base = scaled()
+    task = pair_tasks.task_of(replace(base, fast=replace(base.fast, views={"x": View(pad=((0, 3),))})))
+    assert task.answer is None
+
+
+def test_held_out_families_are_not_trained_on(built_in: tuple[Task, ...]) -> None:
+    train, held_out = pair_tasks.split(built_in, 0.2, 42)
+    assert not {task.family for task in train} & {task.family for task in held_out}
+    assert 0.15 < len(held_out) / len(built_in) < 0.25
+    kernels = [
+        {fingerprint(side.code).exact for t in part for side in (t.template.slow, t.template.fast)}
+        for part in (train, held_out)
+    ]
+    assert not kernels[0] & kernels[1]
+    assert pair_tasks.split(built_in, 0.2, 42) == (train, held_out)
+    assert pair_tasks.split(built_in, 0.2, 43) != (train, held_out)
+
+
+def test_families_that_share_a_kernel_stay_together() -> None:
+    tasks = [pair_tasks.task_of(scaled(name)) for name in ("a", "b", "c")]
+    other = pair_tasks.task_of(replace(pair("other", 7), family="other"))
+    for seed in range(6):
+        train, held_out = pair_tasks.split([*tasks, other], 0.5, seed)
+        assert {len(train), len(held_out)} == {1, 3}
+
+
+@given(fraction=st.floats(0, 0.99), seed=st.integers(0, 9), count=st.integers(1, 6))
+def test_every_task_is_in_one_part(fraction: float, seed: int, count: int) -> None:
+    train, held_out = pair_tasks.split(FEW[:count], fraction, seed)
+    assert sorted(task.id for task in (*train, *held_out)) == sorted(task.id for task in FEW[:count])
+    assert train
+    assert bool(held_out) == (fraction > 0 and count > 1)
+
+
+def test_a_fraction_is_a_fraction() -> None:
+    with pytest.raises(InputError, match="held-out fraction"):
+        pair_tasks.split(FEW, 1.0, 0)
+
+
+FEW = [pair_tasks.task_of(replace(pair(f"demo/{k}", k), family=f"family-{k}")) for k in range(1, 7)]

@@ -1,0 +1,116 @@
+"""What outcomes earn under each scheme."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcurate.errors import InputError
+from kcurate.records import Outcome
+from kcurate.train.answers import Refusal
+from kcurate.train.rewards import OURS, SCHEMES, STANDINGS, Earned, make, terms_of
+
+
+def total(name: str, *group: Earned, **values: Any) -> list[float]:
+    return [sum(terms.values()) for terms in terms_of(make(name, values), group)]
+
+
+def test_every_outcome_but_our_own_failure_stands_for_something() -> None:
+    assert set(STANDINGS) == ({*Outcome, *Refusal} - {Outcome.HARNESS_ERROR})
+
+
+def test_the_table_agrees_with_the_record_on_what_is_correct() -> None:
+    assert {name for name in Outcome if name != OURS and STANDINGS[name].correct} == {
+        name for name in Outcome if name.correct
+    }
+
+
+@pytest.mark.parametrize(
+    ("outcome", "earned"),
+    [
+        ("unreadable", 0.0),
+        ("static_reject", 0.0),
+        ("compile_error", 0.0),
+        ("mismatch", 0.4),
+        ("timeout", 0.4),
+        ("copied", 0.8),
+        ("not_faster", 0.8),
+        ("correct", 0.8),
+        ("confirmed", 1.0),
+    ],
+)
+def test_kernelcompare_adds_up_what_was_reached(outcome: str, earned: float) -> None:
+    assert total("kernelcompare", Earned(outcome, 2.0)) == [pytest.approx(earned)]
+
+
+def test_weights_are_the_users() -> None:
+    assert total("kernelcompare", Earned("confirmed", 2.0), faster=1.0) == [pytest.approx(1.8)]
+
+
+def test_a_speed_that_does_not_count_earns_nothing() -> None:
+    assert total("kernelcompare", Earned("confirmed")) == [pytest.approx(0.8)]
+    assert total("continuous", Earned("confirmed")) == [pytest.approx(0.6)]
+    assert total("staged-tiers", Earned("confirmed")) == [0.0]
+
+
+def test_tiers_are_those_of_the_paper() -> None:
+    names = ("malformed", "compile_error", "timeout", "launch_error", "mismatch", "not_faster")
+    assert total("staged-tiers", *map(Earned, names)) == [-100, -40, -30, -20, -10, 0]
+
+
+def test_the_speed_of_tiers_is_shared_out_in_the_group() -> None:
+    group = [Earned("confirmed", 4.0), Earned("confirmed", 2.0), Earned("not_faster", 0.5), Earned("copied")]
+    assert total("staged-tiers", *group) == [pytest.approx(10), pytest.approx(5), 0, 0]
+    alone = total("staged-tiers", group[1])
+    assert alone == [pytest.approx(10)]
+
+
+def test_continuous_grows_with_each_doubling_and_has_ends() -> None:
+    ratios = (1.0, 2.0, 4.0, 1e6)
+    assert total("continuous", *(Earned("confirmed", ratio) for ratio in ratios)) == [
+        pytest.approx(value) for value in (0.6, 0.8, 1.0, 1.6)
+    ]
+    slower = [Earned("not_faster", ratio) for ratio in (1.01, 0.5, 1e-6)]
+    assert total("continuous", *slower) == [pytest.approx(value) for value in (0.6, 0.4, 0.4)]
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_our_failure_neither_helps_nor_hurts(name: str) -> None:
+    group = [Earned("confirmed", 3.0), Earned(OURS), Earned("mismatch")]
+    rewards = total(name, *group)
+    assert rewards[1] == pytest.approx((rewards[0] + rewards[2]) / 2)
+    assert [rewards[0], rewards[2]] == total(name, group[0], group[2])
+    assert total(name, Earned(OURS)) == [0.0]
+
+
+WRONG = [name for name, standing in STANDINGS.items() if not standing.correct]
+RIGHT = [name for name, standing in STANDINGS.items() if standing.correct]
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@given(wrong=st.sampled_from(WRONG), right=st.sampled_from(RIGHT), ratio=st.floats(1e-3, 1e3))
+def test_no_wrong_answer_earns_as_much_as_a_right_one(
+    name: str, wrong: str, right: str, ratio: float
+) -> None:
+    rewards = total(name, Earned(wrong), Earned(right, ratio))
+    assert rewards[0] < rewards[1]
+    assert all(math.isfinite(reward) for reward in rewards)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("fastest", {}, "there is no reward"),
+        ("kernelcompare", {"speed": 1.0}, "has no 'speed'"),
+        ("continuous", {"most": "all"}, "must be a number"),
+        ("continuous", {"most": math.nan}, "must be a number"),
+        ("continuous", {"group": 1.0}, "has no 'group'"),
+    ],
+)
+def test_what_is_no_reward_is_said(name: str, values: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make(name, values)
