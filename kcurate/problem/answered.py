@@ -32,13 +32,16 @@ FEWEST_NEW = 0.02
 def side_of(answer: Answer, given: Side, problem: Problem) -> Side | str:
     """The side that an answer to a prompt that shows `given` makes, its comments gone; or why it makes none.
 
-    Buffers of its own are scratch and nothing else: a model gives no inputs, and names no files.
+    Buffers of its own are scratch and nothing else: a model gives no inputs, and names no files. What it
+    writes is device code, whatever the given side is.
     """
     if (lost := _lost(answer.code)) is not None:
         return lost
     try:
         code = shown.shown_code(answer.code.encode().decode())
-        made = replace(given, code=code, nondeterministic=_loose(code, problem))
+        made = replace(given, code=code, nondeterministic=_loose(code, problem), language="cuda")
+        if answer.plan is None and given.language != "cuda":
+            return "no plan: what is given has none to keep"
         if answer.plan is None:
             return "buffers without a plan" if answer.buffers else made
         text = json.dumps(answer.plan)

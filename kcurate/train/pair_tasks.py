@@ -57,6 +57,8 @@ def load(
     outcomes = _TAUGHT if untimed else _TAUGHT[:1]
     best: dict[Prompt, tuple[float, Task]] = {}
     for proved in _proved(source, outcomes, split, revision, note):
+        if proved.candidate.slow.views:  # a layout that no prompt shows
+            continue
         task = task_of(proved.candidate, brief=brief)
         worth = (task.answer is not None) * (1.0 + (proved.speedup or 0.0))
         if task.prompt not in best or worth > best[task.prompt][0]:
@@ -73,7 +75,7 @@ def task_of(pair: Candidate, *, brief: bool = False) -> Task:
     Raises:
         ValueError: the pair has no problem.
     """
-    template = replace(pair, origin=replace(pair.origin, made="fast"))
+    template = replace(pair, origin=replace(pair.origin, kind="model", made="fast"))
     prompt = shown.request(template, brief=brief)
     assert template.problem is not None, "the prompt shows it"
     return Task(pair.id, pair.family, "pairs", prompt, template, _answer(template, template.problem))

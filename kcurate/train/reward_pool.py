@@ -40,6 +40,7 @@ class PoolConfig:
     """Who judges. `backend` auto: the GPU if there is one. `jobs` 0: as suits the machine.
 
     `limit_s`: what one answer may take in all, None for the backend's. `cache_file`: JSON lines of verdicts.
+    `torch`: tasks may have a given side in PyTorch, which is trusted code.
     """
 
     backend: str = "auto"
@@ -49,6 +50,7 @@ class PoolConfig:
     limit_s: float | None = None
     cache_size: int = 50_000
     cache_file: Path | None = None
+    torch: bool = False
 
 
 @dataclass
@@ -206,5 +208,5 @@ def open_referees(config: PoolConfig) -> Referees:
     backend = backends.resolve(config.backend)
     jobs = config.jobs or judge_pool.default_jobs(backend, len(config.gpus))
     limit_s = LIMIT_S[backend] if config.limit_s is None else config.limit_s
-    judging = JudgeConfig(backend=backend, timed=config.timed)
+    judging = JudgeConfig(backend=backend, timed=config.timed, torch=config.torch)
     return Referees(judging, gpus=config.gpus, jobs=jobs, limit_s=limit_s)

@@ -11,6 +11,7 @@ from small import EACH, SCALE, SCALE_STRIDED
 from train.asked import COPY, EMPTY, PLAN, reply, task
 
 from kcurate.judge.judge import reference_side
+from kcurate.records import Call, Side
 from kcurate.train.answers import Readable, Refusal, Refused, read
 
 RENAMED = SCALE_STRIDED.replace("each", "share").replace("threads", "all")
@@ -81,6 +82,18 @@ def test_techniques_beyond_those_permitted_are_refused() -> None:
     assert isinstance(found, Refused)
     assert found == Refused(Refusal.NOT_PERMITTED, "loop-unrolling")
     assert isinstance(read(replace(strict, permitted=frozenset({"loop-unrolling"})), unrolled), Readable)
+
+
+def test_what_a_model_writes_is_device_code_though_the_given_side_is_not() -> None:
+    module = Side("class Model: ...\n", (Call("Model", ("x",), ("y",)),), language="torch")
+    one = task()
+    one = replace(one, template=replace(one.template, slow=module))
+    found = read(one, reply())
+    assert isinstance(found, Readable)
+    assert found.candidate.fast.language == "cuda"
+    assert read(one, reply(SCALE, None)) == Refused(
+        Refusal.MALFORMED, "no plan: what is given has none to keep"
+    )
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

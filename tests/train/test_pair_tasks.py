@@ -34,7 +34,7 @@ def test_the_built_in_pairs_are_tasks_with_answers(built_in: tuple[Task, ...]) -
     assert all(task.template.slow.views != task.template.fast.views for task in untaught)
     assert len(untaught) < 5
     for task in built_in:
-        assert task.template.origin.made == "fast"
+        assert (task.template.origin.kind, task.template.origin.made) == ("model", "fast")
         assert "//" not in task.prompt.context
 
 
