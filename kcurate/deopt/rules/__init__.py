@@ -8,7 +8,9 @@ first, so that no rule hides from a later one what that needs to see; what only 
 |---|---|
 | `reductions` | tree-to-atomics, private-to-global |
 | `staging` | tile-to-global (`meaning`, `reads`, `removing` help) |
-| `mapping` | one-element, swap-axes, small-blocks (`threads`, `loops` help) |
+| `mapping` | one-element, swap-axes (`threads`, `loops` help) |
+| `blocks` | small-blocks, one-thread-blocks (`threads` helps) |
+| `chunks` | contiguous-chunks (`threads` helps) |
 | `padding` | padding (`ranges` helps) |
 | `copies`, `vectors` | async-to-plain, vector-to-scalar |
 | `exchange` | shuffle-to-shared, vote-to-shared |
@@ -19,6 +21,8 @@ first, so that no rule hides from a later one what that needs to see; what only 
 
 from kcurate.deopt.rules import (
     arithmetic,
+    blocks,
+    chunks,
     copies,
     exchange,
     hints,
@@ -35,6 +39,8 @@ RULES: tuple[Rule, ...] = (
     *reductions.RULES,
     *staging.RULES,
     *mapping.RULES,
+    *blocks.RULES,
+    *chunks.RULES,
     *padding.RULES,
     *copies.RULES,
     *vectors.RULES,

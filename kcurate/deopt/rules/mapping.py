@@ -3,15 +3,12 @@
 - swap-axes: `threadIdx.x` and `.y` exchange roles, `blockDim` and the plan's block with them. This renames
   the threads of a block, all of which exist as before; only which of them form a warp changes (CUDA C++
   Programming Guide, "Thread Hierarchy"), so code that uses warps is refused, and macros with built-ins.
-- small-blocks: blocks of 32 threads, and as many more of them. Required: `threadIdx`, `blockIdx.x`,
-  `blockDim` and `gridDim` occur only as `blockIdx.x * blockDim.x + threadIdx.x` and `gridDim.x * blockDim.x`
-  (a constant equal to the block's extent counts as it), no shared memory, barrier, fence or warp function:
-  then all threads have the values they had before. 32 divides the old extent.
 - one-element: a grid-stride loop over `i < n` becomes `if (i < n)`, and the grid as large as `n` needs.
   Required: the loop is the kernel's last statement, what comes before it only declares values, and its
   rounds are independent (`loops`): then each `i` is done once, as before.
 
-Not covered: 1-D blocks whose threads are laid out by division, reductions inside grid-stride loops.
+Not covered: the size of blocks (`blocks`), 1-D blocks whose threads are laid out by division, reductions
+inside grid-stride loops.
 """
 
 from __future__ import annotations
@@ -28,8 +25,6 @@ from kcurate.deopt.rules.threads import (
     builtins,
     is_global_index,
     is_stride,
-    is_width,
-    needs_blocks,
     needs_warps,
     reachable,
 )
@@ -41,9 +36,6 @@ SWAPPED = {
     b"blockDim.x": b"blockDim.y",
     b"blockDim.y": b"blockDim.x",
 }
-SMALL = 32
-_WIDTHS = ("identifier", "number_literal", "parenthesized_expression")
-_OTHER_AXES = (b"blockIdx.y", b"blockIdx.z", b"gridDim.y", b"gridDim.z")
 
 
 def swap_axes(given: Given) -> Side | NotApplicable:
@@ -79,61 +71,6 @@ def _swapped(launch: Launch) -> Launch:
 def _two_dimensional(launch: Launch) -> bool:
     x, y, _ = block(launch)
     return len(launch.block) > 1 and x is not None and y is not None and x > 1 and y > 1
-
-
-def small_blocks(given: Given) -> Side | NotApplicable:
-    """Launch blocks of one warp."""
-    tree = given.tree
-    reason = "no kernel in one-dimensional blocks of known size"
-    edits: list[Edit] = []
-    changed: set[str] = set()
-    for function in tree.functions():
-        extents = same_block(given.side, function.name)
-        if not function.kernel or not extents or extents[1:] != (1, 1):
-            continue
-        if extents[0] <= SMALL or extents[0] % SMALL:
-            reason = "blocks are small already, or not of whole warps"
-            continue
-        called = reachable(tree, function)
-        found = _width_edits(Ranges(tree, function, extents))
-        if needs_blocks(tree, called) or not all_in_sight(tree):
-            reason = "the code may depend on which threads form a block"
-        elif found is None or any(any(builtins(tree, one.node)) for one in called[1:]):
-            reason = "the code uses more than its thread's global index"
-        else:
-            edits += found
-            changed.add(function.name.decode("latin-1"))
-    if not changed:
-        return NotApplicable(reason)
-    plan = with_launches(given.side.plan, lambda one: _smaller(one) if own_name(one) in changed else one)
-    made = given.with_edits(edits, "") if edits else given.side
-    return made if isinstance(made, NotApplicable) else replace(made, plan=plan)
-
-
-def _smaller(launch: Launch) -> Launch:
-    width = block(launch)[0] or SMALL
-    return replace(launch, grid=(f"({launch.grid[0]}) * {width // SMALL}", *launch.grid[1:]), block=(SMALL,))
-
-
-def _width_edits(ranges: Ranges) -> list[Edit] | None:
-    """Constants that stand for the block's extent, to be `blockDim.x`; None: a built-in has other uses."""
-    tree, body, edits = ranges.tree, ranges.function.body, set()
-    covered: set[int] = set()
-    for node in tree.nodes("binary_expression", within=body):
-        if node.id in covered or not (is_global_index(ranges, node) or is_stride(ranges, node)):
-            continue
-        inside = list(tree.nodes(within=node))
-        covered |= {part.id for part in inside}
-        if b"blockDim.x" in b"".join(node.text.split()):
-            continue
-        found = [part for part in inside if part.type in _WIDTHS and is_width(ranges, part)]
-        if not found:
-            return None
-        edits.add(Edit(found[0].start_byte, found[0].end_byte, b"blockDim.x"))
-    for node, text in builtins(tree, body):
-        if node.id not in covered and not text.startswith(_OTHER_AXES):
-            return None
-    return list(edits) if covered else None
 
 
 def one_element(given: Given) -> Side | NotApplicable:
@@ -215,5 +152,4 @@ def _once(loop: Node) -> list[Edit]:
 RULES: tuple[Rule, ...] = (
     Rule("one-element", "grid-stride-loop", "the loop of each thread over several elements", one_element),
     Rule("swap-axes", "coalesced-access", "neighbouring threads on neighbouring addresses", swap_axes),
-    Rule("small-blocks", "occupancy", "blocks large enough to fill a multiprocessor", small_blocks),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from kcurate.cuda_source.edit import Function, Node, Tree, bare
+from kcurate.cuda_source.edit import Declared, Function, Node, Tree, bare
 from kcurate.cuda_source.text import blank_literals, identifiers
 from kcurate.deopt.rules.ranges import Ranges, changed_at
 
@@ -35,13 +35,28 @@ def needs_warps(tree: Tree, functions: Sequence[Function]) -> bool:
     return any(_WARPS.search(text) for text in _texts(tree, functions))
 
 
-def needs_blocks(tree: Tree, functions: Sequence[Function]) -> bool:
-    """Whether functions may depend on which threads form a block."""
-    return any(_WARPS.search(text) or _BLOCKS.search(text) for text in _texts(tree, functions))
+def needs_blocks(tree: Tree, functions: Sequence[Function], without: Sequence[Node] = ()) -> bool:
+    """Whether functions may depend on which threads form a block; some nodes do not count."""
+    return any(_WARPS.search(text) or _BLOCKS.search(text) for text in _texts(tree, functions, without))
 
 
-def _texts(tree: Tree, functions: Sequence[Function]) -> Iterator[bytes]:
+def last_barriers(tree: Tree, function: Function) -> tuple[Node, ...]:
+    """Barriers that end a function's body: no statement follows that they could order."""
+    found: list[Node] = []
+    for child in reversed(function.body.named_children):
+        if child.type == "comment":
+            continue
+        if tree.text(child).replace(b" ", b"") != b"__syncthreads();":
+            break
+        found.append(child)
+    return tuple(found)
+
+
+def _texts(tree: Tree, functions: Sequence[Function], without: Sequence[Node] = ()) -> Iterator[bytes]:
     bare_source = blank_literals(tree.source)
+    for node in without:
+        blank = b" " * (node.end_byte - node.start_byte)
+        bare_source = bare_source[: node.start_byte] + blank + bare_source[node.end_byte :]
     for function in functions:
         yield bare_source[function.node.start_byte : function.node.end_byte]
     for node in tree.nodes("preproc_def", "preproc_function_def"):
@@ -62,6 +77,12 @@ def all_in_sight(tree: Tree) -> bool:
     return len(words) == sum(1 for _ in builtins(tree))
 
 
+def in_macros(tree: Tree, name: bytes) -> bool:
+    """Whether a macro's body mentions a name, so that not every use of it is in sight."""
+    macros = tree.nodes("preproc_def", "preproc_function_def")
+    return any(name in identifiers(tree.text(node)) for node in macros)
+
+
 def resolved(tree: Tree, function: Function, node: Node) -> Node:
     """The expression behind a name that is set once and never changed; casts and parentheses gone."""
     for _ in range(8):
@@ -72,10 +93,30 @@ def resolved(tree: Tree, function: Function, node: Node) -> Node:
         if node.type != "identifier":
             break
         found = [one for one in tree.declared(function.body) if one.name == node.text]
-        if len(found) != 1 or found[0].value is None or changed_at(tree, function.body, node.text):
+        value = only_value(tree, function, found[0]) if len(found) == 1 else None
+        if value is None:
             break
-        node = found[0].value
+        node = value
     return node
+
+
+def only_value(tree: Tree, function: Function, one: Declared) -> Node | None:
+    """What a local is set to, once and for all threads of a kernel; None: it may have several values.
+
+    Either where it is declared, or by a statement of the body itself that comes before every other use.
+    """
+    changes = changed_at(tree, function.body, one.name)
+    if one.value is not None:
+        return None if changes else one.value
+    if len(changes) != 1 or changes[0].type != "assignment_expression" or one.sizes:
+        return None
+    (change,) = changes
+    plain = change.children[1].type == "=" and change.parent.type == "expression_statement"
+    if not plain or change.parent.parent != function.body or one.declaration.parent != function.body:
+        return None
+    uses = (use for use in tree.uses(one.name, within=function.body) if use != one.node)
+    first = next(uses, None)
+    return change.child_by_field_name("right") if first == change.child_by_field_name("left") else None
 
 
 def factors(tree: Tree, function: Function, node: Node, sign: bytes) -> list[Node]:
@@ -96,13 +137,33 @@ def is_width(ranges: Ranges, node: Node) -> bool:
 
 def is_global_index(ranges: Ranges, node: Node) -> bool:
     """Whether an expression is `blockIdx.x * width + threadIdx.x`."""
+    block = _first_of_block(ranges, node)
+    return block is not None and _is_product(ranges, block, b"blockIdx.x")
+
+
+def is_index_of_rows(ranges: Ranges, node: Node) -> bool:
+    """Whether it is `(blockIdx.y * gridDim.x + blockIdx.x) * width + threadIdx.x`: blocks in rows."""
+    block = _first_of_block(ranges, node)
+    if block is None:
+        return False
+    parts = factors(ranges.tree, ranges.function, block, b"*")
+    sums = [part for part in parts if part.type == "binary_expression"]
+    rest = [part for part in parts if part.type != "binary_expression"]
+    if len(parts) != 2 or len(sums) != 1 or not is_width(ranges, rest[0]):
+        return False
+    number = factors(ranges.tree, ranges.function, sums[0], b"+")
+    rows = [factors(ranges.tree, ranges.function, part, b"*") for part in number]
+    texts = sorted(sorted(b"".join(one.text.split()) for one in row) for row in rows)
+    return texts == [[b"blockIdx.x"], [b"blockIdx.y", b"gridDim.x"]]
+
+
+def _first_of_block(ranges: Ranges, node: Node) -> Node | None:
+    """What is added to `threadIdx.x`; None when an expression is no such sum of two."""
     parts = factors(ranges.tree, ranges.function, node, b"+")
-    if len(parts) != 2:
-        return False
     texts = [b"".join(part.text.split()) for part in parts]
-    if b"threadIdx.x" not in texts:
-        return False
-    return _is_product(ranges, parts[1 - texts.index(b"threadIdx.x")], b"blockIdx.x")
+    if len(parts) != 2 or b"threadIdx.x" not in texts:
+        return None
+    return parts[1 - texts.index(b"threadIdx.x")]
 
 
 def is_stride(ranges: Ranges, node: Node) -> bool:

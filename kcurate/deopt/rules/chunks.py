@@ -1,0 +1,207 @@
+"""Rule on distribution: each thread does several neighbouring elements in turn, in place of one.
+
+- contiguous-chunks: the kernel's body becomes that of a loop over `item`, `threadIdx.x` becomes
+  `threadIdx.x * 8 + item`, `blockDim.x` becomes `blockDim.x * 8`, and the plan's blocks have an eighth of the
+  threads. Neighbouring threads are then eight elements apart.
+
+Every pair of block and old thread index occurs once, as before, and the grid stays. What one thread does in
+turn several did in any order: that is the same where threads do not depend on each other within a launch.
+Required: no shared memory, barrier, fence, volatile or warp function (barriers that end the kernel order
+nothing and go); no atomic operation that a loop waits for, or that locks (`atomicCAS`, `atomicExch`); rounds
+leave nothing behind: no parameter changes, nothing is static; `return` is only outside of inner loops, where
+`continue` takes its place. All mentions of the built-in variables are in the kernel itself.
+
+Not covered: blocks whose extent in x is not known from the plan, kernels whose threads cooperate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from kcurate.cuda_source.edit import Edit, Function, Node, Tree, ancestors, bare
+from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.deopt.rules.plans import block, own_name, same_block, with_launches
+from kcurate.deopt.rules.ranges import Ranges
+from kcurate.deopt.rules.removing import line_of
+from kcurate.deopt.rules.threads import (
+    all_in_sight,
+    builtins,
+    is_global_index,
+    last_barriers,
+    needs_blocks,
+    reachable,
+)
+from kcurate.records import Launch, Side
+
+# How many elements a thread may get, the best first; what is left of the block are whole warps.
+CHUNKS = (8, 6, 4, 3, 2)
+WARP = 32
+_LOOPS = ("for_statement", "while_statement", "do_statement")
+_CHANGES = ("assignment_expression", "update_expression", "pointer_expression")
+_LOCKS = (b"atomicCAS", b"atomicExch")
+
+
+def contiguous_chunks(given: Given) -> Side | NotApplicable:
+    """Give every thread a few neighbouring elements."""
+    tree = given.tree
+    reason = "no kernel in blocks of known size"
+    edits: list[Edit] = []
+    sizes: dict[str, int] = {}
+    for function in tree.functions():
+        extents = same_block(given.side, function.name)
+        if not function.kernel or not extents:
+            continue
+        size = chunk(extents)
+        refusal = "blocks are too small to be divided" if size is None else _refusal(tree, function)
+        if size is None or refusal is not None:
+            reason = refusal or reason
+            continue
+        looped = list(_looped(Ranges(tree, function, extents), size, tree.unused_name(b"item")))
+        edits += [*looped, *_indented(tree.source, function.body, looped)]
+        sizes[function.name.decode("latin-1")] = size
+    made = given.with_edits(edits, reason)
+    if isinstance(made, NotApplicable):
+        return made
+    plan = with_launches(
+        made.plan, lambda one: _narrower(one, sizes[own_name(one)]) if own_name(one) in sizes else one
+    )
+    return replace(made, plan=plan)
+
+
+def chunk(extents: tuple[int, int, int]) -> int | None:
+    """How many elements a thread of such a block gets; None where no whole warps would be left."""
+    x, y, z = extents
+    return next((size for size in CHUNKS if x % size == 0 and x // size * y * z % WARP == 0), None)
+
+
+def _narrower(launch: Launch, size: int) -> Launch:
+    width = block(launch)[0] or size
+    return replace(launch, block=(width // size, *launch.block[1:]))
+
+
+def _refusal(tree: Tree, function: Function) -> str | None:
+    """Why threads may depend on each other, or a body may not be repeated; None when neither is so."""
+    called = reachable(tree, function)
+    body = function.body
+    if function.node.has_error or any(tree.nodes("labeled_statement", "goto_statement", within=body)):
+        return "the code is not understood well enough"
+    if needs_blocks(tree, called, last_barriers(tree, function)) or not all_in_sight(tree):
+        return "the code may depend on which threads form a block"
+    mine = [text for _, text in builtins(tree, body)]
+    if b"threadIdx.x" not in mine or any(any(builtins(tree, one.node)) for one in called[1:]):
+        return "the kernel does not ask for its thread's index itself"
+    if any(_waits(tree, one) for one in called):
+        return "a thread may wait for another"
+    if any(any(node.type in _LOOPS for node in _inside(body, one)) for one in _returns(tree, body)):
+        return "a loop inside returns"
+    kept = any(one.qualifiers & {b"static", b"extern"} for one in tree.declared(body))
+    if kept or _changed(tree, function):
+        return "what one round leaves behind the next would see"
+    return None
+
+
+def _returns(tree: Tree, body: Node) -> Iterator[Node]:
+    return tree.nodes("return_statement", within=body)
+
+
+def _inside(body: Node, node: Node) -> Iterator[Node]:
+    """The nodes around one, up to a body."""
+    return (one for one in ancestors(node) if body.start_byte < one.start_byte)
+
+
+def _waits(tree: Tree, function: Function) -> bool:
+    """Whether a loop's condition is an atomic operation, or one of those that locks are made of."""
+    for call, name, _ in tree.calls(within=function.body):
+        if name in _LOCKS:
+            return True
+        if name.startswith(b"atomic"):
+            heads = (node.child_by_field_name("condition") for node in ancestors(call) if node.type in _LOOPS)
+            if any(head is not None and head.start_byte <= call.start_byte < head.end_byte for head in heads):
+                return True
+    return False
+
+
+def _changed(tree: Tree, function: Function) -> bool:
+    """Whether a parameter itself may change (what it points to may)."""
+    names = {param.name for param in function.params}
+    for node in tree.nodes(*_CHANGES, within=function.body):
+        target = node.child_by_field_name("left" if node.type == "assignment_expression" else "argument")
+        taken = node.type != "pointer_expression" or node.text[:1] == b"&"
+        if target is not None and taken and _own_name(bare(target)) in names:
+            return True
+    for one in tree.declared(function.body):
+        if one.reference and one.value is not None and _own_name(bare(one.value)) in names:
+            return True
+    takers = {one.name for one in tree.functions() if any(param.reference for param in one.params)}
+    return any(
+        _own_name(bare(argument)) in names
+        for _, name, arguments in tree.calls(*takers, within=function.body)
+        for argument in arguments
+    ) if takers else False  # fmt: skip
+
+
+def _own_name(node: Node) -> bytes | None:
+    """The variable whose own bytes a place is in: `p` and `p.x`, but not `p[0]`, `*p` or `p->x`."""
+    while node.type == "field_expression" and node.children[1].type == ".":
+        node = bare(node.child_by_field_name("argument"))
+    return bytes(node.text) if node.type == "identifier" else None
+
+
+def _looped(ranges: Ranges, size: int, item: bytes) -> Iterator[Edit]:
+    """The body as that of a loop over the elements of a thread."""
+    tree, body = ranges.tree, ranges.function.body
+    barriers = last_barriers(tree, ranges.function)
+    head = b"\n    for (int %b = 0; %b < %d; %b++) {" % (item, item, size, item)
+    yield Edit(body.start_byte + 1, body.start_byte + 1, head)
+    yield Edit(body.end_byte - 1, body.end_byte - 1, b"    }\n")
+    for node in barriers:
+        yield Edit(*line_of(tree.source, node))
+    for node in _returns(tree, body):
+        yield Edit(node.start_byte, node.end_byte, b"continue;")
+    done: set[int] = set()
+    for node in tree.nodes("binary_expression", within=body):
+        text = b"".join(node.text.split())
+        direct = all(name in text for name in (b"blockIdx.x", b"blockDim.x", b"threadIdx.x"))
+        if direct and node.id not in done and is_global_index(ranges, node):
+            done |= {part.id for part in tree.nodes(within=node)}
+            yield _replaced(node, b"(%b) * %d + %b" % (tree.text(node), size, item))
+    for node, text in builtins(tree, body):
+        if node.id in done:
+            continue
+        if text == b"threadIdx.x":
+            yield _replaced(node, b"threadIdx.x * %d + %b" % (size, item))
+        elif text == b"blockDim.x":
+            yield _replaced(node, b"blockDim.x * %d" % size)
+
+
+def _indented(code: bytes, body: Node, edits: Sequence[Edit]) -> Iterator[Edit]:
+    """Four blanks before the body's lines, but for directives and where another edit is."""
+    if b"\\\n" in body.text or b'R"' in body.text:  # blanks could end up in a string
+        return
+    at = code.find(b"\n", body.start_byte) + 1
+    while 0 < at < body.end_byte - 1:
+        line = code[at : code.find(b"\n", at)].strip()
+        free = not any(edit.start <= at < edit.end or edit.start == at for edit in edits)
+        if line and not line.startswith(b"#") and free and at + len(line) < body.end_byte:
+            yield Edit(at, at, b"    ")
+        at = code.find(b"\n", at) + 1
+
+
+def _replaced(node: Node, text: bytes) -> Edit:
+    """An edit that puts an expression in another's place, in parentheses where it is not alone."""
+    parent = node.parent
+    alone = parent.type in ("init_declarator", "parenthesized_expression") or (
+        parent.type == "assignment_expression" and parent.child_by_field_name("right") == node
+    )
+    return Edit(node.start_byte, node.end_byte, text if alone else b"(%b)" % text)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "contiguous-chunks",
+        "coalesced-access",
+        "neighbouring threads on neighbouring elements",
+        contiguous_chunks,
+    ),
+)
