@@ -19,7 +19,7 @@ from kcurate import store
 from kcurate.judge.statistics import MIN_MARGIN
 from kcurate.records import Environment
 
-VERSION = 2
+VERSION = 3
 # Upper ends of the duration classes, in microseconds; the last has none.
 CLASSES_US = (10.0, 30.0, 100.0, 1000.0)
 

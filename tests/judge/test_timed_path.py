@@ -38,7 +38,7 @@ def judged(
     return rig.judge(candidate)
 
 
-EVENTS, CHAIN, MIXED = (60.0, 30.0), (8.0, 4.0), (100.0, 4.0)
+EVENTS, CHAIN, MIXED = (120.0, 60.0), (8.0, 4.0), (400.0, 4.0)
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_no_difference_is_not_faster(rig: TimedJudge) -> None:
 @pytest.mark.parametrize(
     ("name", "fast_us", "more"),
     [
-        ("scale", 30.0, 0),
-        ("scale", 30.0, 40),
+        ("scale", 60.0, 0),
+        ("scale", 60.0, 40),
         ("scale", 4.0, 40),
-        ("atomics", 30.0, 40),
+        ("atomics", 60.0, 40),
         ("atomics", 4.0, 40),
     ],
 )
@@ -95,7 +95,7 @@ def test_a_side_that_stops_working_once_it_is_timed_is_caught(
     candidate = at_bench(small.honest()[name])
     assert candidate.problem is not None
     runs = verifying.REPEATS * (len(list(verifying.trials(candidate.problem, 0))) + verifying.TIMED_SETS)
-    verdict = judged(rig, candidate, 60.0, fast_us, lambda side, n: side == "fast" and n > runs + more)
+    verdict = judged(rig, candidate, 120.0, fast_us, lambda side, n: side == "fast" and n > runs + more)
     assert verdict.outcome is Outcome.MISMATCH, verdict.detail
     assert verdict.side == "fast"
 

@@ -63,7 +63,7 @@ def test_method_follows_the_durations_and_overheads_cancel(
 
 
 def test_stops_when_the_interval_is_tight_and_not_before_the_least_number_of_blocks() -> None:
-    quiet, noisy = run(50.0, 40.0, noise=0.001), run(50.0, 40.0, noise=0.2)
+    quiet, noisy = run(90.0, 80.0, noise=0.001), run(90.0, 80.0, noise=0.2)
     assert len(quiet.blocks["fast"]) == statistics.MIN_BLOCKS
     assert quiet.settled
     assert len(noisy.blocks["fast"]) == statistics.MAX_BLOCKS
@@ -98,7 +98,7 @@ def test_sides_take_turns_in_random_order() -> None:
 
     class Noting(Side):
         def __init__(self, name: SideName) -> None:
-            super().__init__(50.0, 1)
+            super().__init__(90.0, 1)
             self.name = name
 
         def block(self, method: timing.Method, samples: int, first: int, count: int) -> list[float]:

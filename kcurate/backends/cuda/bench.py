@@ -31,6 +31,11 @@ extern "C" __global__ void kc_copy(const uint4* p, uint4* q, u64 n) {
     if (i < n) q[i] = p[i];
 }
 extern "C" __global__ void kc_empty() {}
+extern "C" __global__ void kc_spin(unsigned rounds, unsigned* sink) {
+    unsigned v = threadIdx.x;
+    for (unsigned r = 0; r < rounds; ++r) v = v * 1664525u + 1013904223u + (v >> 16);
+    if (v == 0x9e3779b9u) *sink = v;
+}
 extern "C" __global__ void kc_checksum(const unsigned char* p, u64 n, u64 salt, u64* slot) {
     u64 sum = 0;
     u64 step = (u64)gridDim.x * blockDim.x;
@@ -47,7 +52,9 @@ extern "C" __global__ void kc_checksum(const unsigned char* p, u64 n, u64 salt, 
     if (!(threadIdx.x & 31)) atomicAdd(slot, sum);
 }
 """
-HELPER_ENTRIES = tuple(EntryPoint(name) for name in ("kc_read", "kc_copy", "kc_empty", "kc_checksum"))
+HELPER_ENTRIES = tuple(
+    EntryPoint(name) for name in ("kc_read", "kc_copy", "kc_empty", "kc_spin", "kc_checksum")
+)
 # The cache is flushed by reading this many times its size.
 FLUSH_FACTOR = 2.5
 THREADS = 512
@@ -94,6 +101,10 @@ class Bench:
     def empty(self) -> None:
         """Launch a kernel that does nothing."""
         self._run("kc_empty", 1, [], 32)
+
+    def spin(self, rounds: int) -> None:
+        """Launch a kernel that computes for about as long whatever else is going on."""
+        self._run("kc_spin", self._multiprocessors, [(rounds, 4), (self._sink.address, 8)], 128)
 
     def copy(self, to: Memory, source: Memory, size_bytes: int) -> None:
         """Copy with a plain 16-byte-a-thread kernel (for the measured copy bandwidth)."""

@@ -1,0 +1,59 @@
+"""Both sides of every built-in pair under compute-sanitizer: memcheck, racecheck, initcheck, synccheck.
+
+    python benchmarks/corpus_sanitizers.py --out FILE.jsonl [--gpu 0] [--jobs 12] [PAIR...]
+
+Needs a GPU and the CUDA toolkit's compute-sanitizer. Each side runs at its first test size, as `kcurate
+validate --sanitize` runs it; no times are taken. Writes a line a pair: the outcome, the tools that found
+nothing on either side, and the report of one that did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from pathlib import Path
+
+from kcurate import resources, store
+from kcurate.judge import pool, sanitizer
+from kcurate.judge.judge import JudgeConfig
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("pairs", nargs="*", type=Path, metavar="PAIR")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--gpu", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=12)
+    options = parser.parse_args()
+    roots = options.pairs or [resources.pairs_dir()]
+    candidates = [store.read_candidate(folder) for root in roots for folder in store.find_candidates(root)]
+    config = JudgeConfig("cuda", options.gpu, sanitize=True, timed=False, spares=2)
+    started = time.perf_counter()
+    clean: Counter[str] = Counter()
+    with options.out.open("w") as out:
+        judged = pool.judge_many(enumerate(candidates), config, gpus=(options.gpu,), jobs=options.jobs)
+        for _, verdict in judged:
+            tools = [tool for tool in sanitizer.TOOLS if tool in verdict.checks]
+            clean.update([*tools, str(verdict.outcome)])
+            row = {
+                "candidate": verdict.candidate,
+                "outcome": str(verdict.outcome),
+                "clean": tools,
+                "detail": verdict.detail,
+                "side": verdict.side,
+                "log": verdict.log,
+                "device": verdict.environment.device,
+                "driver": verdict.environment.driver,
+                "wall_s": verdict.wall_s,
+            }
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+            if len(tools) < len(sanitizer.TOOLS):
+                print(verdict.candidate, verdict.outcome, verdict.detail, tools, flush=True)
+    print(f"{len(candidates)} pairs, {time.perf_counter() - started:.0f} s", dict(clean), flush=True)
+
+
+if __name__ == "__main__":
+    main()
