@@ -20,7 +20,7 @@ LAYERS = (
     {"problem", "published_rows", "workspace"},
     {"backends", "suites"},
     {"judge"},
-    {"dataset", "deopt", "doctor", "evaluate", "extract", "gallery", "report", "show", "train", "validate"},
+    {"dataset", "deopt", "doctor", "draft", "evaluate", "extract", "gallery", "report", "show", "train", "validate"},
     {"cli"},
     {"__main__"},
 )

@@ -1,0 +1,207 @@
+"""Trying a draft on the emulator: sizes from the hardest to the mildest, roles and contents as runs ask for.
+
+A kernel is judged against itself: once as it is, once with zeros for some thousand bytes around every buffer. The
+two differ when it reads beyond its buffers. So what is admitted runs clean, writes its outputs the same way in every
+run and inside its buffers, on two scales at least, and wrong answers are found. Not covered: the bench setting,
+which the emulator does not run; the judge's rules (`kcurate.judge`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from kcurate.draft.sizes import Settings
+from kcurate.draft.sketch import Draft, Remark
+from kcurate.problem.dtypes import numpy_dtype
+from kcurate.records import (
+    Arg,
+    Buffer,
+    BufferArg,
+    Candidate,
+    Expr,
+    Init,
+    KnownProblem,
+    KnownSide,
+    Launch,
+    Origin,
+    Outcome,
+    Problem,
+    Side,
+    Step,
+    Verdict,
+    View,
+)
+
+Judging = Callable[[Candidate], Verdict]
+# As many bytes as the emulator keeps around a buffer before it faults.
+AROUND_BYTES = 4096
+MAX_RUNS = 10
+# What no other size or content will mend.
+_FINAL = (Outcome.COMPILE_ERROR, Outcome.STATIC_REJECT, Outcome.TIMEOUT, Outcome.HARNESS_ERROR)
+
+
+@dataclass(frozen=True)
+class Admission:
+    """The draft as it ended, the last verdict, and what was tried before it, one line each."""
+
+    draft: Draft
+    verdict: Verdict
+    tried: tuple[str, ...] = ()
+    sizes: str = ""
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the problem may be used."""
+        return self.verdict.outcome is Outcome.CORRECT
+
+
+def candidate(known: KnownProblem, code: str, name: str) -> Candidate:
+    """The kernel as both sides, the second with zeros around its buffers."""
+    (shown,) = known.sides.values()
+    plain = shown.side(code)
+    return Candidate(
+        id=name,
+        family=known.benchmark,
+        domain="unclassified",
+        license=None,
+        origin=Origin("curated"),
+        techniques=(),
+        description="",
+        problem=known.problem,
+        slow=plain,
+        fast=_surrounded(plain, known.problem),
+    )
+
+
+def _surrounded(side: Side, problem: Problem) -> Side:
+    """The same side on buffers that have zeros around them, where its plan passes buffers to launches only."""
+    own = {name: buffer for name, buffer in problem.buffers.items() if _movable(name, buffer, side)}
+    around = {name: AROUND_BYTES // numpy_dtype(buffer.dtype).itemsize for name, buffer in own.items()}
+    rows = {name: _rows(own[name], around[name]) for name in own}
+    views = {
+        name: View(pad=((rows[name], rows[name]), *((0, 0) for _ in buffer.shape[1:])))
+        for name, buffer in own.items()
+    }
+    offsets = {name: _offset(own[name], rows[name]) for name in own}
+    return replace(
+        side, plan=tuple(_moved(step, offsets) for step in side.plan), views={**side.views, **views}
+    )
+
+
+def _movable(name: str, buffer: Buffer, side: Side) -> bool:
+    launched = all(isinstance(step, Launch) or name not in _mentions(step) for step in side.plan)
+    return launched and buffer.pad is None and name not in side.views and bool(buffer.shape)
+
+
+def _mentions(step: Step) -> frozenset[str]:
+    return frozenset(str(value) for value in vars(step).values() if isinstance(value, str))
+
+
+def _rows(buffer: Buffer, elements: int) -> int:
+    """Rows of the first axis that hold as many elements, where the other axes are numbers."""
+    inner = 1
+    for extent in buffer.shape[1:]:
+        inner *= extent if isinstance(extent, int) else 1
+    return -(-elements // inner)
+
+
+def _offset(buffer: Buffer, rows: int) -> str:
+    return "*".join([str(rows), *(f"({extent})" for extent in buffer.shape[1:])])
+
+
+def _moved(step: Step, offsets: Mapping[str, Expr]) -> Step:
+    if not isinstance(step, Launch):
+        return step
+
+    def moved(arg: Arg) -> Arg:
+        if isinstance(arg, str) and arg in offsets:
+            return BufferArg(arg, offsets[arg])
+        if isinstance(arg, BufferArg) and arg.buffer in offsets:
+            return BufferArg(arg.buffer, f"({arg.offset}) + {offsets[arg.buffer]}")
+        return arg
+
+    return replace(step, args=tuple(map(moved, step.args)))
+
+
+def admit(draft: Draft, code: str, judging: Judging, steps: tuple[Settings, ...]) -> Admission:
+    """Try a finished draft until one form of it is admitted, or nothing is left to try."""
+    tried: list[str] = []
+    verdict: Verdict | None = None
+    for step in steps:
+        forms = _forms(_with_sizes(draft, step))
+        form: Draft | None = next(forms)
+        while form is not None and len(tried) < MAX_RUNS:
+            verdict = judging(candidate(form.known, code, form.kernel))
+            if verdict.outcome is Outcome.CORRECT:
+                return Admission(form, verdict, tuple(tried), step.what)
+            tried.append(f"sizes {step.what}: {verdict.outcome}: {verdict.detail}")
+            if verdict.outcome in _FINAL:
+                return Admission(draft, verdict, tuple(tried))
+            form = next(forms, None) if _content_matters(verdict) else None
+        if len(tried) >= MAX_RUNS:
+            break
+    assert verdict is not None, "there is a first step"
+    return Admission(draft, verdict, tuple(tried))
+
+
+def _content_matters(verdict: Verdict) -> bool:
+    """Whether another role or content may help: outputs not all written, or a problem that proves nothing."""
+    weak = verdict.outcome is Outcome.MALFORMED and "deterministic" in verdict.checks
+    return weak or verdict.outcome is Outcome.NONDETERMINISTIC
+
+
+def _with_sizes(draft: Draft, step: Settings) -> Draft:
+    problem = draft.known.problem
+    sizes = replace(problem.sizes, test=step.test)
+    return with_problem(draft, replace(problem, sizes=sizes))
+
+
+def with_problem(draft: Draft, problem: Problem) -> Draft:
+    """The draft with another problem."""
+    return replace(draft, known=replace(draft.known, problem=problem))
+
+
+def _forms(draft: Draft) -> Iterator[Draft]:
+    """The draft, then with outputs as long as the kernel's indices, then with outputs that hold values before."""
+    yield draft
+    problem = draft.known.problem
+    outs = [name for name, buffer in problem.buffers.items() if buffer.role == "out"]
+    shorter = {name: need for name, need in draft.needs if name in outs}
+    if shorter:
+        buffers = {
+            name: replace(buffer, shape=(shorter[name], *buffer.shape[1:])) if name in shorter else buffer
+            for name, buffer in problem.buffers.items()
+        }
+        text = "guess, from the kernel's indices; the host allocates more"
+        remarks = tuple(Remark(f"buffers.{name}.shape", text) for name in shorter)
+        yield replace(
+            with_problem(draft, replace(problem, buffers=buffers)), remarks=(*draft.remarks, *remarks)
+        )
+    filled = {name: _filled(buffer) for name, buffer in problem.buffers.items() if name in outs}
+    if filled:
+        text = "guess: not all of it is written, so what stood there counts"
+        remarks = tuple(Remark(f"buffers.{name}.role", text) for name in filled)
+        changed = replace(problem, buffers={**problem.buffers, **filled})
+        yield replace(with_problem(draft, changed), remarks=(*draft.remarks, *remarks))
+    zeroed = {
+        name: replace(buffer, init=Init("zeros"))
+        for name, buffer in problem.buffers.items()
+        if buffer.role == "inout" and buffer.init is not None and buffer.init.kind == "integers"
+    }
+    if zeroed:
+        remarks = tuple(Remark(f"buffers.{name}.init", "guess: starts empty") for name in zeroed)
+        changed = replace(problem, buffers={**problem.buffers, **filled, **zeroed})
+        yield replace(with_problem(draft, changed), remarks=(*draft.remarks, *remarks))
+
+
+def _filled(buffer: Buffer) -> Buffer:
+    real = buffer.dtype.startswith(("float", "bfloat"))
+    init = Init("uniform", {"low": -1, "high": 1}) if real else Init("integers", {"low": 0, "high": 100})
+    return replace(buffer, role="inout", init=init)
+
+
+def known_side(known: KnownProblem) -> KnownSide:
+    """The one side of a draft."""
+    (side,) = known.sides.values()
+    return side

@@ -1,0 +1,252 @@
+"""Whole-number expressions as sums of products, so that equal sizes read equal; texts as problems write them.
+
+A factor is a name, or a piece that is no sum of products (`ceil_div(n, 256)`) as its text. Not covered: what
+the names are worth.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kcurate.draft.cexpr import Node, is_real, plain
+
+Monomial = tuple[str, ...]
+_NAME = re.compile(r"[A-Za-z_]\w*\Z")
+_MIN_MAX = {"min": "min", "max": "max", "MIN": "min", "MAX": "max", "std_min": "min", "fmin": "min"}
+_CEIL = frozenset(("ceil", "ceilf"))
+_FLOOR = frozenset(("floor", "floorf"))
+_CEIL_DIV = frozenset(("ceil_div", "cdiv"))
+
+
+@dataclass(frozen=True)
+class Poly:
+    """A sum of products: coefficient by sorted factors; the empty product is the constant."""
+
+    terms: Mapping[Monomial, int]
+
+    @property
+    def constant(self) -> int | None:
+        """Its value when it has no names."""
+        if not self.terms:
+            return 0
+        return self.terms[()] if set(self.terms) == {()} else None
+
+    def __add__(self, other: Poly) -> Poly:
+        terms = dict(self.terms)
+        for key, value in other.terms.items():
+            terms[key] = terms.get(key, 0) + value
+        return Poly({key: value for key, value in terms.items() if value})
+
+    def __neg__(self) -> Poly:
+        return Poly({key: -value for key, value in self.terms.items()})
+
+    def __sub__(self, other: Poly) -> Poly:
+        return self + -other
+
+    def __mul__(self, other: Poly) -> Poly:
+        terms: dict[Monomial, int] = {}
+        for left, a in self.terms.items():
+            for right, b in other.terms.items():
+                key = tuple(sorted((*left, *right)))
+                terms[key] = terms.get(key, 0) + a * b
+        return Poly({key: value for key, value in terms.items() if value})
+
+    def text(self) -> str:
+        """As an expression of a problem."""
+        if not self.terms:
+            return "0"
+        out = ""
+        for key, value in sorted(self.terms.items(), key=lambda item: (-len(item[0]), item[0])):
+            product = "*".join(key)
+            size = abs(value)
+            shown = product if size == 1 and product else f"{size}*{product}" if product else str(size)
+            if out:
+                out += f" {'-' if value < 0 else '+'} {shown}"
+            else:
+                out = f"-{shown}" if value < 0 else shown
+        return out
+
+    def expr(self) -> int | str:
+        """As a value of a problem: a number, or an expression."""
+        constant = self.constant
+        return self.text() if constant is None else constant
+
+
+def number(value: int) -> Poly:
+    """A constant."""
+    return Poly({(): value} if value else {})
+
+
+def factor(text: str) -> Poly:
+    """A name, or a piece that is left as it is."""
+    return Poly({(text,): 1})
+
+
+def divided(poly: Poly, by: int) -> Poly | None:
+    """Exactly a `by`-th of it, when every term divides."""
+    if by and all(value % by == 0 for value in poly.terms.values()):
+        return Poly({key: value // by for key, value in poly.terms.items()})
+    return None
+
+
+def ceil_div(above: Poly, below: Poly) -> Poly:
+    """Rounded up."""
+    if above.constant is not None and below.constant:
+        return number(-(-above.constant // below.constant))
+    exact = _exact(above, below)
+    return exact if exact is not None else factor(f"ceil_div({above.text()}, {below.text()})")
+
+
+def quotient(above: Poly, below: Poly) -> Poly | None:
+    """C's division of numbers that are not negative; `(n + b - 1) / b` is a division rounded up."""
+    if below.constant == 0:
+        return None
+    if above.constant is not None and below.constant is not None:
+        return number(above.constant // below.constant)
+    exact = _exact(above, below)
+    if exact is not None:
+        return exact
+    rest = above - below + number(1)
+    if _smaller(rest, above) and rest.terms:
+        return ceil_div(rest, below)
+    return factor(
+        f"({above.text()})/{_bracketed(below)}"
+        if len(above.terms) > 1
+        else f"({above.text()}/{_bracketed(below)})"
+    )
+
+
+def _smaller(rest: Poly, above: Poly) -> bool:
+    """Whether taking `below - 1` away left a tidier sum: then it was there to round up."""
+    return (
+        sum(map(abs, rest.terms.values())) < sum(map(abs, above.terms.values()))
+        and all(value > 0 for value in rest.terms.values())
+        and () not in rest.terms
+    )
+
+
+def _bracketed(poly: Poly) -> str:
+    text = poly.text()
+    return text if re.fullmatch(r"\w+", text) else f"({text})"
+
+
+def _exact(above: Poly, below: Poly) -> Poly | None:
+    """The quotient when `below` is one product that divides every term."""
+    if len(below.terms) != 1:
+        return None
+    ((key, value),) = below.terms.items()
+    out: dict[Monomial, int] = {}
+    for term, count in above.terms.items():
+        rest = list(term)
+        for name in key:
+            if name not in rest:
+                return None
+            rest.remove(name)
+        if count % value:
+            return None
+        out[tuple(rest)] = count // value
+    return Poly(out)
+
+
+def from_node(node: Node) -> Poly | None:
+    """The whole number that a tree stands for; None when it is not one of a problem's expressions."""
+    node = plain(node)
+    if node.op == "num":
+        value = float(node.text)
+        return (
+            number(int(value))
+            if math.isfinite(value) and value == int(value) and abs(value) < 2**62
+            else None
+        )
+    if node.op == "name":
+        return factor(node.text) if _NAME.match(node.text) else None
+    if node.op == "unary-":
+        inner = from_node(node.args[0])
+        return -inner if inner is not None else None
+    if node.op == "call":
+        return _call(node)
+    if node.op not in ("+", "-", "*", "/", "%", "<<", ">>") or len(node.args) != 2:
+        return None
+    left, right = from_node(node.args[0]), from_node(node.args[1])
+    if left is None or right is None:
+        return _scaled(node)
+    return _binary(node.op, left, right)
+
+
+def _binary(operator: str, left: Poly, right: Poly) -> Poly | None:
+    if operator == "+":
+        return left + right
+    if operator == "-":
+        return left - right
+    if operator == "*":
+        return left * right
+    if operator == "/":
+        return quotient(left, right)
+    shift = right.constant
+    if operator in ("<<", ">>"):
+        if shift is None:
+            power = factor(f"pow2({right.text()})")
+            return left * power if operator == "<<" else None
+        if not 0 <= shift < 62:
+            return None
+        return left * number(1 << shift) if operator == "<<" else quotient(left, number(1 << shift))
+    if left.constant is not None and right.constant:
+        return number(left.constant % right.constant)
+    return factor(f"({_bracketed(left)} % {_bracketed(right)})") if right.constant != 0 else None
+
+
+def _scaled(node: Node) -> Poly | None:
+    """`n * 1.0` and its like: a real factor of one."""
+    left, right = (plain(arg) for arg in node.args)
+    if node.op == "*":
+        for one, other in ((left, right), (right, left)):
+            if one.op == "num" and float(one.text) == 1.0:
+                return from_node(other)
+    return None
+
+
+def _call(node: Node) -> Poly | None:
+    if node.text in _CEIL and len(node.args) == 1:
+        inner = plain(node.args[0])
+        if inner.op == "/":
+            above, below = from_node(inner.args[0]), from_node(inner.args[1])
+            if above is None or below is None or below.constant == 0:
+                return None
+            return ceil_div(above, below) if is_real(inner) else quotient(above, below)
+        return from_node(inner)
+    if node.text in _FLOOR and len(node.args) == 1:
+        return from_node(node.args[0])
+    parts = [from_node(arg) for arg in node.args]
+    known = [part for part in parts if part is not None]
+    if len(known) != len(parts) or len(known) != 2:
+        return None
+    if node.text in _CEIL_DIV:
+        return ceil_div(known[0], known[1]) if known[1].constant != 0 else None
+    if node.text in _MIN_MAX:
+        function = _MIN_MAX[node.text]
+        first, second = known[0].constant, known[1].constant
+        if first is not None and second is not None:
+            return number(min(first, second) if function == "min" else max(first, second))
+        return factor(f"{function}({known[0].text()}, {known[1].text()})")
+    return None
+
+
+def real(node: Node) -> float | None:
+    """The value of a tree of literals, as a real number; None when a name is left."""
+    node = plain(node)
+    if node.op == "num":
+        return float(node.text)
+    if node.op == "unary-":
+        inner = real(node.args[0])
+        return None if inner is None else -inner
+    if node.op not in ("+", "-", "*", "/") or len(node.args) != 2:
+        return None
+    left, right = real(node.args[0]), real(node.args[1])
+    if left is None or right is None or (node.op == "/" and right == 0):
+        return None
+    return {"+": left + right, "-": left - right, "*": left * right, "/": left / right if right else 0.0}[
+        node.op
+    ]

@@ -1,0 +1,383 @@
+"""One launch and one kernel put together: buffers, scalars, arguments, the launch step, and the remarks.
+
+Not covered: which launch is taken (`infer`), what buffers hold (`contents`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kcurate.draft import launching, sizes, types
+from kcurate.draft.algebra import Poly, divided, factor, number, real
+from kcurate.draft.bounds import Bounds
+from kcurate.draft.contents import Extents, contents
+from kcurate.draft.host import Function, target
+from kcurate.draft.launching import Site
+from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
+from kcurate.draft.symbols import symbols
+from kcurate.draft.usage import DeviceCode, Usage
+from kcurate.errors import ProblemError
+from kcurate.problem.expressions import evaluate
+from kcurate.records import (
+    Arg,
+    Buffer,
+    BufferArg,
+    Expr,
+    Init,
+    Kernel,
+    KnownProblem,
+    KnownSide,
+    Launch,
+    Param,
+    Problem,
+    Role,
+    Scalar,
+    Sizes,
+    Step,
+    Tolerance,
+    Upload,
+    ValueArg,
+)
+
+GUESSED_BLOCK = 256
+GUESSED_REAL = 0.5
+# Blocks of a kernel whose threads stride over its data: enough to see them meet, few for the emulator.
+STRIDING_BLOCKS = 16
+GUESSED_WHOLE = 1
+_TEXTURES = re.compile(r"cuda(?:Texture|Surface)Object_t|texture\s*<")
+
+
+@dataclass
+class Builder:
+    """Collects one draft. Sizes keep the names that host code gives them."""
+
+    kernel: Kernel
+    device: DeviceCode
+    function: Function
+    site: Site
+    template: Mapping[str, str]
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    counts: dict[str, Poly] = field(default_factory=dict)
+    elements: dict[str, types.Element] = field(default_factory=dict)
+    usages: dict[str, Usage] = field(default_factory=dict)
+    scalars: dict[str, Scalar] = field(default_factory=dict)
+    values: dict[str, Poly] = field(default_factory=dict)
+    remarks: list[Remark] = field(default_factory=list)
+    owners: dict[str, str] = field(default_factory=dict)
+    late: list[Param] = field(default_factory=list)
+
+    def build(self, name: str, template: tuple[str, ...]) -> Draft:
+        """The draft of this launch."""
+        block, grid = self._configuration()
+        texts = [argument.expression for argument in self.site.launch.arguments]
+        params = self.kernel.params
+        for param, text in zip(params, texts, strict=False):
+            if not param.pointer:
+                self._value(param, text)
+        bounds = Bounds(self.device, self.device.body(self.function), self.values, block, grid or ())
+        grid = self._striding(grid) if grid else None
+        grid = grid or self._guarded_grid(bounds, block)
+        bounds.grid = grid
+        args: list[Arg] = [
+            self._pointer(param, text, bounds) if param.pointer else self._scalar(param)
+            for param, text in zip(params, texts, strict=False)
+        ]
+        if len(texts) != len(params):
+            self._note("plan.args", f"{len(params)} parameters, {len(texts)} arguments", Reason.NO_VALUE)
+        steps = self._uploads()
+        self._contents(bounds)
+        shared, remarks = launching.shared_of(self.site, self.device.text)
+        self.remarks += remarks
+        steps.append(Launch(name, tuple(one.expr() for one in grid), block, tuple(args), template, shared))
+        return self._draft(tuple(steps), block, grid, bounds)
+
+    def _note(self, place: str, text: str, reason: Reason | None = None) -> None:
+        self.remarks.append(Remark(place, text, reason))
+
+    def _configuration(self) -> tuple[tuple[int, ...], tuple[Poly, ...] | None]:
+        code = self.device
+        constants = {*code.macros, *re.findall(r"\bconst(?:expr)?\s+[\w\s]*?\b(\w+)\s*=\s*\d", code.text)}
+        known, _ = launching.block_of(self.site)
+        block = known or (GUESSED_BLOCK,)
+        for argument in self.site.launch.arguments:
+            self.site.meaning.resolve_text(argument.expression, self.site.scope)
+        grid = launching.grid_of(self.site)
+        self.site.freeze(frozenset(constants))
+        grid = launching.grid_of(self.site) if grid is not None else None
+        if known is None:
+            self._note("plan.block", f"guess: the host says {self.site.launch.block}")
+        return block, grid
+
+    def _striding(self, grid: tuple[Poly, ...]) -> tuple[Poly, ...] | None:
+        """Numbers of blocks that have nothing to do with any size: any will do where threads stride."""
+        host = self.site.meaning
+        own = frozenset[str]().union(*map(launching.names_of, grid))
+        texts = [argument.expression for argument in self.site.launch.arguments]
+        used: set[str] = set()
+        for param, text in zip(self.kernel.params, texts, strict=False):
+            found = host.allocation(text, self.site.scope) if param.pointer else None
+            poly = self.site.settle(found[0]) if found else self.values.get(param.name)
+            used |= launching.names_of(poly) if poly is not None else set()
+        free = own - used
+        if not free:
+            return grid
+        if "gridDim" not in self.device.body(self.function):
+            return grid if all(name in host.defaults for name in free) else None
+        self.site.frozen.update(
+            {name: min(host.defaults.get(name, STRIDING_BLOCKS), STRIDING_BLOCKS) for name in free}
+        )
+        self._note(
+            "plan.grid", f"guess: threads stride, so any number of blocks does ({', '.join(sorted(free))})"
+        )
+        return launching.grid_of(self.site)
+
+    def _guarded_grid(self, bounds: Bounds, block: tuple[int, ...]) -> tuple[Poly, ...]:
+        """One thread for each value that the guard lets through."""
+        from kcurate.draft.algebra import ceil_div
+
+        found = [bounds.guard(axis) for axis in range(max(len(block), 2))]
+        while found and found[-1] is None:
+            found.pop()
+        if not found or any(one is None for one in found):
+            self._note("plan.grid", f"blocks; the host says: {self.site.launch.grid}", Reason.NO_GRID)
+            return (factor(OPEN),)
+        self._note("plan.grid", f"guess, from the guard: the host says {self.site.launch.grid}")
+        return tuple(
+            ceil_div(one, number(block[axis] if axis < len(block) else 1))
+            for axis, one in enumerate(found)
+            if one is not None
+        )
+
+    def _value(self, param: Param, text: str) -> None:
+        """A scalar's value over sizes, where it has one."""
+        poly = self.site.poly(text)
+        if poly is None:
+            return
+        self.values[param.name] = poly
+
+    def _scalar(self, param: Param) -> Arg:
+        element = self._element(param.type)
+        place = f"scalars.{param.name}"
+        if element is None or element.lanes != 1:
+            reason = Reason.TEXTURE if _TEXTURES.search(param.type) else Reason.STRUCT_ARGUMENT
+            self._note(place, f"a {param.type} by value", reason)
+            self.scalars[param.name] = Scalar("int32", OPEN)
+            return param.name
+        text = self._text_of(param)
+        poly = self.values.get(param.name)
+        if element.dtype in types.FLOATS:
+            self.scalars[param.name] = Scalar(element.dtype, self._real(param, text, poly))
+            return param.name
+        if poly is None:
+            self._note(place, f"guess: the host says {text}")
+            return ValueArg(GUESSED_WHOLE, element.dtype)
+        poly = self._first_round(param, poly)
+        value = poly.expr()
+        if isinstance(value, str) and element.dtype == "int32" and re.fullmatch(r"[A-Za-z_]\w*", value):
+            return value
+        return ValueArg(value, element.dtype)
+
+    def _first_round(self, param: Param, poly: Poly) -> Poly:
+        """A host loop's variable: its first value."""
+        meaning = self.site.meaning
+        counted = launching.names_of(poly) & meaning.loops
+        inside = {
+            name
+            for name in counted
+            if any(re.search(rf"\b{name}\b", loop) for loop in self.site.launch.loops)
+        }
+        if not inside:
+            return poly
+        self._note(
+            f"scalars.{param.name}", f"guess: the host counts {', '.join(sorted(inside))}; this is one round"
+        )
+        self.site.frozen.update({name: meaning.defaults.get(name, GUESSED_WHOLE) for name in inside})
+        return self.site.poly(self._text_of(param)) or number(GUESSED_WHOLE)
+
+    def _real(self, param: Param, text: str, poly: Poly | None) -> float:
+        node = self.site.meaning.resolve_text(text, self.site.scope)
+        value = real(node) if node is not None else None
+        if value is None and poly is not None and len(poly.terms) == 1:
+            ((key, times),) = poly.terms.items()
+            known = self.site.meaning.defaults.get(key[0]) if len(key) == 1 else None
+            value = float(known * times) if known is not None else None
+        if value is None:
+            self._note(f"scalars.{param.name}", f"guess: the host says {text}")
+            return GUESSED_REAL
+        return value
+
+    def _text_of(self, param: Param) -> str:
+        index = next(i for i, one in enumerate(self.kernel.params) if one is param)
+        return self.site.launch.arguments[index].expression
+
+    def _element(self, type_text: str) -> types.Element | None:
+        host = self.site.meaning.host
+        macros = {name: body for name, (params, body) in host.macros.items() if params is None}
+        names = {**host.types, **macros, **self.device.types, **self.device.macros, **self.template}
+        return types.element(type_text, names, self.device.text)
+
+    def _pointer(self, param: Param, text: str, bounds: Bounds) -> Arg:
+        place = f"buffers.{param.name}"
+        usage = self.device.usage(self.function, param.name)
+        element = self._element(param.type)
+        if param.type.count("*") > 1 or element is None:
+            reason = Reason.POINTER_TO_POINTERS if param.type.count("*") > 1 else Reason.STRUCT_ELEMENTS
+            self._note(f"{place}.dtype", f"what {param.type} points to", reason)
+            self.buffers[param.name] = Buffer(OPEN, (OPEN,))
+            return param.name
+        owner = target(text)
+        offset = self._offset(text, owner, element)
+        if owner in self.owners and self.elements[self.owners[owner]] == element:
+            first = self.owners[owner]
+            self.usages[first] = self.usages[first] | usage
+            return first if offset is None else BufferArg(first, offset.expr())
+        self.owners.setdefault(owner, param.name)
+        self.usages[param.name], self.elements[param.name] = usage, element
+        count = self._count(param, text, element, bounds)
+        self.counts[param.name] = count if count is not None else factor(OPEN)
+        return (
+            param.name if offset is None else BufferArg(param.name, (offset * number(element.lanes)).expr())
+        )
+
+    def _offset(self, text: str, owner: str, element: types.Element) -> Poly | None:
+        """`a + n` and `&a[n]`: n elements."""
+        match = re.search(rf"{re.escape(owner)}\s*(?:\+\s*(.+?)|\[(.+)\])\s*\)*\Z", text)
+        inside = (match[1] or match[2]) if match else None
+        poly = self.site.poly(inside) if inside else None
+        return poly if poly is not None and poly.constant != 0 else None
+
+    def _count(self, param: Param, text: str, element: types.Element, bounds: Bounds) -> Poly | None:
+        """Elements behind a pointer: what was allocated, else what the guards let through."""
+        found = self.site.meaning.allocation(text, self.site.scope)
+        poly = self.site.settle(found[0]) if found is not None else None
+        if poly is not None:
+            exact = divided(poly, element.size_bytes)
+            return exact if exact is not None else factor(f"({poly.text()})/{element.size_bytes}")
+        guessed = bounds.extent(param.name, at_sample)
+        place = f"buffers.{param.name}.shape"
+        if guessed is not None:
+            self._note(place, "guess, from the kernel's indices")
+            return guessed
+        self._note(place, "elements; neither an allocation nor a guard tells", Reason.NO_EXTENT)
+        return None
+
+    def _uploads(self) -> list[Step]:
+        """Constant memory that the host fills."""
+        steps: list[Step] = []
+        for symbol in symbols(self.device, self._element):
+            if symbol.name not in self.site.meaning.host.text.replace(self.device.text, ""):
+                continue
+            if symbol.element is None or symbol.count is None:
+                self._note(f"buffers.{symbol.name}.dtype", "what the symbol holds", Reason.CONSTANT_MEMORY)
+                self.buffers[symbol.name] = Buffer(OPEN, (OPEN,))
+                continue
+            name = f"{symbol.name}_values"
+            self.elements[name], self.counts[name] = symbol.element, number(symbol.count)
+            self.usages[name] = Usage(read=True)
+            steps.append(Upload(symbol.name, name))
+        return steps
+
+    def _contents(self, bounds: Bounds) -> None:
+        known = Extents(self.counts, self.elements)
+        for name, element in self.elements.items():
+            usage = self.usages[name]
+            role = _role(usage)
+            shape = (self.counts[name].expr(), *((element.lanes,) if element.lanes > 1 else ()))
+            init: Init | None = None
+            if role in ("in", "inout"):
+                found = contents(name, bounds, known)
+                init = found.init
+                self._note(f"buffers.{name}.init", f"guess: {found.why}")
+            if usage.unknown:
+                self._note(f"buffers.{name}.role", "guess: it goes into code that is not here")
+            tolerance = self._tolerance(name, bounds) if role in ("out", "inout") else None
+            self.buffers[name] = Buffer(element.dtype, shape, init, role, tolerance)
+        if not any(buffer.role in ("out", "inout") for buffer in self.buffers.values()):
+            self._note("buffers", "no pointer is written: nothing to compare", Reason.NO_OUTPUT)
+
+    def _tolerance(self, name: str, bounds: Bounds) -> Tolerance | None:
+        """As many terms as the longest loop that sizes count."""
+        if self.elements[name].dtype not in types.FLOATS:
+            return None
+        best: Poly | None = None
+        for _, start, end in bounds.loops():
+            poly = bounds.exact(end) if bounds.exact(start) is not None else None
+            if (
+                poly is not None
+                and OPEN not in poly.text()
+                and (best is None or at_sample(poly) > at_sample(best))
+            ):
+                best = poly
+        if best is None or (at_sample(best) < 2):
+            return None
+        self._note(f"buffers.{name}.tolerance", "guess: as many terms as the longest loop")
+        return Tolerance(terms=best.expr())
+
+    def _draft(
+        self, steps: tuple[Step, ...], block: tuple[int, ...], grid: tuple[Poly, ...], bounds: Bounds
+    ) -> Draft:
+        limits = self._sizes(grid)
+        counts = [one for one in self.counts.values() if OPEN not in one.text()]
+        ladder = sizes.ladder(limits, counts, block)
+        if not ladder:
+            why = (
+                "no size varies: every extent is a number in the code"
+                if not limits
+                else "two scales that fit"
+            )
+            self._note("sizes.test", why, Reason.ONE_SIZE)
+        test = ladder[0].test if ladder else ({name: value or 64 for name, value in limits.items()},)
+        loose = tuple(
+            name
+            for name, usage in self.usages.items()
+            if usage.atomic and self.elements[name].dtype in types.FLOATS
+        )
+        if "texture" in self.kernel.features:
+            self._note("plan", "the texture that the kernel reads is not bound", Reason.TEXTURE)
+        bench = sizes.bench(limits, counts)
+        problem = Problem(Sizes(test, bench), self.buffers, self.scalars)
+        side = KnownSide(steps, nondeterministic=loose)
+        known = KnownProblem(
+            self.kernel.source.suite,
+            self.kernel.benchmark,
+            problem,
+            {self.kernel.variant or "": side},
+            (self.kernel.span.path,),
+        )
+        return Draft(self.kernel.id, known, tuple(self.remarks), ladder, self._needs(bounds))
+
+    def _needs(self, bounds: Bounds) -> tuple[tuple[str, Expr], ...]:
+        """Outputs whose indices end before their allocation does."""
+        found = []
+        for name, buffer in self.buffers.items():
+            need = bounds.extent(name, at_sample) if buffer.role == "out" and name in self.counts else None
+            if need is not None and at_sample(need) < at_sample(self.counts[name]):
+                found.append((name, need.expr()))
+        return tuple(found)
+
+    def _sizes(self, grid: tuple[Poly, ...]) -> dict[str, int | None]:
+        """Every name in grid, shapes and arguments; those that only arguments use keep the host's value."""
+        defaults = self.site.meaning.defaults
+        used: set[str] = set()
+        for poly in (*self.counts.values(), *grid):
+            used |= launching.names_of(poly)
+        for poly in self.values.values():
+            used |= launching.names_of(poly)
+        return {name: defaults.get(name) for name in sorted(used - {OPEN} - launching.FUNCTIONS)}
+
+
+def _role(usage: Usage) -> Role:
+    if not usage.written:
+        return "in"
+    return "inout" if usage.read and usage.first != "write" else "out"
+
+
+def at_sample(poly: Poly) -> int:
+    """An expression's value with every size at 64, to tell which is larger."""
+    names = dict.fromkeys(launching.names_of(poly), 64)
+    try:
+        return evaluate(poly.text(), names)
+    except ProblemError:
+        return 0

@@ -1,0 +1,210 @@
+"""What a buffer may hold at the start, read off how a kernel uses its values.
+
+Values that are places in other buffers stay inside them; starts of rows and columns of a sparse matrix fit
+together; real numbers are positive where roots or logarithms are taken. All of it is a guess. Not covered:
+the generators (`kcurate.problem.init`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kcurate.draft import cexpr, types
+from kcurate.draft.algebra import Poly, factor, from_node, number, quotient
+from kcurate.draft.bounds import Bounds
+from kcurate.draft.cexpr import Node
+from kcurate.records import Init
+
+_POSITIVE = re.compile(r"\b(?:__)?(?:rsqrt|sqrt|log|log2|log10|log1p|pow|acos|asin)f?\s*\(|\b__f?rsqrt_r\w\(")
+_RANGES = {"bool": 2, "uint8": 256, "int8": 100, "uint16": 1000, "int16": 1000}
+COMMON_RANGE = 1000
+
+
+@dataclass(frozen=True)
+class Contents:
+    """How a buffer is filled, and why; `certain` is False for plain guesses."""
+
+    init: Init
+    why: str
+
+
+@dataclass(frozen=True)
+class Extents:
+    """What is known of a kernel's buffers: elements by name (vectors count as one), and lanes of each."""
+
+    counts: Mapping[str, Poly]
+    elements: Mapping[str, types.Element]
+
+
+def contents(name: str, bounds: Bounds, known: Extents) -> Contents:
+    """What buffer `name` holds at the start."""
+    element = known.elements[name]
+    if element.dtype in types.FLOATS:
+        if _POSITIVE.search(bounds.code.text):
+            return Contents(
+                Init("uniform", {"low": 0.1, "high": 1}), "positive: the code takes roots or logarithms"
+            )
+        return Contents(Init("uniform", {"low": -1, "high": 1}), "any reals")
+    return (
+        _row_starts(name, bounds, known)
+        or _columns(name, bounds, known)
+        or _places(name, bounds, known)
+        or Contents(
+            Init("integers", {"low": 0, "high": _RANGES.get(element.dtype, COMMON_RANGE)}),
+            "any whole numbers",
+        )
+    )
+
+
+def _places(name: str, bounds: Bounds, known: Extents) -> Contents | None:
+    """Values that are used in an index: they stay within the smallest buffer that they lead into."""
+    for other, count in known.counts.items():
+        for node in bounds.indices(other):
+            share = _coefficient(node, name, bounds)
+            if share is None or (other == name and _loads(node, name)):
+                continue
+            high = _room(node, name, share, count, bounds)
+            if high is not None:
+                return Contents(Init("integers", {"low": 0, "high": high.expr()}), f"places in {other}")
+    return None
+
+
+def _room(node: Node, name: str, share: Poly, count: Poly, bounds: Bounds) -> Poly | None:
+    """How many values `v` may take in `rest + share * v` so that it stays below `count`."""
+    rest = bounds.upper(_without(node, name, bounds))
+    if rest is None:
+        return None
+    return quotient(count - rest - number(1) + share, share) if share != number(1) else count - rest
+
+
+def _without(node: Node, name: str, bounds: Bounds) -> Node:
+    """An index with nothing in the place of values of buffer `name`."""
+    zero = cexpr.number(0)
+
+    def meaning(part: Node) -> Node | None:
+        if _loads(part, name):
+            return zero
+        if part.op == "name":
+            for found in bounds.definitions(part.text):
+                if part.text not in cexpr.names(found) and _coefficient(found, name, bounds) is not None:
+                    return _without(found, name, bounds)
+        return None
+
+    return cexpr.substitute(node, meaning)
+
+
+def _coefficient(node: Node, name: str, bounds: Bounds, depth: int = 0) -> Poly | None:
+    """What a value of buffer `name` is multiplied with inside an index; None when it is not in there."""
+    node = cexpr.plain(node)
+    if _loads(node, name):
+        return number(1)
+    if node.op == "name" and depth < 6:
+        for found in bounds.definitions(node.text):
+            if node.text in cexpr.names(found):
+                continue
+            inside = _coefficient(found, name, bounds, depth + 1)
+            if inside is not None:
+                return inside
+        return None
+    if node.op in ("+", "-") and len(node.args) == 2:
+        for arg in node.args:
+            inside = _coefficient(arg, name, bounds, depth + 1)
+            if inside is not None:
+                return inside
+    if node.op == "*":
+        for one, other in (node.args, node.args[::-1]):
+            inside = _coefficient(one, name, bounds, depth + 1)
+            by = bounds.exact(other) if inside is not None else None
+            if inside is not None and by is not None:
+                return inside * by
+    return None
+
+
+def _loads(node: Node, name: str) -> bool:
+    """Whether a tree is `name[...]`, perhaps with a member behind it, or a cached load of it."""
+    node = cexpr.plain(node)
+    if node.op == "member":
+        return _loads(node.args[0], name)
+    if node.op == "call" and node.text.startswith("__ld") and node.args:
+        inner = node.args[0]
+        return _loads(inner.args[0], name) if inner.op == "unary&" else False
+    return node.op == "index" and cexpr.plain(node.args[0]) == cexpr.name(name)
+
+
+def _steps(name: str, bounds: Bounds) -> bool:
+    """Whether a buffer is read at a place and at the next one."""
+    found = [node for node in bounds.indices(name)]
+    polys = [bounds.shifted(node) for node in found]
+    return any(
+        one is not None and other is not None and (one - other).constant == 1
+        for one in polys
+        for other in polys
+    )
+
+
+def _walks(name: str, bounds: Bounds) -> tuple[str, ...]:
+    """Loop variables that run from one value of a buffer to another."""
+    found = []
+    for variable, start, end in bounds.loops():
+        if _coefficient(start, name, bounds) is not None or _coefficient(end, name, bounds) is not None:
+            found.append(variable)
+    return tuple(found)
+
+
+def _matrix(starts: str, bounds: Bounds, known: Extents) -> tuple[Poly, Poly, tuple[str, ...]] | None:
+    """Rows, entries and the buffers of entries of the sparse matrix whose row starts a buffer holds."""
+    variables = _walks(starts, bounds) if _steps(starts, bounds) else ()
+    entries = tuple(
+        other
+        for other in known.counts
+        if other != starts
+        and any(cexpr.plain(node) == cexpr.name(v) for node in bounds.indices(other) for v in variables)
+    )
+    if not entries:
+        return None
+    return known.counts[starts] - number(1), known.counts[entries[0]], entries
+
+
+def _row_starts(name: str, bounds: Bounds, known: Extents) -> Contents | None:
+    matrix = _matrix(name, bounds, known)
+    if matrix is None:
+        return None
+    rows, entries, others = matrix
+    columns = next(
+        (c for c in map(lambda other: _width(other, bounds, known), others) if c is not None), None
+    )
+    params = {"rows": rows.expr(), "nnz": entries.expr(), **({"cols": columns.expr()} if columns else {})}
+    return Contents(Init("csr_offsets", params), f"starts of rows in {', '.join(others)}")
+
+
+def _width(name: str, bounds: Bounds, known: Extents) -> Poly | None:
+    """How far the values of a buffer of columns may go."""
+    if known.elements[name].dtype in types.FLOATS:
+        return None
+    places = _places(name, bounds, known)
+    high = places.init.params["high"] if places else None
+    if high is None:
+        return None
+    return number(high) if isinstance(high, int) else _of_text(str(high)) or factor(str(high))
+
+
+def _of_text(text: str) -> Poly | None:
+    node = cexpr.parse(text)
+    return from_node(node) if node is not None else None
+
+
+def _columns(name: str, bounds: Bounds, known: Extents) -> Contents | None:
+    for starts, element in known.elements.items():
+        if starts == name or element.dtype in types.FLOATS:
+            continue
+        matrix = _matrix(starts, bounds, known)
+        if matrix is None or name not in matrix[2]:
+            continue
+        columns = _width(name, bounds, known)
+        if columns is None:
+            return None
+        params = {"rows": matrix[0].expr(), "nnz": matrix[1].expr(), "cols": columns.expr()}
+        return Contents(Init("csr_columns", params), f"columns that go with {starts}")
+    return None

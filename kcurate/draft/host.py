@@ -1,0 +1,268 @@
+"""A translation unit's host code: its functions, macros, definitions, launches, allocations and copies.
+
+Read as text with comments and literals blank; nothing is evaluated here (`meaning`). Scopes inside a function
+are not told apart. Not covered: finding the file (`tree`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from kcurate.cuda_source import parse
+from kcurate.cuda_source.brackets import closing, split_arguments
+from kcurate.cuda_source.launches import Launch, find_launches
+from kcurate.cuda_source.text import blank_literals
+
+_CAST = re.compile(r"^\(\s*(?:const\s+)?(?:unsigned\s+|struct\s+)?[\w:]+(?:\s*<[^<>]*>)?\s*(?:\*\s*)*&?\)\s*")
+_CALL = re.compile(
+    rb"\b(cudaMalloc(?:Managed|Async)?|cudaMemcpy(?:Async|ToSymbol(?:Async)?)?|cudaMemset(?:Async)?)"
+    rb"\s*(?:<[^<>]*>\s*)?\("
+)
+_MODIFIED = r"(?<![\w.>])(?:{0}\s*(?:\+\+|--|[-+*/%&|^]=|<<=|>>=)|(?:\+\+|--)\s*{0}\b)"
+_VECTOR = (
+    r"(?:std\s*::\s*vector|vector|thrust\s*::\s*(?:device|host)_vector)\s*<\s*"
+    r"([^;<>]*(?:<[^<>]*>)?[^;<>]*)>\s*"
+)
+LONGEST_VALUE = 2000
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function with a body: parameters as (type, name), and where it and its body lie in the text."""
+
+    name: str
+    params: tuple[tuple[str, str], ...]
+    start: int
+    body: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Definition:
+    """`type name = value` (`type` empty for a plain assignment); `call` for `name(value)`, `name{value}`."""
+
+    at: int
+    type: str
+    value: str
+    call: bool = False
+
+
+@dataclass(frozen=True)
+class RuntimeCall:
+    """One call of the CUDA runtime that makes, fills or moves memory."""
+
+    name: str
+    at: int
+    args: tuple[str, ...]
+
+
+class Host:
+    """One unit's text (includes spliced in) and what stands where in it."""
+
+    def __init__(self, source: bytes) -> None:
+        self._parsed = parse(source)
+        self.bare = blank_literals(self._parsed.text)
+        self.text = self.bare.decode("latin-1")
+
+    @cached_property
+    def launches(self) -> tuple[Launch, ...]:
+        """Every kernel launch, in order."""
+        return tuple(find_launches(self._parsed.text, self._parsed.tree))
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """Every function that is not a kernel, in order."""
+        return tuple(
+            Function(
+                item.names[-1].decode("latin-1"),
+                parameters(self.text[item.start : item.header_end], item.names[-1].decode("latin-1")),
+                item.start,
+                item.header_end,
+                item.end,
+            )
+            for item in self._parsed.items
+            if item.kind == "function" and item.names and not item.kernel
+        )
+
+    @cached_property
+    def macros(self) -> dict[str, tuple[tuple[str, ...] | None, str]]:
+        """By name: the parameters (None: an object) and the body; the last definition counts."""
+        found: dict[str, tuple[tuple[str, ...] | None, str]] = {}
+        for item in self._parsed.items:
+            if item.kind == "macro":
+                line = self.text[item.start : item.end].replace("\\\n", " ")
+                match = re.match(r"\s*#\s*define\s+(\w+)(\(([^)]*)\))?[ \t]*(.*)", line, re.DOTALL)
+                if match:
+                    params = tuple(p.strip() for p in match[3].split(",")) if match[2] else None
+                    found[match[1]] = (params, match[4].strip())
+        return found
+
+    @cached_property
+    def types(self) -> dict[str, str]:
+        """`typedef T name` and `using name = T` at the top: name to T."""
+        found: dict[str, str] = {}
+        for item in self._parsed.items:
+            if item.kind in ("type", "using"):
+                text = self.text[item.start : item.end]
+                match = re.match(r"\s*typedef\s+([^{};]+?)\s*\b(\w+)\s*;?\s*\Z", text)
+                alias = re.match(r"\s*using\s+(\w+)\s*=\s*([^;]+);?\s*\Z", text)
+                if match:
+                    found[match[2]] = match[1]
+                elif alias:
+                    found[alias[1]] = alias[2].strip()
+        return found
+
+    def function_at(self, at: int) -> Function | None:
+        """The function around a position."""
+        return next((f for f in self.functions if f.start <= at < f.end), None)
+
+    def span(self, function: Function | None) -> tuple[int, int]:
+        """Where its body lies; the whole text without a function."""
+        return (function.body, function.end) if function else (0, len(self.text))
+
+    def definitions(self, name: str, function: Function | None) -> tuple[Definition, ...]:
+        """Every definition and assignment of a variable in a function (None: outside of all functions)."""
+        low, high = self.span(function)
+        found = []
+        own = re.escape(name)
+        for match in re.finditer(rf"(?<![\w.>]){own}\s*(=(?!=)|[({{])", self.text[low:high]):
+            at = low + match.start()
+            if function is None and self.function_at(at) is not None:
+                continue
+            kind = self._declared_type(at, low)
+            call = match[1] != "="
+            if call and not kind:
+                continue
+            value = self._inside(low + match.end() - 1) if call else self._value(low + match.end())
+            if value is not None:
+                found.append(Definition(at, kind, value.strip(), call))
+        return tuple(found)
+
+    def modified(self, name: str, function: Function | None) -> bool:
+        """Whether a variable is counted up or down, or otherwise changed in place."""
+        low, high = self.span(function)
+        return re.search(_MODIFIED.format(re.escape(name)), self.text[low:high]) is not None
+
+    def vector_size(self, name: str, function: Function | None) -> tuple[str, str, int] | None:
+        """Element type, size and place of `std::vector<T> name(size)` or thrust's vectors."""
+        low, high = self.span(function)
+        match = re.search(rf"{_VECTOR}{re.escape(name)}\s*([({{])", self.text[low:high])
+        inside = self._inside(low + match.start(2)) if match else None
+        if match is None or not inside:
+            return None
+        return match[1].strip(), inside.split(",")[0].strip(), low + match.start()
+
+    def declared_type(self, name: str, function: Function | None) -> str | None:
+        """The type that a variable, a parameter or a global is declared with; stars included."""
+        if function is not None:
+            for type_text, own in function.params:
+                if own == name:
+                    return type_text
+        low, high = self.span(function)
+        pattern = (
+            r"\b((?:const\s+)?(?:unsigned\s+|struct\s+|long\s+)?[A-Za-z_][\w:]*(?:<[^<>;]*>)?)"
+            rf"\s*(\**)\s*(?:[\w\s*,]*?,\s*\**\s*)?{re.escape(name)}\s*[;=,\[)({{]"
+        )
+        for match in re.finditer(pattern, self.text[low:high]):
+            if match[1].split()[-1] not in ("return", "else", "delete", "new", "case", "sizeof"):
+                return match[1] + match[2]
+        return self.declared_type(name, None) if function is not None else None
+
+    def calls(self, name: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Calls of a function: place and arguments (definitions and prototypes aside)."""
+        for match in re.finditer(rf"(?<![\w.>]){re.escape(name)}\s*(?:<[^<>;(){{}}]*>)?\s*\(", self.text):
+            end = closing(self.bare, match.end() - 1)
+            if end is None or any(f.start <= match.start() < f.body for f in self.functions):
+                continue
+            if re.search(
+                r"[\w*&>]\s+\Z", self.text[max(0, match.start() - 80) : match.start()]
+            ) and not re.search(
+                r"\b(?:return|else)\s+\Z", self.text[max(0, match.start() - 80) : match.start()]
+            ):
+                continue
+            pieces = split_arguments(self.bare[match.end() : end - 1])
+            yield match.start(), tuple(piece.decode("latin-1") for piece in pieces)
+
+    @cached_property
+    def runtime_calls(self) -> tuple[RuntimeCall, ...]:
+        """Every allocation, copy and fill, in order."""
+        found = []
+        for match in _CALL.finditer(self.bare):
+            end = closing(self.bare, match.end() - 1)
+            if end is not None:
+                pieces = split_arguments(self.bare[match.end() : end - 1])
+                args = tuple(piece.decode("latin-1") for piece in pieces)
+                found.append(RuntimeCall(match[1].decode(), match.start(), args))
+        return tuple(found)
+
+    def _declared_type(self, at: int, low: int) -> str:
+        """What stands before a name that makes it a declaration; empty for an assignment."""
+        before = self.text[max(low, at - 300) : at]
+        statement = re.split(r"[;{}()]", before)[-1]
+        match = re.match(
+            r"\s*((?:const\s+|static\s+|constexpr\s+|unsigned\s+|long\s+)*[A-Za-z_][\w:]*(?:\s*<.*>)?)[\s*&]",
+            statement,
+        )
+        return match[1].strip() if match and match[1] not in ("return", "else", "delete") else ""
+
+    def _value(self, at: int) -> str | None:
+        """From a position to the `;`, `,` or bracket that ends an expression."""
+        depth = 0
+        for position in range(at, min(len(self.text), at + LONGEST_VALUE)):
+            character = self.text[position]
+            if character in "([{":
+                depth += 1
+            elif character in ")]}":
+                depth -= 1
+            if depth < 0 or (depth == 0 and character in ";,"):
+                return self.text[at:position]
+        return None
+
+    def _inside(self, at: int) -> str | None:
+        end = closing(self.bare, at)
+        return self.text[at + 1 : end - 1] if end is not None else None
+
+
+def parameters(header: str, name: str) -> tuple[tuple[str, str], ...]:
+    """The parameters in a function's header as (type, name)."""
+    match = re.search(rf"\b{re.escape(name)}\s*\(", header)
+    end = closing(header.encode("latin-1"), match.end() - 1) if match else None
+    if match is None or end is None:
+        return ()
+    found = []
+    for piece in split_arguments(header[match.end() : end - 1].encode("latin-1"), angles=True):
+        text = re.sub(r"=.*", "", piece.decode("latin-1"), flags=re.DOTALL).strip()
+        text = re.sub(r"\b__restrict(?:__)?\b|\brestrict\b", " ", text)
+        own = re.search(r"(\w+)\s*(?:\[[^\]]*\]\s*)*\Z", text)
+        if own:
+            stars = "*" if text.rstrip().endswith("]") else ""
+            found.append((" ".join(text[: own.start()].split()) + stars, own[1]))
+    return tuple(found)
+
+
+def target(text: str) -> str:
+    """The variable behind casts, `&` and brackets: `(void**)&d.a` is `d.a`, `&a[0]` is `a`."""
+    text = text.strip()
+    while True:
+        match = _CAST.match(text)
+        template = re.match(r"(?:reinterpret|static|const)_cast\s*<[^()]*>\s*\(", text)
+        if match and match.end() < len(text):
+            text = text[match.end() :].strip()
+        elif template and text.endswith(")"):
+            text = text[template.end() : -1].strip()
+        elif text.startswith(("&", "*")):
+            text = text[1:].strip()
+        elif text.startswith("(") and text.endswith(")"):
+            text = text[1:-1].strip()
+        else:
+            break
+    match = re.match(
+        r"(?:thrust\s*::\s*)?raw_pointer_cast\s*\(\s*&?\s*([\w.>-]+?)(?:\.data\(\)|\[0\])?\s*\)", text
+    )
+    if match:
+        return match[1]
+    match = re.match(r"[A-Za-z_]\w*(?:(?:\.|->)[A-Za-z_]\w*(?!\s*\())*", text)
+    return match[0] if match else text

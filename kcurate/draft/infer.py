@@ -1,0 +1,119 @@
+"""A kernel, its code and its host code in; a draft of its problem and plan out.
+
+Each launch of the kernel is read on its own, and the one that leaves least open is kept. Not covered: whether
+the draft works (`admit`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from kcurate.cuda_source import kernel_signatures
+from kcurate.draft.building import Builder
+from kcurate.draft.host import Host
+from kcurate.draft.launching import Site
+from kcurate.draft.meaning import Meaning
+from kcurate.draft.sketch import Draft, Reason, Remark
+from kcurate.draft.usage import DeviceCode
+from kcurate.records import Kernel, KnownProblem, KnownSide, LaunchSite, Problem, Sizes
+
+_TEMPLATE = r"template\s*<((?:[^<>]|<[^<>]*>)*)>\s*(?:__launch_bounds__\s*\([^)]*\)\s*)?[^;{}<>]*?\b{0}\s*\("
+
+
+def draft(kernel: Kernel, code: str, units: Iterable[Host]) -> Draft:
+    """The best draft that the launches of a kernel give.
+
+    `code` is the kernel's self-contained file, `units` the translation units that may launch it. Without a
+    launch in any of them, the launch sites in the record count.
+    """
+    device = DeviceCode(code)
+    known = [
+        unit
+        for unit in units
+        if any(launch.kernel.decode("latin-1") == kernel.name for launch in unit.launches)
+    ]
+    if not known and kernel.launch_sites:
+        known = [Host(stand_in(kernel.name, kernel.launch_sites))]
+    found = [one for unit in known for one in _of_unit(kernel, device, unit)]
+    if not found:
+        return _nothing(kernel)
+    return min(found, key=lambda one: (sum(remark.open for remark in one.remarks), len(one.remarks)))
+
+
+def _of_unit(kernel: Kernel, device: DeviceCode, unit: Host) -> Iterator[Draft]:
+    function = device.functions.get(kernel.name)
+    if function is None:
+        return
+    name = next(
+        (n for n in kernel_signatures(device.text.encode()) if n.split("::")[-1] == kernel.name), kernel.name
+    )
+    expression = kernel.instantiations[0] if kernel.instantiations else None
+    arguments = _template_arguments(expression) if expression else ()
+    template = dict(zip(_template_names(device.text, kernel.name), arguments, strict=False))
+    for launch in unit.launches:
+        if launch.kernel.decode("latin-1") != kernel.name:
+            continue
+        meaning = Meaning(unit, template)
+        site = Site(launch, meaning, meaning.scope(launch.at))
+        if arguments and "{" in "".join(arguments):
+            continue
+        built = Builder(kernel, device, function, site, template).build(name, arguments)
+        if function_is_template(device.text, kernel.name) and not arguments:
+            remark = Remark("plan.template", "the template arguments", Reason.TEMPLATE)
+            built = replace(built, remarks=(remark, *built.remarks))
+        yield built
+
+
+def function_is_template(text: str, name: str) -> bool:
+    """Whether a kernel is a template."""
+    return bool(_template_names(text, name))
+
+
+def _template_names(text: str, name: str) -> tuple[str, ...]:
+    match = re.search(_TEMPLATE.replace("{0}", re.escape(name)), text)
+    if match is None:
+        return ()
+    pieces = re.split(r",(?![^<]*>)", match[1])
+    return tuple(re.sub(r"=.*", "", piece, flags=re.DOTALL).split()[-1] for piece in pieces if piece.strip())
+
+
+def _template_arguments(expression: str) -> tuple[str, ...]:
+    match = re.search(r"<(.*)>\Z", expression, re.DOTALL)
+    if match is None:
+        return ()
+    pieces, depth, start = [], 0, 0
+    text = match[1]
+    for at, character in enumerate(text):
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            pieces.append(text[start:at].strip())
+            start = at + 1
+    return (*pieces, text[start:].strip())
+
+
+def stand_in(name: str, sites: Iterable[LaunchSite]) -> bytes:
+    """Host code that says what the launch sites of a record say, for trees that are not at hand."""
+    out = []
+    for index, site in enumerate(sites):
+        out.append(f"void launch_{index}() {{")
+        for argument in site.arguments:
+            if argument.allocation:
+                base = re.match(r"[\s(&]*([A-Za-z_]\w*)", argument.expression)
+                if base:
+                    out.append(f"  cudaMalloc(&{base[1]}, {argument.allocation});")
+        shared = f", {site.shared_bytes}" if site.shared_bytes else ""
+        template = f"<{', '.join(site.template_args)}>" if site.template_args else ""
+        passed = ", ".join(argument.expression for argument in site.arguments)
+        out += [f"  {name}{template}<<<{site.grid}, {site.block}{shared}>>>({passed});", "}"]
+    return "\n".join(out).encode("utf-8", "replace")
+
+
+def _nothing(kernel: Kernel) -> Draft:
+    problem = Problem(Sizes((), {}), {})
+    known = KnownProblem(
+        kernel.source.suite, kernel.benchmark, problem, {kernel.variant or "": KnownSide(())}
+    )
+    remark = Remark("plan", "no launch of this kernel was found", Reason.NO_LAUNCH_SITE)
+    return Draft(kernel.id, known, (remark,))

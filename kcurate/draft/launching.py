@@ -1,0 +1,128 @@
+"""One launch read as a plan: grid, block and shared memory, and which host names are sizes.
+
+Not covered: buffers (`buffers`), what a name is worth (`meaning`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from kcurate.cuda_source.launches import Launch
+from kcurate.draft import cexpr
+from kcurate.draft.algebra import Poly, factor, from_node
+from kcurate.draft.cexpr import Node
+from kcurate.draft.meaning import Meaning, Scope
+from kcurate.draft.sketch import OPEN, Reason, Remark
+from kcurate.records import Expr
+
+MAX_THREADS = 1024
+
+
+@dataclass
+class Site:
+    """A launch in its scope. `frozen` are host names that are their value, not a size."""
+
+    launch: Launch
+    meaning: Meaning
+    scope: Scope
+    frozen: dict[str, int] = field(default_factory=dict)
+
+    def poly(self, text: str) -> Poly | None:
+        """A host expression at the launch as a sum of products of sizes."""
+        node = self.meaning.resolve_text(text, self.scope)
+        return None if node is None else self.settle(node)
+
+    def settle(self, node: Node) -> Poly | None:
+        """A resolved tree with frozen names put in."""
+
+        def value(part: Node) -> Node | None:
+            if part.op == "name" and part.text in self.frozen:
+                return cexpr.number(self.frozen[part.text])
+            return None
+
+        return from_node(cexpr.substitute(node, value))
+
+    def freeze(self, names: frozenset[str]) -> None:
+        """Take the values that host code names for these."""
+        known = self.meaning.defaults
+        self.frozen.update({name: known[name] for name in names if name in known})
+
+
+def names_of(poly: Poly) -> frozenset[str]:
+    """Every size that a sum of products uses, also inside its opaque pieces."""
+    found: set[str] = set()
+    for term in poly.terms:
+        for piece in term:
+            node = cexpr.parse(piece)
+            found |= cexpr.names(node) if node is not None else {piece}
+    return frozenset(found)
+
+
+def block_of(site: Site) -> tuple[tuple[int, ...] | None, list[Remark]]:
+    """The block's extents as numbers; host names in it are frozen."""
+    nodes = site.meaning.extents(site.launch.block, site.scope)
+    if nodes is None:
+        return None, []
+    for node in nodes:
+        site.freeze(cexpr.names(node))
+    polys = [site.settle(node) for node in nodes]
+    values = [poly.constant for poly in polys if poly is not None and poly.constant is not None]
+    if len(values) != len(nodes) or not all(0 < value <= MAX_THREADS for value in values):
+        return None, []
+    return _trimmed(tuple(values)), []
+
+
+def _trimmed(values: tuple[int, ...]) -> tuple[int, ...]:
+    while len(values) > 1 and values[-1] == 1:
+        values = values[:-1]
+    return values
+
+
+def grid_of(site: Site) -> tuple[Poly, ...] | None:
+    """The grid's extents over sizes."""
+    nodes = site.meaning.extents(site.launch.grid, site.scope)
+    polys = [site.settle(node) for node in nodes] if nodes is not None else []
+    known = tuple(poly for poly in polys if poly is not None)
+    if nodes is None or len(known) != len(nodes):
+        return None
+    while len(known) > 1 and known[-1].constant == 1:
+        known = known[:-1]
+    return known
+
+
+def shared_of(site: Site, code: str) -> tuple[Expr, list[Remark]]:
+    """The dynamic shared memory in bytes."""
+    text = site.launch.shared_bytes
+    if text is None:
+        return 0, []
+    poly = site.poly(text)
+    if poly is not None:
+        return poly.expr(), []
+    if "extern" not in code:
+        return 0, []
+    return OPEN, [Remark("plan.shared_bytes", f"bytes; the host says: {text}", Reason.NO_VALUE)]
+
+
+def renamed(poly: Poly, names: Mapping[str, str]) -> Poly:
+    """The same with sizes under other names."""
+    if not names:
+        return poly
+    return rewritten(poly, lambda name: names.get(name, name))
+
+
+def rewritten(poly: Poly, name_of: Callable[[str], str]) -> Poly:
+    """Every factor rewritten, opaque pieces inside as well."""
+    import re
+
+    total = Poly({})
+    for term, count in poly.terms.items():
+        product = Poly({(): count})
+        for piece in term:
+            text = re.sub(r"[A-Za-z_]\w*", lambda m: m[0] if m[0] in FUNCTIONS else name_of(m[0]), piece)
+            product = product * factor(text)
+        total = total + product
+    return total
+
+
+FUNCTIONS = frozenset(("ceil_div", "min", "max", "align_up", "log2", "pow2"))

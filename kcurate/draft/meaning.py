@@ -1,0 +1,370 @@
+"""What a name in host code is worth: followed through definitions, macros, callers and small functions.
+
+What ends in a number under a name of its own stays a name with a default (`const int n = 1 << 20`): such names
+become sizes, or are frozen to their defaults. Not covered: values that only a run can tell; those names have no
+default.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from kcurate.draft import cexpr, types
+from kcurate.draft.algebra import from_node, real
+from kcurate.draft.cexpr import Node
+from kcurate.draft.host import Definition, Function, Host, RuntimeCall, target
+
+MAX_DEPTH = 12
+_READ_IN = frozenset(
+    ("atoi", "atol", "atoll", "strtol", "strtoul", "strtoull", "stoi", "stol", "stoul", "atof")
+)
+_DIM3 = re.compile(r"\s*(?:dim3|uint3)?\s*[({](.*)[)}]\s*\Z", re.DOTALL)
+_COMPONENTS = "xyz"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A place in host code: names are looked up from there."""
+
+    function: Function | None
+    at: int
+
+
+@dataclass
+class Meaning:
+    """Looks names up in one unit. `defaults` fills with the values of the names that were left standing."""
+
+    host: Host
+    template: dict[str, str] = field(default_factory=dict)
+    defaults: dict[str, int] = field(default_factory=dict)
+    loops: set[str] = field(default_factory=set)
+
+    def scope(self, at: int) -> Scope:
+        """The scope of a position."""
+        return Scope(self.host.function_at(at), at)
+
+    def resolve_text(self, text: str, scope: Scope) -> Node | None:
+        """The tree of an expression with all that is known put in; None when it cannot be read."""
+        node = cexpr.parse(text)
+        return None if node is None else self.resolve(node, scope)
+
+    def resolve(self, node: Node, scope: Scope, depth: int = 0) -> Node:
+        """A tree with every name replaced by what it stands for."""
+        if depth > MAX_DEPTH:
+            return node
+
+        def meaning(part: Node) -> Node | None:
+            if part.op == "name":
+                return self._name(part.text, scope, depth)
+            if part.op == "member":
+                return self._member(part, scope, depth)
+            if part.op == "sizeof":
+                size = self.sizeof(part.text, scope)
+                return cexpr.number(size) if size is not None else None
+            if part.op == "call":
+                return self._call(part, scope, depth)
+            if part.op == "?":
+                return self._choice(part, scope, depth)
+            return None
+
+        return cexpr.substitute(node, meaning)
+
+    def _choice(self, node: Node, scope: Scope, depth: int) -> Node | None:
+        """`c ? a : b`: the only branch that is no question to the outside."""
+        yes, no = (self.resolve(arg, scope, depth + 1) for arg in node.args[1:])
+        first, second = from_node(yes), from_node(no)
+        if first is not None and second is None:
+            return yes
+        if second is not None and first is None:
+            return no
+        if first is not None and second is not None and first == second:
+            return yes
+        condition = from_node(self.resolve(node.args[0], scope, depth + 1))
+        if condition is not None and condition.constant is not None:
+            return yes if condition.constant else no
+        return None
+
+    def _name(self, name: str, scope: Scope, depth: int) -> Node | None:
+        if name in self.template:
+            node = cexpr.parse(self.template[name])
+            return None if node is None or node == cexpr.name(name) else self.resolve(node, scope, depth + 1)
+        if name in ("true", "false"):
+            return cexpr.number(int(name == "true"))
+        definitions = self.host.definitions(name, scope.function) if scope.function else ()
+        if definitions:
+            return self._defined(name, definitions, scope, depth)
+        if scope.function is not None and any(own == name for _, own in scope.function.params):
+            return self._from_caller(name, scope.function, depth)
+        if name in self.host.macros and self.host.macros[name][0] is None:
+            return self._settled(name, self.host.macros[name][1], Scope(None, 0), depth)
+        outside = self.host.definitions(name, None)
+        return self._defined(name, outside, Scope(None, 0), depth) if outside else None
+
+    def _defined(self, name: str, found: tuple[Definition, ...], scope: Scope, depth: int) -> Node | None:
+        before = [d for d in found if d.at < scope.at or scope.function is None] or list(found)
+        modified = self.host.modified(name, scope.function)
+        if len(before) > 1 or modified:
+            self.loops.update({name} if modified else ())
+            for definition in before:
+                self._note_default(name, definition.value, Scope(scope.function, definition.at), depth)
+            if modified or len({d.value for d in before}) > 1:
+                last = before[-1]
+                value = cexpr.parse(last.value)
+                if modified or value is None or _asks(value) or name in cexpr.names(value):
+                    return None
+        return self._settled(name, before[-1].value, Scope(scope.function, before[-1].at), depth)
+
+    def _note_default(self, name: str, text: str, scope: Scope, depth: int) -> None:
+        node = cexpr.parse(text)
+        if node is None or name in cexpr.names(node) or (_asks(node) and node.op != "?"):
+            return
+        poly = from_node(self.resolve(node, scope, depth + 1))
+        value = poly.constant if poly is not None else None
+        if value is not None and name not in self.defaults:
+            self.defaults[name] = value
+
+    def _settled(self, name: str, text: str, scope: Scope, depth: int) -> Node | None:
+        """What a defining text makes of a name: other names, a real number, or itself with a default."""
+        node = cexpr.parse(text)
+        if node is None or name in cexpr.names(node):
+            return None
+        found = self.resolve(node, scope, depth + 1)
+        poly = from_node(found)
+        if poly is not None and poly.constant is not None and not cexpr.is_real(node):
+            self.defaults.setdefault(name, poly.constant)
+            return cexpr.name(name)
+        if poly is None and node.op == "?":
+            for branch in node.args[1:]:
+                self._note_default(name, _text(branch), scope, depth)
+        if poly is not None:
+            return found
+        return found if real(found) is not None or cexpr.plain(found).op in ("name", "member") else None
+
+    def _from_caller(self, name: str, function: Function, depth: int) -> Node | None:
+        """The argument of the first call that gives one."""
+        index = next(i for i, (_, own) in enumerate(function.params) if own == name)
+        for at, arguments in self.host.calls(function.name):
+            if index < len(arguments) and len(arguments) <= len(function.params):
+                if function.start <= at < function.end:
+                    continue
+                node = cexpr.parse(arguments[index])
+                if node is None:
+                    continue
+                found = self.resolve(node, self.scope(at), depth + 1)
+                value = from_node(found)
+                if value is not None and value.constant is not None and not cexpr.is_real(found):
+                    self.defaults.setdefault(name, value.constant)
+                    return cexpr.name(name)
+                if value is not None or real(found) is not None:
+                    return found
+        return None
+
+    def _member(self, node: Node, scope: Scope, depth: int) -> Node | None:
+        """`block.x` of a dim3, else a name made of the path."""
+        owner = node.args[0]
+        if owner.op != "name":
+            return None
+        if node.text in _COMPONENTS:
+            extents = self.extents(owner.text, scope, depth + 1)
+            if extents is not None:
+                at = _COMPONENTS.index(node.text)
+                return extents[at] if at < len(extents) else cexpr.number(1)
+        joined = f"{owner.text}_{node.text}"
+        pattern = (
+            rf"(?<![\w.>]){re.escape(owner.text)}\s*(?:\.|->)\s*{re.escape(node.text)}\s*=(?!=)\s*([^;]+);"
+        )
+        low, high = self.host.span(scope.function)
+        match = re.search(pattern, self.host.text[low:high])
+        if match:
+            found = self._settled(joined, match[1], scope, depth + 1)
+            if found is not None:
+                return found
+        return cexpr.name(joined)
+
+    def _call(self, node: Node, scope: Scope, depth: int) -> Node | None:
+        if node.text in ("size", "length") and node.real and node.args and node.args[0].op == "name":
+            vector = self.host.vector_size(node.args[0].text, scope.function)
+            size = self.resolve_text(vector[1], Scope(scope.function, vector[2])) if vector else None
+            return size
+        macro = self.host.macros.get(node.text)
+        if macro is not None and macro[0] is not None and len(macro[0]) == len(node.args):
+            return self._expanded(macro[0], macro[1], node, scope, depth)
+        for function in self.host.functions:
+            if function.name == node.text and len(function.params) == len(node.args):
+                body = self.host.text[function.body : function.end].strip()
+                match = re.fullmatch(r"\{\s*return\s+([^;{}]+);\s*\}", body)
+                if match:
+                    names = tuple(own for _, own in function.params)
+                    return self._expanded(names, match[1], node, scope, depth)
+        return None
+
+    def _expanded(
+        self, names: tuple[str, ...], text: str, call: Node, scope: Scope, depth: int
+    ) -> Node | None:
+        body = cexpr.parse(text)
+        if body is None:
+            return None
+        given = dict(zip(names, (self.resolve(arg, scope, depth + 1) for arg in call.args), strict=True))
+        inside = cexpr.substitute(body, lambda part: given.get(part.text) if part.op == "name" else None)
+        calls = cexpr.substitute(
+            inside, lambda part: self._call(part, scope, depth + 1) if part.op == "call" else None
+        )
+        return self._choice(calls, scope, depth) if calls.op == "?" else calls
+
+    def sizeof(self, text: str, scope: Scope) -> int | None:
+        """Bytes of a type, or of a variable's type (`sizeof(*p)`, `sizeof(p[0])` take a star off)."""
+        text = text.strip()
+        if text.endswith("*"):
+            return 8
+        names = {
+            **self.host.types,
+            **{k: v[1] for k, v in self.host.macros.items() if v[0] is None},
+            **self.template,
+        }
+        found = types.element(text, names, self.host.text)
+        if found is not None:
+            return found.size_bytes
+        variable = re.match(r"(\*)?\s*([A-Za-z_]\w*)\s*(\[)?", text)
+        declared = self.host.declared_type(variable[2], scope.function) if variable else None
+        if variable is None or declared is None:
+            return None
+        stars = declared.count("*") - bool(variable[1]) - bool(variable[3])
+        if stars > 0:
+            return 8
+        found = types.element(declared, names, self.host.text)
+        return found.size_bytes if found is not None else None
+
+    def extents(self, text: str, scope: Scope, depth: int = 0) -> tuple[Node, ...] | None:
+        """The one to three extents of a grid or block: a number, a `dim3(...)`, or a variable of either."""
+        if depth > MAX_DEPTH:
+            return None
+        match = re.fullmatch(r"\s*dim3\s*[({](.*)[)}]\s*|\s*\{(.*)\}\s*", text, re.DOTALL)
+        if match:
+            return self._listed(match[1] if match[1] is not None else match[2], scope, depth)
+        name = text.strip()
+        if re.fullmatch(r"[A-Za-z_]\w*", name):
+            if self.host.declared_type(name, scope.function) in ("dim3", "const dim3", "auto", "uint3"):
+                return self._extents_of(name, scope, depth)
+            macro = self.host.macros.get(name)
+            if macro is not None and "dim3" in macro[1]:
+                return self.extents(macro[1], scope, depth + 1)
+        node = self.resolve_text(text, scope)
+        return (node,) if node is not None else None
+
+    def _listed(self, text: str, scope: Scope, depth: int) -> tuple[Node, ...] | None:
+        pieces = [piece for piece in _split(text) if piece]
+        nodes = [self.resolve_text(piece, scope) for piece in pieces]
+        known = tuple(node for node in nodes if node is not None)
+        return known if 0 < len(known) == len(pieces) <= 3 else None
+
+    def _extents_of(self, name: str, scope: Scope, depth: int) -> tuple[Node, ...] | None:
+        function = scope.function
+        found = self.host.definitions(name, function) if function else ()
+        if not found and function is not None and any(own == name for _, own in function.params):
+            index = next(i for i, (_, own) in enumerate(function.params) if own == name)
+            for at, arguments in self.host.calls(function.name):
+                if index < len(arguments):
+                    return self.extents(arguments[index], self.scope(at), depth + 1)
+        if not found:
+            function, found = None, self.host.definitions(name, None)
+        before = [d for d in found if d.at < scope.at] or list(found)
+        if not before:
+            return None
+        last = before[-1]
+        there = Scope(function, last.at)
+        known = (
+            self._listed(last.value, there, depth)
+            if last.call
+            else self.extents(last.value, there, depth + 1)
+        )
+        return self._with_members(name, known, scope, last.at)
+
+    def _with_members(
+        self, name: str, known: tuple[Node, ...] | None, scope: Scope, after: int
+    ) -> tuple[Node, ...] | None:
+        """`grid.x = ...;` behind the definition."""
+        text = self.host.text[after : scope.at]
+        parts = list(known) if known is not None else []
+        for match in re.finditer(rf"(?<![\w.>]){re.escape(name)}\s*\.\s*([xyz])\s*=(?!=)\s*([^;]+);", text):
+            node = self.resolve_text(match[2], Scope(scope.function, after + match.start()))
+            at = _COMPONENTS.index(match[1])
+            if node is None:
+                return None
+            parts += [cexpr.number(1)] * (at + 1 - len(parts))
+            parts[at] = node
+        return tuple(parts) or None
+
+    def allocation(self, text: str, scope: Scope, depth: int = 0) -> tuple[Node, Scope] | None:
+        """The bytes of the memory behind a pointer, as a tree; None when no allocation is found."""
+        name = target(text)
+        for call in self.calls_on(name, scope, ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync")):
+            node = self.resolve_text(call.args[1], self.scope(call.at)) if len(call.args) > 1 else None
+            if node is not None:
+                return node, self.scope(call.at)
+        vector = self.host.vector_size(name, scope.function)
+        if vector is not None:
+            there = Scope(scope.function, vector[2])
+            size, count = self.sizeof(vector[0], there), self.resolve_text(vector[1], there)
+            if size is not None and count is not None:
+                return Node("*", (count, cexpr.number(size))), there
+        if depth > MAX_DEPTH or scope.function is None or not re.fullmatch(r"\w+", name):
+            return None
+        for definition in reversed(self.host.definitions(name, scope.function)):
+            source = target(definition.value)
+            if re.fullmatch(r"[A-Za-z_][\w.]*", source) and source not in (name, "NULL", "nullptr", "new"):
+                found = self.allocation(source, Scope(scope.function, definition.at), depth + 1)
+                if found is not None:
+                    return found
+        caller = self.caller_argument(name, scope)
+        return self.allocation(caller[0], caller[1], depth + 1) if caller else None
+
+    def caller_argument(self, name: str, scope: Scope) -> tuple[str, Scope] | None:
+        """What the first caller passes for a parameter of the function around a place."""
+        function = scope.function
+        if function is None:
+            return None
+        index = next((i for i, (_, own) in enumerate(function.params) if own == name), None)
+        if index is None:
+            return None
+        for at, arguments in self.host.calls(function.name):
+            if index < len(arguments) and not function.start <= at < function.end:
+                return arguments[index], self.scope(at)
+        return None
+
+    def calls_on(self, name: str, scope: Scope, kinds: tuple[str, ...], place: int = 0) -> list[RuntimeCall]:
+        """Runtime calls on a variable: in the function around, else anywhere for globals and members."""
+        found = [
+            call
+            for call in self.host.runtime_calls
+            if call.name in kinds and len(call.args) > place and target(call.args[place]) == name
+        ]
+        low, high = self.host.span(scope.function)
+        near = [call for call in found if low <= call.at < high]
+        function = scope.function
+        owned = function is not None and any(own == name for _, own in function.params)
+        if near or owned:
+            return near
+        local = (
+            function is not None
+            and self.host.declared_type(name, None) is None
+            and re.fullmatch(r"\w+", name)
+        )
+        return [] if local else found
+
+
+def _asks(node: Node) -> bool:
+    """Whether a value comes from outside of the program."""
+    return (node.op == "call" and node.text in _READ_IN) or any(_asks(arg) for arg in node.args)
+
+
+def _text(node: Node) -> str:
+    """A tree that is a literal or a name as text again; empty for others."""
+    node = cexpr.plain(node)
+    return node.text if node.op in ("num", "name") else ""
+
+
+def _split(text: str) -> list[str]:
+    from kcurate.cuda_source.brackets import split_arguments
+
+    return [piece.decode("latin-1") for piece in split_arguments(text.encode("latin-1"))]

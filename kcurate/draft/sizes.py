@@ -1,0 +1,155 @@
+"""Settings of sizes to try a draft on, from the hardest to the mildest, and a bench setting.
+
+A kernel with guards takes odd sizes, all different; one without takes multiples of its block, or only equal
+extents. Each ladder step has settings of two scales at least. Not covered: whether a setting works (`admit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kcurate.draft.algebra import Poly
+from kcurate.draft.cexpr import names, parse
+from kcurate.problem.expressions import evaluate
+
+# A size that the host sets to no more than this is a property of the computation, not its extent.
+SMALL = 32
+# By how many sizes multiply in the largest buffer: some thousand elements each, so that a run is short.
+_ODD: Mapping[int, tuple[int, ...]] = {
+    1: (1009, 997, 1013, 991),
+    2: (61, 53, 67, 47),
+    3: (19, 17, 23, 13),
+    4: (7, 9, 5, 11),
+}
+_SMALL_ODD: Mapping[int, tuple[int, ...]] = {
+    1: (77, 71, 79, 67),
+    2: (19, 23, 17, 29),
+    3: (7, 9, 5, 11),
+    4: (3, 5, 2, 4),
+}
+_BENCH: Mapping[int, int] = {1: 1 << 22, 2: 2048, 3: 256, 4: 64}
+MAX_BENCH_ELEMENTS = 1 << 28
+MAX_TEST_ELEMENTS = 1 << 22
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One step of the ladder; `what` says for a person what the sizes have in common."""
+
+    what: str
+    test: tuple[Mapping[str, int], ...]
+
+
+def degree(counts: Sequence[Poly], sizes: Mapping[str, int | None]) -> int:
+    """How many large sizes multiply in the largest buffer, 1 to 4."""
+    large = {name for name, value in sizes.items() if value is None or value > SMALL}
+    most = 1
+    for poly in counts:
+        for term in poly.terms:
+            used = 0
+            for piece in term:
+                node = parse(piece)
+                used += bool((names(node) if node is not None else {piece}) & large)
+            most = max(most, used)
+    return min(most, 4)
+
+
+def ladder(
+    sizes: Mapping[str, int | None], counts: Sequence[Poly], block: Sequence[int]
+) -> tuple[Settings, ...]:
+    """Settings to try in order; empty when there is no size to vary."""
+    if not sizes:
+        return ()
+    level = degree(counts, sizes)
+    large = [name for name, value in sizes.items() if value is None or value > SMALL] or list(sizes)
+    unit = _unit(block, level)
+    rounds = (_even(sizes, large, unit, 2), _even(sizes, large, unit, 1))
+    steps = [
+        Settings(
+            "odd and different",
+            (_odd(sizes, large, _ODD[level]), rounds[0], _odd(sizes, large, _SMALL_ODD[level])),
+        ),
+        Settings(f"multiples of {unit}", rounds),
+    ]
+    for side in (64, 256, 1024):
+        if level == 1 or side <= 64:
+            values = tuple(
+                _equal(sizes, large, side * factor // (4 if level > 2 else 1)) for factor in (2, 1)
+            )
+            steps.append(Settings("equal powers of two", values))
+    own = {name: value for name, value in sizes.items() if value is not None}
+    if len(own) == len(sizes):
+        steps.append(
+            Settings("the host's own and half of them", (own, {n: _half(v) for n, v in own.items()}))
+        )
+    seen: list[tuple[Mapping[str, int], ...]] = []
+    found = []
+    for step in steps:
+        test = tuple(one for i, one in enumerate(step.test) if one not in step.test[:i] and fits(counts, one))
+        if len(test) > 1 and test not in seen:
+            seen.append(test)
+            found.append(Settings(step.what, test))
+    return tuple(found)
+
+
+def fits(counts: Sequence[Poly], sizes: Mapping[str, int], most: int = MAX_TEST_ELEMENTS) -> bool:
+    """Whether every buffer has elements at these sizes, and not too many."""
+    from kcurate.errors import ProblemError
+
+    for poly in counts:
+        try:
+            if not 1 <= evaluate(poly.text(), sizes) <= most:
+                return False
+        except ProblemError:
+            return False
+    return True
+
+
+def bench(sizes: Mapping[str, int | None], counts: Sequence[Poly]) -> dict[str, int]:
+    """The setting to time: the host's own values where it names them, within this package's limits."""
+    level = degree(counts, sizes)
+    found = {name: value if value is not None else _BENCH[level] for name, value in sizes.items()}
+    while not fits(counts, found, MAX_BENCH_ELEMENTS) and any(value > 2 * SMALL for value in found.values()):
+        found = {name: value // 2 if value > SMALL else value for name, value in found.items()}
+    return found
+
+
+def _unit(block: Sequence[int], level: int) -> int:
+    """What a kernel without guards may ask its sizes to be multiples of."""
+    threads = 1
+    for extent in block:
+        threads *= extent
+    widest = threads if level == 1 else max(block, default=32)
+    return max(widest, 32 if level < 3 else 8)
+
+
+def _odd(sizes: Mapping[str, int | None], large: Sequence[str], values: Sequence[int]) -> dict[str, int]:
+    found, at = {}, 0
+    for name, own in sizes.items():
+        if name not in large:
+            found[name] = own or 1
+            continue
+        value = values[at % len(values)]
+        at += 1
+        found[name] = value if own is None or own >= value else max(1, own - (own + 1) % 2)
+    return found
+
+
+def _even(sizes: Mapping[str, int | None], large: Sequence[str], unit: int, factor: int) -> dict[str, int]:
+    found, at = {}, 0
+    for name, own in sizes.items():
+        if name in large:
+            found[name] = unit * (factor + at % 2)
+            at += 1
+        else:
+            found[name] = own or 1
+    return found
+
+
+def _equal(sizes: Mapping[str, int | None], large: Sequence[str], side: int) -> dict[str, int]:
+    return {name: side if name in large else (own or 1) for name, own in sizes.items()}
+
+
+def _half(value: int) -> int:
+    return value // 2 if value > SMALL else value

@@ -1,0 +1,104 @@
+"""C types as dtypes of a problem: builtin types, vectors as a last axis, structs of one plain type.
+
+Not covered: structs of several types, classes, half-precision vectors wider than two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+DTYPES: Mapping[str, str] = {
+    "bool": "bool", "char": "int8", "signed char": "int8", "unsigned char": "uint8", "uchar": "uint8",
+    "short": "int16", "unsigned short": "uint16", "ushort": "uint16", "int": "int32", "unsigned": "uint32",
+    "unsigned int": "uint32", "uint": "uint32", "long": "int64", "unsigned long": "uint64", "ulong": "uint64",
+    "long int": "int64", "unsigned long int": "uint64", "long long": "int64", "long long int": "int64",
+    "unsigned long long": "uint64", "unsigned long long int": "uint64", "size_t": "uint64", "float": "float32",
+    "double": "float64", "half": "float16", "__half": "float16", "__nv_bfloat16": "bfloat16",
+    "nv_bfloat16": "bfloat16", "int8_t": "int8", "uint8_t": "uint8", "int16_t": "int16", "uint16_t": "uint16",
+    "int32_t": "int32", "uint32_t": "uint32", "int64_t": "int64", "uint64_t": "uint64", "ssize_t": "int64",
+    "ptrdiff_t": "int64", "short int": "int16", "unsigned short int": "uint16", "u_char": "uint8",
+    "longlong": "int64", "ulonglong": "uint64",
+}  # fmt: skip
+BYTES: Mapping[str, int] = {
+    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
+    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8,
+}  # fmt: skip
+FLOATS = frozenset(("float16", "bfloat16", "float32", "float64"))
+_VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|float|double)([1-4])")
+_DROPPED = re.compile(r"\b(?:const|volatile|struct|typename|__restrict(?:__)?|restrict|std\s*::)\s*|[&]")
+_STRUCT = r"\b(?:struct|class)\s+(?:__align__\s*\(\s*\w+\s*\)\s*|alignas\s*\([^)]*\)\s*)?{0}\b[^;{{}}]*\{{([^{{}}]*)\}}"
+_TYPEDEF_STRUCT = r"\btypedef\s+struct\s*(?:__align__\s*\(\s*\w+\s*\)\s*)?\w*\s*\{{([^{{}}]*)\}}\s*{0}\s*;"
+MAX_DEPTH = 8
+
+
+@dataclass(frozen=True)
+class Element:
+    """What a pointer points to: `lanes` values of `dtype`."""
+
+    dtype: str
+    lanes: int = 1
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of one element, three-lane vectors packed as C does."""
+        return BYTES[self.dtype] * self.lanes
+
+
+def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element | None:
+    """The element that a type means, stars aside; `names` are typedefs, macros and template arguments.
+
+    `code` is where structs are looked up. None: nothing that a problem can hold.
+    """
+    text = type_text
+    for _ in range(MAX_DEPTH):
+        text = " ".join(_DROPPED.sub(" ", text.replace("*", " ")).split())
+        words = text.split()
+        if "signed" in words and text != "signed char":
+            text = " ".join(word for word in words if word != "signed") or "int"
+        if "unsigned" in words and words[0] != "unsigned":
+            text = " ".join(["unsigned", *(word for word in words if word != "unsigned")])
+        if text in DTYPES:
+            return Element(DTYPES[text])
+        vector = _VECTOR.fullmatch(text)
+        if vector:
+            return Element(DTYPES[vector[1]], int(vector[2]))
+        if text in ("half2", "__half2"):
+            return Element("float16", 2)
+        if text not in names or names[text] == text:
+            break
+        text = names[text]
+    return _struct(text, names, code) if re.fullmatch(r"\w+", text) else None
+
+
+def _struct(name: str, names: Mapping[str, str], code: str) -> Element | None:
+    """A struct whose members all have one builtin type: that many lanes."""
+    for pattern in (_STRUCT, _TYPEDEF_STRUCT):
+        match = re.search(pattern.format(re.escape(name)), code)
+        if match:
+            return _lanes(match[1], {k: v for k, v in names.items() if k != name})
+    return None
+
+
+def _lanes(body: str, names: Mapping[str, str]) -> Element | None:
+    lanes, dtype = 0, None
+    for statement in filter(None, (part.strip() for part in body.split(";"))):
+        match = re.fullmatch(
+            r"([\w\s:]+?)\s+(\w+(?:\s*\[\s*\d+\s*\])*(?:\s*,\s*\w+(?:\s*\[\s*\d+\s*\])*)*)", statement
+        )
+        member = element(match[1], names) if match else None
+        if match is None or member is None or dtype not in (None, member.dtype):
+            return None
+        dtype = member.dtype
+        for one in match[2].split(","):
+            count = member.lanes
+            for extent in re.findall(r"\[\s*(\d+)\s*\]", one):
+                count *= int(extent)
+            lanes += count
+    return Element(dtype, lanes) if dtype else None
+
+
+def struct_name(type_text: str) -> str:
+    """The bare name of a type."""
+    return " ".join(_DROPPED.sub(" ", type_text.replace("*", " ")).split())

@@ -1,0 +1,258 @@
+"""What a kernel does with each pointer parameter: reads, writes, atomics, read off its text and its callees'.
+
+Pointers are followed through local pointers, references, casts and device functions. What goes into a function
+that the code does not hold counts as read and written. Not covered: how far an index goes (`bounds`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from kcurate.cuda_source import parse
+from kcurate.cuda_source.brackets import closing, split_arguments
+from kcurate.cuda_source.text import blank_literals
+from kcurate.draft.host import Function, parameters
+
+MAX_DEPTH = 6
+_READ_ONLY_CALLS = re.compile(
+    r"__ld\w*|tex\w+|printf|assert|isnan|isinf|sizeof|__isGlobal|min|max|fmin\w*|fmax\w*"
+)
+_ATOMIC = re.compile(r"(?:\w+::)?(?:safe|fast)?_?atomic\w*", re.IGNORECASE)
+_KEYWORDS = frozenset(("if", "while", "for", "switch", "return", "else", "do", "case"))
+_CASTS = (
+    re.compile(r"\b(?:reinterpret|static|const)_cast\s*<[^;()]*?>\s*(?=\()"),
+    re.compile(
+        r"\(\s*(?:const\s+|volatile\s+|unsigned\s+|struct\s+)*[A-Za-z_][\w:]*(?:\s*<[^<>()]*>)?(?:\s+const)?\s*(?:\*\s*(?:const\s*|__restrict__\s*|volatile\s*)*)+\)(?=\s*[\w(&])"
+    ),
+)
+_ASSIGNED = re.compile(r"\s*(=(?!=)|[-+*/%&|^]=|<<=|>>=|\+\+|--)")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a kernel does with the memory behind one pointer; `first` is its first access in the text."""
+
+    read: bool = False
+    written: bool = False
+    atomic: bool = False
+    unknown: bool = False
+    first: str = ""
+
+    def __or__(self, other: Usage) -> Usage:
+        return Usage(
+            self.read or other.read,
+            self.written or other.written,
+            self.atomic or other.atomic,
+            self.unknown or other.unknown,
+            self.first or other.first,
+        )
+
+
+class DeviceCode:
+    """A self-contained device file: its functions by name, text with comments and literals blank."""
+
+    def __init__(self, code: str) -> None:
+        parsed = parse(code.encode())
+        self.bytes = blank_literals(parsed.text)
+        self.text = self.bytes.decode("latin-1")
+        self.items = parsed.items
+
+    @cached_property
+    def functions(self) -> Mapping[str, Function]:
+        """Every function with a body by its last name; of overloads the first."""
+        found: dict[str, Function] = {}
+        for item in self.items:
+            if item.kind == "function" and item.names:
+                name = item.names[-1].decode("latin-1")
+                params = parameters(self.text[item.start : item.header_end], name)
+                found.setdefault(name, Function(name, params, item.start, item.header_end, item.end))
+        return found
+
+    @cached_property
+    def macros(self) -> Mapping[str, str]:
+        """Macros without parameters by name."""
+        found = {}
+        for item in self.items:
+            if item.kind == "macro":
+                match = re.match(
+                    r"\s*#\s*define\s+(\w+)(?!\()[ \t]*(.*)", self.text[item.start : item.end], re.DOTALL
+                )
+                if match:
+                    found[match[1]] = match[2].replace("\\\n", " ").strip()
+        return found
+
+    @cached_property
+    def types(self) -> Mapping[str, str]:
+        """Typedefs and aliases by name."""
+        found = {}
+        for match in re.finditer(r"\btypedef\s+([^{};]+?)\s*\b(\w+)\s*;", self.text):
+            found[match[2]] = match[1]
+        for match in re.finditer(r"\busing\s+(\w+)\s*=\s*([^;]+);", self.text):
+            found[match[1]] = match[2].strip()
+        return found
+
+    def body(self, function: Function) -> str:
+        """A function's body with pointer casts blanked at equal length."""
+        text = self.text[function.body : function.end]
+        for pattern in _CASTS:
+            text = pattern.sub(lambda match: " " * len(match[0]), text)
+        return text
+
+    def usage(self, function: Function, name: str, depth: int = 0) -> Usage:
+        """What a function does with the memory behind its parameter `name`."""
+        body = self.body(function)
+        found = Usage()
+        for alias, element in _aliases(body, name):
+            for match in re.finditer(rf"(?<![\w.>]){re.escape(alias)}\b", body):
+                found = _earlier(found, self._access(body, match.start(), match.end(), element, depth))
+        return found
+
+    def _access(self, body: str, start: int, end: int, element: bool, depth: int) -> Usage:
+        """One occurrence of a pointer (or, with `element`, of a reference to what it points to)."""
+        end, start, reached = _extended(body, start, end, element)
+        before = body[:start].rstrip()
+        assigned = _ASSIGNED.match(body, end)
+        if not reached:
+            if before.endswith("*") and not re.search(r"[\w)\]]\s*\*\Z", before):
+                reached = True  # a plain dereference
+            else:
+                return self._passed(body, start, end, depth)
+        elif before.endswith("&") and not before.endswith("&&") and not re.search(r"[\w)\]]\s*&\Z", before):
+            return self._passed(body, start, end, depth)
+        if assigned:
+            pure = assigned[1] == "="
+            return Usage(read=not pure, written=True, first="write" if pure else "read")
+        if before.endswith(("++", "--")):
+            return Usage(read=True, written=True, first="read")
+        return Usage(read=True, first="read")
+
+    def _passed(self, body: str, start: int, end: int, depth: int) -> Usage:
+        """A pointer as such: given to a function, compared, or copied to an alias (which is looked at itself)."""
+        call = _enclosing_call(body, start)
+        if call is None:
+            return Usage()
+        name, index = call
+        short = name.rpartition("::")[2]
+        if _ATOMIC.fullmatch(short):
+            return Usage(True, True, True, first="read")
+        if _READ_ONLY_CALLS.fullmatch(short):
+            return Usage(read=True, first="read")
+        callee = self.functions.get(short)
+        if callee is not None and index < len(callee.params) and depth < MAX_DEPTH:
+            type_text, own = callee.params[index]
+            if "*" in type_text or "[" in type_text or "&" in type_text:
+                return (
+                    self.usage(callee, own, depth + 1)
+                    if "*" in type_text
+                    else self._by_reference(callee, own)
+                )
+            return Usage()
+        return Usage(True, True, unknown=True, first="read")
+
+    def _by_reference(self, callee: Function, own: str) -> Usage:
+        body = self.body(callee)
+        found = Usage()
+        for match in re.finditer(rf"(?<![\w.>]){re.escape(own)}\b", body):
+            found = _earlier(found, self._access(body, match.start(), match.end(), True, MAX_DEPTH))
+        return found
+
+
+def _earlier(one: Usage, other: Usage) -> Usage:
+    return one | other
+
+
+def _aliases(body: str, name: str) -> Iterator[tuple[str, bool]]:
+    """The parameter, and local names for the same memory; True for references to an element."""
+    known = {name: False}
+    queue = [name]
+    while queue:
+        own = queue.pop(0)
+        yield own, known[own]
+        if known[own]:
+            continue
+        escaped = re.escape(own)
+        for pattern, element in (
+            (rf"(?<![\w.>])(\w+)\s*=\s*\(?\s*{escaped}\s*(?=[;,+)-])", False),
+            (rf"(?<![\w.>])(\w+)\s*=\s*\(?\s*&\s*\(?\s*{escaped}\s*\[", False),
+            (rf"&\s*(\w+)\s*=\s*{escaped}\s*\[", True),
+            (rf"&\s*(\w+)\s*=\s*\*\s*\(?\s*{escaped}\b", True),
+        ):
+            for match in re.finditer(pattern, body):
+                if match[1] not in known and match[1] not in _KEYWORDS:
+                    known[match[1]] = element
+                    queue.append(match[1])
+
+
+def _extended(body: str, start: int, end: int, element: bool) -> tuple[int, int, bool]:
+    """Over indices, members and brackets around an occurrence: its end, its start, whether memory is reached."""
+    reached = element
+    data = body.encode("latin-1")
+    while True:
+        rest = re.compile(r"\s*").match(body, end)
+        at = rest.end() if rest else end
+        symbol = body[at : at + 1]
+        if symbol == "[":
+            close = closing(data, at)
+            if close is None:
+                return end, start, reached
+            end, reached = close, True
+        elif symbol == "." or body[at : at + 2] == "->":
+            member = re.compile(r"(?:\.|->)\s*\w+").match(body, at)
+            if member is None:
+                return end, start, reached
+            end, reached = member.end(), reached or symbol == "-"
+        elif symbol in ("+", "-") and not reached and body[at + 1 : at + 2] not in ("+", "-", "="):
+            opening = _opening(body, start)
+            if opening is None or _is_call(body, opening):
+                return end, start, reached
+            close = closing(data, opening)
+            if close is None:
+                return end, start, reached
+            start, end = opening, close
+        elif symbol == ")" and (opening := _opening(body, start)) is not None and not _is_call(body, opening):
+            if body[opening + 1 : start].strip() not in ("", "*", "&"):
+                return end, start, reached
+            reached = reached or body[opening + 1 : start].strip() == "*"
+            start, end = opening, at + 1
+        else:
+            return end, start, reached
+
+
+def _opening(body: str, at: int) -> int | None:
+    """The bracket that is open at a position, if it is a round one in the same statement."""
+    depth = 0
+    for position in range(at - 1, max(-1, at - 2000), -1):
+        character = body[position]
+        if character in ")]":
+            depth += 1
+        elif character in "([":
+            if depth == 0:
+                return position if character == "(" else None
+            depth -= 1
+        elif character in ";{}":
+            return None
+    return None
+
+
+def _is_call(body: str, opening: int) -> bool:
+    match = re.search(r"([A-Za-z_]\w*|>)\s*\Z", body[max(0, opening - 200) : opening])
+    return match is not None and match[1] not in ("return", "else")
+
+
+def _enclosing_call(body: str, at: int) -> tuple[str, int] | None:
+    """The function that a position is an argument of, and which one; None outside of calls."""
+    opening = _opening(body, at)
+    while opening is not None:
+        match = re.search(
+            r"([A-Za-z_][\w:]*)\s*(?:<[^<>;(){}]*>)?\s*\Z", body[max(0, opening - 200) : opening]
+        )
+        if match and match[1] not in _KEYWORDS:
+            before = split_arguments(body[opening + 1 : at].encode("latin-1") + b"x")
+            return match[1], len(before) - 1
+        if match and match[1] in ("if", "while", "for", "switch"):
+            return None
+        opening = _opening(body, opening)
+    return None
