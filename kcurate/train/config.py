@@ -181,8 +181,8 @@ def _near(name: str, names: Sequence[str]) -> str:
 # What must be at least 1, at least 0, and between 0 and 1 (the last excluded).
 _POSITIVE = (
     "lora.r", "lora.alpha", "sft.batch", "sft.max_tokens", "sft.save_steps", "sft.keep_checkpoints",
-    "grpo.prompts", "grpo.max_prompt_tokens", "grpo.max_completion_tokens", "grpo.save_steps",
-    "grpo.keep_checkpoints", "measure.batch",
+    "grpo.prompts", "grpo.generate_every", "grpo.max_prompt_tokens", "grpo.max_completion_tokens",
+    "grpo.save_steps", "grpo.keep_checkpoints", "measure.batch",
 )  # fmt: skip
 _FRACTIONS = ("lora.dropout", "tasks.held_out")
 _CHOICES = {

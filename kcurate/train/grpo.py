@@ -24,16 +24,16 @@ from kcurate.train.task import Task
 MOST_AT_ONCE = 8
 
 
-def rows(tasks: Sequence[Task], form: Form, max_tokens: int) -> tuple[list[dict[str, Any]], int]:
-    """Rows `{"prompt", "task_id"}`, and how many were left out with prompts longer than `max_tokens`."""
-    fitting = [task for task in tasks if form.tokens(task.prompt) <= max_tokens]
-    made = [{"prompt": form.prompt(task.prompt), "task_id": task.id} for task in fitting]
-    return made, len(tasks) - len(fitting)
+def rows(tasks: Sequence[Task], form: Form, settings: GrpoSettings) -> list[dict[str, Any]]:
+    """Rows `{"prompt", "task_id"}` of the tasks that fit."""
+    asked = models.fitting(tasks, form, settings.max_prompt_tokens, settings.max_completion_tokens)
+    return [{"prompt": form.prompt(task.prompt), "task_id": task.id} for task in asked]
 
 
 def steps_of(settings: GrpoSettings, count: int) -> int:
-    """How many steps a run over `count` prompts takes; what does not fill a step waits for the next epoch."""
-    return settings.max_steps or int(count // settings.prompts * settings.epochs)
+    """How many steps a run over `count` prompts takes; what does not fill a draw waits for the next epoch."""
+    draws = count // (settings.prompts * settings.generate_every)
+    return settings.max_steps or int(draws * settings.generate_every * settings.epochs)
 
 
 def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None) -> int:
@@ -47,15 +47,16 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None)
     tokenizer = models.load_tokenizer(stage.settings.model)
     tokenizer.padding_side = "left"
     form = Form(tokenizer, stage.settings.model)
-    data, too_long = rows(tasks, form, settings.max_prompt_tokens)
-    if len(data) < settings.prompts:
+    data = rows(tasks, form, settings)
+    left_out, needed = len(tasks) - len(data), settings.prompts * settings.generate_every
+    if len(data) < needed:
         raise InputError(
-            f"{len(data)} prompts ({too_long} left out as longer than {settings.max_prompt_tokens} tokens), "
-            f"and a step takes {settings.prompts}",
+            f"{len(data)} prompts ({left_out} left out as too long), and a draw takes {needed}",
             where="train grpo",
-            hint="lower grpo.prompts, raise grpo.max_prompt_tokens, or choose another --dataset",
+            hint="lower grpo.prompts or grpo.generate_every, raise grpo.max_prompt_tokens or "
+            "grpo.max_completion_tokens, or choose another --dataset",
         )
-    stage.note(f"grpo: {len(data)} prompts, {too_long} left out as too long")
+    stage.note(f"grpo: {len(data)} prompts, {left_out} left out as too long")
     model = models.load_model(stage.settings.model, adapter=adapter, trainable=True)
     rewards = Rewards(pool, {one.id: one for one in tasks}, form, stage.run, writes=processes()[0] == 0)
     trainer = GRPOTrainer(
@@ -88,7 +89,7 @@ def config(stage: Stage, count: int) -> Any:
         **common(stage, settings, steps_of(settings, count)),
         "per_device_train_batch_size": at_once,
         "gradient_accumulation_steps": share // at_once,
-        "steps_per_generation": share // at_once,
+        "steps_per_generation": share // at_once * settings.generate_every,
         "num_generations": settings.generations,
         "max_completion_length": settings.max_completion_tokens,
         "temperature": settings.temperature,

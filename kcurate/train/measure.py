@@ -46,12 +46,14 @@ def measure(
     tokenizer = models.load_tokenizer(settings.model)
     tokenizer.padding_side = "left"
     form = Form(tokenizer, settings.model)
-    fitting = [task for task in tasks if form.tokens(task.prompt) <= settings.grpo.max_prompt_tokens]
+    longest = own.max_completion_tokens or settings.grpo.max_completion_tokens
+    fitting = models.fitting(tasks, form, settings.grpo.max_prompt_tokens, longest)
     if not fitting:
         raise InputError(
-            f"none of {len(tasks)} held-out tasks fits into {settings.grpo.max_prompt_tokens} tokens",
+            f"of {len(tasks)} held-out tasks, all are longer than {settings.grpo.max_prompt_tokens} tokens, "
+            f"or their answers than {longest}",
             where="measure",
-            hint="raise grpo.max_prompt_tokens, or tasks.held_out",
+            hint="raise grpo.max_prompt_tokens, measure.max_completion_tokens, or tasks.held_out",
         )
     asked = [task for task in fitting for _ in range(math.ceil(own.samples / len(fitting)))]
     started_s = time.monotonic()
@@ -77,7 +79,6 @@ def _answers(
         model = model.merge_and_unload()
     model.eval()
     own = settings.measure
-    longest = own.max_completion_tokens or settings.grpo.max_completion_tokens
     texts = form.texts([task.prompt for task in asked])
     order = sorted(range(len(asked)), key=lambda i: -len(texts[i]))
     replies = [""] * len(asked)
@@ -94,7 +95,7 @@ def _answers(
         with torch.inference_mode():
             made = model.generate(
                 **encoded,
-                max_new_tokens=longest,
+                max_new_tokens=own.max_completion_tokens or settings.grpo.max_completion_tokens,
                 do_sample=True,
                 temperature=own.temperature,
                 top_p=own.top_p,

@@ -2,13 +2,15 @@
 
 A prompt is chat messages where the tokenizer has a chat template. Without one it is plain text in the form
 of `PLAIN`: the three parts of the prompt, then a line that opens the answer. A `.gguf` file is loaded as
-full weights. Not covered: what a prompt says (`kcurate.prompts`).
+full weights (`unpacked`). Not covered: what a prompt says (`kcurate.prompts`).
 """
 
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from kcurate import prompts
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.records import Prompt
 from kcurate.train.settings import LoraSettings, ModelSettings
+from kcurate.train.task import Task
 
 PLAIN = "{system}\n{context}\n{task}\nAnswer:\n\n"
 # A template is taken for one that has no system role when it refuses these; then rules join the question.
@@ -93,6 +96,29 @@ def load_model(settings: ModelSettings, *, adapter: Path | None = None, trainabl
     if torch.cuda.is_available() and not trainable:
         model = model.to("cuda")
     return model
+
+
+def unpacked(settings: ModelSettings, folder: Path) -> ModelSettings:
+    """A `.gguf` model as a folder of plain weights, made once; other models as they are.
+
+    Reading such a file takes long (135M parameters: half a minute), and a run reads its model several times.
+
+    Raises:
+        InputError: there is no such file, or it cannot be read.
+    """
+    if Path(settings.name).suffix != ".gguf":
+        return settings
+    if not (folder / "config.json").is_file():
+        made = folder.with_name(f"{folder.name}.part")
+        shutil.rmtree(made, ignore_errors=True)
+        model = load_model(settings, trainable=True)
+        for mark in ("hf_quantizer", "is_quantized", "quantization_method"):  # the weights are plain by now
+            vars(model).pop(mark, None)
+        vars(model.config).pop("quantization_config", None)
+        model.save_pretrained(made)
+        load_tokenizer(settings).save_pretrained(made)
+        made.replace(folder)
+    return replace(settings, name=str(folder))
 
 
 def _no_model(settings: ModelSettings, error: Exception) -> InputError:
@@ -175,6 +201,17 @@ class Form:
     def _ids(self, messages: list[dict[str, str]], *, opens: bool) -> list[int]:
         shown = self._tokenizer.apply_chat_template(messages, add_generation_prompt=opens, tokenize=False)
         return list(self._tokenizer(shown, add_special_tokens=False).input_ids)
+
+
+def fitting(tasks: Sequence[Task], form: Form, most_prompt: int, most_answer: int) -> list[Task]:
+    """The tasks whose prompt, and whose known answer if there is one, are within these numbers of tokens."""
+    found = []
+    for task in tasks:
+        prompt = form.tokens(task.prompt)
+        answer = form.tokens(task.prompt, task.answer) - prompt if task.answer is not None else 0
+        if prompt <= most_prompt and answer <= most_answer:
+            found.append(task)
+    return found
 
 
 def _takes_system(tokenizer: Any) -> bool:

@@ -6,6 +6,7 @@ metrics.jsonl     one line a step; curves.png is drawn from it
 judged.jsonl      one line an answer that GRPO asked for: task, outcome, reward
 sft/, grpo/       checkpoint-N/ while it runs, adapter/ when the stage is done
 measured.json     scores on the held-out tasks, answers.jsonl what they are of; README.md: the model card
+base/             the weights of a .gguf model, unpacked
 verdicts.jsonl    what the judges found, so that nothing is judged twice; summary.json: the counts
 
 A stage is done when its adapter/ is there: it is put in place whole, by a rename.
@@ -59,6 +60,11 @@ class RunFolder:
     def answers(self) -> MetricsLog:
         """The answers behind `measured.json`."""
         return MetricsLog(self.root / "answers.jsonl")
+
+    @property
+    def base(self) -> Path:
+        """Plain weights of a model that came as one `.gguf` file."""
+        return self.root / "base"
 
     @property
     def curves(self) -> Path:

@@ -72,9 +72,12 @@ class SftSettings:
 class GrpoSettings:
     """Reinforcement from the supervised adapter, which stays as the frozen reference.
 
-    A step asks for `generations` answers to each of `prompts` prompts over all processes; `micro_batch` of
-    them go through the model at once in one process (0: 8, or what divides them). `beta` weighs the
-    divergence from the reference (0: none is kept). `vllm`: off, colocate or server. `trl` goes to
+    A step takes `generations` answers to each of `prompts` prompts over all processes; `micro_batch` of them
+    go through the model at once in one process (0: 8, or what divides them). Answers are drawn for
+    `generate_every` steps at a time: with more than 1 there are fewer, larger waits, and the later steps of a
+    draw learn from answers of a model that is a few steps older (clipped, as GRPO has it). Tasks whose
+    prompt, or whose known answer, is longer than the limits are left out. `beta` weighs the divergence from
+    the reference (0: none is kept). `vllm`: off, colocate or server. `trl` goes to
     `trl.GRPOConfig` as it is.
     """
 
@@ -82,6 +85,7 @@ class GrpoSettings:
     prompts: int = 8
     generations: int = 8
     micro_batch: int = 0
+    generate_every: int = 1
     max_prompt_tokens: int = 3072
     max_completion_tokens: int = 2048
     epochs: float = 1

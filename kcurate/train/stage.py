@@ -11,7 +11,7 @@ import contextlib
 import gc
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,7 @@ def run(config: TrainConfig, *, note: Note = lambda _: None) -> Summary:
     else:
         folder.start(config.settings, resume=config.resume)
         write_environment(folder, world)
+    config = replace(config, settings=_unpacked(config.settings, folder))
     tasks = load_tasks(config.settings, note)
     steps: dict[str, int] = {}
     stop = Stop(config.budget_s)
@@ -92,6 +93,16 @@ def run(config: TrainConfig, *, note: Note = lambda _: None) -> Summary:
             _measure(config, folder, tasks, pool, note)
     summary = _finish(config, folder, tasks, steps, started_s, note) if rank == 0 else None
     return summary or Summary("train", {}, time.monotonic() - started_s)
+
+
+def _unpacked(settings: TrainSettings, folder: RunFolder) -> TrainSettings:
+    """The settings with a model that loads fast; the first process makes it."""
+    from accelerate import PartialState
+
+    from kcurate.train import models
+
+    with PartialState().main_process_first():
+        return replace(settings, model=models.unpacked(settings.model, folder.base))
 
 
 def load_tasks(settings: TrainSettings, note: Note = lambda _: None) -> Tasks:
