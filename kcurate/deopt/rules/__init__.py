@@ -6,7 +6,7 @@ first, so that no rule hides from a later one what that needs to see; what only 
 
 | module | rules |
 |---|---|
-| `reductions` | tree-to-atomics, private-to-global |
+| `reductions`, `counters` | tree-to-atomics, private-to-global |
 | `staging` | tile-to-global (`meaning`, `reads`, `removing` help) |
 | `mapping` | one-element, swap-axes (`threads`, `loops` help) |
 | `blocks` | small-blocks, one-thread-blocks (`threads` helps) |
@@ -24,6 +24,7 @@ from kcurate.deopt.rules import (
     blocks,
     chunks,
     copies,
+    counters,
     exchange,
     hints,
     mapping,
@@ -37,6 +38,7 @@ from kcurate.deopt.rules.base import NotApplicable, Rule
 
 RULES: tuple[Rule, ...] = (
     *reductions.RULES,
+    *counters.RULES,
     *staging.RULES,
     *mapping.RULES,
     *blocks.RULES,

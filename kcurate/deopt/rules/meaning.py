@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kcurate.cuda_source.edit import Declared, Function, Node, Tree, ancestors, bare
+from kcurate.deopt.rules import enumerated
 from kcurate.deopt.rules.loops import PURE, aliased
 from kcurate.deopt.rules.ranges import Ranges, changed_at, constants, literal
 from kcurate.deopt.rules.reads import is_read
+from kcurate.deopt.rules.scopes import declaration_of
 from kcurate.records import Launch
 
 _ATOMIC_OR_FENCE = re.compile(rb"\b(?:atomic\w+|__threadfence\w*|volatile|asm|__shfl\w*|__ldcg|__ldcv)\b")
@@ -56,7 +58,7 @@ class Own:
         Raises:
             Unknown: it cannot be said.
         """
-        bounds = ranges.of(index)
+        bounds = enumerated.bounds(ranges, index) or ranges.of(index)
         shift = literal(self.minus) if self.minus else 0
         if self.loop is None:
             axis = b"xyz".index(self.key[-1:]) if isinstance(self.key, bytes) else 0
@@ -116,17 +118,6 @@ def own_index(tree: Tree, function: Function, index: Node) -> Own:
 def _wrapped(text: bytes) -> bytes:
     """Text in parentheses, unless it is one word, number or member."""
     return text if re.fullmatch(rb"[\w.]+", text) else b"(%b)" % text
-
-
-def declaration_of(tree: Tree, function: Function, use: Node) -> Declared | None:
-    """The local declaration that a name means where it stands; None: it is not a local."""
-    found, best = None, -1
-    for one in tree.declared(function.body):
-        scope = one.declaration.parent
-        around = scope.start_byte <= use.start_byte < scope.end_byte and one.node.start_byte < use.start_byte
-        if one.name == use.text and around and scope.start_byte >= best:
-            found, best = one, scope.start_byte
-    return found
 
 
 def scope_of(tree: Tree, function: Function) -> bool:

@@ -1,4 +1,4 @@
-"""Rules on results that a block gathers in shared memory: trees become atomics, private copies shared ones.
+"""Rule on results that a block gathers in shared memory: trees become atomics.
 
 - tree-to-atomics: `for (s = B / 2; s > 0; s /= 2) { if (t < s) a[t] += a[t + s]; barrier }` over a block of B
   threads leaves the sum of a[0..B) in a[0]; so does every thread but the first adding its a[t] to a[0] by an
@@ -6,26 +6,19 @@
   only stored to as `a[t] =` and read as `a[0]`. Sums of int, unsigned, float, double; largest and smallest of
   integers. Floating-point sums then differ in rounding from run to run, which the side says
   (`nondeterministic`).
-- private-to-global: a block's own counters, zeroed, counted by `atomicAdd(&h[e], d)` and added one by one to
-  `G`, become `atomicAdd(&G[e], d)`. Required: integers (addition in any order is exact), every counter is
-  added to the one of the same index in G by some thread, no thread leaves before, and G is used nowhere else.
 
-Not covered: reductions by shuffles (`kcurate.deopt.rules.exchange`), several private copies in a block.
+Not covered: reductions by shuffles (`kcurate.deopt.rules.exchange`), private counters (`counters`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kcurate.cuda_source.edit import Declared, Edit, Function, Node, Tree, ancestors, bare
+from kcurate.cuda_source.edit import Declared, Edit, Function, Node, Tree, bare
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
-from kcurate.deopt.rules.loops import aliased
-from kcurate.deopt.rules.meaning import Unknown, own_index
-from kcurate.deopt.rules.plans import launches, same_block
+from kcurate.deopt.rules.plans import same_block
 from kcurate.deopt.rules.ranges import Ranges
-from kcurate.deopt.rules.removing import removals
-from kcurate.deopt.rules.threads import is_width, resolved
+from kcurate.deopt.rules.threads import resolved
 from kcurate.records import Problem, Side
 
 INTEGERS = (b"int", b"unsigned", b"unsigned int")
@@ -197,149 +190,6 @@ def _only_first(tree: Tree, function: Function, array: Declared, trees: list[_Su
     return True
 
 
-def global_counters(given: Given) -> Side | NotApplicable:
-    """Count where all blocks count."""
-    edits: list[Edit] = []
-    reason = "no counters of a block's own in shared memory"
-    for function in given.tree.functions():
-        for one in given.tree.declared(function.body) if function.kernel else ():
-            counts = b"__shared__" in one.qualifiers and len(one.sizes) == 1 and one.type in INTEGERS
-            if not counts or one.sizes[0] is None:
-                continue
-            try:
-                edits += _counted(given, function, one)
-            except Unknown as unknown:
-                reason = f"{one.name.decode('latin-1')}: {unknown}"
-    return given.with_edits(edits, reason)
-
-
-def _counted(given: Given, function: Function, array: Declared) -> Iterator[Edit]:
-    """The edits for one array of counters.
-
-    Raises:
-        Unknown: it is something else.
-    """
-    tree, zeros, additions, flushes = given.tree, [], [], []
-    for use in tree.uses(array.name, within=function.body):
-        if use == array.node:
-            continue
-        place = use.parent
-        call = _atomic_target(use)
-        if call is not None:
-            additions.append((call, use))
-        elif place.type != "subscript_expression":
-            raise Unknown("it is used as a whole")
-        elif (
-            place.parent.type == "assignment_expression" and place.parent.child_by_field_name("left") == place
-        ):
-            if place.parent.child_by_field_name("right").text != b"0" or place.parent.children[1].type != "=":
-                raise Unknown("it is stored to by more than zeros")
-            zeros.append(place.parent.parent)
-        else:
-            flushes.append(place)
-    if not zeros or not additions or len(flushes) != 1:
-        raise Unknown("it is not zeroed, counted and added up once")
-    first = min(call.start_byte for call, _ in additions)
-    last = max(call.end_byte for call, _ in additions)
-    if flushes[0].start_byte < last or any(
-        zero.end_byte > first or _in_loop_with(zero, first) for zero in zeros
-    ):
-        raise Unknown("it may be zeroed after counting")
-    statement, goal = _flush(given, function, array, flushes[0])
-    for call, use in additions:
-        if call.parent.type != "expression_statement":
-            raise Unknown("a count's old value is used")
-        yield Edit(use.start_byte, use.end_byte, goal)
-    gone = [*zeros, statement]
-    alone = sum(b"__shared__" in one.qualifiers for one in tree.declared(function.body)) == 1
-    others = [param for param in function.params if param.stars and b"const" not in param.qualifiers]
-    yield from removals(
-        tree, function, gone, [array], barriers=alone and [one.name for one in others] == [goal]
-    )
-
-
-def _in_loop_with(node: Node, position: int) -> bool:
-    """Whether a loop around a node goes around a later position too."""
-    loops = ("for_statement", "while_statement", "do_statement")
-    return any(one.type in loops and one.start_byte <= position < one.end_byte for one in ancestors(node))
-
-
-def _atomic_target(use: Node) -> Node | None:
-    """The `atomicAdd(&h[e], d)` or `atomicAdd(h + e, d)` whose target a name starts."""
-    node = use.parent
-    if node.type == "subscript_expression" and node.parent.type == "pointer_expression":
-        node = node.parent if node.parent.text[:1] == b"&" else node
-    elif node.type != "binary_expression" or node.children[1].text != b"+" or node.children[0] != use:
-        return None
-    call = node.parent.parent if node.parent.type == "argument_list" else None
-    if call is None or call.type != "call_expression" or node.parent.named_children[0] != node:
-        return None
-    return call if call.child_by_field_name("function").text == b"atomicAdd" else None
-
-
-def _flush(given: Given, function: Function, array: Declared, read: Node) -> tuple[Node, bytes]:
-    """The statement that adds every counter to the one of the same index elsewhere, and where.
-
-    Raises:
-        Unknown: it may leave one out, or add it elsewhere.
-    """
-    tree = given.tree
-    call = read.parent.parent if read.parent.type == "argument_list" else None
-    arguments = read.parent.named_children
-    if call is None or call.parent.type != "expression_statement" or len(arguments) != 2:
-        raise Unknown("it is not added up by a plain atomicAdd")
-    goals = [
-        param
-        for param in function.params
-        if param.stars == 1 and param.type in INTEGERS and any(tree.uses(param.name, within=arguments[0]))
-    ]
-    if len(goals) != 1 or call.child_by_field_name("function").text != b"atomicAdd":
-        raise Unknown("it is not added to a parameter's counters")
-    goal, index = goals[0], read.child_by_field_name("indices").named_children[0]
-    place = function.params.index(goal)
-    once = len(list(tree.uses(goal.name, within=function.body))) == 1
-    if not once or any(aliased(one, place) for one in launches(given.side, function.name)):
-        raise Unknown("the counters it is added to are used in other ways")
-    shapes = (b"&%b[%b]" % (goal.name, index.text), b"%b + %b" % (goal.name, index.text))
-    if b" ".join(arguments[0].text.split()) not in shapes:
-        raise Unknown("it is added at another index")
-    if not _covers(given, function, array, index, call.parent):
-        raise Unknown("not every counter is known to be added up")
-    return call.parent, goal.name
-
-
-def _covers(given: Given, function: Function, array: Declared, index: Node, statement: Node) -> bool:
-    """Whether a statement is done once for every element of an array, whatever the threads did before.
-
-    Raises:
-        Unknown: the index is not the thread's own.
-    """
-    extents = same_block(given.side, function.name)
-    ranges = Ranges(given.tree, function, extents)
-    own, size = own_index(given.tree, function, index), ranges.constant(array.sizes[0])
-    if own.minus or size is None or any(given.tree.nodes("return_statement", within=function.body)):
-        return False
-    if own.loop is None:
-        threads = own.key == b"threadIdx.x" and extents == (size, 1, 1)
-        return bool(threads and statement.parent == function.body)
-    condition, update, body = (own.loop.child_by_field_name(name) for name in ("condition", "update", "body"))
-    if own.loop.parent != function.body or condition is None or update is None or own.name is None:
-        return False
-    alone = body == statement or (body.type == "compound_statement" and body.named_children == [statement])
-    starts = own.name.value is not None and own.name.value.text == b"threadIdx.x"
-    limited = condition.type == "binary_expression" and condition.children[1].text == b"<"
-    steps = update.type == "assignment_expression" and update.children[1].type == "+="
-    return bool(
-        alone
-        and starts
-        and limited
-        and steps
-        and ranges.constant(condition.child_by_field_name("right")) == size
-        and is_width(ranges, update.child_by_field_name("right"))
-    )
-
-
 RULES: tuple[Rule, ...] = (
     Rule("tree-to-atomics", "hierarchical-reduction", "the tree of partial results in a block", atomics),
-    Rule("private-to-global", "privatization", "the counters of a block's own", global_counters),
 )

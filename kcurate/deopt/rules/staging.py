@@ -74,7 +74,7 @@ def _tile(tree: Tree, function: Function, one: Declared) -> _Tile:
     Raises:
         Unknown: it is used in another way.
     """
-    if b"volatile" in one.qualifiers or b"extern" in one.qualifiers or not one.sizes:
+    if b"extern" in one.qualifiers or not one.sizes:
         raise Unknown("not a plain array")
     if sum(other.name == one.name for other in tree.declared(function.body)) != 1:
         raise Unknown("its name means several things")
