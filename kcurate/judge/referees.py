@@ -3,8 +3,9 @@
 A referee is trusted: it runs `kcurate.judge.judge.Judge` and nothing of a candidate. One that dies (killed,
 out of memory) is replaced and its candidate judged again; one that dies twice on the same candidate, or takes
 longer than the limit, makes it a `harness_error`. Referees of one GPU share it through a lock
-(`kcurate.judge.gpu_lock`), so that nothing else runs on it while one of them takes times. Not covered: a list
-that is there as a whole (`kcurate.judge.pool`).
+(`kcurate.judge.gpu_lock`), so that nothing else runs on it while one of them takes times. Who the referees
+are is a `Hire`: processes of this machine, or actors of a Ray cluster (`kcurate.judge.ray_referees`). Not
+covered: a list that is there as a whole (`kcurate.judge.pool`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ import multiprocessing
 import queue
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from typing import Protocol
 
 from kcurate.errors import BackendError, KcurateError
@@ -44,7 +44,7 @@ class Bench(Protocol):
         ...
 
 
-class _Lost(Exception):  # noqa: N818 - an event: the referee died, or took too long and was killed
+class Lost(Exception):  # noqa: N818 - an event: the referee died, or took too long
     """The referee is gone without an answer; `late`: it took too long, and is as good as gone."""
 
     def __init__(self, why: str, *, late: bool = False) -> None:
@@ -52,59 +52,96 @@ class _Lost(Exception):  # noqa: N818 - an event: the referee died, or took too 
         self.late = late
 
 
-@dataclass
-class _Referee:
-    process: BaseProcess
-    connection: Connection
+class Referee(Protocol):
+    """One judge somewhere. After `Lost` or a `KcurateError` it is only to be stopped."""
 
-    def judge(self, candidate: Candidate, limit_s: float | None) -> Verdict:
-        """Ask, and wait at most `limit_s` seconds (None: for ever).
+    def environment(self) -> Environment:
+        """Where it judges, when it is ready.
 
         Raises:
-            _Lost: no answer. KcurateError: it cannot judge on this machine.
+            Lost: it died while it started. KcurateError: it cannot judge there.
         """
+        ...
+
+    def judge(self, candidate: Candidate, limit_s: float | None) -> Verdict:
+        """Ask, and wait at most `limit_s` seconds (None: for ever); raises what `environment` does."""
+        ...
+
+    def stop(self, *, now: bool) -> None:
+        """End it: at once, or when it is done; from any thread, more than once."""
+        ...
+
+
+Hire = Callable[[JudgeConfig], Referee]
+
+
+class LocalReferee:
+    """A process of this machine that judges; started at once."""
+
+    def __init__(self, config: JudgeConfig) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(config, theirs), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def environment(self) -> Environment:
+        """See `Referee`."""
+        found = self._receive(None)
+        assert isinstance(found, Environment)
+        return found
+
+    def judge(self, candidate: Candidate, limit_s: float | None) -> Verdict:
+        """See `Referee`."""
         with contextlib.suppress(OSError):  # a dead referee is noticed when its answer is read
-            self.connection.send(candidate)
-        answer = self.receive(limit_s)
+            self._connection.send(candidate)
+        answer = self._receive(limit_s)
         assert isinstance(answer, Verdict)
         return answer
 
-    def receive(self, limit_s: float | None) -> object:
-        """The next thing it says; raises what `judge` does."""
+    def stop(self, *, now: bool) -> None:
+        """See `Referee`."""
+        if now:
+            self.process.kill()
+        else:
+            self._connection.close()
+        self.process.join()
+
+    def _receive(self, limit_s: float | None) -> object:
         try:
-            if limit_s is not None and not self.connection.poll(limit_s):
-                raise _Lost(f"no verdict within {limit_s:.0f} s", late=True)
-            answer = self.connection.recv()
+            if limit_s is not None and not self._connection.poll(limit_s):
+                raise Lost(f"no verdict within {limit_s:.0f} s", late=True)
+            answer = self._connection.recv()
         except (EOFError, OSError) as error:
-            raise _Lost("the judging process died twice") from error
+            raise Lost("the judging process died twice") from error
         if isinstance(answer, KcurateError):
             raise answer
         return answer
 
-    def stop(self, *, now: bool) -> None:
-        """End it: at once, or when it is done."""
-        self.connection.close()
-        if now:
-            self.process.kill()
-        self.process.join()
-
 
 class Referees:
-    """`jobs` referees spread over `gpus`, started at once. `limit_s`: what one candidate may take in all.
+    """`jobs` referees spread over `gpus`, hired at once. `limit_s`: what one candidate may take in all.
 
     Safe to use from many threads. `close` it; an exit without it takes them down too.
     """
 
     def __init__(
-        self, config: JudgeConfig, *, gpus: Sequence[int] = (0,), jobs: int = 1, limit_s: float | None = None
+        self,
+        config: JudgeConfig,
+        *,
+        gpus: Sequence[int] = (0,),
+        jobs: int = 1,
+        limit_s: float | None = None,
+        hire: Hire = LocalReferee,
     ) -> None:
         self._config = config
         self._limit_s = limit_s
+        self._hire = hire
         self._waiting: queue.SimpleQueue[tuple[Candidate, Future[Verdict]] | None] = queue.SimpleQueue()
         self._opened: Future[Environment] = Future()
         self._closed = False
         configs = [replace(config, gpu=gpus[i % len(gpus)]) for i in range(jobs)]
-        self._running: dict[int, _Referee] = {}
+        self._running: dict[int, Referee] = {}
         self._lock = threading.Lock()
         self._threads = [
             threading.Thread(target=self._attend, args=(i, one), name=f"referee-{i}", daemon=True)
@@ -137,7 +174,7 @@ class Referees:
                 if (job := self._waiting.get_nowait()) is not None:
                     job[1].cancel()
         for referee in running:
-            referee.process.kill()
+            referee.stop(now=True)
         for _ in self._threads:
             self._waiting.put(None)
         for thread in self._threads:
@@ -147,7 +184,7 @@ class Referees:
         """A thread's life: a referee, and candidates for it one by one."""
         try:
             self._open(number, config)
-        except (_Lost, KcurateError) as error:
+        except (Lost, KcurateError) as error:
             what = error if isinstance(error, KcurateError) else _no_start()
             with contextlib.suppress(InvalidStateError):
                 self._opened.set_exception(what)
@@ -168,7 +205,7 @@ class Referees:
         for _ in range(ATTEMPTS):
             try:
                 return self._open(number, config).judge(candidate, self._limit_s)
-            except _Lost as lost:
+            except Lost as lost:
                 why = str(lost)
                 self._discard(number)
                 if lost.late or self._closed:
@@ -178,25 +215,19 @@ class Referees:
                 raise
         return harness_verdict(candidate, config, why)
 
-    def _open(self, number: int, config: JudgeConfig) -> _Referee:
-        """The thread's referee, started when there is none."""
+    def _open(self, number: int, config: JudgeConfig) -> Referee:
+        """The thread's referee, hired when there is none."""
         if (referee := self._running.get(number)) is not None:
             return referee
-        ours, theirs = multiprocessing.get_context("spawn").Pipe()
-        context = multiprocessing.get_context("spawn")
-        process = context.Process(target=_serve, args=(config, theirs), daemon=True)
         with self._lock:
             if self._closed:
-                raise _Lost("closed")
-            process.start()
-            referee = self._running[number] = _Referee(process, ours)
-        theirs.close()
+                raise Lost("closed")
+            referee = self._running[number] = self._hire(config)
         try:
-            environment = referee.receive(None)
-        except (_Lost, KcurateError):
+            environment = referee.environment()
+        except (Lost, KcurateError):
             self._discard(number)
             raise
-        assert isinstance(environment, Environment)
         with contextlib.suppress(InvalidStateError):
             self._opened.set_result(environment)
         return referee

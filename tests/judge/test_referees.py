@@ -14,7 +14,7 @@ import small
 
 from kcurate.errors import KcurateError
 from kcurate.judge.judge import JudgeConfig
-from kcurate.judge.referees import Referees
+from kcurate.judge.referees import LocalReferee, Referees
 from kcurate.records import Outcome
 
 CONFIG = JudgeConfig(backend="emulator", spares=1)
@@ -36,31 +36,29 @@ def test_they_answer_with_futures_and_say_where_they_judge(referees: Referees) -
 
 def test_one_that_is_killed_is_replaced_and_its_candidate_judged_again(referees: Referees) -> None:
     referees.submit(small.scaled()).result()
-    (killed,) = [one.process.pid for one in list(referees._running.values())[:1]]
+    killed = next(one.process.pid for one in referees._running.values() if isinstance(one, LocalReferee))
+    assert killed is not None
     waiting = [referees.submit(small.scaled(f"s{i}")) for i in range(2)]
     os.kill(killed, signal.SIGKILL)
     assert [one.result().outcome for one in waiting] == [Outcome.CORRECT] * 2
 
 
 def test_a_candidate_beyond_the_limit_is_our_failure_and_holds_up_nobody() -> None:
-    with closing(Referees(CONFIG, jobs=1, limit_s=3.0)) as opened:
+    with closing(Referees(CONFIG, jobs=1, limit_s=1.0)) as opened:
         opened.environment()
-        started_s = time.monotonic()
         endless = opened.submit(small.scaled(fast=FOR_EVER)).result()
-        assert time.monotonic() - started_s < 10
         assert endless.outcome is Outcome.HARNESS_ERROR
-        assert "within 3 s" in endless.detail
+        assert "within 1 s" in endless.detail
+        opened._limit_s = None
         assert opened.submit(small.scaled()).result().outcome is Outcome.CORRECT
 
 
 def test_closing_ends_those_at_work_and_cancels_the_rest() -> None:
     opened = Referees(CONFIG, jobs=1)
     opened.environment()
-    started_s = time.monotonic()
     at_work, waiting = opened.submit(small.scaled(fast=FOR_EVER)), opened.submit(small.scaled())
     time.sleep(0.5)
     opened.close()
-    assert time.monotonic() - started_s < 10
     assert at_work.result().outcome is Outcome.HARNESS_ERROR
     with pytest.raises(CancelledError):
         waiting.result()
