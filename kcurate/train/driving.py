@@ -40,12 +40,17 @@ class Stage:
     note: Note
 
 
-def processes() -> tuple[int, int]:
-    """(this process's number, how many there are) under `accelerate launch`; (0, 1) alone."""
+def state() -> Any:
+    """What `accelerate launch` says of this process; without a GPU it must be told so before it looks."""
     from accelerate import PartialState
 
-    state = PartialState()
-    return int(state.process_index), int(state.num_processes)
+    return PartialState(cpu=not torch.cuda.is_available())
+
+
+def processes() -> tuple[int, int]:
+    """(this process's number, how many there are) under `accelerate launch`; (0, 1) alone."""
+    found = state()
+    return int(found.process_index), int(found.num_processes)
 
 
 def warmup(wanted: int, steps: int, stage: StageName, note: Note) -> int:
@@ -94,6 +99,7 @@ def common(stage: Stage, part: SftSettings | GrpoSettings, steps: int) -> dict[s
         "bf16": on_gpu and stage.settings.model.dtype in ("auto", "bfloat16"),
         "fp16": on_gpu and stage.settings.model.dtype == "float16",
         "use_cpu": not on_gpu,
+        "ddp_find_unused_parameters": False,
         "report_to": "none",
         "disable_tqdm": True,
     }

@@ -97,11 +97,9 @@ def run(config: TrainConfig, *, note: Note = lambda _: None) -> Summary:
 
 def _unpacked(settings: TrainSettings, folder: RunFolder) -> TrainSettings:
     """The settings with a model that loads fast; the first process makes it."""
-    from accelerate import PartialState
+    from kcurate.train import driving, models
 
-    from kcurate.train import models
-
-    with PartialState().main_process_first():
+    with driving.state().main_process_first():
         return replace(settings, model=models.unpacked(settings.model, folder.base))
 
 

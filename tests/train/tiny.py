@@ -45,7 +45,9 @@ def write_pairs(root: Path, families: dict[str, str] = FAMILIES) -> Path:
         base = scaled(name, bench=1 << 14)
         code = SCALE_STRIDED.replace("a * x[i]", formula)
         fast = SCALE.replace("a * x[i]", formula)
-        made = replace(base, slow=replace(base.slow, code=code, plan=(EACH,)), fast=replace(base.fast, code=fast))
+        made = replace(
+            base, slow=replace(base.slow, code=code, plan=(EACH,)), fast=replace(base.fast, code=fast)
+        )
         folder = root / name
         store.write_candidate(folder, made)
         store.write_verdict(folder, _correct(made))
