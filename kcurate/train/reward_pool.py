@@ -20,6 +20,7 @@ from kcurate import backends
 from kcurate.errors import BackendError, KcurateError
 from kcurate.judge import pool as judge_pool
 from kcurate.judge.judge import JudgeConfig
+from kcurate.judge.ray_referees import cluster
 from kcurate.judge.referees import Bench, Referees
 from kcurate.records import Candidate, Verdict
 from kcurate.train import rewards
@@ -40,7 +41,8 @@ class PoolConfig:
     """Who judges. `backend` auto: the GPU if there is one. `jobs` 0: as suits the machine.
 
     `limit_s`: what one answer may take in all, None for the backend's. `cache_file`: JSON lines of verdicts.
-    `torch`: tasks may have a given side in PyTorch, which is trusted code.
+    `torch`: tasks may have a given side in PyTorch, which is trusted code. `ray`: the address of a cluster that
+    judges in place of this machine; `gpus` are not asked then, and `jobs` 0 is one a GPU.
     """
 
     backend: str = "auto"
@@ -51,6 +53,7 @@ class PoolConfig:
     cache_size: int = 50_000
     cache_file: Path | None = None
     torch: bool = False
+    ray: str | None = None
 
 
 @dataclass
@@ -200,13 +203,29 @@ def _judged(entry: _Entry, settled: Settled, terms: rewards.Terms) -> Judged:
 
 
 def open_referees(config: PoolConfig) -> Referees:
-    """This machine's referees for a pool; they start at once, and are waited for when they are needed.
+    """The referees of a pool; they start at once, and are waited for when they are needed.
 
     Raises:
-        InputError: no such backend.
+        InputError: no such backend, or no such cluster. MissingDependencyError: Ray is not installed.
     """
+    if config.ray is not None:
+        return _on_cluster(config, config.ray)
     backend = backends.resolve(config.backend)
     jobs = config.jobs or judge_pool.default_jobs(backend, len(config.gpus))
-    limit_s = LIMIT_S[backend] if config.limit_s is None else config.limit_s
-    judging = JudgeConfig(backend=backend, timed=config.timed, torch=config.torch)
-    return Referees(judging, gpus=config.gpus, jobs=jobs, limit_s=limit_s)
+    return Referees(_judging(config, backend), gpus=config.gpus, jobs=jobs, limit_s=_limit_s(config, backend))
+
+
+def _on_cluster(config: PoolConfig, address: str) -> Referees:
+    found = cluster(address)
+    backend = ("cuda" if found.gpus else "emulator") if config.backend == "auto" else config.backend
+    jobs = config.jobs or max(1, found.places(backend))
+    judging = _judging(config, backends.resolve(backend))
+    return Referees(judging, jobs=jobs, limit_s=_limit_s(config, judging.backend), hire=found.hire)
+
+
+def _judging(config: PoolConfig, backend: str) -> JudgeConfig:
+    return JudgeConfig(backend=backend, timed=config.timed, torch=config.torch)
+
+
+def _limit_s(config: PoolConfig, backend: str) -> float:
+    return LIMIT_S[backend] if config.limit_s is None else config.limit_s
