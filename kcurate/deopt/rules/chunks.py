@@ -58,13 +58,14 @@ def contiguous_chunks(given: Given) -> Side | NotApplicable:
             reason = refusal or reason
             continue
         looped = list(_looped(Ranges(tree, function, extents), size, tree.unused_name(b"item")))
-        edits += [*looped, *_indented(tree.source, function.body, looped)]
+        first = tree.source.find(b"\n", function.body.start_byte) + 1
+        edits += [*looped, *indented(tree.source, first, function.body.end_byte - 1, looped)]
         sizes[function.name.decode("latin-1")] = size
     made = given.with_edits(edits, reason)
     if isinstance(made, NotApplicable):
         return made
     plan = with_launches(
-        made.plan, lambda one: _narrower(one, sizes[own_name(one)]) if own_name(one) in sizes else one
+        made.plan, lambda one: narrower(one, sizes[own_name(one)]) if own_name(one) in sizes else one
     )
     return replace(made, plan=plan)
 
@@ -75,7 +76,8 @@ def chunk(extents: tuple[int, int, int]) -> int | None:
     return next((size for size in CHUNKS if x % size == 0 and x // size * y * z % WARP == 0), None)
 
 
-def _narrower(launch: Launch, size: int) -> Launch:
+def narrower(launch: Launch, size: int) -> Launch:
+    """A launch whose blocks have one of `size` of the threads in x."""
     width = block(launch)[0] or size
     return replace(launch, block=(width // size, *launch.block[1:]))
 
@@ -91,12 +93,12 @@ def _refusal(tree: Tree, function: Function) -> str | None:
     mine = [text for _, text in builtins(tree, body)]
     if b"threadIdx.x" not in mine or any(any(builtins(tree, one.node)) for one in called[1:]):
         return "the kernel does not ask for its thread's index itself"
-    if any(_waits(tree, one) for one in called):
+    if any(waits(tree, one) for one in called):
         return "a thread may wait for another"
     if any(any(node.type in _LOOPS for node in _inside(body, one)) for one in _returns(tree, body)):
         return "a loop inside returns"
     kept = any(one.qualifiers & {b"static", b"extern"} for one in tree.declared(body))
-    if kept or _changed(tree, function):
+    if kept or parameters_change(tree, function):
         return "what one round leaves behind the next would see"
     return None
 
@@ -110,7 +112,7 @@ def _inside(body: Node, node: Node) -> Iterator[Node]:
     return (one for one in ancestors(node) if body.start_byte < one.start_byte)
 
 
-def _waits(tree: Tree, function: Function) -> bool:
+def waits(tree: Tree, function: Function) -> bool:
     """Whether a loop's condition is an atomic operation, or one of those that locks are made of."""
     for call, name, _ in tree.calls(within=function.body):
         if name in _LOCKS:
@@ -122,7 +124,7 @@ def _waits(tree: Tree, function: Function) -> bool:
     return False
 
 
-def _changed(tree: Tree, function: Function) -> bool:
+def parameters_change(tree: Tree, function: Function) -> bool:
     """Whether a parameter itself may change (what it points to may)."""
     names = {param.name for param in function.params}
     for node in tree.nodes(*_CHANGES, within=function.body):
@@ -159,14 +161,20 @@ def _looped(ranges: Ranges, size: int, item: bytes) -> Iterator[Edit]:
         yield Edit(*line_of(tree.source, node))
     for node in _returns(tree, body):
         yield Edit(node.start_byte, node.end_byte, b"continue;")
+    yield from spread(ranges, body, size, item)
+
+
+def spread(ranges: Ranges, within: Node, size: int, item: bytes) -> Iterator[Edit]:
+    """Thread indices and extents of blocks inside a node as those of the item's element."""
+    tree = ranges.tree
     done: set[int] = set()
-    for node in tree.nodes("binary_expression", within=body):
+    for node in tree.nodes("binary_expression", within=within):
         text = b"".join(node.text.split())
         direct = all(name in text for name in (b"blockIdx.x", b"blockDim.x", b"threadIdx.x"))
         if direct and node.id not in done and is_global_index(ranges, node):
             done |= {part.id for part in tree.nodes(within=node)}
             yield _replaced(node, b"(%b) * %d + %b" % (tree.text(node), size, item))
-    for node, text in builtins(tree, body):
+    for node, text in builtins(tree, within):
         if node.id in done:
             continue
         if text == b"threadIdx.x":
@@ -175,17 +183,17 @@ def _looped(ranges: Ranges, size: int, item: bytes) -> Iterator[Edit]:
             yield _replaced(node, b"blockDim.x * %d" % size)
 
 
-def _indented(code: bytes, body: Node, edits: Sequence[Edit]) -> Iterator[Edit]:
-    """Four blanks before the body's lines, but for directives and where another edit is."""
-    if b"\\\n" in body.text or b'R"' in body.text:  # blanks could end up in a string
+def indented(code: bytes, start: int, end: int, edits: Sequence[Edit]) -> Iterator[Edit]:
+    """Four blanks before the lines that begin in a span, but for directives and where another edit is."""
+    if b"\\\n" in code[start:end] or b'R"' in code[start:end]:  # blanks could end up in a string
         return
-    at = code.find(b"\n", body.start_byte) + 1
-    while 0 < at < body.end_byte - 1:
+    at = start
+    while 0 <= at < end:
         line = code[at : code.find(b"\n", at)].strip()
         free = not any(edit.start <= at < edit.end or edit.start == at for edit in edits)
-        if line and not line.startswith(b"#") and free and at + len(line) < body.end_byte:
+        if line and not line.startswith(b"#") and free and at + len(line) <= end:
             yield Edit(at, at, b"    ")
-        at = code.find(b"\n", at) + 1
+        at = code.find(b"\n", at) + 1 or -1
 
 
 def _replaced(node: Node, text: bytes) -> Edit:

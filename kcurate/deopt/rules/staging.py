@@ -13,6 +13,8 @@ that E means the same at the read. Required, all from the text and the plan:
   variables have no initial value), so indices are shown to be within what is stored by `ranges`, or a guard
   takes the place of what is not.
 
+A variable without subscripts that the first thread alone stores to (`if (threadIdx.x == 0)`) is a tile too.
+
 Not covered: tiles filled by several statements (halos), by vectors of another type, asynchronously, or twice.
 """
 
@@ -74,7 +76,7 @@ def _tile(tree: Tree, function: Function, one: Declared) -> _Tile:
     Raises:
         Unknown: it is used in another way.
     """
-    if b"extern" in one.qualifiers or not one.sizes:
+    if b"extern" in one.qualifiers or (not one.sizes and (one.stars or one.value is not None)):
         raise Unknown("not a plain array")
     if sum(other.name == one.name for other in tree.declared(function.body)) != 1:
         raise Unknown("its name means several things")
@@ -122,6 +124,7 @@ def _replacements(given: Given, function: Function, tile: _Tile) -> Iterator[Edi
     """
     tree, ranges = given.tree, Ranges(given.tree, function, same_block(given.side, function.name))
     owns = [own_index(tree, function, index) for index in subscripts(tile.target)]
+    one_thread = None if tile.one.sizes else _by_first_thread(tile.store)
     if len({own.key for own in owns}) != len(owns):
         raise Unknown("its subscripts are not of one index each")
     value = tile.target.parent.child_by_field_name("right")
@@ -139,7 +142,12 @@ def _replacements(given: Given, function: Function, tile: _Tile) -> Iterator[Edi
         for own, index in zip(owns, indices, strict=True):
             meaning.bind(own, index)
             guards += own.guard(ranges, index, meaning)
-        guards += [meaning.condition(one) for one in _conditions(tile.store, read)]
+        if one_thread is not None:
+            meaning.owned[b"threadIdx.x"] = b"0u"
+        conditions = (one for one in _conditions(tile.store, read) if one != one_thread)
+        guards += [meaning.condition(one) for one in conditions]
+        if guards and not tile.one.sizes:
+            raise Unknown("what it holds where nothing is stored matters")
         text = meaning.text(value)
         if guards and (not _is_scalar(tile) or _again(tile.store, read)):
             raise Unknown("what it holds where nothing is stored matters")
@@ -149,6 +157,21 @@ def _replacements(given: Given, function: Function, tile: _Tile) -> Iterator[Edi
             text = b"%b ? %b : %b" % (b" && ".join(guards), text, _ZEROS.get(tile.one.type, b"0"))
         made.append(Edit(read.start_byte, read.end_byte, b"(%b)" % text))
     yield from made
+
+
+def _by_first_thread(store: Node) -> Node:
+    """The condition `threadIdx.x == 0` of the `if` around the one store of a variable without subscripts.
+
+    Raises:
+        Unknown: there is none.
+    """
+    for node in ancestors(store):
+        if node.type != "if_statement":
+            continue
+        condition = bare(node.child_by_field_name("condition"))
+        if b"".join(condition.text.split()) in (b"threadIdx.x==0", b"0==threadIdx.x"):
+            return condition
+    raise Unknown("more than one thread may store to it")
 
 
 def _is_scalar(tile: _Tile) -> bool:
