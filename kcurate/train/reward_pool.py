@@ -41,8 +41,8 @@ class PoolConfig:
     """Who judges. `backend` auto: the GPU if there is one. `jobs` 0: as suits the machine.
 
     `limit_s`: what one answer may take in all, None for the backend's. `cache_file`: JSON lines of verdicts.
-    `torch`: tasks may have a given side in PyTorch, which is trusted code. `ray`: the address of a cluster that
-    judges in place of this machine; `gpus` are not asked then, and `jobs` 0 is one a GPU.
+    `torch`: tasks may have a given side in PyTorch, which is trusted code. `ray`: the address of a cluster
+    that judges in place of this machine; `gpus` are not asked then, and `jobs` 0 is one a GPU.
     """
 
     backend: str = "auto"
