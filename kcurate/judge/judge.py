@@ -38,7 +38,7 @@ from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
 from kcurate.records.pair import SideName
 
 # Part of every verdict's key: a change of what is proved makes old verdicts invalid.
-PROTOCOL = "1"
+PROTOCOL = "2"
 # Tries at a candidate whose process ended without a word.
 ATTEMPTS = 3
 # The GPU's state, noted before and after times are taken.
