@@ -1,0 +1,279 @@
+"""`kcurate train` from end to end with a tiny model, the real trainers and the real judge (emulator)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from kcurate.cli import run
+from kcurate.train.metrics_log import MetricsLog
+from kcurate.train.run_folder import RunFolder
+
+# The libraries below remark on each other's names and on what will change in them.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning"
+)
+
+SHORT = {
+    "tasks.brief": "true",
+    "tasks.untimed": "true",
+    "tasks.held_out": "0.34",
+    "lora.r": "4",
+    "sft.epochs": "3",
+    "sft.batch": "2",
+    "sft.save_steps": "2",
+    "grpo.prompts": "2",
+    "grpo.generations": "4",
+    "grpo.max_steps": "2",
+    "grpo.save_steps": "1",
+    "grpo.max_completion_tokens": "90",
+    "measure.batch": "8",
+}
+
+
+def command(model: Path, pairs: Path, out: Path, *more: str, stage: str = "all", **changes: str) -> list[str]:
+    given = {**SHORT, **{key.replace("__", "."): value for key, value in changes.items()}}
+    sets = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
+    place = ["--model", str(model), "--dataset", str(pairs), "--out", str(out), "--backend", "emulator"]
+    return ["train", stage, *place, *sets, *more]
+
+
+def lines(out: Path, stage: str) -> list[dict[str, Any]]:
+    return list(MetricsLog(out / "metrics.jsonl").lines(stage))
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+@pytest.fixture(scope="module")
+def whole(model: Path, pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of both stages, with scores."""
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    torch.set_num_threads(1)
+    assert run(command(model, pairs, out, "--samples", "4", "--json")) == 0
+    return out
+
+
+def test_both_stages_leave_adapters_metrics_curves_scores_and_card(whole: Path) -> None:
+    folder = RunFolder(whole)
+    assert folder.done("sft")
+    assert folder.done("grpo")
+    assert [line["step"] for line in lines(whole, "sft")] == [1, 2, 3, 4, 5, 6]
+    assert [line["step"] for line in lines(whole, "grpo")] == [1, 2]
+    assert folder.curves.read_bytes().startswith(b"\x89PNG")
+    rows = json.loads(folder.measured.read_bytes())["rows"]
+    assert [row["name"] for row in rows] == ["base", "SFT", "SFT+GRPO"]
+    assert all(row["samples"] == 4 and row["tasks"] == 2 and not row["timed"] for row in rows)
+    card = folder.card.read_text()
+    assert "SFT+GRPO" in card
+    assert "learning_rate" in card
+    packages = json.loads((whole / "environment.json").read_bytes())["packages"]
+    assert packages["trl"]
+    assert packages["torch"]
+
+
+def test_rewards_come_from_the_judge_and_are_logged(whole: Path) -> None:
+    judged = list(RunFolder(whole).judged.lines())
+    assert len(judged) == 2 * 8
+    rewards = {line["outcome"]: line["reward"] for line in judged}
+    assert rewards.get("correct") == pytest.approx(0.8), "right, and untimed on the emulator"
+    for line in lines(whole, "grpo"):
+        own = [one for one in judged if one["step"] == line["step"]]
+        assert sum(line["outcomes"].values()) == line["answers"] == 8
+        assert line["judged_reward"] == pytest.approx(sum(one["reward"] for one in own) / 8)
+        assert line["reward"] == pytest.approx(line["judged_reward"], abs=1e-5), "what TRL was given"
+        assert sum(line["components"].values()) == pytest.approx(line["judged_reward"])
+        assert line["waited_s"] >= 0
+        assert line["judge_s"] >= 0
+        assert line["cheats"] == 0
+
+
+def test_summary_counts_add_up(whole: Path) -> None:
+    items = json.loads((whole / "summary.json").read_bytes())["items"]
+    assert items["tasks"] == {"taught": 4, "asked": 4, "held_out": 2}
+    assert items["steps"] == {"sft": 6, "grpo": 2}
+    assert sum(items["answers"].values()) == 16
+
+
+def test_no_half_written_files_are_left(whole: Path) -> None:
+    assert not [path for path in whole.rglob("*") if path.name.endswith((".part", ".tmp"))]
+    assert not list(whole.rglob("adapter/training_args.bin")), "pickled files do not leave a run"
+
+
+def test_reference_is_the_supervised_adapter(whole: Path) -> None:
+    from safetensors.torch import load_file
+
+    sft = load_file(whole / "sft/adapter/adapter_model.safetensors")
+    reference = load_file(whole / "grpo/checkpoint-2/ref/adapter_model.safetensors")
+    trained = load_file(whole / "grpo/adapter/adapter_model.safetensors")
+    assert all(torch.equal(sft[name], reference[name]) for name in sft)
+    assert any(not torch.equal(sft[name], trained[name]) for name in sft)
+
+
+def test_a_run_that_is_there_is_not_overwritten(
+    whole: Path, model: Path, pairs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(command(model, pairs, whole)) == 1
+    assert "a run is here already" in capsys.readouterr().err
+
+
+def test_resuming_a_finished_run_does_nothing_again(
+    whole: Path, model: Path, pairs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (whole / "metrics.jsonl").read_bytes()
+    assert run(["train", "--out", str(whole), "--resume", "--backend", "emulator"]) == 0
+    assert "done already" in capsys.readouterr().err
+    assert (whole / "metrics.jsonl").read_bytes() == before
+
+
+def test_sigterm_saves_and_resume_ends_where_an_uncut_run_does(
+    whole: Path, model: Path, pairs: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "cut"
+    words = command(model, pairs, out, "--samples", "0", stage="sft", sft__save_steps="100")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kcurate", *words], env=environment(), stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if line.startswith("sft 2/"):
+            process.send_signal(signal.SIGTERM)
+            break
+    said += process.stderr.read()
+    assert process.wait(timeout=60) == 143, said
+    assert "stopped and saved at step" in said
+    checkpoint = RunFolder(out).checkpoint("sft")
+    assert checkpoint is not None
+    step = int(checkpoint.name.rsplit("-", 1)[-1])
+    assert 2 <= step < 6, said
+    assert not RunFolder(out).done("sft")
+    with (out / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"stage": "sft", "step": step + 1, "loss": 0.0}) + '\n{"stage": "sf')
+    assert run(["train", "sft", "--out", str(out), "--resume", "--backend", "emulator"]) == 0
+    steps = [line["step"] for line in lines(out, "sft")]
+    assert steps == [1, 2, 3, 4, 5, 6]
+    losses = [[line["loss"] for line in lines(one, "sft")] for one in (out, whole)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4), "as if it had never been cut"
+
+
+def test_half_a_checkpoint_is_passed_over(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    for step, whole_one in ((2, True), (4, False)):
+        path = folder.stage("sft") / f"checkpoint-{step}"
+        path.mkdir(parents=True)
+        if whole_one:
+            (path / "trainer_state.json").write_text(json.dumps({"global_step": step}))
+    found = folder.checkpoint("sft")
+    assert found is not None
+    assert found.name == "checkpoint-2"
+
+
+def test_grpo_alone_from_an_adapter_with_another_recipe(
+    whole: Path, model: Path, pairs: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "grpo"
+    adapter = ("--adapter", str(whole / "sft/adapter"), "--recipe", "staged-tiers", "--samples", "0")
+    words = command(model, pairs, out, *adapter, stage="grpo", grpo__max_steps="2", grpo__generate_every="2",
+                    grpo__prompts="1")  # fmt: skip
+    assert run(words) == 0
+    found = lines(out, "grpo")
+    assert [bool(line.get("answers")) for line in found] == [True, False], "one draw for two steps"
+    assert set(found[0]["components"]) == {"tier", "speed"}
+    assert not (out / "sft").exists()
+
+
+def test_measure_scores_one_adapter_under_a_name(
+    whole: Path, model: Path, pairs: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "scores"
+    more = ("--samples", "2", "--adapter", str(whole / "grpo/adapter"), "--row", "mine")
+    assert run(command(model, pairs, out, *more, stage="measure")) == 0
+    rows = json.loads((out / "measured.json").read_bytes())["rows"]
+    assert [row["name"] for row in rows] == ["mine"]
+    assert sum(rows[0]["outcomes"].values()) == 2
+    assert len(list(RunFolder(out).answers.lines())) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "more", "said"),
+    [
+        ({"sft__epoch": "1"}, (), "unknown key 'sft.epoch' (did you mean sft.epochs?)"),
+        ({"sft__max_tokens": "20"}, (), "no rows to train on"),
+        ({"sft__trl": "{max_lengh=3}"}, (), "did you mean max_length?"),
+        ({"lora__targets": '["query"]'}, (), "the model has none of the layers query"),
+        ({"reward__scheme": "nothing"}, (), "there is no reward 'nothing'"),
+        ({}, ("--tasks", "puzzles"), "no tasks 'puzzles'"),
+        ({}, ("--recipe", "kernel-compare"), "did you mean kernelcompare?"),
+        ({}, ("--model", "/no/such/model"), "cannot load the model"),
+        ({}, ("--model", "/no/such/model.gguf"), "no such file"),
+    ],
+)
+def test_bad_settings_are_one_line(
+    model: Path, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, str],
+    more: tuple[str, ...], said: str,
+) -> None:  # fmt: skip
+    assert run(command(model, pairs, tmp_path / "run", *more, **changes)) == 1
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
+    assert len(errors) == 1
+    assert said in errors[0]
+
+
+def test_empty_dataset_is_one_line(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "none").mkdir()
+    assert run(command(model, tmp_path / "none", tmp_path / "run")) == 1
+    assert "error: " in capsys.readouterr().err
+
+
+def test_missing_packages_are_one_line_with_the_command(
+    model: Path,
+    pairs: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from kcurate.train import extra
+
+    monkeypatch.setattr(extra, "PACKAGES", ("torch", "no_such_package"))
+    assert run(command(model, pairs, tmp_path / "run")) == 1
+    assert "not installed: no_such_package (pip install 'kcurate[train]')" in capsys.readouterr().err
+
+
+def test_out_of_memory_names_the_knob(
+    model: Path,
+    pairs: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from trl import SFTTrainer
+
+    def full(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(SFTTrainer, "training_step", full)
+    assert run(command(model, pairs, tmp_path / "run", stage="sft")) == 1
+    said = capsys.readouterr().err
+    assert "out of GPU memory" in said
+    assert "--set sft.micro_batch=1" in said
+
+
+def test_tokenizer_without_chat_template(pairs: Path, tmp_path: Path) -> None:
+    from tiny import tasks, write_model
+
+    plain = write_model(tmp_path / "plain", tasks(pairs), template=False)
+    out = tmp_path / "run"
+    words = command(plain, pairs, out, "--samples", "2", sft__epochs="1", grpo__max_steps="1")
+    assert run([*words, "--set", "measure.base=false", "--set", "measure.sft=false"]) == 0
+    outcomes = [line["outcome"] for line in RunFolder(out).judged.lines()]
+    assert "correct" in outcomes, "prompts end alike in training and in generation"

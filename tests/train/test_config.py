@@ -1,0 +1,114 @@
+"""Settings of training: recipes by name, files and `--set` over them, and every mistake named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kcurate.errors import InputError
+from kcurate.train.config import recipes, resolve, to_toml
+from kcurate.train.rewards import make
+
+
+def test_recipe_kernelcompare_has_the_numbers_of_the_paper() -> None:
+    found = resolve()
+    assert found.model.name == "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"
+    assert (found.lora.r, found.lora.alpha, found.lora.dropout) == (32, 64, 0.1)
+    assert found.lora.targets == ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+    sft = found.sft
+    assert (sft.learning_rate, sft.batch, sft.max_tokens, sft.epochs, sft.warmup_steps) == (
+        2e-4,
+        4,
+        4096,
+        8,
+        100,
+    )
+    assert sft.optimizer == "adamw_torch"
+    assert (found.tasks.held_out, found.tasks.split_seed) == (0.2, 42)
+    assert found.grpo.beta > 0, "without it no reference is kept"
+    assert found.reward.values == {"compiles": 0.4, "correct": 0.4, "faster": 0.2}
+
+
+def test_defaults_without_a_file_are_those_of_kernelcompare() -> None:
+    from kcurate.train.settings import TrainSettings
+
+    named = resolve(recipe="kernelcompare")
+    assert named.sft == TrainSettings().sft
+    assert named.lora == TrainSettings().lora
+    assert named.grpo == TrainSettings().grpo
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_recipes_name_rewards_that_exist(name: str) -> None:
+    found = resolve(recipe=name)
+    make(found.reward.scheme, found.reward.values)
+    assert found.recipe == name
+
+
+def test_recipes_differ_in_reward_or_curriculum() -> None:
+    found = {(str(one.reward), str(one.curriculum)) for one in (resolve(recipe=name) for name in recipes())}
+    assert len(found) == len(recipes()) == 4
+
+
+def test_later_layers_win(tmp_path: Path) -> None:
+    file = tmp_path / "train.toml"
+    file.write_text('recipe = "continuous"\n[sft]\nepochs = 3\nbatch = 8\n')
+    found = resolve(file=file, sets=["sft.batch=2"], options={"model": {"name": "tiny"}})
+    assert (found.recipe, found.sft.epochs, found.sft.batch) == ("continuous", 3, 2)
+    assert (found.model.name, found.reward.scheme) == ("tiny", "continuous")
+    assert found.lora.r == 32
+
+
+def test_another_reward_does_not_keep_the_numbers_of_the_recipe() -> None:
+    found = resolve(sets=["reward.scheme=staged-tiers"])
+    assert found.reward.values == {}
+    make(found.reward.scheme, found.reward.values)
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_resolved_settings_are_read_back_the_same(name: str, tmp_path: Path) -> None:
+    found = resolve(recipe=name, sets=['model.name="a b\\"c"', "judge.gpus=[1, 2]", "sft.trl={packing=true}"])
+    file = tmp_path / "config.toml"
+    file.write_text(to_toml(found))
+    assert resolve(file=file) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sft.epoch=2", "did you mean sft.epochs?"),
+        ("epochs=2", "did you mean sft.epochs?"),
+        ("stf.epochs=2", "did you mean sft?"),
+        ("sft.epochs=many", "sft.epochs is a number"),
+        ("sft.batch=1.5", "sft.batch is int"),
+        ("sft.batch=true", "sft.batch is int"),
+        ("sft.batch=0", "sft.batch must be at least 1"),
+        ("sft.learning_rate=-1", "sft.learning_rate must be at least 0"),
+        ("tasks.held_out=1", "tasks.held_out must be at least 0 and below 1"),
+        ("grpo.generations=1", "grpo.generations must be at least 2"),
+        ("grpo.vllm=on", "one of off, colocate, server"),
+        ("sft=3", "sft is a table"),
+        ("sft.epochs", "not KEY=VALUE"),
+        ("sft.max_length=1", "unknown key 'sft.max_length'"),
+    ],
+)
+def test_wrong_settings_are_named(text: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        resolve(sets=[text])
+    assert said in str(caught.value)
+
+
+def test_unknown_recipe_names_the_nearest() -> None:
+    with pytest.raises(InputError, match="did you mean staged-tiers"):
+        resolve(recipe="staged-tier")
+
+
+@pytest.mark.parametrize("text", ["[sft\n", "\xff"])
+def test_broken_file_is_one_line(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.toml"
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match="not TOML"):
+        resolve(file=file)
+    with pytest.raises(InputError, match="cannot read"):
+        resolve(file=tmp_path / "none.toml")
