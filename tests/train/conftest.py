@@ -1,0 +1,34 @@
+"""What the tests of training share: pairs of our own and a model that has learned one answer by heart."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tiny import write_pairs
+
+    return write_pairs(tmp_path_factory.mktemp("pairs"))
+
+
+@pytest.fixture(scope="session")
+def model(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tiny import tasks, write_model
+
+    return write_model(tmp_path_factory.mktemp("model"), tasks(pairs))
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
