@@ -10,7 +10,7 @@ first, so that no rule hides from a later one what that needs to see; what only 
 | `staging` | tile-to-global (`meaning`, `reads`, `removing` help) |
 | `mapping` | one-element, swap-axes (`threads`, `loops` help) |
 | `blocks` | small-blocks, one-thread-blocks (`threads` helps) |
-| `chunks` | contiguous-chunks (`threads` helps) |
+| `chunks`, `regions` | contiguous-chunks, chunks-between-barriers (`threads`, `parts` help) |
 | `padding` | padding (`ranges` helps) |
 | `copies`, `vectors` | async-to-plain, vector-to-scalar |
 | `exchange` | shuffle-to-shared, vote-to-shared |
@@ -31,6 +31,7 @@ from kcurate.deopt.rules import (
     memory,
     padding,
     reductions,
+    regions,
     staging,
     vectors,
 )
@@ -43,6 +44,7 @@ RULES: tuple[Rule, ...] = (
     *mapping.RULES,
     *blocks.RULES,
     *chunks.RULES,
+    *regions.RULES,
     *padding.RULES,
     *copies.RULES,
     *vectors.RULES,

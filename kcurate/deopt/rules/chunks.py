@@ -184,7 +184,7 @@ def spread(ranges: Ranges, within: Node, size: int, item: bytes) -> Iterator[Edi
 
 
 def indented(code: bytes, start: int, end: int, edits: Sequence[Edit]) -> Iterator[Edit]:
-    """Four blanks before the lines that begin in a span, but for directives and where another edit is."""
+    """Four blanks (or a tab) before lines of a span, but for directives and where another edit is."""
     if b"\\\n" in code[start:end] or b'R"' in code[start:end]:  # blanks could end up in a string
         return
     at = start
@@ -192,14 +192,14 @@ def indented(code: bytes, start: int, end: int, edits: Sequence[Edit]) -> Iterat
         line = code[at : code.find(b"\n", at)].strip()
         free = not any(edit.start <= at < edit.end or edit.start == at for edit in edits)
         if line and not line.startswith(b"#") and free and at + len(line) <= end:
-            yield Edit(at, at, b"    ")
+            yield Edit(at, at, b"\t" if code[at : at + 1] == b"\t" else b"    ")
         at = code.find(b"\n", at) + 1 or -1
 
 
 def _replaced(node: Node, text: bytes) -> Edit:
     """An edit that puts an expression in another's place, in parentheses where it is not alone."""
     parent = node.parent
-    alone = parent.type in ("init_declarator", "parenthesized_expression") or (
+    alone = parent.type in ("init_declarator", "parenthesized_expression", "subscript_argument_list") or (
         parent.type == "assignment_expression" and parent.child_by_field_name("right") == node
     )
     return Edit(node.start_byte, node.end_byte, text if alone else b"(%b)" % text)

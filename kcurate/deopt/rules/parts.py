@@ -1,0 +1,348 @@
+"""A kernel taken apart at its barriers: what stands between them becomes loops over elements.
+
+`Parts.block(statements)` collects the edits, or raises `Refused` with the reason. What a kernel must be as a
+whole is checked by `kcurate.deopt.rules.regions`, which also says why the result is the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kcurate.cuda_source.edit import Declared, Edit, Node, Tree, ancestors, bare, edited
+from kcurate.deopt.rules.chunks import indented, spread
+from kcurate.deopt.rules.loops import PURE
+from kcurate.deopt.rules.ranges import Ranges
+from kcurate.deopt.rules.reads import takes_values
+from kcurate.deopt.rules.removing import line_of
+from kcurate.deopt.rules.scopes import declaration_of
+from kcurate.deopt.rules.threads import BUILTINS, builtins, in_macros
+
+_BARRIER = re.compile(rb"__syncthreads\s*\(\s*\)\s*;\Z")
+_CHANGES = ("assignment_expression", "update_expression", "pointer_expression")
+_IMPURE = re.compile(
+    rb"__(?:sync|threadfence|shfl|ballot|any|all|ld|st|nanosleep|trap|pipeline|match|reduce)"
+)
+_PURE_NODES = frozenset(
+    (
+        "identifier", "field_expression", "field_identifier", "number_literal", "binary_expression",
+        "parenthesized_expression", "conditional_expression", "cast_expression", "unary_expression",
+        "call_expression", "argument_list", "type_descriptor", "primitive_type", "sized_type_specifier",
+        "type_identifier", "true", "false",
+    )
+)  # fmt: skip
+
+
+class Refused(Exception):  # noqa: N818 - the way a search for a proof ends, not an error
+    """Why a kernel cannot be taken apart at its barriers."""
+
+
+def barriers(tree: Tree, within: Node) -> list[Node]:
+    """Barriers that are statements of their own."""
+    found = tree.nodes("expression_statement", within=within)
+    return [node for node in found if is_barrier(tree, node)]
+
+
+def is_barrier(tree: Tree, node: Node) -> bool:
+    """Whether a node is the statement of a barrier."""
+    return _BARRIER.match(tree.text(node)) is not None
+
+
+@dataclass(eq=False)
+class Parts:
+    """The parts of a kernel between barriers, and the edits that make loops of them.
+
+    `again` are declarations of a thread's own indices, which every part that uses them makes again.
+    """
+
+    ranges: Ranges
+    size: int
+    item: bytes
+    edits: list[Edit] = field(default_factory=list)
+    again: list[Node] = field(default_factory=list)
+
+    @property
+    def tree(self) -> Tree:
+        """The kernel's tree."""
+        return self.ranges.tree
+
+    @property
+    def body(self) -> Node:
+        """The kernel's body."""
+        return self.ranges.function.body
+
+    def block(self, statements: Sequence[Node]) -> None:
+        """Statements in order: parts, barriers, and statements around barriers.
+
+        Raises:
+            Refused: something of a thread's own would be lost.
+        """
+        part: list[Node] = []
+        for node in statements:
+            if node.type in ("comment", "preproc_call"):
+                continue
+            shared = node.type == "declaration" and b"__shared__" in node.text
+            apart = shared or (node.type == "declaration" and self._stays(node))
+            if not apart and not barriers(self.tree, node):
+                part.append(node)
+                continue
+            self.part(part)
+            part = []
+            if not apart and not is_barrier(self.tree, node):
+                self._around(node)
+        self.part(part)
+
+    def _stays(self, declaration: Node) -> bool:
+        """Whether a declaration is of no part: made of indices and parameters alone, or of no value yet."""
+        found = list(self.tree.declared_by(declaration))
+        if not found or any(one.sizes or one.stars or one.reference for one in found):
+            return False
+        if all(one.value is None for one in found):
+            return True
+        fixed = all(one.value is not None and self._pure(one.value) for one in found)
+        if not fixed or any(self._unsteady(one) for one in found):
+            return False
+        if any(self._own(one.value) for one in found):
+            self.again.append(declaration)
+            self.edits.append(Edit(*line_of(self.tree.source, declaration)))
+        else:
+            self.edits += spread(self.ranges, declaration, self.size, self.item)
+        return True
+
+    def _unsteady(self, one: Declared) -> bool:
+        """Whether a local may change, or its name means several things."""
+        same = [other for other in self.tree.declared(self.body) if other.name == one.name]
+        return len(same) != 1 or bool(self._changes(one)) or in_macros(self.tree, one.name)
+
+    def _changes(self, one: Declared) -> list[Node]:
+        """Where a local, or a member of it, is assigned to, stepped, or given away to be changed."""
+        found = []
+        for use in self._uses(one):
+            place = use
+            while place.parent.type in (
+                "field_expression",
+                "parenthesized_expression",
+                "subscript_expression",
+            ):
+                place = place.parent
+            parent = place.parent
+            given = parent.type == "argument_list" and not takes_values(self.tree, parent.parent)
+            kind = "left" if parent.type == "assignment_expression" else "argument"
+            target = parent.type in _CHANGES and parent.child_by_field_name(kind) == place
+            if given or (target and parent.text[:1] != b"*"):
+                found.append(parent)
+        return found
+
+    def _uses(self, one: Declared) -> list[Node]:
+        """Where a name means this declaration."""
+        found = []
+        for use in self.tree.uses(one.name, within=self.body):
+            meant = declaration_of(self.tree, self.ranges.function, use) if use != one.node else None
+            if meant is not None and meant.node == one.node:
+                found.append(use)
+        return found
+
+    def _pure(self, value: Node) -> bool:
+        """Whether a value follows from indices, parameters, constants and locals like it."""
+        for node in self.tree.nodes(within=value):
+            if node.is_named and node.type not in _PURE_NODES:
+                return False
+        for _, name, _ in self.tree.calls(within=value):
+            if not PURE.match(name) or _IMPURE.match(name):
+                return False
+        heads = {call.child_by_field_name("function").id for call, _, _ in self.tree.calls(within=value)}
+        names = [node for node in self.tree.nodes("identifier", within=value) if node.id not in heads]
+        return all(self._known(node) for node in names)
+
+    def _known(self, node: Node) -> bool:
+        if node.parent.type == "field_expression" and node.text in BUILTINS:
+            return True
+        one = declaration_of(self.tree, self.ranges.function, node)
+        if one is not None:
+            if one.sizes or one.stars or one.reference:
+                return False
+            if self._counts_around(one, node):
+                return True
+            return one.value is not None and not self._unsteady(one) and self._pure(one.value)
+        params = [param for param in self.ranges.function.params if param.name == node.text]
+        if params:
+            return not params[0].stars and not params[0].sizes
+        return self.ranges.constant(node) is not None
+
+    def _counts_around(self, one: Declared, node: Node) -> bool:
+        """Whether a local changes in heads of loops around barriers alone, in whose bodies a node is."""
+        changes = self._changes(one)
+        loops = [next((at for at in ancestors(c) if at.type == "for_statement"), None) for c in changes]
+        return bool(changes) and all(
+            self._in_head(change)
+            and loop is not None
+            and loop.child_by_field_name("body").start_byte <= node.start_byte < loop.end_byte
+            for change, loop in zip(changes, loops, strict=True)
+        )
+
+    def _own(self, node: Node) -> bool:
+        """Whether an expression names the thread's index, or a local that does."""
+        if any(text == b"threadIdx.x" for _, text in builtins(self.tree, node)):
+            return True
+        again = {one.name for declaration in self.again for one in self.tree.declared_by(declaration)}
+        return any(name.text in again for name in self.tree.nodes("identifier", within=node))
+
+    def _around(self, node: Node) -> None:
+        """A statement with barriers inside: its head stays, its body is a block of its own.
+
+        Raises:
+            Refused: its head is not the same for all threads, or it is no `if` or `for`.
+        """
+        if node.type == "compound_statement":
+            self.block(node.named_children)
+            return
+        if node.type == "else_clause":
+            self._around(node.named_children[-1])
+            return
+        if node.type not in ("if_statement", "for_statement"):
+            raise Refused("a barrier is in a loop without a count")
+        for field_name in ("initializer", "condition", "update"):
+            head = node.child_by_field_name(field_name)
+            if head is not None:
+                self._head(head)
+        inner = "body" if node.type == "for_statement" else "consequence"
+        for name in (inner, "alternative"):
+            child = node.child_by_field_name(name)
+            if child is not None and child.type not in ("compound_statement", "else_clause", "if_statement"):
+                raise Refused("a barrier's statement has no braces")
+            if child is not None:
+                self._around(child)
+
+    def _head(self, head: Node) -> None:
+        kinds = ("subscript_expression", "pointer_expression", "call_expression")
+        pure = (PURE.match(name) and not _IMPURE.match(name) for _, name, _ in self.tree.calls(within=head))
+        memory = any(node.type != "call_expression" for node in self.tree.nodes(*kinds, within=head))
+        if self._own(head) or memory or not all(pure):
+            raise Refused("a barrier is reached by what a thread's own values say")
+        for node in self.tree.nodes("identifier", within=head):
+            one = declaration_of(self.tree, self.ranges.function, node)
+            if one is not None and (one.sizes or one.stars or not self._same_for_all(one)):
+                raise Refused("a value that leads to a barrier is worked out on the way")
+        self.edits += spread(self.ranges, head, self.size, self.item)
+
+    def _same_for_all(self, one: Declared) -> bool:
+        """Whether a local is made of what is the same for all threads, or counts around barriers."""
+        if all(self._in_head(change) for change in self._changes(one)) and one.value is None:
+            return True
+        header = one.declaration.parent.type == "for_statement" and barriers(
+            self.tree, one.declaration.parent
+        )
+        if header and all(self._in_head(change) for change in self._changes(one)):
+            return True
+        return one.value is not None and not self._unsteady(one) and self._pure(one.value)
+
+    def _in_head(self, change: Node) -> bool:
+        """Whether a change is in the head of a loop around a barrier."""
+        loop = next((one for one in ancestors(change) if one.type == "for_statement"), None)
+        if loop is None or not barriers(self.tree, loop):
+            return False
+        return bool(change.end_byte <= loop.child_by_field_name("body").start_byte)
+
+    def part(self, statements: Sequence[Node]) -> None:
+        """Make a loop over the elements of what stands between barriers.
+
+        Raises:
+            Refused: it takes a value of a thread's own from another part, or leaves one.
+        """
+        if not statements:
+            return
+        start, end = statements[0].start_byte, statements[-1].end_byte
+        needed: set[bytes] = set()
+        for one in self.tree.declared(self.body):
+            uses = self._uses(one)
+            here = [use for use in uses if start <= use.start_byte < end]
+            if start <= one.declaration.start_byte < end:
+                if len(here) != len(uses):
+                    raise Refused("a value of a thread's own crosses a barrier")
+            elif here and self._takes(one, here, statements):
+                needed.add(one.name)
+        for statement in statements:
+            self._leaves(statement)
+        self._loop(statements, needed)
+
+    def _takes(self, one: Declared, here: Sequence[Node], statements: Sequence[Node]) -> bool:
+        """Whether a part must make a local from outside again.
+
+        Raises:
+            Refused: its value would be of another thread.
+        """
+        if b"__shared__" in one.qualifiers or any(one.declaration == node for node in self.again):
+            return b"__shared__" not in one.qualifiers
+        if in_macros(self.tree, one.name):
+            raise Refused("a macro uses what a thread keeps")
+        if one.value is not None and not self._unsteady(one) and self._pure(one.value):
+            return False
+        if self._counts_around(one, here[0]):
+            return False  # the same for all threads
+        if not self._set_first(one, here[0], statements):
+            raise Refused("a value of a thread's own crosses a barrier")
+        return False
+
+    def _set_first(self, one: Declared, use: Node, statements: Sequence[Node]) -> bool:
+        """Whether the first use in a part is an assignment that every element makes."""
+        assignment = use.parent
+        if one.sizes or assignment.type != "assignment_expression" or assignment.children[1].type != "=":
+            return False
+        if bare(assignment.child_by_field_name("left")) != use:
+            return False
+        outer = assignment.parent
+        if outer.type == "for_statement":
+            return bool(outer.child_by_field_name("initializer") == assignment and outer in statements)
+        return bool(outer.type == "expression_statement" and outer in statements)
+
+    def _leaves(self, statement: Node) -> None:
+        """A `break` or `continue` of a loop around the part would leave the loop over elements.
+
+        Raises:
+            Refused: there is one.
+        """
+        loops = ("for_statement", "while_statement", "do_statement", "switch_statement")
+        for node in self.tree.nodes("break_statement", "continue_statement", within=statement):
+            around = next((one for one in ancestors(node) if one.type in loops), None)
+            if around is None or around.start_byte < statement.start_byte:
+                raise Refused("a loop around a barrier may end early")
+
+    def _loop(self, statements: Sequence[Node], needed: set[bytes]) -> None:
+        source = self.tree.source
+        start, end = _lines(source, statements[0].start_byte, statements[-1].end_byte)
+        margin = re.match(rb"[ \t]*", source[start:])[0]  # type: ignore[index]
+        head = b"%bfor (int %b = 0; %b < %d; %b++) {\n" % (margin, self.item, self.item, self.size, self.item)
+        for declaration in self._needed(needed):
+            head += margin + (b"\t" if margin[-1:] == b"\t" else b"    ") + self._spread(declaration) + b"\n"
+        inner: list[Edit] = []
+        for node in statements:
+            inner += spread(self.ranges, node, self.size, self.item)
+        shifted = list(indented(source, start, end, [*self.edits, *inner]))
+        close = b"%b}\n" % margin if source[end - 1 : end] == b"\n" else b"\n%b}\n" % margin
+        self.edits += [Edit(start, start, head), *inner, *shifted, Edit(end, end, close)]
+
+    def _needed(self, names: set[bytes]) -> list[Node]:
+        """Declarations to make again, with those that they are made of, in order."""
+        wanted = set(names)
+        found = []
+        for declaration in reversed(self.again):
+            if any(one.name in wanted for one in self.tree.declared_by(declaration)):
+                found.append(declaration)
+                wanted |= {node.text for node in self.tree.nodes("identifier", within=declaration)}
+        return found[::-1]
+
+    def _spread(self, declaration: Node) -> bytes:
+        """The text of a declaration with the thread's index as that of the element."""
+        start, end = declaration.start_byte, declaration.end_byte
+        made = spread(self.ranges, declaration, self.size, self.item)
+        moved = [Edit(one.start - start, one.end - start, one.text) for one in made]
+        return edited(self.tree.source[start:end], moved)
+
+
+def _lines(source: bytes, start: int, end: int) -> tuple[int, int]:
+    """A span with its first line's indentation and its last line's end, where only a comment is there."""
+    before, after = source.rfind(b"\n", 0, start) + 1, source.find(b"\n", end)
+    first = start if source[before:start].strip() else before
+    rest = source[end:after].strip() if after >= 0 else b"}"
+    return first, after + 1 if not rest or rest.startswith(b"//") else end

@@ -1,0 +1,105 @@
+"""Rule on distribution where threads cooperate: several elements a thread, between one barrier and the next.
+
+- chunks-between-barriers: what stands between barriers becomes the body of a loop over `item`, with
+  `threadIdx.x * 8 + item` in place of `threadIdx.x` and an eighth of the threads, as in `chunks`.
+
+Between two barriers the threads of a block run in any order, so one may do the work of several in turn.
+A barrier is reached by all threads of a block or by none (CUDA C++ Programming Guide, "Synchronization
+Functions"), so what stands around one (`if`, `for`) is the same for all and stays outside. Required: barriers
+are plain statements of the kernel; no fence, volatile, lock or warp function, no `return`; nothing of a
+thread's own lives from one part to the next, but for values made of indices and parameters alone, which each
+part makes again. Heads of loops around barriers use nothing of the thread's own and read no memory.
+
+Not covered: kernels whose threads keep sums or loaded values across barriers, barriers inside functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kcurate.cuda_source.edit import Edit, Function, Tree
+from kcurate.cuda_source.text import blank_literals
+from kcurate.deopt.rules.base import Given, NotApplicable, Rule
+from kcurate.deopt.rules.chunks import chunk, narrower, parameters_change, waits
+from kcurate.deopt.rules.parts import Parts, Refused, barriers
+from kcurate.deopt.rules.plans import own_name, same_block, with_launches
+from kcurate.deopt.rules.ranges import Ranges
+from kcurate.deopt.rules.threads import all_in_sight, builtins, last_barriers, needs_warps, reachable
+from kcurate.records import Side
+
+_ORDERS = re.compile(rb"\b__syncthreads\w*|\b__threadfence\w*")
+_JUMPS = ("return_statement", "goto_statement", "labeled_statement", "lambda_expression")
+
+
+def between_barriers(given: Given) -> Side | NotApplicable:
+    """Give every thread a few neighbouring elements between barriers."""
+    tree = given.tree
+    reason = "no kernel with barriers, in blocks of known size"
+    edits: list[Edit] = []
+    sizes: dict[str, int] = {}
+    for function in tree.functions():
+        extents = same_block(given.side, function.name)
+        within = len(barriers(tree, function.body)) - len(last_barriers(tree, function))
+        if not function.kernel or not extents or not within:
+            continue
+        size = chunk(extents)
+        try:
+            if size is None:
+                raise Refused("blocks are too small to be divided")
+            _check(tree, function)
+            parts = Parts(Ranges(tree, function, extents), size, tree.unused_name(b"item"))
+            parts.block(function.body.named_children)
+        except Refused as refused:
+            reason = str(refused)
+        else:
+            edits += parts.edits
+            sizes[function.name.decode("latin-1")] = size
+    made = given.with_edits(edits, reason)
+    if isinstance(made, NotApplicable):
+        return made
+    plan = with_launches(
+        made.plan, lambda one: narrower(one, sizes[own_name(one)]) if own_name(one) in sizes else one
+    )
+    return replace(made, plan=plan)
+
+
+def _check(tree: Tree, function: Function) -> None:
+    """What must hold for a kernel as a whole.
+
+    Raises:
+        Refused: it does not.
+    """
+    called, body = reachable(tree, function), function.body
+    start, end = body.start_byte, body.end_byte
+    orders = _ORDERS.findall(blank_literals(tree.source)[start:end])
+    macros = b"".join(tree.text(node) for node in tree.nodes("preproc_def", "preproc_function_def"))
+    if function.node.has_error or any(tree.nodes(*_JUMPS, within=body)):
+        raise Refused("the code is not understood well enough")
+    if needs_warps(tree, called) or _uses_blocks(tree, called[1:]):
+        raise Refused("the code may depend on which threads form a warp")
+    if _ORDERS.search(macros) or len(orders) != len(barriers(tree, body)):
+        raise Refused("it orders memory by more than barriers")
+    if not all_in_sight(tree) or any(any(builtins(tree, one.node)) for one in called[1:]):
+        raise Refused("the kernel does not ask for its thread's index itself")
+    if any(waits(tree, one) for one in called):
+        raise Refused("a thread may wait for another")
+    kept = any(one.reference or b"static" in one.qualifiers for one in tree.declared(body))
+    if kept or parameters_change(tree, function):
+        raise Refused("what one round leaves behind the next would see")
+
+
+def _uses_blocks(tree: Tree, functions: Sequence[Function]) -> bool:
+    words = (b"__shared__", b"__syncthreads", b"__threadfence")
+    return any(word in tree.text(one.node) for one in functions for word in words)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "chunks-between-barriers",
+        "coalesced-access",
+        "a thread for every element between barriers",
+        between_barriers,
+    ),
+)
