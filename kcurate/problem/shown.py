@@ -6,6 +6,7 @@ the words around it (`kcurate.prompts`).
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 from kcurate import codec, prompts, store
@@ -19,9 +20,10 @@ def material_of(problem: Problem, given: Side, makes: SideName, family: str) -> 
     return Material(
         makes=makes,
         family=family,
-        code=shown_code(given.code),
+        code=_shown_python(given.code) if given.language == "torch" else shown_code(given.code),
         plan=_pretty(launch_data(given)),
         problem=_pretty(codec.to_data(problem)),
+        language=given.language,
     )
 
 
@@ -50,6 +52,18 @@ def answer_of(made: Side, given: Side) -> Answer:
 def shown_code(code: str) -> str:
     """Code without its comments, as it is published."""
     return normalise(code.encode("utf-8", "replace")).decode("utf-8", "replace")
+
+
+def _shown_python(code: str) -> str:
+    """A module's text without comments and docstrings."""
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and ast.get_docstring(node) is not None
+        ):
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)
 
 
 def shown_launch(side: Side) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcurate.records import SideName
+from kcurate.records import Language, SideName
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Earlier:
 class Material:
     """A kernel to start from. `makes` says which side is asked for: the given code is the other one.
 
-    `family` is a plain name of the computation (such as `matrix-vector`).
+    `family` is a plain name of the computation (such as `matrix-vector`), `language` the given code's.
     """
 
     makes: SideName
@@ -45,3 +45,4 @@ class Material:
     code: str
     plan: str
     problem: str
+    language: Language = "cuda"

@@ -82,6 +82,14 @@ _ACTIONS = {
     "named above; keep what it has achieved.\n",
 }
 
+# After a side in PyTorch, which has no kernel and no launch that could be kept.
+_FROM_TORCH = """\
+This side is a PyTorch module, and the plan calls it. Write device code from scratch, and always give the \
+whole plan: launches of your kernels in place of the call, such as {"plan": [{"launch": "kernel_name", \
+"grid": ["ceil_div(n, 256)"], "block": [256], "args": ["x", "out", "n"]}]} with names of this problem. Your \
+kernels write the buffers of the role out; sizes are int parameters.
+"""
+
 _NO_CODE = "An answer given before could not be used at all.\n"
 
 
@@ -128,10 +136,13 @@ def chat(prompt: Prompt) -> list[dict[str, str]]:
 
 
 def _context(material: Material) -> str:
+    if material.language == "torch":
+        code = f"PyTorch module:\n```python\n{material.code.rstrip()}\n```\n\n{_FROM_TORCH}"
+    else:
+        code = f"Device code:\n```cuda\n{material.code.rstrip()}\n```\n"
     return (
         f"Computation: {material.family}\n\nProblem:\n```json\n{material.problem.rstrip()}\n```\n\n"
-        f"Plan:\n```json\n{material.plan.rstrip()}\n```\n\n"
-        f"Device code:\n```cuda\n{material.code.rstrip()}\n```\n"
+        f"Plan:\n```json\n{material.plan.rstrip()}\n```\n\n{code}"
     )
 
 

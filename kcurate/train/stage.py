@@ -119,7 +119,10 @@ def load_tasks(settings: TrainSettings, note: Note = lambda _: None) -> Tasks:
     elif kind == "kernelbench":
         from kcurate.train import kernelbench
 
-        asked, held_out = pair_tasks.split(kernelbench.load(path or None), own.held_out, own.split_seed)
+        modules = kernelbench.load(path or None, brief=own.brief, note=note)
+        for name, why in modules.left_out.items():
+            note(f"{name} is left out: {why}")
+        asked, held_out = kernelbench.split(modules.tasks, own.held_out, own.split_seed)
         found = Tasks(pairs, _arranged(asked[: own.limit or None], settings), held_out)
     else:
         raise InputError(f"no tasks {own.source!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")

@@ -1,0 +1,188 @@
+"""Sizes of a module: which of its constants are sizes, small values for them, and formulas over them.
+
+Works on numbers that a module shows at given constants, and runs nothing itself. A constant is a size when
+another value of it changes the shape of an input; everything else about the module stays as it is. Not
+covered: looking at a module (`kernelbench_look`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from kcurate.problem.expressions import evaluate
+from kcurate.records import Expr
+
+Values = Mapping[str, int]
+# The numbers that a module shows at these constants; None where it does not run.
+Numbers = Callable[[Values], tuple[int, ...] | None]
+Samples = Sequence[tuple[Values, int]]
+
+# How far a formula `(x + a) / b` is searched for, in a: the reach of a dilated kernel.
+FARTHEST_SHIFT = 256
+# Past the threads of a block, of a few warps, of one.
+LONGEST = (1031, 263, 67, 33)
+
+
+def other_values(value: int) -> Iterator[int]:
+    """Values to try in place of one; some keep its divisors."""
+    seen = {value}
+    for other in (value + 1, value - 1, 2 * value, value // 2, value + 8, value // 4, value + 16, 3 * value):
+        if other >= 1 and other not in seen:
+            seen.add(other)
+            yield other
+
+
+def moving(constants: Values, numbers: Numbers, inputs: int) -> tuple[str, ...]:
+    """The constants that are sizes: another value of them is valid and changes the first `inputs` numbers."""
+    base = numbers(constants)
+    if base is None:
+        return ()
+    found = []
+    for name, value in constants.items():
+        for other in other_values(value):
+            changed = numbers({**constants, name: other})
+            if changed is None:
+                continue
+            if changed[:inputs] != base[:inputs]:
+                found.append(name)
+            break
+    return tuple(found)
+
+
+def small(
+    names: Sequence[str], start: Values, wanted: Mapping[str, Iterable[int]], fits: Callable[[Values], bool]
+) -> dict[str, int]:
+    """Each size in turn at the first of its wanted values at which the module still runs; else as it was."""
+    sizes = dict(start)
+    for name in names:
+        for value in wanted[name]:
+            if fits({**sizes, name: value}):
+                sizes[name] = value
+                break
+    return sizes
+
+
+def settings(
+    names: Sequence[str], bench: Values, fits: Callable[[Values], bool], light: Callable[[Values], bool]
+) -> tuple[dict[str, int], ...]:
+    """Small settings to verify at: odd and different sizes, one with a long last size, and tiny ones.
+
+    `fits`: the module runs; `light`: it is small enough for an emulator.
+    """
+    tiny = {name: range(2 if i == 0 else 3, 130) for i, name in enumerate(names)}
+    found: list[dict[str, int]] = []
+    for first, step in ((5, 2), (3, 2), (3, 1)):
+        odd = small(names, bench, _ascending(names, first, step), fits)
+        if light(odd):
+            found.append(odd)
+            break
+    for last in LONGEST:
+        ends = {names[-1]: [last, *range(last // 8 * 8, last + 129, 8)]}
+        long = small(names, bench, _ascending(names, 3, 1) | ends, fits)
+        if light(long):
+            found.append(long)
+            break
+    found.append(small(names, bench, tiny, fits))
+    return tuple(s for i, s in enumerate(found) if s not in found[:i])
+
+
+def _ascending(names: Sequence[str], first: int, step: int) -> dict[str, Iterable[int]]:
+    """Values to try from a small one up, another for each size; multiples of eight after those."""
+    return {name: [*range(first + step * i, 131, 2), *range(8, 129, 8)] for i, name in enumerate(names)}
+
+
+def even(names: Sequence[str], bench: Values, side: int, fits: Callable[[Values], bool]) -> dict[str, int]:
+    """Every size at about `side`, as far as the module runs there."""
+    return small(names, bench, {name: range(side, 4 * side + 130) for name in names}, fits)
+
+
+def samples(
+    names: Sequence[str], centres: Sequence[Values], numbers: Numbers
+) -> list[tuple[Values, tuple[int, ...]]]:
+    """What the module shows around each centre, one size changed at a time; where it runs."""
+    found: list[tuple[Values, tuple[int, ...]]] = []
+    least = {name: min(centre[name] for centre in centres) for name in names}
+    for centre in centres:
+        for name in names:
+            for value in (
+                *range(max(least[name], centre[name] - 6), centre[name] + 7),
+                2 * centre[name],
+                3 * centre[name],
+            ):
+                sizes = {**centre, name: value}
+                shown = numbers(sizes)
+                if shown is not None:
+                    found.append((sizes, shown))
+    return found
+
+
+def formula(names: Sequence[str], seen: Samples) -> Expr | None:
+    """An expression over the sizes that gives every number seen; None where none of ours does.
+
+    A constant, a product of sizes with a factor, or one size shifted, divided and multiplied.
+    """
+    for guess in _guesses(names, seen):
+        if all(evaluate(guess, values) == number for values, number in seen):
+            return guess
+    return None
+
+
+def _guesses(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
+    yield seen[0][1]
+    yield from (name for name in names)
+    yield from _product(names, seen)
+    for name in names:
+        yield from _shifted(name, seen)
+
+
+def _product(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
+    """c * x * y: a size belongs to it when the number grows with it in the same proportion."""
+    inside = [name for name in names if _grows_with(name, seen)]
+    if not inside:
+        return
+    values, number = seen[0]
+    factor = Fraction(number)
+    for name in inside:
+        factor /= values[name]
+    text = " * ".join(inside)
+    if factor.numerator != 1:
+        text = f"{text} * {factor.numerator}"
+    yield text if factor.denominator == 1 else f"{text} / {factor.denominator}"
+
+
+def _grows_with(name: str, seen: Samples) -> bool:
+    """Whether the number is in proportion to a size wherever that alone changes."""
+    first: dict[tuple[int, ...], tuple[int, int]] = {}
+    moved = False
+    for values, number in seen:
+        rest = tuple(value for key, value in values.items() if key != name)
+        start, then = first.setdefault(rest, (values[name], number))
+        if number * start != then * values[name]:
+            return False
+        moved = moved or values[name] != start
+    return moved
+
+
+def _shifted(name: str, seen: Samples) -> Iterator[Expr]:
+    """(x + a) / b with b >= 1, or x * m + a."""
+    points = sorted({(values[name], number) for values, number in seen})
+    (low, first), (high, last) = points[0], points[-1]
+    if high == low or last <= first:
+        return
+    slope = Fraction(last - first, high - low)
+    if slope >= 1:
+        times = round(slope)
+        yield _sum(f"{name} * {times}" if times > 1 else name, first - times * low)
+        return
+    by = round(1 / slope)
+    for shift in range(-FARTHEST_SHIFT, FARTHEST_SHIFT + 1):
+        if all((x + shift) // by == number for x, number in points):
+            yield f"({_sum(name, shift)}) / {by}"
+            return
+
+
+def _sum(text: str, number: int) -> str:
+    if number == 0:
+        return text
+    return f"{text} + {number}" if number > 0 else f"{text} - {-number}"
