@@ -2,7 +2,8 @@
 
 A referee is trusted: it runs `kcurate.judge.judge.Judge` and nothing of a candidate. One that dies (killed,
 out of memory) is replaced and its candidate judged again; one that dies twice on the same candidate, or takes
-longer than the limit, makes it a `harness_error`. Referees of one GPU share it through a lock
+longer than the limit, makes it a `harness_error`. Candidates against one reference go to one referee while
+others have work, since its worker stays. Referees of one GPU share it through a lock
 (`kcurate.judge.gpu_lock`), so that nothing else runs on it while one of them takes times. Who the referees
 are is a `Hire`: processes of this machine, or actors of a Ray cluster (`kcurate.judge.ray_referees`). Not
 covered: a list that is there as a whole (`kcurate.judge.pool`).
@@ -12,20 +13,23 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import queue
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Protocol
 
 from kcurate.errors import BackendError, KcurateError
-from kcurate.judge.judge import Judge, JudgeConfig, harness_verdict
+from kcurate.judge.judge import Judge, JudgeConfig, harness_verdict, reference_side
+from kcurate.judge.stock import KEPT_REFERENCES, side_key
 from kcurate.records import Candidate, Environment, Verdict
 
 ATTEMPTS = 2
+# References that a referee is taken to know: as many as its workers stay for on a large GPU.
+RECENT = KEPT_REFERENCES[0]
 
 
 class Bench(Protocol):
@@ -73,6 +77,15 @@ class Referee(Protocol):
 
 
 Hire = Callable[[JudgeConfig], Referee]
+
+
+@dataclass(eq=False)
+class _Job:
+    """A candidate that waits, the key of its reference, and the verdict to come."""
+
+    candidate: Candidate
+    reference: str
+    promise: Future[Verdict] = field(default_factory=Future)
 
 
 class LocalReferee:
@@ -137,7 +150,9 @@ class Referees:
         self._config = config
         self._limit_s = limit_s
         self._hire = hire
-        self._waiting: queue.SimpleQueue[tuple[Candidate, Future[Verdict]] | None] = queue.SimpleQueue()
+        self._waiting: list[_Job] = []
+        self._more = threading.Condition()
+        self._recent = [deque[str](maxlen=RECENT) for _ in range(jobs)]
         self._opened: Future[Environment] = Future()
         self._closed = False
         configs = [replace(config, gpu=gpus[i % len(gpus)]) for i in range(jobs)]
@@ -152,9 +167,11 @@ class Referees:
 
     def submit(self, candidate: Candidate) -> Future[Verdict]:
         """The verdict to come; its exception is a `KcurateError` when this machine cannot judge at all."""
-        promise: Future[Verdict] = Future()
-        self._waiting.put((candidate, promise))
-        return promise
+        job = _Job(candidate, side_key(candidate, reference_side(candidate)))
+        with self._more:
+            self._waiting.append(job)
+            self._more.notify()
+        return job.promise
 
     def environment(self) -> Environment:
         """Where verdicts are made.
@@ -169,14 +186,13 @@ class Referees:
         with self._lock:
             self._closed = True
             running = list(self._running.values())
-        with contextlib.suppress(queue.Empty):
-            while True:
-                if (job := self._waiting.get_nowait()) is not None:
-                    job[1].cancel()
+        with self._more:
+            for job in self._waiting:
+                job.promise.cancel()
+            self._waiting.clear()
+            self._more.notify_all()
         for referee in running:
             referee.stop(now=True)
-        for _ in self._threads:
-            self._waiting.put(None)
         for thread in self._threads:
             thread.join()
 
@@ -188,17 +204,31 @@ class Referees:
             what = error if isinstance(error, KcurateError) else _no_start()
             with contextlib.suppress(InvalidStateError):
                 self._opened.set_exception(what)
-        while (job := self._waiting.get()) is not None:
-            candidate, promise = job
-            if promise.set_running_or_notify_cancel():
+        while (job := self._next(number)) is not None:
+            if job.promise.set_running_or_notify_cancel():
                 try:
-                    promise.set_result(self._verdict(number, config, candidate))
+                    job.promise.set_result(self._verdict(number, config, job.candidate))
                 except KcurateError as error:
-                    promise.set_exception(error)
+                    job.promise.set_exception(error)
         with self._lock:
             referee = self._running.pop(number, None)
         if referee is not None:
             referee.stop(now=False)
+
+    def _next(self, number: int) -> _Job | None:
+        """The next job: one against a reference that this referee knows, else one that no other knows."""
+        with self._more:
+            while not self._waiting:
+                if self._closed:
+                    return None
+                self._more.wait()
+            own, others = self._recent[number], {key for keys in self._recent for key in keys}
+            job = min(self._waiting, key=lambda job: (job.reference not in own, job.reference in others))
+            self._waiting.remove(job)
+            if job.reference in own:
+                own.remove(job.reference)
+            own.append(job.reference)
+            return job
 
     def _verdict(self, number: int, config: JudgeConfig, candidate: Candidate) -> Verdict:
         why = ""

@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from kcurate import backends
@@ -115,17 +116,18 @@ class RewardPool:
         self._cache.close()
 
     def _begin(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[_Entry]:
-        entries: list[_Entry] = []
         environment = self._bench.environment()
         with self._lock:
             self._cache.open(environment)
-        for task, reply in zip(tasks, replies, strict=True):
-            entry = _Entry(task, read(task, reply))
+        if len(tasks) != len(replies):
+            raise ValueError(f"{len(tasks)} tasks and {len(replies)} replies")
+        entries: dict[int, _Entry] = {}
+        for index in _in_turn(tasks):
+            entry = entries[index] = _Entry(tasks[index], read(tasks[index], replies[index]))
             if isinstance(entry.read, Readable):
                 key = answer_key(entry.read.candidate, environment.device, timed=self.config.timed)
                 entry.coming, entry.cached = self._ask(key, entry.read.candidate)
-            entries.append(entry)
-        return entries
+        return [entries[index] for index in range(len(tasks))]
 
     def _ask(self, key: str, candidate: Candidate) -> tuple[_Coming, bool]:
         """The verdicts to come, and whether nobody has to judge for it."""
@@ -185,6 +187,15 @@ class RewardPool:
             for i, one in zip(members, terms, strict=True):
                 judged[i] = _judged(entries[i], settled[i], one)
         return [judged[index] for index in range(len(entries))]
+
+
+def _in_turn(tasks: Sequence[Task]) -> Iterator[int]:
+    """The places of the tasks, one of each group in turn, so that referees start on different references."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for index, task in enumerate(tasks):
+        groups[task.id].append(index)
+    for row in zip_longest(*groups.values()):
+        yield from (index for index in row if index is not None)
 
 
 def _judged(entry: _Entry, settled: Settled, terms: rewards.Terms) -> Judged:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import closing
+from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import small
 
 from kcurate.errors import KcurateError
-from kcurate.judge.judge import JudgeConfig
+from kcurate.judge.judge import JudgeConfig, harness_verdict
 from kcurate.judge.referees import LocalReferee, Referees
-from kcurate.records import Outcome
+from kcurate.records import Candidate, Environment, Outcome, Verdict
 
 CONFIG = JudgeConfig(backend="emulator", spares=1)
 FOR_EVER = small.SCALE.replace("if (i < n)", "while (n) if (i < n)")
@@ -41,6 +45,39 @@ def test_one_that_is_killed_is_replaced_and_its_candidate_judged_again(referees:
     waiting = [referees.submit(small.scaled(f"s{i}")) for i in range(2)]
     os.kill(killed, signal.SIGKILL)
     assert [one.result().outcome for one in waiting] == [Outcome.CORRECT] * 2
+
+
+def test_candidates_against_one_reference_go_to_one_referee() -> None:
+    hired: list[_Noting] = []
+    begin = threading.Event()
+
+    class _Noting:
+        def __init__(self, config: JudgeConfig) -> None:
+            self.seen: list[str] = []
+            hired.append(self)
+
+        def environment(self) -> Environment:
+            return Environment("emulator", "none")
+
+        def judge(self, candidate: Candidate, limit_s: float | None) -> Verdict:
+            assert begin.wait(30)
+            self.seen.append(candidate.slow.code)
+            time.sleep(0.01)
+            return harness_verdict(candidate, CONFIG, "")
+
+        def stop(self, *, now: bool) -> None:
+            assert self in hired
+
+    one = small.scaled()
+    made = [replace(one, slow=replace(one.slow, code=f"{k % 3}")) for k in range(30)]
+    random.Random(0).shuffle(made)
+    with closing(Referees(CONFIG, jobs=3, hire=_Noting)) as opened:
+        waiting = [opened.submit(candidate) for candidate in made]
+        begin.set()
+        assert all(future.result() for future in waiting)
+    assert sum(len(referee.seen) for referee in hired) == 30
+    changes = sum(a != b for referee in hired for a, b in pairwise(referee.seen))
+    assert changes <= 9  # in the order in which they came: about 18
 
 
 def test_a_candidate_beyond_the_limit_is_our_failure_and_holds_up_nobody() -> None:
