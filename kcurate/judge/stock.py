@@ -8,6 +8,7 @@ a worker is asked to do with a side (`kcurate.judge.running`, `kcurate.judge.ver
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import secrets
@@ -69,10 +70,14 @@ class Stock:
             self._python[0].close()
 
     def refill(self) -> None:
-        """Order what is missing; not while times are taken, which opening a device would disturb."""
-        self._spares.refill()
-        if self._python is not None:
-            self._python[1].refill()
+        """Order what is missing; not while times are taken, which opening a device would disturb.
+
+        When nobody can start workers any more, whoever needs the next one is told.
+        """
+        with contextlib.suppress(BackendError):
+            self._spares.refill()
+            if self._python is not None:
+                self._python[1].refill()
         if self._helpers is not None:
             self._work = self._thread.submit(self._prime_spare)
 

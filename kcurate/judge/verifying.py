@@ -9,6 +9,7 @@ harm nothing around them. Not covered: when two outputs agree (`kcurate.judge.ag
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -113,7 +114,9 @@ class Verification:
             Ruling: something is wrong with a side.
         """
         self.tried = list(trials(self.problem, self.seed))
-        self._series(self.tried, self._keep)
+        # One hold for all: they are small, and each hold may have to wait until another judge has its times.
+        with self.lock.shared():
+            self._series(self.tried, self._keep, contextlib.nullcontext)
         self.case.passed("outputs", "poison", "redzones", "inputs_intact", "deterministic")
 
     def _keep(self, trial: Trial, outputs: Mapping[SideName, Outputs], _: Mapping[SideName, int]) -> None:
@@ -123,17 +126,20 @@ class Verification:
         self,
         series: Sequence[Trial],
         done: Callable[[Trial, Mapping[SideName, Outputs], Mapping[SideName, int]], None],
+        hold: Callable[[], contextlib.AbstractContextManager[None]],
         *,
         keep: bool = False,
     ) -> None:
-        """Run trials on both sides and compare; the next inputs are made while we compare."""
+        """Run trials on both sides, each run within `hold`, and compare; the next inputs are made while we
+        compare.
+        """
         for at, trial in enumerate(series):
             self.case.seeds.append(trial.seed)
             if at == 0:
                 self._ask_generate(trial)
             for side in self._lacking(trial):
                 self.sides[side].prepared()
-            with self.lock.shared():
+            with hold():
                 for side in self.order:
                     self.sides[side].ask("run", self._run_request(trial, side, keep))
                 frames = {side: self._answer(trial, side) for side in self.order}
@@ -248,7 +254,7 @@ class Verification:
             for side in SIDES:
                 sums[side].append(found[side])
 
-        self._series(chosen, note, keep=True)
+        self._series(chosen, note, self.lock.shared, keep=True)
         self.case.passed("bench_outputs")
         bytes_by_role: dict[str, int] = {}
         for buffer in self.problem.buffers.values():
@@ -271,17 +277,20 @@ class Verification:
             self.problem,
             [name for name in self._names() if any(name not in job.summed[side] for side in SIDES)],
         )
-        for trial in timed_trials(self.problem, self.seed):
+        chosen = timed_trials(self.problem, self.seed)
+        summed = sorted(set(self._names()) - set(whole))
+        with self.lock.shared():
+            frames = [self._read_back(trial, summed) for trial in chosen]
+        for trial, read in zip(chosen, frames, strict=True):
             found = {}
-            with self.lock.shared():
-                for side in self.order:
-                    self.sides[side].ask(
-                        "read", {"slot": trial.slot, "summed": sorted(set(self._names()) - set(whole))}
-                    )
-                frames = {side: self._answer(trial, side) for side in self.order}
             for side in self.order:
-                self._unharmed(trial, side, frames[side])
-                found[side] = self._outputs(trial, side, frames[side], 0, whole)
+                self._unharmed(trial, side, read[side])
+                found[side] = self._outputs(trial, side, read[side], 0, whole)
             if whole:
                 self.agree(trial, found)
         self.case.passed("timed_outputs_compared")
+
+    def _read_back(self, trial: Trial, summed: Sequence[str]) -> dict[SideName, Frame]:
+        for side in self.order:
+            self.sides[side].ask("read", {"slot": trial.slot, "summed": list(summed)})
+        return {side: self._answer(trial, side) for side in self.order}

@@ -134,6 +134,16 @@ def test_a_killed_nursery_is_noticed_and_the_pool_starts_another(monkeypatch: py
     assert [done[i].outcome for i in range(2)] == [Outcome.CORRECT] * 2
 
 
+def test_a_judge_whose_nursery_died_still_answers() -> None:
+    with contextlib.closing(Judge(CONFIG)) as judge:
+        judge.judge(small.scaled())  # so that the stock has room for more
+        os.kill(judge._nursery._process.pid, signal.SIGKILL)
+        judge._nursery._process.wait()
+        found = [judge.judge(small.scaled()).outcome for _ in range(3)]  # workers that still live may answer
+        assert found[-1] is Outcome.HARNESS_ERROR
+        assert not judge.usable
+
+
 def test_many_candidates_are_judged_by_several_referees() -> None:
     todo = [(i, small.scaled(f"s{i}")) for i in range(4)]
     todo.append((4, small.wrong()["wrong_everywhere"][0]))
