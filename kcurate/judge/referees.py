@@ -169,8 +169,11 @@ class Referees:
         """The verdict to come; its exception is a `KcurateError` when this machine cannot judge at all."""
         job = _Job(candidate, side_key(candidate, reference_side(candidate)))
         with self._more:
-            self._waiting.append(job)
-            self._more.notify()
+            if self._closed:
+                job.promise.cancel()
+            else:
+                self._waiting.append(job)
+                self._more.notify()
         return job.promise
 
     def environment(self) -> Environment:

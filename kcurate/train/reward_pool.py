@@ -68,12 +68,9 @@ class _Entry:
 
 
 class RewardPool:
-    """Judges that stay, and what they found. Safe to use from many threads; `close` it.
+    """Judges that stay from the first batch on, and what they found. Safe for many threads; `close` it.
 
-    `bench`: judges other than this machine's.
-
-    Raises:
-        InputError: no such backend.
+    `bench`: judges other than those that `config` names.
     """
 
     def __init__(
@@ -81,10 +78,17 @@ class RewardPool:
     ) -> None:
         self.config = config or PoolConfig()
         self._scheme = scheme
-        self._bench = bench or open_referees(self.config)
+        self._opened = bench
         self._cache = VerdictCache(self.config.cache_size, self.config.cache_file)
         self._under_way: dict[str, _Coming] = {}
         self._lock = threading.Lock()
+
+    @property
+    def _bench(self) -> Bench:
+        with self._lock:
+            if self._opened is None:
+                self._opened = open_referees(self.config)
+            return self._opened
 
     @property
     def timed(self) -> bool:
@@ -112,7 +116,8 @@ class RewardPool:
 
     def close(self) -> None:
         """End the judges; what is known is on disk then, if there is a file."""
-        self._bench.close()
+        if self._opened is not None:
+            self._opened.close()
         self._cache.close()
 
     def _begin(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[_Entry]:
