@@ -144,7 +144,12 @@ def judges(config: TrainConfig, folder: RunFolder, place: JudgePlace, rank: int)
     scheme = rewards.make(own.reward.scheme, own.reward.values)
     cache = folder.root / ("verdicts.jsonl" if rank == 0 else f"verdicts-{rank}.jsonl")
     pool_config = PoolConfig(
-        backend=place.backend, gpus=place.gpus, jobs=own.judge.jobs, timed=place.timed, cache_file=cache
+        backend=place.backend,
+        gpus=place.gpus,
+        jobs=own.judge.jobs,
+        timed=place.timed,
+        cache_file=cache,
+        torch=own.tasks.source != "pairs",
     )
     with contextlib.closing(RewardPool(scheme, pool_config)) as pool:
         yield pool
