@@ -3,13 +3,13 @@
 | module | owns |
 |---|---|
 | `rows`, `tuning`, `parquet` | a pair as a row of `pairs`, of `sft` and `grpo`; typed files of rows |
-| `published` | code as it is published: no comments, no names that say which side it is |
 | `gates` with `licences`, `secrets`, `duplicates`, `contamination` | what may not leave, and why |
 | `splits`, `changes` | train or test by family; versions and what changed between them |
 | `card`, `plot` | the dataset card, from the data |
 | `stage` | `kcurate build` |
-| `hub`, `push` | the Hub: compare, upload, tag, load back |
+| `push` | to the Hub: compare, upload, tag, load back |
 | `verify` | `kcurate verify-dataset`: published rows judged again |
 
-Not covered: a page to browse pairs in (`kcurate.report`), training (it reads the dataset).
+Not covered: code as it is published (`kcurate.judge.neutral`), rows read back (`kcurate.published_rows`), a page
+to browse pairs in (`kcurate.report`), training (it reads the dataset).
 """
