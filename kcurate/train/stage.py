@@ -80,7 +80,8 @@ def run(config: TrainConfig, *, note: Note = lambda _: None) -> Summary:
     else:
         folder.start(config.settings, resume=config.resume)
         write_environment(folder, world)
-    config = replace(config, settings=_unpacked(config.settings, folder))
+    with quiet():
+        config = replace(config, settings=_unpacked(config.settings, folder))
     tasks = load_tasks(config.settings, note)
     steps: dict[str, int] = {}
     stop = Stop(config.budget_s)
@@ -90,7 +91,12 @@ def run(config: TrainConfig, *, note: Note = lambda _: None) -> Summary:
             if rank == 0:
                 curves.draw(folder.metrics, folder.curves, f"{config.settings.model.name}, {name}")
         if rank == 0 and config.measure and config.settings.measure.samples:
-            _measure(config, folder, tasks, pool, note)
+            try:
+                _measure(config, folder, tasks, pool, note)
+            except InputError as error:
+                if not config.stages:
+                    raise
+                note(f"not scored: {error}")
     summary = _finish(config, folder, tasks, steps, started_s, note) if rank == 0 else None
     return summary or Summary("train", {}, time.monotonic() - started_s)
 
