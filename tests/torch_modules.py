@@ -112,7 +112,7 @@ extern "C" __global__ void rows(const float* x, float* out, int width) {
     __shared__ float part[64];
     const float* from = x + blockIdx.x * width;
     float* to = out + blockIdx.x * width;
-    float most = -INFINITY;
+    float most = -3.4e38f;
     for (int i = threadIdx.x; i < width; i += blockDim.x) most = fmaxf(most, from[i]);
     part[threadIdx.x] = most;
     __syncthreads();

@@ -103,10 +103,11 @@ def state_init(values: Array) -> Init | None:
     low, high = float(values.min()), float(values.max())
     if low == high:
         return {0.0: AROUND_ZERO, 1.0: AROUND_ONE}.get(low)
-    reach = _rounded(max(-low, high))
-    if low < 0 < high and values.size > 1:
-        return Init("uniform", {"low": -reach, "high": reach})
-    return None
+    if values.size < 2 or not np.isfinite(values).all():
+        return None
+    if low < 0 < high:
+        low, high = -max(-low, high), max(-low, high)
+    return Init("uniform", {"low": _rounded(low), "high": _rounded(high)})
 
 
 def _rounded(value: float) -> float:
