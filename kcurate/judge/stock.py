@@ -23,7 +23,7 @@ from kcurate.judge import compiling
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.running import RUN_TIMEOUT_S, RunningSide
 from kcurate.judge.workers import Nursery, Role, Spares
-from kcurate.records import SIDES, Candidate, Environment
+from kcurate.records import Candidate, Environment
 from kcurate.records.pair import SideName
 
 # A GPU context takes some hundred megabytes; a GPU with less memory than this gets fewer of them.
@@ -115,18 +115,24 @@ class Stock:
 
     def take(self, candidate: Candidate, reference: SideName) -> dict[SideName, RunningSide]:
         """A fresh worker for the side on trial; the reference's may have served the same reference before."""
-        sides: dict[SideName, RunningSide] = {}
         made: SideName = "fast" if reference == "slow" else "slow"
-        sides[made] = self.fresh(made, primed=True)
-        key = side_key(candidate, reference)
+        trial = self.fresh(made, primed=True)
+        try:
+            kept = self._reference(candidate, reference)
+            for running in (trial, kept):
+                running.settle()
+        except BaseException:
+            trial.worker.kill()
+            raise
+        return {"slow": kept, "fast": trial} if reference == "slow" else {"slow": trial, "fast": kept}
+
+    def _reference(self, candidate: Candidate, side: SideName) -> RunningSide:
+        key = side_key(candidate, side)
         kept = self._references.pop(key, None)
         if kept is None or not kept.worker.alive:
-            python = getattr(candidate, reference).language == "torch"
-            kept = self._fresh_python(reference) if python else self.fresh(reference)
-        sides[reference] = dataclasses.replace(kept, side=reference, key=key)
-        for running in sides.values():
-            running.settle()
-        return {side: sides[side] for side in SIDES}
+            python = getattr(candidate, side).language == "torch"
+            kept = self._fresh_python(side) if python else self.fresh(side)
+        return dataclasses.replace(kept, side=side, key=key)
 
     def fresh(self, side: SideName, *, primed: bool = False) -> RunningSide:
         """A worker that has run nothing."""
