@@ -32,7 +32,9 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # Limits of reading: what is longer or deeper than honest loops are is not judged.
 MAX_LOOPS = 1000
 MAX_BODY_TOKENS = 2000
-MAX_STATEMENT_DEPTH = 40
+MAX_STATEMENT_DEPTH = 16
+# Tokens of bodies read in all: nested loops are read once for each loop around them.
+MAX_READ = 100_000
 _ZERO = re.compile(r"0*\.0*(?:[eE][+-]?\d+)?[fF]?|0+[fF]")
 _ASSIGN = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
 _KEYWORDS = word_set(
@@ -57,10 +59,14 @@ def sham(source: Source) -> Iterator[Finding]:
     """Loops that redo the same, empty loops, loops of barriers, volatile locals, products with zero."""
     plain = source.plain
     loops = [at for at, token in enumerate(plain) if token.text in ("for", "while")][:MAX_LOOPS]
+    left = MAX_READ
     for at in loops:
         token = plain[at]
+        if left <= 0:
+            break
         if parts := _for_parts(plain, at) if token.text == "for" else _while_parts(plain, at):
             variable, body = parts
+            left -= len(body)
             if not {t.text for t in body} - _WAITS - {"(", ")", ";", "{", "}"}:
                 yield Finding("sham", "a loop that does nothing", token.line)
             elif variable and _same_each_time(variable, body):
@@ -75,7 +81,9 @@ def _for_parts(plain: tuple[Token, ...], at: int) -> tuple[str | None, tuple[Tok
     opening = at + 1
     if opening >= len(plain) or plain[opening].text != "(":
         return None
-    closing = partner(plain, opening, "(", ")")
+    closing = partner(plain, opening, "(", ")", MAX_BODY_TOKENS)
+    if closing + 1 >= len(plain):
+        return None
     head = plain[opening + 1 : closing]
     cuts = [i for i, token in enumerate(head) if token.text == ";"]
     if len(cuts) != 2 or any(token.text == "(" for token in head):
@@ -85,19 +93,17 @@ def _for_parts(plain: tuple[Token, ...], at: int) -> tuple[str | None, tuple[Tok
     after = head[cuts[1] + 1 :]
     if sum(token.text in _ASSIGN or token.text in ("++", "--") for token in after) > 1:
         return None
-    if closing + 1 >= len(plain):
-        return None
     body = plain[closing + 1 : _statement_end(plain, closing + 1)]
     return (variable, body) if len(body) <= MAX_BODY_TOKENS else None
 
 
 def _while_parts(plain: tuple[Token, ...], at: int) -> tuple[str | None, tuple[Token, ...]] | None:
     """The same of a `while` that counts: its body ends with a step of a variable that its head compares."""
-    closing = partner(plain, at + 1, "(", ")")
-    head = {token.text for token in plain[at + 2 : closing] if token.kind == "word"}
+    closing = partner(plain, at + 1, "(", ")", MAX_BODY_TOKENS)
     if closing + 1 >= len(plain) or plain[closing + 1].text != "{":
         return None
-    body = plain[closing + 2 : partner(plain, closing + 1, "{", "}")]
+    head = {token.text for token in plain[at + 2 : closing] if token.kind == "word"}
+    body = plain[closing + 2 : partner(plain, closing + 1, "{", "}", MAX_BODY_TOKENS + 2)]
     if len(body) > MAX_BODY_TOKENS or not body or body[-1].text != ";":
         return None
     start = next((i + 1 for i in range(len(body) - 2, -1, -1) if body[i].text in (";", "{", "}")), 0)
@@ -217,11 +223,11 @@ def _statement_end(tokens: tuple[Token, ...], at: int) -> int:
     """Where the statement at `at` ends: after its `;` or brace, or where it gets too long to read."""
     last = min(len(tokens), at + MAX_BODY_TOKENS + 1)
     while at < last and tokens[at].text in ("for", "if", "else"):
-        at = at + 1 if tokens[at].text == "else" else partner(tokens, at + 1, "(", ")") + 1
+        at = at + 1 if tokens[at].text == "else" else partner(tokens, at + 1, "(", ")", last - at) + 1
     if at >= last:
         return min(at, len(tokens))
     if tokens[at].text == "{":
-        return min(len(tokens), partner(tokens, at, "{", "}") + 1)
+        return min(len(tokens), partner(tokens, at, "{", "}", last - at) + 1)
     return next((i + 1 for i in range(at, last) if tokens[i].text == ";"), last)
 
 
