@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from kcurate.draft.sizes import Settings
+from kcurate.draft.sizes import SMALL, Settings
 from kcurate.draft.sketch import Draft, Remark
+from kcurate.problem.check import check
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.records import (
     Arg,
@@ -28,6 +29,7 @@ from kcurate.records import (
     Outcome,
     Problem,
     Side,
+    Sizes,
     Step,
     Verdict,
     View,
@@ -129,7 +131,7 @@ def admit(draft: Draft, code: str, judging: Judging, steps: tuple[Settings, ...]
     tried: list[str] = []
     verdict: Verdict | None = None
     for step in steps:
-        forms = _forms(_with_sizes(draft, step))
+        forms = _forms(_with_sizes(draft, step, code))
         form: Draft | None = next(forms)
         while form is not None and len(tried) < MAX_RUNS:
             verdict = judging(candidate(form.known, code, form.kernel))
@@ -148,13 +150,25 @@ def admit(draft: Draft, code: str, judging: Judging, steps: tuple[Settings, ...]
 def _content_matters(verdict: Verdict) -> bool:
     """Whether another role or content may help: outputs not all written, or a problem that proves nothing."""
     weak = verdict.outcome is Outcome.MALFORMED and "deterministic" in verdict.checks
-    return weak or verdict.outcome is Outcome.NONDETERMINISTIC
+    differ = verdict.outcome is Outcome.MISMATCH and verdict.side == "fast"
+    return weak or differ or verdict.outcome is Outcome.NONDETERMINISTIC
 
 
-def _with_sizes(draft: Draft, step: Settings) -> Draft:
+def _with_sizes(draft: Draft, step: Settings, code: str) -> Draft:
+    """The draft at these test sizes, its bench sizes halved until the plan can be bound at them."""
     problem = draft.known.problem
-    sizes = replace(problem.sizes, test=step.test)
-    return with_problem(draft, replace(problem, sizes=sizes))
+    bench = dict(problem.sizes.bench)
+    least = step.test[0]
+    while True:
+        sized = with_problem(draft, replace(problem, sizes=Sizes(step.test, bench)))
+        if not any(
+            f"sizes {bench}" in issue.what for issue in check(candidate(sized.known, code, draft.kernel))
+        ):
+            return sized
+        smaller = {n: max(v // 2, min(v, least[n])) if v > SMALL else v for n, v in bench.items()}
+        if smaller == bench:
+            return sized
+        bench = smaller
 
 
 def with_problem(draft: Draft, problem: Problem) -> Draft:

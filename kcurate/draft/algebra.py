@@ -112,11 +112,7 @@ def quotient(above: Poly, below: Poly) -> Poly | None:
     rest = above - below + number(1)
     if _smaller(rest, above) and rest.terms:
         return ceil_div(rest, below)
-    return factor(
-        f"({above.text()})/{_bracketed(below)}"
-        if len(above.terms) > 1
-        else f"({above.text()}/{_bracketed(below)})"
-    )
+    return factor(f"({_bracketed(above)}/{_bracketed(below)})")
 
 
 def _smaller(rest: Poly, above: Poly) -> bool:

@@ -193,6 +193,8 @@ class Bounds:
 
     def extent(self, name: str, size: Callable[[Poly], int | None]) -> Poly | None:
         """Elements that a parameter needs: one more than its greatest index; None when one is not known."""
+        if re.search(rf"(?<![\w.>]){re.escape(name)}\s*(?:[-+]?=(?!=)|\+\+)", self.body):
+            return None  # the pointer itself moves
         best: Poly | None = None
         for node in self.indices(name):
             high = self.upper(node)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kcurate.draft import launching, sizes, types
-from kcurate.draft.algebra import Poly, divided, factor, number, real
+from kcurate.draft.algebra import Poly, divided, factor, number, quotient, real
 from kcurate.draft.bounds import Bounds
 from kcurate.draft.contents import Extents, contents
 from kcurate.draft.host import Function, target
@@ -41,7 +41,7 @@ from kcurate.records import (
     ValueArg,
 )
 
-GUESSED_BLOCK = 256
+GUESSED_BLOCKS = ((256,), (16, 16), (8, 8, 4))
 GUESSED_REAL = 0.5
 # Blocks of a kernel whose threads stride over its data: enough to see them meet, few for the emulator.
 STRIDING_BLOCKS = 16
@@ -77,8 +77,7 @@ class Builder:
             if not param.pointer:
                 self._value(param, text)
         bounds = Bounds(self.device, self.device.body(self.function), self.values, block, grid or ())
-        grid = self._striding(grid) if grid else None
-        grid = grid or self._guarded_grid(bounds, block)
+        grid = (self._striding(grid) if grid else None) or self._guarded_grid(bounds, block)
         bounds.grid = grid
         args: list[Arg] = [
             self._pointer(param, text, bounds) if param.pointer else self._scalar(param)
@@ -100,7 +99,7 @@ class Builder:
         code = self.device
         constants = {*code.macros, *re.findall(r"\bconst(?:expr)?\s+[\w\s]*?\b(\w+)\s*=\s*\d", code.text)}
         known, _ = launching.block_of(self.site)
-        block = known or (GUESSED_BLOCK,)
+        block = known or self._guessed_block()
         for argument in self.site.launch.arguments:
             self.site.meaning.resolve_text(argument.expression, self.site.scope)
         grid = launching.grid_of(self.site)
@@ -109,6 +108,17 @@ class Builder:
         if known is None:
             self._note("plan.block", f"guess: the host says {self.site.launch.block}")
         return block, grid
+
+    def _guessed_block(self) -> tuple[int, ...]:
+        """As many axes as the kernel uses, and host names in it frozen to that."""
+        body = self.device.body(self.function)
+        axes = 3 if "threadIdx.z" in body else 2 if "threadIdx.y" in body else 1
+        block = GUESSED_BLOCKS[axes - 1]
+        nodes = self.site.meaning.extents(self.site.launch.block, self.site.scope) or ()
+        for node, extent in zip(nodes, block, strict=False):
+            if node.op == "name":
+                self.site.frozen.setdefault(node.text, extent)
+        return block
 
     def _striding(self, grid: tuple[Poly, ...]) -> tuple[Poly, ...] | None:
         """Numbers of blocks that have nothing to do with any size: any will do where threads stride."""
@@ -123,7 +133,7 @@ class Builder:
         free = own - used
         if not free:
             return grid
-        if "gridDim" not in self.device.body(self.function):
+        if "gridDim" not in self.device.text:
             return grid if all(name in host.defaults for name in free) else None
         self.site.frozen.update(
             {name: min(host.defaults.get(name, STRIDING_BLOCKS), STRIDING_BLOCKS) for name in free}
@@ -137,6 +147,9 @@ class Builder:
         """One thread for each value that the guard lets through."""
         from kcurate.draft.algebra import ceil_div
 
+        if "gridDim" in self.device.text:
+            self._note("plan.grid", "guess: threads stride, so any number of blocks does")
+            return (number(STRIDING_BLOCKS),)
         found = [bounds.guard(axis) for axis in range(max(len(block), 2))]
         while found and found[-1] is None:
             found.pop()
@@ -231,7 +244,8 @@ class Builder:
         offset = self._offset(text, owner, element)
         if owner in self.owners and self.elements[self.owners[owner]] == element:
             first = self.owners[owner]
-            self.usages[first] = self.usages[first] | usage
+            both = self.usages[first] | usage
+            self.usages[first] = replace(both, first="read" if both.read else both.first)
             return first if offset is None else BufferArg(first, offset.expr())
         self.owners.setdefault(owner, param.name)
         self.usages[param.name], self.elements[param.name] = usage, element
@@ -252,16 +266,25 @@ class Builder:
         """Elements behind a pointer: what was allocated, else what the guards let through."""
         found = self.site.meaning.allocation(text, self.site.scope)
         poly = self.site.settle(found[0]) if found is not None else None
+        count = None
         if poly is not None:
             exact = divided(poly, element.size_bytes)
-            return exact if exact is not None else factor(f"({poly.text()})/{element.size_bytes}")
-        guessed = bounds.extent(param.name, at_sample)
+            count = exact if exact is not None else quotient(poly, number(element.size_bytes))
+        if count is not None and self._related(count, bounds):
+            return count
+        guessed = bounds.extent(param.name, at_sample) or count
         place = f"buffers.{param.name}.shape"
         if guessed is not None:
             self._note(place, "guess, from the kernel's indices")
             return guessed
         self._note(place, "elements; neither an allocation nor a guard tells", Reason.NO_EXTENT)
         return None
+
+    def _related(self, count: Poly, bounds: Bounds) -> bool:
+        """Whether the kernel knows a size of what was allocated; else its indices tell more."""
+        names = launching.names_of(count)
+        known = (*self.values.values(), *bounds.grid)
+        return not names or any(launching.names_of(one) & names for one in known)
 
     def _uploads(self) -> list[Step]:
         """Constant memory that the host fills."""
@@ -306,6 +329,7 @@ class Builder:
             poly = bounds.exact(end) if bounds.exact(start) is not None else None
             if (
                 poly is not None
+                and launching.names_of(poly) <= launching.FUNCTIONS | self._sizes(()).keys()
                 and OPEN not in poly.text()
                 and (best is None or at_sample(poly) > at_sample(best))
             ):

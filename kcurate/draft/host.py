@@ -26,6 +26,10 @@ _VECTOR = (
     r"(?:std\s*::\s*vector|vector|thrust\s*::\s*(?:device|host)_vector)\s*<\s*"
     r"([^;<>]*(?:<[^<>]*>)?[^;<>]*)>\s*"
 )
+_NO_TYPES = frozenset(("return", "else", "delete", "new", "case", "sizeof", "goto"))
+_TYPE = re.compile(
+    r"\s*((?:(?:const|static|constexpr|unsigned|long|struct|volatile)\s+)*[A-Za-z_][\w:]*(?:\s*<[^;]*>)?)[\s*&]"
+)
 LONGEST_VALUE = 2000
 
 
@@ -66,6 +70,9 @@ class Host:
         self._parsed = parse(source)
         self.bare = blank_literals(self._parsed.text)
         self.text = self.bare.decode("latin-1")
+        self._types: dict[tuple[str, int], str | None] = {}
+        self._calls: dict[str, tuple[tuple[int, tuple[str, ...]], ...]] = {}
+        self._definitions: dict[tuple[str, int], tuple[Definition, ...]] = {}
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
@@ -125,6 +132,12 @@ class Host:
 
     def definitions(self, name: str, function: Function | None) -> tuple[Definition, ...]:
         """Every definition and assignment of a variable in a function (None: outside of all functions)."""
+        key = name, function.start if function else -1
+        if key not in self._definitions:
+            self._definitions[key] = self._find_definitions(name, function)
+        return self._definitions[key]
+
+    def _find_definitions(self, name: str, function: Function | None) -> tuple[Definition, ...]:
         low, high = self.span(function)
         found = []
         own = re.escape(name)
@@ -161,18 +174,30 @@ class Host:
             for type_text, own in function.params:
                 if own == name:
                     return type_text
+        key = name, function.start if function else -1
+        if key not in self._types:
+            self._types[key] = self._find_type(name, function)
+        return self._types[key]
+
+    def _find_type(self, name: str, function: Function | None) -> str | None:
         low, high = self.span(function)
-        pattern = (
-            r"\b((?:const\s+)?(?:unsigned\s+|struct\s+|long\s+)?[A-Za-z_][\w:]*(?:<[^<>;]*>)?)"
-            rf"\s*(\**)\s*(?:[\w\s*,]*?,\s*\**\s*)?{re.escape(name)}\s*[;=,\[)({{]"
-        )
-        for match in re.finditer(pattern, self.text[low:high]):
-            if match[1].split()[-1] not in ("return", "else", "delete", "new", "case", "sizeof"):
-                return match[1] + match[2]
+        for match in re.finditer(rf"(?<![\w.>]){re.escape(name)}\s*[;=,\[)({{]", self.text[low:high]):
+            at = low + match.start()
+            kind = self._declared_type(at, low)
+            if kind and kind.split()[-1] not in _NO_TYPES:
+                before = self.text[max(low, at - 20) : at].rstrip()
+                return kind + "*" * (
+                    len(before) - len(before.rstrip("* ").rstrip("*")) if before.endswith("*") else 0
+                )
         return self.declared_type(name, None) if function is not None else None
 
-    def calls(self, name: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    def calls(self, name: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
         """Calls of a function: place and arguments (definitions and prototypes aside)."""
+        if name not in self._calls:
+            self._calls[name] = tuple(self._find_calls(name))
+        return self._calls[name]
+
+    def _find_calls(self, name: str) -> Iterator[tuple[int, tuple[str, ...]]]:
         for match in re.finditer(rf"(?<![\w.>]){re.escape(name)}\s*(?:<[^<>;(){{}}]*>)?\s*\(", self.text):
             end = closing(self.bare, match.end() - 1)
             if end is None or any(f.start <= match.start() < f.body for f in self.functions):
@@ -202,11 +227,8 @@ class Host:
         """What stands before a name that makes it a declaration; empty for an assignment."""
         before = self.text[max(low, at - 300) : at]
         statement = re.split(r"[;{}()]", before)[-1]
-        match = re.match(
-            r"\s*((?:const\s+|static\s+|constexpr\s+|unsigned\s+|long\s+)*[A-Za-z_][\w:]*(?:\s*<.*>)?)[\s*&]",
-            statement,
-        )
-        return match[1].strip() if match and match[1] not in ("return", "else", "delete") else ""
+        match = _TYPE.match(statement)
+        return match[1].strip() if match and match[1] not in _NO_TYPES else ""
 
     def _value(self, at: int) -> str | None:
         """From a position to the `;`, `,` or bracket that ends an expression."""

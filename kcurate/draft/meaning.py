@@ -16,6 +16,8 @@ from kcurate.draft.cexpr import Node
 from kcurate.draft.host import Definition, Function, Host, RuntimeCall, target
 
 MAX_DEPTH = 12
+# Names looked up for one launch; more than this is a host program that only a run can tell.
+MAX_STEPS = 4000
 _READ_IN = frozenset(
     ("atoi", "atol", "atoll", "strtol", "strtoul", "strtoull", "stoi", "stol", "stoul", "atof")
 )
@@ -39,6 +41,7 @@ class Meaning:
     template: dict[str, str] = field(default_factory=dict)
     defaults: dict[str, int] = field(default_factory=dict)
     loops: set[str] = field(default_factory=set)
+    steps: int = 0
 
     def scope(self, at: int) -> Scope:
         """The scope of a position."""
@@ -51,7 +54,8 @@ class Meaning:
 
     def resolve(self, node: Node, scope: Scope, depth: int = 0) -> Node:
         """A tree with every name replaced by what it stands for."""
-        if depth > MAX_DEPTH:
+        self.steps += 1
+        if depth > MAX_DEPTH or self.steps > MAX_STEPS:
             return node
 
         def meaning(part: Node) -> Node | None:
@@ -121,7 +125,8 @@ class Meaning:
             return
         poly = from_node(self.resolve(node, scope, depth + 1))
         value = poly.constant if poly is not None else None
-        if value is not None and name not in self.defaults:
+        # A variable that starts with nought or one, and is set again, is filled in later.
+        if value is not None and value > 1 and name not in self.defaults:
             self.defaults[name] = value
 
     def _settled(self, name: str, text: str, scope: Scope, depth: int) -> Node | None:
@@ -132,7 +137,8 @@ class Meaning:
         found = self.resolve(node, scope, depth + 1)
         poly = from_node(found)
         if poly is not None and poly.constant is not None and not cexpr.is_real(node):
-            self.defaults.setdefault(name, poly.constant)
+            if poly.constant > 1 or not self._handed_on(name, scope):
+                self.defaults.setdefault(name, poly.constant)
             return cexpr.name(name)
         if poly is None and node.op == "?":
             for branch in node.args[1:]:
@@ -140,6 +146,11 @@ class Meaning:
         if poly is not None:
             return found
         return found if real(found) is not None or cexpr.plain(found).op in ("name", "member") else None
+
+    def _handed_on(self, name: str, scope: Scope) -> bool:
+        """Whether others may fill a variable in: `&name` in a call."""
+        low, high = self.host.span(scope.function)
+        return re.search(rf"[(,]\s*&\s*{re.escape(name)}\b", self.host.text[low:high]) is not None
 
     def _from_caller(self, name: str, function: Function, depth: int) -> Node | None:
         """The argument of the first call that gives one."""

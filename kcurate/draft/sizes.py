@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kcurate.draft.algebra import Poly
 from kcurate.draft.cexpr import names, parse
+from kcurate.errors import ProblemError
 from kcurate.problem.expressions import evaluate
 
 # A size that the host sets to no more than this is a property of the computation, not its extent.
@@ -86,17 +87,27 @@ def ladder(
     seen: list[tuple[Mapping[str, int], ...]] = []
     found = []
     for step in steps:
-        test = tuple(one for i, one in enumerate(step.test) if one not in step.test[:i] and fits(counts, one))
+        grown = [_grown(counts, one, large) for one in step.test]
+        test = tuple(one for i, one in enumerate(grown) if one is not None and one not in grown[:i])
         if len(test) > 1 and test not in seen:
             seen.append(test)
             found.append(Settings(step.what, test))
     return tuple(found)
 
 
+def _grown(
+    counts: Sequence[Poly], sizes: Mapping[str, int], large: Sequence[str]
+) -> Mapping[str, int] | None:
+    """The setting, or the least multiple of it at which every buffer has elements; None when none fits."""
+    for times in (1, 4, 16, 64, 256, 1024, 4096):
+        grown = {n: v * times + (times > 1 and v % 2) if n in large else v for n, v in sizes.items()}
+        if fits(counts, grown):
+            return grown
+    return None
+
+
 def fits(counts: Sequence[Poly], sizes: Mapping[str, int], most: int = MAX_TEST_ELEMENTS) -> bool:
     """Whether every buffer has elements at these sizes, and not too many."""
-    from kcurate.errors import ProblemError
-
     for poly in counts:
         try:
             if not 1 <= evaluate(poly.text(), sizes) <= most:

@@ -17,6 +17,10 @@ from kcurate.draft.host import Host
 from kcurate.records import Kernel
 from kcurate.workspace import Workspace
 
+SOURCES = frozenset((".cu", ".cpp", ".cc", ".cxx", ".c"))
+MAX_SIBLINGS = 24
+MAX_BYTES = 1 << 20
+
 
 def roots(trees: Sequence[Path], workspace: Workspace) -> tuple[Path, ...]:
     """Where source files may lie: the trees given, else those that extract was run on, newest first."""
@@ -68,4 +72,20 @@ def _host(root: Path, path: str) -> Host | None:
         return None
 
     text = splice(path, read, resolve)
-    return Host(text.source) if text is not None else None
+    if text is None:
+        return None
+    parts, seen = [text.source], {*text.files, path}
+    for other in _siblings(root, path):
+        more = splice(other, read, resolve) if other not in seen else None
+        if more is not None and sum(map(len, parts)) + len(more.source) <= MAX_BYTES:
+            seen |= {other, *more.files}
+            parts.append(more.source)
+    return Host(b"\n".join(parts))
+
+
+def _siblings(root: Path, path: str) -> list[str]:
+    """The other source files of a unit's folder: callers often stand in one of them."""
+    folder = (root / path).parent
+    files = sorted(file for file in folder.iterdir() if file.suffix in SOURCES and file.is_file())
+    own = [file.relative_to(root).as_posix() for file in files if file.is_relative_to(root)]
+    return own if len(own) <= MAX_SIBLINGS else []
