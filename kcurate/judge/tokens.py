@@ -147,7 +147,7 @@ def inside_parentheses(stream: tuple[Token, ...], at: int) -> tuple[Token, ...]:
 
 
 def partner(tokens: tuple[Token, ...], at: int, opening: str, closing: str, most: int | None = None) -> int:
-    """Where the bracket at `at` closes; the number of tokens when it does not, or not within `most` of them."""
+    """Where the bracket at `at` closes; the number of tokens when it does not, or not within `most`."""
     depth = 0
     for end in range(at, len(tokens) if most is None else min(len(tokens), at + most)):
         depth += (tokens[end].text == opening) - (tokens[end].text == closing)
