@@ -27,6 +27,10 @@ def validate(
     sanitize: Annotated[
         bool, typer.Option("--sanitize", help="Also run both sides under sanitizers, at small sizes.")
     ] = False,
+    trust_python: Annotated[
+        bool,
+        typer.Option("--trust-python", help="Run slow sides in PyTorch: trusted text, in a shut-in process."),
+    ] = False,
     jobs: JobsOption = 0,
     json: JsonOption = False,
 ) -> None:
@@ -41,6 +45,7 @@ def validate(
         gpu=gpu,
         again=again,
         sanitize=sanitize,
+        trust_python=trust_python,
         jobs=jobs,
     )
     output.report(run(config, note=output.note), as_json=json)

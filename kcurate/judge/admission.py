@@ -26,12 +26,14 @@ def admit_plans(case: Case, *, torch: bool = False) -> None:
     """Whether there is anything to run, and both plans can be; sides in PyTorch where `torch` allows them.
 
     Raises:
-        Ruling: `malformed`, with every issue in the log; `static_reject` for PyTorch that may not run.
+        Ruling: `malformed`, with every issue in the log; `harness_error` for PyTorch that may not run: it
+        says nothing of the candidate, which is judged again once it may.
     """
     candidate = case.candidate
     for side in SIDES:
         if getattr(candidate, side).language == "torch" and not torch:
-            raise Ruling(Outcome.STATIC_REJECT, "PyTorch is trusted code, and was not allowed", side=side)
+            text = "a side in PyTorch runs as trusted code, which was not allowed (--trust-python)"
+            raise Ruling(Outcome.HARNESS_ERROR, text, side=side)
     if candidate.problem is None:
         raise Ruling(Outcome.MALFORMED, "no problem yet: nothing says what to run it on")
     issues = check.check(candidate)

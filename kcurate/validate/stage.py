@@ -28,7 +28,10 @@ STAGE = "validate"
 
 @dataclass(frozen=True)
 class ValidateConfig:
-    """What to validate, on what. `paths` empty: the workspace's pairs. `jobs` 0: as suits the machine."""
+    """What to validate, on what. `paths` empty: the workspace's pairs. `jobs` 0: as suits the machine.
+
+    `trust_python`: slow sides in PyTorch may run; they are Python of whoever made the pair.
+    """
 
     workspace: Path
     paths: tuple[Path, ...] = ()
@@ -36,6 +39,7 @@ class ValidateConfig:
     gpu: str = "0"
     again: bool = False
     sanitize: bool = False
+    trust_python: bool = False
     jobs: int = 0
 
 
@@ -95,9 +99,10 @@ def _judge_config(config: ValidateConfig, note: Callable[[str], None]) -> tuple[
     if backend == "emulator":
         if config.backend == "auto":
             note("no GPU here: the emulator checks correctness, and no times are taken")
-        return JudgeConfig(backend=backend, sanitize=config.sanitize), (0,)
+        return JudgeConfig(backend=backend, sanitize=config.sanitize, torch=config.trust_python), (0,)
     gpus = parse_gpus(config.gpu, backends.gpu_count())
-    return JudgeConfig(backend=backend, gpu=gpus[0], sanitize=config.sanitize), gpus
+    trusted = config.trust_python
+    return JudgeConfig(backend=backend, gpu=gpus[0], sanitize=config.sanitize, torch=trusted), gpus
 
 
 def parse_gpus(text: str, count: int) -> tuple[int, ...]:

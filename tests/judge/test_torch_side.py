@@ -40,7 +40,8 @@ def test_wrong_answers_are_found(one: Judge, wrong: str) -> None:
 def test_python_does_not_run_unless_allowed() -> None:
     with contextlib.closing(Judge(replace(CONFIG, torch=False))) as strict:
         verdict = strict.judge(ours.scaled_candidate())
-    assert (verdict.outcome, verdict.side) == (Outcome.STATIC_REJECT, "slow")
+    assert (verdict.outcome, verdict.side) == (Outcome.HARNESS_ERROR, "slow")
+    assert not verdict.outcome.final
 
 
 def test_an_answer_cannot_be_python(one: Judge) -> None:

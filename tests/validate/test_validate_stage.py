@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import small
+import torch_modules
 
 from kcurate import store
 from kcurate.errors import InputError, MissingDependencyError
@@ -90,3 +91,10 @@ def test_lists_of_gpus() -> None:
     for text, count in (("2", 2), ("all", 0)):
         with pytest.raises(MissingDependencyError):
             parse_gpus(text, count)
+
+
+def test_a_reference_in_python_runs_only_when_it_is_trusted(tmp_path: Path) -> None:
+    folder = tmp_path / "torch"
+    store.write_candidate(folder / "scaled", torch_modules.scaled_candidate())
+    assert run(config(tmp_path, folder)).items == {"candidates": {"harness_error": 1}}
+    assert run(config(tmp_path, folder, trust_python=True)).items == {"candidates": {"correct": 1}}
