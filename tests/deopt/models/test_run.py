@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from kcurate.deopt.models.budget import BudgetSpentError
 from kcurate.deopt.models.preview import preview
 from kcurate.deopt.models.prices import find_price
 from kcurate.deopt.models.run import run
-from kcurate.records import Candidate, Outcome, Summary, Verdict
+from kcurate.records import Candidate, Environment, Outcome, Summary, Verdict
 
 TESTS = Path(__file__).parents[2]
 
@@ -117,15 +118,18 @@ def test_a_spent_budget_ends_the_run_and_a_higher_one_goes_on(
 
 
 class NoJudge:
-    """In the place of this machine's judges."""
-
-    device = "Test GPU"
+    """In the place of this machine's referees."""
 
     def __init__(self, *args: object, **options: object) -> None:
         self.judge = ScriptedJudge()
 
-    def __call__(self, candidate: Candidate) -> Verdict:
-        return self.judge(candidate)
+    def environment(self) -> Environment:
+        return Environment("cuda", "Test GPU")
+
+    def submit(self, candidate: Candidate) -> Future[Verdict]:
+        future: Future[Verdict] = Future()
+        future.set_result(self.judge(candidate))
+        return future
 
     def close(self) -> None:
         pass
@@ -136,7 +140,7 @@ def command(
 ) -> tuple[int, str, str]:
     """`kcurate deopt` in this process with a scripted judge and quick retries: exit code, stdout, stderr."""
     workbench.start(folder)
-    monkeypatch.setattr(run_module, "Judges", NoJudge)
+    monkeypatch.setattr(run_module, "open_referees", NoJudge)
     monkeypatch.setattr(run_module.Seams, "__init__", _quick_seams)
     code = cli.run(["deopt", str(folder / "given"), "-w", str(folder / "work"), *args])
     out, err = capsys.readouterr()
