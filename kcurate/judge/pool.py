@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import replace
 
@@ -24,6 +24,14 @@ def default_jobs(backend: str, gpus: int) -> int:
     """How many referees suit this machine."""
     cores = len(os.sched_getaffinity(0))
     return cores if backend == "emulator" else max(gpus, min(REFEREES_PER_GPU * gpus, cores // 2))
+
+
+def open_referees(
+    config: JudgeConfig, *, gpus: Sequence[int] = (0,), jobs: int = 0, limit_s: float | None = None
+) -> Referees:
+    """Referees of this machine that stay; `jobs` 0: as many as suit it. `config.backend` is not `auto`."""
+    jobs = jobs or default_jobs(config.backend, len(gpus))
+    return Referees(config, gpus=gpus, jobs=jobs, limit_s=limit_s)
 
 
 def judge_many(

@@ -227,8 +227,8 @@ def open_referees(config: PoolConfig) -> Referees:
     if config.ray is not None:
         return _on_cluster(config, config.ray)
     backend = backends.resolve(config.backend)
-    jobs = config.jobs or judge_pool.default_jobs(backend, len(config.gpus))
-    return Referees(_judging(config, backend), gpus=config.gpus, jobs=jobs, limit_s=_limit_s(config, backend))
+    judging, limit_s = _judging(config, backend), _limit_s(config, backend)
+    return judge_pool.open_referees(judging, gpus=config.gpus, jobs=config.jobs, limit_s=limit_s)
 
 
 def _on_cluster(config: PoolConfig, address: str) -> Referees:

@@ -11,7 +11,7 @@
 | `targets`, `examples` | what is asked for: a kernel, a technique, a variant |
 | `gates` | what is refused before (and, for machine code, after) the judge has seen it |
 | `policy` | which step a search takes next (`plain`, `sqd`) |
-| `search`, `judging` | one search: prompt, answer, gates, judge, feedback |
+| `search` | one search: prompt, answer, gates, judge, feedback |
 | `drivers` | many searches at once, one request at a time or in batches |
 | `run`, `counting` | the whole: searches set up, driven, counted |
 | `preview` | what a run would ask and may cost |

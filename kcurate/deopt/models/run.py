@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from kcurate import resources, store
+from kcurate import backends, resources, store
 from kcurate.cuda_source.similarity import fingerprint
 from kcurate.deopt.models import counting, prices
 from kcurate.deopt.models.asking import Asking
@@ -28,7 +28,6 @@ from kcurate.deopt.models.counting import StartSearches
 from kcurate.deopt.models.drivers import drive, drive_batched
 from kcurate.deopt.models.examples import Examples
 from kcurate.deopt.models.gates import Known, Variants, known_of
-from kcurate.deopt.models.judging import Judges
 from kcurate.deopt.models.naming import ModelName, parse_model
 from kcurate.deopt.models.policy import PolicyName, make_policy
 from kcurate.deopt.models.search import JudgeFunction, Search, Surroundings
@@ -36,6 +35,8 @@ from kcurate.deopt.models.targets import Target, chosen_techniques, targets
 from kcurate.deopt.models.transcripts import Transcripts
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError, KcurateError
+from kcurate.judge.judge import JudgeConfig
+from kcurate.judge.pool import open_referees
 from kcurate.records import Candidate, SideName, Summary, Verdict
 from kcurate.workspace import Workspace
 
@@ -175,10 +176,10 @@ def _asking(
 def _judge(config: ModelConfig, seams: Seams, stack: contextlib.ExitStack) -> tuple[JudgeFunction, str]:
     if seams.judge is not None:
         return seams.judge, seams.judge_name
-    judges = stack.enter_context(
-        contextlib.closing(Judges(config.backend, gpus=config.gpus, jobs=config.jobs))
-    )
-    return judges, judges.device
+    judging = JudgeConfig(backend=backends.resolve(config.backend))
+    referees = open_referees(judging, gpus=config.gpus, jobs=config.jobs)
+    stack.callback(referees.close)
+    return lambda candidate: referees.submit(candidate).result(), referees.environment().device
 
 
 def _surroundings(
