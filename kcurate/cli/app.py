@@ -9,6 +9,7 @@ import typer
 
 from kcurate.cli import build as build_command
 from kcurate.cli import demo, deopt, doctor, extract, show, validate
+from kcurate.cli import problem as problem_commands
 from kcurate.cli import push as push_command
 from kcurate.cli import report as report_command
 from kcurate.cli import train as train_command
@@ -32,6 +33,12 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "show": show.show,
     "demo": demo.demo,
     "doctor": doctor.doctor,
+}
+GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]] = {
+    "problem": (
+        "Infer problems for kernels that have none, and check finished ones.",
+        problem_commands.COMMANDS,
+    ),
 }
 
 
@@ -67,4 +74,9 @@ def build(*, rich: bool) -> typer.Typer:
     app.callback()(_root)
     for name, command in COMMANDS.items():
         app.command(name, cls=SettingsCommand)(command)
+    for name, (text, commands) in GROUPS.items():
+        group = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode="rich" if rich else None)
+        for own, command in commands.items():
+            group.command(own, cls=SettingsCommand)(command)
+        app.add_typer(group, name=name)
     return app

@@ -26,6 +26,10 @@ def _help(command: Any, context: Any) -> str:
     return str(command.get_help(context)).rstrip()
 
 
+def _section(name: str, command: Any, context: Any) -> list[str]:
+    return [f"## {name}\n", f"```text\n{_help(command, context)}\n```\n"]
+
+
 def render() -> str:
     """The whole page as Markdown."""
     group: Any = typer.main.get_command(build(rich=False))
@@ -34,7 +38,12 @@ def render() -> str:
         parts = [HEAD, "## kcurate\n", f"```text\n{_help(group, root)}\n```\n"]
         for name, command in group.commands.items():
             with command.make_context(name, ["--help"], root, resilient_parsing=True, **settings) as context:
-                parts += [f"## kcurate {name}\n", f"```text\n{_help(command, context)}\n```\n"]
+                parts += _section(f"kcurate {name}", command, context)
+                for own, inner in getattr(command, "commands", {}).items():
+                    with inner.make_context(
+                        own, ["--help"], context, resilient_parsing=True, **settings
+                    ) as there:
+                        parts += _section(f"kcurate {name} {own}", inner, there)
     return "\n".join(parts)
 
 

@@ -32,7 +32,15 @@ def _options(command: Any) -> dict[str, Any]:
 
 
 def _tree(group: Any) -> config.Options:
-    return {name: frozenset(_options(command)) for name, command in group.commands.items()}
+    """The options of every command; `problem draft` is named `problem_draft`."""
+    found: dict[str, frozenset[str]] = {}
+    for name, command in group.commands.items():
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            found[name] = frozenset(_options(command))
+        else:
+            found |= {f"{name}_{own}": options for own, options in _tree(command).items()}
+    return found
 
 
 class StdoutClosedError(Exception):
@@ -59,6 +67,8 @@ class SettingsCommand(TyperCommand):
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Parse `args` with the environment and the workspace's file behind them."""
         name = info_name or ""
+        if parent is not None and parent.parent is not None:
+            name = f"{parent.info_name}_{name}"
         options = _options(self)
         for option, param in options.items():
             param.envvar = config.variables(name, option)
@@ -67,7 +77,7 @@ class SettingsCommand(TyperCommand):
             probe = super().make_context(info_name, list(args), parent, resilient_parsing=True)
             workspace = probe.params.get("workspace")
             if isinstance(workspace, Path):
-                found = config.read_file(workspace, _tree(parent.command)).get(name, {})
+                found = config.read_file(workspace, _tree(parent.find_root().command)).get(name, {})
                 extra["default_map"] = _checked(found, options, probe, workspace / config.FILE_NAME)
         return super().make_context(info_name, args, parent, **extra)
 

@@ -219,3 +219,8 @@ def known_side(known: KnownProblem) -> KnownSide:
     """The one side of a draft."""
     (side,) = known.sides.values()
     return side
+
+
+def admit_as_written(draft: Draft, code: str, judging: Judging) -> Verdict:
+    """The verdict on a draft just as it is, once."""
+    return judging(candidate(draft.known, code, draft.kernel))

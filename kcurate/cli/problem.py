@@ -1,0 +1,58 @@
+"""`kcurate problem draft` and `kcurate problem check`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
+
+
+def draft(
+    kernels: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KERNEL",
+            help="Folders of extracted kernels, or their ids; none: all of the workspace.",
+        ),
+    ] = None,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    tree: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="Where the sources lie; default: where extract found them."),
+    ] = None,
+    known: Annotated[
+        bool, typer.Option("--known", help="Draft also for kernels whose suite has a problem for them.")
+    ] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Make drafts anew where there is a file already.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Infer problems for kernels that have none: sizes, buffers, plan; try them on the emulator."""
+    from kcurate.cli import output
+    from kcurate.draft.stage import DraftConfig
+    from kcurate.draft.stage import draft as run
+
+    config = DraftConfig(workspace, tuple(kernels or ()), tuple(tree or ()), known, again)
+    output.report(run(config, note=output.note), as_json=json)
+
+
+def check(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="Draft files (problem.toml) that were finished.")
+    ],
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    json: JsonOption = False,
+) -> None:
+    """Say what is still open or wrong in drafts, by file and line; admit those that hold."""
+    from kcurate.cli import output
+    from kcurate.draft.stage import check as run
+
+    output.report(run(tuple(files), workspace, note=output.note), as_json=json)
+
+
+COMMANDS: Mapping[str, Callable[..., Any]] = {"draft": draft, "check": check}

@@ -1,0 +1,288 @@
+"""The stage: kernels in, a draft file beside each, admitted or not, counted; and files of people checked.
+
+`problem.toml` lies beside `kernel.json`; an admitted one is also written as `problem.json`, the form of a known
+problem, which deopt takes. Not covered: how a draft is made (`infer`) and tried (`admit`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kcurate import store
+from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.draft import admit, form, infer, reading, tree
+from kcurate.draft.sizes import Settings
+from kcurate.draft.sketch import Draft, Reason
+from kcurate.errors import InputError
+from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.problem.check import check as check_problem
+from kcurate.records import Candidate, Kernel, KnownProblem, Outcome, Summary, Verdict
+from kcurate.suites.problems import find_problem
+from kcurate.workspace import Workspace
+
+FORM_NAME = "problem.toml"
+RECORD_NAME = "problem.json"
+LEAST_SETTINGS = 2
+Note = Callable[[str], None]
+# A draft's text, the kernel's code: the text with open places filled in, or None.
+Complete = Callable[[str, str], str | None]
+
+
+@dataclass(frozen=True)
+class DraftConfig:
+    """What to draft. `kernels` are folders, records or ids; none: all of the workspace.
+
+    `trees` is where the source lies (none: where extract found it). `known` drafts also what has a problem already,
+    `again` also what has a file already.
+    """
+
+    workspace: Path = DEFAULT_WORKSPACE
+    kernels: tuple[str, ...] = ()
+    trees: tuple[Path, ...] = ()
+    known: bool = False
+    again: bool = False
+
+
+class _Bench:
+    """A judge that is opened when it is first needed, and again when it breaks."""
+
+    def __init__(self) -> None:
+        self._judge: Judge | None = None
+
+    def __call__(self, candidate: Candidate) -> Verdict:
+        if self._judge is None or not self._judge.usable:
+            self.close()
+            self._judge = Judge(JudgeConfig(backend="emulator", timed=False, sanitize=True))
+        return self._judge.judge(candidate)
+
+    def close(self) -> None:
+        """End the workers."""
+        if self._judge is not None:
+            self._judge.close()
+            self._judge = None
+
+
+def draft(
+    config: DraftConfig, *, note: Note = lambda text: None, complete: Complete | None = None
+) -> Summary:
+    """Draft a problem for every kernel that has none, try it, and write `problem.toml` beside the kernel.
+
+    Raises:
+        InputError: a path that is no kernel, or a kernel named by the user that nothing launches.
+    """
+    started_s = time.monotonic()
+    workspace = Workspace(config.workspace)
+    records = list(_records(config.kernels, workspace))
+    places = tree.roots(config.trees, workspace)
+    counts: dict[str, Counter[str]] = {"kernels": Counter(), "open": Counter(), "refused": Counter()}
+    unlaunched: list[str] = []
+    with contextlib.closing(_Bench()) as bench:
+        for record in records:
+            kernel = store.read_json(record, Kernel)
+            outcome, why, line = _one(record, kernel, config, places, bench, complete)
+            counts["kernels"][outcome] += 1
+            if why:
+                counts[outcome][why] += 1
+            if why == Reason.NO_LAUNCH_SITE:
+                unlaunched.append(kernel.id)
+            note(f"{kernel.id}: {line}")
+    if config.kernels and unlaunched:
+        raise InputError(
+            "no launch of this kernel was found",
+            where=", ".join(unlaunched),
+            hint=f"fill in the plan in its {FORM_NAME}, or name the sources with --tree",
+        )
+    return Summary(
+        "problem draft",
+        {kind: dict(sorted(found.items())) for kind, found in counts.items() if found},
+        round(time.monotonic() - started_s, 3),
+        str(config.workspace),
+    )
+
+
+def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:
+    """Every `kernel.json` meant, sorted, each once."""
+    if not kernels:
+        found = sorted(workspace.kernels.rglob("kernel.json"))
+        if not found:
+            raise InputError(
+                "no kernels", where=str(workspace.kernels), hint="run kcurate extract TREE first"
+            )
+        yield from found
+        return
+    seen: set[Path] = set()
+    for name in kernels:
+        inside = workspace.kernels / name
+        path = Path(name) if Path(name).exists() else inside
+        if not path.exists():
+            raise InputError(
+                "no such kernel or folder", where=name, hint=f"ids are paths below {workspace.kernels}"
+            )
+        folder = path.parent if path.is_file() else path
+        records = sorted(folder.rglob("kernel.json"))
+        if not records:
+            raise InputError("no kernel here", where=name, hint="run kcurate extract TREE first")
+        yield from (record for record in records if record not in seen)
+        seen |= set(records)
+
+
+def _one(
+    record: Path,
+    kernel: Kernel,
+    config: DraftConfig,
+    places: Sequence[Path],
+    bench: _Bench,
+    complete: Complete | None,
+) -> tuple[str, str, str]:
+    """Draft one kernel: its outcome, the reason when there is one, and a line for a person."""
+    code = (record.parent / "kernel.cu").read_bytes().decode("utf-8", "replace")
+    path = record.parent / FORM_NAME
+    if not config.known and _has_problem(kernel, code):
+        return "known", "", "its suite has a problem for it"
+    if path.exists() and not config.again:
+        return "kept", "", f"{path} exists (--again makes it anew)"
+    (record.parent / RECORD_NAME).unlink(missing_ok=True)
+    made = infer.draft(kernel, code, tree.hosts(kernel, places))
+    if made.reasons:
+        _write(path, made, _open_heading(made))
+        done = _completed(path, code, bench, complete) if complete else None
+        if done is not None:
+            return done
+        return "open", made.reasons[0], f"open: {', '.join(made.reasons)}: {path}"
+    result = admit.admit(made, code, bench, made.ladder)
+    _write(path, result.draft, _tried_heading(result))
+    if result.admitted:
+        store.write_json(record.parent / RECORD_NAME, result.draft.known)
+        return "admitted", "", f"admitted at sizes {result.sizes}"
+    done = _completed(path, code, bench, complete) if complete else None
+    if done is not None:
+        return done
+    return "refused", str(result.verdict.outcome), f"{result.verdict.outcome}: {result.verdict.detail}"
+
+
+def _completed(path: Path, code: str, bench: _Bench, complete: Complete) -> tuple[str, str, str] | None:
+    """A form that something else filled in, when it is admitted."""
+    before = path.read_text(encoding="utf-8")
+    text = complete(before, code)
+    if text is None:
+        return None
+    store.write_bytes(path, text.encode())
+    found = reading.read(path)
+    if not found.faults and found.known is not None and not _faults(found, code, bench):
+        store.write_json(path.with_name(RECORD_NAME), found.known)
+        return "completed", "", "completed and admitted"
+    store.write_bytes(path, before.encode())
+    return None
+
+
+def _has_problem(kernel: Kernel, code: str) -> bool:
+    codes = {kernel.variant or "": code}
+    return find_problem(kernel.source.suite, kernel.benchmark, codes, kernel.span.path) is not None
+
+
+def _write(path: Path, made: Draft, heading: Sequence[str]) -> None:
+    store.write_bytes(path, form.render(made, heading).encode())
+
+
+def _open_heading(made: Draft) -> list[str]:
+    return [
+        f"Draft problem of {made.kernel}. Lines that end in a question mark's comment are open:",
+        "fill them in and delete the comment; `# guess` says what was made up.",
+        f"Then: kcurate problem check {FORM_NAME}",
+    ]
+
+
+def _tried_heading(result: admit.Admission) -> list[str]:
+    first = f"Draft problem of {result.draft.kernel}."
+    if result.admitted:
+        refused = [f"refused before: {line[:200]}" for line in result.tried]
+        return [
+            f"{first} Admitted on the emulator, sizes {result.sizes}.",
+            "`# guess` says what was made up or read off the kernel. The bench sizes were not run.",
+            *refused,
+        ]
+    return [
+        f"{first} NOT admitted; what was tried:",
+        *(f"  {line[:200]}" for line in result.tried),
+        f"Change what is wrong, then: kcurate problem check {FORM_NAME}",
+    ]
+
+
+def check(files: Sequence[Path], workspace_root: Path, *, note: Note = lambda text: None) -> Summary:
+    """Check files that people finished; an admitted one is written as `problem.json` beside its kernel.
+
+    Raises:
+        InputError: a file that cannot be read, is not finished, or is refused; `note` got a line for each fault.
+    """
+    started_s = time.monotonic()
+    workspace = Workspace(workspace_root)
+    counts: Counter[str] = Counter()
+    faulty: list[reading.Fault] = []
+    with contextlib.closing(_Bench()) as bench:
+        for path in files:
+            found = reading.read(path)
+            faults, kernel = _checked(found, workspace, bench)
+            counts["refused" if faults else "admitted"] += 1
+            if not faults and kernel is not None and found.known is not None:
+                store.write_json(kernel / RECORD_NAME, found.known)
+                note(f"{path}: admitted, {kernel / RECORD_NAME}")
+            for fault in faults:
+                note(str(fault))
+            faulty += faults[:1]
+    if faulty:
+        raise InputError(
+            faulty[0].what,
+            where=f"{faulty[0].path}:{faulty[0].line}",
+            hint=f"{counts['refused']} of {len(files)} files cannot be used yet",
+        )
+    return Summary(
+        "problem check", {"files": dict(counts)}, round(time.monotonic() - started_s, 3), str(workspace_root)
+    )
+
+
+def _checked(
+    found: reading.Form, workspace: Workspace, bench: _Bench
+) -> tuple[tuple[reading.Fault, ...], Path | None]:
+    if found.faults or found.known is None or found.kernel is None:
+        return found.faults, None
+    folder = found.path.parent
+    if not (folder / "kernel.cu").is_file():
+        folder = workspace.kernels / found.kernel
+    try:
+        code = (folder / "kernel.cu").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        what = f"there is no kernel {found.kernel!r} below {workspace.kernels}"
+        return (reading.Fault(found.path, reading.line_of(found.text, "draft.kernel"), what),), None
+    return tuple(_faults(found, code, bench)), folder
+
+
+def _faults(found: reading.Form, code: str, bench: _Bench) -> Iterator[reading.Fault] | list[reading.Fault]:
+    """What the problem's check and the emulator say against a finished file."""
+    known = found.known
+    assert known is not None, "the form was read"
+    settings = known.problem.sizes.test
+    different = [one for i, one in enumerate(settings) if one not in settings[:i]]
+    if len(different) < LEAST_SETTINGS:
+        line = reading.line_of(found.text, "problem.sizes.test")
+        return [reading.Fault(found.path, line, f"fewer than {LEAST_SETTINGS} different settings of sizes")]
+    issues = check_problem(plain_candidate(known, code, found.kernel or ""))
+    if issues:
+        return [*dict.fromkeys(found.fault(issue) for issue in issues)]
+    step = Settings("as written", tuple(settings))
+    result = admit.admit_as_written(Draft(found.kernel or "", known, ladder=(step,)), code, bench)
+    if result.outcome is Outcome.CORRECT:
+        return []
+    return [
+        reading.Fault(found.path, reading.line_of(found.text, "sides"), f"{result.outcome}: {result.detail}")
+    ]
+
+
+def plain_candidate(known: KnownProblem, code: str, name: str) -> Candidate:
+    """The kernel as both sides, without anything around its buffers."""
+    made = admit.candidate(known, code, name)
+    return replace(made, fast=made.slow)
