@@ -41,8 +41,8 @@ def rows(tasks: Sequence[Task], form: Form, max_tokens: int) -> tuple[list[dict[
 
 
 def steps_of(settings: SftSettings, count: int) -> int:
-    """How many steps a run over `count` rows takes."""
-    return settings.max_steps or math.ceil(math.ceil(count / settings.batch) * settings.epochs)
+    """How many steps a run over `count` rows takes; rows that do not fill a batch wait for the next epoch."""
+    return settings.max_steps or math.ceil(max(1, count // settings.batch) * settings.epochs)
 
 
 def train(stage: Stage, tasks: Sequence[Task]) -> int:
@@ -95,6 +95,8 @@ def config(stage: Stage, count: int) -> Any:
         "gradient_accumulation_steps": share // at_once,
         "max_length": settings.max_tokens,
         "packing": settings.packing,
+        # A batch that is not full would be filled up with other rows in several processes.
+        "dataloader_drop_last": count >= settings.batch and not settings.packing,
         "completion_only_loss": True,
     }
     return arguments(SFTConfig, given, settings.trl, "sft.trl")

@@ -1,0 +1,213 @@
+"""What training costs: SFT against the bare TRL script, waiting for rewards, rewards a second, two processes.
+
+    python benchmarks/train.py --model MODEL [--out FILE.json] [--adapter DIR]
+        [--only sft,grpo,rewards,two] [--set key=value ...]
+
+MODEL is a folder or a name on the Hub. `sft` runs kcurate and a script of nothing but TRL in turns, with the
+same rows and settings, and compares tokens a second from the third step on. `grpo` runs a few steps of 64
+answers and gives the share of them spent waiting for rewards (give `--adapter` for answers that compile).
+`rewards` scores 64 different kernels that are right, beside torch's load_inline where there is a GPU with a
+toolkit. `two` runs SFT in one process and in two, and compares the losses. Needs no GPU but says little
+without one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from kernels import families
+
+from kcurate import backends
+from kcurate.records import Candidate
+from kcurate.train import pair_tasks, rewards
+from kcurate.train.metrics_log import MetricsLog
+from kcurate.train.reward_pool import PoolConfig, RewardPool
+
+ROOT = Path(__file__).resolve().parent.parent
+REPEATS, STEPS, FIRST = 3, 14, 3
+ANSWERS = 64
+RIVALS = 3
+SFT = (f"sft.max_steps={STEPS}", "sft.save_steps=1000", "sft.warmup_steps=0", "tasks.held_out=0.0")
+DDP = ROOT / "kcurate/train/accelerate/ddp.yaml"
+
+
+def kcurate(stage: str, model: str, out: Path, sets: list[str], *more: str, launch: int = 0) -> float:
+    """Run `kcurate train`; seconds in all."""
+    words = ["train", stage, "--model", model, "--out", str(out), "--samples", "0", *more]
+    words += [word for one in sets for word in ("--set", one)]
+    start = [sys.executable, "-m", "kcurate"]
+    if launch:
+        start = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(DDP)]
+        precision = "bf16" if backends.gpu_count() else "no"
+        start += ["--mixed_precision", precision, "--num_processes", str(launch), "-m", "kcurate"]
+    begun = time.perf_counter()
+    subprocess.run([*start, *words], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - begun
+
+
+def rate(lines: list[dict[str, Any]]) -> float:
+    """Tokens a second between the third step and the last."""
+    first, last = lines[FIRST - 1], lines[-1]
+    return (last["num_tokens"] - first["num_tokens"]) / (last["wall_s"] - first["wall_s"])
+
+
+def sft(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """kcurate and bare TRL in turns."""
+    ours, theirs = [], []
+    for repeat in range(REPEATS):
+        out = folder / f"sft-{repeat}"
+        kcurate("sft", given.model, out, [*SFT, *given.sets])
+        ours.append(rate(list(MetricsLog(out / "metrics.jsonl").lines("sft"))))
+        bare = folder / f"bare-{repeat}.jsonl"
+        script = [sys.executable, str(ROOT / "benchmarks/train_bare.py"), str(out / "config.toml"), str(bare)]
+        subprocess.run(script, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+        theirs.append(rate(list(MetricsLog(bare).lines())))
+    return {
+        "kcurate_tokens_a_s": ours,
+        "bare_trl_tokens_a_s": theirs,
+        "ratio": statistics.median(ours) / statistics.median(theirs),
+        "steps": [FIRST, STEPS],
+    }
+
+
+def grpo(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """The share of a step of 64 answers spent waiting for rewards."""
+    out = folder / "grpo"
+    more = ("--adapter", str(given.adapter)) if given.adapter else ()
+    sets = ["grpo.prompts=8", "grpo.generations=8", "grpo.max_steps=4", "tasks.held_out=0.0", *given.sets]
+    kcurate("grpo", given.model, out, sets, *more)
+    lines = [line for line in MetricsLog(out / "metrics.jsonl").lines("grpo") if line.get("answers")]
+    steps = [
+        {
+            "step_s": line["step_time"],
+            "waited_s": line["waited_s"],
+            "share": line["waited_s"] / line["step_time"],
+            "outcomes": line["outcomes"],
+            "mean_tokens": line["completions/mean_length"],
+        }
+        for line in lines
+    ]
+    later = steps[1:] or steps  # the first waits for the judges to start
+    share = sum(one["waited_s"] for one in later) / sum(one["step_s"] for one in later)
+    return {"answers": lines[0]["answers"], "steps": steps, "share_without_the_first": share}
+
+
+def different(number: int) -> Candidate:
+    """A candidate whose fast side is right and unlike the others, whatever its names are made to be."""
+    kinds = families()
+    one = kinds[number % len(kinds)].variant(number)
+    code = one.fast.code.replace("int n) {", f"int n) {{ if (n == -{number + 7}) return;", 1)
+    return replace(one, fast=replace(one.fast, code=code))
+
+
+def scored(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Rewards a second for answers that all run, and those of load_inline."""
+    count = given.answers
+    pool_config = PoolConfig(backend=backends.resolve("auto"))
+    with contextlib.closing(RewardPool(rewards.make("kernelcompare"), pool_config)) as pool:
+        batches = []
+        for start in (10_000, 20_000, 30_000):  # the first starts the judges and makes the references
+            tasks = [pair_tasks.task_of(different(start + i)) for i in range(count)]
+            begun = time.perf_counter()
+            judged = asyncio.run(pool.score(tasks, [str(task.answer) for task in tasks]))
+            taken = time.perf_counter() - begun
+            found: dict[str, int] = {}
+            for one in judged:
+                found[one.outcome] = found.get(one.outcome, 0) + 1
+            batches.append({"taken_s": taken, "a_second": count / taken, "outcomes": found})
+    result: dict[str, Any] = {"answers": count, "backend": pool_config.backend, "batches": batches}
+    result["load_inline"] = rival(folder) if backends.gpu_count() else "not run: no GPU here"
+    return result
+
+
+def rival(folder: Path) -> Any:
+    """Seconds a kernel with torch's load_inline, built and checked one after another."""
+    kinds = families()
+    wanted, out = folder / "kernels.json", folder / "rival.json"
+    wanted.write_text(json.dumps([kinds[i % len(kinds)].inline(40_000 + i) for i in range(RIVALS)]))
+    script = [sys.executable, str(ROOT / "benchmarks/judge_rival.py"), str(wanted), str(out)]
+    try:
+        subprocess.run(script, check=True, timeout=240, stdout=subprocess.DEVNULL)
+    except (subprocess.SubprocessError, OSError) as error:
+        return f"not run: {error}"
+    walls = [row["wall_s"] for row in json.loads(out.read_text())["rows"]]
+    return {"seconds_each": walls, "a_second": 1 / statistics.median(walls)}
+
+
+def two(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """The losses of one process and of two, with the same rows a step."""
+    sets = [*SFT, "lora.dropout=0.0", *given.sets]
+    if backends.gpu_count() == 1:
+        return {"not_run": "one GPU here"}
+    losses = {}
+    for count in (1, 2):
+        out = folder / f"processes-{count}"
+        seconds = kcurate("sft", given.model, out, sets, launch=0 if count == 1 else 2)
+        lines = list(MetricsLog(out / "metrics.jsonl").lines("sft"))
+        losses[count] = [line["loss"] for line in lines]
+        losses[f"{count}_tokens_a_s"] = rate(lines)
+        losses[f"{count}_wall_s"] = seconds
+    apart = [abs(a - b) / a for a, b in zip(losses[1], losses[2], strict=True)]
+    return {**{str(key): value for key, value in losses.items()}, "largest_relative_difference": max(apart)}
+
+
+def main() -> None:
+    """Run the parts asked for and print them as JSON, then as a table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--adapter", type=Path)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--only", default="sft,grpo,rewards")
+    parser.add_argument("--answers", type=int, default=ANSWERS)
+    parser.add_argument("--set", dest="sets", action="append", default=[])
+    given = parser.parse_args()
+    given.model = str(Path(given.model).resolve()) if Path(given.model).exists() else given.model
+    parts = {"sft": sft, "grpo": grpo, "rewards": scored, "two": two}
+    found: dict[str, Any] = {"model": given.model, "cpus": os.cpu_count(), "machine": platform.machine()}
+    with tempfile.TemporaryDirectory() as name:
+        for part in given.only.split(","):
+            found[part] = parts[part](given, Path(name))
+            print(json.dumps({part: found[part]}), flush=True)
+            if given.out:
+                given.out.write_text(json.dumps(found, indent=2) + "\n")
+    table(found)
+
+
+def table(found: dict[str, Any]) -> None:
+    """The aims and what was measured."""
+    shown: list[tuple[str, str, str]] = []
+    if "sft" in found:
+        shown.append(("SFT: tokens/s over bare TRL", f"{found['sft']['ratio']:.3f}", "0.97 at least"))
+    if "grpo" in found:
+        share = found["grpo"]["share_without_the_first"]
+        shown.append(("GRPO: share of a step that waits for rewards", f"{share:.3f}", "0.10 at most"))
+    if "rewards" in found:
+        other = found["rewards"]["load_inline"]
+        rate_ = found["rewards"]["batches"][-1]["a_second"]
+        shown.append(("rewards a second, all answers right", f"{rate_:.2f}", ""))
+        theirs = f"{other['a_second']:.3f}" if isinstance(other, dict) else other
+        shown.append(("load_inline: rewards a second", theirs, ""))
+    if "largest_relative_difference" in found.get("two", {}):
+        apart = found["two"]["largest_relative_difference"]
+        shown.append(("two processes: largest relative difference of losses", f"{apart:.2g}", "noise"))
+    for what, value, aim in shown:
+        print(f"{what:56} {value:>10}   {aim}")
+
+
+if __name__ == "__main__":
+    main()
