@@ -145,3 +145,64 @@ __global__ void work(unsigned char *x, unsigned int *counts, int n)
     kept = BY_NAME["private-to-global"].apply(Side(written, side.plan))
     assert isinstance(kept, Side)
     assert "__syncthreads" in kept.code
+
+
+SCAN = """\
+__global__ void work(const float *x, float *y, int n)
+{
+    __shared__ float own[16];
+    int i, place;
+    int first = blockIdx.x * 16 + threadIdx.x;
+    for (i = 0; i < 2; i++) {
+        own[threadIdx.x] = x[first];
+        first += n;
+    }
+    __syncthreads();
+    for (i = 1; i < 16; i *= 2) {
+        if (threadIdx.x % 2 == 0)
+            place = threadIdx.x;
+        else
+            place = 15 - threadIdx.x;
+        y[i * 16 + place] = own[threadIdx.x];
+        __syncthreads();
+    }
+    first = blockIdx.x * 16;
+    y[first + threadIdx.x] = own[threadIdx.x];
+}
+"""
+SCAN_PLAN = (Launch("work", ("n",), (16,), ("x", "y", "n")),)
+
+
+def test_what_every_path_sets_again_may_cross_a_barrier() -> None:
+    made = BY_NAME["chunks-between-barriers"].apply(Side(SCAN, SCAN_PLAN))
+    assert isinstance(made, Side)
+    assert (
+        "    int first;\n    for (int item = 0; item < 4; item++) {\n        first = blockIdx.x" in made.code
+    )
+    assert made.plan == (Launch("work", ("n",), (4,), ("x", "y", "n")),)
+    assert made.code.count("for (int item") == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    first = blockIdx.x * 16;\n", ""),
+        ("    first = blockIdx.x * 16;\n", "    if (n > 3)\n        first = blockIdx.x * 16;\n"),
+        ("    first = blockIdx.x * 16;\n", "    first += blockIdx.x * 16;\n"),
+        ("    first = blockIdx.x * 16;\n", "    for (i = 0; i < n; i++)\n        first = i;\n"),
+        ("        else\n            place = 15 - threadIdx.x;\n", ""),
+        (
+            "    int first = blockIdx.x",
+            "    const float *p = x + threadIdx.x; int first = (int)p[0] + blockIdx.x",
+        ),
+        ("        y[i * 16 + place]", "        i += threadIdx.x;\n        y[i * 16 + place]"),
+        ("y[first + threadIdx.x]", "y[i + first + threadIdx.x]"),
+    ],
+)
+def test_what_a_path_leaves_from_before_a_barrier_is_refused(old: str, new: str) -> None:
+    assert old in SCAN
+    made = BY_NAME["chunks-between-barriers"].apply(Side(SCAN.replace(old, new), SCAN_PLAN))
+    if "p[0]" in new:  # stays within its part
+        assert isinstance(made, Side)
+    else:
+        assert isinstance(made, NotApplicable)

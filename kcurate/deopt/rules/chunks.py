@@ -190,7 +190,7 @@ def indented(code: bytes, start: int, end: int, edits: Sequence[Edit]) -> Iterat
     at = start
     while 0 <= at < end:
         line = code[at : code.find(b"\n", at)].strip()
-        free = not any(edit.start <= at < edit.end or edit.start == at for edit in edits)
+        free = not any(edit.start <= at < edit.end for edit in edits)
         if line and not line.startswith(b"#") and free and at + len(line) <= end:
             yield Edit(at, at, b"\t" if code[at : at + 1] == b"\t" else b"    ")
         at = code.find(b"\n", at) + 1 or -1

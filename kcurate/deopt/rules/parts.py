@@ -10,7 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kcurate.cuda_source.edit import Declared, Edit, Node, Tree, ancestors, bare, edited
+from kcurate.cuda_source.edit import Declared, Edit, Node, Tree, ancestors, edited
+from kcurate.deopt.rules.assigned import uses_first
 from kcurate.deopt.rules.chunks import indented, spread
 from kcurate.deopt.rules.loops import PURE
 from kcurate.deopt.rules.ranges import Ranges
@@ -171,15 +172,16 @@ class Parts:
         return self.ranges.constant(node) is not None
 
     def _counts_around(self, one: Declared, node: Node) -> bool:
-        """Whether a local changes in heads of loops around barriers alone, in whose bodies a node is."""
-        changes = self._changes(one)
-        loops = [next((at for at in ancestors(c) if at.type == "for_statement"), None) for c in changes]
-        return bool(changes) and all(
-            self._in_head(change)
-            and loop is not None
-            and loop.child_by_field_name("body").start_byte <= node.start_byte < loop.end_byte
-            for change, loop in zip(changes, loops, strict=True)
-        )
+        """Whether a local counts a loop around barriers that a node is in, and changes nowhere else in it."""
+        for loop in ancestors(node):
+            start = loop.child_by_field_name("initializer") if loop.type == "for_statement" else None
+            if start is None or not barriers(self.tree, loop):
+                continue
+            body = loop.child_by_field_name("body").start_byte
+            changes = [at for at in self._changes(one) if loop.start_byte <= at.start_byte < loop.end_byte]
+            if start == one.declaration or any(at == start for at in changes):
+                return all(change.end_byte <= body for change in changes)
+        return False
 
     def _own(self, node: Node) -> bool:
         """Whether an expression names the thread's index, or a local that does."""
@@ -222,27 +224,16 @@ class Parts:
             raise Refused("a barrier is reached by what a thread's own values say")
         for node in self.tree.nodes("identifier", within=head):
             one = declaration_of(self.tree, self.ranges.function, node)
-            if one is not None and (one.sizes or one.stars or not self._same_for_all(one)):
+            if one is not None and not self._same_for_all(one, node):
                 raise Refused("a value that leads to a barrier is worked out on the way")
         self.edits += spread(self.ranges, head, self.size, self.item)
 
-    def _same_for_all(self, one: Declared) -> bool:
+    def _same_for_all(self, one: Declared, node: Node) -> bool:
         """Whether a local is made of what is the same for all threads, or counts around barriers."""
-        if all(self._in_head(change) for change in self._changes(one)) and one.value is None:
-            return True
-        header = one.declaration.parent.type == "for_statement" and barriers(
-            self.tree, one.declaration.parent
-        )
-        if header and all(self._in_head(change) for change in self._changes(one)):
-            return True
-        return one.value is not None and not self._unsteady(one) and self._pure(one.value)
-
-    def _in_head(self, change: Node) -> bool:
-        """Whether a change is in the head of a loop around a barrier."""
-        loop = next((one for one in ancestors(change) if one.type == "for_statement"), None)
-        if loop is None or not barriers(self.tree, loop):
+        if one.sizes or one.stars:
             return False
-        return bool(change.end_byte <= loop.child_by_field_name("body").start_byte)
+        steady = one.value is not None and not self._unsteady(one) and self._pure(one.value)
+        return steady or self._counts_around(one, node)
 
     def part(self, statements: Sequence[Node]) -> None:
         """Make a loop over the elements of what stands between barriers.
@@ -259,12 +250,29 @@ class Parts:
             here = [use for use in uses if start <= use.start_byte < end]
             if start <= one.declaration.start_byte < end:
                 if len(here) != len(uses):
-                    raise Refused("a value of a thread's own crosses a barrier")
+                    self._declare_before(one, statements)
             elif here and self._takes(one, here, statements):
                 needed.add(one.name)
         for statement in statements:
             self._leaves(statement)
         self._loop(statements, needed)
+
+    def _declare_before(self, one: Declared, statements: Sequence[Node]) -> None:
+        """Take a declaration's value apart from it: other parts use the name, for values of their own.
+
+        Raises:
+            Refused: that would need another declaration.
+        """
+        declaration = one.declaration
+        alone = len(list(self.tree.declared_by(declaration))) == 1 and declaration in statements
+        if not alone or one.sizes or one.stars or one.value is None or one.qualifiers:
+            raise Refused("a value of a thread's own crosses a barrier")
+        source = self.tree.source
+        start, _ = _lines(source, statements[0].start_byte, statements[-1].end_byte)
+        margin = source[start : statements[0].start_byte]
+        type_ = source[declaration.start_byte : one.node.start_byte]
+        text = (margin if not margin.strip() else b"") + type_ + one.name + b";\n"
+        self.edits += [Edit(start, start, text), Edit(declaration.start_byte, one.node.start_byte)]
 
     def _takes(self, one: Declared, here: Sequence[Node], statements: Sequence[Node]) -> bool:
         """Whether a part must make a local from outside again.
@@ -278,23 +286,11 @@ class Parts:
             raise Refused("a macro uses what a thread keeps")
         if one.value is not None and not self._unsteady(one) and self._pure(one.value):
             return False
-        if self._counts_around(one, here[0]):
+        if all(self._counts_around(one, use) for use in here):
             return False  # the same for all threads
-        if not self._set_first(one, here[0], statements):
+        if one.sizes or uses_first(statements, here):
             raise Refused("a value of a thread's own crosses a barrier")
         return False
-
-    def _set_first(self, one: Declared, use: Node, statements: Sequence[Node]) -> bool:
-        """Whether the first use in a part is an assignment that every element makes."""
-        assignment = use.parent
-        if one.sizes or assignment.type != "assignment_expression" or assignment.children[1].type != "=":
-            return False
-        if bare(assignment.child_by_field_name("left")) != use:
-            return False
-        outer = assignment.parent
-        if outer.type == "for_statement":
-            return bool(outer.child_by_field_name("initializer") == assignment and outer in statements)
-        return bool(outer.type == "expression_statement" and outer in statements)
 
     def _leaves(self, statement: Node) -> None:
         """A `break` or `continue` of a loop around the part would leave the loop over elements.

@@ -22,7 +22,7 @@ from dataclasses import replace
 from kcurate.cuda_source.edit import Edit, Function, Tree
 from kcurate.cuda_source.text import blank_literals
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
-from kcurate.deopt.rules.chunks import chunk, narrower, parameters_change, waits
+from kcurate.deopt.rules.chunks import WARP, chunk, narrower, parameters_change, waits
 from kcurate.deopt.rules.parts import Parts, Refused, barriers
 from kcurate.deopt.rules.plans import own_name, same_block, with_launches
 from kcurate.deopt.rules.ranges import Ranges
@@ -44,7 +44,7 @@ def between_barriers(given: Given) -> Side | NotApplicable:
         within = len(barriers(tree, function.body)) - len(last_barriers(tree, function))
         if not function.kernel or not extents or not within:
             continue
-        size = chunk(extents)
+        size = chunk(extents) or _of_few(extents)
         try:
             if size is None:
                 raise Refused("blocks are too small to be divided")
@@ -63,6 +63,13 @@ def between_barriers(given: Given) -> Side | NotApplicable:
         made.plan, lambda one: narrower(one, sizes[own_name(one)]) if own_name(one) in sizes else one
     )
     return replace(made, plan=plan)
+
+
+def _of_few(extents: tuple[int, int, int]) -> int | None:
+    """How many elements a thread gets in blocks of half a warp or of one."""
+    x, y, z = extents
+    few = WARP // 2 <= x * y * z <= WARP
+    return next((size for size in (4, 2) if few and x % size == 0 and x > size), None)
 
 
 def _check(tree: Tree, function: Function) -> None:

@@ -1,4 +1,4 @@
-#define THREADS 256
+#define THREADS 32
 
 extern "C" __global__ void work(const float *x, float *y, int n, int rounds)
 {

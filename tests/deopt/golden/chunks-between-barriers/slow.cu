@@ -1,4 +1,4 @@
-#define THREADS 256
+#define THREADS 32
 
 extern "C" __global__ void work(const float *x, float *y, int n, int rounds)
 {
@@ -6,8 +6,8 @@ extern "C" __global__ void work(const float *x, float *y, int n, int rounds)
     const int first = blockIdx.x * THREADS;
     float sum;
 
-    for (int item = 0; item < 8; item++) {
-        const int tx = threadIdx.x * 8 + item;
+    for (int item = 0; item < 4; item++) {
+        const int tx = threadIdx.x * 4 + item;
         const int i = first + tx;
         row[tx] = i < n ? x[i] : 0.0f;
     }
@@ -15,8 +15,8 @@ extern "C" __global__ void work(const float *x, float *y, int n, int rounds)
 
     // every round looks further away
     for (int k = 0; k < rounds; k++) {
-        for (int item = 0; item < 8; item++) {
-            const int tx = threadIdx.x * 8 + item;
+        for (int item = 0; item < 4; item++) {
+            const int tx = threadIdx.x * 4 + item;
             const int i = first + tx;
             const int away = (tx + (1 << k)) % THREADS;
             sum = row[tx];
@@ -25,8 +25,8 @@ extern "C" __global__ void work(const float *x, float *y, int n, int rounds)
                 y[k * n + i] = sum;
         }
         __syncthreads();
-        for (int item = 0; item < 8; item++) {
-            const int tx = threadIdx.x * 8 + item;
+        for (int item = 0; item < 4; item++) {
+            const int tx = threadIdx.x * 4 + item;
             if (tx == 0)
                 row[0] += 1.0f;
         }
