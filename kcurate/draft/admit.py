@@ -40,7 +40,8 @@ Judging = Callable[[Candidate], Verdict]
 AROUND_BYTES = 4096
 MAX_RUNS = 10
 # What no other size or content will mend.
-_FINAL = (Outcome.COMPILE_ERROR, Outcome.STATIC_REJECT, Outcome.TIMEOUT, Outcome.HARNESS_ERROR)
+_FINAL = (Outcome.COMPILE_ERROR, Outcome.STATIC_REJECT, Outcome.HARNESS_ERROR)
+MAX_TIMEOUTS = 2
 
 
 @dataclass(frozen=True)
@@ -130,19 +131,23 @@ def admit(draft: Draft, code: str, judging: Judging, steps: tuple[Settings, ...]
     """Try a finished draft until one form of it is admitted, or nothing is left to try."""
     tried: list[str] = []
     verdict: Verdict | None = None
+    timeouts = 0
     for step in steps:
-        forms = _forms(_with_sizes(draft, step, code))
-        form: Draft | None = next(forms)
-        while form is not None and len(tried) < MAX_RUNS:
+        sized = _with_sizes(draft, step, code)
+        waiting = [sized]
+        while waiting and len(tried) < MAX_RUNS:
+            form = waiting.pop(0)
             verdict = judging(candidate(form.known, code, form.kernel))
             if verdict.outcome is Outcome.CORRECT:
                 return Admission(form, verdict, tuple(tried), step.what)
             tried.append(f"sizes {step.what}: {verdict.outcome}: {verdict.detail}")
-            if verdict.outcome in _FINAL:
+            timeouts += verdict.outcome is Outcome.TIMEOUT
+            if verdict.outcome in _FINAL or timeouts == MAX_TIMEOUTS:
                 return Admission(draft, verdict, tuple(tried))
-            form = next(forms, None) if _content_matters(verdict) else None
-        if len(tried) >= MAX_RUNS:
-            break
+            if _content_matters(verdict):
+                waiting = waiting if form is not sized else list(_forms(sized))
+            else:
+                waiting = [one for one in (_as_indexed(sized),) if one is not None and form is sized]
     assert verdict is not None, "there is a first step"
     return Admission(draft, verdict, tuple(tried))
 
@@ -176,22 +181,32 @@ def with_problem(draft: Draft, problem: Problem) -> Draft:
     return replace(draft, known=replace(draft.known, problem=problem))
 
 
+def _as_indexed(draft: Draft) -> Draft | None:
+    """The draft with buffers as long as the kernel's indices ask, where host code says something else."""
+    return _shaped(draft, dict(draft.needs))
+
+
+def _shaped(draft: Draft, needs: Mapping[str, Expr]) -> Draft | None:
+    if not needs:
+        return None
+    problem = draft.known.problem
+    buffers = {
+        name: replace(buffer, shape=(needs[name], *buffer.shape[1:])) if name in needs else buffer
+        for name, buffer in problem.buffers.items()
+    }
+    text = "guess, from the kernel's indices; the host allocates otherwise"
+    remarks = tuple(Remark(f"buffers.{name}.shape", text) for name in needs)
+    shaped = with_problem(draft, replace(problem, buffers=buffers))
+    return replace(shaped, remarks=(*draft.remarks, *remarks))
+
+
 def _forms(draft: Draft) -> Iterator[Draft]:
-    """The draft, then with outputs as long as the kernel's indices, then with outputs that hold values before."""
-    yield draft
+    """The draft with outputs as long as the kernel's indices, then with outputs that hold values before."""
     problem = draft.known.problem
     outs = [name for name, buffer in problem.buffers.items() if buffer.role == "out"]
-    shorter = {name: need for name, need in draft.needs if name in outs}
-    if shorter:
-        buffers = {
-            name: replace(buffer, shape=(shorter[name], *buffer.shape[1:])) if name in shorter else buffer
-            for name, buffer in problem.buffers.items()
-        }
-        text = "guess, from the kernel's indices; the host allocates more"
-        remarks = tuple(Remark(f"buffers.{name}.shape", text) for name in shorter)
-        yield replace(
-            with_problem(draft, replace(problem, buffers=buffers)), remarks=(*draft.remarks, *remarks)
-        )
+    shaped = _shaped(draft, {name: need for name, need in draft.needs if name in outs})
+    if shaped is not None:
+        yield shaped
     filled = {name: _filled(buffer) for name, buffer in problem.buffers.items() if name in outs}
     if filled:
         text = "guess: not all of it is written, so what stood there counts"

@@ -195,6 +195,9 @@ class Bounds:
         """Elements that a parameter needs: one more than its greatest index; None when one is not known."""
         if re.search(rf"(?<![\w.>]){re.escape(name)}\s*(?:[-+]?=(?!=)|\+\+)", self.body):
             return None  # the pointer itself moves
+        cast = rf"(?:\*\s*\)|_cast\s*<[^<>;]*>\s*\()\s*\(?\s*&?\s*{re.escape(name)}\b"
+        if re.search(cast, self.code.text):
+            return None  # its elements have another size
         best: Poly | None = None
         for node in self.indices(name):
             high = self.upper(node)

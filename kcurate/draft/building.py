@@ -344,7 +344,7 @@ class Builder:
     ) -> Draft:
         limits = self._sizes(grid)
         counts = [one for one in self.counts.values() if OPEN not in one.text()]
-        ladder = sizes.ladder(limits, counts, block)
+        ladder = sizes.ladder(limits, [*counts, *(one for one in grid if OPEN not in one.text())], block)
         if not ladder:
             why = (
                 "no size varies: every extent is a number in the code"
@@ -373,11 +373,12 @@ class Builder:
         return Draft(self.kernel.id, known, tuple(self.remarks), ladder, self._needs(bounds))
 
     def _needs(self, bounds: Bounds) -> tuple[tuple[str, Expr], ...]:
-        """Outputs whose indices end before their allocation does."""
+        """Buffers whose indices end elsewhere than their allocation: name, and elements."""
         found = []
-        for name, buffer in self.buffers.items():
-            need = bounds.extent(name, at_sample) if buffer.role == "out" and name in self.counts else None
-            if need is not None and at_sample(need) < at_sample(self.counts[name]):
+        for name, count in self.counts.items():
+            need = bounds.extent(name, at_sample) if OPEN not in count.text() else None
+            known = self._sizes(tuple(bounds.grid)).keys() | launching.FUNCTIONS
+            if need is not None and need != count and launching.names_of(need) <= known:
                 found.append((name, need.expr()))
         return tuple(found)
 

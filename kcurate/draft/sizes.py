@@ -32,6 +32,8 @@ _SMALL_ODD: Mapping[int, tuple[int, ...]] = {
 _BENCH: Mapping[int, int] = {1: 1 << 22, 2: 2048, 3: 256, 4: 64}
 MAX_BENCH_ELEMENTS = 1 << 28
 MAX_TEST_ELEMENTS = 1 << 22
+# A buffer of more makes a run long where threads walk over all of it.
+COMMON_TEST_ELEMENTS = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ def ladder(
     seen: list[tuple[Mapping[str, int], ...]] = []
     found = []
     for step in steps:
-        grown = [_grown(counts, one, large) for one in step.test]
+        most = MAX_TEST_ELEMENTS if step is steps[1] else COMMON_TEST_ELEMENTS
+        grown = [_grown(counts, one, large, most) for one in step.test]
         test = tuple(one for i, one in enumerate(grown) if one is not None and one not in grown[:i])
         if len(test) > 1 and test not in seen:
             seen.append(test)
@@ -96,9 +99,14 @@ def ladder(
 
 
 def _grown(
-    counts: Sequence[Poly], sizes: Mapping[str, int], large: Sequence[str]
+    counts: Sequence[Poly], sizes: Mapping[str, int], large: Sequence[str], most: int
 ) -> Mapping[str, int] | None:
-    """The setting, or the least multiple of it at which every buffer has elements; None when none fits."""
+    """The setting, smaller or larger where that makes every buffer fit; None when nothing does."""
+    for by in (1, 4, 16, 64, 256):
+        if by == 1 or all(sizes[name] // by > 2 for name in large):
+            shrunk = {n: v // by // 2 * 2 + v % 2 if by > 1 and n in large else v for n, v in sizes.items()}
+            if fits(counts, shrunk, most):
+                return shrunk
     for times in (1, 4, 16, 64, 256, 1024, 4096):
         grown = {n: v * times + (times > 1 and v % 2) if n in large else v for n, v in sizes.items()}
         if fits(counts, grown):

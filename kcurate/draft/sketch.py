@@ -51,7 +51,7 @@ class Remark:
 class Draft:
     """A draft of one kernel. `ladder` are the settings of sizes to try it on.
 
-    `needs` are outputs whose indices end before their allocation does: name and elements.
+    `needs` are buffers whose indices end elsewhere than their allocation: name and elements.
     """
 
     kernel: str
