@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -229,6 +230,7 @@ def operator_counter() -> Any:
 
 def preload(backend: str) -> None:
     """Import what a worker that was shut in cannot; opens no GPU and starts no thread."""
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # a driver that is initialised before a fork is lost
     import torch
 
     plain_arithmetic()

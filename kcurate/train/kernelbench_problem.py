@@ -163,10 +163,15 @@ class _Maker:
         """The problem with the hardest inputs at which the module's result is finite, shown to be strong."""
         plan = _Plan(self)
         why = "its result is not finite"
-        for hard in (True, False):
-            problem, side = plan.problem(hard)
+        for ease in range(valuing.CHOICES):
+            problem, side = plan.problem(ease)
             runs = strength.Runs(problem, side)
             if not runs.finite():
+                continue
+            if not runs.determined():
+                raise ProblemError("its result is not determined by its inputs")
+            if not runs.honest():
+                why = "its tests would refuse honest rounding"
                 continue
             problem, side = runs.without_idle_state()
             runs = strength.Runs(problem, side)
@@ -258,15 +263,16 @@ class _Plan:
                 found.append([one.numpy() if hasattr(one, "numpy") else one for one in given])
         return found
 
-    def problem(self, hard: bool) -> tuple[Problem, Side]:
-        """The problem and the calling side; `hard`: with inputs harder than the file's."""
+    def problem(self, ease: int) -> tuple[Problem, Side]:
+        """The problem and the calling side; `ease` 0: the hardest inputs, and so on to the file's own."""
         shapes = iter(self.formulas)
         buffers: dict[str, Buffer] = {}
         scalars: dict[str, Scalar] = {}
         for name, given in zip(self.inputs, self.facts.inputs, strict=True):
             if isinstance(given, Array):
                 choices = valuing.harder(self.inits[name], self.facts.product)
-                buffers[name] = Buffer(given.dtype, _take(shapes, given), choices[0 if hard else -1])
+                chosen = choices[min(ease, len(choices) - 1)]
+                buffers[name] = Buffer(given.dtype, _take(shapes, given), chosen)
             else:
                 scalars[name] = Scalar("int32" if isinstance(given, int) else "float32", given)
         state: dict[str, str] = {}

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from kcurate.backends import torch_module
 from kcurate.backends.base import CompileFailure
 from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.backends.torch_module import TorchModule, compile_text
@@ -24,11 +25,17 @@ from kcurate.judge.agreement import differs, logical_bytes, output_names
 from kcurate.judge.execute import Prepared
 from kcurate.judge.verifying import Trial
 from kcurate.problem import init, program
+from kcurate.problem.compare import compare
+from kcurate.problem.dtypes import is_float, numpy_dtype
+from kcurate.problem.expressions import evaluate
+from kcurate.problem.ops import CallOp
 from kcurate.records import Call, Problem, Side
 
 SEED = 20260801
 # A result that is so much smaller than the inputs is a mean or a loss over very many elements.
 SUMMED_UP = 1 << 20
+# What a module's own rounding may take of the tolerance; an answer has as much to itself, and more.
+HONEST_SHARE = 0.25
 POISONS = (0x7FC0DEAD, 0x12345679)
 
 Outputs = Mapping[str, Any]
@@ -83,6 +90,55 @@ class Runs:
             if array.dtype.kind == "f"
         )
 
+    def determined(self) -> bool:
+        """Whether the result follows from the inputs."""
+        trial = self.trials[0]
+        again = self._outputs(trial, poison=POISONS[1])
+        names = output_names(self.problem)
+        expected = self.expected[trial.slot]
+        return not any(differs(self.problem, trial.sizes, name, expected, again) for name in names)
+
+    def honest(self) -> bool:
+        """Whether rounding in the tests' precision stays well inside the tolerance: the module against itself
+        in float64. Where it cannot run in that, nothing is known against it."""
+        for trial in self.trials:
+            try:
+                exact = self._in_float64(trial)
+            except ProblemError:
+                return True
+            for name, array in exact.items():
+                buffer = self.problem.buffers[name]
+                terms = evaluate(buffer.tolerance.terms, trial.sizes) if buffer.tolerance else 1
+                got = self.expected[trial.slot][name]
+                if is_float(buffer.dtype):
+                    found = compare(array, got, buffer.dtype, buffer.tolerance, terms=terms)
+                    if not found.ok or found.worst > HONEST_SHARE:
+                        return False
+        return True
+
+    def _in_float64(self, trial: Trial) -> Outputs:
+        import torch
+
+        bound = program.bind(self.problem, self.side, trial.sizes)
+        (call,) = bound.ops
+        assert isinstance(call, CallOp)
+
+        def wide(name: str) -> Any:
+            tensor = torch.from_numpy(values[name])
+            return tensor.double() if tensor.is_floating_point() else tensor
+
+        values = self._values(trial)
+        model, _ = torch_module.build(self.side.code, call.call, trial.sizes)
+        with torch_module.module_errors(call.call), torch.no_grad():
+            model = model.double()
+            for path, name in call.state.items():
+                torch_module.put_state(model, path, wide(name))
+            made = torch_module.flat(model(*(wide(a) if isinstance(a, str) else a for a in call.args)))
+            return {
+                name: one.numpy().astype(numpy_dtype(self.problem.buffers[name].dtype), copy=False)
+                for name, one in zip(call.to, made, strict=True)
+            }
+
     def without_idle_state(self) -> tuple[Problem, Side]:
         """The problem without parts of the module's state that do not change the result."""
         (call,) = self.side.plan
@@ -100,12 +156,7 @@ class Runs:
         return replace(self.problem, buffers=buffers), replace(self.side, plan=(replace(call, state=state),))
 
     def weakness(self) -> str | None:
-        """Why the problem proves nothing, or cannot be used; None where it does."""
-        trial = self.trials[0]
-        again = self._outputs(trial, poison=POISONS[1])
-        for name in output_names(self.problem):
-            if differs(self.problem, trial.sizes, name, self.expected[trial.slot], again):
-                return "its result is not determined by its inputs"
+        """Why the problem proves nothing; None where it does."""
         found = controls.weakness(self.problem, self.trials, self.expected)
         if found is not None:
             return f"its tests would accept {found}"

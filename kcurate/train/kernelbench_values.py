@@ -20,6 +20,12 @@ Array = npt.NDArray[Any]
 UNIFORM = Init("uniform")
 # Both signs, and beyond the knees of clipped activations (1 and 3).
 HARDER = Init("normal", {"std": 2})
+# Where those are too much: for the exponential of a sum, say.
+BOTH_SIGNS = Init("normal")
+# Where even those cancel nearly everything.
+FEW_NEGATIVE = Init("uniform", {"low": -1, "high": 2})
+# How many generators there are to try at most.
+CHOICES = 4
 # Whose long products neither vanish nor overflow.
 NEAR_ONE = Init("uniform", {"low": 0.9, "high": 1.1})
 # Weights that are all one, or all zero, say nothing: these are around them.
@@ -93,7 +99,7 @@ def harder(init: Init, product: bool) -> tuple[Init, ...]:
     """What to try in place of a generator, the best first; the last is itself."""
     if init != UNIFORM:
         return (init,)
-    return (NEAR_ONE, init) if product else (HARDER, init)
+    return (NEAR_ONE, init) if product else (HARDER, BOTH_SIGNS, FEW_NEGATIVE, init)
 
 
 def state_init(values: Array) -> Init | None:

@@ -70,7 +70,8 @@ def test_integers_need_bounds_and_flags_none() -> None:
 
 
 def test_only_plain_uniform_inputs_are_made_harder() -> None:
-    assert values.harder(values.UNIFORM, product=False) == (values.HARDER, values.UNIFORM)
+    assert values.harder(values.UNIFORM, product=False)[:2] == (values.HARDER, values.BOTH_SIGNS)
+    assert values.harder(values.UNIFORM, product=False)[-1] == values.UNIFORM
     assert values.harder(values.UNIFORM, product=True) == (values.NEAR_ONE, values.UNIFORM)
     assert values.harder(Init("signs"), product=False) == (Init("signs"),)
 
