@@ -43,6 +43,16 @@ def test_unroll_leaves_what_forbids_unrolling() -> None:
     assert rewritten == KERNEL.replace(b"  #pragma unroll\n", b"").replace(b"#  pragma   unroll(4)\r\n", b"")
 
 
+def test_a_vector_load_stored_as_it_is_becomes_one_call_in_the_other() -> None:
+    rewritten = by_name["vector-to-scalar"].rewrite(
+        b"__global__ void k(float4 *y, const float *x) {\n"
+        b"  y[threadIdx.x] = *reinterpret_cast<const float4 *>(x + 4);\n}\n"
+    )
+    assert isinstance(rewritten, bytes)
+    call = b"write_parts(y + (threadIdx.x), read_parts(reinterpret_cast<const float4 *>(x + 4)));"
+    assert call in rewritten
+
+
 def test_plain_loads_nest_and_keep_precedence() -> None:
     rewritten = by_name["read-only-loads"].rewrite(KERNEL)
     assert isinstance(rewritten, bytes)

@@ -30,7 +30,9 @@ class Given:
 
     def with_edits(self, edits: Iterable[Edit], reason: str) -> Side | NotApplicable:
         """The side with its code edited; no edit at all is a refusal for `reason`."""
-        made = tuple(dict.fromkeys(edits))
+        given = tuple(edits)
+        replaced = dict.fromkeys(edit for edit in given if edit.start < edit.end)
+        made = (*replaced, *(edit for edit in given if edit.start == edit.end))
         if not made:
             return NotApplicable(reason)
         try:
