@@ -11,10 +11,12 @@ from pathlib import Path, PurePosixPath
 
 from kcurate import codec, store
 from kcurate.errors import InputError
-from kcurate.records import Kernel, Origin, Problem, Side, SideName
+from kcurate.records import Kernel, KnownProblem, Origin, Problem, Side, SideName
 from kcurate.suites.problems import find_problem
 from kcurate.workspace import Workspace
 
+# A problem that was drafted or written for one kernel: it comes before the suite's.
+PROBLEM_NAME = "problem.json"
 UNKNOWN_DOMAIN = "unclassified"
 
 
@@ -72,6 +74,9 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName) -> Start:
     code = (record.parent / "kernel.cu").read_bytes().decode("utf-8", "replace")
     codes = {kernel.variant or "": code}
     known = find_problem(kernel.source.suite, kernel.benchmark, codes, kernel.span.path)
+    own = record.with_name(PROBLEM_NAME)
+    if own.is_file():
+        known = store.read_json(own, KnownProblem)
     side = known.sides[kernel.variant or ""].side(code) if known else Side(code, ())
     source = kernel.source
     name = _relative(record.parent, workspace.kernels)

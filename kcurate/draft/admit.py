@@ -132,22 +132,20 @@ def admit(draft: Draft, code: str, judging: Judging, steps: tuple[Settings, ...]
     tried: list[str] = []
     verdict: Verdict | None = None
     timeouts = 0
-    for step in steps:
-        sized = _with_sizes(draft, step, code)
-        waiting = [sized]
-        while waiting and len(tried) < MAX_RUNS:
-            form = waiting.pop(0)
-            verdict = judging(candidate(form.known, code, form.kernel))
-            if verdict.outcome is Outcome.CORRECT:
-                return Admission(form, verdict, tuple(tried), step.what)
-            tried.append(f"sizes {step.what}: {verdict.outcome}: {verdict.detail}")
-            timeouts += verdict.outcome is Outcome.TIMEOUT
-            if verdict.outcome in _FINAL or timeouts == MAX_TIMEOUTS:
-                return Admission(draft, verdict, tuple(tried))
-            if _content_matters(verdict):
-                waiting = waiting if form is not sized else list(_forms(sized))
-            else:
-                waiting = [one for one in (_as_indexed(sized),) if one is not None and form is sized]
+    for forms in (_plain_forms, _filled_forms):
+        for step in steps:
+            for form in forms(_with_sizes(draft, step, code)):
+                if len(tried) == MAX_RUNS:
+                    break
+                verdict = judging(candidate(form.known, code, form.kernel))
+                if verdict.outcome is Outcome.CORRECT:
+                    return Admission(form, verdict, tuple(tried), step.what)
+                tried.append(f"sizes {step.what}: {verdict.outcome}: {verdict.detail}")
+                timeouts += verdict.outcome is Outcome.TIMEOUT
+                if verdict.outcome in _FINAL or timeouts == MAX_TIMEOUTS:
+                    return Admission(draft, verdict, tuple(tried))
+                if forms is _filled_forms and not _content_matters(verdict):
+                    break
     assert verdict is not None, "there is a first step"
     return Admission(draft, verdict, tuple(tried))
 
@@ -181,11 +179,6 @@ def with_problem(draft: Draft, problem: Problem) -> Draft:
     return replace(draft, known=replace(draft.known, problem=problem))
 
 
-def _as_indexed(draft: Draft) -> Draft | None:
-    """The draft with buffers as long as the kernel's indices ask, where host code says something else."""
-    return _shaped(draft, dict(draft.needs))
-
-
 def _shaped(draft: Draft, needs: Mapping[str, Expr]) -> Draft | None:
     if not needs:
         return None
@@ -200,17 +193,22 @@ def _shaped(draft: Draft, needs: Mapping[str, Expr]) -> Draft | None:
     return replace(shaped, remarks=(*draft.remarks, *remarks))
 
 
-def _forms(draft: Draft) -> Iterator[Draft]:
-    """The draft with outputs as long as the kernel's indices, then with outputs that hold values before."""
-    problem = draft.known.problem
-    outs = [name for name, buffer in problem.buffers.items() if buffer.role == "out"]
-    shaped = _shaped(draft, {name: need for name, need in draft.needs if name in outs})
+def _plain_forms(draft: Draft) -> Iterator[Draft]:
+    """The draft, and with buffers as long as the kernel's indices ask, where host code says something else."""
+    yield draft
+    shaped = _shaped(draft, dict(draft.needs))
     if shaped is not None:
         yield shaped
+
+
+def _filled_forms(draft: Draft) -> Iterator[Draft]:
+    """With outputs that hold values before, then with counters that start at nought."""
+    problem = draft.known.problem
+    outs = [name for name, buffer in problem.buffers.items() if buffer.role == "out"]
     filled = {name: _filled(buffer) for name, buffer in problem.buffers.items() if name in outs}
     if filled:
         text = "guess: not all of it is written, so what stood there counts"
-        remarks = tuple(Remark(f"buffers.{name}.role", text) for name in filled)
+        remarks = tuple(Remark(f"buffers.{name}.{key}", text) for name in filled for key in ("role", "init"))
         changed = replace(problem, buffers={**problem.buffers, **filled})
         yield replace(with_problem(draft, changed), remarks=(*draft.remarks, *remarks))
     zeroed = {

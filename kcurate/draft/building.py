@@ -66,7 +66,7 @@ class Builder:
     values: dict[str, Poly] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
     owners: dict[str, str] = field(default_factory=dict)
-    late: list[Param] = field(default_factory=list)
+    offsets: list[Poly] = field(default_factory=list)
 
     def build(self, name: str, template: tuple[str, ...]) -> Draft:
         """The draft of this launch."""
@@ -260,7 +260,10 @@ class Builder:
         match = re.search(rf"{re.escape(owner)}\s*(?:\+\s*(.+?)|\[(.+)\])\s*\)*\Z", text)
         inside = (match[1] or match[2]) if match else None
         poly = self.site.poly(inside) if inside else None
-        return poly if poly is not None and poly.constant != 0 else None
+        if poly is None or poly.constant == 0:
+            return None
+        self.offsets.append(poly)
+        return poly
 
     def _count(self, param: Param, text: str, element: types.Element, bounds: Bounds) -> Poly | None:
         """Elements behind a pointer: what was allocated, else what the guards let through."""
@@ -386,7 +389,7 @@ class Builder:
         """Every name in grid, shapes and arguments; those that only arguments use keep the host's value."""
         defaults = self.site.meaning.defaults
         used: set[str] = set()
-        for poly in (*self.counts.values(), *grid):
+        for poly in (*self.counts.values(), *grid, *self.offsets):
             used |= launching.names_of(poly)
         for poly in self.values.values():
             used |= launching.names_of(poly)

@@ -185,10 +185,8 @@ class Host:
             at = low + match.start()
             kind = self._declared_type(at, low)
             if kind and kind.split()[-1] not in _NO_TYPES:
-                before = self.text[max(low, at - 20) : at].rstrip()
-                return kind + "*" * (
-                    len(before) - len(before.rstrip("* ").rstrip("*")) if before.endswith("*") else 0
-                )
+                stars = re.search(r"[*\s]*\Z", self.text[max(low, at - 20) : at])
+                return kind + "*" * (stars[0].count("*") if stars else 0)
         return self.declared_type(name, None) if function is not None else None
 
     def calls(self, name: str) -> tuple[tuple[int, tuple[str, ...]], ...]:

@@ -194,6 +194,8 @@ class Meaning:
         return cexpr.name(joined)
 
     def _call(self, node: Node, scope: Scope, depth: int) -> Node | None:
+        if depth > MAX_DEPTH:
+            return None
         if node.text in ("size", "length") and node.real and node.args and node.args[0].op == "name":
             vector = self.host.vector_size(node.args[0].text, scope.function)
             size = self.resolve_text(vector[1], Scope(scope.function, vector[2])) if vector else None

@@ -1,0 +1,142 @@
+"""`kcurate problem check`, and the errors of both commands: one clear line, a code other than 0."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kcurate.cli import run
+from kcurate.deopt.starts import starts
+from kcurate.draft.reading import read
+from kcurate.draft.stage import FORM_NAME
+from kcurate.workspace import Workspace
+from tests.draft.conftest import Drafted
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def workspace(drafted: Drafted, tmp_path: Path) -> Drafted:
+    """A copy that a test may change."""
+    root = tmp_path / "work"
+    shutil.copytree(drafted.root, root)
+    return Drafted(root, drafted.summary, drafted.lines)
+
+
+def check(workspace: Drafted, path: Path) -> int:
+    return run(["problem", "check", str(path), "--workspace", str(workspace.root)])
+
+
+def test_admitted_draft_is_admitted_again(workspace: Drafted, capsys: Captured) -> None:
+    folder = workspace.folder("saxpy")
+    (folder / "problem.json").unlink()
+    assert check(workspace, folder / FORM_NAME) == 0
+    assert (folder / "problem.json").exists()
+    assert "admitted" in capsys.readouterr().out
+
+
+def test_unfinished_file_names_line_and_place(workspace: Drafted, capsys: Captured) -> None:
+    path = workspace.folder("through_table") / FORM_NAME
+    assert check(workspace, path) == 1
+    said = capsys.readouterr().err
+    number = next(i for i, line in enumerate(path.read_text().splitlines(), 1) if "# ?" in line)
+    assert f"{path}:{number}: open: dtype" in said
+    assert said.strip().splitlines()[-1].startswith("error: ")
+
+
+def test_a_person_finishes_a_file(workspace: Drafted) -> None:
+    folder = workspace.folder("mystery")
+    path = folder / FORM_NAME
+    assert "# ?" in path.read_text()
+    path.write_text(
+        f"""
+suite = "tree"
+benchmark = "open"
+[draft]
+kernel = "{read(path).kernel}"
+[problem.sizes]
+test = [{{n = 500}}, {{n = 33}}]
+bench = {{n = 1000000}}
+[problem.buffers.in]
+dtype = "float32"
+shape = ["n"]
+init = {{kind = "normal"}}
+[problem.buffers.out]
+dtype = "float32"
+shape = ["n"]
+role = "out"
+[[sides."".plan]]
+launch = "mystery"
+grid = ["ceil_div(n, 256)"]
+block = [256]
+args = ["in", "out", "n"]
+"""
+    )
+    assert check(workspace, path) == 0
+    (start,) = starts([folder], Workspace(workspace.root))
+    assert start.problem is not None
+    assert start.given.plan
+
+
+def test_what_is_wrong_has_its_line(workspace: Drafted, capsys: Captured) -> None:
+    path = workspace.folder("saxpy") / FORM_NAME
+    lines = path.read_text().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("[problem.buffers.y]"))
+    shape = next(i for i in range(at, len(lines)) if lines[i].startswith("init"))
+    lines[shape] = 'init = {kind = "nothing"}'
+    path.write_text("\n".join(lines))
+    assert check(workspace, path) == 1
+    assert f"{path}:{shape + 1}: unknown init 'nothing'" in capsys.readouterr().err
+
+
+def test_buffer_that_is_too_short_is_refused(workspace: Drafted, capsys: Captured) -> None:
+    path = workspace.folder("saxpy") / FORM_NAME
+    head, _, tail = path.read_text().partition("[problem.buffers.x]")
+    shorter = tail.replace('shape = ["n"]', 'shape = ["n - 1"]', 1)
+    path.write_text(f"{head}[problem.buffers.x]{shorter}")
+    assert check(workspace, path) == 1
+    assert "mismatch" in capsys.readouterr().err
+
+
+def test_one_setting_of_sizes_is_not_enough(workspace: Drafted, capsys: Captured) -> None:
+    path = workspace.folder("saxpy") / FORM_NAME
+    lines = path.read_text().splitlines()
+    at = lines.index("test = [")
+    end = next(i for i in range(at, len(lines)) if lines[i].startswith("]"))
+    lines[at : end + 1] = ["test = [{n = 100}]"]
+    path.write_text("\n".join(lines))
+    assert check(workspace, path) == 1
+    assert f"{path}:{at + 1}: fewer than 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["suite = ", 'suite = "x"\n[draft]\nkernel = 3\n', "[draft]\n"])
+def test_broken_file_is_one_line(drafted: Drafted, tmp_path: Path, capsys: Captured, text: str) -> None:
+    path = tmp_path / FORM_NAME
+    path.write_text(text)
+    assert check(drafted, path) == 1
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_missing_file_and_unknown_kernel_are_one_line(drafted: Drafted, capsys: Captured) -> None:
+    assert check(drafted, drafted.root / "nothing.toml") == 1
+    assert run(["problem", "draft", "no/such/kernel", "-w", str(drafted.root)]) == 1
+    assert run(["problem", "draft", "-w", str(drafted.root / "empty")]) == 1
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 3
+    assert all(line.startswith("error: ") for line in said)
+
+
+def test_kernel_that_nothing_launches_is_an_error(workspace: Drafted, capsys: Captured) -> None:
+    folder = workspace.folder("never_launched")
+    assert run(["problem", "draft", str(folder), "--again", "-w", str(workspace.root)]) == 1
+    assert "no launch of this kernel was found" in capsys.readouterr().err
+
+
+def test_a_persons_file_is_kept(workspace: Drafted, capsys: Captured) -> None:
+    path = workspace.folder("saxpy") / FORM_NAME
+    path.write_text("# mine\n")
+    assert run(["problem", "draft", str(path.parent), "-w", str(workspace.root), "--json"]) == 0
+    assert path.read_text() == "# mine\n"
+    assert '"kept": 1' in capsys.readouterr().out
