@@ -15,6 +15,7 @@ import json
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from kcurate.train import scores
 from kcurate.train.config import resolve
 from kcurate.train.measure import read_rows
+from kcurate.train.models import unpacked
 from kcurate.train.run_folder import RunFolder
 from kcurate.train.stage import ROWS, TrainConfig, run
 
@@ -77,9 +79,10 @@ def main() -> None:
         "measure": {"samples": given.samples},
     }
     settings = resolve(sets=[*SETTINGS, *given.sets], options=options)
+    settings = replace(settings, model=unpacked(settings.model, given.work / "base"))
     folder = RunFolder(given.work / "run")
     shutil.rmtree(folder.root, ignore_errors=True)
-    phases: dict[str, float] = {}
+    phases: dict[str, float] = {"unpacked": round(time.monotonic() - started_s, 1)}
 
     def left_s() -> float:
         return given.budget_s - (time.monotonic() - started_s)

@@ -116,9 +116,20 @@ def unpacked(settings: ModelSettings, folder: Path) -> ModelSettings:
             vars(model).pop(mark, None)
         vars(model.config).pop("quantization_config", None)
         model.save_pretrained(made)
-        load_tokenizer(settings).save_pretrained(made)
+        tokenizer = load_tokenizer(settings)
+        _end_as(model.config.eos_token_id, tokenizer)
+        tokenizer.save_pretrained(made)
         made.replace(folder)
     return replace(settings, name=str(folder))
+
+
+def _end_as(token: Any, tokenizer: Any) -> None:
+    """Let the tokenizer end texts as the model does: some releases read another token from these files."""
+    if isinstance(token, int) and token != tokenizer.eos_token_id:
+        padded_alike = tokenizer.pad_token_id == tokenizer.eos_token_id
+        tokenizer.eos_token = tokenizer.convert_ids_to_tokens(token)
+        if padded_alike:
+            tokenizer.pad_token = tokenizer.eos_token
 
 
 def _no_model(settings: ModelSettings, error: Exception) -> InputError:
