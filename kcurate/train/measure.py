@@ -75,9 +75,7 @@ def _answers(
 ) -> list[str]:
     """One answer a task asked, in order; longest prompts first, so that memory runs out soon or never."""
     model = models.load_model(settings.model, adapter=adapter)
-    if adapter is not None:
-        model = model.merge_and_unload()
-    model.eval()
+    model.eval()  # the adapter stays apart: merged into bfloat16 weights, small steps of GRPO would be lost
     own = settings.measure
     texts = form.texts([task.prompt for task in asked])
     order = sorted(range(len(asked)), key=lambda i: -len(texts[i]))
