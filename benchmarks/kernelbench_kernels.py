@@ -174,6 +174,7 @@ LOSS_FORMS = {
     94: ("float", "", "float d = p[at] - t[at]; one += d * d", "one"),
     95: ("long long", LARGEST, "one += expf(p[at] - most)", "logf(one) + most - p[base + t[row]]"),
     96: ("float", "", "float d = fabsf(p[at] - t[at]); one += d < 1.0f ? 0.5f * d * d : d - 0.5f", "one"),
+    100: ("float", "", "one += fmaxf(1.0f - p[at] * t[i], 0.0f)", "one"),
     98: ("float", "", "one += t[at] * (logf(t[at]) - logf(p[at]))", "one"),
     99: (
         "float",

@@ -90,6 +90,26 @@ def get_inputs():
 def get_init_inputs():
     return [dim]
 """
+TOGETHER = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, factors):
+        return x * factors
+
+
+rows = 48
+columns = 48
+
+
+def get_inputs():
+    return [torch.rand(rows, columns), torch.randint(0, 2, (rows,)).float() * 2 - 1]
+
+
+def get_init_inputs():
+    return []
+"""
 SCALED_CODE = """\
 extern "C" __global__ void scaled(const float* x, const float* weight, float factor, float* out, int rows,
                                   int width) {
@@ -152,7 +172,12 @@ ANSWERS: Mapping[str, Side] = {
     ),
     "softmax": Side(SOFTMAX_CODE, (Launch("rows", ("batch",), (64,), ("x", "out", "shape_0")),)),
 }
-MODULES: Mapping[str, str] = {"scaled": SCALED, "matmul": MATMUL, "softmax": SOFTMAX}
+MODULES: Mapping[str, str] = {
+    "scaled": SCALED,
+    "matmul": MATMUL,
+    "softmax": SOFTMAX,
+    "together": TOGETHER,
+}
 
 
 def scaled_candidate(answer: Side | None = None, rows: int = 64, width: int = 32) -> Candidate:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kcurate.errors import ProblemError
 
@@ -57,7 +57,20 @@ def with_sizes(code: str, sizes: Mapping[str, int]) -> ast.Module:
     return ast.fix_missing_locations(tree)
 
 
-def _found(tree: ast.Module) -> Iterator[tuple[str, int, Callable[[ast.Constant], None]]]:
+def joined(code: str, names: Sequence[str]) -> str:
+    """The text in which several constants are one: the later ones take the value of the first.
+
+    Raises:
+        ProblemError: it is no Python.
+    """
+    tree = parse(code)
+    for name, _, put in _found(tree):
+        if name in names[1:]:
+            put(ast.Name(names[0], ast.Load()))
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def _found(tree: ast.Module) -> Iterator[tuple[str, int, Callable[[ast.expr], None]]]:
     """Name, value, and how to put another value in its place."""
     for statement in tree.body:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -77,19 +90,19 @@ def _found(tree: ast.Module) -> Iterator[tuple[str, int, Callable[[ast.Constant]
 
 def _elements(
     name: str, sequence: ast.Tuple | ast.List
-) -> Iterator[tuple[str, int, Callable[[ast.Constant], None]]]:
+) -> Iterator[tuple[str, int, Callable[[ast.expr], None]]]:
     for index, element in enumerate(sequence.elts):
         value = _integer(element)
         if value is not None:
 
-            def put(constant: ast.Constant, index: int = index) -> None:
+            def put(constant: ast.expr, index: int = index) -> None:
                 sequence.elts[index] = constant
 
             yield f"{name}_{index}", value, put
 
 
-def _setter(statement: ast.Assign | ast.AnnAssign) -> Callable[[ast.Constant], None]:
-    def put(constant: ast.Constant) -> None:
+def _setter(statement: ast.Assign | ast.AnnAssign) -> Callable[[ast.expr], None]:
+    def put(constant: ast.expr) -> None:
         statement.value = constant
 
     return put

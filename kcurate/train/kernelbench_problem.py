@@ -74,18 +74,36 @@ def problem_of(code: str, bench_bytes: int | None) -> Made:
 
 class _Maker:
     def __init__(self, code: str, bench_bytes: int | None) -> None:
-        self.code = code
-        self.constants = torch_text.constants(code)
-        self.base = look(code, self.constants)
         self.facts = functools.cache(self._facts)
-        shapes = sum(len(array.shape) for array in self.base.input_arrays)
-        self.names = sizing.moving(self.constants, self.numbers, shapes)
+        self._take(code)
         if not self.names:
-            raise ProblemError("none of its sizes can change alone")
+            self._join()
+        if not self.names:
+            raise ProblemError("none of its sizes can change")
         self.bench = self._bench(bench_bytes)
         self.tests = sizing.settings(self.names, self.bench, self.runs, self._light)
         if any(self._elements(sizes) > MAX_TEST_ELEMENTS for sizes in self.tests):
             raise ProblemError("its sizes cannot be made small")
+
+    def _take(self, code: str) -> None:
+        """Look at a text: its constants, and which of them are sizes."""
+        self.code = code
+        self.constants = torch_text.constants(code)
+        self.facts.cache_clear()
+        self.base = look(code, self.constants)
+        shapes = sum(len(array.shape) for array in self.base.input_arrays)
+        self.names = sizing.moving(self.constants, self.numbers, shapes)
+
+    def _join(self) -> None:
+        """Where sizes can only change together, those of one value become one."""
+        code, alike = self.code, dict[int, list[str]]()
+        for name, value in self.constants.items():
+            alike.setdefault(value, []).append(name)
+        for value in sorted(alike, reverse=True):
+            if len(alike[value]) > 1:
+                self._take(torch_text.joined(code, alike[value]))
+                if self.names:
+                    return
 
     def _facts(self, values: tuple[tuple[str, int], ...]) -> Facts | None:
         try:

@@ -137,8 +137,8 @@ def _guesses(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
 
 
 def _product(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
-    """c * x * y: a size belongs to it when the number grows with it in the same proportion."""
-    inside = [name for name in names if _grows_with(name, seen)]
+    """c * x * y * y: a size belongs to it when the number grows in proportion to it, or to its square."""
+    inside = [name for name in names for _ in range(_power(name, seen))]
     if not inside:
         return
     values, number = seen[0]
@@ -151,17 +151,16 @@ def _product(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
     yield text if factor.denominator == 1 else f"{text} / {factor.denominator}"
 
 
-def _grows_with(name: str, seen: Samples) -> bool:
-    """Whether the number is in proportion to a size wherever that alone changes."""
+def _power(name: str, seen: Samples) -> int:
+    """1 or 2 where the number is in proportion to that power of a size wherever it alone changes; else 0."""
     first: dict[tuple[int, ...], tuple[int, int]] = {}
-    moved = False
+    fits, moved = {1, 2}, False
     for values, number in seen:
         rest = tuple(value for key, value in values.items() if key != name)
         start, then = first.setdefault(rest, (values[name], number))
-        if number * start != then * values[name]:
-            return False
+        fits = {power for power in fits if number * start**power == then * values[name] ** power}
         moved = moved or values[name] != start
-    return moved
+    return min(fits) if moved and fits else 0
 
 
 def _shifted(name: str, seen: Samples) -> Iterator[Expr]:

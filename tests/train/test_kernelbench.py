@@ -73,8 +73,17 @@ def test_tasks_are_in_the_order_of_their_numbers(found: kernelbench.KernelBenchT
         "kernelbench/level1/9_scaled",
         "kernelbench/level1/10_matmul",
         "kernelbench/level1/11_softmax",
+        "kernelbench/level1/12_together",
     ]
     assert not found.reduced
+
+
+def test_sizes_that_only_change_together_become_one(found: kernelbench.KernelBenchTasks) -> None:
+    problem = task(found, "together").template.problem
+    assert problem is not None
+    assert problem.sizes.bench == {"rows": 48}
+    assert problem.buffers["x"].shape == ("rows", "rows")
+    assert "columns = rows" in task(found, "together").template.slow.code
 
 
 def test_tensors_and_weights_become_buffers(found: kernelbench.KernelBenchTasks) -> None:
@@ -93,7 +102,12 @@ def test_tolerance_follows_the_sums(found: kernelbench.KernelBenchTasks) -> None
     for one in found.tasks:
         assert one.template.problem is not None
         terms[one.family] = one.template.problem.buffers["out"].tolerance
-    assert terms == {"scaled": Tolerance(), "matmul": Tolerance("K"), "softmax": Tolerance("shape_0")}
+    assert terms == {
+        "scaled": Tolerance(),
+        "matmul": Tolerance("K"),
+        "softmax": Tolerance("shape_0"),
+        "together": Tolerance(),
+    }
 
 
 def test_a_task_asks_for_device_code_and_a_plan(found: kernelbench.KernelBenchTasks) -> None:
