@@ -39,7 +39,7 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
         self._stop = stop
         self._note = note
         self._more = more
-        self._started_s = time.monotonic()
+        self._started_s = self._begun_s = time.monotonic()
         self.told = False
         self.late = False
 
@@ -63,8 +63,13 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
         )
         self._note(f"{self._stage} {state.global_step}/{state.max_steps}: {shown}")
 
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Look at the clock."""
+        self._begun_s = time.monotonic()
+
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
         """Save and stop when a signal came or time is up."""
+        self._stop.took(time.monotonic() - self._begun_s)
         self.told, self.late = self._stop.agreed()
         if self.told or self.late:
             control.should_save = True

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from kcurate import codec, store
-from kcurate.errors import InputError
+from kcurate.errors import InputError, MissingDependencyError
 from kcurate.train import models
 from kcurate.train.judging import Pool, line_of
 from kcurate.train.models import Form
@@ -90,20 +90,34 @@ def _answers(
             add_special_tokens=not form.chat,
         ).to(model.device)
         encoded.pop("token_type_ids", None)
+        made = _generate(model, encoded, settings, tokenizer.pad_token_id)
+        new = made[:, encoded["input_ids"].shape[1] :]
+        for i, text in zip(batch, tokenizer.batch_decode(new, skip_special_tokens=True), strict=True):
+            replies[i] = text
+    return replies
+
+
+def _generate(model: Any, encoded: Any, settings: TrainSettings, pad: int) -> Any:
+    """Prompts and drawn answers as tokens.
+
+    Raises:
+        MissingDependencyError: out of GPU memory.
+    """
+    own = settings.measure
+    try:
         with torch.inference_mode():
-            made = model.generate(
+            return model.generate(
                 **encoded,
                 max_new_tokens=own.max_completion_tokens or settings.grpo.max_completion_tokens,
                 do_sample=True,
                 temperature=own.temperature,
                 top_p=own.top_p,
                 top_k=0,
-                pad_token_id=tokenizer.pad_token_id,
+                pad_token_id=pad,
             )
-        new = made[:, encoded["input_ids"].shape[1] :]
-        for i, text in zip(batch, tokenizer.batch_decode(new, skip_special_tokens=True), strict=True):
-            replies[i] = text
-    return replies
+    except torch.OutOfMemoryError as error:
+        hint = f"--set measure.batch={max(1, own.batch // 2)}"
+        raise MissingDependencyError("out of GPU memory", where="train measure", hint=hint) from error
 
 
 def _batches(order: Sequence[int], size: int) -> Iterator[Sequence[int]]:

@@ -1,4 +1,4 @@
-"""Ending a run in good order: a signal, or a time limit, ends it after the step under way, with a checkpoint.
+"""Ending a run in good order: a signal, or a time limit, ends it between two steps, with a checkpoint.
 
 A second signal ends it at once. In several processes all of them agree on the step. Not covered: writing
 checkpoints (the trainer's), taking them up again (`run_folder`).
@@ -30,11 +30,16 @@ class Stop:
     def __init__(self, budget_s: float = 0.0) -> None:
         self.signal: int | None = None
         self._ends_s = time.monotonic() + budget_s if budget_s else None
+        self._longest_s = 0.0
+
+    def took(self, step_s: float) -> None:
+        """A step took so many seconds; another may take as long."""
+        self._longest_s = max(self._longest_s, step_s)
 
     @property
     def late(self) -> bool:
-        """Whether the time limit has passed."""
-        return self._ends_s is not None and time.monotonic() >= self._ends_s
+        """Whether another step may end after the time limit."""
+        return self._ends_s is not None and time.monotonic() + self._longest_s >= self._ends_s
 
     def agreed(self) -> tuple[bool, bool]:
         """(told to stop, late), the same in all processes."""

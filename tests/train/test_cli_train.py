@@ -277,3 +277,15 @@ def test_tokenizer_without_chat_template(pairs: Path, tmp_path: Path) -> None:
     assert run([*words, "--set", "measure.base=false", "--set", "measure.sft=false"]) == 0
     outcomes = [line["outcome"] for line in RunFolder(out).judged.lines()]
     assert "correct" in outcomes, "prompts end alike in training and in generation"
+
+
+def test_a_time_limit_ends_training_in_good_order_and_goes_on(
+    model: Path, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    words = command(model, pairs, out, "--samples", "2", "--max-minutes", "0.0001", stage="sft")
+    assert run([*words, "--set", "measure.base=false"]) == 0
+    assert len(lines(out, "sft")) == 1
+    assert RunFolder(out).done("sft")
+    assert "the time limit ended it at step 1" in capsys.readouterr().err
+    assert [row["name"] for row in json.loads((out / "measured.json").read_bytes())["rows"]] == ["SFT"]
