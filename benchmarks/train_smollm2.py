@@ -23,10 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from kcurate.train import scores
 from kcurate.train.config import resolve
-from kcurate.train.measure import read_rows
-from kcurate.train.models import unpacked
 from kcurate.train.run_folder import RunFolder
-from kcurate.train.stage import ROWS, TrainConfig, run
 
 # Where this run departs from the recipe: a model 50 times smaller bears a higher rate, needs shorter prompts,
 # and cannot say long answers; 256 answers are drawn at once, since drawing 64 takes as long.
@@ -71,6 +68,11 @@ def main() -> None:
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--set", dest="sets", action="append", default=[])
     given = parser.parse_args()
+    # Here, and not above: every judging process imports this file, and none needs torch.
+    from kcurate.train.measure import read_rows
+    from kcurate.train.models import unpacked
+    from kcurate.train.stage import TrainConfig, run
+
     started_s = time.monotonic()
     model = given.model[0] if len(given.model) == 1 else joined(given.model, given.work / "model.gguf")
     options = {
@@ -111,6 +113,8 @@ def main() -> None:
 
 def put(folder: RunFolder, out: Path, phases: dict[str, float], every: int) -> None:
     """Copy what is worth keeping, after every phase: a later one may not end."""
+    from kcurate.train.measure import read_rows
+
     out.mkdir(parents=True, exist_ok=True)
     for name in FILES:
         if (folder.root / name).is_file():
@@ -130,7 +134,6 @@ def put(folder: RunFolder, out: Path, phases: dict[str, float], every: int) -> N
             "waited_s": round(waited_s, 2),
             "waiting_share": round(waited_s / stepped_s, 4) if stepped_s else None,
         },
-        "order": list(ROWS.values()),
     }
     (out / "report.json").write_text(json.dumps(report, indent=2) + "\n")
 
