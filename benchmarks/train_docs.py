@@ -1,0 +1,125 @@
+"""Write what was measured into docs/training.md, between its marks.
+
+    python benchmarks/train_docs.py [DATA]
+
+DATA (default docs/data/nvidia-h200/training) holds what `train_smollm2.py` left (measured.json, report.json,
+curves.png, environment.json, metrics.jsonl), and train.json of `train.py`. What is not there is not written.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from kcurate import codec
+from kcurate.train import scores
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/training.md"
+BEGIN, END = "<!-- measured: begin (benchmarks/train_docs.py) -->", "<!-- measured: end -->"
+
+
+def read(path: Path) -> Any:
+    """A JSON file, or None."""
+    return json.loads(path.read_bytes()) if path.is_file() else None
+
+
+def section(data: Path) -> str:
+    """The section as Markdown."""
+    parts = [models(data), costs(read(data / "train.json"), read(data / "two.json"))]
+    return "\n".join(part for part in parts if part)
+
+
+def models(data: Path) -> str:
+    """SmolLM2 before and after."""
+    measured, report = read(data / "measured.json"), read(data / "report.json")
+    if measured is None or report is None:
+        return ""
+    where = read(data / "environment.json") or {"gpus": [], "packages": {}}
+    rows = [codec.from_data(scores.Row, one, where="measured.json") for one in measured["rows"]]
+    grpo, phases = report["grpo"], report["phases_s"]
+    versions = ", ".join(f"{name} {where['packages'].get(name)}" for name in ("torch", "transformers", "trl"))
+    spent = ", ".join(f"{name} {value:.0f}" for name, value in phases.items())
+    lines = [
+        "### SmolLM2-135M-Instruct on the built-in pairs\n",
+        f"One {', '.join(where['gpus'])}; {versions}; `benchmarks/train_smollm2.py`, one run. Scores are of\n"
+        f"{rows[0].samples} answers a row to {rows[0].tasks} tasks of families that were held out, with 95% "
+        "intervals: Wilson's\nover the answers for shares, a bootstrap over the tasks for the reward.\n",
+        scores.markdown(rows),
+        f"GRPO: {grpo['steps']} steps from {grpo['draws']} draws of answers ({grpo['answers']} in all), "
+        f"{grpo['stepped_s']:.0f} s, of\nwhich it waited {grpo['waited_s']:.0f} s for rewards. "
+        f"Phases in seconds: {spent}.\n",
+        "Outcomes of the answers:\n",
+        outcomes(rows),
+    ]
+    if (data / "curves.png").is_file():
+        place = (data / "curves.png").relative_to(PAGE.parent)
+        lines.append(f"![loss and reward over the steps]({place})\n")
+    return "\n".join(lines)
+
+
+def outcomes(rows: list[scores.Row]) -> str:
+    """Counts by outcome, a column a model."""
+    names = sorted({name for row in rows for name in row.outcomes})
+    lines = ["| outcome | " + " | ".join(row.name for row in rows) + " |", "|---" * (len(rows) + 1) + "|"]
+    lines += [
+        f"| `{name}` | " + " | ".join(str(row.outcomes.get(name, 0)) for row in rows) + " |" for name in names
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def costs(found: dict[str, Any] | None, two: dict[str, Any] | None) -> str:
+    """What training costs beside bare TRL and load_inline."""
+    rows: list[tuple[str, str, str]] = []
+    found = {**(found or {}), **({"two": two["two"]} if two else {})}
+    if "sft" in found:
+        rates = [
+            " / ".join(f"{one:.0f}" for one in found["sft"][k])
+            for k in ("kcurate_tokens_a_s", "bare_trl_tokens_a_s")
+        ]
+        rows.append(("SFT tokens/s, kcurate", rates[0], ""))
+        rows.append(("SFT tokens/s, bare TRL in turns with it", rates[1], ""))
+        rows.append(("ratio of the medians", f"{found['sft']['ratio']:.3f}", "0.97"))
+    if "grpo" in found:
+        own = found["grpo"]
+        rows.append(
+            (
+                f"share of a step of {own['answers']} answers that waits for rewards",
+                f"{100 * own['share_without_the_first']:.1f}%",
+                "10%",
+            )
+        )
+    if "rewards" in found:
+        own = found["rewards"]
+        name = f"rewards/s, {own['answers']} different kernels that are right and timed"
+        rows.append((name, f"{own['batches'][-1]['a_second']:.2f}", ""))
+        if isinstance(own["load_inline"], dict):
+            rows.append(
+                ("rewards/s, torch load_inline one by one", f"{own['load_inline']['a_second']:.3f}", "")
+            )
+    if "largest_relative_difference" in found.get("two", {}):
+        apart = found["two"]["largest_relative_difference"]
+        rows.append(
+            ("losses of two processes beside one, largest relative difference", f"{apart:.2g}", "noise")
+        )
+    if not rows:
+        return ""
+    lines = ["### What it costs\n", "`benchmarks/train.py`.\n", "| what | measured | aim |", "|---|---|---|"]
+    return "\n".join([*lines, *(f"| {what} | {value} | {aim} |" for what, value, aim in rows)]) + "\n"
+
+
+def main() -> None:
+    """Replace what lies between the marks."""
+    data = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs/data/nvidia-h200/training"
+    text = PAGE.read_text()
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    PAGE.write_text(f"{before}{BEGIN}\n\n{section(data.resolve())}\n{END}{after}")
+
+
+if __name__ == "__main__":
+    main()
