@@ -15,11 +15,12 @@ from kcurate.draft.bounds import Bounds
 from kcurate.draft.contents import Extents, contents
 from kcurate.draft.host import Function, target
 from kcurate.draft.launching import Site
+from kcurate.draft.memory import allocation
 from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
 from kcurate.draft.symbols import symbols
 from kcurate.draft.usage import DeviceCode, Usage
 from kcurate.errors import ProblemError
-from kcurate.problem.expressions import evaluate
+from kcurate.problem.expressions import evaluate, names_in
 from kcurate.records import (
     Arg,
     Buffer,
@@ -88,6 +89,7 @@ class Builder:
         steps = self._uploads()
         self._contents(bounds)
         shared, remarks = launching.shared_of(self.site, self.device.text)
+        self.offsets += [factor(name) for name in names_in(shared)] if shared != OPEN else []
         self.remarks += remarks
         steps.append(Launch(name, tuple(one.expr() for one in grid), block, tuple(args), template, shared))
         return self._draft(tuple(steps), block, grid, bounds)
@@ -127,7 +129,7 @@ class Builder:
         texts = [argument.expression for argument in self.site.launch.arguments]
         used: set[str] = set()
         for param, text in zip(self.kernel.params, texts, strict=False):
-            found = host.allocation(text, self.site.scope) if param.pointer else None
+            found = allocation(host, text, self.site.scope) if param.pointer else None
             poly = self.site.settle(found[0]) if found else self.values.get(param.name)
             used |= launching.names_of(poly) if poly is not None else set()
         free = own - used
@@ -267,7 +269,7 @@ class Builder:
 
     def _count(self, param: Param, text: str, element: types.Element, bounds: Bounds) -> Poly | None:
         """Elements behind a pointer: what was allocated, else what the guards let through."""
-        found = self.site.meaning.allocation(text, self.site.scope)
+        found = allocation(self.site.meaning, text, self.site.scope)
         poly = self.site.settle(found[0]) if found is not None else None
         count = None
         if poly is not None:

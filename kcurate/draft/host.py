@@ -70,6 +70,8 @@ class Host:
         self._parsed = parse(source)
         self.bare = blank_literals(self._parsed.text)
         self.text = self.bare.decode("latin-1")
+        self._vectors: dict[tuple[str, int], tuple[str, str, int] | None] = {}
+        self._modified: dict[tuple[str, int], bool] = {}
         self._types: dict[tuple[str, int], str | None] = {}
         self._calls: dict[str, tuple[tuple[int, tuple[str, ...]], ...]] = {}
         self._definitions: dict[tuple[str, int], tuple[Definition, ...]] = {}
@@ -156,13 +158,24 @@ class Host:
 
     def modified(self, name: str, function: Function | None) -> bool:
         """Whether a variable is counted up or down, or otherwise changed in place."""
-        low, high = self.span(function)
-        return re.search(_MODIFIED.format(re.escape(name)), self.text[low:high]) is not None
+        key = name, function.start if function else -1
+        if key not in self._modified:
+            low, high = self.span(function)
+            found = re.search(_MODIFIED.format(re.escape(name)), self.text[low:high])
+            self._modified[key] = found is not None
+        return self._modified[key]
 
     def vector_size(self, name: str, function: Function | None) -> tuple[str, str, int] | None:
         """Element type, size and place of `std::vector<T> name(size)` or thrust's vectors."""
+        key = name, function.start if function else -1
+        if key not in self._vectors:
+            self._vectors[key] = self._find_vector(name, function)
+        return self._vectors[key]
+
+    def _find_vector(self, name: str, function: Function | None) -> tuple[str, str, int] | None:
         low, high = self.span(function)
-        match = re.search(rf"{_VECTOR}{re.escape(name)}\s*([({{])", self.text[low:high])
+        text = self.text[low:high]
+        match = re.search(rf"{_VECTOR}{re.escape(name)}\s*([({{])", text) if "vector" in text else None
         inside = self._inside(low + match.start(2)) if match else None
         if match is None or not inside:
             return None

@@ -1,19 +1,21 @@
 """What a name in host code is worth: followed through definitions, macros, callers and small functions.
 
-What ends in a number under a name of its own stays a name with a default (`const int n = 1 << 20`): such names
-become sizes, or are frozen to their defaults. Not covered: values that only a run can tell; those names have no
-default.
+What ends in a number under a name of its own stays a name with a default (`const int n = 1 << 20`): such
+names become sizes, or are frozen to their defaults. Values that only a run can tell have no default. Not
+covered: memory (`memory`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kcurate.cuda_source.brackets import split_arguments
 from kcurate.draft import cexpr, types
 from kcurate.draft.algebra import from_node, real
 from kcurate.draft.cexpr import Node
-from kcurate.draft.host import Definition, Function, Host, RuntimeCall, target
+from kcurate.draft.host import Definition, Function, Host
 
 MAX_DEPTH = 12
 # Names looked up for one launch; more than this is a host program that only a run can tell.
@@ -42,6 +44,7 @@ class Meaning:
     defaults: dict[str, int] = field(default_factory=dict)
     loops: set[str] = field(default_factory=set)
     steps: int = 0
+    _active: set[tuple[str, int]] = field(default_factory=set)
 
     def scope(self, at: int) -> Scope:
         """The scope of a position."""
@@ -60,22 +63,37 @@ class Meaning:
 
         def meaning(part: Node) -> Node | None:
             if part.op == "name":
-                return self._name(part.text, scope, depth)
+                return self._once(part.text, scope, lambda: self._name(part.text, scope, depth))
             if part.op == "member":
                 return self._member(part, scope, depth)
             if part.op == "sizeof":
                 size = self.sizeof(part.text, scope)
                 return cexpr.number(size) if size is not None else None
             if part.op == "call":
-                return self._call(part, scope, depth)
+                return self._once(f"{part.text}()", scope, lambda: self._call(part, scope, depth))
             if part.op == "?":
                 return self._choice(part, scope, depth)
             return None
 
         return cexpr.substitute(node, meaning)
 
+    def _once(self, name: str, scope: Scope, look_up: Callable[[], Node | None]) -> Node | None:
+        """Look a name up unless that is being done already: what is defined by itself stays as it is."""
+        key = name, scope.function.start if scope.function else -1
+        self.steps += 1
+        if key in self._active or self.steps > MAX_STEPS:
+            return None
+        self._active.add(key)
+        try:
+            return look_up()
+        finally:
+            self._active.discard(key)
+
     def _choice(self, node: Node, scope: Scope, depth: int) -> Node | None:
-        """`c ? a : b`: the only branch that is no question to the outside."""
+        """`c ? a : b`: the only branch that is no question to the outside; `n % b ? 1 : 0` is one of two."""
+        extra = self._rest(node, scope, depth)
+        if extra is not None:
+            return extra
         yes, no = (self.resolve(arg, scope, depth + 1) for arg in node.args[1:])
         first, second = from_node(yes), from_node(no)
         if first is not None and second is None:
@@ -88,6 +106,37 @@ class Meaning:
         if condition is not None and condition.constant is not None:
             return yes if condition.constant else no
         return None
+
+    def _rest(self, node: Node, scope: Scope, depth: int) -> Node | None:
+        """`n % b == 0 ? 0 : 1` as `min(1, n % b)`."""
+        condition = cexpr.plain(node.args[0])
+        yes, no = (cexpr.plain(arg).text for arg in node.args[1:])
+        wanted = {"==": ("0", "1"), "!=": ("1", "0"), ">": ("1", "0"), "%": ("1", "0")}.get(condition.op)
+        rest = (
+            condition if condition.op == "%" else cexpr.plain(condition.args[0]) if condition.args else node
+        )
+        if wanted != (yes, no) or rest.op != "%":
+            return None
+        if condition.op != "%" and cexpr.plain(condition.args[1]).text != "0":
+            return None
+        return self._one_if(rest, scope, depth)
+
+    def _one_if(self, rest: Node, scope: Scope, depth: int) -> Node:
+        return Node("call", (cexpr.number(1), self.resolve(rest, scope, depth + 1)), "min")
+
+    def _rounded_up(self, name: str, first: Definition, scope: Scope, depth: int) -> Node | None:
+        """`blocks = n / b; if (n % b != 0) blocks++;`."""
+        low, high = self.host.span(scope.function)
+        one = re.escape(name)
+        match = re.search(
+            rf"\bif\s*\(([^;{{}}]*?%[^;{{}}]*?)(?:!=|>)\s*0\s*\)\s*\{{?\s*{one}\s*(?:\+\+|\+=\s*1|=\s*{one}\s*\+\s*1)\s*;",
+            self.host.text[low:high],
+        )
+        rest, base = (cexpr.parse(match[1]) if match else None), cexpr.parse(first.value)
+        if rest is None or base is None or rest.op != "%":
+            return None
+        there = Scope(scope.function, first.at)
+        return Node("+", (self.resolve(base, there, depth + 1), self._one_if(rest, there, depth)))
 
     def _name(self, name: str, scope: Scope, depth: int) -> Node | None:
         if name in self.template:
@@ -108,6 +157,10 @@ class Meaning:
     def _defined(self, name: str, found: tuple[Definition, ...], scope: Scope, depth: int) -> Node | None:
         before = [d for d in found if d.at < scope.at or scope.function is None] or list(found)
         modified = self.host.modified(name, scope.function)
+        counted = scope.function is not None and (len(before) > 1 or modified)
+        rounded = self._rounded_up(name, before[0], scope, depth) if counted else None
+        if rounded is not None:
+            return rounded
         if len(before) > 1 or modified:
             self.loops.update({name} if modified else ())
             for definition in before:
@@ -186,7 +239,7 @@ class Meaning:
             rf"(?<![\w.>]){re.escape(owner.text)}\s*(?:\.|->)\s*{re.escape(node.text)}\s*=(?!=)\s*([^;]+);"
         )
         low, high = self.host.span(scope.function)
-        match = re.search(pattern, self.host.text[low:high])
+        match = re.search(pattern, self.host.text[low:high]) if scope.function else None
         if match:
             found = self._settled(joined, match[1], scope, depth + 1)
             if found is not None:
@@ -198,8 +251,7 @@ class Meaning:
             return None
         if node.text in ("size", "length") and node.real and node.args and node.args[0].op == "name":
             vector = self.host.vector_size(node.args[0].text, scope.function)
-            size = self.resolve_text(vector[1], Scope(scope.function, vector[2])) if vector else None
-            return size
+            return self.resolve_text(vector[1], Scope(scope.function, vector[2])) if vector else None
         macro = self.host.macros.get(node.text)
         if macro is not None and macro[0] is not None and len(macro[0]) == len(node.args):
             return self._expanded(macro[0], macro[1], node, scope, depth)
@@ -221,7 +273,12 @@ class Meaning:
         given = dict(zip(names, (self.resolve(arg, scope, depth + 1) for arg in call.args), strict=True))
         inside = cexpr.substitute(body, lambda part: given.get(part.text) if part.op == "name" else None)
         calls = cexpr.substitute(
-            inside, lambda part: self._call(part, scope, depth + 1) if part.op == "call" else None
+            inside,
+            lambda part: (
+                self._once(f"{part.text}()", scope, lambda: self._call(part, scope, depth + 1))
+                if part.op == "call"
+                else None
+            ),
         )
         return self._choice(calls, scope, depth) if calls.op == "?" else calls
 
@@ -283,7 +340,8 @@ class Meaning:
             function, found = None, self.host.definitions(name, None)
         before = [d for d in found if d.at < scope.at] or list(found)
         if not before:
-            return None
+            start = self.host.span(scope.function)[0] if scope.function else scope.at
+            return self._with_members(name, None, scope, start)
         last = before[-1]
         there = Scope(function, last.at)
         known = (
@@ -308,63 +366,6 @@ class Meaning:
             parts[at] = node
         return tuple(parts) or None
 
-    def allocation(self, text: str, scope: Scope, depth: int = 0) -> tuple[Node, Scope] | None:
-        """The bytes of the memory behind a pointer, as a tree; None when no allocation is found."""
-        name = target(text)
-        for call in self.calls_on(name, scope, ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync")):
-            node = self.resolve_text(call.args[1], self.scope(call.at)) if len(call.args) > 1 else None
-            if node is not None:
-                return node, self.scope(call.at)
-        vector = self.host.vector_size(name, scope.function)
-        if vector is not None:
-            there = Scope(scope.function, vector[2])
-            size, count = self.sizeof(vector[0], there), self.resolve_text(vector[1], there)
-            if size is not None and count is not None:
-                return Node("*", (count, cexpr.number(size))), there
-        if depth > MAX_DEPTH or scope.function is None or not re.fullmatch(r"\w+", name):
-            return None
-        for definition in reversed(self.host.definitions(name, scope.function)):
-            source = target(definition.value)
-            if re.fullmatch(r"[A-Za-z_][\w.]*", source) and source not in (name, "NULL", "nullptr", "new"):
-                found = self.allocation(source, Scope(scope.function, definition.at), depth + 1)
-                if found is not None:
-                    return found
-        caller = self.caller_argument(name, scope)
-        return self.allocation(caller[0], caller[1], depth + 1) if caller else None
-
-    def caller_argument(self, name: str, scope: Scope) -> tuple[str, Scope] | None:
-        """What the first caller passes for a parameter of the function around a place."""
-        function = scope.function
-        if function is None:
-            return None
-        index = next((i for i, (_, own) in enumerate(function.params) if own == name), None)
-        if index is None:
-            return None
-        for at, arguments in self.host.calls(function.name):
-            if index < len(arguments) and not function.start <= at < function.end:
-                return arguments[index], self.scope(at)
-        return None
-
-    def calls_on(self, name: str, scope: Scope, kinds: tuple[str, ...], place: int = 0) -> list[RuntimeCall]:
-        """Runtime calls on a variable: in the function around, else anywhere for globals and members."""
-        found = [
-            call
-            for call in self.host.runtime_calls
-            if call.name in kinds and len(call.args) > place and target(call.args[place]) == name
-        ]
-        low, high = self.host.span(scope.function)
-        near = [call for call in found if low <= call.at < high]
-        function = scope.function
-        owned = function is not None and any(own == name for _, own in function.params)
-        if near or owned:
-            return near
-        local = (
-            function is not None
-            and self.host.declared_type(name, None) is None
-            and re.fullmatch(r"\w+", name)
-        )
-        return [] if local else found
-
 
 def _asks(node: Node) -> bool:
     """Whether a value comes from outside of the program."""
@@ -378,6 +379,4 @@ def _text(node: Node) -> str:
 
 
 def _split(text: str) -> list[str]:
-    from kcurate.cuda_source.brackets import split_arguments
-
     return [piece.decode("latin-1") for piece in split_arguments(text.encode("latin-1"))]
