@@ -1,9 +1,9 @@
 """Trying a draft on the emulator: sizes from the hardest to the mildest, roles and contents as runs ask for.
 
-A kernel is judged against itself: once as it is, once with zeros for some thousand bytes around every buffer. The
-two differ when it reads beyond its buffers. So what is admitted runs clean, writes its outputs the same way in every
-run and inside its buffers, on two scales at least, and wrong answers are found. Not covered: the bench setting,
-which the emulator does not run; the judge's rules (`kcurate.judge`).
+A kernel is judged against itself: once as it is, once with zeros for some thousand bytes around every
+buffer. The two differ when it reads beyond its buffers. So what is admitted runs clean, writes its outputs
+the same way in every run and inside its buffers, on two scales at least, and wrong answers are found. Not
+covered: the bench setting, which the emulator does not run; the judge's rules (`kcurate.judge`).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def candidate(known: KnownProblem, code: str, name: str) -> Candidate:
 
 
 def _surrounded(side: Side, problem: Problem) -> Side:
-    """The same side on buffers that have zeros around them, where its plan passes buffers to launches only."""
+    """The same side with zeros around every buffer that its plan only gives to launches."""
     own = {name: buffer for name, buffer in problem.buffers.items() if _movable(name, buffer, side)}
     around = {name: AROUND_BYTES // numpy_dtype(buffer.dtype).itemsize for name, buffer in own.items()}
     rows = {name: _rows(own[name], around[name]) for name in own}
@@ -194,7 +194,7 @@ def _shaped(draft: Draft, needs: Mapping[str, Expr]) -> Draft | None:
 
 
 def _plain_forms(draft: Draft) -> Iterator[Draft]:
-    """The draft, and with buffers as long as the kernel's indices ask, where host code says something else."""
+    """The draft, and with buffers as long as the kernel's indices ask."""
     yield draft
     shaped = _shaped(draft, dict(draft.needs))
     if shaped is not None:

@@ -1,7 +1,8 @@
 """How far a kernel's indices go, read off its guards and loops: `if (i < n)` lets `a[i]` need n elements.
 
-Upper bounds alone, and for the whole function at once: a guard anywhere counts everywhere. That is why what is
-found here is a guess, which the emulator's run confirms or refutes. Not covered: indices that are read from memory.
+Upper bounds alone, and for the whole function at once: a guard anywhere counts everywhere. That is why what
+is found here is a guess, which the emulator's run confirms or refutes. Not covered: indices that are read
+from memory.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LEAVES = re.compile(r"\s*\{?\s*(?:return|continue|break)\b")
 
 @dataclass
 class Bounds:
-    """Upper bounds in one kernel. `scalars` are its parameters' values, block and grid those of its launch."""
+    """Upper bounds in one kernel; `scalars` are its parameters' values, block and grid its launch's."""
 
     code: DeviceCode
     body: str

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from kcurate.draft import launching, sizes, types
 from kcurate.draft.algebra import Poly, divided, factor, number, quotient, real
 from kcurate.draft.bounds import Bounds
+from kcurate.draft.configuring import GUESSED_WHOLE, Configuration
 from kcurate.draft.contents import Extents, contents
 from kcurate.draft.host import Function, target
 from kcurate.draft.launching import Site
@@ -42,11 +43,7 @@ from kcurate.records import (
     ValueArg,
 )
 
-GUESSED_BLOCKS = ((256,), (16, 16), (8, 8, 4))
 GUESSED_REAL = 0.5
-# Blocks of a kernel whose threads stride over its data: enough to see them meet, few for the emulator.
-STRIDING_BLOCKS = 16
-GUESSED_WHOLE = 1
 _TEXTURES = re.compile(r"cuda(?:Texture|Surface)Object_t|texture\s*<")
 
 
@@ -71,14 +68,15 @@ class Builder:
 
     def build(self, name: str, template: tuple[str, ...]) -> Draft:
         """The draft of this launch."""
-        block, grid = self._configuration()
+        shaping = Configuration(self.kernel, self.device, self.function, self.site, self.remarks, self.values)
+        block, grid = shaping.read()
         texts = [argument.expression for argument in self.site.launch.arguments]
         params = self.kernel.params
         for param, text in zip(params, texts, strict=False):
             if not param.pointer:
                 self._value(param, text)
         bounds = Bounds(self.device, self.device.body(self.function), self.values, block, grid or ())
-        grid = (self._striding(grid) if grid else None) or self._guarded_grid(bounds, block)
+        grid = shaping.settled(grid, bounds, block)
         bounds.grid = grid
         args: list[Arg] = [
             self._pointer(param, text, bounds) if param.pointer else self._scalar(param)
@@ -96,74 +94,6 @@ class Builder:
 
     def _note(self, place: str, text: str, reason: Reason | None = None) -> None:
         self.remarks.append(Remark(place, text, reason))
-
-    def _configuration(self) -> tuple[tuple[int, ...], tuple[Poly, ...] | None]:
-        code = self.device
-        constants = {*code.macros, *re.findall(r"\bconst(?:expr)?\s+[\w\s]*?\b(\w+)\s*=\s*\d", code.text)}
-        known, _ = launching.block_of(self.site)
-        block = known or self._guessed_block()
-        for argument in self.site.launch.arguments:
-            self.site.meaning.resolve_text(argument.expression, self.site.scope)
-        grid = launching.grid_of(self.site)
-        self.site.freeze(frozenset(constants))
-        grid = launching.grid_of(self.site) if grid is not None else None
-        if known is None:
-            self._note("plan.block", f"guess: the host says {self.site.launch.block}")
-        return block, grid
-
-    def _guessed_block(self) -> tuple[int, ...]:
-        """As many axes as the kernel uses, and host names in it frozen to that."""
-        body = self.device.body(self.function)
-        axes = 3 if "threadIdx.z" in body else 2 if "threadIdx.y" in body else 1
-        block = GUESSED_BLOCKS[axes - 1]
-        nodes = self.site.meaning.extents(self.site.launch.block, self.site.scope) or ()
-        for node, extent in zip(nodes, block, strict=False):
-            if node.op == "name":
-                self.site.frozen.setdefault(node.text, extent)
-        return block
-
-    def _striding(self, grid: tuple[Poly, ...]) -> tuple[Poly, ...] | None:
-        """Numbers of blocks that have nothing to do with any size: any will do where threads stride."""
-        host = self.site.meaning
-        own = frozenset[str]().union(*map(launching.names_of, grid))
-        texts = [argument.expression for argument in self.site.launch.arguments]
-        used: set[str] = set()
-        for param, text in zip(self.kernel.params, texts, strict=False):
-            found = allocation(host, text, self.site.scope) if param.pointer else None
-            poly = self.site.settle(found[0]) if found else self.values.get(param.name)
-            used |= launching.names_of(poly) if poly is not None else set()
-        free = own - used
-        if not free:
-            return grid
-        if "gridDim" not in self.device.text:
-            return grid if all(name in host.defaults for name in free) else None
-        self.site.frozen.update(
-            {name: min(host.defaults.get(name, STRIDING_BLOCKS), STRIDING_BLOCKS) for name in free}
-        )
-        self._note(
-            "plan.grid", f"guess: threads stride, so any number of blocks does ({', '.join(sorted(free))})"
-        )
-        return launching.grid_of(self.site)
-
-    def _guarded_grid(self, bounds: Bounds, block: tuple[int, ...]) -> tuple[Poly, ...]:
-        """One thread for each value that the guard lets through."""
-        from kcurate.draft.algebra import ceil_div
-
-        if "gridDim" in self.device.text:
-            self._note("plan.grid", "guess: threads stride, so any number of blocks does")
-            return (number(STRIDING_BLOCKS),)
-        found = [bounds.guard(axis) for axis in range(max(len(block), 2))]
-        while found and found[-1] is None:
-            found.pop()
-        if not found or any(one is None for one in found):
-            self._note("plan.grid", f"blocks; the host says: {self.site.launch.grid}", Reason.NO_GRID)
-            return (factor(OPEN),)
-        self._note("plan.grid", f"guess, from the guard: the host says {self.site.launch.grid}")
-        return tuple(
-            ceil_div(one, number(block[axis] if axis < len(block) else 1))
-            for axis, one in enumerate(found)
-            if one is not None
-        )
 
     def _value(self, param: Param, text: str) -> None:
         """A scalar's value over sizes, where it has one."""

@@ -135,8 +135,7 @@ def _loads(node: Node, name: str) -> bool:
 
 def _steps(name: str, bounds: Bounds) -> bool:
     """Whether a buffer is read at a place and at the next one."""
-    found = [node for node in bounds.indices(name)]
-    polys = [bounds.shifted(node) for node in found]
+    polys = [bounds.shifted(node) for node in bounds.indices(name)]
     return any(
         one is not None and other is not None and (one - other).constant == 1
         for one in polys
@@ -172,9 +171,8 @@ def _row_starts(name: str, bounds: Bounds, known: Extents) -> Contents | None:
     if matrix is None:
         return None
     rows, entries, others = matrix
-    columns = next(
-        (c for c in map(lambda other: _width(other, bounds, known), others) if c is not None), None
-    )
+    widths = [_width(other, bounds, known) for other in others]
+    columns = next((width for width in widths if width is not None), None)
     params = {"rows": rows.expr(), "nnz": entries.expr(), **({"cols": columns.expr()} if columns else {})}
     return Contents(Init("csr_offsets", params), f"starts of rows in {', '.join(others)}")
 

@@ -1,15 +1,15 @@
 """A draft as a file that a person finishes in an editor: TOML in the form of a known problem, with comments.
 
-A line that ends in `# ? ...` is open: fill it in and delete the comment. A line that ends in `# guess: ...` holds
-what was made up, or only read off the kernel; the emulator has tried it where the head of the file says so.
-Not covered: reading a file back (`reading`).
+A line that ends in `# ? ...` is open: fill it in and delete the comment. A line that ends in `# guess: ...`
+holds what was made up, or only read off the kernel; the emulator has tried it where the head of the file says
+so. Not covered: reading a file back (`reading`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kcurate import codec
@@ -58,14 +58,11 @@ class _Notes:
         """The comment that ends the line of a place; empty when there is nothing to say."""
         return "".join(f"  {_comment(remark)}" for remark in self._left.pop(place, [])[-1:])
 
-    def rest(self) -> Iterator[str]:
+    def rest(self) -> list[str]:
         """Remarks on places that have no line."""
-        found = [
-            line
-            for place, remarks in self._left.items()
-            for line in (f"{_comment(r)} ({place})" for r in remarks)
+        return [
+            f"{_comment(remark)} ({place})" for place, remarks in self._left.items() for remark in remarks
         ]
-        return found  # type: ignore[return-value]
 
 
 def _comment(remark: Remark) -> str:
@@ -84,10 +81,8 @@ def _sizes(sizes: Mapping[str, Any], notes: _Notes) -> list[str]:
 def _table(path: Sequence[str], data: Mapping[str, Any], notes: _Notes, place: str) -> list[str]:
     out = ["", f"[{'.'.join(map(_key, path))}]"]
     given = {"role": "in", **data} if "role" not in data else dict(data)
-    for key in ("dtype", "shape", "role", "init", "tolerance", "pad"):
-        if key in given:
-            out.append(f"{key} = {_value(given[key])}{notes.take(f'{place}.{key}')}")
-    return out
+    keys = [key for key in ("dtype", "shape", "role", "init", "tolerance", "pad") if key in given]
+    return [*out, *(f"{key} = {_value(given[key])}{notes.take(f'{place}.{key}')}" for key in keys)]
 
 
 def _side(name: str, side: Mapping[str, Any], notes: _Notes) -> list[str]:

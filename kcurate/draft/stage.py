@@ -1,7 +1,7 @@
 """The stage: kernels in, a draft file beside each, admitted or not, counted; and files of people checked.
 
-`problem.toml` lies beside `kernel.json`; an admitted one is also written as `problem.json`, the form of a known
-problem, which deopt takes. Not covered: how a draft is made (`infer`) and tried (`admit`).
+`problem.toml` lies beside `kernel.json`; an admitted one is also written as `problem.json`, the form of a
+known problem, which deopt takes. Not covered: how a draft is made (`infer`) and tried (`admit`).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Complete = Callable[[str, str], str | None]
 class DraftConfig:
     """What to draft. `kernels` are folders, records or ids; none: all of the workspace.
 
-    `trees` is where the source lies (none: where extract found it). `known` drafts also what has a problem already,
-    `again` also what has a file already.
+    `trees` is where the source lies (none: where extract found it). `known` drafts also what has a problem
+    already, `again` also what has a file already.
     """
 
     workspace: Path = DEFAULT_WORKSPACE
@@ -217,7 +217,7 @@ def check(files: Sequence[Path], workspace_root: Path, *, note: Note = lambda te
     """Check files that people finished; an admitted one is written as `problem.json` beside its kernel.
 
     Raises:
-        InputError: a file that cannot be read, is not finished, or is refused; `note` got a line for each fault.
+        InputError: a file cannot be read, is not finished, or is refused; `note` got a line for each fault.
     """
     started_s = time.monotonic()
     workspace = Workspace(workspace_root)

@@ -9,26 +9,27 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kcurate.problem.dtypes import UNIT_ROUNDOFF, numpy_dtype
+
 DTYPES: Mapping[str, str] = {
     "bool": "bool", "char": "int8", "signed char": "int8", "unsigned char": "uint8", "uchar": "uint8",
     "short": "int16", "unsigned short": "uint16", "ushort": "uint16", "int": "int32", "unsigned": "uint32",
     "unsigned int": "uint32", "uint": "uint32", "long": "int64", "unsigned long": "uint64", "ulong": "uint64",
     "long int": "int64", "unsigned long int": "uint64", "long long": "int64", "long long int": "int64",
-    "unsigned long long": "uint64", "unsigned long long int": "uint64", "size_t": "uint64", "float": "float32",
-    "double": "float64", "half": "float16", "__half": "float16", "__nv_bfloat16": "bfloat16",
-    "nv_bfloat16": "bfloat16", "int8_t": "int8", "uint8_t": "uint8", "int16_t": "int16", "uint16_t": "uint16",
+    "unsigned long long": "uint64", "unsigned long long int": "uint64", "size_t": "uint64",
+    "float": "float32", "double": "float64", "half": "float16", "__half": "float16",
+    "__nv_bfloat16": "bfloat16", "nv_bfloat16": "bfloat16", "int8_t": "int8", "uint8_t": "uint8", "int16_t": "int16", "uint16_t": "uint16",
     "int32_t": "int32", "uint32_t": "uint32", "int64_t": "int64", "uint64_t": "uint64", "ssize_t": "int64",
     "ptrdiff_t": "int64", "short int": "int16", "unsigned short int": "uint16", "u_char": "uint8",
     "longlong": "int64", "ulonglong": "uint64",
 }  # fmt: skip
-BYTES: Mapping[str, int] = {
-    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
-    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8,
-}  # fmt: skip
-FLOATS = frozenset(("float16", "bfloat16", "float32", "float64"))
+FLOATS = frozenset(UNIT_ROUNDOFF)
 _VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|float|double)([1-4])")
 _DROPPED = re.compile(r"\b(?:const|volatile|struct|typename|__restrict(?:__)?|restrict|std\s*::)\s*|[&]")
-_STRUCT = r"\b(?:struct|class)\s+(?:__align__\s*\(\s*\w+\s*\)\s*|alignas\s*\([^)]*\)\s*)?{0}\b[^;{{}}]*\{{([^{{}}]*)\}}"
+_STRUCT = (
+    r"\b(?:struct|class)\s+(?:__align__\s*\(\s*\w+\s*\)\s*|alignas\s*\([^)]*\)\s*)?"
+    r"{0}\b[^;{{}}]*\{{([^{{}}]*)\}}"
+)
 _TYPEDEF_STRUCT = r"\btypedef\s+struct\s*(?:__align__\s*\(\s*\w+\s*\)\s*)?\w*\s*\{{([^{{}}]*)\}}\s*{0}\s*;"
 MAX_DEPTH = 8
 
@@ -43,7 +44,7 @@ class Element:
     @property
     def size_bytes(self) -> int:
         """Bytes of one element, three-lane vectors packed as C does."""
-        return BYTES[self.dtype] * self.lanes
+        return numpy_dtype(self.dtype).itemsize * self.lanes
 
 
 def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element | None:

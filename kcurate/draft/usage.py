@@ -1,7 +1,8 @@
 """What a kernel does with each pointer parameter: reads, writes, atomics, read off its text and its callees'.
 
-Pointers are followed through local pointers, references, casts and device functions. What goes into a function
-that the code does not hold counts as read and written. Not covered: how far an index goes (`bounds`).
+Pointers are followed through local pointers, references, casts and device functions. What goes into a
+function that the code does not hold counts as read and written. Not covered: how far an index goes
+(`bounds`).
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class DeviceCode:
         return Usage(read=True, first="read")
 
     def _passed(self, body: str, start: int, end: int, depth: int) -> Usage:
-        """A pointer as such: given to a function, compared, or copied to an alias (which is looked at itself)."""
+        """A pointer as such: given to a function, compared, or copied to an alias."""
         call = _enclosing_call(body, start)
         if call is None:
             return Usage()
@@ -187,7 +188,7 @@ def _aliases(body: str, name: str) -> Iterator[tuple[str, bool]]:
 
 
 def _extended(body: str, start: int, end: int, element: bool) -> tuple[int, int, bool]:
-    """Over indices, members and brackets around an occurrence: its end, its start, whether memory is reached."""
+    """Over indices, members and brackets around: the end, the start, whether memory is reached."""
     reached = element
     data = body.encode("latin-1")
     while True:
