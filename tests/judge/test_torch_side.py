@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch_modules as ours
+from timed_rig import TimedJudge
 
 from kcurate import store
+from kcurate.backends.cuda.driver import NotCapturable
+from kcurate.backends.torch_module import Forward
 from kcurate.judge.judge import Judge, JudgeConfig
 from kcurate.records import Call, Origin, Outcome, Side
 
@@ -102,3 +105,50 @@ def test_a_pair_folder_keeps_the_language(tmp_path: Path) -> None:
     store.write_candidate(tmp_path / "pair", candidate)
     assert (tmp_path / "pair" / "slow.py").read_text() == candidate.slow.code
     assert store.read_candidate(tmp_path / "pair") == candidate
+
+
+@pytest.fixture
+def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[TimedJudge]:
+    """A judge that times on a clock that we set; a forward pass takes 90 us on it."""
+    with contextlib.closing(TimedJudge()) as judge:
+        judge.config = replace(judge.config, torch=True)
+        monkeypatch.setattr(judge.stock, "_fresh_python", judge._here)
+        run = Forward.run
+
+        def timed(self: Forward) -> None:
+            device = judge.devices["slow"]
+            if device.tape is not None:
+                raise NotCapturable("PyTorch allocates memory as it goes")
+            device.now_us += 90.0
+            run(self)
+
+        monkeypatch.setattr(Forward, "run", timed)
+        yield judge
+
+
+def test_eager_pytorch_is_timed_like_any_side(rig: TimedJudge) -> None:
+    rig.us = {"fast": 30.0}
+    verdict = rig.judge(ours.scaled_candidate())
+    assert verdict.outcome is Outcome.CONFIRMED, (verdict.detail, verdict.log)
+    assert verdict.speedup is not None
+    assert verdict.speedup.ratio == pytest.approx(3.0, rel=0.02)
+    assert verdict.timing_method == "events"
+    assert {"bench_outputs", "timed_outputs", "timed_outputs_compared"} <= set(verdict.checks)
+
+
+def test_short_answers_are_timed_by_events_too(rig: TimedJudge) -> None:
+    rig.us = {"fast": 5.0}
+    verdict = rig.judge(ours.scaled_candidate())
+    assert (verdict.outcome, verdict.timing_method) == (Outcome.CONFIRMED, "events"), verdict.detail
+
+
+def test_an_answer_that_stops_working_while_it_is_timed_is_found(rig: TimedJudge) -> None:
+    rig.us = {"fast": 30.0}
+    rig.spoil = lambda side, number: side == "fast" and number > 60
+    verdict = rig.judge(ours.scaled_candidate())
+    assert (verdict.outcome, verdict.side) == (Outcome.MISMATCH, "fast"), verdict.detail
+
+
+def test_a_slower_answer_is_not_faster(rig: TimedJudge) -> None:
+    rig.us = {"fast": 120.0}
+    assert rig.judge(ours.scaled_candidate()).outcome is Outcome.NOT_FASTER
