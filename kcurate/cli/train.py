@@ -23,6 +23,7 @@ _SETTINGS = {
     "train_gpu": "judge.train_gpu",
     "judge_gpus": "judge.gpus",
     "jobs": "judge.jobs",
+    "ray": "judge.ray",
     "samples": "measure.samples",
 }
 
@@ -94,6 +95,10 @@ def train(
         typer.Option(metavar="LIST", help="GPUs that judge, such as 1,2.  [default: the one that trains]"),
     ] = None,
     jobs: JobsOption = 0,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A Ray cluster that judges in place of this machine."),
+    ] = None,
     push: Annotated[
         str | None, typer.Option(metavar="USER/NAME", help="Put card and adapters on the Hub in the end.")
     ] = None,
@@ -115,6 +120,7 @@ def train(
         "train_gpu": train_gpu or None,
         "judge_gpus": _numbers(judge_gpus),
         "jobs": jobs or None,
+        "ray": ray,
         "samples": samples,
     }
     folder = out or _new_folder(workspace, resume=resume)

@@ -124,13 +124,17 @@ class CurriculumSettings:
 
 @dataclass(frozen=True)
 class JudgeSettings:
-    """Who judges. `gpus` empty: the GPU that trains, in turns with it. `jobs` 0: what suits the machine."""
+    """Who judges. `gpus` empty: the GPU that trains, in turns with it. `jobs` 0: what suits the machine.
+
+    `ray`: the address of a Ray cluster that judges in place of this machine.
+    """
 
     backend: str = "auto"
     train_gpu: int = 0
     gpus: tuple[int, ...] = ()
     jobs: int = 0
     timed: bool = True
+    ray: str = ""
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kcurate import store
 from kcurate.errors import InputError
 from kcurate.records import Summary
 from kcurate.train import curriculum, curves, devices, model_card, pair_tasks, rewards
@@ -54,11 +55,12 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class Tasks:
-    """What is taught, what is asked for rewards, and what neither has seen."""
+    """What is taught, what is asked for rewards, what neither has seen; and what became no task, and why."""
 
     taught: tuple[Task, ...]
     asked: tuple[Task, ...]
     held_out: tuple[Task, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def run(config: TrainConfig, *, note: Note = lambda _: None) -> Summary:
@@ -83,6 +85,8 @@ def run(config: TrainConfig, *, note: Note = lambda _: None) -> Summary:
     with quiet():
         config = replace(config, settings=_unpacked(config.settings, folder))
     tasks = load_tasks(config.settings, note)
+    if rank == 0 and tasks.left_out:
+        store.write_bytes(folder.root / "left_out.json", store.pretty_json(dict(tasks.left_out)))
     steps: dict[str, int] = {}
     stop = Stop(config.budget_s)
     with quiet(), stop.listening(), judges(config, folder, place, rank) as pool:
@@ -126,10 +130,13 @@ def load_tasks(settings: TrainSettings, note: Note = lambda _: None) -> Tasks:
         from kcurate.train import kernelbench
 
         modules = kernelbench.load(path or None, brief=own.brief, note=note)
-        for name, why in modules.left_out.items():
-            note(f"{name} is left out: {why}")
         asked, held_out = kernelbench.split(modules.tasks, own.held_out, own.split_seed)
-        found = Tasks(pairs, _arranged(asked[: own.limit or None], settings), held_out)
+        note(f"kernelbench: {len(modules.tasks)} tasks, {len(modules.left_out)} modules left out")
+        if not modules.tasks:
+            why = "; ".join(f"{name}: {reason}" for name, reason in modules.left_out.items())
+            raise InputError(f"no module became a task ({why[:300]})", where=own.source)
+        asked = _arranged(asked[: own.limit or None], settings)
+        found = Tasks(pairs, asked, held_out, modules.left_out)
     else:
         raise InputError(f"no tasks {own.source!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
     families = len({task.family for task in found.held_out})
@@ -156,6 +163,7 @@ def judges(config: TrainConfig, folder: RunFolder, place: JudgePlace, rank: int)
         timed=place.timed,
         cache_file=cache,
         torch=own.tasks.source != "pairs",
+        ray=own.judge.ray or None,
     )
     with contextlib.closing(RewardPool(scheme, pool_config)) as pool:
         yield pool
@@ -235,8 +243,6 @@ def _finish(
     config: TrainConfig, folder: RunFolder, tasks: Tasks, steps: dict[str, int], started_s: float, note: Note
 ) -> Summary:
     """Curves, card, summary, and the Hub."""
-    from kcurate import store
-
     name = Path(config.settings.model.name).name
     curves.draw(folder.metrics, folder.curves, f"{name}, recipe {config.settings.recipe}")
     counts: dict[str, Any] = {

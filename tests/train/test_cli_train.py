@@ -289,3 +289,23 @@ def test_a_time_limit_ends_training_in_good_order_and_goes_on(
     assert RunFolder(out).done("sft")
     assert "the time limit ended it at step 1" in capsys.readouterr().err
     assert [row["name"] for row in json.loads((out / "measured.json").read_bytes())["rows"]] == ["SFT"]
+
+
+def test_grpo_goes_on_from_its_checkpoint(
+    whole: Path, model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kcurate.train.stopping import Stop
+
+    out = tmp_path / "run"
+    words = command(
+        model, pairs, out, "--samples", "0", "--adapter", str(whole / "sft/adapter"), stage="grpo"
+    )
+    with monkeypatch.context() as told:
+        told.setattr(Stop, "agreed", lambda _: (True, False))
+        assert run(words) == 143
+    assert [line["step"] for line in lines(out, "grpo")] == [1]
+    again = ["train", "grpo", "--out", str(out), "--resume", "--adapter", str(whole / "sft/adapter")]
+    assert run([*again, "--backend", "emulator"]) == 0
+    assert [line["step"] for line in lines(out, "grpo")] == [1, 2]
+    assert sorted({line["step"] for line in RunFolder(out).judged.lines()}) == [1, 2]
+    assert RunFolder(out).done("grpo")

@@ -1,0 +1,79 @@
+"""Which tasks a run teaches, asks and holds out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kcurate.errors import InputError
+from kcurate.train.config import resolve
+from kcurate.train.stage import load_tasks
+
+RELU = """
+import torch
+import torch.nn as nn
+
+rows = 40
+columns = 96
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+
+    def forward(self, x):
+        return torch.relu(x)
+
+def get_inputs():
+    return [torch.randn(rows, columns)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_no_family_is_both_taught_and_held_out() -> None:
+    found = load_tasks(resolve())
+    assert found.taught == found.asked
+    assert not {task.family for task in found.taught} & {task.family for task in found.held_out}
+    share = len(found.held_out) / (len(found.taught) + len(found.held_out))
+    assert 0.15 < share < 0.25
+    assert load_tasks(resolve()) == found, "the seed decides"
+
+
+def test_sqd_asks_stage_by_stage_and_holds_out_plain_tasks() -> None:
+    found = load_tasks(resolve(recipe="sqd"))
+    stages = [int(task.id.rsplit("@", 1)[1].split("-")[0]) for task in found.asked]
+    assert stages == sorted(stages)
+    assert len(set(stages)) > 3
+    assert len({task.id for task in found.asked}) == len(found.asked)
+    assert all("@" not in task.id for task in (*found.taught, *found.held_out))
+    families = {task.family for task in found.asked}
+    assert families <= {task.family for task in found.taught}
+
+
+def test_limit_and_brief_prompts() -> None:
+    few = load_tasks(resolve(sets=["tasks.limit=10", "tasks.brief=true"]))
+    assert len(few.taught) + len(few.held_out) == 10
+    full = load_tasks(resolve(sets=["tasks.limit=10"]))
+    assert len(few.taught[0].prompt.system) < len(full.taught[0].prompt.system)
+
+
+def test_kernelbench_is_asked_and_pairs_are_taught(tmp_path: Path) -> None:
+    level = tmp_path / "KernelBench" / "level1"
+    level.mkdir(parents=True)
+    for number, (name, what) in enumerate({"ReLU": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}.items(), 1):
+        (level / f"{number}_{name}.py").write_text(RELU.replace("relu", what))
+    (level / "4_Fixed.py").write_text(RELU.replace("rows, columns)", "8, 9)"))
+    found = load_tasks(resolve(sets=[f'tasks.source="kernelbench:{tmp_path}"', "tasks.held_out=0.34"]))
+    assert {task.source for task in found.taught} == {"pairs"}
+    assert {task.source for task in (*found.asked, *found.held_out)} == {"kernelbench"}
+    assert len(found.asked) == 2
+    assert len(found.held_out) == 1
+    assert all(task.answer is None for task in found.asked)
+    assert "4_Fixed" in found.left_out
+
+
+def test_unknown_tasks_are_named() -> None:
+    with pytest.raises(InputError, match="no tasks 'kernels'"):
+        load_tasks(resolve(sets=["tasks.source=kernels"]))
