@@ -16,6 +16,7 @@ from kcurate.dataset.contamination import LIMIT, Overlap, Reference
 from kcurate.dataset.rows import COLUMNS
 from kcurate.errors import InputError
 from kcurate.published_rows import candidate_of
+from kcurate.records import Call
 
 BAD_ROW, LICENCE, SECRET = "bad_row", "licence", "secret"
 DUPLICATE, CONTAMINATED = "duplicate", "contaminated"
@@ -102,9 +103,11 @@ def bad_row(row: Mapping[str, Any]) -> str | None:
         if not _fits(row[name], kind):
             return f"{name} is not of type {kind}"
     try:
-        candidate_of(row)
+        candidate = candidate_of(row)
     except InputError as error:
         return str(error)
+    if any(isinstance(step, Call) for side in (candidate.slow, candidate.fast) for step in side.plan):
+        return "a side is in PyTorch; a row holds device code"
     return None
 
 

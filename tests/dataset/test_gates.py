@@ -9,10 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch_modules
 from dataset.making import a_row, pair
 
 from kcurate import resources, store
-from kcurate.dataset import contamination, licences, secrets
+from kcurate.dataset import contamination, gates, licences, secrets
 from kcurate.dataset.gates import Gates, Rules
 from kcurate.dataset.rows import row
 from kcurate.errors import InputError
@@ -181,3 +182,9 @@ def test_the_built_in_pairs_pass_every_gate() -> None:
         verdicts = store.read_verdicts(folder)
         if verdicts:
             assert gates.offer(row(store.read_candidate(folder), verdicts[0])) is None
+
+
+def test_a_side_in_pytorch_is_no_row() -> None:
+    row = a_row(torch_modules.scaled_candidate(), license="MIT")
+    assert gates.bad_row(row) == "a side is in PyTorch; a row holds device code"
+    assert reasons(row) == [gates.BAD_ROW]
