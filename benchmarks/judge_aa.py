@@ -65,6 +65,11 @@ class Fit:
         return max(1, round(longer_us * self.rounds_per_us))
 
 
+def planted(us: float) -> float:
+    """How many times as long the slow side is made to take."""
+    return 1.05 if us < SHORT_US else 1.03
+
+
 def fit_chain(judge: Judge) -> Fit:
     times = []
     for rounds in FIT_ROUNDS:
@@ -87,9 +92,8 @@ def tasks(fit: Fit, scale: float) -> list[Task]:
     kernels += [(f"copy-{mb:g}", copy(mb), 16) for mb in COPIES_MB]
     found = [Task(f"aa-{name}", one, 3, many(repeats)) for name, one, repeats in kernels]
     for us in DURATIONS_US:
-        planted = 1.05 if us < SHORT_US else 1.03
-        one = chain_of(fit.rounds(us), fit.extra(us, planted))
-        found.append(Task(f"planted-{planted:g}-chain-{us:g}", one, 3, many(4 if us >= 3000 else 10)))
+        one = chain_of(fit.rounds(us), fit.extra(us, planted(us)))
+        found.append(Task(f"planted-{planted(us):g}-chain-{us:g}", one, 3, many(4 if us >= 3000 else 10)))
     for us in (30.0, 300.0):
         one = chain_of(fit.rounds(us), fit.extra(us, 1.5))
         found.append(Task(f"repeat-1.5-chain-{us:g}", one, many(16), 1))
@@ -203,6 +207,12 @@ def compare_with_ncu(table: list[dict[str, Any]], ncu: dict[str, float], fit: Fi
             row["ncu_us"] = reading
             row["over_ncu"] = round(row["fast_us"] / reading - 1, 4)
             print(row["name"], row["fast_us"], reading, row["over_ncu"], flush=True)
+    for us in DURATIONS_US:
+        longer = ncu.get(f"chain-{fit.rounds(us) + fit.extra(us, planted(us)):g}")
+        for row in table:
+            if longer is not None and row["name"] == f"planted-{planted(us):g}-chain-{us:g}":
+                row["ncu_ratio"] = round(longer / ncu[f"chain-{fit.rounds(us):g}"], 4)
+                print(row["name"], row.get("ratio"), row["ncu_ratio"], flush=True)
 
 
 def main() -> None:
@@ -230,6 +240,7 @@ def main() -> None:
     if not options.no_ncu:
         kernels = [("chain", float(fit.rounds(us))) for us in DURATIONS_US]
         kernels += [("copy", mb) for mb in COPIES_MB]
+        kernels += [("chain", float(fit.rounds(us) + fit.extra(us, planted(us)))) for us in DURATIONS_US]
         compare_with_ncu(table, ncu_medians(kernels), fit)
     aa = [row for name, rows in raw.items() if name.startswith("aa-") for row in rows]
     print("A against A:", len(aa), dict(Counter(row["outcome"] for row in aa)))
