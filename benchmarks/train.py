@@ -89,7 +89,7 @@ def grpo(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The share of a step of 64 answers spent waiting for rewards."""
     out = folder / "grpo"
     more = ("--adapter", str(given.adapter)) if given.adapter else ()
-    sets = ["grpo.prompts=8", "grpo.generations=8", "grpo.max_steps=4", "tasks.held_out=0.0", *given.sets]
+    sets = ["grpo.prompts=8", "grpo.generations=8", "grpo.max_steps=3", "tasks.held_out=0.0", *given.sets]
     kcurate("grpo", given.model, out, sets, *more)
     lines = [line for line in MetricsLog(out / "metrics.jsonl").lines("grpo") if line.get("answers")]
     steps = [
@@ -121,7 +121,7 @@ def scored(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     pool_config = PoolConfig(backend=backends.resolve("auto"))
     with contextlib.closing(RewardPool(rewards.make("kernelcompare"), pool_config)) as pool:
         batches = []
-        for start in (10_000, 20_000, 30_000):  # the first starts the judges and makes the references
+        for start in (10_000, 20_000):  # the first starts the judges and makes the references
             tasks = [pair_tasks.task_of(different(start + i)) for i in range(count)]
             begun = time.perf_counter()
             judged = asyncio.run(pool.score(tasks, [str(task.answer) for task in tasks]))

@@ -90,6 +90,9 @@ def run(config: TrainConfig, *, note: Note = lambda _: None) -> Summary:
     steps: dict[str, int] = {}
     stop = Stop(config.budget_s)
     with quiet(), stop.listening(), judges(config, folder, place, rank) as pool:
+        if "grpo" in config.stages or (config.measure and config.settings.measure.samples):
+            # Asked now: a machine that cannot judge should say so before it trains, not after.
+            note(f"judge: {place.backend}, {'timed' if pool.timed else 'not timed'}")
         for name in config.stages:
             steps[name] = _train(name, config, folder, tasks, stop, pool, note)
             if rank == 0:
