@@ -29,8 +29,9 @@ def started(launch: int, model: Path, pairs: Path, out: Path, *stage: str) -> su
     words += ["--samples", "0", "--backend", "emulator", *(w for one in SETS for w in ("--set", one))]
     start = [sys.executable, "-m", "kcurate"]
     if launch > 1:
-        start = [sys.executable, "-m", "accelerate.commands.launch", "--config_file",
-                 str(ACCELERATE / "ddp.yaml"), "--mixed_precision", "no", "--num_processes", str(launch), "-m", "kcurate"]  # fmt: skip
+        how = ["--config_file", str(ACCELERATE / "ddp.yaml"), "--mixed_precision", "no"]
+        how += ["--num_processes", str(launch)]
+        start = [sys.executable, "-m", "accelerate.commands.launch", *how, "-m", "kcurate"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1"}
     return subprocess.Popen(
         [*start, *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
