@@ -15,13 +15,12 @@ from kcurate.draft.bounds import Bounds
 from kcurate.draft.configuring import GUESSED_WHOLE, Configuration
 from kcurate.draft.contents import Extents, contents
 from kcurate.draft.host import Function, target
-from kcurate.draft.launching import Site
+from kcurate.draft.launching import Site, at_sample
 from kcurate.draft.memory import allocation
 from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
 from kcurate.draft.symbols import symbols
 from kcurate.draft.usage import DeviceCode, Usage
-from kcurate.errors import ProblemError
-from kcurate.problem.expressions import evaluate, names_in
+from kcurate.problem.expressions import names_in
 from kcurate.records import (
     Arg,
     Buffer,
@@ -97,10 +96,10 @@ class Builder:
 
     def _value(self, param: Param, text: str) -> None:
         """A scalar's value over sizes, where it has one."""
-        poly = self.site.poly(text)
-        if poly is None:
-            return
-        self.values[param.name] = poly
+        element = self._element(param.type)
+        poly = self.site.poly(text) if element is None or element.dtype not in types.FLOATS else None
+        if poly is not None:
+            self.values[param.name] = poly
 
     def _scalar(self, param: Param) -> Arg:
         element = self._element(param.type)
@@ -113,7 +112,7 @@ class Builder:
         text = self._text_of(param)
         poly = self.values.get(param.name)
         if element.dtype in types.FLOATS:
-            self.scalars[param.name] = Scalar(element.dtype, self._real(param, text, poly))
+            self.scalars[param.name] = Scalar(element.dtype, self._real(param, text, self.site.poly(text)))
             return param.name
         if poly is None:
             self._note(place, f"guess: the host says {text}")
@@ -332,12 +331,3 @@ def _role(usage: Usage) -> Role:
     if not usage.written:
         return "in"
     return "inout" if usage.read and usage.first != "write" else "out"
-
-
-def at_sample(poly: Poly) -> int:
-    """An expression's value with every size at 64, to tell which is larger."""
-    names = dict.fromkeys(launching.names_of(poly), 64)
-    try:
-        return evaluate(poly.text(), names)
-    except ProblemError:
-        return 0

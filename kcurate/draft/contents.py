@@ -15,6 +15,7 @@ from kcurate.draft import cexpr, types
 from kcurate.draft.algebra import Poly, factor, from_node, number, quotient
 from kcurate.draft.bounds import Bounds
 from kcurate.draft.cexpr import Node
+from kcurate.draft.launching import at_sample
 from kcurate.records import Init
 
 _POSITIVE = re.compile(r"\b(?:__)?(?:rsqrt|sqrt|log|log2|log10|log1p|pow|acos|asin)f?\s*\(|\b__f?rsqrt_r\w\(")
@@ -66,7 +67,7 @@ def _places(name: str, bounds: Bounds, known: Extents) -> Contents | None:
             if share is None or (other == name and _loads(node, name)):
                 continue
             high = _room(node, name, share, count, bounds)
-            if high is not None:
+            if high is not None and at_sample(high) > 0:
                 return Contents(Init("integers", {"low": 0, "high": high.expr()}), f"places in {other}")
     return None
 

@@ -5,6 +5,7 @@ Not covered: buffers (`buffers`), what a name is worth (`meaning`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -14,6 +15,8 @@ from kcurate.draft.algebra import Poly, factor, from_node
 from kcurate.draft.cexpr import Node
 from kcurate.draft.meaning import Meaning, Scope
 from kcurate.draft.sketch import OPEN, Reason, Remark
+from kcurate.errors import ProblemError
+from kcurate.problem.expressions import evaluate
 from kcurate.records import Expr
 
 MAX_THREADS = 1024
@@ -113,8 +116,6 @@ def renamed(poly: Poly, names: Mapping[str, str]) -> Poly:
 
 def rewritten(poly: Poly, name_of: Callable[[str], str]) -> Poly:
     """Every factor rewritten, opaque pieces inside as well."""
-    import re
-
     total = Poly({})
     for term, count in poly.terms.items():
         product = Poly({(): count})
@@ -126,3 +127,12 @@ def rewritten(poly: Poly, name_of: Callable[[str], str]) -> Poly:
 
 
 FUNCTIONS = frozenset(("ceil_div", "min", "max", "align_up", "log2", "pow2"))
+
+
+def at_sample(poly: Poly) -> int:
+    """An expression's value with every size at 64, to tell which is larger."""
+    names = dict.fromkeys(names_of(poly), 64)
+    try:
+        return evaluate(poly.text(), names)
+    except ProblemError:
+        return 0

@@ -267,7 +267,7 @@ def _faults(found: reading.Form, code: str, bench: _Bench) -> Iterator[reading.F
     assert known is not None, "the form was read"
     settings = known.problem.sizes.test
     different = [one for i, one in enumerate(settings) if one not in settings[:i]]
-    if len(different) < LEAST_SETTINGS:
+    if len(different) < (LEAST_SETTINGS if known.problem.sizes.bench else 1):
         line = reading.line_of(found.text, "problem.sizes.test")
         return [reading.Fault(found.path, line, f"fewer than {LEAST_SETTINGS} different settings of sizes")]
     issues = check_problem(plain_candidate(known, code, found.kernel or ""))

@@ -17,7 +17,10 @@ from kcurate.cuda_source.brackets import closing, split_arguments
 from kcurate.cuda_source.text import blank_literals
 from kcurate.draft.host import Function, parameters
 
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)\n]*\))?((?:\\\n|[^\n])*)", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 MAX_DEPTH = 6
+MAX_BODY = 200_000
 _READ_ONLY_CALLS = re.compile(
     r"__ld\w*|tex\w+|printf|assert|isnan|isinf|sizeof|__isGlobal|min|max|fmin\w*|fmax\w*"
 )
@@ -60,6 +63,7 @@ class DeviceCode:
         self.bytes = blank_literals(parsed.text)
         self.text = self.bytes.decode("latin-1")
         self.items = parsed.items
+        self._bodies: dict[int, str] = {}
 
     @cached_property
     def functions(self) -> Mapping[str, Function]:
@@ -74,16 +78,8 @@ class DeviceCode:
 
     @cached_property
     def macros(self) -> Mapping[str, str]:
-        """Macros without parameters by name."""
-        found = {}
-        for item in self.items:
-            if item.kind == "macro":
-                match = re.match(
-                    r"\s*#\s*define\s+(\w+)(?!\()[ \t]*(.*)", self.text[item.start : item.end], re.DOTALL
-                )
-                if match:
-                    found[match[1]] = match[2].replace("\\\n", " ").strip()
-        return found
+        """Macros without parameters by name, also those inside functions."""
+        return {match[1]: _joined(match[3]) for match in _DEFINE.finditer(self.text) if match[2] is None}
 
     @cached_property
     def types(self) -> Mapping[str, str]:
@@ -95,11 +91,38 @@ class DeviceCode:
             found[match[1]] = match[2].strip()
         return found
 
+    @cached_property
+    def calling_macros(self) -> Mapping[str, tuple[tuple[str, ...], str]]:
+        """Macros with parameters by name: the parameters and the body."""
+        return {
+            match[1]: (tuple(one.strip() for one in match[2][1:-1].split(",")), _joined(match[3]))
+            for match in _DEFINE.finditer(self.text)
+            if match[2] is not None
+        }
+
     def body(self, function: Function) -> str:
-        """A function's body with pointer casts blanked at equal length."""
-        text = self.text[function.body : function.end]
+        """A function's body, macros expanded and pointer casts blanked."""
+        if function.body not in self._bodies:
+            self._bodies[function.body] = self._read_body(function)
+        return self._bodies[function.body]
+
+    def _read_body(self, function: Function) -> str:
+        text = self._expanded(_DIRECTIVE.sub(" ", self.text[function.body : function.end]))
         for pattern in _CASTS:
             text = pattern.sub(lambda match: " " * len(match[0]), text)
+        return text
+
+    def _expanded(self, text: str) -> str:
+        """A text with macros put in, a few levels deep; one that makes it too long stays."""
+        for _ in range(MAX_DEPTH):
+            before = text
+            for name, (params, body) in self.calling_macros.items():
+                text = _put_in(text, name, params, body)
+            for name, body in self.macros.items():
+                if "[" in body or "=" in body:
+                    text = re.sub(rf"(?<![\w.]){re.escape(name)}\b", lambda _, own=body: own, text)  # type: ignore[misc]
+            if text == before or len(text) > MAX_BODY:
+                return before if len(text) > MAX_BODY else text
         return text
 
     def usage(self, function: Function, name: str, depth: int = 0) -> Usage:
@@ -159,6 +182,25 @@ class DeviceCode:
         for match in re.finditer(rf"(?<![\w.>]){re.escape(own)}\b", body):
             found = _earlier(found, self._access(body, match.start(), match.end(), True, MAX_DEPTH))
         return found
+
+
+def _joined(text: str) -> str:
+    return text.replace("\\\n", " ").strip()
+
+
+def _put_in(text: str, name: str, params: tuple[str, ...], body: str) -> str:
+    """Every call of a macro replaced by its body."""
+    out, at = [], 0
+    for match in re.finditer(rf"(?<![\w.]){re.escape(name)}\s*\(", text):
+        end = closing(text.encode("latin-1"), match.end() - 1)
+        if match.start() < at or end is None:
+            continue
+        pieces = split_arguments(text[match.end() : end - 1].encode("latin-1"))
+        given = dict(zip(params, (piece.decode("latin-1") for piece in pieces), strict=False))
+        filled = re.sub(r"[A-Za-z_]\w*", lambda m, own=given: own.get(m[0], m[0]), body)  # type: ignore[misc]
+        out += [text[at : match.start()], filled]
+        at = end
+    return "".join([*out, text[at:]])
 
 
 def _earlier(one: Usage, other: Usage) -> Usage:
