@@ -1,7 +1,8 @@
 """The text of a PyTorch side: its top-level integer constants, and the text with other values for them.
 
-A constant is `NAME = <integer arithmetic>`, or an element of `NAME = (<integers>, ...)`, then called `NAME_0`
-and so on. Nothing is run here. Not covered: running the text (`kcurate.backends.torch_module`).
+A constant is `NAME = <integer arithmetic>`, one of `NAME, OTHER = <integer>, <integer>`, or an element of
+`NAME = (<integers>, ...)`, then called `NAME_0` and so on. Nothing is run here. Not covered: running the text
+(`kcurate.backends.torch_module`).
 """
 
 from __future__ import annotations
@@ -79,17 +80,23 @@ def _found(tree: ast.Module) -> Iterator[tuple[str, int, Callable[[ast.expr], No
             target = statement.target
         else:
             continue
-        if not isinstance(target, ast.Name) or statement.value is None:
+        if statement.value is None:
             continue
-        value = _integer(statement.value)
-        if value is not None:
-            yield target.id, value, _setter(statement)
-        elif isinstance(statement.value, ast.Tuple | ast.List):
-            yield from _elements(target.id, statement.value)
+        if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+            names = [name.id if isinstance(name, ast.Name) else "" for name in target.elts]
+            if all(names) and len(names) == len(statement.value.elts):
+                yield from _elements(names, statement.value)
+        elif isinstance(target, ast.Name):
+            value = _integer(statement.value)
+            if value is not None:
+                yield target.id, value, _setter(statement)
+            elif isinstance(statement.value, ast.Tuple | ast.List):
+                count = len(statement.value.elts)
+                yield from _elements([f"{target.id}_{i}" for i in range(count)], statement.value)
 
 
 def _elements(
-    name: str, sequence: ast.Tuple | ast.List
+    names: Sequence[str], sequence: ast.Tuple | ast.List
 ) -> Iterator[tuple[str, int, Callable[[ast.expr], None]]]:
     for index, element in enumerate(sequence.elts):
         value = _integer(element)
@@ -98,7 +105,7 @@ def _elements(
             def put(constant: ast.expr, index: int = index) -> None:
                 sequence.elts[index] = constant
 
-            yield f"{name}_{index}", value, put
+            yield names[index], value, put
 
 
 def _setter(statement: ast.Assign | ast.AnnAssign) -> Callable[[ast.expr], None]:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -156,6 +157,7 @@ def main(fd: int) -> None:
     from kcurate.train.kernelbench_problem import problem_of
 
     torch_module.preload("emulator")
+    warnings.simplefilter("ignore")  # of modules that are not ours
     isolation.enter("compile", "emulator")
     channel.send({})
     with contextlib.suppress(ChannelClosed):

@@ -17,13 +17,14 @@ ratio = 0.5
 m: int = 9
 first = second = 3
 a, b = 1, 2
+c, (d, e) = 1, (2, 3)
 if n:
     inner = 5
 
 
 def f():
     local = 8
-    return n + m, shape
+    return n + m, shape, a * b
 """
 
 
@@ -34,13 +35,13 @@ def run(tree: ast.Module) -> dict[str, object]:
 
 
 def test_top_level_integers_are_found_and_nothing_else() -> None:
-    assert constants(TEXT) == {"n": 64, "shape_1": 7, "shape_2": 5, "m": 9}
+    assert constants(TEXT) == {"n": 64, "shape_1": 7, "shape_2": 5, "m": 9, "a": 1, "b": 2}
 
 
 def test_sizes_take_their_place_where_they_are_used() -> None:
-    names = run(with_sizes(TEXT, {"n": 2, "shape_2": 11, "m": 1, "unknown": 5}))
+    names = run(with_sizes(TEXT, {"n": 2, "shape_2": 11, "m": 1, "b": 7, "unknown": 5}))
     assert callable(names["f"])
-    assert names["f"]() == (3, (2, 7, 11))
+    assert names["f"]() == (3, (2, 7, 11), 7)
 
 
 def test_joined_constants_change_together() -> None:
