@@ -237,7 +237,10 @@ class Host:
     def _declared_type(self, at: int, low: int) -> str:
         """What stands before a name that makes it a declaration; empty for an assignment."""
         before = self.text[max(low, at - 300) : at]
-        statement = re.split(r"[;{}()]", before)[-1]
+        statement = re.split(r"[;{}]", before)[-1]
+        while (shorter := re.sub(r"\([^()]*\)", " ", statement)) != statement:
+            statement = shorter
+        statement = re.split(r"[()]", statement)[-1]
         match = _TYPE.match(statement)
         return match[1].strip() if match and match[1] not in _NO_TYPES else ""
 

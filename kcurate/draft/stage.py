@@ -173,11 +173,21 @@ def _completed(path: Path, code: str, bench: _Bench, complete: Complete) -> tupl
         return None
     store.write_bytes(path, text.encode())
     found = reading.read(path)
-    if not found.faults and found.known is not None and not _faults(found, code, bench):
+    if (
+        found.known is not None
+        and not found.faults
+        and _self_made(found.known)
+        and not _faults(found, code, bench)
+    ):
         store.write_json(path.with_name(RECORD_NAME), found.known)
         return "completed", "", "completed and admitted"
     store.write_bytes(path, before.encode())
     return None
+
+
+def _self_made(known: KnownProblem) -> bool:
+    """Whether no buffer comes from this machine's files: nobody has looked at what was filled in."""
+    return all(buffer.init is None or buffer.init.kind != "file" for buffer in known.problem.buffers.values())
 
 
 def _has_problem(kernel: Kernel, code: str) -> bool:

@@ -138,6 +138,8 @@ class DeviceCode:
         """One occurrence of a pointer (or, with `element`, of a reference to what it points to)."""
         end, start, reached = _extended(body, start, end, element)
         before = body[:start].rstrip()
+        if reached and re.search(r"&\s*\w+\s*=\s*\Z", before):
+            return Usage()  # a reference is bound; what is done with it counts
         assigned = _ASSIGNED.match(body, end)
         if not reached:
             if before.endswith("*") and not re.search(r"[\w)\]]\s*\*\Z", before):
