@@ -1,8 +1,8 @@
 """The text of a PyTorch side: its top-level integer constants, and the text with other values for them.
 
 A constant is `NAME = <integer arithmetic>`, one of `NAME, OTHER = <integer>, <integer>`, or an element of
-`NAME = (<integers>, ...)`, then called `NAME_0` and so on. Nothing is run here. Not covered: running the text
-(`kcurate.backends.torch_module`).
+`NAME = (<integers>, ...)`, then called `NAME_0` and so on; `NAME = OTHER = <integer>` is one, called `NAME`.
+Nothing is run here. Not covered: running the text (`kcurate.backends.torch_module`).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def joined(code: str, names: Sequence[str]) -> str:
 def _found(tree: ast.Module) -> Iterator[tuple[str, int, Callable[[ast.expr], None]]]:
     """Name, value, and how to put another value in its place."""
     for statement in tree.body:
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        if isinstance(statement, ast.Assign):
             target = statement.targets[0]
         elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
             target = statement.target

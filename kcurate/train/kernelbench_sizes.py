@@ -7,6 +7,7 @@ covered: looking at a module (`kernelbench_look`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
@@ -120,10 +121,11 @@ def samples(
 def formula(names: Sequence[str], seen: Samples) -> Expr | None:
     """An expression over the sizes that gives every number seen; None where none of ours does.
 
-    A constant, a product of sizes with a factor, or one size shifted, divided and multiplied.
+    A constant, a product of sizes with a factor, one size shifted, divided and multiplied, or a product of
+    such.
     """
     for guess in _guesses(names, seen):
-        if all(evaluate(guess, values) == number for values, number in seen):
+        if _holds(guess, seen):
             return guess
     return None
 
@@ -134,6 +136,7 @@ def _guesses(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
     yield from _product(names, seen)
     for name in names:
         yield from _shifted(name, seen)
+    yield from _separable(names, seen)
 
 
 def _product(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
@@ -164,8 +167,16 @@ def _power(name: str, seen: Samples) -> int:
 
 
 def _shifted(name: str, seen: Samples) -> Iterator[Expr]:
-    """(x + a) / b with b >= 1, or x * m + a."""
+    """(x + a) / b with b >= 1, x * m + a, or a multiple of such."""
     points = sorted({(values[name], number) for values, number in seen})
+    yield from _line(name, points)
+    common = math.gcd(*(number for _, number in points))
+    if common > 1:
+        for part in _line(name, [(x, number // common) for x, number in points]):
+            yield f"({part}) * {common}"
+
+
+def _line(name: str, points: Sequence[tuple[int, int]]) -> Iterator[Expr]:
     (low, first), (high, last) = points[0], points[-1]
     if high == low or last <= first:
         return
@@ -179,6 +190,35 @@ def _shifted(name: str, seen: Samples) -> Iterator[Expr]:
         if all((x + shift) // by == number for x, number in points):
             yield f"({_sum(name, shift)}) / {by}"
             return
+
+
+def _separable(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
+    """f(x) * g(y) / c, each found where the other sizes stay: at the setting with the most neighbours."""
+    around = {
+        at: [(other, found) for other, found in seen if _differs_in_one(values, other)]
+        for at, (values, _) in enumerate(seen)
+    }
+    at = max(around, key=lambda index: len(around[index]))
+    values, number = seen[at]
+    parts: list[Expr] = []
+    for name in names:
+        line = [(values, number), *((o, n) for o, n in around[at] if o[name] != values[name])]
+        if all(found == number for _, found in line):
+            continue
+        parts += [guess for guess in (*_product([name], line), *_shifted(name, line)) if _holds(guess, line)][
+            :1
+        ]
+    if len(parts) > 1 and number:
+        product = " * ".join(f"({part})" for part in parts)
+        yield f"{product} / {number ** (len(parts) - 1)}"
+
+
+def _differs_in_one(one: Values, other: Values) -> bool:
+    return sum(one[name] != other[name] for name in one) == 1
+
+
+def _holds(guess: Expr, seen: Samples) -> bool:
+    return all(evaluate(guess, values) == number for values, number in seen)
 
 
 def _sum(text: str, number: int) -> str:

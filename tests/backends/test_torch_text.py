@@ -35,7 +35,7 @@ def run(tree: ast.Module) -> dict[str, object]:
 
 
 def test_top_level_integers_are_found_and_nothing_else() -> None:
-    assert constants(TEXT) == {"n": 64, "shape_1": 7, "shape_2": 5, "m": 9, "a": 1, "b": 2}
+    assert constants(TEXT) == {"n": 64, "shape_1": 7, "shape_2": 5, "m": 9, "first": 3, "a": 1, "b": 2}
 
 
 def test_sizes_take_their_place_where_they_are_used() -> None:

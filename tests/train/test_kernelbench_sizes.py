@@ -65,12 +65,14 @@ def test_formulas_of_a_convolution() -> None:
 @given(
     st.integers(1, 40),
     st.integers(-20, 200),
-    st.sampled_from(["product", "square", "scaled", "constant"]),
+    st.sampled_from(["product", "square", "scaled", "constant", "areas"]),
 )
 def test_formulas_hold_beyond_what_was_seen(factor: int, shift: int, kind: str) -> None:
     def number(values: Mapping[str, int]) -> int:
         if kind == "product":
             return factor * values["a"] * values["c"]
+        if kind == "areas":
+            return factor * (values["a"] - 2) * ((values["c"] + 5) // 3)
         if kind == "square":
             return factor * values["b"] ** 2
         return factor * values["b"] + shift if kind == "scaled" else factor
