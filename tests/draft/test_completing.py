@@ -1,0 +1,86 @@
+"""Open places filled in by something else: kept when admitted, put back when not."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kcurate.cli import run
+from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
+from kcurate.errors import InputError
+from tests.draft.conftest import Drafted
+
+FINISHED = """
+suite = "tree"
+benchmark = "open"
+[draft]
+kernel = "{kernel}"
+[problem.sizes]
+test = [{{n = 200}}, {{n = 33}}]
+bench = {{n = 100000}}
+[problem.buffers.memory]
+dtype = "float32"
+shape = ["n"]
+role = "out"
+[problem.buffers.start]
+dtype = "float32"
+shape = ["n"]
+init = {{kind = "{init}"{more}}}
+[[sides."".plan]]
+launch = "mystery"
+grid = ["ceil_div(n, 256)"]
+block = [256]
+args = ["start", "{output}", "n"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("init", "more", "output", "outcome"),
+    [
+        ("normal", "", "memory", "completed"),
+        ("normal", "", "start", "open"),
+        ("file", ', path = "/etc/hostname"', "memory", "open"),
+    ],
+)
+def test_completed_draft_is_kept_only_when_admitted(
+    drafted: Drafted, tmp_path: Path, init: str, more: str, output: str, outcome: str
+) -> None:
+    root = tmp_path / "work"
+    shutil.copytree(drafted.root, root)
+    folder = Drafted(root, drafted.summary, ()).folder("mystery")
+    kernel = folder.relative_to(root / "kernels").as_posix()
+    seen: list[str] = []
+
+    def complete(text: str, code: str) -> str:
+        seen.append(text)
+        assert "__global__ void mystery" in code
+        return FINISHED.format(kernel=kernel, init=init, more=more, output=output)
+
+    config = DraftConfig(root, (kernel,), again=True)
+    with pytest.raises(InputError, match="no launch of this kernel"):
+        draft(config)
+    before = (folder / FORM_NAME).read_text()
+    lines: list[str] = []
+    with contextlib.suppress(InputError):
+        draft(config, note=lines.append, complete=complete)
+    assert seen == [before]
+    assert any(kernel in line and outcome in line for line in lines)
+    assert (folder / "problem.json").exists() is (outcome == "completed")
+    assert ((folder / FORM_NAME).read_text() == before) is (outcome != "completed")
+
+
+def test_options_of_nested_commands_are_settings(
+    drafted: Drafted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "work"
+    shutil.copytree(drafted.root, root)
+    (root / "kcurate.toml").write_text("[problem_draft]\njson = true\n[extract]\njobs = 1\n")
+    folder = str(Drafted(root, drafted.summary, ()).folder("saxpy"))
+    assert run(["problem", "draft", folder, "-w", str(root)]) == 0
+    assert '"kept": 1' in capsys.readouterr().out
+    monkeypatch.setenv("KCURATE_PROBLEM_DRAFT_NOTHING", "1")
+    assert run(["problem", "draft", folder, "-w", str(root)]) == 1
+    assert "unknown setting" in capsys.readouterr().err
