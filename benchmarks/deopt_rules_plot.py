@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-ROW, LEFT, WIDTH, TOP = 22, 150, 620, 34
+ROW, LEFT, WIDTH, TOP = 22, 190, 660, 34
 TICKS = (0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 STYLE = "font-family='sans-serif' font-size='12'"
 
