@@ -116,7 +116,8 @@ class Unit:
         if item.end <= self.shim_bytes and self._declared_by_unit(name):
             return False
         if kind in ("macro", "undef"):
-            return item.start < user.end
+            # What a macro names is looked up where it is used, so it may be defined after it.
+            return item.start < user.end or kind == user.kind == "macro"
         if kind in ("type", "using"):
             return True
         if b"__global__" in item.qualifiers:
