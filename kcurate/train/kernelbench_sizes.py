@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from kcurate.errors import ProblemError
 from kcurate.problem.expressions import evaluate
 from kcurate.records import Expr
 
@@ -218,7 +219,10 @@ def _differs_in_one(one: Values, other: Values) -> bool:
 
 
 def _holds(guess: Expr, seen: Samples) -> bool:
-    return all(evaluate(guess, values) == number for values, number in seen)
+    try:
+        return all(evaluate(guess, values) == number for values, number in seen)
+    except ProblemError:  # beyond all numbers at some size
+        return False
 
 
 def _sum(text: str, number: int) -> str:
