@@ -160,7 +160,9 @@ def _content_matters(verdict: Verdict) -> bool:
 def _with_sizes(draft: Draft, step: Settings, code: str) -> Draft:
     """The draft at these test sizes, its bench sizes halved until the plan can be bound at them."""
     problem = draft.known.problem
-    bench = dict(problem.sizes.bench)
+    # What nothing follows stays at a value that was tried.
+    tried = {name: max(sizes[name] for sizes in step.test) for name in draft.loose}
+    bench = {**problem.sizes.bench, **tried}
     least = step.test[0]
     while True:
         sized = with_problem(draft, replace(problem, sizes=Sizes(step.test, bench)))

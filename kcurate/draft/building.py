@@ -304,7 +304,9 @@ class Builder:
             {self.kernel.variant or "": side},
             (self.kernel.span.path,),
         )
-        return Draft(self.kernel.id, known, tuple(self.remarks), ladder, self._needs(bounds))
+        followed = frozenset[str]().union(*map(launching.names_of, (*self.counts.values(), *grid)))
+        unfollowed = tuple(name for name, value in limits.items() if value is None and name not in followed)
+        return Draft(self.kernel.id, known, tuple(self.remarks), ladder, self._needs(bounds), unfollowed)
 
     def _needs(self, bounds: Bounds) -> tuple[tuple[str, Expr], ...]:
         """Buffers whose indices end elsewhere than their allocation: name, and elements."""

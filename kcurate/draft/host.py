@@ -276,6 +276,8 @@ def parameters(header: str, name: str) -> tuple[tuple[str, str], ...]:
         if own:
             stars = "*" if text.rstrip().endswith("]") else ""
             found.append((" ".join(text[: own.start()].split()) + stars, own[1]))
+        else:
+            found.append((text, ""))
     return tuple(found)
 
 

@@ -51,6 +51,7 @@ class Remark:
 class Draft:
     """A draft of one kernel. `ladder` are the settings of sizes to try it on.
 
+    `loose` are sizes that neither a buffer nor the grid follows, and that the host gives no value.
     `needs` are buffers whose indices end elsewhere than their allocation: name and elements.
     """
 
@@ -59,6 +60,7 @@ class Draft:
     remarks: tuple[Remark, ...] = ()
     ladder: tuple[Settings, ...] = ()
     needs: tuple[tuple[str, Expr], ...] = ()
+    loose: tuple[str, ...] = ()
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
