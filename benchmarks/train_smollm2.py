@@ -29,10 +29,10 @@ from kcurate.train.run_folder import RunFolder
 # and cannot say long answers; 256 answers are drawn at once, since drawing 64 takes as long.
 SETTINGS = (
     "tasks.brief=true",
-    "sft.learning_rate=1e-3", "sft.batch=8", "sft.micro_batch=8", "sft.epochs=15", "sft.warmup_steps=20",
+    "sft.learning_rate=5e-4", "sft.batch=8", "sft.micro_batch=8", "sft.epochs=8", "sft.warmup_steps=20",
     "sft.scheduler=cosine", "sft.gradient_checkpointing=false",
     "grpo.learning_rate=5e-5", "grpo.prompts=8", "grpo.generations=8", "grpo.generate_every=4",
-    "grpo.micro_batch=16", "grpo.max_completion_tokens=1280", "grpo.max_prompt_tokens=1536",
+    "grpo.micro_batch=16", "grpo.max_completion_tokens=1024", "grpo.max_prompt_tokens=1536",
     "grpo.max_steps=400", "grpo.temperature=0.9", "grpo.beta=0.02", "grpo.gradient_checkpointing=false",
     "grpo.save_steps=20",
     "measure.batch=256", "measure.temperature=0.9",

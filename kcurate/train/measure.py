@@ -81,7 +81,7 @@ def _answers(
     order = sorted(range(len(asked)), key=lambda i: -len(texts[i]))
     replies = [""] * len(asked)
     torch.manual_seed(own.seed)
-    for batch in _batches(order, own.batch):
+    for batch in batches(order, own.batch):
         # A template has written its special tokens into the text; plain text gets them here, as in training.
         encoded = tokenizer(
             [texts[i] for i in batch],
@@ -120,9 +120,11 @@ def _generate(model: Any, encoded: Any, settings: TrainSettings, pad: int) -> An
         raise MissingDependencyError("out of GPU memory", where="train measure", hint=hint) from error
 
 
-def _batches(order: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    for start in range(0, len(order), size):
-        yield order[start : start + size]
+def batches(order: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    """Equal parts of about `size`: a few left over would take as long as a whole batch."""
+    count = max(1, round(len(order) / size))
+    for part in range(count):
+        yield order[part * len(order) // count : (part + 1) * len(order) // count]
 
 
 def read_rows(path: Path) -> tuple[Row, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kcurate.train import scores
-from kcurate.train.measure import add_row, read_rows
+from kcurate.train.measure import add_row, batches, read_rows
 from kcurate.train.rewards import STANDINGS
 from kcurate.train.task import Judged
 
@@ -79,3 +79,10 @@ def test_rows_are_kept_in_order_and_replaced_by_name(tmp_path: Path) -> None:
     shown = scores.markdown(rows)
     assert shown.count("\n") == 4
     assert "| base | 1 to 1 tasks | 100.0%" in shown
+
+
+@pytest.mark.parametrize(("count", "parts"), [(266, [266]), (256, [256]), (10, [10]), (600, [300, 300])])
+def test_answers_are_drawn_in_equal_parts(count: int, parts: list[int]) -> None:
+    found = list(batches(range(count), 256))
+    assert [len(part) for part in found] == parts
+    assert [i for part in found for i in part] == list(range(count))
