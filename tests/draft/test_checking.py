@@ -140,3 +140,32 @@ def test_a_persons_file_is_kept(workspace: Drafted, capsys: Captured) -> None:
     assert run(["problem", "draft", str(path.parent), "-w", str(workspace.root), "--json"]) == 0
     assert path.read_text() == "# mine\n"
     assert '"kept": 1' in capsys.readouterr().out
+
+
+def test_problem_without_sizes_needs_one_setting(workspace: Drafted) -> None:
+    path = workspace.folder("mystery") / FORM_NAME
+    path.write_text(
+        f"""
+suite = "tree"
+benchmark = "open"
+[draft]
+kernel = "{read(path).kernel}"
+[problem.sizes]
+test = [{{}}]
+bench = {{}}
+[problem.buffers.in]
+dtype = "float32"
+shape = [300]
+init = {{kind = "normal"}}
+[problem.buffers.out]
+dtype = "float32"
+shape = [300]
+role = "out"
+[[sides."".plan]]
+launch = "mystery"
+grid = [2]
+block = [256]
+args = ["in", "out", {{value = 300, dtype = "int32"}}]
+"""
+    )
+    assert check(workspace, path) == 0
