@@ -14,6 +14,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from kcurate.records import Environment
+
 
 class GpuLock:
     """The lock of one GPU. One object a process; not reentrant."""
@@ -51,6 +53,11 @@ class GpuLock:
         """Close the files."""
         os.close(self._gate)
         os.close(self._use)
+
+
+def lock_name(environment: Environment) -> str:
+    """The lock of a device: a GPU's own name, since processes may number the same GPUs differently."""
+    return environment.device_uuid or environment.backend
 
 
 def default_folder() -> Path:

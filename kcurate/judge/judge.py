@@ -29,7 +29,7 @@ from kcurate.judge import (
     verifying,
 )
 from kcurate.judge.case import Case, Ruling
-from kcurate.judge.gpu_lock import GpuLock
+from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.running import RunningSide, both_sides
 from kcurate.judge.stock import Stock
 from kcurate.judge.timed import Stopwatch, time_case
@@ -93,12 +93,9 @@ class Judge:
         self.config = config
         self._nursery = Nursery(config.backend)
         try:
-            cuda = config.backend == "cuda"
-            self._lock = GpuLock(f"gpu{config.gpu}" if cuda else config.backend)
-            self._lock_for_priming = GpuLock(f"gpu{config.gpu}" if cuda else config.backend)
-            run = Role("run", config.backend, config.gpu, {})
-            self.stock = Stock(self._nursery, run, config.spares, self._lock_for_priming)
+            self.stock = Stock(self._nursery, Role("run", config.backend, config.gpu, {}), config.spares)
             self._environment = self.stock.environment
+            self._lock = GpuLock(lock_name(self._environment))
             arch = {"arch": self.stock.arch} if self.stock.arch else {}
             self._compilers = compiling.CompileWorkers(
                 self._nursery, Role("compile", config.backend, config.gpu, arch)
@@ -119,7 +116,6 @@ class Judge:
         self._compilers.close()
         self._nursery.close()
         self._lock.close()
-        self._lock_for_priming.close()
 
     @property
     def usable(self) -> bool:
@@ -248,7 +244,7 @@ class Judge:
     def clock(self) -> calibration.Calibration:
         """This GPU's readings: kept ones, else measured now (some seconds, once a GPU and driver)."""
         if self._calibration is None:
-            alone = GpuLock(f"gpu{self.config.gpu}-calibration")
+            alone = GpuLock(f"{lock_name(self._environment)}-calibration")
             with contextlib.closing(alone), alone.exclusive():
                 self._calibration = calibration.load(self._environment)
                 if self._calibration is None:

@@ -20,7 +20,7 @@ from kcurate import codec, store
 from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.errors import BackendError
 from kcurate.judge import compiling
-from kcurate.judge.gpu_lock import GpuLock
+from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.running import RUN_TIMEOUT_S, RunningSide
 from kcurate.judge.workers import Nursery, Role, Spares
 from kcurate.records import Candidate, Environment
@@ -41,10 +41,9 @@ class Stock:
         MissingDependencyError: the device is not there. BackendError: its worker broke.
     """
 
-    def __init__(self, nursery: Nursery, role: Role, spares: int, lock: GpuLock) -> None:
+    def __init__(self, nursery: Nursery, role: Role, spares: int) -> None:
         self._timeout_s = RUN_TIMEOUT_S[role.backend]
         self._role = role
-        self._lock = lock
         self._python: tuple[Nursery, Spares] | None = None
         self._helpers: Compiled | None = None
         self._references: dict[str, RunningSide] = {}
@@ -54,6 +53,7 @@ class Stock:
         self._spares = Spares(nursery, role, 1)
         greeting = self._spares.first().ready().body
         self.environment = codec.from_data(Environment, greeting["environment"])
+        self._lock = GpuLock(lock_name(self.environment))
         self.arch: str | None = greeting.get("arch")
         large = int(self.environment.details.get("memory_bytes") or 0) >= LARGE_GPU_BYTES
         self._kept = KEPT_REFERENCES[0 if large else 1] if role.backend == "cuda" else 0
@@ -65,6 +65,7 @@ class Stock:
         for running in (*self._references.values(), *([self._primed] if self._primed else [])):
             running.worker.kill()
         self._spares.close()
+        self._lock.close()
         if self._python is not None:
             self._python[1].close()
             self._python[0].close()

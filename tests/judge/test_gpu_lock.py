@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kcurate.judge.gpu_lock import GpuLock
+from kcurate.judge.gpu_lock import GpuLock, lock_name
+from kcurate.records import Environment
 
 
 @pytest.fixture(autouse=True)
@@ -49,3 +50,11 @@ def test_many_share() -> None:
         pass
     first.close()
     second.close()
+
+
+def test_a_gpu_has_one_lock_whatever_its_number() -> None:
+    one = Environment(backend="cuda", device="A", device_uuid="GPU-1", details={"index": 0})
+    same = Environment(backend="cuda", device="A", device_uuid="GPU-1", details={"index": 1})
+    other = Environment(backend="cuda", device="A", device_uuid="GPU-2")
+    assert lock_name(one) == lock_name(same) != lock_name(other)
+    assert lock_name(Environment(backend="emulator", device="cpu")) == "emulator"
