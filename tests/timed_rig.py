@@ -95,6 +95,7 @@ class Clock:
     """Timing primitives on a clock of our own."""
 
     l2_bytes = 1 << 20
+    device_bytes = 1 << 40
 
     def __init__(self, device: Recorder) -> None:
         self.device = device
@@ -105,6 +106,9 @@ class Clock:
 
     def flush(self) -> None:
         self.device.do(lambda: None)
+
+    def free_bytes(self) -> int:
+        return self.device_bytes
 
     def words(self, size_bytes: int) -> Memory:
         assert size_bytes <= 4096

@@ -25,8 +25,9 @@ from kcurate.judge.timed_set import (
     sum_regions,
 )
 
-# A chain's twins may take this much memory.
+# A chain's twins may take this much memory, and this part of what is free: other judges need some too.
 CHAIN_BYTES = 4 << 30
+CHAIN_SHARE = 8
 
 
 class TimedSide:
@@ -43,9 +44,10 @@ class TimedSide:
         """What the parent needs to choose a method; `chain_runs`: the longest chain there is room for."""
         largest = max(timed.runnable.size_bytes() for timed in self._sets)
         nodes = max(timed.nodes for timed in self._sets)
+        room_bytes = min(CHAIN_BYTES, self._bench.free_bytes() // CHAIN_SHARE)
         return {
             "sets": len(self._sets),
-            "chain_runs": min(CHAIN_BYTES // max(1, largest), MAX_GATED // nodes),
+            "chain_runs": min(room_bytes // max(1, largest), MAX_GATED // nodes),
             "nodes": nodes,
             "l2_bytes": self._bench.l2_bytes,
         }

@@ -121,3 +121,11 @@ def test_writing_into_our_memory_while_timed_is_caught(rig: TimedJudge) -> None:
     verdict = judged(rig, at_bench(small.scaled()), 60.0, 30.0, stray)
     assert verdict.outcome is Outcome.MISMATCH
     assert "outside its buffers" in verdict.detail
+
+
+def test_a_chain_takes_only_a_part_of_the_memory_that_is_free(
+    rig: TimedJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert judged(rig, at_bench(small.scaled()), *CHAIN).timing_method == "chain"
+    monkeypatch.setattr(Clock, "device_bytes", 1 << 20)
+    assert judged(rig, at_bench(small.scaled()), *CHAIN).timing_method == "events"

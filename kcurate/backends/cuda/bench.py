@@ -117,6 +117,11 @@ class Bench:
         values = [(memory.address + offset, 8), (size_bytes, 8), (salt, 8), (slot, 8)]
         self._run("kc_checksum", blocks, values)
 
+    def free_bytes(self) -> int:
+        """How much of the GPU's memory nobody has taken, now."""
+        free, _ = call(cu.cuMemGetInfo())
+        return int(free)
+
     def words(self, size_bytes: int) -> Memory:
         """Memory of ours for results, the same each time while it suffices."""
         if self._words is None or self._words.size_bytes < size_bytes:
