@@ -10,7 +10,8 @@ from __future__ import annotations
 import bisect
 import json
 import math
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ from kcurate import store
 from kcurate.judge.statistics import MIN_MARGIN
 from kcurate.records import Environment
 
-VERSION = 3
+VERSION = 4
+# Fresh processes that read the clock.
+PROCESSES = 5
 # Upper ends of the duration classes, in microseconds; the last has none.
 CLASSES_US = (10.0, 30.0, 100.0, 1000.0)
 
@@ -43,17 +46,21 @@ class Calibration:
         return max(MIN_MARGIN, self.strays[index])
 
 
-def from_readings(read: Mapping[str, Any]) -> Calibration:
-    """What a worker read (`kcurate.backends.cuda.clock`), before the self-test.
+def from_readings(read: Sequence[Mapping[str, Any]]) -> Calibration:
+    """The middle of what workers read (`kcurate.backends.cuda.clock`), before the self-test.
 
     Raises:
         KeyError, TypeError, ValueError: it is not what a worker reads.
     """
+
+    def middle(name: str) -> float:
+        return statistics.median(float(one[name]) for one in read)
+
     return Calibration(
-        copy_bytes_per_s=float(read["copy_bytes_per_s"]),
-        event_overhead_us=float(read["event_overhead_us"]),
-        chain_overhead_us=float(read["chain_overhead_us"]),
-        chain_step_us=float(read["chain_step_us"]),
+        copy_bytes_per_s=middle("copy_bytes_per_s"),
+        event_overhead_us=middle("event_overhead_us"),
+        chain_overhead_us=middle("chain_overhead_us"),
+        chain_step_us=middle("chain_step_us"),
         source="measured",
     )
 
@@ -72,7 +79,7 @@ def load(environment: Environment) -> Calibration | None:
     """What was measured on this GPU earlier; None when nothing usable is there."""
     try:
         data: dict[str, Any] = json.loads(cache_path(environment).read_bytes())
-        found = replace(from_readings(data), strays=tuple(float(value) for value in data["strays"]))
+        found = replace(from_readings([data]), strays=tuple(float(value) for value in data["strays"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return found if all(map(math.isfinite, found.strays)) else None
