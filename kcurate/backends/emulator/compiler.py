@@ -51,7 +51,8 @@ class EmulatorCompiler:
         """Compile one side; `sanitize` adds checks of array bounds and fills local variables."""
         started = time.perf_counter()
         try:
-            unit = source.translation_unit(code, entry_points, symbols)
+            joined = _joined(code, entry_points)
+            unit = source.translation_unit(code, entry_points, symbols, joined)
         except source.Refused as refused:
             return CompileFailure("error", str(refused), time.perf_counter() - started)
         options = (*toolchain.DEVICE, *self._tools.machine, *(toolchain.SANITIZE if sanitize else ()))
@@ -60,7 +61,7 @@ class EmulatorCompiler:
         binary = kept.read_bytes() if kept.is_file() else None
         if binary is None:
             try:
-                made = self._build(unit, options)
+                made = self._build_any(code, entry_points, symbols, joined, options)
             except subprocess.TimeoutExpired:
                 return CompileFailure("timeout", "the compiler took too long", time.perf_counter() - started)
             if isinstance(made, str):
@@ -79,6 +80,27 @@ class EmulatorCompiler:
             wall_s=time.perf_counter() - started,
         )
 
+    def _build_any(
+        self,
+        code: str,
+        entry_points: Sequence[EntryPoint],
+        symbols: Sequence[str],
+        joined: frozenset[str],
+        options: Sequence[str],
+    ) -> bytes | str:
+        """The shared object with the overloads of `joined` beside the code's own, or without those that the
+        code defines with the very same signature; else the compiler's message."""
+        while True:
+            made = self._build(source.translation_unit(code, entry_points, symbols, joined), options)
+            if isinstance(made, bytes) or not joined or _OUT_OF_MEMORY.search(made):
+                return made
+            same = source.conflicting(made, joined)
+            if not same:
+                break
+            joined -= same
+        alone = self._build(source.translation_unit(code, entry_points, symbols), options)
+        return alone if isinstance(alone, bytes) else made
+
     def _build(self, unit: str, options: Sequence[str]) -> bytes | str:
         """The shared object, or the compiler's message."""
         with tempfile.TemporaryDirectory(prefix="kcurate-emulator-") as name:
@@ -87,6 +109,12 @@ class EmulatorCompiler:
             if done.returncode:
                 return _clean(done.stderr or f"the compiler ended with code {done.returncode}", folder)
             return (folder / "side.so").read_bytes()
+
+
+def _joined(code: str, entry_points: Sequence[EntryPoint]) -> frozenset[str]:
+    """The functions of our headers that the code overloads (or defines anew), but for its kernels."""
+    names = source.defined(code) - {entry.expression.partition("<")[0].strip() for entry in entry_points}
+    return names & toolchain.builtins() if names else frozenset()
 
 
 @cache

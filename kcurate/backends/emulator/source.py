@@ -32,6 +32,15 @@ _DYNAMIC = re.compile(
     r"\bextern\b(?P<first>[^;(){}\[\]=]*?)\b__shared__\b(?P<second>[^;={}]*?)\b(?P<name>\w+)\s*"
     r"\[\s*\](?P<rest>(?:\s*\[[^\];]*\])*)\s*;"
 )
+_STATIC_SHARED = re.compile(
+    r"\bstatic\b(?=[^;(){}=\[\]\n#]{0,200}\b__shared__\b)|(?P<kept>\b__shared__\b[^;(){}=\[\]\n#]{0,200}?)\bstatic\b"
+)
+# A function with its body: name, parameters (which may hold parentheses), what may stand before the brace.
+_DEFINED = re.compile(
+    r"\b([A-Za-z_]\w*)\s*\((?:[^;{}()]|\([^;{}()]*\))*\)\s*(?:(?:const|noexcept)\s*)*(?=\{)"
+)
+_DECLARED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_BRACE = re.compile(r'extern\s+"C"\s*\{|[{}]')
 _QUALIFIER = re.compile(r"\b__align__\s*\(\s*\w+\s*\)|\balignas\s*\(\s*\w+\s*\)|__attribute__\s*\(\(.*?\)\)")
 
 
@@ -50,37 +59,78 @@ def prepare(code: str) -> str:
     text = _without_comments(code.replace("\r\n", "\n"))
     text = _DIRECTIVE.sub(_directive, text)
     text = text.replace("_Pragma", "KCU_PRAGMA")
-    return _DYNAMIC.sub(_dynamic_shared, text)
+    text = _DYNAMIC.sub(_dynamic_shared, text)
+    return _STATIC_SHARED.sub(lambda match: match["kept"] or "", text)
 
 
-def translation_unit(code: str, entry_points: Iterable[EntryPoint], symbols: Iterable[str]) -> str:
+def translation_unit(
+    code: str, entry_points: Iterable[EntryPoint], symbols: Iterable[str], joined: Iterable[str] = ()
+) -> str:
     """What the compiler is given: the code with internal linkage, and tables of its kernels and variables.
+
+    A function of the code hides all functions of the same name in our headers, except those of `joined`.
 
     Raises:
         Refused: see `prepare`.
     """
-    entries = [f'    KCU_ENTRY("{_quoted(e.expression)}", {e.expression}),' for e in entry_points]
-    variables = [f'    KCU_SYMBOL("{_quoted(name)}", {name}),' for name in symbols]
+    # Named where the code's own names win over those of our headers.
+    entries = [f'KCU_ENTRY("{_quoted(e.expression)}", {e.expression})' for e in entry_points]
+    variables = [f'KCU_SYMBOL("{_quoted(name)}", {name})' for name in symbols]
     return "\n".join(
         (
             '#include "kcurate/all.h"',
             "namespace {",
+            *(f"using ::{name};" for name in sorted(joined)),
             f'#line 1 "{SOURCE_NAME}"',
             prepare(code),
-            "}",
             '#line 1 "plan"',
+            *(f"constexpr KcuEntry kcu_entry_{at} = {entry};" for at, entry in enumerate(entries)),
+            *(f"constexpr KcuSymbol kcu_symbol_{at} = {name};" for at, name in enumerate(variables)),
+            "}",
             'extern "C" {',
             "const KcuEntry kcu_entries[] = {",
-            *entries,
+            *(f"    kcu_entry_{at}," for at in range(len(entries))),
             "    {}};",
             "const KcuSymbol kcu_symbols[] = {",
-            *variables,
+            *(f"    kcu_symbol_{at}," for at in range(len(variables))),
             "    {}};",
             f"const unsigned kcu_entry_count = {len(entries)}, kcu_symbol_count = {len(variables)};",
             "}",
             "",
         )
     )
+
+
+def defined(code: str) -> frozenset[str]:
+    """The names before a body in braces: the functions that the code defines, and some words more."""
+    return frozenset(_DEFINED.findall(_without_comments(code)))
+
+
+def declared(preprocessed: str) -> frozenset[str]:
+    """The names of functions in the global namespace of preprocessed headers, and some words more."""
+    parts: list[str] = []
+    seen: list[bool] = []
+    at = 0
+    for brace in _BRACE.finditer(preprocessed):
+        if all(seen):
+            parts.append(preprocessed[at : brace.start()])
+        if brace.group() != "}":
+            seen.append(brace.group() != "{")
+        elif seen:
+            seen.pop()
+        at = brace.end()
+    return frozenset(_DECLARED.findall(" ".join(parts)))
+
+
+def conflicting(log: str, names: Iterable[str]) -> frozenset[str]:
+    """Those of `names` that a compiler's message says to be defined with a signature that exists already."""
+    lines = log.splitlines()
+    told = " ".join(
+        f"{line} {following}"
+        for line, following in zip(lines, [*lines[1:], ""], strict=True)
+        if "error" in line and "conflict" in line
+    )
+    return frozenset(names) & frozenset(re.findall(r"\w+", told))
 
 
 @cache

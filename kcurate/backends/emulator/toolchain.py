@@ -21,7 +21,7 @@ from pathlib import Path
 
 import platformdirs
 
-from kcurate.backends.emulator.source import INCLUDE
+from kcurate.backends.emulator.source import INCLUDE, declared
 from kcurate.errors import BackendError, MissingDependencyError
 
 RUNTIME = Path(__file__).with_name("runtime")
@@ -156,6 +156,21 @@ def runtime_object() -> bytes:
         data = made.read_bytes()
     keep(kept, data)
     return data
+
+
+@cache
+def builtins() -> frozenset[str]:
+    """The functions that code sees without a header of its own choice, and some words more.
+
+    Raises:
+        BackendError: our own headers cannot be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="kcurate-emulator-") as name:
+        options = (*DEVICE, *COMMON, f"-I{INCLUDE}", "-E", "-P")
+        done = run([*find().command, *options, str(INCLUDE / "kcurate" / "all.h")], Path(name))
+    if done.returncode:
+        raise BackendError(f"the emulator's headers: {done.stderr[-2000:]}", where="emulator")
+    return declared(done.stdout)
 
 
 def shared_object(

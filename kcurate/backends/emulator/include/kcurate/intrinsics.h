@@ -161,9 +161,25 @@ KCU_API double __dsqrt_rn(double x) { return sqrt(x); }
 KCU_API double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
 KCU_API double __int2double_rn(int x) { return x; }
 KCU_API double __uint2double_rn(unsigned x) { return x; }
-KCU_API double __ll2double_rn(long long x) { return double(x); }
-KCU_API float __ll2float_rn(long long x) { return float(x); }
-KCU_API float __ull2float_rn(unsigned long long x) { return float(x); }
+// Integers of 64 bits, which a double does not hold: compared as integers of 128.
+#define KCU_ROUNDED_LL(FROM, I, TO, NEXT)                                                                    \
+    KCU_API TO __##FROM##2##TO##_rn(I x) { return TO(x); }                                                   \
+    KCU_API TO __##FROM##2##TO##_rd(I x)                                                                     \
+    {                                                                                                        \
+        return (__int128)TO(x) > (__int128)x ? NEXT(TO(x), TO(-__builtin_inf())) : TO(x);                    \
+    }                                                                                                        \
+    KCU_API TO __##FROM##2##TO##_ru(I x)                                                                     \
+    {                                                                                                        \
+        return (__int128)TO(x) < (__int128)x ? NEXT(TO(x), TO(__builtin_inf())) : TO(x);                     \
+    }                                                                                                        \
+    KCU_API TO __##FROM##2##TO##_rz(I x)                                                                     \
+    {                                                                                                        \
+        return x > 0 ? __##FROM##2##TO##_rd(x) : __##FROM##2##TO##_ru(x);                                    \
+    }
+KCU_ROUNDED_LL(ll, long long, float, nextafterf)
+KCU_ROUNDED_LL(ll, long long, double, nextafter)
+KCU_ROUNDED_LL(ull, unsigned long long, float, nextafterf)
+KCU_ROUNDED_LL(ull, unsigned long long, double, nextafter)
 
 // Conversions to integers saturate, and NaN becomes 0 (64-bit: the lowest value).
 template <class I, class F> KCU_API I kcu_to_integer(F x, I lowest, I highest)
