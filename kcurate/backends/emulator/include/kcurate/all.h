@@ -2,5 +2,6 @@
 #pragma once
 
 #include "simd.h"
+#include "special.h"
 #include "warp.h"
 #include "launch.h"

@@ -117,8 +117,8 @@ KCU_API long abs(long x) { return x < 0 ? -x : x; }
 KCU_API long long abs(long long x) { return x < 0 ? -x : x; }
 KCU_API float abs(float x) { return fabsf(x); }
 KCU_API double abs(double x) { return fabs(x); }
-KCU_API int umin(unsigned a, unsigned b) { return min(a, b); }
-KCU_API int umax(unsigned a, unsigned b) { return max(a, b); }
+KCU_API unsigned umin(unsigned a, unsigned b) { return min(a, b); }
+KCU_API unsigned umax(unsigned a, unsigned b) { return max(a, b); }
 
 #define KCU_CLASSIFY(T)                                                                                      \
     KCU_API bool isnan(T x) { return __builtin_isnan(x); }                                                   \
