@@ -4,10 +4,12 @@ nothing tells.
 | module | owns |
 |---|---|
 | `cexpr`, `algebra` | C expressions as trees; whole-number expressions as sums of products |
-| `host`, `meaning` | host code: its functions, definitions, allocations; what a name in it is worth |
-| `types` | C types as dtypes of a problem |
+| `tree`, `host`, `spelled` | host code: its files, functions, definitions; what its spelling alone says |
+| `meaning`, `memory` | what a name in it is worth; its allocations and what they hold |
+| `types`, `symbols` | C types as dtypes of a problem; `__constant__` variables that nothing fills |
 | `usage`, `bounds` | a kernel's own text: what it reads and writes, and how far its indices go |
-| `infer`, `launching`, `buffers` | the draft: problem, plan, and a remark on all that is a guess or open |
+| `infer`, `building`, `configuring`, `launching`, `contents` | the draft: buffers, grid, plan, contents |
+| `sketch` | a draft as data, with a remark on all that is a guess or open |
 | `sizes` | the settings of sizes that a draft is tried on |
 | `form`, `reading` | the file that a person finishes in an editor |
 | `admit`, `stage` | trying a draft on the emulator; many drafts, counted |

@@ -23,7 +23,6 @@ from kcurate.records import (
     Expr,
     Init,
     KnownProblem,
-    KnownSide,
     Launch,
     Origin,
     Outcome,
@@ -228,12 +227,6 @@ def _filled(buffer: Buffer) -> Buffer:
     real = buffer.dtype.startswith(("float", "bfloat"))
     init = Init("uniform", {"low": -1, "high": 1}) if real else Init("integers", {"low": 0, "high": 100})
     return replace(buffer, role="inout", init=init)
-
-
-def known_side(known: KnownProblem) -> KnownSide:
-    """The one side of a draft."""
-    (side,) = known.sides.values()
-    return side
 
 
 def admit_as_written(draft: Draft, code: str, judging: Judging) -> Verdict:

@@ -1,6 +1,6 @@
 """One launch read as a plan: grid, block and shared memory, and which host names are sizes.
 
-Not covered: buffers (`buffers`), what a name is worth (`meaning`).
+Not covered: buffers (`building`), what a name is worth (`meaning`).
 """
 
 from __future__ import annotations

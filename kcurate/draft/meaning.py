@@ -2,7 +2,7 @@
 
 What ends in a number under a name of its own stays a name with a default (`const int n = 1 << 20`): such
 names become sizes, or are frozen to their defaults. Values that only a run can tell have no default. Not
-covered: memory (`memory`).
+covered: what the text alone says (`spelled`), memory (`memory`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kcurate.cuda_source.brackets import split_arguments
-from kcurate.draft import cexpr, types
+from kcurate.draft import cexpr, spelled
 from kcurate.draft.algebra import from_node, real
 from kcurate.draft.cexpr import Node
 from kcurate.draft.host import Definition, Function, Host
@@ -20,10 +19,6 @@ from kcurate.draft.host import Definition, Function, Host
 MAX_DEPTH = 12
 # Names looked up for one launch; more than this is a host program that only a run can tell.
 MAX_STEPS = 4000
-_READ_IN = frozenset(
-    ("atoi", "atol", "atoll", "strtol", "strtoul", "strtoull", "stoi", "stol", "stoul", "atof")
-)
-_DIM3 = re.compile(r"\s*(?:dim3|uint3)?\s*[({](.*)[)}]\s*\Z", re.DOTALL)
 _COMPONENTS = "xyz"
 
 
@@ -109,31 +104,16 @@ class Meaning:
 
     def _rest(self, node: Node, scope: Scope, depth: int) -> Node | None:
         """`n % b == 0 ? 0 : 1` as `min(1, n % b)`."""
-        condition = cexpr.plain(node.args[0])
-        yes, no = (cexpr.plain(arg).text for arg in node.args[1:])
-        wanted = {"==": ("0", "1"), "!=": ("1", "0"), ">": ("1", "0"), "%": ("1", "0")}.get(condition.op)
-        rest = (
-            condition if condition.op == "%" else cexpr.plain(condition.args[0]) if condition.args else node
-        )
-        if wanted != (yes, no) or rest.op != "%":
-            return None
-        if condition.op != "%" and cexpr.plain(condition.args[1]).text != "0":
-            return None
-        return self._one_if(rest, scope, depth)
+        rest = spelled.rest_of(node)
+        return self._one_if(rest, scope, depth) if rest is not None else None
 
     def _one_if(self, rest: Node, scope: Scope, depth: int) -> Node:
         return Node("call", (cexpr.number(1), self.resolve(rest, scope, depth + 1)), "min")
 
     def _rounded_up(self, name: str, first: Definition, scope: Scope, depth: int) -> Node | None:
         """`blocks = n / b; if (n % b != 0) blocks++;`."""
-        low, high = self.host.span(scope.function)
-        one = re.escape(name)
-        match = re.search(
-            rf"\bif\s*\(([^;{{}}]*?%[^;{{}}]*?)(?:!=|>)\s*0\s*\)\s*\{{?\s*{one}\s*(?:\+\+|\+=\s*1|=\s*{one}\s*\+\s*1)\s*;",
-            self.host.text[low:high],
-        )
-        rest, base = (cexpr.parse(match[1]) if match else None), cexpr.parse(first.value)
-        if rest is None or base is None or rest.op != "%":
+        rest, base = spelled.one_more_if(self.host, name, scope.function), cexpr.parse(first.value)
+        if rest is None or base is None:
             return None
         there = Scope(scope.function, first.at)
         return Node("+", (self.resolve(base, there, depth + 1), self._one_if(rest, there, depth)))
@@ -168,13 +148,13 @@ class Meaning:
             if modified or len({d.value for d in before}) > 1:
                 last = before[-1]
                 value = cexpr.parse(last.value)
-                if modified or value is None or _asks(value) or name in cexpr.names(value):
+                if modified or value is None or spelled.asks(value) or name in cexpr.names(value):
                     return None
         return self._settled(name, before[-1].value, Scope(scope.function, before[-1].at), depth)
 
     def _note_default(self, name: str, text: str, scope: Scope, depth: int) -> None:
         node = cexpr.parse(text)
-        if node is None or name in cexpr.names(node) or (_asks(node) and node.op != "?"):
+        if node is None or name in cexpr.names(node) or (spelled.asks(node) and node.op != "?"):
             return
         poly = from_node(self.resolve(node, scope, depth + 1))
         value = poly.constant if poly is not None else None
@@ -190,20 +170,15 @@ class Meaning:
         found = self.resolve(node, scope, depth + 1)
         poly = from_node(found)
         if poly is not None and poly.constant is not None and not cexpr.is_real(node):
-            if poly.constant > 1 or not self._handed_on(name, scope):
+            if poly.constant > 1 or not spelled.handed_on(self.host, name, scope.function):
                 self.defaults.setdefault(name, poly.constant)
             return cexpr.name(name)
         if poly is None and node.op == "?":
             for branch in node.args[1:]:
-                self._note_default(name, _text(branch), scope, depth)
+                self._note_default(name, spelled.literal(branch), scope, depth)
         if poly is not None:
             return found
         return found if real(found) is not None or cexpr.plain(found).op in ("name", "member") else None
-
-    def _handed_on(self, name: str, scope: Scope) -> bool:
-        """Whether others may fill a variable in: `&name` in a call."""
-        low, high = self.host.span(scope.function)
-        return re.search(rf"[(,]\s*&\s*{re.escape(name)}\b", self.host.text[low:high]) is not None
 
     def _from_caller(self, name: str, function: Function, depth: int) -> Node | None:
         """The argument of the first call that gives one."""
@@ -284,26 +259,7 @@ class Meaning:
 
     def sizeof(self, text: str, scope: Scope) -> int | None:
         """Bytes of a type, or of a variable's type (`sizeof(*p)`, `sizeof(p[0])` take a star off)."""
-        text = text.strip()
-        if text.endswith("*"):
-            return 8
-        names = {
-            **self.host.types,
-            **{k: v[1] for k, v in self.host.macros.items() if v[0] is None},
-            **self.template,
-        }
-        found = types.element(text, names, self.host.text)
-        if found is not None:
-            return found.size_bytes
-        variable = re.match(r"(\*)?\s*([A-Za-z_]\w*)\s*(\[)?", text)
-        declared = self.host.declared_type(variable[2], scope.function) if variable else None
-        if variable is None or declared is None:
-            return None
-        stars = declared.count("*") - bool(variable[1]) - bool(variable[3])
-        if stars > 0:
-            return 8
-        found = types.element(declared, names, self.host.text)
-        return found.size_bytes if found is not None else None
+        return spelled.size_of(self.host, self.template, text, scope.function)
 
     def extents(self, text: str, scope: Scope, depth: int = 0) -> tuple[Node, ...] | None:
         """The one to three extents of a grid or block: a number, a `dim3(...)`, or a variable of either."""
@@ -323,7 +279,7 @@ class Meaning:
         return (node,) if node is not None else None
 
     def _listed(self, text: str, scope: Scope, depth: int) -> tuple[Node, ...] | None:
-        pieces = [piece for piece in _split(text) if piece]
+        pieces = [piece for piece in spelled.split(text) if piece]
         nodes = [self.resolve_text(piece, scope) for piece in pieces]
         known = tuple(node for node in nodes if node is not None)
         return known if 0 < len(known) == len(pieces) <= 3 else None
@@ -365,18 +321,3 @@ class Meaning:
             parts += [cexpr.number(1)] * (at + 1 - len(parts))
             parts[at] = node
         return tuple(parts) or None
-
-
-def _asks(node: Node) -> bool:
-    """Whether a value comes from outside of the program."""
-    return (node.op == "call" and node.text in _READ_IN) or any(_asks(arg) for arg in node.args)
-
-
-def _text(node: Node) -> str:
-    """A tree that is a literal or a name as text again; empty for others."""
-    node = cexpr.plain(node)
-    return node.text if node.op in ("num", "name") else ""
-
-
-def _split(text: str) -> list[str]:
-    return [piece.decode("latin-1") for piece in split_arguments(text.encode("latin-1"))]

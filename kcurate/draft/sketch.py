@@ -17,7 +17,6 @@ OPEN = "?"
 class Reason(StrEnum):
     """Why a place of a draft is open, or why there is no draft at all."""
 
-    DOES_NOT_COMPILE = "does_not_compile"
     NO_LAUNCH_SITE = "no_launch_site"
     POINTER_TO_POINTERS = "pointer_to_pointers"
     STRUCT_ARGUMENT = "struct_argument"
@@ -29,7 +28,6 @@ class Reason(StrEnum):
     NO_EXTENT = "no_extent"
     NO_GRID = "no_grid"
     NO_VALUE = "no_value"
-    INDICES = "indices"
     ONE_SIZE = "one_size"
 
 

@@ -99,8 +99,3 @@ def _lanes(body: str, names: Mapping[str, str]) -> Element | None:
                 count *= int(extent)
             lanes += count
     return Element(dtype, lanes) if dtype else None
-
-
-def struct_name(type_text: str) -> str:
-    """The bare name of a type."""
-    return " ".join(_DROPPED.sub(" ", type_text.replace("*", " ")).split())

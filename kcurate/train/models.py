@@ -8,6 +8,7 @@ full weights (`unpacked`). Not covered: what a prompt says (`kcurate.prompts`).
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,6 +24,8 @@ from kcurate.train.task import Task
 PLAIN = "{system}\n{context}\n{task}\nAnswer:\n\n"
 # A template is taken for one that has no system role when it refuses these; then rules join the question.
 _PROBE = [{"role": "system", "content": "first-probe"}, {"role": "user", "content": "second-probe"}]
+# NAME or USER/NAME; whatever else is a path.
+_HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
 
 Text = str | list[dict[str, str]]
 
@@ -36,8 +39,12 @@ def dtype_of(settings: ModelSettings) -> Any:
     return torch.bfloat16 if torch.cuda.is_available() else torch.float32
 
 
-def _place(settings: ModelSettings) -> tuple[str, dict[str, Any]]:
-    """What `from_pretrained` takes: a name, and where in it to look."""
+def locate(settings: ModelSettings) -> tuple[str, dict[str, Any]]:
+    """What `from_pretrained` takes: a name, and where in it to look.
+
+    Raises:
+        InputError: a path where there is no model. MissingDependencyError: no reader of .gguf files.
+    """
     path = Path(settings.name)
     extra: dict[str, Any] = {"revision": settings.revision} if settings.revision else {}
     if settings.trust_remote_code:
@@ -48,6 +55,10 @@ def _place(settings: ModelSettings) -> tuple[str, dict[str, Any]]:
         if importlib.util.find_spec("gguf") is None:
             raise MissingDependencyError("not installed: gguf", where=settings.name, hint="pip install gguf")
         return str(path.parent), {**extra, "gguf_file": path.name}
+    if path.is_file():
+        raise InputError("not a folder", where=settings.name, hint="a model is a folder or a .gguf file")
+    if not path.exists() and not _HUB_NAME.fullmatch(settings.name):
+        raise InputError("no such folder", where=settings.name, hint="--model NAME or FOLDER")
     return settings.name, extra
 
 
@@ -59,7 +70,7 @@ def load_tokenizer(settings: ModelSettings) -> Any:
     """
     from transformers import AutoTokenizer
 
-    name, extra = _place(settings)
+    name, extra = locate(settings)
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, **extra)
     except (OSError, ValueError) as error:
@@ -80,7 +91,7 @@ def load_model(settings: ModelSettings, *, adapter: Path | None = None, trainabl
     import torch
     from transformers import AutoModelForCausalLM
 
-    name, extra = _place(settings)
+    name, extra = locate(settings)
     try:
         model: Any = AutoModelForCausalLM.from_pretrained(
             name, dtype=dtype_of(settings), attn_implementation=settings.attention, **extra

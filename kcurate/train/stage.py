@@ -74,8 +74,10 @@ def run(config: TrainConfig, *, note: Note = lambda _: None) -> Summary:
     require_extra()
     folder = RunFolder(config.out)
     place = devices.settle(config.settings.judge)
+    from kcurate.train import models
     from kcurate.train.driving import processes, quiet
 
+    models.locate(config.settings.model)  # a wrong path leaves no run folder behind
     rank, world = processes()
     if rank:
         note = _silent

@@ -215,7 +215,10 @@ def test_measure_scores_one_adapter_under_a_name(
         ({"reward__scheme": "nothing"}, (), "there is no reward 'nothing'"),
         ({}, ("--tasks", "puzzles"), "no tasks 'puzzles'"),
         ({}, ("--recipe", "kernel-compare"), "did you mean kernelcompare?"),
-        ({}, ("--model", "/no/such/model"), "cannot load the model"),
+        ({}, ("--model", "/no/such/model"), "/no/such/model: no such folder"),
+        ({}, ("--model", "./model"), "./model: no such folder"),
+        ({}, ("--model", __file__), "not a folder"),
+        ({}, ("--judge-gpus", "x"), "not a list of GPUs: 'x'"),
         ({}, ("--model", "/no/such/model.gguf"), "no such file"),
     ],
 )
@@ -227,6 +230,13 @@ def test_bad_settings_are_one_line(
     errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
     assert len(errors) == 1
     assert said in errors[0]
+
+
+def test_missing_model_leaves_no_run_folder(model: Path, pairs: Path, tmp_path: Path) -> None:
+    assert run(command(model, pairs, tmp_path / "run", "--model", "/no/such/model")) == 1
+    assert not (tmp_path / "run").exists()
+    assert run(command(model, pairs, tmp_path / "run", "--model", "/no/such/model.gguf")) == 1
+    assert not (tmp_path / "run").exists()
 
 
 def test_empty_dataset_is_one_line(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
