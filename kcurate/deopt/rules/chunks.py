@@ -16,7 +16,7 @@ Not covered: blocks whose extent in x is not known from the plan, kernels whose 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kcurate.cuda_source.edit import Edit, Function, Node, Tree, ancestors, bare
@@ -61,6 +61,13 @@ def contiguous_chunks(given: Given) -> Side | NotApplicable:
         first = tree.source.find(b"\n", function.body.start_byte) + 1
         edits += [*looped, *indented(tree.source, first, function.body.end_byte - 1, looped)]
         sizes[function.name.decode("latin-1")] = size
+    return narrowed(given, edits, sizes, reason)
+
+
+def narrowed(
+    given: Given, edits: Sequence[Edit], sizes: Mapping[str, int], reason: str
+) -> Side | NotApplicable:
+    """The edited side; the blocks of each kernel in `sizes` have so many times fewer threads in x."""
     made = given.with_edits(edits, reason)
     if isinstance(made, NotApplicable):
         return made

@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from kcurate.cuda_source.edit import Edit, Function, Tree
 from kcurate.cuda_source.text import blank_literals
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
-from kcurate.deopt.rules.chunks import WARP, chunk, narrower, parameters_change, waits
+from kcurate.deopt.rules.chunks import WARP, chunk, narrowed, parameters_change, waits
 from kcurate.deopt.rules.parts import Parts, Refused, barriers
-from kcurate.deopt.rules.plans import own_name, same_block, with_launches
+from kcurate.deopt.rules.plans import same_block
 from kcurate.deopt.rules.ranges import Ranges
 from kcurate.deopt.rules.threads import all_in_sight, builtins, last_barriers, needs_warps, reachable
 from kcurate.records import Side
@@ -56,13 +55,7 @@ def between_barriers(given: Given) -> Side | NotApplicable:
         else:
             edits += parts.edits
             sizes[function.name.decode("latin-1")] = size
-    made = given.with_edits(edits, reason)
-    if isinstance(made, NotApplicable):
-        return made
-    plan = with_launches(
-        made.plan, lambda one: narrower(one, sizes[own_name(one)]) if own_name(one) in sizes else one
-    )
-    return replace(made, plan=plan)
+    return narrowed(given, edits, sizes, reason)
 
 
 def _of_few(extents: tuple[int, int, int]) -> int | None:
