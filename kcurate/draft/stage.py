@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -171,18 +172,29 @@ def _completed(path: Path, code: str, bench: _Bench, complete: Complete) -> tupl
     text = complete(before, code)
     if text is None:
         return None
-    store.write_bytes(path, text.encode())
-    found = reading.read(path)
-    if (
-        found.known is not None
-        and not found.faults
-        and _self_made(found.known)
-        and not _faults(found, code, bench)
-    ):
-        store.write_json(path.with_name(RECORD_NAME), found.known)
-        return "completed", "", "completed and admitted"
-    store.write_bytes(path, before.encode())
-    return None
+    admitted = False
+    try:
+        store.write_bytes(path, text.encode())
+        found = reading.read(path)
+        admitted = (
+            found.known is not None
+            and not found.faults
+            and found.kernel == _kernel_of(before)
+            and _self_made(found.known)
+            and not _faults(found, code, bench)
+        )
+    finally:
+        if not admitted:  # also when this is ended in the middle: the form keeps its marks
+            store.write_bytes(path, before.encode())
+    if not admitted:
+        return None
+    store.write_json(path.with_name(RECORD_NAME), found.known)
+    return "completed", "", "completed and admitted"
+
+
+def _kernel_of(text: str) -> str:
+    """The kernel that a form is for, which stays what it is whoever fills the form in."""
+    return str(tomllib.loads(text)["draft"]["kernel"])
 
 
 def _self_made(known: KnownProblem) -> bool:

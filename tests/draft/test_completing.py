@@ -38,15 +38,16 @@ args = ["start", "{output}", "n"]
 
 
 @pytest.mark.parametrize(
-    ("init", "more", "output", "outcome"),
+    ("init", "more", "output", "name", "outcome"),
     [
-        ("normal", "", "memory", "completed"),
-        ("normal", "", "start", "open"),
-        ("file", ', path = "/etc/hostname"', "memory", "open"),
+        ("normal", "", "memory", "", "completed"),
+        ("normal", "", "start", "", "open"),
+        ("normal", "", "memory", "another/kernel", "open"),
+        ("file", ', path = "/etc/hostname"', "memory", "", "open"),
     ],
 )
 def test_completed_draft_is_kept_only_when_admitted(
-    drafted: Drafted, tmp_path: Path, init: str, more: str, output: str, outcome: str
+    drafted: Drafted, tmp_path: Path, init: str, more: str, output: str, name: str, outcome: str
 ) -> None:
     root = tmp_path / "work"
     shutil.copytree(drafted.root, root)
@@ -57,7 +58,7 @@ def test_completed_draft_is_kept_only_when_admitted(
     def complete(text: str, code: str) -> str:
         seen.append(text)
         assert "__global__ void mystery" in code
-        return FINISHED.format(kernel=kernel, init=init, more=more, output=output)
+        return FINISHED.format(kernel=name or kernel, init=init, more=more, output=output)
 
     config = DraftConfig(root, (kernel,), again=True)
     with pytest.raises(InputError, match="no launch of this kernel"):
