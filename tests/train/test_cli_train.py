@@ -239,6 +239,17 @@ def test_missing_model_leaves_no_run_folder(model: Path, pairs: Path, tmp_path: 
     assert not (tmp_path / "run").exists()
 
 
+def test_resuming_without_a_run_and_a_file_in_its_place_are_one_line(
+    model: Path, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(command(model, pairs, tmp_path / "run", "--resume")) == 1
+    assert "no run to resume here" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    assert run(command(model, pairs, tmp_path / "file")) == 1
+    assert "cannot write" in capsys.readouterr().err
+    assert (tmp_path / "file").read_bytes() == b""
+
+
 def test_empty_dataset_is_one_line(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "none").mkdir()
     assert run(command(model, tmp_path / "none", tmp_path / "run")) == 1
