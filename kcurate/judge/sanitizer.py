@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.protocol import Frame
 from kcurate.judge.runner import Runner
+from kcurate.judge.running import both_sides
 from kcurate.judge.workers import worker_environment
 from kcurate.records import SIDES, Candidate, Outcome
 from kcurate.records.pair import SideName
@@ -59,12 +59,12 @@ def examine_case(
     if installed() is None or any(compiled[side].backend != "cuda" for side in SIDES):
         return
     for tool in TOOLS:
-        with lock.shared(), ThreadPoolExecutor(len(SIDES)) as both:
-            jobs = {
-                side: both.submit(examine, tool, case.candidate, side, compiled[side], gpu, seed)
-                for side in SIDES
-            }
-        reports = {side: job.result() for side, job in jobs.items()}
+
+        def one(side: SideName, tool: str = tool) -> str | None:
+            return examine(tool, case.candidate, side, compiled[side], gpu, seed)
+
+        with lock.shared():
+            reports = both_sides(one)
         for side, report in reports.items():
             if report:
                 outcome = Outcome.NONDETERMINISTIC if tool == "racecheck" else Outcome.MISMATCH

@@ -24,7 +24,7 @@ from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.running import RUN_TIMEOUT_S, RunningSide
 from kcurate.judge.workers import Nursery, Role, Spares
 from kcurate.records import Candidate, Environment
-from kcurate.records.pair import SideName
+from kcurate.records.pair import SideName, other_side
 
 # A GPU context takes some hundred megabytes; a GPU with less memory than this gets fewer of them.
 LARGE_GPU_BYTES = 60 << 30
@@ -96,7 +96,7 @@ class Stock:
     def _prime(
         self, candidate: Candidate, reference: SideName, inputs: Sequence[Mapping[str, object]]
     ) -> None:
-        made: SideName = "fast" if reference == "slow" else "slow"
+        made = other_side(reference)
         kept = self._references.get(side_key(candidate, reference))
         if kept is not None and kept.worker.alive:
             dataclasses.replace(kept, side=reference).prefetch(candidate, inputs)
@@ -116,7 +116,7 @@ class Stock:
 
     def take(self, candidate: Candidate, reference: SideName) -> dict[SideName, RunningSide]:
         """A fresh worker for the side on trial; the reference's may have served the same reference before."""
-        made: SideName = "fast" if reference == "slow" else "slow"
+        made = other_side(reference)
         trial = self.fresh(made, primed=True)
         try:
             kept = self._reference(candidate, reference)

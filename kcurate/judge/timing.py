@@ -14,11 +14,11 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from kcurate.judge import statistics
+from kcurate.judge.running import both_sides
 from kcurate.records import Speedup
 from kcurate.records.pair import SIDES, SideName
 
@@ -125,12 +125,7 @@ def measure(
     started = time.perf_counter()
     rng = random.Random(config.seed)
     plan = _plan(samplers, config)
-    with ThreadPoolExecutor(len(SIDES)) as threads:
-        ready = [
-            threads.submit(samplers[side].ready, plan.methods[side], plan.counts[side]) for side in SIDES
-        ]
-    for one in ready:
-        one.result()
+    both_sides(lambda side: samplers[side].ready(plan.methods[side], plan.counts[side]))
     samples = Samples(plan.method)
     while True:
         _one_round(samplers, plan, samples, rng)

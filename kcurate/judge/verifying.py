@@ -35,7 +35,7 @@ from kcurate.judge.timed import TimingJob
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.init import VARIATIONS
 from kcurate.records import SIDES, Outcome, Problem
-from kcurate.records.pair import SideName
+from kcurate.records.pair import SideName, other_side
 
 REPEATS = 3
 # Input sets that timing rotates through.
@@ -99,7 +99,7 @@ class Verification:
         self.problem: Problem = case.candidate.problem
         self.sides = sides
         self.reference = reference
-        self.order: tuple[SideName, SideName] = (reference, "fast" if reference == "slow" else "slow")
+        self.order: tuple[SideName, SideName] = (reference, other_side(reference))
         self.lock = lock
         self.seed = seed
         self.tried: list[Trial] = []

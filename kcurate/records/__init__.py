@@ -24,7 +24,7 @@ from kcurate.records.kernel import (
     Span,
 )
 from kcurate.records.known import KnownProblem, KnownSide
-from kcurate.records.pair import SIDES, Candidate, Origin, SideName
+from kcurate.records.pair import SIDES, Candidate, Origin, SideName, other_side
 from kcurate.records.problem import (
     Arg,
     BindTexture,
@@ -120,5 +120,6 @@ __all__ = [
     "Verdict",
     "View",
     "WhileNonzero",
+    "other_side",
     "steps",
 ]

@@ -15,6 +15,11 @@ SideName = Literal["slow", "fast"]
 SIDES: tuple[SideName, SideName] = ("slow", "fast")
 
 
+def other_side(side: SideName) -> SideName:
+    """The side that a side is compared with."""
+    return "fast" if side == "slow" else "slow"
+
+
 @dataclass(frozen=True)
 class Origin:
     """How the candidate came to be.

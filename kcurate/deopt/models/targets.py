@@ -16,7 +16,7 @@ from kcurate.errors import InputError
 from kcurate.problem import shown
 from kcurate.problem.techniques import LADDER_FAST, vocabulary
 from kcurate.prompts import Material, Technique
-from kcurate.records import Candidate, Problem, Side, SideName
+from kcurate.records import Candidate, Problem, Side, SideName, other_side
 
 
 @dataclass(frozen=True)
@@ -63,17 +63,13 @@ class Target:
             license=start.license,
             origin=replace(start.origin, kind="model", made=self.made, model=model, rules=()),
             techniques=tuple(sorted(named)),
-            description=f"The {_other(self.made)} side is {start.id}; the {self.made} one was written "
+            description=f"The {other_side(self.made)} side is {start.id}; the {self.made} one was written "
             f"from it {about}".rstrip()
             + ".",
             problem=self.problem,
             slow=sides[0],
             fast=sides[1],
         )
-
-
-def _other(side: SideName) -> SideName:
-    return "fast" if side == "slow" else "slow"
 
 
 def chosen_techniques(names: Sequence[str]) -> tuple[Technique, ...]:
