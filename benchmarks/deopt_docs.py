@@ -1,0 +1,112 @@
+"""Write what rules came to on a GPU into docs/deopt-rules.md, between its marks, and its plot.
+
+    python benchmarks/deopt_docs.py
+
+Reads `deopt.jsonl` (the verdicts.jsonl of `deopt_rules.py --gpu`) and `suites.jsonl` (verdicts of Parboil's and
+Rodinia's candidates) in docs/data/nvidia-h200.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from deopt_rules_plot import plot
+
+from kcurate.deopt.rules import RULES
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "docs/data/nvidia-h200"
+PAGE = ROOT / "docs/deopt-rules.md"
+BEGIN, END = "<!-- measured: begin (benchmarks/deopt_docs.py) -->", "<!-- measured: end -->"
+SAME_CODE = "both sides have the same machine code"
+HEAD = """\
+| variant | judged | confirmed | same machine code | not faster | other | lowest | median | highest speedup of the confirmed |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|
+"""
+
+Row = dict[str, Any]
+
+
+def rows(path: Path) -> list[Row]:
+    """The verdicts of candidates that rules made."""
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    return [row for row in found if "/deopt-" in row["candidate"]]
+
+
+def by_variant(verdicts: Iterable[Row]) -> dict[str, list[Row]]:
+    """Verdicts by the rule or rung that made the slow side, in the order of the rules."""
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in verdicts:
+        found[row["candidate"].rsplit("/deopt-", 1)[1]].append(row)
+    rungs = sorted(name for name in found if name.startswith("rung"))
+    return {name: found[name] for name in (*(rule.name for rule in RULES), *rungs, "all") if name in found}
+
+
+def ratios(verdicts: Iterable[Row], *outcomes: str) -> list[float]:
+    """Speedups of the verdicts that have one, sorted."""
+    chosen = (row for row in verdicts if not outcomes or row["outcome"] in outcomes)
+    return sorted(row["speedup"]["ratio"] for row in chosen if row.get("speedup"))
+
+
+def table(verdicts: Iterable[Row]) -> str:
+    """Outcomes and speedups by variant, in Markdown."""
+    lines = []
+    for name, found in by_variant(verdicts).items():
+        same = sum(row.get("detail") == SAME_CODE for row in found)
+        counts = Counter(row["outcome"] for row in found)
+        other = len(found) - counts["confirmed"] - counts["not_faster"]
+        sure = ratios(found, "confirmed")
+        spread = " | ".join(f"{f(sure):.2f}" for f in (min, statistics.median, max)) if sure else "| | "
+        cells = (len(found), counts["confirmed"], same, counts["not_faster"] - same, other)
+        lines.append(f"| `{name}` | {' | '.join(map(str, cells))} | {spread} |")
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def said(verdicts: Sequence[Row], file: str, origin: str) -> str:
+    """What all came to, in words."""
+    counts = Counter(row["outcome"] for row in verdicts)
+    same = sum(row.get("detail") == SAME_CODE for row in verdicts)
+    sides = len({row["candidate"].rsplit("/", 1)[0] for row in verdicts if row["outcome"] == "confirmed"})
+    rest = {name: count for name, count in counts.items() if name not in ("confirmed", "not_faster")}
+    others = ", ".join(f"{count} {name}" for name, count in sorted(rest.items()))
+    return (
+        f"All {len(verdicts)} {origin} (rows in [data/nvidia-h200/{file}](data/nvidia-h200/{file})):\n"
+        f"{counts['confirmed']} are confirmed, of {sides} fast sides, with a median speedup of "
+        f"{statistics.median(ratios(verdicts, 'confirmed')):.2f};\n{same} have the machine code of the original, "
+        f"{counts['not_faster'] - same} more are not slower by 2% or more; {others}.\n"
+    )
+
+
+def main() -> None:
+    """Fill the page and draw the plot."""
+    own, suites = rows(DATA / "deopt.jsonl"), rows(DATA / "suites.jsonl")
+    timed = {name: ratios(found) for name, found in by_variant(own).items()}
+    (DATA / "deopt-speedups.svg").write_text(plot(timed))
+    text = "\n".join(
+        (
+            BEGIN,
+            "### The built-in fast sides\n",
+            said(own, "deopt.jsonl", "candidates of one rule, or of all together"),
+            "![speedups by rule](data/nvidia-h200/deopt-speedups.svg)\n",
+            table(own),
+            "### Parboil and Rodinia\n",
+            said(suites, "suites.jsonl", "candidates that rules made of the suites' kernels"),
+            table(suites),
+            END,
+        )
+    )
+    page = PAGE.read_text()
+    PAGE.write_text(page[: page.index(BEGIN)] + text + page[page.index(END) + len(END) :])
+
+
+if __name__ == "__main__":
+    main()
