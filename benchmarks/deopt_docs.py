@@ -2,8 +2,8 @@
 
     python benchmarks/deopt_docs.py
 
-Reads `deopt.jsonl` (the verdicts.jsonl of `deopt_rules.py --gpu`) and `suites.jsonl` (verdicts of Parboil's and
-Rodinia's candidates) in docs/data/nvidia-h200.
+Reads `deopt.jsonl` (the verdicts.jsonl of `deopt_rules.py --gpu`) and `suites.jsonl` (verdicts of the
+candidates of Parboil and Rodinia) in docs/data/nvidia-h200.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ DATA = ROOT / "docs/data/nvidia-h200"
 PAGE = ROOT / "docs/deopt-rules.md"
 BEGIN, END = "<!-- measured: begin (benchmarks/deopt_docs.py) -->", "<!-- measured: end -->"
 SAME_CODE = "both sides have the same machine code"
-HEAD = """\
-| variant | judged | confirmed | same machine code | not faster | other | lowest | median | highest speedup of the confirmed |
-|---|---:|---:|---:|---:|---:|---:|---:|---:|
-"""
+COLUMNS = ("judged", "confirmed", "same machine code", "not faster", "other")
+SPREAD = ("lowest speedup of the confirmed", "median", "highest")
+HEAD = f"| variant | {' | '.join((*COLUMNS, *SPREAD))} |\n|---|{'---:|' * 8}\n"
 
 Row = dict[str, Any]
 
@@ -81,7 +80,8 @@ def said(verdicts: Sequence[Row], file: str, origin: str) -> str:
     return (
         f"All {len(verdicts)} {origin} (rows in [data/nvidia-h200/{file}](data/nvidia-h200/{file})):\n"
         f"{counts['confirmed']} are confirmed, of {sides} fast sides, with a median speedup of "
-        f"{statistics.median(ratios(verdicts, 'confirmed')):.2f};\n{same} have the machine code of the original, "
+        f"{statistics.median(ratios(verdicts, 'confirmed')):.2f};\n"
+        f"{same} have the machine code of the original, "
         f"{counts['not_faster'] - same} more are not slower by 2% or more; {others}.\n"
     )
 
