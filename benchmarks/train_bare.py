@@ -46,7 +46,7 @@ class Clock(TrainerCallback):  # type: ignore[misc]
 def rows(config: dict[str, Any], tokenizer: Any) -> list[dict[str, Any]]:
     """Prompt and completion of every pair that is short enough."""
     tasks = pair_tasks.load(
-        config["tasks"]["dataset"], brief=config["tasks"]["brief"], untimed=config["tasks"]["untimed"]
+        *config["tasks"]["dataset"], brief=config["tasks"]["brief"], untimed=config["tasks"]["untimed"]
     )
     found = []
     for task in pair_tasks.split(tasks, config["tasks"]["held_out"], config["tasks"]["split_seed"])[0]:

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kcurate import codec, resources
+from kcurate import codec, json_text, resources
 from kcurate.errors import InputError, RecordError
 from kcurate.records import SIDES, Candidate, Language, Verdict
 
@@ -151,26 +151,8 @@ def schema_of(cls: type[Any]) -> str:
 
 
 def pretty_json(data: Any) -> bytes:
-    """JSON as people read it in a diff: two spaces, short lists of numbers and names kept on one line."""
-    return (_render(data, 0) + "\n").encode()
-
-
-def _render(data: Any, depth: int, width: int = 100) -> str:
-    flat = json.dumps(data, ensure_ascii=False)
-    if not isinstance(data, dict | list) or not data:
-        return flat
-    if depth and len(flat) + 2 * depth <= width:
-        return flat
-    inner = "  " * (depth + 1)
-    if isinstance(data, dict):
-        rows = [
-            f"{inner}{json.dumps(key, ensure_ascii=False)}: {_render(value, depth + 1)}"
-            for key, value in data.items()
-        ]
-    else:
-        rows = [inner + _render(value, depth + 1) for value in data]
-    opening, closing = ("{", "}") if isinstance(data, dict) else ("[", "]")
-    return f"{opening}\n" + ",\n".join(rows) + f"\n{'  ' * depth}{closing}"
+    """The bytes of a JSON file as people read it in a diff."""
+    return (json_text.pretty(data) + "\n").encode()
 
 
 def write_json(path: Path, record: Any, *, schema: str | None = None, durable: bool = True) -> None:

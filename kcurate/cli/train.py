@@ -41,9 +41,10 @@ def train(
         ),
     ] = None,
     dataset: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            metavar="NAME", help="Pairs: builtin, a folder, or USER/NAME on the Hub.  [default: builtin]"
+            metavar="NAME",
+            help="Pairs: builtin, a folder, or USER/NAME on the Hub; may be repeated.  [default: builtin]",
         ),
     ] = None,
     tasks: Annotated[
@@ -114,7 +115,7 @@ def train(
     require_extra()
     given = {
         "model": model,
-        "dataset": dataset,
+        "dataset": dataset or None,
         "tasks": tasks,
         "backend": None if backend == "auto" else backend,
         "train_gpu": train_gpu or None,

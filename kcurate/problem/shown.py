@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from kcurate import codec, prompts, store
+from kcurate import codec, json_text, prompts
 from kcurate.cuda_source import normalise
 from kcurate.prompts import Answer, Material
 from kcurate.records import Candidate, Problem, Prompt, Side, SideName
@@ -21,8 +21,8 @@ def material_of(problem: Problem, given: Side, makes: SideName, family: str) -> 
         makes=makes,
         family=family,
         code=_shown_python(given.code) if given.language == "torch" else shown_code(given.code),
-        plan=_pretty(launch_data(given)),
-        problem=_pretty(codec.to_data(problem)),
+        plan=json_text.pretty(launch_data(given)),
+        problem=json_text.pretty(codec.to_data(problem)),
         language=given.language,
     )
 
@@ -68,14 +68,10 @@ def _shown_python(code: str) -> str:
 
 def shown_launch(side: Side) -> str:
     """A side's plan, and its own buffers if it has some, as JSON."""
-    return _pretty(launch_data(side))
+    return json_text.pretty(launch_data(side))
 
 
 def launch_data(side: Side) -> dict[str, Any]:
     """A side's plan, and its own buffers if it has some, as plain data."""
     data = codec.to_data(side)
     return {key: data[key] for key in ("plan", "buffers") if data.get(key)}
-
-
-def _pretty(data: Any) -> str:
-    return store.pretty_json(data).decode().rstrip()

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from kcurate import json_text
+
 Form = Literal["text", "tool"]
 
 ANSWER_TOOL: Mapping[str, Any] = {
@@ -64,7 +66,7 @@ def write_answer(answer: Answer) -> str:
     launch = {"plan": answer.plan, "buffers": answer.buffers}
     given = {key: value for key, value in launch.items() if value is not None}
     if given:
-        parts.append(f"```json\n{json.dumps(given, indent=2, ensure_ascii=False)}\n```\n")
+        parts.append(f"```json\n{json_text.pretty(given)}\n```\n")
     return "\n".join(parts)
 
 

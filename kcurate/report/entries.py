@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kcurate import codec, store
+from kcurate import codec, json_text, store
 from kcurate.judge import standing
 from kcurate.records import Candidate, Side, SideReport, Verdict
 
@@ -76,7 +76,7 @@ def part(one: Entry) -> dict[str, Any]:
         "fast": pair.fast.code,
         "slow_plan": _launch(pair.slow),
         "fast_plan": _launch(pair.fast),
-        "problem": _pretty(codec.to_data(pair.problem)) if pair.problem else "not known",
+        "problem": json_text.pretty(codec.to_data(pair.problem)) if pair.problem else "not known",
         "origin": {key: _text(value) for key, value in codec.to_data(pair.origin).items()},
         "verdicts": [_verdict(verdict, current=verdict.key == _key(one)) for verdict in one.verdicts[::-1]],
     }
@@ -87,11 +87,7 @@ def _key(one: Entry) -> str | None:
 
 
 def _launch(side: Side) -> str:
-    return _pretty({key: value for key, value in codec.to_data(side).items() if key != "code"})
-
-
-def _pretty(data: Any) -> str:
-    return store.pretty_json(data).decode().rstrip()
+    return json_text.pretty({key: value for key, value in codec.to_data(side).items() if key != "code"})
 
 
 def _text(value: Any) -> str:

@@ -38,8 +38,7 @@ class _Proved:
 
 
 def load(
-    source: str = BUILT_IN,
-    *,
+    *sources: str,
     brief: bool = False,
     untimed: bool = False,
     split: str | None = None,
@@ -48,6 +47,8 @@ def load(
 ) -> tuple[Task, ...]:
     """One task a different prompt, ordered by id; of pairs with one prompt the fastest answer is taught.
 
+    `sources`: the built-in pairs (also where none is named), folders, and datasets on the Hub. An id that
+    stands for other code in a later source is left out there.
     `brief`: prompts with the short rules. `untimed`: also pairs that were only found correct (no GPU).
     `split`: of a published dataset, that split alone. `revision`: of a dataset on the Hub.
 
@@ -56,17 +57,25 @@ def load(
     """
     outcomes = _TAUGHT if untimed else _TAUGHT[:1]
     best: dict[Prompt, tuple[float, Task]] = {}
-    for proved in _proved(source, outcomes, split, revision, note):
-        if proved.candidate.slow.views:  # a layout that no prompt shows
-            continue
-        task = task_of(proved.candidate, brief=brief)
-        worth = (task.answer is not None) * (1.0 + (proved.speedup or 0.0))
-        if task.prompt not in best or worth > best[task.prompt][0]:
-            best[task.prompt] = (worth, task)
-    if not best:
-        what = " or ".join(outcomes)
-        raise InputError(f"no pair here is {what}", where=source, hint="run kcurate validate on a GPU first")
-    return tuple(sorted((task for _, task in best.values()), key=lambda task: task.id))
+    for source in sources or (BUILT_IN,):
+        found = 0
+        for proved in _proved(source, outcomes, split, revision, note):
+            if proved.candidate.slow.views:  # a layout that no prompt shows
+                continue
+            found += 1
+            task = task_of(proved.candidate, brief=brief)
+            worth = (task.answer is not None) * (1.0 + (proved.speedup or 0.0))
+            if task.prompt not in best or worth > best[task.prompt][0]:
+                best[task.prompt] = (worth, task)
+        if not found:
+            hint = "run kcurate validate on a GPU first"
+            raise InputError(f"no pair here is {' or '.join(outcomes)}", where=source, hint=hint)
+    by_id: dict[str, Task] = {}
+    for _, task in best.values():
+        by_id.setdefault(task.id, task)
+    if len(by_id) < len(best):
+        note(f"left out, since an earlier dataset has another pair of that id: {len(best) - len(by_id)}")
+    return tuple(by_id[one] for one in sorted(by_id))
 
 
 def task_of(pair: Candidate, *, brief: bool = False) -> Task:

@@ -146,7 +146,7 @@ class TaskSettings:
     """
 
     source: str = "pairs"
-    dataset: str = "builtin"
+    dataset: tuple[str, ...] = ("builtin",)
     brief: bool = False
     untimed: bool = False
     held_out: float = 0.2

@@ -126,7 +126,7 @@ def load_tasks(settings: TrainSettings, note: Note = lambda _: None) -> Tasks:
     """
     own = settings.tasks
     kind, _, path = own.source.partition(":")
-    pairs = pair_tasks.load(own.dataset, brief=own.brief, untimed=own.untimed, note=note)
+    pairs = pair_tasks.load(*own.dataset, brief=own.brief, untimed=own.untimed, note=note)
     pairs = pairs[: own.limit or None]
     if kind == "pairs":
         seen, held_out = pair_tasks.split(pairs, own.held_out, own.split_seed)

@@ -94,6 +94,19 @@ def test_of_one_prompt_the_fastest_answer_is_taught(tmp_path: Path) -> None:
     assert [task.id for task in pair_tasks.load(str(tmp_path))] == ["demo/b"]
 
 
+def test_several_sources_are_one_set_and_the_first_has_an_id(tmp_path: Path) -> None:
+    one, other = pair("demo/a"), pair("demo/b", 3)
+    clash = replace(pair("demo/a", 5), family="other")
+    workspace(tmp_path / "first", [(one, Outcome.CONFIRMED)])
+    workspace(tmp_path / "second", [(other, Outcome.CONFIRMED), (clash, Outcome.CONFIRMED)])
+    said: list[str] = []
+    tasks = pair_tasks.load(str(tmp_path / "first"), str(tmp_path / "second"), note=said.append)
+    assert [(task.id, task.family) for task in tasks] == [("demo/a", one.family), ("demo/b", other.family)]
+    assert said == ["left out, since an earlier dataset has another pair of that id: 1"]
+    with pytest.raises(InputError, match="no such folder"):
+        pair_tasks.load(str(tmp_path / "first"), str(tmp_path / "third"))
+
+
 @pytest.mark.parametrize("source", ["/nowhere/at/all", "./nothing", "nothing"])
 def test_what_is_no_source_is_said(source: str) -> None:
     with pytest.raises(InputError, match="no such folder"):
