@@ -69,7 +69,7 @@ def rate(lines: list[dict[str, Any]]) -> float:
 def sft(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """kcurate and bare TRL in turns."""
     ours, theirs = [], []
-    for repeat in range(REPEATS):
+    for repeat in range(given.repeats):
         out = folder / f"sft-{repeat}"
         kcurate("sft", given.model, out, [*SFT, *given.sets])
         ours.append(rate(list(MetricsLog(out / "metrics.jsonl").lines("sft"))))
@@ -131,15 +131,15 @@ def scored(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 found[one.outcome] = found.get(one.outcome, 0) + 1
             batches.append({"taken_s": taken, "a_second": count / taken, "outcomes": found})
     result: dict[str, Any] = {"answers": count, "backend": pool_config.backend, "batches": batches}
-    result["load_inline"] = rival(folder) if backends.gpu_count() else "not run: no GPU here"
+    result["load_inline"] = rival(given, folder) if backends.gpu_count() else "not run: no GPU here"
     return result
 
 
-def rival(folder: Path) -> Any:
+def rival(given: argparse.Namespace, folder: Path) -> Any:
     """Seconds a kernel with torch's load_inline, built and checked one after another."""
     kinds = families()
     wanted, out = folder / "kernels.json", folder / "rival.json"
-    wanted.write_text(json.dumps([kinds[i % len(kinds)].inline(40_000 + i) for i in range(RIVALS)]))
+    wanted.write_text(json.dumps([kinds[i % len(kinds)].inline(40_000 + i) for i in range(given.rivals)]))
     script = [sys.executable, str(ROOT / "benchmarks/judge_rival.py"), str(wanted), str(out)]
     try:
         subprocess.run(script, check=True, timeout=240, stdout=subprocess.DEVNULL)
@@ -174,6 +174,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--only", default="sft,grpo,rewards")
     parser.add_argument("--answers", type=int, default=ANSWERS)
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="of sft")
+    parser.add_argument("--rivals", type=int, default=RIVALS, help="kernels that load_inline builds")
     parser.add_argument("--set", dest="sets", action="append", default=[])
     given = parser.parse_args()
     given.model = str(Path(given.model).resolve()) if Path(given.model).exists() else given.model

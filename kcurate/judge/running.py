@@ -6,6 +6,7 @@ Not covered: what the worker does (`kcurate.judge.runner`), what is compared (`k
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -117,10 +118,10 @@ class RunningSide:
         with self.faults():
             self.worker.ask(op, body)
 
-    def answer(self, max_blob_bytes: int = 0) -> Frame:
-        """Wait for what was asked; more than `max_blob_bytes` of arrays is not taken."""
+    def answer(self, max_blob_bytes: int = 0, limit_s: float = math.inf) -> Frame:
+        """Wait for what was asked, `limit_s` at most; more than `max_blob_bytes` of arrays is not taken."""
         with self.faults():
-            return self.worker.answer(self.timeout_s, max_blob_bytes)
+            return self.worker.answer(min(self.timeout_s, limit_s), max_blob_bytes)
 
     def prepared(self) -> None:
         """Wait for inputs that were asked for.

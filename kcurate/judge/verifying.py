@@ -10,7 +10,9 @@ harm nothing around them. Not covered: when two outputs agree (`kcurate.judge.ag
 from __future__ import annotations
 
 import contextlib
+import math
 import random
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +42,9 @@ from kcurate.records.pair import SideName, other_side
 REPEATS = 3
 # Input sets that timing rotates through.
 TIMED_SETS = 2
+# On a GPU a side has this long for a trial, or this many times as long as the reference took for it: one that
+# hangs keeps everybody from taking times until it is given up.
+PATIENCE_S, PATIENCE_RATIO = 3.0, 300.0
 # What a worker's description of a run may take beside the outputs.
 FRAME_SLACK_BYTES = 1 << 20
 
@@ -83,6 +88,11 @@ def timed_trials(problem: Problem, seed: int) -> list[Trial]:
     return [Trial(f"bench{i}", sizes, rng.getrandbits(48), VARIATIONS[0]) for i in range(TIMED_SETS)]
 
 
+def patience_s(backend: str, reference_s: float) -> float:
+    """Seconds that a side may still take for a trial when the reference took `reference_s`."""
+    return max(PATIENCE_S, PATIENCE_RATIO * reference_s) if backend == "cuda" else math.inf
+
+
 class Verification:
     """Both sides of one case being compared. `reference` is the side whose outputs count as right."""
 
@@ -97,6 +107,7 @@ class Verification:
         assert case.candidate.problem is not None
         self.case = case
         self.problem: Problem = case.candidate.problem
+        self.backend = case.environment.backend
         self.sides = sides
         self.reference = reference
         self.order: tuple[SideName, SideName] = (reference, other_side(reference))
@@ -142,7 +153,7 @@ class Verification:
             with hold():
                 for side in self.order:
                     self.sides[side].ask("run", self._run_request(trial, side, keep))
-                frames = {side: self._answer(trial, side) for side in self.order}
+                frames = self._answers(trial)
             if at + 1 < len(series):
                 self._ask_generate(series[at + 1])
             outputs = {side: self._first(trial, side, frames[side]) for side in self.order}
@@ -167,9 +178,17 @@ class Verification:
             "keep": keep,
         }
 
-    def _answer(self, trial: Trial, side: SideName) -> Frame:
+    def _answers(self, trial: Trial) -> dict[SideName, Frame]:
+        """Both sides' answers; the other side's limit follows from how long the reference's took to come."""
+        started_s = time.monotonic()
+        reference, other = self.order
+        first = self._answer(trial, reference)
+        waited_s = time.monotonic() - started_s
+        return {reference: first, other: self._answer(trial, other, patience_s(self.backend, waited_s))}
+
+    def _answer(self, trial: Trial, side: SideName, limit_s: float = math.inf) -> Frame:
         size = sum(logical_bytes(self.problem.buffers[name], trial.sizes) for name in self._names())
-        return self.sides[side].answer(max_blob_bytes=REPEATS * size + FRAME_SLACK_BYTES)
+        return self.sides[side].answer(REPEATS * size + FRAME_SLACK_BYTES, limit_s)
 
     def _names(self) -> tuple[str, ...]:
         return output_names(self.problem)

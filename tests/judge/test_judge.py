@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 import small
 
 from kcurate.judge import judge as judge_module
-from kcurate.judge import pool
+from kcurate.judge import pool, verifying
 from kcurate.judge.judge import Judge, JudgeConfig, judge, reference_side
 from kcurate.judge.workers import Worker
 from kcurate.records import Buffer, Init, Launch, Origin, Outcome, Problem, Side, Sizes
@@ -98,6 +99,31 @@ def test_a_crash_is_the_sides_own_and_the_next_candidate_is_judged(one: Judge) -
     assert verdict.outcome in (Outcome.LAUNCH_ERROR, Outcome.MISMATCH)
     assert verdict.side == "fast"
     assert one.judge(small.scaled()).outcome is Outcome.CORRECT
+
+
+def test_a_side_has_as_long_as_follows_from_its_reference(
+    one: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    def patience_s(backend: str, reference_s: float) -> float:
+        assert backend == "emulator"
+        waited.append(reference_s)
+        return 0.8
+
+    monkeypatch.setattr(verifying, "patience_s", patience_s)
+    spin = small.SCALE.replace("if (i < n)", "while (*(volatile const float*)x != 1e30f) ; if (i < n)")
+    verdict = one.judge(small.scaled("spin", spin))
+    assert (verdict.outcome, verdict.side) == (Outcome.TIMEOUT, "fast"), verdict.detail
+    assert verdict.detail == "no answer within 1 s"
+    assert waited and waited[0] < 20
+    assert one.judge(small.scaled()).outcome is Outcome.CORRECT
+
+
+def test_patience_has_a_least_and_follows_the_reference_on_gpus_alone() -> None:
+    assert verifying.patience_s("cuda", 0.002) == verifying.PATIENCE_S
+    assert verifying.patience_s("cuda", 0.05) == pytest.approx(15.0)
+    assert verifying.patience_s("emulator", 0.05) == math.inf
 
 
 def test_a_worker_killed_from_outside_costs_no_verdict(one: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
