@@ -151,13 +151,11 @@ class Judge:
         seed = secrets.randbits(48) if self.config.seed is None else self.config.seed
         reference = reference_side(case.candidate)
         primed = self._prime(case.candidate, reference, seed)
-        try:
-            with case.stage("compile"):
-                compiled = compiling.compile_case(case, self._compilers, sanitize=self.config.sanitize)
-                admission.admit_binaries(case, compiled)
-        finally:
-            if primed is not None:
-                primed.result()
+        with case.stage("compile"):  # who fails here does not wait for workers, which may wait for the GPU
+            compiled = compiling.compile_case(case, self._compilers, sanitize=self.config.sanitize)
+            admission.admit_binaries(case, compiled)
+        if primed is not None:
+            primed.result()
         with case.stage("start"):
             sides = self.stock.take(case.candidate, reference)
         try:

@@ -50,6 +50,7 @@ class Stock:
         self._primed: RunningSide | None = None
         self._thread = ThreadPoolExecutor(1)
         self._work: Future[Any] | None = None
+        self._priming: Future[None] | None = None
         self._spares = Spares(nursery, role, 1)
         greeting = self._spares.first().ready().body
         self.environment = codec.from_data(Environment, greeting["environment"])
@@ -73,25 +74,32 @@ class Stock:
     def refill(self) -> None:
         """Order what is missing; not while times are taken, which opening a device would disturb.
 
-        When nobody can start workers any more, whoever needs the next one is told.
+        Done in the thread that primes, which may still be at the last candidate's workers. When nobody can
+        start workers any more, whoever needs the next one is told.
         """
+        self._work = self._thread.submit(self._refill)
+
+    def _refill(self) -> None:
         with contextlib.suppress(BackendError):
             self._spares.refill()
             if self._python is not None:
                 self._python[1].refill()
         if self._helpers is not None:
-            self._work = self._thread.submit(self._prime_spare)
+            self._prime_spare()
 
     def prime(
         self, candidate: Candidate, reference: SideName, inputs: Sequence[Mapping[str, object]]
     ) -> Future[None]:
         """Start getting both workers ready that the candidate will need, in a thread of ours.
 
-        `inputs` are the requests for inputs that need no binary. Wait for the answer before anything else
-        is asked of this stock.
+        `inputs` are the requests for inputs that need no binary. Wait for the answer before workers are
+        taken; a candidate that needs none any more need not wait.
         """
-        work = self._work = self._thread.submit(self._prime, candidate, reference, inputs)
-        return work
+        if self._priming is not None:
+            self._priming.cancel()  # of a candidate that never came to run
+        self._priming = self._thread.submit(self._prime, candidate, reference, inputs)
+        self._work = self._priming
+        return self._priming
 
     def _prime(
         self, candidate: Candidate, reference: SideName, inputs: Sequence[Mapping[str, object]]

@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -210,6 +211,7 @@ class Nursery:
         theirs.close()
         self._control = ours
         self._control.settimeout(START_TIMEOUT_S)
+        self._asking = threading.Lock()
         self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
 
     @property
@@ -239,8 +241,9 @@ class Nursery:
         return worker
 
     def _request(self, role: Role, fd: int) -> bytes:
-        socket.send_fds(self._control, [json.dumps(role.body()).encode()], [fd])
-        return self._control.recv(4096)
+        with self._asking:  # one thread may prime a worker while another replaces a compiler
+            socket.send_fds(self._control, [json.dumps(role.body()).encode()], [fd])
+            return self._control.recv(4096)
 
     def close(self) -> None:
         """End every worker and the nursery."""

@@ -23,6 +23,8 @@ _SHOWN = ("loss", "reward", "learning_rate", "mean_token_accuracy", "waited_s", 
 class StepCallback(TrainerCallback):  # type: ignore[misc]
     """Logs a stage's steps and ends it when asked; `more` gives what else belongs in a line of metrics.
 
+    Of `period` steps the first takes longer than the others: it draws answers for all of them.
+
     Only the main process writes; `more` is called in all of them, since it may gather.
     """
 
@@ -33,12 +35,15 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
         stop: Stop,
         note: Note,
         more: Callable[[], Mapping[str, Any]] = dict,
+        *,
+        period: int = 1,
     ) -> None:
         self._stage = stage
         self._run = run
         self._stop = stop
         self._note = note
         self._more = more
+        self._period = period
         self._started_s = self._begun_s = time.monotonic()
         self.told = False
         self.late = False
@@ -69,8 +74,8 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
         """Save and stop when a signal came or time is up."""
-        self._stop.took(time.monotonic() - self._begun_s)
-        self.told, self.late = self._stop.agreed()
+        self._stop.took(time.monotonic() - self._begun_s, light=(state.global_step - 1) % self._period != 0)
+        self.told, self.late = self._stop.agreed(light=state.global_step % self._period != 0)
         if self.told or self.late:
             control.should_save = True
             control.should_training_stop = True

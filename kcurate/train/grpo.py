@@ -67,7 +67,9 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None)
         processing_class=tokenizer,
         peft_config=models.lora(stage.settings.lora, model) if adapter is None else None,
     )
-    callback = StepCallback("grpo", stage.run, stage.stop, stage.note, rewards.take)
+    callback = StepCallback(
+        "grpo", stage.run, stage.stop, stage.note, rewards.take, period=settings.generate_every
+    )
     return drive(trainer, stage, callback, knobs(trainer.args.per_device_train_batch_size, settings))
 
 

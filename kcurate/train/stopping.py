@@ -18,6 +18,8 @@ from kcurate.errors import KcurateError
 
 # 128 + SIGTERM, as a shell says it.
 EXIT_TERMINATED = 143
+# What a step whose answers are drawn already is taken to need of one that draws, until one has been seen.
+LIGHT_SHARE = 0.5
 
 
 class StoppedError(KcurateError):
@@ -30,22 +32,24 @@ class Stop:
     def __init__(self, budget_s: float = 0.0) -> None:
         self.signal: int | None = None
         self._ends_s = time.monotonic() + budget_s if budget_s else None
-        self._longest_s = 0.0
+        self._longest_s: dict[bool, float] = {}
 
-    def took(self, step_s: float) -> None:
-        """A step took so many seconds; another may take as long."""
-        self._longest_s = max(self._longest_s, step_s)
+    def took(self, step_s: float, *, light: bool = False) -> None:
+        """A step took so many seconds; another may take as long. `light`: it had its answers drawn before."""
+        self._longest_s[light] = max(self._longest_s.get(light, 0.0), step_s)
 
-    @property
-    def late(self) -> bool:
-        """Whether another step may end after the time limit."""
-        return self._ends_s is not None and time.monotonic() + self._longest_s >= self._ends_s
+    def late(self, *, light: bool = False) -> bool:
+        """Whether another step, light or not, may end after the time limit."""
+        longest_s = max(self._longest_s.values(), default=0.0)
+        if light:
+            longest_s = self._longest_s.get(True, LIGHT_SHARE * longest_s)
+        return self._ends_s is not None and time.monotonic() + longest_s >= self._ends_s
 
-    def agreed(self) -> tuple[bool, bool]:
-        """(told to stop, late), the same in all processes."""
+    def agreed(self, *, light: bool = False) -> tuple[bool, bool]:
+        """(told to stop, late for another step), the same in all processes."""
         import torch
 
-        own = (self.signal is not None, self.late)
+        own = (self.signal is not None, self.late(light=light))
         if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
             return own
         everyone: list[Any] = [None] * torch.distributed.get_world_size()

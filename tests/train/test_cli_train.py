@@ -322,7 +322,7 @@ def test_grpo_goes_on_from_its_checkpoint(
         model, pairs, out, "--samples", "0", "--adapter", str(whole / "sft/adapter"), stage="grpo"
     )
     with monkeypatch.context() as told:
-        told.setattr(Stop, "agreed", lambda _: (True, False))
+        told.setattr(Stop, "agreed", lambda _, **__: (True, False))
         assert run(words) == 143
     assert [line["step"] for line in lines(out, "grpo")] == [1]
     again = ["train", "grpo", "--out", str(out), "--resume", "--adapter", str(whole / "sft/adapter")]
