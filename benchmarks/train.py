@@ -89,6 +89,7 @@ def grpo(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The share of a step of 64 answers spent waiting for rewards."""
     out = folder / "grpo"
     more = ("--adapter", str(given.adapter)) if given.adapter else ()
+    more += ("--judge-gpus", given.judge_gpus) if given.judge_gpus else ()
     sets = ["grpo.prompts=8", "grpo.generations=8", "grpo.max_steps=3", "tasks.held_out=0.0", *given.sets]
     kcurate("grpo", given.model, out, sets, *more)
     lines = [line for line in MetricsLog(out / "metrics.jsonl").lines("grpo") if line.get("answers")]
@@ -174,6 +175,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--only", default="sft,grpo,rewards")
     parser.add_argument("--answers", type=int, default=ANSWERS)
+    parser.add_argument("--judge-gpus", help="for grpo: judges on these GPUs, not on the one that trains")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="of sft")
     parser.add_argument("--rivals", type=int, default=RIVALS, help="kernels that load_inline builds")
     parser.add_argument("--set", dest="sets", action="append", default=[])

@@ -20,6 +20,7 @@ from kcurate.train import scores
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/training.md"
+TASKS = {"built-in": "built-in pairs", "rules": "variants that rules made"}
 BEGIN, END = "<!-- measured: begin (benchmarks/train_docs.py) -->", "<!-- measured: end -->"
 
 
@@ -45,12 +46,13 @@ def models(data: Path) -> str:
     versions = ", ".join(f"{name} {where['packages'].get(name)}" for name in ("torch", "transformers", "trl"))
     spent = ", ".join(f"{name} {value:.0f}" for name, value in phases.items())
     lines = [
-        "### SmolLM2-135M-Instruct on the built-in pairs\n",
+        "### SmolLM2-135M-Instruct on the built-in pairs and their variants\n",
         f"One {', '.join(where['gpus'])}; {versions}; `benchmarks/train_smollm2.py`, one run. Scores are of\n"
         f"{rows[0].samples} answers a row to {rows[0].tasks} tasks of families that were held out, with 95% "
         "intervals: Wilson's\nover the answers for shares, a bootstrap over the tasks for the reward.\n",
         scores.markdown(rows),
-        f"GRPO: {grpo['steps']} steps from {grpo['draws']} draws of answers ({grpo['answers']} in all), "
+        *origins(report.get("by_origin", {})),
+        f"GRPO: steps {grpo['steps']}, draws of answers {grpo['draws']} ({grpo['answers']} answers in all), "
         f"{grpo['stepped_s']:.0f} s, of\nwhich it waited {grpo['waited_s']:.0f} s for rewards. "
         f"Phases in seconds: {spent}.\n",
         "Outcomes of the answers:\n",
@@ -60,6 +62,23 @@ def models(data: Path) -> str:
         place = (data / "curves.png").relative_to(PAGE.parent)
         lines.append(f"![loss and reward over the steps]({place})\n")
     return "\n".join(lines)
+
+
+def origins(counts: dict[str, dict[str, dict[str, int]]]) -> list[str]:
+    """The same answers, by where their tasks come from."""
+    if not counts:
+        return []
+    names = ("compiles", "correct", "copied", "faster")
+    lines = [
+        "The same answers by where their tasks come from:\n",
+        "| model | tasks | answers | compile | correct | of these copied | faster |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row, kinds in counts.items():
+        for kind, found in sorted(kinds.items()):
+            cells = " | ".join(str(found[name]) for name in ("answers", *names))
+            lines.append(f"| {row} | {TASKS[kind]} | {cells} |")
+    return ["\n".join(lines) + "\n"]
 
 
 def outcomes(rows: list[scores.Row]) -> str:

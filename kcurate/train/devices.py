@@ -21,11 +21,15 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 @dataclass(frozen=True)
 class JudgePlace:
-    """Where answers are judged: GPUs as this process numbers them, and whether times are taken."""
+    """Where answers are judged: GPUs as this process numbers them, and whether times are taken.
+
+    `apart`: judging and drawing answers do not disturb each other, so both may go on at once.
+    """
 
     backend: str
     gpus: tuple[int, ...]
     timed: bool
+    apart: bool
 
 
 def launched() -> bool:
@@ -44,16 +48,25 @@ def settle(settings: JudgeSettings) -> JudgePlace:
     if backend == "emulator":
         if count and not launched():
             _show((settings.train_gpu,), count)
-        return JudgePlace(backend, (0,), timed=False)
+        return JudgePlace(backend, (0,), timed=False, apart=True)
     if not count:
         raise MissingDependencyError("no GPU here", where="--backend cuda", hint="--backend emulator")
     if launched():
-        gpus = _share(settings.gpus, int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"]))
-        return JudgePlace(backend, gpus, settings.timed)
+        rank, size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
+        gpus = _share(settings.gpus, rank, size)
+        return _place(backend, gpus, settings, training=range(size))
     judges = settings.gpus or (settings.train_gpu,)
     order = tuple(dict.fromkeys((settings.train_gpu, *judges)))
     _show(order, count)
-    return JudgePlace(backend, tuple(order.index(gpu) for gpu in judges), settings.timed)
+    return _place(backend, tuple(order.index(gpu) for gpu in judges), settings, training=(0,))
+
+
+def _place(
+    backend: str, gpus: tuple[int, ...], settings: JudgeSettings, training: Sequence[int]
+) -> JudgePlace:
+    """A place on GPUs; of a Ray cluster's nobody knows here whether they are others than those that train."""
+    apart = not settings.timed or not (settings.ray or set(gpus) & set(training))
+    return JudgePlace(backend, gpus, settings.timed, apart)
 
 
 def _share(gpus: Sequence[int], rank: int, size: int) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
 from kcurate.errors import InputError
-from kcurate.train import models
+from kcurate.train import ahead, models
 from kcurate.train.callbacks import StepCallback
 from kcurate.train.driving import Stage, arguments, common, drive, micro_batch, processes
 from kcurate.train.judging import Pool, Rewards
@@ -67,6 +67,8 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None)
         processing_class=tokenizer,
         peft_config=models.lora(stage.settings.lora, model) if adapter is None else None,
     )
+    if pool.apart and settings.vllm == "off":
+        ahead.attach(trainer.model, tokenizer, form, tasks, pool)
     callback = StepCallback(
         "grpo", stage.run, stage.stop, stage.note, rewards.take, period=settings.generate_every
     )

@@ -20,6 +20,13 @@ from kcurate.train.task import Judged, Task
 class Pool(Protocol):
     """Who scores answers: `kcurate.train.reward_pool.RewardPool`."""
 
+    @property
+    def apart(self) -> bool:
+        """Whether it may judge while answers are drawn."""
+
+    def begin(self, task: Task, reply: str) -> None:
+        """Begin judging an answer that will be scored."""
+
     async def score(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
         """One `Judged` an answer, in order."""
 

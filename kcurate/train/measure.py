@@ -17,7 +17,7 @@ import torch
 
 from kcurate import codec, store
 from kcurate.errors import InputError, MissingDependencyError
-from kcurate.train import models
+from kcurate.train import ahead, models
 from kcurate.train.judging import Pool, line_of
 from kcurate.train.models import Form
 from kcurate.train.scores import Row, row
@@ -57,7 +57,7 @@ def measure(
         )
     asked = [task for task in fitting for _ in range(math.ceil(own.samples / len(fitting)))]
     started_s = time.monotonic()
-    replies = _answers(settings, tokenizer, form, asked, adapter)
+    replies = _answers(settings, tokenizer, form, asked, adapter, pool)
     generate_s = time.monotonic() - started_s
     note(f"{name}: {len(asked)} answers to {len(fitting)} held-out tasks in {generate_s:.0f} s; judging")
     started_s = time.monotonic()
@@ -71,7 +71,12 @@ def measure(
 
 
 def _answers(
-    settings: TrainSettings, tokenizer: Any, form: Form, asked: Sequence[Task], adapter: Path | None
+    settings: TrainSettings,
+    tokenizer: Any,
+    form: Form,
+    asked: Sequence[Task],
+    adapter: Path | None,
+    pool: Pool,
 ) -> list[str]:
     """One answer a task asked, in order; longest prompts first, so that memory runs out soon or never."""
     model = models.load_model(settings.model, adapter=adapter)
@@ -90,14 +95,15 @@ def _answers(
             add_special_tokens=not form.chat,
         ).to(model.device)
         encoded.pop("token_type_ids", None)
-        made = _generate(model, encoded, settings, tokenizer.pad_token_id)
+        early = ahead.streamer([asked[i] for i in batch], tokenizer, model, pool) if pool.apart else None
+        made = _generate(model, encoded, settings, tokenizer.pad_token_id, early)
         new = made[:, encoded["input_ids"].shape[1] :]
         for i, text in zip(batch, tokenizer.batch_decode(new, skip_special_tokens=True), strict=True):
             replies[i] = text
     return replies
 
 
-def _generate(model: Any, encoded: Any, settings: TrainSettings, pad: int) -> Any:
+def _generate(model: Any, encoded: Any, settings: TrainSettings, pad: int, streamer: Any) -> Any:
     """Prompts and drawn answers as tokens.
 
     Raises:
@@ -114,6 +120,7 @@ def _generate(model: Any, encoded: Any, settings: TrainSettings, pad: int) -> An
                 top_p=own.top_p,
                 top_k=0,
                 pad_token_id=pad,
+                streamer=streamer,
             )
     except torch.OutOfMemoryError as error:
         hint = f"--set measure.batch={max(1, own.batch // 2)}"

@@ -204,11 +204,16 @@ class Form:
     def tokens(self, prompt: Prompt, answer: str | None = None) -> int:
         """How many tokens a prompt has, with its answer if there is one."""
         text = self.prompt(prompt)
+        if answer is None:
+            return len(self.prompt_ids(prompt))
         if isinstance(text, str):
-            return len(self._tokenizer(text + (answer or "")).input_ids) + (answer is not None)
-        if answer is not None:
-            return len(self._ids([*text, {"role": "assistant", "content": answer}], opens=False))
-        return len(self._ids(text, opens=True))
+            return len(self._tokenizer(text + answer).input_ids) + 1
+        return len(self._ids([*text, {"role": "assistant", "content": answer}], opens=False))
+
+    def prompt_ids(self, prompt: Prompt) -> list[int]:
+        """A prompt as the tokens that generation starts from."""
+        text = self.prompt(prompt)
+        return list(self._tokenizer(text).input_ids) if isinstance(text, str) else self._ids(text, opens=True)
 
     def texts(self, all_prompts: Sequence[Prompt]) -> list[str]:
         """Prompts as the very text that generation starts from."""

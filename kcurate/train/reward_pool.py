@@ -12,7 +12,7 @@ import asyncio
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -43,7 +43,8 @@ class PoolConfig:
 
     `limit_s`: what one answer may take in all, None for the backend's. `cache_file`: JSON lines of verdicts.
     `torch`: tasks may have a given side in PyTorch, which is trusted code. `ray`: the address of a cluster
-    that judges in place of this machine; `gpus` are not asked then, and `jobs` 0 is one a GPU.
+    that judges in place of this machine; `gpus` are not asked then, and `jobs` 0 is one a GPU. `apart`: the
+    judges may work while answers are drawn.
     """
 
     backend: str = "auto"
@@ -55,6 +56,7 @@ class PoolConfig:
     cache_file: Path | None = None
     torch: bool = False
     ray: str | None = None
+    apart: bool = False
 
 
 @dataclass
@@ -81,6 +83,9 @@ class RewardPool:
         self._opened = bench
         self._cache = VerdictCache(self.config.cache_size, self.config.cache_file)
         self._under_way: dict[str, _Coming] = {}
+        self._begun: set[str] = set()
+        self._reading = threading.Lock()
+        self._early = ThreadPoolExecutor(1, "early-answers")
         self._lock = threading.Lock()
 
     @property
@@ -110,17 +115,27 @@ class RewardPool:
         await asyncio.gather(*(asyncio.wrap_future(one) for one in coming))
         return self._end(entries)
 
+    @property
+    def apart(self) -> bool:
+        """Whether answers may be judged while others are drawn (`begin`)."""
+        return self.config.apart
+
+    def begin(self, task: Task, reply: str) -> None:
+        """Begin judging an answer that will be scored; what goes wrong is said then."""
+        self._early.submit(self._begin, [task], [reply], early=True)
+
     def score_now(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
         """`score`, for callers that have no event loop."""
         return self._end(self._begin(tasks, replies))
 
     def close(self) -> None:
         """End the judges; what is known is on disk then, if there is a file."""
+        self._early.shutdown(cancel_futures=True)
         if self._opened is not None:
             self._opened.close()
         self._cache.close()
 
-    def _begin(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[_Entry]:
+    def _begin(self, tasks: Sequence[Task], replies: Sequence[str], *, early: bool = False) -> list[_Entry]:
         environment = self._bench.environment()
         with self._lock:
             self._cache.open(environment)
@@ -128,11 +143,24 @@ class RewardPool:
             raise ValueError(f"{len(tasks)} tasks and {len(replies)} replies")
         entries: dict[int, _Entry] = {}
         for index in _in_turn(tasks):
-            entry = entries[index] = _Entry(tasks[index], read(tasks[index], replies[index]))
+            with self._reading:
+                entry = entries[index] = _Entry(tasks[index], read(tasks[index], replies[index]))
             if isinstance(entry.read, Readable):
                 key = answer_key(entry.read.candidate, environment.device, timed=self.config.timed)
                 entry.coming, entry.cached = self._ask(key, entry.read.candidate)
+                entry.cached = self._counted(key, entry.cached, early=early)
         return [entries[index] for index in range(len(tasks))]
+
+    def _counted(self, key: str, known: bool, *, early: bool) -> bool:
+        """Whether an answer costs no judge: what was begun ahead counts where it is first scored."""
+        with self._lock:
+            if early:
+                if not known:
+                    self._begun.add(key)
+                return known
+            ours = key in self._begun
+            self._begun.discard(key)
+            return known and not ours
 
     def _ask(self, key: str, candidate: Candidate) -> tuple[_Coming, bool]:
         """The verdicts to come, and whether nobody has to judge for it."""

@@ -126,7 +126,8 @@ class CurriculumSettings:
 class JudgeSettings:
     """Who judges. `gpus` empty: the GPU that trains, in turns with it. `jobs` 0: what suits the machine.
 
-    `ray`: the address of a Ray cluster that judges in place of this machine.
+    `ray`: the address of a Ray cluster that judges in place of this machine. `ahead`: judge answers while
+    others of their draw are being written, where the judges have a GPU of their own (or take no times).
     """
 
     backend: str = "auto"
@@ -135,6 +136,7 @@ class JudgeSettings:
     jobs: int = 0
     timed: bool = True
     ray: str = ""
+    ahead: bool = True
 
 
 @dataclass(frozen=True)

@@ -330,3 +330,30 @@ def test_grpo_goes_on_from_its_checkpoint(
     assert [line["step"] for line in lines(out, "grpo")] == [1, 2]
     assert sorted({line["step"] for line in RunFolder(out).judged.lines()}) == [1, 2]
     assert RunFolder(out).done("grpo")
+
+
+def test_answers_of_a_draw_are_begun_while_others_are_drawn(
+    whole: Path, model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kcurate.train.reward_pool import RewardPool
+
+    begun: list[tuple[str, str]] = []
+    scored: list[tuple[str, str]] = []
+    begin, score = RewardPool.begin, RewardPool.score
+
+    def noting_begin(self: RewardPool, task: Any, reply: str) -> None:
+        begun.append((task.id, reply))
+        begin(self, task, reply)
+
+    async def noting_score(self: RewardPool, tasks: Any, replies: Any) -> Any:
+        scored.extend((task.id, reply) for task, reply in zip(tasks, replies, strict=True))
+        return await score(self, tasks, replies)
+
+    monkeypatch.setattr(RewardPool, "begin", noting_begin)
+    monkeypatch.setattr(RewardPool, "score", noting_score)
+    adapter = str(whole / "sft/adapter")
+    words = command(model, pairs, tmp_path / "run", "--samples", "4", "--adapter", adapter, stage="grpo")
+    assert run([*words, "--set", "measure.base=false"]) == 0
+    assert len(scored) == 2 * 8 + 4
+    assert begun
+    assert set(begun) <= set(scored)

@@ -241,3 +241,30 @@ def test_a_bench_that_breaks_tells_all_who_wait() -> None:
         for _ in range(2):
             with pytest.raises(KcurateError, match="no more judges"):
                 asyncio.run(pool.score([TASK, replace(TASK, id="other")], [reply(), reply()]))
+
+
+def test_what_was_begun_ahead_is_judged_once_and_counts_where_it_is_scored() -> None:
+    bench = Bench(lambda candidate, n: verdict(candidate, ratio=2.0))
+    with closing(pool_of(bench)) as pool:
+        pool.begin(TASK, reply())
+        pool.begin(TASK, "no kernel here")
+        pool.begin(TASK, COPY)
+        first, refused, copied = pool.score_now([TASK] * 3, [reply(), "no kernel here", COPY])
+        (again,) = pool.score_now([TASK], [reply()])
+        assert len(bench.asked) == 1
+    assert (first.outcome, first.cached, first.judge_s) == ("confirmed", False, 0.5)
+    assert (refused.outcome, copied.outcome) == ("unreadable", "copied")
+    assert (again.cached, again.judge_s) == (True, 0.0)
+
+
+def test_what_goes_wrong_ahead_is_said_when_it_is_scored() -> None:
+    pool = RewardPool(SCHEME, PoolConfig(backend="nowhere"))
+    with closing(pool):
+        pool.begin(TASK, reply())
+        with pytest.raises(KcurateError, match="nowhere"):
+            pool.score_now([TASK], [reply()])
+
+
+def test_closing_does_not_wait_for_what_was_begun(pool: RewardPool) -> None:
+    with closing(RewardPool(SCHEME, UNTIMED)) as own:
+        own.begin(TASK, ENDLESS)
