@@ -1,13 +1,14 @@
 """Answers go to the judges as soon as each is whole, while others of the same draw are still being written.
 
-A draw ends with its longest answer; by then most verdicts are there. Only for judges that do not share the
-GPU that draws: times taken beside other work are worth nothing. Not covered: judging (`reward_pool`), drawing
-with vLLM.
+A draw ends with its longest answer; by then most verdicts are there. Judges that share the GPU that draws
+take no times meanwhile (`drawing`), which would be worth nothing: what does not compile, is wrong or hangs is
+known by then, and the times follow. Not covered: judging (`reward_pool`), drawing with vLLM.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import torch
@@ -22,6 +23,9 @@ class Begins(Protocol):
 
     def begin(self, task: Task, reply: str) -> None:
         """Begin judging an answer that will be asked for."""
+
+    def drawing(self) -> AbstractContextManager[None]:
+        """What drawing answers goes on within."""
 
 
 class Whole(BaseStreamer):  # type: ignore[misc]
@@ -90,7 +94,8 @@ def attach(model: Any, tokenizer: Any, form: Form, tasks: Sequence[Task], pool: 
         rows = _rows(given.get("input_ids"), given.get("attention_mask"), by_prompt)
         if any(rows) and "streamer" not in given:
             given["streamer"] = streamer(rows, tokenizer, model, pool)
-        return draw(*args, **given)
+        with pool.drawing():
+            return draw(*args, **given)
 
     model.generate = generate
 

@@ -23,13 +23,15 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 class JudgePlace:
     """Where answers are judged: GPUs as this process numbers them, and whether times are taken.
 
-    `apart`: judging and drawing answers do not disturb each other, so both may go on at once.
+    `apart`: judging and drawing answers do not disturb each other, so both may go on at once. `beside`: the
+    GPU that judges is the one that draws; both may go on at once but for the times.
     """
 
     backend: str
     gpus: tuple[int, ...]
     timed: bool
     apart: bool
+    beside: bool = False
 
 
 def launched() -> bool:
@@ -66,7 +68,8 @@ def _place(
 ) -> JudgePlace:
     """A place on GPUs; of a Ray cluster's nobody knows here whether they are others than those that train."""
     apart = not settings.timed or not (settings.ray or set(gpus) & set(training))
-    return JudgePlace(backend, gpus, settings.timed, apart)
+    beside = not apart and not settings.ray and len(set(gpus)) == 1
+    return JudgePlace(backend, gpus, settings.timed, apart, beside)
 
 
 def _share(gpus: Sequence[int], rank: int, size: int) -> tuple[int, ...]:

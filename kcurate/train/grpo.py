@@ -67,7 +67,7 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None)
         processing_class=tokenizer,
         peft_config=models.lora(stage.settings.lora, model) if adapter is None else None,
     )
-    if pool.apart and settings.vllm == "off":
+    if pool.ahead and settings.vllm == "off":
         ahead.attach(trainer.model, tokenizer, form, tasks, pool)
     callback = StepCallback(
         "grpo", stage.run, stage.stop, stage.note, rewards.take, period=settings.generate_every

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,8 +22,11 @@ class Pool(Protocol):
     """Who scores answers: `kcurate.train.reward_pool.RewardPool`."""
 
     @property
-    def apart(self) -> bool:
+    def ahead(self) -> bool:
         """Whether it may judge while answers are drawn."""
+
+    def drawing(self) -> AbstractContextManager[None]:
+        """What drawing answers goes on within."""
 
     def begin(self, task: Task, reply: str) -> None:
         """Begin judging an answer that will be scored."""

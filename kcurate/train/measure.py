@@ -95,8 +95,9 @@ def _answers(
             add_special_tokens=not form.chat,
         ).to(model.device)
         encoded.pop("token_type_ids", None)
-        early = ahead.streamer([asked[i] for i in batch], tokenizer, model, pool) if pool.apart else None
-        made = _generate(model, encoded, settings, tokenizer.pad_token_id, early)
+        early = ahead.streamer([asked[i] for i in batch], tokenizer, model, pool) if pool.ahead else None
+        with pool.drawing():
+            made = _generate(model, encoded, settings, tokenizer.pad_token_id, early)
         new = made[:, encoded["input_ids"].shape[1] :]
         for i, text in zip(batch, tokenizer.batch_decode(new, skip_special_tokens=True), strict=True):
             replies[i] = text

@@ -9,6 +9,7 @@ earns (`rewards`), how a verdict is made (`kcurate.judge`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ from pathlib import Path
 from kcurate import backends
 from kcurate.errors import BackendError, KcurateError
 from kcurate.judge import pool as judge_pool
+from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.judge import JudgeConfig
 from kcurate.judge.ray_referees import cluster
 from kcurate.judge.referees import Bench, Referees
@@ -31,8 +33,9 @@ from kcurate.train.settled import Settled, asks_for_audit, settle
 from kcurate.train.task import Judged, Task
 from kcurate.train.verdict_cache import VerdictCache, answer_key
 
-# Beyond the judge's own limits for each thing it asks of a side.
-LIMIT_S = {"cuda": 300.0, "emulator": 900.0}
+# Beyond the judge's own limits for each thing it asks of a side; begun ahead, an answer waits with its times
+# until a draw has ended.
+LIMIT_S = {"cuda": 1800.0, "emulator": 900.0}
 
 _Coming = Future[tuple[Verdict, ...]]
 
@@ -44,7 +47,7 @@ class PoolConfig:
     `limit_s`: what one answer may take in all, None for the backend's. `cache_file`: JSON lines of verdicts.
     `torch`: tasks may have a given side in PyTorch, which is trusted code. `ray`: the address of a cluster
     that judges in place of this machine; `gpus` are not asked then, and `jobs` 0 is one a GPU. `apart`: the
-    judges may work while answers are drawn.
+    judges may work while answers are drawn; `beside`: so they may, on the very GPU, but for taking times.
     """
 
     backend: str = "auto"
@@ -57,6 +60,7 @@ class PoolConfig:
     torch: bool = False
     ray: str | None = None
     apart: bool = False
+    beside: bool = False
 
 
 @dataclass
@@ -116,9 +120,22 @@ class RewardPool:
         return self._end(entries)
 
     @property
-    def apart(self) -> bool:
+    def ahead(self) -> bool:
         """Whether answers may be judged while others are drawn (`begin`)."""
-        return self.config.apart
+        return self.config.apart or self.config.beside
+
+    @contextlib.contextmanager
+    def drawing(self) -> Iterator[None]:
+        """Around the drawing of answers: on a GPU that also judges, nobody takes times meanwhile.
+
+        Raises:
+            KcurateError: this machine cannot judge at all.
+        """
+        if not self.config.beside:
+            yield
+            return
+        with contextlib.closing(GpuLock(lock_name(self._bench.environment()))) as lock, lock.busy():
+            yield
 
     def begin(self, task: Task, reply: str) -> None:
         """Begin judging an answer that will be scored; what goes wrong is said then."""

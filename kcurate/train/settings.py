@@ -127,7 +127,7 @@ class JudgeSettings:
     """Who judges. `gpus` empty: the GPU that trains, in turns with it. `jobs` 0: what suits the machine.
 
     `ray`: the address of a Ray cluster that judges in place of this machine. `ahead`: judge answers while
-    others of their draw are being written, where the judges have a GPU of their own (or take no times).
+    others of their draw are being written; on the GPU that draws, all but their times.
     """
 
     backend: str = "auto"

@@ -170,6 +170,7 @@ def judges(config: TrainConfig, folder: RunFolder, place: JudgePlace, rank: int)
         torch=own.tasks.source != "pairs",
         ray=own.judge.ray or None,
         apart=place.apart and own.judge.ahead,
+        beside=place.beside and own.judge.ahead,
     )
     with contextlib.closing(RewardPool(scheme, pool_config)) as pool:
         yield pool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,9 @@ class Begun:
 
     def __init__(self) -> None:
         self.all: list[tuple[str, str]] = []
+
+    def drawing(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def begin(self, task: Task, reply: str) -> None:
         self.all.append((task.id, reply))
@@ -81,25 +85,26 @@ def test_what_is_begun_is_what_generate_returns(model: Path, pairs: Path, templa
 
 
 @pytest.mark.parametrize(
-    ("settings", "apart"),
+    ("settings", "apart", "beside"),
     [
-        (JudgeSettings(), False),
-        (JudgeSettings(gpus=(0, 1)), False),
-        (JudgeSettings(gpus=(1,)), True),
-        (JudgeSettings(gpus=(1,), train_gpu=1), False),
-        (JudgeSettings(timed=False), True),
-        (JudgeSettings(gpus=(1,), ray="auto"), False),
-        (JudgeSettings(backend="emulator"), True),
+        (JudgeSettings(), False, True),
+        (JudgeSettings(gpus=(0, 1)), False, False),
+        (JudgeSettings(gpus=(1,)), True, False),
+        (JudgeSettings(gpus=(1,), train_gpu=1), False, True),
+        (JudgeSettings(timed=False), True, False),
+        (JudgeSettings(gpus=(1,), ray="auto"), False, False),
+        (JudgeSettings(backend="emulator"), True, False),
     ],
 )
-def test_only_judges_on_other_gpus_work_while_answers_are_drawn(
-    settings: JudgeSettings, apart: bool, monkeypatch: pytest.MonkeyPatch
+def test_who_may_judge_while_answers_are_drawn(
+    settings: JudgeSettings, apart: bool, beside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(devices.backends, "gpu_count", lambda: 2)
     monkeypatch.setattr(devices.backends, "resolve", lambda name: "cuda" if name == "auto" else name)
     monkeypatch.delenv("LOCAL_RANK", raising=False)
     monkeypatch.setenv(devices.VISIBLE, "0,1")
-    assert devices.settle(settings).apart is apart
+    place = devices.settle(settings)
+    assert (place.apart, place.beside) == (apart, beside)
     monkeypatch.setenv("LOCAL_RANK", "1")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     if not settings.gpus and settings.backend == "auto":

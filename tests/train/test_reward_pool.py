@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing
@@ -15,6 +16,7 @@ from small import SCALE, SCALE_STRIDED
 from train.asked import BROKEN, CHEAT, COPY, EMPTY, ENDLESS, PLAN, WRONG, Bench, reply, task, verdict
 
 from kcurate.errors import KcurateError
+from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.judge import JudgeConfig
 from kcurate.judge.referees import Referees
 from kcurate.records import Candidate, Outcome, Verdict
@@ -268,3 +270,25 @@ def test_what_goes_wrong_ahead_is_said_when_it_is_scored() -> None:
 def test_closing_does_not_wait_for_what_was_begun(pool: RewardPool) -> None:
     with closing(RewardPool(SCHEME, UNTIMED)) as own:
         own.begin(TASK, ENDLESS)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_on_the_gpu_that_draws_times_wait_for_the_draw(
+    beside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    alone = threading.Event()
+
+    def take_times() -> None:
+        with closing(GpuLock(lock_name(bench.environment()))) as lock, lock.exclusive():
+            alone.set()
+
+    bench = Bench(lambda candidate, n: verdict(candidate, ratio=2.0))
+    with closing(pool_of(bench, beside=beside)) as pool:
+        assert pool.ahead is beside
+        with pool.drawing():
+            thread = threading.Thread(target=take_times)
+            thread.start()
+            assert alone.wait(0.2) is not beside
+        assert alone.wait(5)
+        thread.join()
