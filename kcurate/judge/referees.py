@@ -95,8 +95,15 @@ class LocalReferee:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(config, theirs), daemon=True)
-        self.process.start()
-        theirs.close()
+        try:
+            self.process.start()
+        except RuntimeError as error:  # raised in a process that was itself just spawned
+            raise BackendError(
+                "a script that judges starts itself again in each judging process",
+                hint='let it begin under `if __name__ == "__main__":`',
+            ) from error
+        finally:
+            theirs.close()
 
     def environment(self) -> Environment:
         """See `Referee`."""

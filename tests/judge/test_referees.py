@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from concurrent.futures import CancelledError
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import small
@@ -108,3 +111,23 @@ def test_a_machine_that_cannot_judge_is_told_by_every_future() -> None:
             opened.environment()
         with pytest.raises(KcurateError):
             opened.submit(small.scaled()).result()
+
+
+def test_a_script_without_a_guard_ends_and_says_what_is_wrong(tmp_path: Path) -> None:
+    script = tmp_path / "judges.py"
+    script.write_text(
+        "import small\n"
+        "from kcurate.judge.judge import JudgeConfig\n"
+        "from kcurate.judge.pool import judge_many\n"
+        "both = [(0, small.scaled()), (1, small.scaled())]\n"
+        "print([v.outcome for _, v in judge_many(both, JudgeConfig('emulator'), gpus=(0,), jobs=2)])\n"
+    )
+    found = subprocess.run(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert 'if __name__ == "__main__":' in found.stderr
+    assert "harness_error" in found.stdout
