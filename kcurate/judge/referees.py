@@ -102,6 +102,8 @@ class LocalReferee:
                 "a script that judges starts itself again in each judging process",
                 hint='let it begin under `if __name__ == "__main__":`',
             ) from error
+        except OSError as error:
+            raise BackendError(f"cannot start a judging process: {error}") from error
         finally:
             theirs.close()
 
