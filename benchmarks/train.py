@@ -1,14 +1,14 @@
 """What training costs: SFT against the bare TRL script, waiting for rewards, rewards a second, two processes.
 
     python benchmarks/train.py --model MODEL [--out FILE.json] [--adapter DIR]
-        [--only sft,grpo,rewards,two] [--set key=value ...]
+        [--only sft,grpo,rewards,two,fsdp] [--set key=value ...]
 
 MODEL is a folder or a name on the Hub. `sft` runs kcurate and a script of nothing but TRL in turns, with the
 same rows and settings, and compares tokens a second from the third step on. `grpo` runs a few steps of 64
 answers and gives the share of them spent waiting for rewards (give `--adapter` for answers that compile).
 `rewards` scores 64 different kernels that are right, beside torch's load_inline where there is a GPU with a
-toolkit. `two` runs SFT in one process and in two, and compares the losses. Needs no GPU but says little
-without one.
+toolkit. `two` runs SFT in one process and in two, and compares the losses; `fsdp` does so with the model
+sharded over two GPUs. The rest needs no GPU but says little without one.
 """
 
 from __future__ import annotations
@@ -43,18 +43,24 @@ REPEATS, STEPS, FIRST = 3, 14, 3
 ANSWERS = 64
 RIVALS = 3
 SFT = (f"sft.max_steps={STEPS}", "sft.save_steps=1000", "sft.warmup_steps=0", "tasks.held_out=0.0")
-DDP = ROOT / "kcurate/train/accelerate/ddp.yaml"
+LAUNCH = ROOT / "kcurate/train/accelerate"
 
 
-def kcurate(stage: str, model: str, out: Path, sets: list[str], *more: str, launch: int = 0) -> float:
-    """Run `kcurate train`; seconds in all."""
+def kcurate(stage: str, model: str, out: Path, sets: list[str], *more: str, launch: str = "") -> float:
+    """Run `kcurate train`, in two processes if `launch` names how; seconds in all."""
     words = ["train", stage, "--model", model, "--out", str(out), "--samples", "0", *more]
     words += [word for one in sets for word in ("--set", one)]
     start = [sys.executable, "-m", "kcurate"]
     if launch:
-        start = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(DDP)]
+        start = [
+            sys.executable,
+            "-m",
+            "accelerate.commands.launch",
+            "--config_file",
+            str(LAUNCH / f"{launch}.yaml"),
+        ]
         precision = "bf16" if backends.gpu_count() else "no"
-        start += ["--mixed_precision", precision, "--num_processes", str(launch), "-m", "kcurate"]
+        start += ["--mixed_precision", precision, "--num_processes", "2", "-m", "kcurate"]
     begun = time.perf_counter()
     subprocess.run([*start, *words], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
     return time.perf_counter() - begun
@@ -150,21 +156,26 @@ def rival(given: argparse.Namespace, folder: Path) -> Any:
     return {"seconds_each": walls, "a_second": 1 / statistics.median(walls)}
 
 
-def two(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def two(given: argparse.Namespace, folder: Path, how: str = "ddp") -> dict[str, Any]:
     """The losses of one process and of two, with the same rows a step."""
     sets = [*SFT, "lora.dropout=0.0", *given.sets]
-    if backends.gpu_count() == 1:
-        return {"not_run": "one GPU here"}
+    if backends.gpu_count() < 2 and (how == "fsdp" or backends.gpu_count()):
+        return {"not_run": f"GPUs here: {backends.gpu_count()}"}
     losses = {}
     for count in (1, 2):
-        out = folder / f"processes-{count}"
-        seconds = kcurate("sft", given.model, out, sets, launch=0 if count == 1 else 2)
+        out = folder / f"{how}-{count}"
+        seconds = kcurate("sft", given.model, out, sets, launch="" if count == 1 else how)
         lines = list(MetricsLog(out / "metrics.jsonl").lines("sft"))
         losses[count] = [line["loss"] for line in lines]
         losses[f"{count}_tokens_a_s"] = rate(lines)
         losses[f"{count}_wall_s"] = seconds
     apart = [abs(a - b) / a for a, b in zip(losses[1], losses[2], strict=True)]
     return {**{str(key): value for key, value in losses.items()}, "largest_relative_difference": max(apart)}
+
+
+def fsdp(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """`two` with the model sharded."""
+    return two(given, folder, "fsdp")
 
 
 def main() -> None:
@@ -181,7 +192,7 @@ def main() -> None:
     parser.add_argument("--set", dest="sets", action="append", default=[])
     given = parser.parse_args()
     given.model = str(Path(given.model).resolve()) if Path(given.model).exists() else given.model
-    parts = {"sft": sft, "grpo": grpo, "rewards": scored, "two": two}
+    parts = {"sft": sft, "grpo": grpo, "rewards": scored, "two": two, "fsdp": fsdp}
     found: dict[str, Any] = {"model": given.model, "cpus": os.cpu_count(), "machine": platform.machine()}
     with tempfile.TemporaryDirectory() as name:
         for part in given.only.split(","):
@@ -206,9 +217,10 @@ def table(found: dict[str, Any]) -> None:
         shown.append(("rewards a second, all answers right", f"{rate_:.2f}", ""))
         theirs = f"{other['a_second']:.3f}" if isinstance(other, dict) else other
         shown.append(("load_inline: rewards a second", theirs, ""))
-    if "largest_relative_difference" in found.get("two", {}):
-        apart = found["two"]["largest_relative_difference"]
-        shown.append(("two processes: largest relative difference of losses", f"{apart:.2g}", "noise"))
+    for part in ("two", "fsdp"):
+        if "largest_relative_difference" in found.get(part, {}):
+            apart = found[part]["largest_relative_difference"]
+            shown.append((f"{part}: largest relative difference of losses", f"{apart:.2g}", "noise"))
     for what, value, aim in shown:
         print(f"{what:56} {value:>10}   {aim}")
 

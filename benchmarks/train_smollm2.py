@@ -38,7 +38,7 @@ SETTINGS = (
     "tasks.brief=true",
     "sft.learning_rate=8e-4", "sft.batch=8", "sft.micro_batch=8", "sft.epochs=7", "sft.warmup_steps=20",
     "sft.max_tokens=3072", "sft.scheduler=cosine", "sft.gradient_checkpointing=false",
-    "grpo.learning_rate=3e-4", "grpo.prompts=8", "grpo.generations=8", "grpo.generate_every=4",
+    "grpo.learning_rate=1e-4", "grpo.prompts=8", "grpo.generations=8", "grpo.generate_every=4",
     "grpo.micro_batch=32", "grpo.max_completion_tokens=768", "grpo.max_prompt_tokens=1536",
     "grpo.max_steps=400", "grpo.temperature=0.7", "grpo.beta=0.02", "grpo.gradient_checkpointing=false",
     "grpo.save_steps=20",
@@ -47,7 +47,7 @@ SETTINGS = (
 PROVED = ROOT / "docs/data/nvidia-h200/deopt.jsonl"
 FILES = (
     "measured.json", "metrics.jsonl", "judged.jsonl", "answers.jsonl", "curves.png", "README.md",
-    "config.toml", "environment.json", "summary.json",
+    "config.toml", "environment.json", "summary.json", "verdicts.jsonl",
 )  # fmt: skip
 # Of the whole time: what SFT may take, and what is kept for putting things away.
 SFT_SHARE = 0.25
