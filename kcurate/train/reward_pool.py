@@ -164,33 +164,29 @@ class RewardPool:
                 entry = entries[index] = _Entry(tasks[index], read(tasks[index], replies[index]))
             if isinstance(entry.read, Readable):
                 key = answer_key(entry.read.candidate, environment.device, timed=self.config.timed)
-                entry.coming, entry.cached = self._ask(key, entry.read.candidate)
-                entry.cached = self._counted(key, entry.cached, early=early)
+                entry.coming, entry.cached = self._ask(key, entry.read.candidate, early=early)
         return [entries[index] for index in range(len(tasks))]
 
-    def _counted(self, key: str, known: bool, *, early: bool) -> bool:
-        """Whether an answer costs no judge: what was begun ahead counts where it is first scored."""
-        with self._lock:
-            if early:
-                if not known:
-                    self._begun.add(key)
-                return known
-            ours = key in self._begun
-            self._begun.discard(key)
-            return known and not ours
+    def _ask(self, key: str, candidate: Candidate, *, early: bool) -> tuple[_Coming, bool]:
+        """The verdicts to come, and whether nobody has to judge for it.
 
-    def _ask(self, key: str, candidate: Candidate) -> tuple[_Coming, bool]:
-        """The verdicts to come, and whether nobody has to judge for it."""
+        What was begun early counts where it is first scored.
+        """
         with self._lock:
+            scored = not early and key in self._begun
+            if scored:
+                self._begun.discard(key)
             if (coming := self._under_way.get(key)) is not None:
-                return coming, True
+                return coming, not scored
             promise: _Coming = Future()
             promise.set_running_or_notify_cancel()  # others may wait for it: nobody cancels it
             known = self._cache.find(key)
             if known and not asks_for_audit(known):
                 promise.set_result(known)
-                return promise, True
+                return promise, not scored
             self._under_way[key] = promise
+            if early:
+                self._begun.add(key)
         self._submit(key, candidate, promise, known)
         return promise, False
 
