@@ -98,8 +98,8 @@ class RunFolder:
         found = [(step, path) for path in self.stage(name).glob("checkpoint-*") if (step := _step(path))]
         return max(found)[1] if found else None
 
-    def start(self, settings: TrainSettings, *, resume: bool) -> None:
-        """Write the settings into a new folder, or take up an old one.
+    def admit(self, *, resume: bool) -> None:
+        """Whether a run may begin here, or be taken up; nothing is written.
 
         Raises:
             InputError: a run is there already, or, to resume, there is none.
@@ -110,6 +110,9 @@ class RunFolder:
             raise InputError(
                 "a run is here already", where=str(self.root), hint="give --resume, or another --out"
             )
+
+    def start(self, settings: TrainSettings) -> None:
+        """Write the settings into a new folder, or into the one that is taken up."""
         store.write_bytes(self.config, to_toml(settings).encode())
 
     def settings(self, sets: tuple[str, ...] = (), options: Mapping[str, Any] | None = None) -> TrainSettings:

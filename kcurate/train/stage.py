@@ -77,18 +77,20 @@ def run(config: TrainConfig, *, note: Note = lambda _: None) -> Summary:
     from kcurate.train import models
     from kcurate.train.driving import processes, quiet
 
-    models.locate(config.settings.model)  # a wrong path leaves no run folder behind
     rank, world = processes()
     if rank:
         note = _silent
     else:
-        folder.start(config.settings, resume=config.resume)
+        folder.admit(resume=config.resume)
+    models.locate(config.settings.model)  # a wrong model or dataset leaves no run folder behind
+    tasks = load_tasks(config.settings, note)
+    if rank == 0:
+        folder.start(config.settings)
         write_environment(folder, world)
+        if tasks.left_out:
+            store.write_bytes(folder.root / "left_out.json", store.pretty_json(dict(tasks.left_out)))
     with quiet():
         config = replace(config, settings=_unpacked(config.settings, folder))
-    tasks = load_tasks(config.settings, note)
-    if rank == 0 and tasks.left_out:
-        store.write_bytes(folder.root / "left_out.json", store.pretty_json(dict(tasks.left_out)))
     steps: dict[str, int] = {}
     stop = Stop(config.budget_s)
     with quiet(), stop.listening(), judges(config, folder, place, rank) as pool:

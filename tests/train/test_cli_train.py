@@ -254,6 +254,7 @@ def test_empty_dataset_is_one_line(model: Path, tmp_path: Path, capsys: pytest.C
     (tmp_path / "none").mkdir()
     assert run(command(model, tmp_path / "none", tmp_path / "run")) == 1
     assert "error: " in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_missing_packages_are_one_line_with_the_command(

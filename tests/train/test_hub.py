@@ -33,7 +33,7 @@ def run(tmp_path: Path) -> RunFolder:
     """A run with two finished stages; weights are any bytes here."""
     folder = RunFolder(tmp_path / "run")
     settings = resolve(options={"model": {"name": "org/base-model"}})
-    folder.start(settings, resume=False)
+    folder.start(settings)
     for name in ("sft", "grpo"):
         place = folder.adapter(name)  # type: ignore[arg-type]
         place.mkdir(parents=True)
