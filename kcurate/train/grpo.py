@@ -72,7 +72,8 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None)
     callback = StepCallback(
         "grpo", stage.run, stage.stop, stage.note, rewards.take, period=settings.generate_every
     )
-    return drive(trainer, stage, callback, knobs(trainer.args.per_device_train_batch_size, settings))
+    turns = knobs(trainer.args.per_device_train_batch_size, settings, beside=pool.beside)
+    return drive(trainer, stage, callback, turns)
 
 
 def config(stage: Stage, count: int) -> Any:
@@ -110,9 +111,9 @@ def config(stage: Stage, count: int) -> Any:
     return arguments(GRPOConfig, given, settings.trl, "grpo.trl")
 
 
-def knobs(at_once: int, settings: GrpoSettings) -> str:
-    """What to turn when memory runs out, the first first."""
-    turns = []
+def knobs(at_once: int, settings: GrpoSettings, *, beside: bool = False) -> str:
+    """What to turn when memory runs out, the first first; `beside`: judges work on the GPU that draws."""
+    turns = ["--set judge.ahead=false (same result, longer waits)"] if beside else []
     if at_once > 1:
         turns.append(f"--set grpo.micro_batch={at_once // 2} (same result)")
     if not settings.gradient_checkpointing:

@@ -25,6 +25,10 @@ class Pool(Protocol):
     def ahead(self) -> bool:
         """Whether it may judge while answers are drawn."""
 
+    @property
+    def beside(self) -> bool:
+        """Whether it does so on the very GPU that draws."""
+
     def drawing(self) -> AbstractContextManager[None]:
         """What drawing answers goes on within."""
 

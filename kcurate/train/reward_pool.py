@@ -122,7 +122,12 @@ class RewardPool:
     @property
     def ahead(self) -> bool:
         """Whether answers may be judged while others are drawn (`begin`)."""
-        return self.config.apart or self.config.beside
+        return self.config.apart or self.beside
+
+    @property
+    def beside(self) -> bool:
+        """Whether that is on the very GPU that draws."""
+        return self.config.beside
 
     @contextlib.contextmanager
     def drawing(self) -> Iterator[None]:
@@ -131,7 +136,7 @@ class RewardPool:
         Raises:
             KcurateError: this machine cannot judge at all.
         """
-        if not self.config.beside:
+        if not self.beside:
             yield
             return
         with contextlib.closing(GpuLock(lock_name(self._bench.environment()))) as lock, lock.busy():
