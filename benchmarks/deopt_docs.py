@@ -20,13 +20,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from deopt_rules_plot import plot
+from marked import fill
 
 from kcurate.deopt.rules import RULES
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs/data/nvidia-h200"
 PAGE = ROOT / "docs/deopt-rules.md"
-BEGIN, END = "<!-- measured: begin (benchmarks/deopt_docs.py) -->", "<!-- measured: end -->"
 SAME_CODE = "both sides have the same machine code"
 COLUMNS = ("judged", "confirmed", "same machine code", "not faster", "other")
 SPREAD = ("lowest speedup of the confirmed", "median", "highest")
@@ -93,7 +93,6 @@ def main() -> None:
     (DATA / "deopt-speedups.svg").write_text(plot(timed))
     text = "\n".join(
         (
-            BEGIN,
             "### The built-in fast sides\n",
             said(own, "deopt.jsonl", "candidates of one rule, or of all together"),
             "![speedups by rule](data/nvidia-h200/deopt-speedups.svg)\n",
@@ -101,11 +100,9 @@ def main() -> None:
             "### Parboil and Rodinia\n",
             said(suites, "suites.jsonl", "candidates that rules made of the suites' kernels"),
             table(suites),
-            END,
         )
     )
-    page = PAGE.read_text()
-    PAGE.write_text(page[: page.index(BEGIN)] + text + page[page.index(END) + len(END) :])
+    fill(PAGE, Path(__file__).name, text)
 
 
 if __name__ == "__main__":

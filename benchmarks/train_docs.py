@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from marked import fill
 
 from kcurate import codec
 from kcurate.train import scores
@@ -21,7 +24,6 @@ from kcurate.train import scores
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/training.md"
 TASKS = {"built-in": "built-in pairs", "rules": "variants that rules made"}
-BEGIN, END = "<!-- measured: begin (benchmarks/train_docs.py) -->", "<!-- measured: end -->"
 
 
 def read(path: Path) -> Any:
@@ -134,10 +136,7 @@ def costs(found: dict[str, Any] | None, two: dict[str, Any] | None) -> str:
 def main() -> None:
     """Replace what lies between the marks."""
     data = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs/data/nvidia-h200/training"
-    text = PAGE.read_text()
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n\n{section(data.resolve())}\n{END}{after}")
+    fill(PAGE, Path(__file__).name, section(data.resolve()))
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ choice in `variants`. Not covered: mistakes (`kcurate.mutate.wrong`).
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from kcurate.mutate.choosing import in_turns
 from kcurate.mutate.spans import KEYWORDS, TYPES, Code, Edit, apply
 from kcurate.records import Launch, Side
 
@@ -214,17 +214,5 @@ def every_variant(side: Side, change: str) -> tuple[Variant, ...]:
 
 def variants(side: Side, count: int, seed: int) -> tuple[Variant, ...]:
     """At most `count` different variants, the changes in turn; the same for the same seed."""
-    rng = random.Random(seed)
-    stocks = {name: list(every_variant(side, name)) for name in CHANGES}
-    for stock in stocks.values():
-        rng.shuffle(stock)
-    order = [name for name, stock in stocks.items() if stock]
-    rng.shuffle(order)
-    kept: list[Variant] = []
-    while len(kept) < count and any(stocks[name] for name in order):
-        for name in order:
-            if stocks[name] and len(kept) < count:
-                one = stocks[name].pop()
-                if all(one.side != other.side for other in kept):
-                    kept.append(one)
-    return tuple(kept)
+    offers = {name: every_variant(side, name) for name in CHANGES}
+    return in_turns(offers, count, seed, lambda one: one.side)

@@ -7,11 +7,11 @@ choice in `mutants`. Not covered: honest changes (`kcurate.mutate.honest`).
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from kcurate.mutate.choosing import in_turns
 from kcurate.mutate.spans import Code, Edit, apply
 from kcurate.records import Side
 
@@ -271,16 +271,5 @@ def every_mutant(side: Side, operator: str) -> tuple[Mutant, ...]:
 
 def mutants(side: Side, count: int, seed: int) -> tuple[Mutant, ...]:
     """At most `count` different mutants, the operators in turn; the same for the same seed."""
-    rng = random.Random(seed)
-    stocks = {name: list(every_mutant(side, name)) for name in OPERATORS}
-    for stock in stocks.values():
-        rng.shuffle(stock)
-    order = [name for name, stock in stocks.items() if stock]
-    rng.shuffle(order)
-    found: dict[str, Mutant] = {}
-    while len(found) < count and any(stocks[name] for name in order):
-        for name in order:
-            if stocks[name] and len(found) < count:
-                one = stocks[name].pop()
-                found.setdefault(one.side.code, one)
-    return tuple(found.values())
+    offers = {name: every_mutant(side, name) for name in OPERATORS}
+    return in_turns(offers, count, seed, lambda one: one.side.code)
