@@ -19,10 +19,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from deopt_rules import in_order
 from deopt_rules_plot import plot
 from marked import fill
-
-from kcurate.deopt.rules import RULES
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs/data/nvidia-h200"
@@ -46,8 +45,7 @@ def by_variant(verdicts: Iterable[Row]) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = defaultdict(list)
     for row in verdicts:
         found[row["candidate"].rsplit("/deopt-", 1)[1]].append(row)
-    rungs = sorted(name for name in found if name.startswith("rung"))
-    return {name: found[name] for name in (*(rule.name for rule in RULES), *rungs, "all") if name in found}
+    return {name: found[name] for name in in_order(found)}
 
 
 def ratios(verdicts: Iterable[Row], *outcomes: str) -> list[float]:

@@ -204,23 +204,25 @@ def on_gpu(gpu: int, out: Path, only: str, rules: frozenset[str], minutes: float
         "device": environment.environment.device if environment else None,
         "wall_s": round(time.monotonic() - started, 1),
         "outcomes": {name: dict(counts) for name, counts in table.items()},
-        "speedups": {name: sorted(speedups[name]) for name in _order(speedups)},
+        "speedups": {name: sorted(speedups[name]) for name in in_order(speedups)},
     }
     (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
-    (out / "speedups.svg").write_text(plot({name: speedups[name] for name in _order(speedups)}))
+    (out / "speedups.svg").write_text(plot({name: speedups[name] for name in in_order(speedups)}))
     return table
 
 
-def _order(names: Iterable[str]) -> list[str]:
+def in_order(names: Iterable[str]) -> list[str]:
+    """The rules in their order, then rungs of ladders, then the last rung."""
     known = set(names)
-    return [name for name in (*(rule.name for rule in RULES), "all") if name in known]
+    rungs = sorted(name for name in known if name.startswith("rung"))
+    return [name for name in (*(rule.name for rule in RULES), *rungs, "all") if name in known]
 
 
 def show(title: str, table: Mapping[str, Counter[str]]) -> None:
     """Print a table rule x outcome in Markdown."""
     outcomes = list(dict.fromkeys(outcome for counts in table.values() for outcome in sorted(counts)))
     print(f"\n{title}\n\n| rule | {' | '.join(outcomes)} |\n|---|{'---:|' * len(outcomes)}")
-    for name in _order(table):
+    for name in in_order(table):
         print(f"| {name} | {' | '.join(str(table[name][outcome]) for outcome in outcomes)} |")
 
 

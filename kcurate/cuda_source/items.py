@@ -7,9 +7,9 @@ not). Code that the grammar could not make sense of is searched for declarations
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import tree_sitter
@@ -80,9 +80,14 @@ class Parsed:
     items: tuple[Item, ...]
 
 
-@cache
+# A parser is one thread's own: it keeps state while it parses.
+_OWN = threading.local()
+
+
 def _parser() -> Any:
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+    if not hasattr(_OWN, "parser"):
+        _OWN.parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+    return _OWN.parser
 
 
 def parse_tree(text: bytes) -> Any:

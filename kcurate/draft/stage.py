@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -168,8 +167,8 @@ def _one(
 
 def _completed(path: Path, code: str, bench: _Bench, complete: Complete) -> tuple[str, str, str] | None:
     """A form that something else filled in, when it is admitted."""
-    before = path.read_text(encoding="utf-8")
-    text = complete(before, code)
+    before = reading.read(path)
+    text = complete(before.text, code)
     if text is None:
         return None
     admitted = False
@@ -179,22 +178,17 @@ def _completed(path: Path, code: str, bench: _Bench, complete: Complete) -> tupl
         admitted = (
             found.known is not None
             and not found.faults
-            and found.kernel == _kernel_of(before)
+            and found.kernel == before.kernel
             and _self_made(found.known)
             and not _faults(found, code, bench)
         )
     finally:
         if not admitted:  # also when this is ended in the middle: the form keeps its marks
-            store.write_bytes(path, before.encode())
+            store.write_bytes(path, before.text.encode())
     if not admitted:
         return None
     store.write_json(path.with_name(RECORD_NAME), found.known)
     return "completed", "", "completed and admitted"
-
-
-def _kernel_of(text: str) -> str:
-    """The kernel that a form is for, which stays what it is whoever fills the form in."""
-    return str(tomllib.loads(text)["draft"]["kernel"])
 
 
 def _self_made(known: KnownProblem) -> bool:

@@ -107,7 +107,6 @@ class Verification:
         assert case.candidate.problem is not None
         self.case = case
         self.problem: Problem = case.candidate.problem
-        self.backend = case.environment.backend
         self.sides = sides
         self.reference = reference
         self.order: tuple[SideName, SideName] = (reference, other_side(reference))
@@ -184,7 +183,8 @@ class Verification:
         reference, other = self.order
         first = self._answer(trial, reference)
         waited_s = time.monotonic() - started_s
-        return {reference: first, other: self._answer(trial, other, patience_s(self.backend, waited_s))}
+        limit_s = patience_s(self.case.environment.backend, waited_s)
+        return {reference: first, other: self._answer(trial, other, limit_s)}
 
     def _answer(self, trial: Trial, side: SideName, limit_s: float = math.inf) -> Frame:
         size = sum(logical_bytes(self.problem.buffers[name], trial.sizes) for name in self._names())

@@ -8,24 +8,14 @@ known by then, and the times follow. Not covered: judging (`reward_pool`), drawi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from transformers.generation.streamers import BaseStreamer
 
+from kcurate.train.judging import Begins
 from kcurate.train.models import Form
 from kcurate.train.task import Task
-
-
-class Begins(Protocol):
-    """Who judges ahead: `kcurate.train.reward_pool.RewardPool`."""
-
-    def begin(self, task: Task, reply: str) -> None:
-        """Begin judging an answer that will be asked for."""
-
-    def drawing(self) -> AbstractContextManager[None]:
-        """What drawing answers goes on within."""
 
 
 class Whole(BaseStreamer):  # type: ignore[misc]

@@ -18,7 +18,17 @@ from kcurate.train.run_folder import RunFolder
 from kcurate.train.task import Judged, Task
 
 
-class Pool(Protocol):
+class Begins(Protocol):
+    """Who judges answers while others are drawn (`kcurate.train.ahead`)."""
+
+    def drawing(self) -> AbstractContextManager[None]:
+        """What drawing answers goes on within."""
+
+    def begin(self, task: Task, reply: str) -> None:
+        """Begin judging an answer that will be scored."""
+
+
+class Pool(Begins, Protocol):
     """Who scores answers: `kcurate.train.reward_pool.RewardPool`."""
 
     @property
@@ -28,12 +38,6 @@ class Pool(Protocol):
     @property
     def beside(self) -> bool:
         """Whether it does so on the very GPU that draws."""
-
-    def drawing(self) -> AbstractContextManager[None]:
-        """What drawing answers goes on within."""
-
-    def begin(self, task: Task, reply: str) -> None:
-        """Begin judging an answer that will be scored."""
 
     async def score(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
         """One `Judged` an answer, in order."""

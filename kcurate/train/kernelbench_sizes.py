@@ -7,6 +7,7 @@ covered: looking at a module (`kernelbench_look`).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -206,9 +207,8 @@ def _separable(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
         line = [(values, number), *((o, n) for o, n in around[at] if o[name] != values[name])]
         if all(found == number for _, found in line):
             continue
-        parts += [guess for guess in (*_product([name], line), *_shifted(name, line)) if _holds(guess, line)][
-            :1
-        ]
+        guesses = (*_product([name], line), *_shifted(name, line))
+        parts += itertools.islice((guess for guess in guesses if _holds(guess, line)), 1)
     if len(parts) > 1 and number:
         product = " * ".join(f"({part})" for part in parts)
         yield f"{product} / {number ** (len(parts) - 1)}"

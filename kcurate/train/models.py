@@ -203,9 +203,9 @@ class Form:
 
     def tokens(self, prompt: Prompt, answer: str | None = None) -> int:
         """How many tokens a prompt has, with its answer if there is one."""
-        text = self.prompt(prompt)
         if answer is None:
             return len(self.prompt_ids(prompt))
+        text = self.prompt(prompt)
         if isinstance(text, str):
             return len(self._tokenizer(text + answer).input_ids) + 1
         return len(self._ids([*text, {"role": "assistant", "content": answer}], opens=False))

@@ -88,7 +88,6 @@ class RewardPool:
         self._cache = VerdictCache(self.config.cache_size, self.config.cache_file)
         self._under_way: dict[str, _Coming] = {}
         self._begun: set[str] = set()
-        self._reading = threading.Lock()
         self._early = ThreadPoolExecutor(1, "early-answers")
         self._lock = threading.Lock()
 
@@ -165,8 +164,7 @@ class RewardPool:
             raise ValueError(f"{len(tasks)} tasks and {len(replies)} replies")
         entries: dict[int, _Entry] = {}
         for index in _in_turn(tasks):
-            with self._reading:
-                entry = entries[index] = _Entry(tasks[index], read(tasks[index], replies[index]))
+            entry = entries[index] = _Entry(tasks[index], read(tasks[index], replies[index]))
             if isinstance(entry.read, Readable):
                 key = answer_key(entry.read.candidate, environment.device, timed=self.config.timed)
                 entry.coming, entry.cached = self._ask(key, entry.read.candidate, early=early)

@@ -46,34 +46,37 @@ def test_unfinished_file_names_line_and_place(workspace: Drafted, capsys: Captur
     assert said.strip().splitlines()[-1].startswith("error: ")
 
 
-def test_a_person_finishes_a_file(workspace: Drafted) -> None:
-    folder = workspace.folder("mystery")
-    path = folder / FORM_NAME
-    assert "# ?" in path.read_text()
-    path.write_text(
-        f"""
+def finished(path: Path, sizes: str, *, count: str, blocks: str, last: str) -> str:
+    """What a person makes of the draft of `mystery`; all but the path is text of the form."""
+    return f"""
 suite = "tree"
 benchmark = "open"
 [draft]
 kernel = "{read(path).kernel}"
 [problem.sizes]
-test = [{{n = 500}}, {{n = 33}}]
-bench = {{n = 1000000}}
+{sizes}
 [problem.buffers.in]
 dtype = "float32"
-shape = ["n"]
+shape = [{count}]
 init = {{kind = "normal"}}
 [problem.buffers.out]
 dtype = "float32"
-shape = ["n"]
+shape = [{count}]
 role = "out"
 [[sides."".plan]]
 launch = "mystery"
-grid = ["ceil_div(n, 256)"]
+grid = [{blocks}]
 block = [256]
-args = ["in", "out", "n"]
+args = ["in", "out", {last}]
 """
-    )
+
+
+def test_a_person_finishes_a_file(workspace: Drafted) -> None:
+    folder = workspace.folder("mystery")
+    path = folder / FORM_NAME
+    assert "# ?" in path.read_text()
+    sizes = "test = [{n = 500}, {n = 33}]\nbench = {n = 1000000}"
+    path.write_text(finished(path, sizes, count='"n"', blocks='"ceil_div(n, 256)"', last='"n"'))
     assert check(workspace, path) == 0
     (start,) = starts([folder], Workspace(workspace.root))
     assert start.problem is not None
@@ -144,28 +147,6 @@ def test_a_persons_file_is_kept(workspace: Drafted, capsys: Captured) -> None:
 
 def test_problem_without_sizes_needs_one_setting(workspace: Drafted) -> None:
     path = workspace.folder("mystery") / FORM_NAME
-    path.write_text(
-        f"""
-suite = "tree"
-benchmark = "open"
-[draft]
-kernel = "{read(path).kernel}"
-[problem.sizes]
-test = [{{}}]
-bench = {{}}
-[problem.buffers.in]
-dtype = "float32"
-shape = [300]
-init = {{kind = "normal"}}
-[problem.buffers.out]
-dtype = "float32"
-shape = [300]
-role = "out"
-[[sides."".plan]]
-launch = "mystery"
-grid = [2]
-block = [256]
-args = ["in", "out", {{value = 300, dtype = "int32"}}]
-"""
-    )
+    sizes = "test = [{}]\nbench = {}"
+    path.write_text(finished(path, sizes, count="300", blocks="2", last='{value = 300, dtype = "int32"}'))
     assert check(workspace, path) == 0
