@@ -45,8 +45,9 @@ class Pool(Begins, Protocol):
 
 @dataclass
 class Tally:
-    """What the answers of one step earned; adds up over processes."""
+    """What the answers of a step earned; adds up over processes. `step`: the one that they were drawn for."""
 
+    step: int = 0
     judged: list[Judged] = field(default_factory=list)
     waited_s: float = 0.0
 
@@ -93,14 +94,13 @@ class Rewards:
             judged = await self._pool.score(tasks, replies)
             self._tally.waited_s += time.monotonic() - started_s
             self._tally.judged += judged
-            if self._writes:
-                self._record(judged, trainer_state.global_step + 1)
+            self._tally.step = trainer_state.global_step + 1
             return [one.reward for one in judged]
 
         return judged_reward
 
     def take(self) -> dict[str, Any]:
-        """The numbers since the last call, of all processes (all must call)."""
+        """The numbers since the last call, of all processes (all must call); their answers are put down."""
         tally, self._tally = self._tally, Tally()
         import torch
 
@@ -108,14 +108,14 @@ class Rewards:
             everyone: list[Any] = [None] * torch.distributed.get_world_size()
             torch.distributed.all_gather_object(everyone, tally)
             tally = Tally(
+                max(one.step for one in everyone),
                 [judged for one in everyone for judged in one.judged],
                 max(one.waited_s for one in everyone),
             )
+        if self._writes:
+            for judged in tally.judged:
+                self._run.judged.append({"stage": "grpo", "step": tally.step, **line_of(judged)})
         return tally.line()
-
-    def _record(self, judged: Sequence[Judged], step: int) -> None:
-        for one in judged:
-            self._run.judged.append({"stage": "grpo", "step": step, **line_of(one)})
 
 
 def line_of(one: Judged) -> dict[str, Any]:

@@ -3,58 +3,89 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 from accelerate.commands.config.config_args import load_config_from_file
+from safetensors.torch import load_file
 
 from kcurate import backends
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.train import devices
 from kcurate.train.metrics_log import MetricsLog
+from kcurate.train.run_folder import RunFolder
 from kcurate.train.settings import JudgeSettings
 
 ACCELERATE = Path(devices.__file__).with_name("accelerate")
+SHARDED = Path(__file__).with_name("sharded.py")
 SETS = ("tasks.brief=true", "tasks.untimed=true", "tasks.held_out=0", "lora.dropout=0.0", "lora.r=4",
         "sft.batch=2", "sft.epochs=2", "sft.learning_rate=1e-2", "grpo.prompts=2", "grpo.generations=2",
         "grpo.max_steps=1", "grpo.max_completion_tokens=80")  # fmt: skip
 
 
-def started(launch: int, model: Path, pairs: Path, out: Path, *stage: str) -> subprocess.Popen[str]:
+def ran(how: str, model: Path, pairs: Path, out: Path, *stage: str) -> str:
+    """What a run in one process (`how` ""), or in two, says."""
     words = ["train", *stage, "--model", str(model), "--dataset", str(pairs), "--out", str(out)]
     words += ["--samples", "0", "--backend", "emulator", *(w for one in SETS for w in ("--set", one))]
     start = [sys.executable, "-m", "kcurate"]
-    if launch > 1:
-        how = ["--config_file", str(ACCELERATE / "ddp.yaml"), "--mixed_precision", "no"]
-        how += ["--num_processes", str(launch)]
-        start = [sys.executable, "-m", "accelerate.commands.launch", *how, "-m", "kcurate"]
+    if how:
+        start = [sys.executable, "-m", "accelerate.commands.launch"]
+        start += ["--config_file", str(ACCELERATE / f"{how}.yaml"), "--mixed_precision", "no"]
+        start += ["--num_processes", "2"]
+        start += [str(SHARDED)] if how == "fsdp" else ["-m", "kcurate"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1"}
-    return subprocess.Popen(
-        [*start, *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    done = subprocess.run(
+        [*start, *words], env=environment, timeout=240, capture_output=True, text=True, check=False
     )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
 
 
 def steps(out: Path, stage: str) -> list[dict[str, Any]]:
     return list(MetricsLog(out / "metrics.jsonl").lines(stage))
 
 
+def weights(out: Path) -> dict[str, Any]:
+    return load_file(RunFolder(out).adapter("sft") / "adapter_model.safetensors")
+
+
 @pytest.mark.slow
-def test_two_processes_make_the_loss_curve_of_one(model: Path, pairs: Path, tmp_path: Path) -> None:
-    for count in (1, 2):
-        process = started(count, model, pairs, tmp_path / str(count), *(["sft"] if count == 1 else ["all"]))
-        said, _ = process.communicate(timeout=240)
-        assert process.returncode == 0, said
-    one, two = (steps(tmp_path / str(count), "sft") for count in (1, 2))
+@pytest.mark.parametrize("how", ["ddp", "fsdp"])
+def test_two_processes_make_the_loss_curve_of_one(model: Path, pairs: Path, tmp_path: Path, how: str) -> None:
+    alone, both = tmp_path / "1", tmp_path / "2"
+    ran("", model, pairs, alone, "sft")
+    said = ran(how, model, pairs, both, "all")
+    one, two = steps(alone, "sft"), steps(both, "sft")
     assert len(one) == 6
     assert [line["loss"] for line in two] == pytest.approx([line["loss"] for line in one], rel=1e-3)
     assert [line["grad_norm"] for line in two] == pytest.approx([line["grad_norm"] for line in one], rel=1e-2)
-    rewarded = steps(tmp_path / "2", "grpo")
+    expected, made = weights(alone), weights(both)
+    assert made.keys() == expected.keys(), "whole, however it was sharded"
+    assert all(torch.allclose(made[name], expected[name], atol=1e-3) for name in expected)
+    rewarded = steps(both, "grpo")
     assert [line["answers"] for line in rewarded] == [4], "those of both processes, in one line"
+    assert len(list(RunFolder(both).judged.lines())) == 4
     assert said.count("grpo 1/1") == 1, "one process speaks"
+
+
+@pytest.mark.slow
+def test_a_sharded_run_goes_on_from_its_checkpoint(model: Path, pairs: Path, tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    ran("fsdp", model, pairs, whole, "sft", "--set", "sft.save_steps=3")
+    shutil.copytree(whole, cut)
+    shutil.rmtree(RunFolder(cut).adapter("sft"))
+    shutil.rmtree(RunFolder(cut).stage("sft") / "checkpoint-6")
+    said = ran("fsdp", model, pairs, cut, "sft", "--set", "sft.save_steps=3", "--resume")
+    assert "from the checkpoint of step 3" in said
+    assert [line["step"] for line in steps(cut, "sft")] == [1, 2, 3, 4, 5, 6]
+    expected, made = weights(whole), weights(cut)
+    assert all(torch.allclose(made[name], expected[name], atol=1e-6) for name in expected)
 
 
 @pytest.mark.parametrize("name", ["ddp.yaml", "fsdp.yaml"])

@@ -1,0 +1,70 @@
+"""What the answers of a step earned, put down once for all processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from train.asked import task
+
+from kcurate.train.judging import Rewards, Tally
+from kcurate.train.models import Form
+from kcurate.train.run_folder import RunFolder
+from kcurate.train.settings import ModelSettings
+from kcurate.train.task import Judged, Task
+
+
+class Pays:
+    """Gives the same for every answer."""
+
+    ahead = beside = False
+
+    def drawing(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def begin(self, task: Task, reply: str) -> None:
+        raise AssertionError("not ahead")
+
+    async def score(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
+        return [judged(one.id, "correct") for one in tasks]
+
+
+def judged(name: str, outcome: str) -> Judged:
+    return Judged(name, outcome, reward=0.8, components={"compiles": 0.4, "correct": 0.4})
+
+
+def rewards(folder: RunFolder, *, writes: bool) -> Rewards:
+    form = Form(SimpleNamespace(chat_template=None), ModelSettings())
+    return Rewards(Pays(), {task().id: task()}, form, folder, writes=writes)
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_the_first_process_puts_down_the_answers_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: bool
+) -> None:
+    other = Tally(3, [judged("other", "mismatch")], waited_s=9.0)
+
+    def gather(into: list[Any], own: Tally) -> None:
+        into[:] = [own, other]
+
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    monkeypatch.setattr(torch.distributed, "all_gather_object", gather)
+    folder = RunFolder(tmp_path)
+    ours = rewards(folder, writes=writes)
+    given = ours.function()(["text"], task_id=[task().id], trainer_state=SimpleNamespace(global_step=2))
+    assert asyncio.run(given) == [0.8]
+    line = ours.take()
+    assert (line["answers"], line["outcomes"], line["waited_s"]) == (2, {"correct": 1, "mismatch": 1}, 9.0)
+    written = [(one["step"], one["outcome"]) for one in folder.judged.lines()]
+    assert written == ([(3, "correct"), (3, "mismatch")] if writes else [])
+
+
+def test_a_step_without_answers_has_no_numbers(tmp_path: Path) -> None:
+    assert rewards(RunFolder(tmp_path), writes=True).take() == {}
