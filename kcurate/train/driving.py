@@ -21,6 +21,7 @@ from transformers.trainer_callback import PrinterCallback
 
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.train.callbacks import Note, StepCallback
+from kcurate.train.gradients import GradientGuard
 from kcurate.train.run_folder import RunFolder, StageName
 from kcurate.train.settings import GrpoSettings, SftSettings, TrainSettings
 from kcurate.train.stopping import Stop, StoppedError
@@ -148,9 +149,11 @@ def drive(trainer: Any, stage: Stage, callback: StepCallback, knobs: str) -> int
 
     Raises:
         StoppedError: a signal came; a checkpoint is written. MissingDependencyError: out of GPU memory.
+        InputError: gradients are no numbers, step after step.
     """
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(callback)
+    trainer.add_callback(GradientGuard(stage.name, stage.note))
     checkpoint = stage.run.checkpoint(stage.name)
     if trainer.is_world_process_zero():
         step = int(checkpoint.name.rsplit("-", 1)[-1]) if checkpoint else 0

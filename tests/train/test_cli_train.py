@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from kcurate.cli import run
+from kcurate.train import grpo
 from kcurate.train.metrics_log import MetricsLog
 from kcurate.train.run_folder import RunFolder
 
@@ -288,6 +289,31 @@ def test_out_of_memory_names_the_knob(
     said = capsys.readouterr().err
     assert "out of GPU memory" in said
     assert "--set sft.micro_batch=1" in said
+
+
+def test_gradients_that_are_no_numbers_end_in_one_line(
+    model: Path, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = {"sft__learning_rate": "1e30", "sft__max_grad_norm": "0", "sft__warmup_steps": "0"}
+    assert run(command(model, pairs, tmp_path / "run", stage="sft", sft__epochs="9", **changes)) == 1
+    *_, last = capsys.readouterr().err.strip().splitlines()
+    assert last.startswith("error: train sft: gradients of 5 steps in a row are no numbers (lower sft.")
+
+
+def test_grpo_leaves_no_gradients_of_padding_to_cudnn(
+    model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+
+    def drive(*_: Any) -> int:
+        found.append(torch.backends.cuda.cudnn_sdp_enabled())
+        return 0
+
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    monkeypatch.setattr(grpo, "drive", drive)
+    assert run(command(model, pairs, tmp_path / "run", "--samples", "0", stage="grpo")) == 0
+    assert found == [False]
+    assert torch.backends.cuda.cudnn_sdp_enabled() == before
 
 
 def test_tokenizer_without_chat_template(pairs: Path, tmp_path: Path) -> None:
