@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from kcurate import backends
 from kcurate.errors import InputError, MissingDependencyError
@@ -19,19 +20,21 @@ from kcurate.train.settings import JudgeSettings
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
+# Where the GPU that judges is the one that draws, all but the times ("untimed").
+Meanwhile = Literal["nothing", "untimed", "everything"]
+
+
 @dataclass(frozen=True)
 class JudgePlace:
     """Where answers are judged: GPUs as this process numbers them, and whether times are taken.
 
-    `apart`: judging and drawing answers do not disturb each other, so both may go on at once. `beside`: the
-    GPU that judges is the one that draws; both may go on at once but for the times.
+    `meanwhile`: what may be judged of answers while others are drawn.
     """
 
     backend: str
     gpus: tuple[int, ...]
     timed: bool
-    apart: bool
-    beside: bool = False
+    meanwhile: Meanwhile
 
 
 def launched() -> bool:
@@ -50,7 +53,7 @@ def settle(settings: JudgeSettings) -> JudgePlace:
     if backend == "emulator":
         if count and not launched():
             _show((settings.train_gpu,), count)
-        return JudgePlace(backend, (0,), timed=False, apart=True)
+        return JudgePlace(backend, (0,), timed=False, meanwhile="everything")
     if not count:
         raise MissingDependencyError("no GPU here", where="--backend cuda", hint="--backend emulator")
     if launched():
@@ -67,9 +70,12 @@ def _place(
     backend: str, gpus: tuple[int, ...], settings: JudgeSettings, training: Sequence[int]
 ) -> JudgePlace:
     """A place on GPUs; of a Ray cluster's nobody knows here whether they are others than those that train."""
-    apart = not settings.timed or not (settings.ray or set(gpus) & set(training))
-    beside = not apart and not settings.ray and len(set(gpus)) == 1
-    return JudgePlace(backend, gpus, settings.timed, apart, beside)
+    meanwhile: Meanwhile = "nothing"
+    if not settings.timed or not (settings.ray or set(gpus) & set(training)):
+        meanwhile = "everything"
+    elif not settings.ray and len(set(gpus)) == 1:
+        meanwhile = "untimed"
+    return JudgePlace(backend, gpus, settings.timed, meanwhile)
 
 
 def _share(gpus: Sequence[int], rank: int, size: int) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ from kcurate.judge.referees import Bench, Referees
 from kcurate.records import Candidate, Verdict
 from kcurate.train import rewards
 from kcurate.train.answers import Readable, Refused, read
+from kcurate.train.devices import Meanwhile
 from kcurate.train.rewards import Scheme
 from kcurate.train.settled import Settled, asks_for_audit, settle
 from kcurate.train.task import Judged, Task
@@ -46,8 +47,8 @@ class PoolConfig:
 
     `limit_s`: what one answer may take in all, None for the backend's. `cache_file`: JSON lines of verdicts.
     `torch`: tasks may have a given side in PyTorch, which is trusted code. `ray`: the address of a cluster
-    that judges in place of this machine; `gpus` are not asked then, and `jobs` 0 is one a GPU. `apart`: the
-    judges may work while answers are drawn; `beside`: so they may, on the very GPU, but for taking times.
+    that judges in place of this machine; `gpus` are not asked then, and `jobs` 0 is one a GPU. `meanwhile`:
+    what may be judged while answers are drawn.
     """
 
     backend: str = "auto"
@@ -59,8 +60,7 @@ class PoolConfig:
     cache_file: Path | None = None
     torch: bool = False
     ray: str | None = None
-    apart: bool = False
-    beside: bool = False
+    meanwhile: Meanwhile = "nothing"
 
 
 @dataclass
@@ -121,12 +121,12 @@ class RewardPool:
     @property
     def ahead(self) -> bool:
         """Whether answers may be judged while others are drawn (`begin`)."""
-        return self.config.apart or self.beside
+        return self.config.meanwhile != "nothing"
 
     @property
     def beside(self) -> bool:
         """Whether that is on the very GPU that draws."""
-        return self.config.beside
+        return self.config.meanwhile == "untimed"
 
     @contextlib.contextmanager
     def drawing(self) -> Iterator[None]:

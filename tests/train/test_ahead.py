@@ -85,27 +85,26 @@ def test_what_is_begun_is_what_generate_returns(model: Path, pairs: Path, templa
 
 
 @pytest.mark.parametrize(
-    ("settings", "apart", "beside"),
+    ("settings", "meanwhile"),
     [
-        (JudgeSettings(), False, True),
-        (JudgeSettings(gpus=(0, 1)), False, False),
-        (JudgeSettings(gpus=(1,)), True, False),
-        (JudgeSettings(gpus=(1,), train_gpu=1), False, True),
-        (JudgeSettings(timed=False), True, False),
-        (JudgeSettings(gpus=(1,), ray="auto"), False, False),
-        (JudgeSettings(backend="emulator"), True, False),
+        (JudgeSettings(), "untimed"),
+        (JudgeSettings(gpus=(0, 1)), "nothing"),
+        (JudgeSettings(gpus=(1,)), "everything"),
+        (JudgeSettings(gpus=(1,), train_gpu=1), "untimed"),
+        (JudgeSettings(timed=False), "everything"),
+        (JudgeSettings(gpus=(1,), ray="auto"), "nothing"),
+        (JudgeSettings(backend="emulator"), "everything"),
     ],
 )
 def test_who_may_judge_while_answers_are_drawn(
-    settings: JudgeSettings, apart: bool, beside: bool, monkeypatch: pytest.MonkeyPatch
+    settings: JudgeSettings, meanwhile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(devices.backends, "gpu_count", lambda: 2)
     monkeypatch.setattr(devices.backends, "resolve", lambda name: "cuda" if name == "auto" else name)
     monkeypatch.delenv("LOCAL_RANK", raising=False)
     monkeypatch.setenv(devices.VISIBLE, "0,1")
-    place = devices.settle(settings)
-    assert (place.apart, place.beside) == (apart, beside)
+    assert devices.settle(settings).meanwhile == meanwhile
     monkeypatch.setenv("LOCAL_RANK", "1")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    if not settings.gpus and settings.backend == "auto":
-        assert devices.settle(settings).apart is (not settings.timed)
+    if not settings.gpus:
+        assert devices.settle(settings).meanwhile == meanwhile, "each on its own"

@@ -272,9 +272,9 @@ def test_closing_does_not_wait_for_what_was_begun(pool: RewardPool) -> None:
         own.begin(TASK, ENDLESS)
 
 
-@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize("meanwhile", ["untimed", "nothing"])
 def test_on_the_gpu_that_draws_times_wait_for_the_draw(
-    beside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    meanwhile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     alone = threading.Event()
@@ -284,11 +284,11 @@ def test_on_the_gpu_that_draws_times_wait_for_the_draw(
             alone.set()
 
     bench = Bench(lambda candidate, n: verdict(candidate, ratio=2.0))
-    with closing(pool_of(bench, beside=beside)) as pool:
-        assert pool.ahead is beside
+    with closing(pool_of(bench, meanwhile=meanwhile)) as pool:
+        assert pool.ahead is (meanwhile == "untimed")
         with pool.drawing():
             thread = threading.Thread(target=take_times)
             thread.start()
-            assert alone.wait(0.2) is not beside
+            assert alone.wait(0.2) is (meanwhile == "nothing")
         assert alone.wait(5)
         thread.join()
