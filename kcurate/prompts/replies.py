@@ -40,7 +40,7 @@ ANSWER_TOOL: Mapping[str, Any] = {
 _KEYS = frozenset({"code", "plan", "buffers"})
 _OPENING = re.compile(r" {0,3}```[ \t]*([\w+#.-]*)")
 _CLOSING = re.compile(r" {0,3}```\s*\Z")
-_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+_THOUGHT, _END_OF_THOUGHT = "<think>", "</think>"
 _CODE_LANGUAGES = frozenset({"cuda", "cu", "cpp", "c++", "c", ""})
 
 
@@ -89,8 +89,7 @@ def _read_tool(reply: str) -> Answer | Unreadable:
 
 
 def _read_text(reply: str) -> Answer | Unreadable:
-    text = _THOUGHT.sub("", reply)
-    blocks = list(_fenced(text))
+    blocks = list(_fenced(_without_thoughts(reply)))
     code = [body for language, body in blocks if language in _CODE_LANGUAGES and "__global__" in body]
     if not code:
         return Unreadable("no fenced block with a kernel in it")
@@ -102,6 +101,16 @@ def _read_text(reply: str) -> Answer | Unreadable:
     except (ValueError, RecursionError) as error:
         return Unreadable(f"the json block is not JSON: {error}")
     return _with_launch(code[-1], {"plan": data} if isinstance(data, list) else data)
+
+
+def _without_thoughts(text: str) -> str:
+    """The text less its thoughts: whole ones, one without an end, and one whose beginning the prompt had."""
+    kept, at = [], 0
+    while (start := text.find(_THOUGHT, at)) >= 0:
+        kept.append(text[at:start])
+        end = text.find(_END_OF_THOUGHT, start)
+        at = end + len(_END_OF_THOUGHT) if end >= 0 else len(text)
+    return "".join([*kept, text[at:]]).rpartition(_END_OF_THOUGHT)[2]
 
 
 def _fenced(text: str) -> Iterator[tuple[str, str]]:

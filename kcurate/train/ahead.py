@@ -58,12 +58,12 @@ class Whole(BaseStreamer):  # type: ignore[misc]
         """Rows that were cut have no end, and are asked for with the batch."""
 
 
-def streamer(tasks: Sequence[Task | None], tokenizer: Any, model: Any, pool: Begins) -> Whole:
+def streamer(tasks: Sequence[Task | None], tokenizer: Any, model: Any, form: Form, pool: Begins) -> Whole:
     """What `model.generate(streamer=...)` takes for a batch whose rows answer `tasks`."""
     return Whole(
         tasks,
         ends_of(tokenizer, model),
-        lambda ids: str(tokenizer.decode(ids, skip_special_tokens=True)),
+        lambda ids: form.said(str(tokenizer.decode(ids, skip_special_tokens=True))),
         pool.begin,
     )
 
@@ -83,7 +83,7 @@ def attach(model: Any, tokenizer: Any, form: Form, tasks: Sequence[Task], pool: 
     def generate(*args: Any, **given: Any) -> Any:
         rows = _rows(given.get("input_ids"), given.get("attention_mask"), by_prompt)
         if any(rows) and "streamer" not in given:
-            given["streamer"] = streamer(rows, tokenizer, model, pool)
+            given["streamer"] = streamer(rows, tokenizer, model, form, pool)
         with pool.drawing():
             return draw(*args, **given)
 

@@ -82,7 +82,7 @@ def _answers(
     model = models.load_model(settings.model, adapter=adapter)
     model.eval()  # the adapter stays apart: merged into bfloat16 weights, small steps of GRPO would be lost
     own = settings.measure
-    texts = form.texts([task.prompt for task in asked])
+    texts = [form.text(task.prompt) for task in asked]
     order = sorted(range(len(asked)), key=lambda i: -len(texts[i]))
     replies = [""] * len(asked)
     torch.manual_seed(own.seed)
@@ -95,12 +95,14 @@ def _answers(
             add_special_tokens=not form.chat,
         ).to(model.device)
         encoded.pop("token_type_ids", None)
-        early = ahead.streamer([asked[i] for i in batch], tokenizer, model, pool) if pool.ahead else None
+        early = (
+            ahead.streamer([asked[i] for i in batch], tokenizer, model, form, pool) if pool.ahead else None
+        )
         with pool.drawing():
             made = _generate(model, encoded, settings, tokenizer.pad_token_id, early)
         new = made[:, encoded["input_ids"].shape[1] :]
         for i, text in zip(batch, tokenizer.batch_decode(new, skip_special_tokens=True), strict=True):
-            replies[i] = text
+            replies[i] = form.said(text)
     return replies
 
 
@@ -120,6 +122,7 @@ def _generate(model: Any, encoded: Any, settings: TrainSettings, pad: int, strea
                 temperature=own.temperature,
                 top_p=own.top_p,
                 top_k=0,
+                repetition_penalty=1.0,  # some models' own settings have another; GRPO draws with this one
                 pad_token_id=pad,
                 streamer=streamer,
             )

@@ -12,6 +12,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from kcurate.train.settings import LoraSettings, ModelSettings
 from kcurate.train.task import Task
 
 PLAIN = "{system}\n{context}\n{task}\nAnswer:\n\n"
+# A thought that a prompt opens, and how an answer without one goes on from there.
+THOUGHT, NO_THOUGHT = "<think>", "\n</think>\n\n"
 # A template is taken for one that has no system role when it refuses these; then rules join the question.
 _PROBE = [{"role": "system", "content": "first-probe"}, {"role": "user", "content": "second-probe"}]
 # NAME or USER/NAME; whatever else is a path.
@@ -179,8 +182,10 @@ class Form:
 
     def __init__(self, tokenizer: Any, settings: ModelSettings) -> None:
         self._tokenizer = tokenizer
+        self._name = settings.name
         self.chat = settings.chat_template and tokenizer.chat_template is not None
         self.system = self.chat and _takes_system(tokenizer)
+        self.thinks = self.chat and _opens_thought(tokenizer)
 
     def prompt(self, prompt: Prompt) -> Text:
         """Messages, or plain text."""
@@ -191,54 +196,83 @@ class Form:
             return messages
         return [{"role": "user", "content": "\n".join(one["content"] for one in messages)}]
 
-    def completion(self, answer: str) -> Text:
-        """An answer as the trainer takes it."""
-        return [{"role": "assistant", "content": answer}] if self.chat else answer
-
     def reply(self, completion: Any) -> str:
         """The text of a completion as the trainer gives it back."""
-        if isinstance(completion, str):
-            return completion
-        return "".join(str(one.get("content") or "") for one in completion)
+        if not isinstance(completion, str):
+            completion = "".join(str(one.get("content") or "") for one in completion)
+        return self.said(completion)
 
-    def tokens(self, prompt: Prompt, answer: str | None = None) -> int:
-        """How many tokens a prompt has, with its answer if there is one."""
-        if answer is None:
-            return len(self.prompt_ids(prompt))
-        text = self.prompt(prompt)
-        if isinstance(text, str):
-            return len(self._tokenizer(text + answer).input_ids) + 1
-        return len(self._ids([*text, {"role": "assistant", "content": answer}], opens=False))
+    def said(self, text: str) -> str:
+        """What was drawn, with the mark of a thought that its prompt had opened already."""
+        return f"{THOUGHT}{text}" if self.thinks else text
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
         """A prompt as the tokens that generation starts from."""
-        text = self.prompt(prompt)
-        return list(self._tokenizer(text).input_ids) if isinstance(text, str) else self._ids(text, opens=True)
+        return self._ids(self.text(prompt))
 
-    def texts(self, all_prompts: Sequence[Prompt]) -> list[str]:
-        """Prompts as the very text that generation starts from."""
-        result = []
-        for one in all_prompts:
-            text = self.prompt(one)
-            if not isinstance(text, str):
-                text = self._tokenizer.apply_chat_template(text, add_generation_prompt=True, tokenize=False)
-            result.append(str(text))
-        return result
+    def row(self, prompt: Prompt, answer: str) -> tuple[list[int], list[int]]:
+        """The tokens that generation starts from, and those that it should give: up to the end of text.
 
-    def _ids(self, messages: list[dict[str, str]], *, opens: bool) -> list[int]:
-        shown = self._tokenizer.apply_chat_template(messages, add_generation_prompt=opens, tokenize=False)
-        return list(self._tokenizer(shown, add_special_tokens=False).input_ids)
+        Raises:
+            InputError: a chat template whose finished turns do not go on from how it opens them.
+        """
+        opened, rest = self.text(prompt), answer
+        if self.chat:
+            rest = self._rest(prompt, opened, answer)
+        ids, whole = self._ids(opened), self._ids(opened + rest)
+        joined = whole[: len(ids)] == ids
+        given = whole[len(ids) :] if joined else self._tokenizer(rest, add_special_tokens=False).input_ids
+        end = self._tokenizer.eos_token_id
+        if end in given:
+            given = given[: given.index(end)]
+        return ids, [*given, end]
+
+    def text(self, prompt: Prompt) -> str:
+        """A prompt as the very text that generation starts from."""
+        given = self.prompt(prompt)
+        return given if isinstance(given, str) else self._shown(given, opens=True)
+
+    def _rest(self, prompt: Prompt, opened: str, answer: str) -> str:
+        """What a finished turn has after the text that opens it; an open thought is closed, and empty."""
+        whole = self._shown([*self.prompt(prompt), {"role": "assistant", "content": answer}], opens=False)
+        if whole.startswith(opened):
+            return whole[len(opened) :]
+        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(whole, opened, strict=False)))
+        if not self.thinks or THOUGHT not in opened[common:]:
+            raise InputError(
+                "its chat template opens an answer in another way than a finished one begins",
+                where=self._name,
+                hint="--set model.chat_template=false",
+            )
+        return f"{NO_THOUGHT}{whole[common:]}"
+
+    def _shown(self, messages: Any, *, opens: bool) -> str:
+        return str(self._tokenizer.apply_chat_template(messages, add_generation_prompt=opens, tokenize=False))
+
+    def _ids(self, text: str) -> list[int]:
+        # A template has written its special tokens into the text; plain text gets them here.
+        return list(self._tokenizer(text, add_special_tokens=not self.chat).input_ids)
 
 
 def fitting(tasks: Sequence[Task], form: Form, most_prompt: int, most_answer: int) -> list[Task]:
     """The tasks whose prompt, and whose known answer if there is one, are within these numbers of tokens."""
     found = []
     for task in tasks:
-        prompt = form.tokens(task.prompt)
-        answer = form.tokens(task.prompt, task.answer) - prompt if task.answer is not None else 0
-        if prompt <= most_prompt and answer <= most_answer:
+        answer: list[int] = []
+        if task.answer is None:
+            prompt = form.prompt_ids(task.prompt)
+        else:
+            prompt, answer = form.row(task.prompt, task.answer)
+        if len(prompt) <= most_prompt and len(answer) <= most_answer:
             found.append(task)
     return found
+
+
+def _opens_thought(tokenizer: Any) -> bool:
+    """Whether a prompt ends inside a thought, so that a reply has no mark of its beginning."""
+    shown = tokenizer.apply_chat_template(_PROBE[1:], add_generation_prompt=True, tokenize=False)
+    tail = str(shown).rpartition(_PROBE[1]["content"])[2]
+    return tail.rfind(THOUGHT) > tail.rfind("</think>")
 
 
 def _takes_system(tokenizer: Any) -> bool:

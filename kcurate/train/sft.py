@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on `trl.SFTTrainer`: rows of prompt and answer, loss on the answer alone, LoRA.
+"""Supervised fine-tuning on `trl.SFTTrainer`: rows of tokens, loss on the answer alone, LoRA.
 
 Not covered: which tasks there are (`tasks_of`), the loop (`driving`).
 """
@@ -25,18 +25,23 @@ MOST_AT_ONCE = 4
 
 
 def rows(tasks: Sequence[Task], form: Form, max_tokens: int) -> tuple[list[dict[str, Any]], int]:
-    """Rows `{"prompt", "completion"}` of the tasks that have an answer, and how many were too long.
+    """Rows `{"input_ids", "completion_mask"}` of the tasks that have an answer; how many were too long.
 
-    A row that is longer than `max_tokens` is left out: an answer that is cut teaches to stop anywhere.
+    They are the tokens that generation starts from, then the answer's: the trainer's own way of making them
+    teaches another context where a chat template opens an answer differently (with a thought). A row that is
+    longer than `max_tokens` is left out: an answer that is cut teaches to stop anywhere.
     """
     made, too_long = [], 0
     for task in tasks:
         if task.answer is None:
             continue
-        if form.tokens(task.prompt, task.answer) > max_tokens:
+        prompt, answer = form.row(task.prompt, task.answer)
+        if len(prompt) + len(answer) > max_tokens:
             too_long += 1
             continue
-        made.append({"prompt": form.prompt(task.prompt), "completion": form.completion(task.answer)})
+        made.append(
+            {"input_ids": [*prompt, *answer], "completion_mask": [0] * len(prompt) + [1] * len(answer)}
+        )
     return made, too_long
 
 

@@ -83,6 +83,8 @@ def test_written_answers_are_read_back(code: str, plan: list[dict[str, object]] 
     [
         (f"Sure.\n```cuda\n{CODE}```\nDone.", Answer(CODE)),
         (f"<think>```cuda\n__global__ bad\n```</think>```cpp\n{CODE}```", Answer(CODE)),
+        (f"```json\n[]\n```\n```cuda\n__global__ open\n</think>```cuda\n{CODE}```", Answer(CODE)),
+        (f"```cuda\n{CODE}```<think>no end", Answer(CODE)),
         (f"```\nno kernel\n```\n```c++\n{CODE}```", Answer(CODE)),
         (f"```cuda\n{CODE}```\n```json\n{json.dumps(PLAN)}\n```", Answer(CODE, PLAN)),
         (f"```cuda\n{CODE}```\n```json\n{json.dumps({'plan': PLAN})}\n```", Answer(CODE, PLAN)),

@@ -67,7 +67,7 @@ def test_what_is_begun_is_what_generate_returns(model: Path, pairs: Path, templa
     ahead.attach(drawing, tokenizer, form, known[:-1], begun)
     asked = [*known, known[0]]
     encoded = tokenizer(
-        form.texts([one.prompt for one in asked]),
+        [form.text(one.prompt) for one in asked],
         return_tensors="pt",
         padding=True,
         add_special_tokens=not form.chat,

@@ -84,7 +84,7 @@ def write_model(root: Path, known: tuple[Task, ...], *, template: bool = True, s
     )
     model = LlamaForCausalLM(config)
     form = Form(tokenizer, ModelSettings())
-    _teach(model, tokenizer, answer, form.texts([task.prompt for task in known]), steps)
+    _teach(model, tokenizer, answer, [form.text(task.prompt) for task in known], steps)
     model.save_pretrained(root)
     tokenizer.save_pretrained(root)
     return root
