@@ -30,9 +30,13 @@ _SETTINGS = {
 
 def train(
     stage: Annotated[
-        Literal["all", "sft", "grpo", "measure"],
-        typer.Argument(help="One stage alone; measure: only score on the held-out tasks."),
-    ] = "all",
+        Literal["all", "sft", "grpo", "measure"] | None,
+        typer.Argument(
+            help="One stage alone; measure: only score on the held-out tasks.  [default: all, or those of "
+            "the run that goes on]",
+            show_default=False,
+        ),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -126,13 +130,14 @@ def train(
     }
     folder = out or _new_folder(workspace, resume=resume)
     settings = _settings(given, recipe, config, tuple(sets or ()), folder if resume else None)
+    from kcurate.train.plans import STAGES
     from kcurate.train.stage import TrainConfig
 
-    stages = {"all": ("sft", "grpo"), "sft": ("sft",), "grpo": ("grpo",), "measure": ()}[stage]
+    stages = {None: None, "all": STAGES, "sft": ("sft",), "grpo": ("grpo",), "measure": ()}[stage]
     made = TrainConfig(
         settings=settings,
         out=folder,
-        stages=stages,  # type: ignore[arg-type]
+        stages=stages,
         adapter=adapter,
         row=row or (adapter.name if adapter else None) if stage == "measure" else None,
         resume=resume,

@@ -43,7 +43,7 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
         self._stop = stop
         self._note = note
         self._more = more
-        self._period = period
+        self.period = period
         self._started_s = self._begun_s = time.monotonic()
         self.told = False
         self.late = False
@@ -74,8 +74,10 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
         """Save and stop when a signal came or time is up."""
-        self._stop.took(time.monotonic() - self._begun_s, light=(state.global_step - 1) % self._period != 0)
-        self.told, self.late = self._stop.agreed(light=state.global_step % self._period != 0)
+        self._stop.took(time.monotonic() - self._begun_s, light=(state.global_step - 1) % self.period != 0)
+        within = state.global_step % self.period != 0  # answers of a draw are still to be learned from
+        told, self.late = self._stop.agreed(light=within)
+        self.told = told and not within  # a run that goes on within a draw would ask for its prompts again
         if self.told or self.late:
             control.should_save = True
             control.should_training_stop = True

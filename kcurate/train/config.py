@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -43,11 +44,11 @@ def resolve(
     own = read(file) if file is not None else {}
     name = recipe or own.get("recipe") or DEFAULT_RECIPE
     layers = [*_recipe(str(name)), (str(file), own), ("--recipe", {"recipe": name})]
-    layers += [(f"--set {text}", _assignment(text)) for text in sets]
-    layers.append(("options", options or {}))
     merged: dict[str, Any] = {}
     for where, layer in layers:
         merged = _merge(merged, _checked(TrainSettings, layer, where))
+    merged = _merge(merged, _together(sets))
+    merged = _merge(merged, _checked(TrainSettings, options or {}, "options"))
     settings: TrainSettings = build(TrainSettings, merged)
     _check_ranges(settings)
     return settings
@@ -77,6 +78,17 @@ def _recipe(name: str) -> list[tuple[str, Table]]:
     return [*(_recipe(base) if base else []), (str(path), data)]
 
 
+def _together(sets: Sequence[str]) -> dict[str, Any]:
+    """All of `--set` as one layer: their order says nothing, but for a key that is set twice."""
+    merged: dict[str, Any] = {}
+    for text in sets:
+        one = _checked(TrainSettings, _assignment(text), f"--set {text}")
+        if "recipe" in one:
+            raise InputError("a recipe is more than its name", where=f"--set {text}", hint="--recipe NAME")
+        merged = _deep(merged, one)
+    return merged
+
+
 def _assignment(text: str) -> dict[str, Any]:
     """`sft.epochs=2` as nested data; a value that is no TOML is a text."""
     key, mark, value = text.partition("=")
@@ -93,13 +105,21 @@ def _assignment(text: str) -> dict[str, Any]:
 
 def _merge(below: Table, above: Table) -> dict[str, Any]:
     """Both tables as one; another reward or curriculum does not keep the numbers of the one before."""
-    merged = dict(below)
+    kept = dict(below)
     for choice in ("scheme", "policy"):
-        if choice in above and above[choice] != merged.get(choice):
-            merged.pop("values", None)
+        if choice in above and above[choice] != kept.get(choice):
+            kept.pop("values", None)
+    return _deep(kept, above, _merge)
+
+
+def _deep(
+    below: Table, above: Table, inner: Callable[[Table, Table], dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Both tables as one, tables in them likewise."""
+    merged = dict(below)
     for key, value in above.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = _merge(merged[key], value) if both else value
+        merged[key] = (inner or _deep)(merged[key], value) if both else value
     return merged
 
 
@@ -207,6 +227,12 @@ def _check_ranges(settings: TrainSettings) -> None:
     _must("grpo.generations", settings.grpo.generations >= 2, "at least 2: answers are compared in a group")
     _must("measure.temperature", settings.measure.temperature > 0, "above 0")
     _must("grpo.temperature", settings.grpo.temperature > 0, "above 0")
+    for key in ("grpo.top_p", "measure.top_p"):
+        _must(key, 0 < _get(settings, key) <= 1, "above 0 and at most 1")
+    for key in keys():
+        value = _get(settings, key)
+        _must(key, not isinstance(value, float) or math.isfinite(value), "a finite number")
+    _must("seed", settings.seed < 2**32, "below 2**32")
 
 
 def _must(key: str, holds: bool, what: str) -> None:

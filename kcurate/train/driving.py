@@ -22,12 +22,16 @@ from transformers.trainer_callback import PrinterCallback
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.train.callbacks import Note, StepCallback
 from kcurate.train.gradients import GradientGuard
-from kcurate.train.run_folder import RunFolder, StageName
+from kcurate.train.run_folder import RunFolder, StageName, step_of
 from kcurate.train.settings import GrpoSettings, SftSettings, TrainSettings
 from kcurate.train.stopping import Stop, StoppedError
 
 # Warm-up takes no more than this share of a run: 100 steps suit the paper's runs, not every one.
 WARMUP_SHARE = 0.25
+# What a checkpoint has beside its adapter.
+NOT_OF_ADAPTERS = (
+    "optimizer.*", "scheduler.*", "scaler.*", "rng_state*", "trainer_state.json", "pytorch_model_fsdp*",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -154,9 +158,13 @@ def drive(trainer: Any, stage: Stage, callback: StepCallback, knobs: str) -> int
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(callback)
     trainer.add_callback(GradientGuard(stage.name, stage.note))
-    checkpoint = stage.run.checkpoint(stage.name)
+    last = stage.run.checkpoint(stage.name)
+    if last and 0 < trainer.args.max_steps <= step_of(last):  # the trainer would take another step
+        _put_adapter(trainer, stage, last)
+        return step_of(last)
+    checkpoint = stage.run.checkpoint(stage.name, every=callback.period)
     if trainer.is_world_process_zero():
-        step = int(checkpoint.name.rsplit("-", 1)[-1]) if checkpoint else 0
+        step = step_of(checkpoint) if checkpoint else 0
         stage.run.metrics.rewind(stage.name, step)
         stage.run.judged.rewind(stage.name, step)
         if checkpoint:
@@ -177,12 +185,16 @@ def drive(trainer: Any, stage: Stage, callback: StepCallback, knobs: str) -> int
     return int(trainer.state.global_step)
 
 
-def _put_adapter(trainer: Any, stage: Stage) -> None:
+def _put_adapter(trainer: Any, stage: Stage, checkpoint: Path | None = None) -> None:
+    """Put the trainer's adapter in its place, or that of a checkpoint."""
     made = stage.run.stage(stage.name) / "adapter.part"
     if trainer.is_world_process_zero():
         shutil.rmtree(made, ignore_errors=True)
     trainer.accelerator.wait_for_everyone()
-    trainer.save_model(str(made))
+    if checkpoint is None:
+        trainer.save_model(str(made))
+    elif trainer.is_world_process_zero():
+        shutil.copytree(checkpoint, made, ignore=shutil.ignore_patterns(*NOT_OF_ADAPTERS))
     trainer.accelerator.wait_for_everyone()
     if trainer.is_world_process_zero():
         for leftover in (made / "training_args.bin", made / "ref", made / "README.md"):

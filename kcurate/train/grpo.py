@@ -5,6 +5,7 @@ Not covered: rewards (`rewards`, `reward_pool`), the loop (`driving`), generatio
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,7 @@ def config(stage: Stage, count: int) -> Any:
         **common(stage, settings, steps_of(settings, count)),
         "per_device_train_batch_size": at_once,
         "gradient_accumulation_steps": share // at_once,
+        "save_steps": math.ceil(settings.save_steps / settings.generate_every) * settings.generate_every,
         "steps_per_generation": share // at_once * settings.generate_every,
         "num_generations": settings.generations,
         "max_completion_length": settings.max_completion_tokens,

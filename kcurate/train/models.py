@@ -155,23 +155,24 @@ def lora(settings: LoraSettings, model: Any) -> Any:
     """The `peft.LoraConfig`; refuses names of layers that this model does not have.
 
     Raises:
-        InputError: none of the layers named in `lora.targets` is in the model.
+        InputError: a layer named in `lora.targets` is not in the model.
     """
+    import torch
     from peft import LoraConfig
 
-    there = {name.rsplit(".", 1)[-1] for name, _ in model.named_modules()}
-    found = [name for name in settings.targets if name in there]
-    if not found:
+    layers = [(name.rpartition(".")[2], layer) for name, layer in model.named_modules()]
+    if absent := sorted(set(settings.targets) - {name for name, _ in layers}):
+        linear = sorted({name for name, layer in layers if isinstance(layer, torch.nn.Linear)})
         raise InputError(
-            f"the model has none of the layers {', '.join(settings.targets)}",
+            f"the model has no layers {', '.join(absent)}",
             where="lora.targets",
-            hint="name its linear layers with --set lora.targets=[...]",
+            hint=f"its linear layers: {', '.join(linear)}",
         )
     return LoraConfig(
         r=settings.r,
         lora_alpha=settings.alpha,
         lora_dropout=settings.dropout,
-        target_modules=found,
+        target_modules=list(settings.targets),
         task_type="CAUSAL_LM",
         bias="none",
     )

@@ -1,6 +1,6 @@
 """The folder of one training run: what it was told, where it ran, what it did, and what it made.
 
-config.toml       every setting, resolved; --resume reads it
+config.toml       every setting, resolved; --resume reads it, and run.json: its stages, and where GRPO starts
 environment.json  versions, device, processes
 metrics.jsonl     one line a step; curves.png is drawn from it
 judged.jsonl      one line an answer that GRPO asked for: task, outcome, reward
@@ -45,6 +45,11 @@ class RunFolder:
     def config(self) -> Path:
         """The resolved settings."""
         return self.root / "config.toml"
+
+    @property
+    def plan(self) -> Path:
+        """The stages of the run, and the adapter that was given to GRPO."""
+        return self.root / "run.json"
 
     @property
     def metrics(self) -> MetricsLog:
@@ -93,9 +98,10 @@ class RunFolder:
         """Whether the stage ran to its end."""
         return (self.adapter(name) / "adapter_config.json").is_file()
 
-    def checkpoint(self, name: StageName) -> Path | None:
-        """The newest whole checkpoint of a stage."""
-        found = [(step, path) for path in self.stage(name).glob("checkpoint-*") if (step := _step(path))]
+    def checkpoint(self, name: StageName, *, every: int = 1) -> Path | None:
+        """The newest whole checkpoint of a stage, of a step that is a multiple of `every`."""
+        all_ = [(step_of(path), path) for path in self.stage(name).glob("checkpoint-*")]
+        found = [(step, path) for step, path in all_ if step and step % every == 0]
         return max(found)[1] if found else None
 
     def admit(self, *, resume: bool) -> None:
@@ -130,7 +136,7 @@ class RunFolder:
         return place
 
 
-def _step(path: Path) -> int:
+def step_of(path: Path) -> int:
     """The step of a whole checkpoint, 0 of a half one: the trainer writes this file last."""
     try:
         return int(json.loads((path / "trainer_state.json").read_bytes())["global_step"])

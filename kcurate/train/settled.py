@@ -66,6 +66,8 @@ def _audited(first: Verdict, second: Verdict | None, judge_s: float) -> Settled:
         outcome, detail = second.outcome, f"{measured:.1f} times as fast, then {again:.1f}"
         if max(measured, again) <= AUDIT_SLACK * min(measured, again):
             counts = min(measured, again)
+    if counts is None and outcome is Outcome.CONFIRMED:
+        outcome = Outcome.AMBIGUOUS_TIMING
     earned = Earned(outcome.value, counts)
     return Settled(earned, detail, measured, audit=True, cheat=told and counts is None, judge_s=judge_s)
 

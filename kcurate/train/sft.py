@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from datasets import Dataset
+from torch.utils.data import RandomSampler
 from trl import SFTConfig, SFTTrainer
 
 from kcurate.errors import InputError
@@ -22,6 +23,21 @@ from kcurate.train.task import Task
 
 # At 4096 tokens, four rows of a 7B model fit into 80 GB with checkpointing of activations.
 MOST_AT_ONCE = 4
+
+
+class WholeBatches(SFTTrainer):  # type: ignore[misc]
+    """Takes as many rows in an epoch as fill its batches, others each time.
+
+    The trainer itself would take a step on the few that are left, where a batch is more than a micro batch.
+    """
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        count = len(self.train_dataset)
+        batch = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
+        whole = count - count % batch
+        if self.args.packing or not whole or self.args.train_sampling_strategy != "random":
+            return super()._get_train_sampler(train_dataset)
+        return RandomSampler(self.train_dataset, num_samples=whole)
 
 
 def rows(tasks: Sequence[Task], form: Form, max_tokens: int) -> tuple[list[dict[str, Any]], int]:
@@ -69,7 +85,7 @@ def train(stage: Stage, tasks: Sequence[Task]) -> int:
         )
     stage.note(f"sft: {len(data)} rows, {too_long} left out as longer than {settings.max_tokens} tokens")
     model = models.load_model(stage.settings.model, trainable=True)
-    trainer = SFTTrainer(
+    trainer = WholeBatches(
         model=model,
         args=config(stage, len(data)),
         train_dataset=Dataset.from_list(data),

@@ -18,9 +18,10 @@ from typing import Any
 from kcurate import store
 from kcurate.errors import InputError
 from kcurate.records import Summary
-from kcurate.train import curriculum, curves, devices, model_card, pair_tasks, rewards
+from kcurate.train import curriculum, curves, devices, model_card, pair_tasks, plans, rewards
 from kcurate.train.devices import JudgePlace
 from kcurate.train.extra import require_extra
+from kcurate.train.plans import Plan
 from kcurate.train.reward_pool import PoolConfig, RewardPool
 from kcurate.train.run_folder import RunFolder, StageName, write_environment
 from kcurate.train.settings import TrainSettings
@@ -34,8 +35,9 @@ ROWS = {"base": "base", "sft": "SFT", "grpo": "SFT+GRPO"}
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One call. `stages`: those to run. `adapter`: what GRPO starts from instead of the run's own.
+    """One call. `stages`: those to run; None: all, or, to resume, those that the run was begun with.
 
+    `adapter`: what GRPO starts from instead of the run's own; a run that is taken up remembers it.
     `measure`: score on the held-out tasks afterwards. `row`: score `adapter` alone, under this name.
     `budget_s`: training stops when it has passed (0: no limit). `push`: the repository on the Hub that gets
     the card and the adapters.
@@ -43,7 +45,7 @@ class TrainConfig:
 
     settings: TrainSettings
     out: Path
-    stages: tuple[StageName, ...] = ("sft", "grpo")
+    stages: tuple[StageName, ...] | None = None
     adapter: Path | None = None
     row: str | None = None
     resume: bool = False
@@ -82,10 +84,13 @@ def run(config: TrainConfig, *, note: Note = lambda _: None) -> Summary:
         note = _silent
     else:
         folder.admit(resume=config.resume)
+    begun = plans.read(folder) if config.resume else Plan()
+    plan = plans.settle(config.stages, config.adapter, begun, learnt=folder.checkpoint("grpo") is not None)
     models.locate(config.settings.model)  # a wrong model or dataset leaves no run folder behind
     tasks = load_tasks(config.settings, note)
     if rank == 0:
         folder.start(config.settings)
+        plans.write(folder, begun, plan)
         write_environment(folder, world)
         if tasks.left_out:
             store.write_bytes(folder.root / "left_out.json", store.pretty_json(dict(tasks.left_out)))
@@ -94,18 +99,21 @@ def run(config: TrainConfig, *, note: Note = lambda _: None) -> Summary:
     steps: dict[str, int] = {}
     stop = Stop(config.budget_s)
     with quiet(), stop.listening(), judges(config, folder, place, rank) as pool:
-        if "grpo" in config.stages or (config.measure and config.settings.measure.samples):
+        if "grpo" in plan.stages or (config.measure and config.settings.measure.samples):
             # Asked now: a machine that cannot judge should say so before it trains, not after.
             note(f"judge: {place.backend}, {'timed' if pool.timed else 'not timed'}")
-        for name in config.stages:
-            steps[name] = _train(name, config, folder, tasks, stop, pool, note)
+        for name in plan.stages:
+            steps[name] = _train(name, config, plan.adapter, folder, tasks, stop, pool, note)
             if rank == 0:
                 curves.draw(folder.metrics, folder.curves, f"{config.settings.model.name}, {name}")
         if rank == 0 and config.measure and config.settings.measure.samples:
             try:
-                _measure(config, folder, tasks, pool, note)
+                with stop.at_once(
+                    "train measure", f"rows that are done are kept; --resume --out {folder.root}"
+                ):
+                    _measure(config, folder, tasks, pool, note)
             except InputError as error:
-                if not config.stages:
+                if not plan.stages:
                     raise
                 note(f"not scored: {error}")
     summary = _finish(config, folder, tasks, steps, started_s, note) if rank == 0 else None
@@ -180,6 +188,7 @@ def judges(config: TrainConfig, folder: RunFolder, place: JudgePlace, rank: int)
 def _train(
     name: StageName,
     config: TrainConfig,
+    given: Path | None,
     folder: RunFolder,
     tasks: Tasks,
     stop: Stop,
@@ -197,7 +206,8 @@ def _train(
     if name == "sft":
         steps = sft.train(stage, tasks.taught)
     else:
-        adapter = config.adapter or (folder.adapter("sft") if folder.done("sft") else None)
+        adapter = given or (folder.adapter("sft") if folder.done("sft") else None)
+        note(f"grpo: starts from {adapter or 'a new adapter'}")
         steps = grpo.train(stage, tasks.asked, pool, adapter)
     _free()
     return steps

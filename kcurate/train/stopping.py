@@ -10,7 +10,7 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -20,6 +20,7 @@ from kcurate.errors import KcurateError
 EXIT_TERMINATED = 143
 # What a step whose answers are drawn already is taken to need of one that draws, until one has been seen.
 LIGHT_SHARE = 0.5
+KINDS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StoppedError(KcurateError):
@@ -59,21 +60,45 @@ class Stop:
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         """Take SIGTERM and SIGINT as a wish to stop; the second one has its usual effect."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        kinds = (signal.SIGTERM, signal.SIGINT)
-        before = {kind: signal.getsignal(kind) for kind in kinds}
+        before = {kind: signal.getsignal(kind) for kind in KINDS}
 
         def heard(number: int, frame: FrameType | None) -> None:
             self.signal = number
-            for kind in kinds:
+            for kind in KINDS:
                 signal.signal(kind, before[kind])
 
-        for kind in kinds:
-            signal.signal(kind, heard)
-        try:
+        with _heard_by(heard):
             yield
-        finally:
-            for kind in kinds:
-                signal.signal(kind, before[kind])
+
+    @contextlib.contextmanager
+    def at_once(self, where: str, hint: str) -> Iterator[None]:
+        """Within, a signal ends what is under way; so does one that came before.
+
+        Raises:
+            StoppedError: one came.
+        """
+        stopped = StoppedError("stopped", where=where, hint=hint)
+
+        def heard(number: int, frame: FrameType | None) -> None:
+            raise stopped
+
+        if self.signal is not None:
+            raise stopped
+        with _heard_by(heard):
+            yield
+
+
+@contextlib.contextmanager
+def _heard_by(heard: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Signals go to a function for a while; they go to the main thread alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {kind: signal.getsignal(kind) for kind in KINDS}
+    for kind in KINDS:
+        signal.signal(kind, heard)
+    try:
+        yield
+    finally:
+        for kind in KINDS:
+            signal.signal(kind, before[kind])

@@ -212,7 +212,7 @@ def test_measure_scores_one_adapter_under_a_name(
         ({"sft__epoch": "1"}, (), "unknown key 'sft.epoch' (did you mean sft.epochs?)"),
         ({"sft__max_tokens": "20"}, (), "no rows to train on"),
         ({"sft__trl": "{max_lengh=3}"}, (), "did you mean max_length?"),
-        ({"lora__targets": '["query"]'}, (), "the model has none of the layers query"),
+        ({"lora__targets": '["query"]'}, (), "the model has no layers query"),
         ({"reward__scheme": "nothing"}, (), "there is no reward 'nothing'"),
         ({}, ("--tasks", "puzzles"), "no tasks 'puzzles'"),
         ({}, ("--recipe", "kernel-compare"), "did you mean kernelcompare?"),
