@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from kcurate.cli import run
 from kcurate.train import grpo
@@ -357,6 +360,97 @@ def test_grpo_goes_on_from_its_checkpoint(
     assert [line["step"] for line in lines(out, "grpo")] == [1, 2]
     assert sorted({line["step"] for line in RunFolder(out).judged.lines()}) == [1, 2]
     assert RunFolder(out).done("grpo")
+
+
+def test_a_run_is_taken_up_as_it_was_begun(
+    whole: Path, model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kcurate.train.stopping import Stop
+
+    out, start = tmp_path / "run", whole / "sft/adapter"
+    words = command(model, pairs, out, "--samples", "0", "--adapter", str(start), stage="grpo")
+    with monkeypatch.context() as told:
+        told.setattr(Stop, "agreed", lambda _, **__: (True, False))
+        assert run(words) == 143
+    shutil.rmtree(RunFolder(out).stage("grpo"))  # cut before the first checkpoint
+    assert run(["train", "--out", str(out), "--resume", "--backend", "emulator"]) == 0
+    assert not RunFolder(out).stage("sft").exists()
+    grpo_of = load_file(RunFolder(out).adapter("grpo") / "adapter_model.safetensors")
+    begun = load_file(start / "adapter_model.safetensors")
+    assert all(torch.allclose(grpo_of[name], begun[name], atol=1e-3) for name in begun)
+
+
+def test_a_last_step_is_not_taken_twice(whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(whole, out)
+    made = load_file(RunFolder(out).adapter("grpo") / "adapter_model.safetensors")
+    files = {path.name for path in RunFolder(out).adapter("grpo").iterdir()}
+    shutil.rmtree(RunFolder(out).adapter("grpo"))
+    before = (out / "judged.jsonl").read_bytes()
+    assert run(["train", "--out", str(out), "--resume", "--samples", "0", "--backend", "emulator"]) == 0
+    assert [line["step"] for line in lines(out, "grpo")] == [1, 2]
+    assert (out / "judged.jsonl").read_bytes() == before
+    assert {path.name for path in RunFolder(out).adapter("grpo").iterdir()} == files
+    again = load_file(RunFolder(out).adapter("grpo") / "adapter_model.safetensors")
+    assert all(torch.equal(again[name], made[name]) for name in made)
+
+
+def test_a_run_that_is_told_to_stop_ends_between_two_draws(
+    whole: Path, model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kcurate.train.stopping import Stop
+
+    out = tmp_path / "run"
+    words = command(
+        model, pairs, out, "--samples", "0", "--adapter", str(whole / "sft/adapter"), stage="grpo",
+        grpo__prompts="1", grpo__generate_every="2", grpo__max_steps="4",
+    )  # fmt: skip
+    with monkeypatch.context() as told:
+        told.setattr(Stop, "agreed", lambda _, **__: (True, False))
+        assert run(words) == 143
+    assert [line["step"] for line in lines(out, "grpo")] == [1, 2]
+    (checkpoint,) = RunFolder(out).stage("grpo").glob("checkpoint-*")
+    assert checkpoint.name == "checkpoint-2", "none within the draw"
+    assert run(["train", "--out", str(out), "--resume", "--backend", "emulator"]) == 0
+    drawn = [line["step"] for line in lines(out, "grpo") if line.get("answers")]
+    assert drawn == [1, 3]
+
+
+def test_rows_at_once_do_not_change_the_steps(model: Path, pairs: Path, tmp_path: Path) -> None:
+    found = []
+    for at_once in ("1", "2"):
+        out = tmp_path / at_once
+        changes = {
+            "sft__micro_batch": at_once,
+            "sft__epochs": "2",
+            "tasks__held_out": "0",
+            "tasks__limit": "5",
+            "lora__dropout": "0.0",
+        }
+        assert run(command(model, pairs, out, "--samples", "0", stage="sft", **changes)) == 0
+        found.append([line["loss"] for line in lines(out, "sft")])
+    assert len(found[0]) == 4
+    assert found[0] == pytest.approx(found[1], rel=1e-4)
+
+
+def test_sigterm_ends_scoring_and_keeps_what_is_done(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kcurate.train import measure
+
+    out = tmp_path / "run"
+    shutil.copytree(whole, out)
+    rows = json.loads((out / "measured.json").read_bytes())
+    (out / "measured.json").write_text(json.dumps({**rows, "rows": rows["rows"][:1]}))
+
+    def draw(*_: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(30)
+
+    monkeypatch.setattr(measure, "_generate", draw)
+    assert run(["train", "--out", str(out), "--resume", "--backend", "emulator"]) == 143
+    assert "rows that are done are kept" in capsys.readouterr().err
+    assert json.loads((out / "measured.json").read_bytes())["rows"] == rows["rows"][:1]
 
 
 def test_answers_of_a_draw_are_begun_while_others_are_drawn(

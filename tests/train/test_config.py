@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,24 @@ def test_broken_file_is_one_line(text: str, tmp_path: Path) -> None:
         resolve(file=file)
     with pytest.raises(InputError, match="cannot read"):
         resolve(file=tmp_path / "none.toml")
+
+
+def test_the_order_of_settings_says_nothing() -> None:
+    sets = ["reward.values.doubling=0.4", "reward.scheme=continuous"]
+    for given in (sets, sets[::-1]):
+        assert resolve(sets=given).reward.values["doubling"] == 0.4
+    assert resolve(sets=["sft.epochs=2", "sft.epochs=3"]).sft.epochs == 3, "the later of the same"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("recipe=sqd", "--recipe NAME"),
+        ("grpo.top_p=2", "grpo.top_p must be above 0 and at most 1"),
+        ("sft.epochs=inf", "sft.epochs must be a finite number"),
+        ("seed=5000000000", "seed must be below"),
+    ],
+)
+def test_settings_that_would_do_nothing_or_fail_later_are_refused(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        resolve(sets=[text])

@@ -149,6 +149,7 @@ def test_a_ratio_beyond_ten_counts_when_it_is_found_again(
     assert judged.audit
     assert judged.cheat == cheat
     assert judged.reward == pytest.approx(reward)
+    assert (judged.outcome == "confirmed") == (reward == 1.0), "scores count by outcome"
     assert judged.speedup == 40.0
 
 
