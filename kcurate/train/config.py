@@ -150,7 +150,7 @@ def _value(kind: Any, value: Any, name: str, where: str) -> Any:
         listed = value if isinstance(value, list | tuple) else [value]
         return tuple(_value(inner, one, name, where) for one in listed)
     if origin is not None:  # Mapping[str, Any]: passed on as it is
-        good = isinstance(value, Mapping)
+        good = isinstance(value, Mapping) and _writable(value)
         result: Any = value
     elif kind is float:
         good = isinstance(value, int | float) and not isinstance(value, bool)
@@ -160,10 +160,19 @@ def _value(kind: Any, value: Any, name: str, where: str) -> Any:
         result = value
     if not good:
         wanted = (
-            "a table" if origin is not None else {str: "a text", float: "a number"}.get(kind, kind.__name__)
+            "a table of texts, numbers and lists"
+            if origin is not None
+            else {str: "a text", float: "a number"}.get(kind, kind.__name__)
         )
         raise InputError(f"{name} is {wanted}, not {value!r}", where=where)
     return result
+
+
+def _writable(value: Any) -> bool:
+    """Whether a value can stand in `config.toml`; dates cannot."""
+    if isinstance(value, Mapping):
+        return all(map(_writable, value.values()))
+    return all(map(_writable, value)) if isinstance(value, list) else isinstance(value, str | int | float)
 
 
 def build(cls: type[Any], data: Table) -> Any:
@@ -208,6 +217,7 @@ _FRACTIONS = ("lora.dropout", "tasks.held_out")
 _CHOICES = {
     "model.dtype": ("auto", "float32", "bfloat16", "float16"),
     "grpo.vllm": ("off", "colocate", "server"),
+    "grpo.loss": ("grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"),
     "judge.backend": ("auto", "cuda", "emulator"),
 }
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers.trainer_callback import PrinterCallback
 
 from kcurate.errors import InputError, MissingDependencyError
@@ -136,6 +137,19 @@ def arguments(cls: Any, given: Mapping[str, Any], extra: Mapping[str, Any], wher
 
 
 @contextlib.contextmanager
+def opening(where: str) -> Iterator[None]:
+    """Around the making of a trainer, which looks at its arguments once more.
+
+    Raises:
+        InputError: it refuses them, or lacks a package that they ask for.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, ImportError) as error:
+        raise InputError(" ".join(str(error).split())[:300], where=where) from error
+
+
+@contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Without progress bars, and without the libraries' remarks on each other's names."""
     import datasets
@@ -173,6 +187,15 @@ def drive(trainer: Any, stage: Stage, callback: StepCallback, knobs: str) -> int
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     except torch.OutOfMemoryError as error:
         raise MissingDependencyError("out of GPU memory", where=f"train {stage.name}", hint=knobs) from error
+    except SafetensorError as error:
+        hint = "delete it: the one before is taken then"
+        raise InputError(f"cannot be read: {error}", where=str(checkpoint), hint=hint) from error
+    except OSError as error:
+        raise InputError(f"cannot write: {error.strerror or error}", where=str(stage.run.root)) from error
+    except RuntimeError as error:
+        if "PytorchStreamWriter" not in str(error) and "unexpected pos" not in str(error):
+            raise
+        raise InputError("cannot write a checkpoint: disk full?", where=str(stage.run.root)) from error
     if callback.told:
         raise StoppedError(
             f"stopped and saved at step {trainer.state.global_step}",

@@ -17,7 +17,7 @@ from trl import GRPOConfig, GRPOTrainer
 from kcurate.errors import InputError
 from kcurate.train import ahead, models
 from kcurate.train.callbacks import StepCallback
-from kcurate.train.driving import Stage, arguments, common, drive, micro_batch, processes
+from kcurate.train.driving import Stage, arguments, common, drive, micro_batch, opening, processes
 from kcurate.train.judging import Pool, Rewards
 from kcurate.train.models import Form
 from kcurate.train.settings import GrpoSettings
@@ -64,14 +64,15 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None)
     stage.note(f"grpo: {len(data)} prompts, {left_out} left out as too long")
     model = models.load_model(stage.settings.model, adapter=adapter, trainable=True)
     rewards = Rewards(pool, {one.id: one for one in tasks}, form, stage.run, writes=processes()[0] == 0)
-    trainer = GRPOTrainer(
-        model=model,
-        reward_funcs=rewards.function(),
-        args=config(stage, len(data)),
-        train_dataset=Dataset.from_list(data),
-        processing_class=tokenizer,
-        peft_config=models.lora(stage.settings.lora, model) if adapter is None else None,
-    )
+    with opening("grpo.trl"):
+        trainer = GRPOTrainer(
+            model=model,
+            reward_funcs=rewards.function(),
+            args=config(stage, len(data)),
+            train_dataset=Dataset.from_list(data),
+            processing_class=tokenizer,
+            peft_config=models.lora(stage.settings.lora, model) if adapter is None else None,
+        )
     if pool.ahead and settings.vllm == "off":
         ahead.attach(trainer.model, tokenizer, form, tasks, pool)
     callback = StepCallback(

@@ -30,13 +30,11 @@ def push(
         InputError: not a repository's name, or nothing to push. MissingDependencyError: no token.
         RemoteError: the Hub refused, or cannot be reached.
     """
-    from huggingface_hub import CommitOperationAdd, HfApi, get_token
+    from huggingface_hub import CommitOperationAdd, HfApi
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils._validators import validate_repo_id
 
-    token = token or get_token()
-    if token is None:
-        raise MissingDependencyError("no Hub token", where=repo, hint="set HF_TOKEN or run `hf auth login`")
+    token = token or token_for(repo)
     files = dict(_files(run))
     if not any(name.endswith("adapter_config.json") for name in files):
         raise InputError("no stage is done, so there is no adapter to push", where=str(run.root))
@@ -55,6 +53,20 @@ def push(
         raise RemoteError(said, where=repo, hint="nothing is half published; run it again") from error
     note(f"{repo}: {len(files)} files in commit {str(done.oid)[:10]}")
     return str(done.oid)
+
+
+def token_for(repo: str) -> str:
+    """The token of this machine; asked for before a run, which ends with a push.
+
+    Raises:
+        MissingDependencyError: there is none.
+    """
+    from huggingface_hub import get_token
+
+    token = get_token()
+    if token is None:
+        raise MissingDependencyError("no Hub token", where=repo, hint="set HF_TOKEN or run `hf auth login`")
+    return str(token)
 
 
 def _files(run: RunFolder) -> Iterator[tuple[str, Path]]:

@@ -142,8 +142,11 @@ def read_rows(path: Path) -> tuple[Row, ...]:
     """The rows of a `measured.json`; a missing file has none."""
     if not path.is_file():
         return ()
-    data = json.loads(path.read_bytes())
-    return tuple(codec.from_data(Row, one, where=str(path)) for one in data["rows"])
+    try:
+        rows = json.loads(path.read_bytes())["rows"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError("no scores", where=str(path), hint="delete it: they are drawn again then") from error
+    return tuple(codec.from_data(Row, one, where=str(path)) for one in rows)
 
 
 def add_row(path: Path, made: Row, about: Mapping[str, Any]) -> tuple[Row, ...]:

@@ -8,6 +8,7 @@ full weights (`unpacked`). Not covered: what a prompt says (`kcurate.prompts`).
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shutil
 from collections.abc import Sequence
@@ -99,17 +100,44 @@ def load_model(settings: ModelSettings, *, adapter: Path | None = None, trainabl
         model: Any = AutoModelForCausalLM.from_pretrained(
             name, dtype=dtype_of(settings), attn_implementation=settings.attention, **extra
         )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ImportError) as error:
         raise _no_model(settings, error) from error
     if adapter is not None:
-        from peft import PeftModel
-
-        if not (adapter / "adapter_config.json").is_file():
-            raise InputError("no adapter here", where=str(adapter), hint="run kcurate train sft first")
-        model = PeftModel.from_pretrained(model, str(adapter), is_trainable=trainable)
+        model = _with_adapter(model, adapter, trainable=trainable)
     if torch.cuda.is_available() and not trainable:
         model = model.to("cuda")
     return model
+
+
+def check_adapter(adapter: Path) -> None:
+    """Look whether a folder holds an adapter, before anything is loaded.
+
+    Raises:
+        InputError: it does not.
+    """
+    try:
+        base = json.loads((adapter / "adapter_config.json").read_bytes())["peft_type"]
+    except OSError as error:
+        raise InputError("no adapter here", where=str(adapter), hint="run kcurate train sft first") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError("not an adapter's settings", where=f"{adapter}/adapter_config.json") from error
+    if not any((adapter / f"adapter_model.{kind}").is_file() for kind in ("safetensors", "bin")):
+        raise InputError(f"a {base} adapter without weights", where=str(adapter))
+
+
+def _with_adapter(model: Any, adapter: Path, *, trainable: bool) -> Any:
+    import torch
+    from peft import PeftModel
+    from safetensors import SafetensorError
+
+    check_adapter(adapter)
+    try:
+        return PeftModel.from_pretrained(model, str(adapter), is_trainable=trainable)
+    except torch.OutOfMemoryError:
+        raise
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise InputError(f"does not fit the model: {said}", where=str(adapter)) from error
 
 
 def unpacked(settings: ModelSettings, folder: Path) -> ModelSettings:

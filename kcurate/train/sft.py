@@ -16,7 +16,7 @@ from trl import SFTConfig, SFTTrainer
 from kcurate.errors import InputError
 from kcurate.train import models
 from kcurate.train.callbacks import StepCallback
-from kcurate.train.driving import Stage, arguments, common, drive, micro_batch, processes
+from kcurate.train.driving import Stage, arguments, common, drive, micro_batch, opening, processes
 from kcurate.train.models import Form
 from kcurate.train.settings import SftSettings
 from kcurate.train.task import Task
@@ -85,13 +85,14 @@ def train(stage: Stage, tasks: Sequence[Task]) -> int:
         )
     stage.note(f"sft: {len(data)} rows, {too_long} left out as longer than {settings.max_tokens} tokens")
     model = models.load_model(stage.settings.model, trainable=True)
-    trainer = WholeBatches(
-        model=model,
-        args=config(stage, len(data)),
-        train_dataset=Dataset.from_list(data),
-        processing_class=tokenizer,
-        peft_config=models.lora(stage.settings.lora, model),
-    )
+    with opening("sft.trl"):
+        trainer = WholeBatches(
+            model=model,
+            args=config(stage, len(data)),
+            train_dataset=Dataset.from_list(data),
+            processing_class=tokenizer,
+            peft_config=models.lora(stage.settings.lora, model),
+        )
     callback = StepCallback("sft", stage.run, stage.stop, stage.note)
     return drive(trainer, stage, callback, knobs(trainer.args.per_device_train_batch_size, settings))
 

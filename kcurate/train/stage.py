@@ -18,7 +18,7 @@ from typing import Any
 from kcurate import store
 from kcurate.errors import InputError
 from kcurate.records import Summary
-from kcurate.train import curriculum, curves, devices, model_card, pair_tasks, plans, rewards
+from kcurate.train import curriculum, curves, devices, hub, model_card, pair_tasks, plans, rewards
 from kcurate.train.devices import JudgePlace
 from kcurate.train.extra import require_extra
 from kcurate.train.plans import Plan
@@ -86,6 +86,10 @@ def run(config: TrainConfig, *, note: Note = lambda _: None) -> Summary:
         folder.admit(resume=config.resume)
     begun = plans.read(folder) if config.resume else Plan()
     plan = plans.settle(config.stages, config.adapter, begun, learnt=folder.checkpoint("grpo") is not None)
+    if (given := plan.adapter or config.adapter) is not None:
+        models.check_adapter(given)
+    if config.push is not None and rank == 0:
+        hub.token_for(config.push)
     models.locate(config.settings.model)  # a wrong model or dataset leaves no run folder behind
     tasks = load_tasks(config.settings, note)
     if rank == 0:
@@ -273,8 +277,6 @@ def _finish(
     summary = Summary("train", counts, round(time.monotonic() - started_s, 3), str(config.out))
     store.write_json(folder.root / "summary.json", summary)
     if config.push is not None:
-        from kcurate.train import hub
-
         hub.push(folder, config.push, private=config.private, note=note)
     return summary
 

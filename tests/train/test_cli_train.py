@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from kcurate.cli import run
 from kcurate.train import grpo
@@ -114,8 +114,6 @@ def test_no_half_written_files_are_left(whole: Path) -> None:
 
 
 def test_reference_is_the_supervised_adapter(whole: Path) -> None:
-    from safetensors.torch import load_file
-
     sft = load_file(whole / "sft/adapter/adapter_model.safetensors")
     reference = load_file(whole / "grpo/checkpoint-2/ref/adapter_model.safetensors")
     trained = load_file(whole / "grpo/adapter/adapter_model.safetensors")
@@ -292,6 +290,107 @@ def test_out_of_memory_names_the_knob(
     said = capsys.readouterr().err
     assert "out of GPU memory" in said
     assert "--set sft.micro_batch=1" in said
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, "no adapter here"),
+        ({"adapter_config.json": "{"}, "not an adapter's settings"),
+        ({"adapter_config.json": '{"peft_type": "LORA"}'}, "a LORA adapter without weights"),
+    ],
+)
+def test_a_folder_that_is_no_adapter_is_one_line_and_leaves_no_run(
+    files: dict[str, str],
+    said: str,
+    model: Path,
+    pairs: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = tmp_path / "given"
+    given.mkdir()
+    for name, text in files.items():
+        (given / name).write_text(text)
+    assert run(command(model, pairs, tmp_path / "run", "--adapter", str(given), stage="grpo")) == 1
+    assert said in one_line(capsys)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_adapter_of_another_model_is_one_line(
+    whole: Path, model: Path, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = tmp_path / "given"
+    shutil.copytree(whole / "sft/adapter", given)
+    weights = load_file(given / "adapter_model.safetensors")
+    save_file(
+        {name: one[:-1].contiguous() for name, one in weights.items()}, given / "adapter_model.safetensors"
+    )
+    words = ["--adapter", str(given), "--samples", "0"]
+    assert run(command(model, pairs, tmp_path / "run", *words, stage="grpo")) == 1
+    assert "given: does not fit the model" in one_line(capsys)
+    (given / "adapter_model.safetensors").write_bytes(b"cut")
+    assert run(command(model, pairs, tmp_path / "again", *words, stage="grpo")) == 1
+    assert "given: does not fit the model" in one_line(capsys)
+
+
+def test_a_checkpoint_that_is_cut_is_one_line(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(whole, out)
+    shutil.rmtree(RunFolder(out).adapter("sft"))
+    checkpoint = RunFolder(out).checkpoint("sft")
+    assert checkpoint is not None
+    (checkpoint / "adapter_model.safetensors").write_bytes(b"cut")
+    assert (
+        run(["train", "sft", "--out", str(out), "--resume", "--samples", "0", "--backend", "emulator"]) == 1
+    )
+    said = one_line(capsys)
+    assert checkpoint.name in said and "the one before" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model__attention": "flash_attention_2"}, "cannot load the model"),
+        ({"grpo__vllm": "colocate"}, "grpo.trl: "),
+        ({"grpo__loss": "foo"}, "grpo.loss must be one of"),
+        ({"grpo__trl": '{eval_strategy="steps",eval_steps=1}'}, "grpo.trl: "),
+        ({"grpo__trl": "{run_name=2020-01-01}"}, "grpo.trl is a table of texts"),
+    ],
+)
+def test_what_a_trainer_refuses_is_one_line(
+    changes: dict[str, str],
+    said: str,
+    model: Path,
+    pairs: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = command(model, pairs, tmp_path / "run", "--samples", "0", stage="grpo", **changes)
+    assert run(words) == 1
+    assert said in one_line(capsys)
+
+
+def test_a_push_without_a_token_is_refused_before_the_run(
+    model: Path,
+    pairs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
+    assert run(command(model, pairs, tmp_path / "run", "--push", "me/mine")) != 0
+    assert "no Hub token" in one_line(capsys)
+    assert not (tmp_path / "run").exists()
+
+
+def one_line(capsys: pytest.CaptureFixture[str]) -> str:
+    """The last line of stderr, which is the error."""
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert last.startswith("error: ")
+    return last
 
 
 def test_gradients_that_are_no_numbers_end_in_one_line(
