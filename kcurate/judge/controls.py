@@ -1,7 +1,7 @@
 """Answers that must not pass: a problem whose tests accept one of them proves nothing.
 
 Zeros, a constant, a copy of an input, another seed's answer, one element in a hundred wrong. Tried once a
-problem, on the reference's outputs at the test sizes, with the comparison that the sides meet: a wrong
+reference, on the reference's outputs at the test sizes, with the comparison that the sides meet: a wrong
 answer counts as found when one trial finds it. Not covered: that comparison (`kcurate.judge.agreement`).
 """
 
@@ -33,11 +33,7 @@ def weakness(problem: Problem, tried: Sequence[Trial], expected: Mapping[str, Ou
     nominal = [trial for trial in tried if trial.variation == "nominal"]
     inputs = {trial.slot: _start(problem, trial) for trial in nominal}
     for what, answers in _answers(problem, nominal, inputs, expected):
-        if answers and not any(
-            differs(problem, trial.sizes, name, expected[trial.slot], answer)
-            for trial, answer in answers
-            for name in answer
-        ):
+        if _accepted(problem, answers, expected):
             return what
     return None
 
@@ -47,6 +43,15 @@ def _start(problem: Problem, trial: Trial) -> Outputs:
 
 
 Answers = list[tuple[Trial, Outputs]]
+
+
+def _accepted(problem: Problem, answers: Answers, expected: Mapping[str, Outputs]) -> bool:
+    """Whether there are answers and no trial finds one wrong."""
+    return bool(answers) and not any(
+        differs(problem, trial.sizes, name, expected[trial.slot], answer)
+        for trial, answer in answers
+        for name in answer
+    )
 
 
 def _answers(
@@ -62,8 +67,7 @@ def _answers(
         "a constant",
         [(t, {n: _full(a, constants[n]) for n, a in expected[t.slot].items()}) for t in tried],
     )
-    copies = [(t, _copies(problem, inputs[t.slot], expected[t.slot])) for t in tried]
-    yield "a copy of an input", [(trial, answer) for trial, answer in copies if answer]
+    yield "a copy of an input", _copies(problem, tried, inputs, expected)
     yield "another seed's answer", list(_other_seeds(tried, inputs, expected))
     for name in output_names(problem):
         wrong = [(t, {name: _spoiled(problem, t, name, expected[t.slot])}) for t in tried]
@@ -83,17 +87,34 @@ def _full(array: Array, value: float) -> Array:
     return np.full(array.shape, value).astype(array.dtype)
 
 
-def _copies(problem: Problem, inputs: Outputs, expected: Outputs) -> Outputs:
-    """Outputs as they were before (`inout`), or as an input of the same size is; all of them, or nothing."""
-    found: dict[str, Array] = {}
-    for name, array in expected.items():
-        start = inputs.get(name)
-        fitting = [value for value in inputs.values() if value.size == array.size and array.size > 1]
-        if start is None and fitting:
-            start = fitting[0]
-        if start is None:
-            return {}
-        found[name] = np.asarray(start).reshape(array.shape).astype(array.dtype)
+def _copies(
+    problem: Problem, tried: Sequence[Trial], inputs: Mapping[str, Outputs], expected: Mapping[str, Outputs]
+) -> Answers:
+    """For each output an input that passes for it; nothing when one output has none."""
+    found: Answers = []
+    for name in output_names(problem):
+        copies = (_copy(name, source, tried, inputs, expected) for source in problem.buffers)
+        passing = next((answers for answers in copies if _accepted(problem, answers, expected)), None)
+        if passing is None:
+            return []
+        found += passing
+    return found
+
+
+def _copy(
+    name: str,
+    source: str,
+    tried: Sequence[Trial],
+    inputs: Mapping[str, Outputs],
+    expected: Mapping[str, Outputs],
+) -> Answers:
+    """An output as it was before (`inout`), or as an input is where that has the same size."""
+    found: Answers = []
+    for trial in tried:
+        array, start = expected[trial.slot][name], inputs[trial.slot].get(source)
+        if start is not None and (source == name or start.size == array.size > 1):
+            with np.errstate(invalid="ignore", over="ignore"):  # a float that no integer is
+                found.append((trial, {name: np.asarray(start).reshape(array.shape).astype(array.dtype)}))
     return found
 
 

@@ -9,13 +9,12 @@ gives the outcome. Not covered: each stage's rule (`admission`, `verifying`, `ti
 from __future__ import annotations
 
 import contextlib
-import json
 import secrets
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from kcurate import codec, store
+from kcurate import store
 from kcurate.backends.base import Compiled
 from kcurate.errors import BackendError
 from kcurate.judge import (
@@ -31,7 +30,7 @@ from kcurate.judge import (
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.running import RunningSide, both_sides
-from kcurate.judge.stock import Stock
+from kcurate.judge.stock import Stock, side_key
 from kcurate.judge.timed import Stopwatch, time_case
 from kcurate.judge.workers import Nursery, Role
 from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
@@ -230,8 +229,8 @@ class Judge:
         return ruling
 
     def _admit_problem(self, case: Case, verification: verifying.Verification) -> None:
-        """Refuse a problem whose tests would accept a wrong answer; once a problem."""
-        key = store.content_id(json.dumps(codec.to_data(verification.problem), sort_keys=True))
+        """Refuse a problem whose tests would accept a wrong answer; once a reference, whose outputs tell."""
+        key = side_key(case.candidate, verification.reference)
         if key not in self._admitted:
             found = controls.weakness(verification.problem, verification.tried, verification.expected)
             if found is not None:

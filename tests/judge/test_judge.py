@@ -84,6 +84,40 @@ def test_a_problem_that_accepts_zeros_is_too_weak(one: Judge) -> None:
     assert "zeros" in verdict.detail
 
 
+def test_a_weak_problem_is_refused_after_a_sound_one_with_the_same_buffers(one: Judge) -> None:
+    plan = (small.EACH,)
+    copied = small.SCALE.replace("a * x[i]", "x[i]")
+    assert one.judge(small.twice("scaled", small.problem(), small.SCALE, plan)).outcome is Outcome.CORRECT
+    verdict = one.judge(small.twice("copied", small.problem(), copied, plan))
+    assert verdict.outcome is Outcome.MALFORMED, verdict.detail
+    assert "a copy of an input" in verdict.detail
+
+
+def test_a_copy_into_a_buffer_that_had_contents_is_too_weak(one: Judge) -> None:
+    copied = small.SCALE.replace("a * x[i]", "x[i]")
+    started = small.problem(y=Buffer("float32", ("n",), Init("uniform"), "inout"))
+    verdict = one.judge(small.twice("copied", started, copied, (small.EACH,)))
+    assert verdict.outcome is Outcome.MALFORMED, verdict.detail
+    assert "a copy of an input" in verdict.detail
+    added = small.SCALE.replace("y[i] = a", "y[i] += a")
+    assert one.judge(small.twice("added", started, added, (small.EACH,))).outcome is Outcome.CORRECT
+
+
+def test_a_reference_is_tried_once_for_all_its_variants(one: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def weakness(what: Problem, *_: object) -> None:
+        tried.append("once")
+
+    monkeypatch.setattr(judge_module.controls, "weakness", weakness)
+    reference = Side(small.SCALE_STRIDED + "// tried once\n", (small.CHUNKED,))
+    for name in ("one", "another"):
+        fast = Side(small.SCALE + f"// {name}\n", (small.EACH,))
+        verdict = one.judge(small.candidate(name, small.problem(), reference, fast))
+        assert verdict.outcome is Outcome.CORRECT, verdict.detail
+    assert tried == ["once"]
+
+
 def test_inputs_that_cannot_be_made_are_a_malformed_problem(one: Judge) -> None:
     candidate = small.scaled()
     assert candidate.problem is not None
