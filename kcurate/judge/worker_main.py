@@ -8,6 +8,7 @@ the channel closes. Code of candidates is loaded only after that. Not covered: w
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import json
@@ -47,7 +48,10 @@ def main(control_fd: int, backend: str, *languages: str) -> None:
         torch_module.preload(backend)
     gc.freeze()
     while True:
-        request, fds, _, _ = socket.recv_fds(control, 1 << 16, 1)
+        try:
+            request, fds, _, _ = socket.recv_fds(control, 1 << 16, 1)
+        except ConnectionError:  # it closed, or was killed, before it read our last answer
+            break
         if not request:
             break
         pid = os.fork()
@@ -57,7 +61,8 @@ def main(control_fd: int, backend: str, *languages: str) -> None:
             return
         for fd in fds:
             os.close(fd)
-        control.send(json.dumps({"pid": pid}).encode())
+        with contextlib.suppress(ConnectionError):  # closed meanwhile: the next receive says so
+            control.send(json.dumps({"pid": pid}).encode())
     shutil.rmtree(Path.cwd(), ignore_errors=True)
 
 

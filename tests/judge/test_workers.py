@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import select
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +16,7 @@ from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
 from kcurate.errors import BackendError
 from kcurate.judge import compiling
 from kcurate.judge.compiling import CompileWorkers, Request
+from kcurate.judge.protocol import pair
 from kcurate.judge.workers import Nursery, Role, Worker, WorkerDied, WorkerTimeout
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
@@ -111,6 +115,26 @@ def test_workers_end_with_the_nursery() -> None:
     workers[0].ready()
     one.close()
     assert all(gone(worker.pid) for worker in workers)
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_nursery_that_is_closed_while_it_forks_ends_quietly(
+    answered: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    one = Nursery("emulator")
+    channel, theirs = pair()
+    order = json.dumps(Role("compile", "emulator").body()).encode()
+    socket.send_fds(one._control, [order], [theirs.fileno()])
+    theirs.close()
+    if answered:
+        assert select.select([one._control], [], [], 60)[0]
+    one._control.close()
+    one._process.wait(60)
+    left = Path(one._folder).exists()
+    one.close()
+    channel.close()
+    assert (one._process.returncode, left) == (0, False)
+    assert capfd.readouterr().err == ""
 
 
 def test_workers_see_no_secret_and_cannot_write(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
