@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
-from kcurate.errors import BackendError
+from kcurate.errors import BackendError, KcurateError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -48,7 +48,11 @@ def _serve(connection: Connection) -> None:
             function, task = connection.recv()
         except EOFError:
             return
-        connection.send(function(task))
+        try:
+            answer = function(task)
+        except KcurateError as error:
+            answer = error
+        connection.send(answer)
 
 
 def _context() -> Any:
@@ -83,7 +87,8 @@ class Pool:
         """Apply a module-level function to every task; yields (index, result or failure) in any order.
 
         Raises:
-            BackendError: `function` itself raised in a worker (its traceback is on stderr).
+            KcurateError: `function` raised it. BackendError: it raised something else in a worker (its
+            traceback is on stderr).
         """
         if (self.jobs == 1 or len(tasks) == 1) and not isolate:
             yield from enumerate(map(function, tasks))
@@ -97,6 +102,8 @@ class Pool:
             for worker in _ready(busy):
                 assert worker.index is not None
                 index, result = worker.index, _result(worker)
+                if isinstance(result, KcurateError):
+                    raise result
                 if isinstance(result, Failure):
                     self.workers.remove(worker)
                     worker = self._start()
@@ -149,7 +156,7 @@ def _result(worker: _Worker) -> Any:
 
 
 def _stop(worker: _Worker) -> None:
-    worker.connection.close()
     if worker.index is not None:
-        worker.process.kill()
+        worker.process.kill()  # before its connection closes, which it would complain of
+    worker.connection.close()
     worker.process.join()

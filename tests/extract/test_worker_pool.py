@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kcurate.errors import BackendError
+from kcurate.errors import BackendError, InputError
 from kcurate.extract.pool import Failure, Pool
 
 
@@ -19,6 +19,8 @@ def act(task: object) -> object:
         time.sleep(60)
     if task == "raise":
         raise ValueError("our own fault")
+    if task == "refuse":
+        raise InputError("cannot write", where="work", hint="the disk is full")
     return (task, os.getpid())
 
 
@@ -37,6 +39,13 @@ def test_every_task_has_exactly_one_result_whatever_happens_to_its_worker() -> N
 def test_an_error_of_our_own_in_a_worker_is_raised() -> None:
     with Pool(2) as pool, pytest.raises(BackendError, match="raised an error"):
         list(pool.run(act, [1, "raise"], timeout_s=30))
+
+
+def test_a_known_error_in_a_worker_is_raised_as_it_is(capfd: pytest.CaptureFixture[str]) -> None:
+    with Pool(2) as pool, pytest.raises(InputError, match="cannot write") as raised:
+        list(pool.run(act, ["refuse"] * 8, timeout_s=30))
+    assert str(raised.value) == "work: cannot write (the disk is full)"
+    assert capfd.readouterr().err == ""
 
 
 def test_one_job_stays_in_this_process_unless_isolated() -> None:
