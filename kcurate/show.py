@@ -42,7 +42,7 @@ def find(name: str, workspace: Workspace) -> ShownPair | ShownKernel:
     Raises:
         InputError: nothing, or more than one thing, has that name.
     """
-    folder = _at_path(Path(name)) or _by_id(name.strip("/"), workspace)
+    folder = _at_path(Path(name)) or _by_id(name, workspace)
     if (folder / "pair.json").is_file():
         candidate = store.read_candidate(folder)
         return ShownPair(folder, candidate, tuple(_verdicts(folder, candidate.id, workspace)))
@@ -57,17 +57,18 @@ def _at_path(path: Path) -> Path | None:
 
 
 def _by_id(name: str, workspace: Workspace) -> Path:
+    wanted = name.strip("/")
     known: list[str] = []
     for root in (workspace.pairs, workspace.kernels, resources.pairs_dir()):
         folders = {folder.relative_to(root).as_posix(): folder for folder in _folders(root)}
-        matches = [folders[name]] if name in folders else _ending(name, folders)
+        matches = [folders[wanted]] if wanted in folders else _ending(wanted, folders)
         if len(matches) == 1:
             return matches[0]
         if matches:
             listed = ", ".join(sorted(path.relative_to(root).as_posix() for path in matches)[:5])
             raise InputError(f"{len(matches)} things have that name: {listed}", where=name)
         known += folders
-    raise InputError("no such pair or kernel", where=name, hint=_hint(name, known))
+    raise InputError("no such pair or kernel", where=name, hint=_hint(wanted, known))
 
 
 def _folders(root: Path) -> Iterator[Path]:

@@ -86,6 +86,8 @@ def test_doctor_never_shows_a_secret() -> None:
 
 def test_wrong_path_is_one_line(tmp_path: Path) -> None:
     assert "no such pair or kernel" in one_line(kcurate_command("show", "nothing-here", cwd=tmp_path))
+    nowhere = str(tmp_path / "nothing-here")
+    assert one_line(kcurate_command("show", nowhere, cwd=tmp_path)).startswith(f"error: {nowhere}: no such")
     assert "no pairs here" in one_line(kcurate_command("build", cwd=tmp_path))
     assert not list(tmp_path.iterdir())
 
