@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,8 +13,24 @@ from kcurate.cli.options import DEFAULT_WORKSPACE, BackendOption, JobsOption, Js
 if TYPE_CHECKING:
     from kcurate.deopt.models.run import ModelConfig
 
+# What only models, and only rules, have a use for.
+OF_MODELS = (
+    "techniques",
+    "variants",
+    "rounds",
+    "policy",
+    "max_usd",
+    "price",
+    "batch",
+    "max_tokens",
+    "concurrency",
+    "dry_run",
+)
+OF_RULES = ("rules",)
+
 
 def deopt(
+    context: typer.Context,
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -80,6 +97,11 @@ def deopt(
     """Write slow variants of fast kernels, each without one technique, by rules or by a model."""
     from kcurate.cli import output
 
+    if model == "rules":
+        _refuse(context, OF_MODELS, "rules have no use for it", "choose a --model")
+    else:
+        _refuse(context, OF_RULES, "models have no use for it", "leave --model out, or give --techniques")
+    _check_backend(backend)
     roots = _extracted(paths or [], workspace)
     if model == "rules":
         _by_rules(roots, workspace, rules or [], direction, as_json=json)
@@ -108,6 +130,23 @@ def deopt(
         _show_preview(config, as_json=json)
     else:
         output.report(run(config, note=output.note), as_json=json)
+
+
+def _refuse(context: typer.Context, names: Sequence[str], why: str, hint: str) -> None:
+    """Refuse options that would do nothing, where the command line gives them: settings are for many runs."""
+    from kcurate.errors import InputError
+
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if option.name in names and source is not None and source.name == "COMMANDLINE":
+            raise InputError(why, where=option.opts[0], hint=hint)
+
+
+def _check_backend(name: str) -> None:
+    from kcurate import backends
+
+    if name != "auto":  # which asks the driver, and rules judge nothing
+        backends.resolve(name)
 
 
 def _gpus(text: str, backend: str) -> tuple[int, ...]:

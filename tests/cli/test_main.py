@@ -92,6 +92,26 @@ def test_wrong_path_is_one_line(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--backend", "zzz"), "there is no backend 'zzz'"),
+        (("--techniques", "nope"), "--techniques: rules have no use for it"),
+        (("--dry-run",), "--dry-run: rules have no use for it"),
+        (("--model", "claude", "--rules", "unroll"), "--rules: models have no use for it"),
+    ],
+)
+def test_deopt_refuses_what_it_would_not_use(pair: Path, args: tuple[str, ...], said: str) -> None:
+    work = pair.parents[2]
+    assert said in one_line(kcurate_command("deopt", str(pair), "-w", str(work), *args))
+    assert not (work / "runs").exists()
+
+
+def test_settings_for_models_do_not_keep_rules_from_running(pair: Path) -> None:
+    work = str(pair.parents[2])
+    assert kcurate_command("deopt", str(pair), "-w", work, "--json", KCURATE_ROUNDS="2").returncode == 0
+
+
 def test_broken_record_is_one_line(pair: Path) -> None:
     (pair / "pair.json").write_text("{}")
     assert "is a required property" in one_line(kcurate_command("show", str(pair)))
