@@ -37,6 +37,7 @@ def deopt(
             metavar="PATH",
             help="Folders with kernels or pairs, or source trees (extracted first); default: the workspace's "
             "kernels.",
+            readable=False,
         ),
     ] = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,

@@ -13,7 +13,9 @@ from kcurate.cli.options import DEFAULT_WORKSPACE, JobsOption, JsonOption, Works
 def extract(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH", help="Source trees, folders in them, or single files."),
+        typer.Argument(
+            metavar="PATH", help="Source trees, folders in them, or single files.", readable=False
+        ),
     ],
     suite: Annotated[
         str,

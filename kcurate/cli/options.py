@@ -10,7 +10,10 @@ import typer
 from kcurate.config import DEFAULT_WORKSPACE as DEFAULT_WORKSPACE
 
 WorkspaceOption = Annotated[
-    Path, typer.Option("--workspace", "-w", metavar="DIR", help="The folder to work in; made when missing.")
+    Path,
+    typer.Option(
+        "--workspace", "-w", metavar="DIR", help="The folder to work in; made when missing.", readable=False
+    ),
 ]
 JobsOption = Annotated[
     int, typer.Option("--jobs", "-j", min=0, metavar="N", help="Worker processes; 0: one a core.")

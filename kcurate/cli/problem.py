@@ -43,7 +43,8 @@ def draft(
 
 def check(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="Draft files (problem.toml) that were finished.")
+        list[Path],
+        typer.Argument(metavar="FILE", help="Draft files (problem.toml) that were finished.", readable=False),
     ],
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     json: JsonOption = False,

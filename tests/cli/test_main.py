@@ -92,6 +92,18 @@ def test_wrong_path_is_one_line(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("args", [("extract",), ("deopt",), ("problem", "check")])
+def test_an_unreadable_path_is_one_line(
+    args: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    locked = tmp_path / "problem.toml"
+    locked.touch(mode=0)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != locked)  # root may read everything
+    assert cli.run([*args, str(locked), "-w", str(tmp_path / "work")]) == 1
+    *_, line = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
