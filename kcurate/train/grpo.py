@@ -35,6 +35,12 @@ def rows(tasks: Sequence[Task], form: Form, settings: GrpoSettings) -> list[dict
     return [{"prompt": form.prompt(task.prompt), "task_id": task.id} for task in asked]
 
 
+def filled(rows: Sequence[dict[str, Any]], draw: int) -> list[dict[str, Any]]:
+    """Rows whose order stays, and which fill every draw: some of the last come twice, or would never come."""
+    short = -len(rows) % draw
+    return [*rows, *rows[len(rows) - draw :][:short]]
+
+
 def steps_of(settings: GrpoSettings, count: int) -> int:
     """How many steps a run over `count` prompts takes; what does not fill a draw waits for the next epoch."""
     draws = count // (settings.prompts * settings.generate_every)
@@ -62,6 +68,8 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None)
             "grpo.max_completion_tokens, or choose another --dataset",
         )
     stage.note(f"grpo: {len(data)} prompts, {left_out} left out as too long")
+    if stage.settings.curriculum.policy != "off":
+        data = filled(data, needed)
     model = models.load_model(stage.settings.model, adapter=adapter, trainable=True)
     rewards = Rewards(pool, {one.id: one for one in tasks}, form, stage.run, writes=processes()[0] == 0)
     with opening("grpo.trl"):

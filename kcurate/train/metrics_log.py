@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,14 @@ class MetricsLog:
 
     def rewind(self, stage: str, step: int) -> None:
         """Forget the lines of a stage after `step`: they will be written again."""
-        kept = [line for line in self.lines() if line.get("stage") != stage or line.get("step", 0) <= step]
+        self._keep(lambda line: line.get("stage") != stage or line.get("step", 0) <= step)
+
+    def forget(self, key: str, value: str) -> None:
+        """Forget the lines that have `value` as their `key`: others take their place."""
+        self._keep(lambda line: line.get(key) != value)
+
+    def _keep(self, holds: Callable[[Line], bool]) -> None:
+        kept = [line for line in self.lines() if holds(line)]
         if self.path.exists():
             text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept)
             store.write_bytes(self.path, text.encode())

@@ -252,6 +252,7 @@ def measure_row(
     made, answers = measure.measure(
         name, config.settings, tasks.held_out, pool, adapter=adapter, timed=pool.timed, note=note
     )
+    folder.answers.forget("row", name)
     for line in answers:
         folder.answers.append(line)
     about = {"samples": made.samples, "temperature": config.settings.measure.temperature}
