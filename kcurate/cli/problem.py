@@ -51,7 +51,7 @@ def check(
 ) -> None:
     """Say what is still open or wrong in drafts, by file and line; admit those that hold."""
     from kcurate.cli import output
-    from kcurate.draft.stage import check as run
+    from kcurate.draft.checking import check as run
 
     output.report(run(tuple(files), workspace, note=output.note), as_json=json)
 

@@ -1,7 +1,8 @@
-"""The stage: kernels in, a draft file beside each, admitted or not, counted; and files of people checked.
+"""The stage: kernels in, a draft file beside each, admitted or not, counted.
 
 `problem.toml` lies beside `kernel.json`; an admitted one is also written as `problem.json`, the form of a
-known problem, which deopt takes. Not covered: how a draft is made (`infer`) and tried (`admit`).
+known problem, which deopt takes. Not covered: how a draft is made (`infer`) and tried (`admit`), and
+files that people finished (`checking`).
 """
 
 from __future__ import annotations
@@ -10,25 +11,20 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from kcurate import store
 from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.draft import admit, form, infer, reading, tree
-from kcurate.draft.sizes import Settings
+from kcurate.draft.checking import RECORD_NAME, Bench, Note, faults
 from kcurate.draft.sketch import Draft, Reason
 from kcurate.errors import InputError
-from kcurate.judge.judge import Judge, JudgeConfig
-from kcurate.problem.check import check as check_problem
-from kcurate.records import Candidate, Kernel, KnownProblem, Outcome, Summary, Verdict
+from kcurate.records import Kernel, KnownProblem, Summary
 from kcurate.suites.problems import find_problem
 from kcurate.workspace import Workspace
 
 FORM_NAME = "problem.toml"
-RECORD_NAME = "problem.json"
-LEAST_SETTINGS = 2
-Note = Callable[[str], None]
 # A draft's text, the kernel's code: the text with open places filled in, or None.
 Complete = Callable[[str, str], str | None]
 
@@ -48,25 +44,6 @@ class DraftConfig:
     again: bool = False
 
 
-class _Bench:
-    """A judge that is opened when it is first needed, and again when it breaks."""
-
-    def __init__(self) -> None:
-        self._judge: Judge | None = None
-
-    def __call__(self, candidate: Candidate) -> Verdict:
-        if self._judge is None or not self._judge.usable:
-            self.close()
-            self._judge = Judge(JudgeConfig(backend="emulator", timed=False, sanitize=True))
-        return self._judge.judge(candidate)
-
-    def close(self) -> None:
-        """End the workers."""
-        if self._judge is not None:
-            self._judge.close()
-            self._judge = None
-
-
 def draft(
     config: DraftConfig, *, note: Note = lambda text: None, complete: Complete | None = None
 ) -> Summary:
@@ -81,7 +58,7 @@ def draft(
     places = tree.roots(config.trees, workspace)
     counts: dict[str, Counter[str]] = {"kernels": Counter(), "open": Counter(), "refused": Counter()}
     unlaunched: list[str] = []
-    with contextlib.closing(_Bench()) as bench:
+    with contextlib.closing(Bench()) as bench:
         for record in records:
             kernel = store.read_json(record, Kernel)
             outcome, why, line = _one(record, kernel, config, places, bench, complete)
@@ -136,7 +113,7 @@ def _one(
     kernel: Kernel,
     config: DraftConfig,
     places: Sequence[Path],
-    bench: _Bench,
+    bench: Bench,
     complete: Complete | None,
 ) -> tuple[str, str, str]:
     """Draft one kernel: its outcome, the reason when there is one, and a line for a person."""
@@ -165,7 +142,7 @@ def _one(
     return "refused", str(result.verdict.outcome), f"{result.verdict.outcome}: {result.verdict.detail}"
 
 
-def _completed(path: Path, code: str, bench: _Bench, complete: Complete) -> tuple[str, str, str] | None:
+def _completed(path: Path, code: str, bench: Bench, complete: Complete) -> tuple[str, str, str] | None:
     """A form that something else filled in, when it is admitted."""
     before = reading.read(path)
     text = complete(before.text, code)
@@ -180,7 +157,7 @@ def _completed(path: Path, code: str, bench: _Bench, complete: Complete) -> tupl
             and not found.faults
             and found.kernel == before.kernel
             and _self_made(found.known)
-            and not _faults(found, code, bench)
+            and not faults(found, code, bench)
         )
     finally:
         if not admitted:  # also when this is ended in the middle: the form keeps its marks
@@ -227,78 +204,3 @@ def _tried_heading(result: admit.Admission) -> list[str]:
         *(f"  {line[:200]}" for line in result.tried),
         f"Change what is wrong, then: kcurate problem check {FORM_NAME}",
     ]
-
-
-def check(files: Sequence[Path], workspace_root: Path, *, note: Note = lambda text: None) -> Summary:
-    """Check files that people finished; an admitted one is written as `problem.json` beside its kernel.
-
-    Raises:
-        InputError: a file cannot be read, is not finished, or is refused; `note` got a line for each fault.
-    """
-    started_s = time.monotonic()
-    workspace = Workspace(workspace_root)
-    counts: Counter[str] = Counter()
-    faulty: list[reading.Fault] = []
-    with contextlib.closing(_Bench()) as bench:
-        for path in files:
-            found = reading.read(path)
-            faults, kernel = _checked(found, workspace, bench)
-            counts["refused" if faults else "admitted"] += 1
-            if not faults and kernel is not None and found.known is not None:
-                store.write_json(kernel / RECORD_NAME, found.known)
-                note(f"{path}: admitted, {kernel / RECORD_NAME}")
-            for fault in faults:
-                note(str(fault))
-            faulty += faults[:1]
-    if faulty:
-        raise InputError(
-            faulty[0].what,
-            where=f"{faulty[0].path}:{faulty[0].line}",
-            hint=f"{counts['refused']} of {len(files)} files cannot be used yet",
-        )
-    return Summary(
-        "problem check", {"files": dict(counts)}, round(time.monotonic() - started_s, 3), str(workspace_root)
-    )
-
-
-def _checked(
-    found: reading.Form, workspace: Workspace, bench: _Bench
-) -> tuple[tuple[reading.Fault, ...], Path | None]:
-    if found.faults or found.known is None or found.kernel is None:
-        return found.faults, None
-    folder = found.path.parent
-    if not (folder / "kernel.cu").is_file():
-        folder = workspace.kernels / found.kernel
-    try:
-        code = (folder / "kernel.cu").read_bytes().decode("utf-8", "replace")
-    except OSError:
-        what = f"there is no kernel {found.kernel!r} below {workspace.kernels}"
-        return (reading.Fault(found.path, reading.line_of(found.text, "draft.kernel"), what),), None
-    return tuple(_faults(found, code, bench)), folder
-
-
-def _faults(found: reading.Form, code: str, bench: _Bench) -> Iterator[reading.Fault] | list[reading.Fault]:
-    """What the problem's check and the emulator say against a finished file."""
-    known = found.known
-    assert known is not None, "the form was read"
-    settings = known.problem.sizes.test
-    different = [one for i, one in enumerate(settings) if one not in settings[:i]]
-    if len(different) < (LEAST_SETTINGS if known.problem.sizes.bench else 1):
-        line = reading.line_of(found.text, "problem.sizes.test")
-        return [reading.Fault(found.path, line, f"fewer than {LEAST_SETTINGS} different settings of sizes")]
-    issues = check_problem(plain_candidate(known, code, found.kernel or ""))
-    if issues:
-        return [*dict.fromkeys(found.fault(issue) for issue in issues)]
-    step = Settings("as written", tuple(settings))
-    result = admit.admit_as_written(Draft(found.kernel or "", known, ladder=(step,)), code, bench)
-    if result.outcome is Outcome.CORRECT:
-        return []
-    return [
-        reading.Fault(found.path, reading.line_of(found.text, "sides"), f"{result.outcome}: {result.detail}")
-    ]
-
-
-def plain_candidate(known: KnownProblem, code: str, name: str) -> Candidate:
-    """The kernel as both sides, without anything around its buffers."""
-    made = admit.candidate(known, code, name)
-    return replace(made, fast=made.slow)

@@ -1,0 +1,122 @@
+"""Files of people (and of models) checked: read, run on the emulator, admitted or refused with file and line.
+
+Not covered: making a draft (`stage`), reading a file back (`reading`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kcurate import store
+from kcurate.draft import admit, reading
+from kcurate.draft.sizes import Settings
+from kcurate.draft.sketch import Draft
+from kcurate.errors import InputError
+from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.problem.check import check as check_problem
+from kcurate.records import Candidate, KnownProblem, Outcome, Summary, Verdict
+from kcurate.workspace import Workspace
+
+RECORD_NAME = "problem.json"
+LEAST_SETTINGS = 2
+Note = Callable[[str], None]
+
+
+class Bench:
+    """A judge that is opened when it is first needed, and again when it breaks."""
+
+    def __init__(self) -> None:
+        self._judge: Judge | None = None
+
+    def __call__(self, candidate: Candidate) -> Verdict:
+        """The emulator's verdict."""
+        if self._judge is None or not self._judge.usable:
+            self.close()
+            self._judge = Judge(JudgeConfig(backend="emulator", timed=False, sanitize=True))
+        return self._judge.judge(candidate)
+
+    def close(self) -> None:
+        """End the workers."""
+        if self._judge is not None:
+            self._judge.close()
+            self._judge = None
+
+
+def check(files: Sequence[Path], workspace_root: Path, *, note: Note = lambda text: None) -> Summary:
+    """Check files that people finished; an admitted one is written as `problem.json` beside its kernel.
+
+    Raises:
+        InputError: a file cannot be read, is not finished, or is refused; `note` got a line for each fault.
+    """
+    started_s = time.monotonic()
+    workspace = Workspace(workspace_root)
+    counts: Counter[str] = Counter()
+    faulty: list[reading.Fault] = []
+    with contextlib.closing(Bench()) as bench:
+        for path in files:
+            found = reading.read(path)
+            against, kernel = _checked(found, workspace, bench)
+            counts["refused" if against else "admitted"] += 1
+            if not against and kernel is not None and found.known is not None:
+                store.write_json(kernel / RECORD_NAME, found.known)
+                note(f"{path}: admitted, {kernel / RECORD_NAME}")
+            for fault in against:
+                note(str(fault))
+            faulty += against[:1]
+    if faulty:
+        raise InputError(
+            faulty[0].what,
+            where=f"{faulty[0].path}:{faulty[0].line}",
+            hint=f"{counts['refused']} of {len(files)} files cannot be used yet",
+        )
+    return Summary(
+        "problem check", {"files": dict(counts)}, round(time.monotonic() - started_s, 3), str(workspace_root)
+    )
+
+
+def _checked(
+    found: reading.Form, workspace: Workspace, bench: Bench
+) -> tuple[tuple[reading.Fault, ...], Path | None]:
+    if found.faults or found.known is None or found.kernel is None:
+        return found.faults, None
+    folder = found.path.parent
+    if not (folder / "kernel.cu").is_file():
+        folder = workspace.kernels / found.kernel
+    try:
+        code = (folder / "kernel.cu").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        what = f"there is no kernel {found.kernel!r} below {workspace.kernels}"
+        return (reading.Fault(found.path, reading.line_of(found.text, "draft.kernel"), what),), None
+    return tuple(faults(found, code, bench)), folder
+
+
+def faults(found: reading.Form, code: str, bench: Bench) -> list[reading.Fault]:
+    """What the problem's check and the emulator say against a finished file."""
+    known = found.known
+    assert known is not None, "the form was read"
+    settings = known.problem.sizes.test
+    different = [one for i, one in enumerate(settings) if one not in settings[:i]]
+    if len(different) < (LEAST_SETTINGS if known.problem.sizes.bench else 1):
+        line = reading.line_of(found.text, "problem.sizes.test")
+        return [reading.Fault(found.path, line, f"fewer than {LEAST_SETTINGS} different settings of sizes")]
+    issues = check_problem(plain_candidate(known, code, found.kernel or ""))
+    if issues:
+        return [*dict.fromkeys(found.fault(issue) for issue in issues)]
+    step = Settings("as written", tuple(settings))
+    result = admit.admit_as_written(Draft(found.kernel or "", known, ladder=(step,)), code, bench)
+    if result.outcome is Outcome.CORRECT:
+        return []
+    return [
+        reading.Fault(found.path, reading.line_of(found.text, "sides"), f"{result.outcome}: {result.detail}")
+    ]
+
+
+def plain_candidate(known: KnownProblem, code: str, name: str) -> Candidate:
+    """The kernel as both sides, without anything around its buffers."""
+    made = admit.candidate(known, code, name)
+    return replace(made, fast=made.slow)
