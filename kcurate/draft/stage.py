@@ -25,6 +25,7 @@ from kcurate.suites.problems import find_problem
 from kcurate.workspace import Workspace
 
 FORM_NAME = "problem.toml"
+NO_HOST_CODE = "no host code was found"
 # A draft's text, the kernel's code: the text with open places filled in, or None.
 Complete = Callable[[str, str], str | None]
 
@@ -50,12 +51,13 @@ def draft(
     """Draft a problem for every kernel that has none, try it, and write `problem.toml` beside the kernel.
 
     Raises:
-        InputError: a path that is no kernel, or a kernel named by the user that nothing launches.
+        InputError: a path that is no kernel, a tree that is not there, or a kernel named by the user that
+            nothing launches.
     """
     started_s = time.monotonic()
     workspace = Workspace(config.workspace)
-    records = list(_records(config.kernels, workspace))
     places = tree.roots(config.trees, workspace)
+    records = list(_records(config.kernels, workspace))
     counts: dict[str, Counter[str]] = {"kernels": Counter(), "open": Counter(), "refused": Counter()}
     unlaunched: list[str] = []
     with contextlib.closing(Bench()) as bench:
@@ -124,15 +126,28 @@ def _one(
     if path.exists() and not config.again:
         return "kept", "", f"{path} exists (--again makes it anew)"
     (record.parent / RECORD_NAME).unlink(missing_ok=True)
-    made = infer.draft(kernel, code, tree.hosts(kernel, places))
+    units = tree.hosts(kernel, places)
+    made = infer.draft(kernel, code, units)
+    if units:
+        return _settled(made, record, code, (), bench, complete)
+    more = (f"{NO_HOST_CODE}: sizes and values are made up; name the sources with --tree",)
+    outcome, why, line = _settled(made, record, code, more, bench, complete)
+    return outcome, why, f"{line}; {NO_HOST_CODE}"
+
+
+def _settled(
+    made: Draft, record: Path, code: str, more: Sequence[str], bench: Bench, complete: Complete | None
+) -> tuple[str, str, str]:
+    """Write a draft, tried when nothing in it is open; `more` are further lines of its heading."""
+    path = record.parent / FORM_NAME
     if made.reasons:
-        _write(path, made, _open_heading(made))
+        _write(path, made, [*_open_heading(made), *more])
         done = _completed(path, code, bench, complete) if complete else None
         if done is not None:
             return done
         return "open", made.reasons[0], f"open: {', '.join(made.reasons)}: {path}"
     result = admit.admit(made, code, bench, made.ladder)
-    _write(path, result.draft, _tried_heading(result))
+    _write(path, result.draft, [*_tried_heading(result), *more])
     if result.admitted:
         store.write_json(record.parent / RECORD_NAME, result.draft.known)
         return "admitted", "", f"admitted at sizes {result.sizes}"

@@ -8,22 +8,36 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from kcurate.cuda_source import blank_literals
 from kcurate.cuda_source.preprocess import splice
 from kcurate.draft.host import Host
-from kcurate.records import Kernel
+from kcurate.errors import InputError
+from kcurate.records import Kernel, LaunchSite
+from kcurate.suites import find_tree, generic_tree, load_manifests
+from kcurate.suites.manifest import GENERIC
 from kcurate.workspace import Workspace
 
 SOURCES = frozenset((".cu", ".cpp", ".cc", ".cxx", ".c"))
 MAX_SIBLINGS = 24
+# A launch's configuration ends within so many lines.
+MAX_LAUNCH_LINES = 40
 MAX_BYTES = 1 << 20
 
 
 def roots(trees: Sequence[Path], workspace: Workspace) -> tuple[Path, ...]:
-    """Where source files may lie: the trees given, else those that extract was run on, newest first."""
+    """Where source files may lie: the trees given, else those that extract was run on, newest first.
+
+    Raises:
+        InputError: a tree that was given is not there.
+    """
+    for tree in trees:
+        if not tree.exists():
+            raise InputError("no such folder", where=str(tree), hint="name the sources with --tree")
     if trees:
         return tuple(trees)
     found: list[Path] = []
@@ -36,33 +50,70 @@ def roots(trees: Sequence[Path], workspace: Workspace) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def hosts(kernel: Kernel, places: Sequence[Path]) -> Iterator[Host]:
-    """The units that may launch a kernel: the one that it was read in, then the files of its launch sites."""
+def hosts(kernel: Kernel, places: Sequence[Path]) -> tuple[Host, ...]:
+    """The units that may launch a kernel: the one that it was read in, then the files of its launch sites.
+
+    None where no tree holds what the record says.
+    """
     root = _root(kernel, places)
     if root is None:
-        return
-    for path in dict.fromkeys((kernel.root, *(site.path for site in kernel.launch_sites))):
-        host = _host(root, path)
-        if host is not None:
-            yield host
+        return ()
+    paths = dict.fromkeys((kernel.root, *(site.path for site in kernel.launch_sites)))
+    return tuple(host for path in paths if (host := _host(root, path)) is not None)
 
 
 def _root(kernel: Kernel, places: Sequence[Path]) -> Path | None:
-    """The folder that the record's paths are relative to."""
-    for place in places:
-        for folder in (place, *place.resolve().parents):
-            if (folder / kernel.span.path).is_file():
-                return folder
-    return None
+    """The folder that the record's paths are relative to: it holds the kernel, and a launch as recorded.
+
+    Of several, the first that extract would name as the record does.
+    """
+    folders = dict.fromkeys(
+        folder for place in places for folder in (place.resolve(), *place.resolve().parents)
+    )
+    fitting = [folder for folder in folders if _holds(folder, kernel)]
+    return min(fitting, key=lambda folder: _suite(folder) != kernel.source.suite, default=None)
+
+
+@lru_cache(maxsize=64)
+def _suite(folder: Path) -> str:
+    manifests = load_manifests()
+    tree = find_tree(folder, manifests, parents=False) or generic_tree(folder, manifests[GENERIC])
+    return tree.suite
+
+
+def _holds(root: Path, kernel: Kernel) -> bool:
+    span, sites = kernel.span, kernel.launch_sites
+    data = _bytes(root / span.path)
+    if data is None or span.end_byte > len(data):
+        return False
+    text = data[span.start_byte : span.end_byte]
+    named = re.search(rb"\b%b\b" % re.escape(kernel.name.encode()), text)
+    if named is None or data.count(b"\n", 0, span.start_byte) + 1 != span.start_line:
+        return False
+    return not sites or any(_launched(root, site) for site in sites)
+
+
+def _launched(root: Path, site: LaunchSite) -> bool:
+    """Whether the file has this launch on the line of its record."""
+    data = _bytes(root / site.path)
+    if data is None:
+        return False
+    lines = blank_literals(data).split(b"\n")[site.line - 1 :][:MAX_LAUNCH_LINES]
+    launch = f"<<<{site.grid},{site.block}".encode()
+    return b"".join(launch.split()) in b"".join(b"".join(lines).split())
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes() if path.is_file() else None
+    except OSError:
+        return None
 
 
 @lru_cache(maxsize=8)
 def _host(root: Path, path: str) -> Host | None:
     def read(name: str) -> bytes | None:
-        try:
-            return (root / name).read_bytes()
-        except OSError:
-            return None
+        return _bytes(root / name)
 
     def resolve(name: str, includer: str) -> str | None:
         for folder in (posixpath.dirname(includer), posixpath.dirname(path), "include", ""):

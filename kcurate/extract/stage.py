@@ -93,7 +93,7 @@ def run(config: ExtractConfig, *, note: Callable[[str], None] = lambda text: Non
 def _plain(config: ExtractConfig) -> dict[str, Any]:
     return {
         **asdict(config),
-        "paths": [shown(str(path)) for path in config.paths],
+        "paths": [shown(str(path.resolve())) for path in config.paths],
         "workspace": str(config.workspace),
     }
 

@@ -1,0 +1,96 @@
+"""Which tree a draft's host code is read from, and what is said when none holds the kernel."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kcurate.cli import run
+from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
+from kcurate.extract.stage import ExtractConfig
+from kcurate.extract.stage import run as extract
+
+SCALE = """
+__global__ void scale(float *x, float s, int n) {{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] *= s;
+}}
+int main() {{
+  int n = {n};
+  float *d;
+  cudaMalloc(&d, n * sizeof(float));
+  scale<<<(n + {block} - 1) / {block}, {block}>>>(d, 2.0f, n);
+}}
+"""
+
+
+def write(folder: Path, n: int, block: int) -> Path:
+    """A tree of one file."""
+    folder.mkdir(parents=True)
+    (folder / "main.cu").write_text(SCALE.format(n=n, block=block))
+    return folder
+
+
+def forms(root: Path) -> dict[str, str]:
+    """Each tree's one draft."""
+    found = (root / "kernels").rglob(FORM_NAME)
+    return {path.relative_to(root / "kernels").parts[0]: path.read_text() for path in found}
+
+
+@pytest.mark.parametrize("block", [128, 256])
+def test_each_kernel_is_read_with_its_own_trees_host_code(tmp_path: Path, block: int) -> None:
+    trees = write(tmp_path / "alpha", 5000, 128), write(tmp_path / "beta", 7001, block)
+    root = tmp_path / "work"
+    extract(ExtractConfig(trees, root, compile=False))
+    draft(DraftConfig(root))
+    found = forms(root)
+    assert "bench = {n = 5000}" in found["alpha"]
+    assert "bench = {n = 7001}" in found["beta"]
+    assert f"block = [{block}]" in found["beta"]
+
+
+def test_tree_with_another_launch_is_not_the_kernels(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    extract(ExtractConfig((write(tmp_path / "beta", 7001, 256),), root, compile=False))
+    lines: list[str] = []
+    other = write(tmp_path / "alpha", 5000, 128)
+    draft(DraftConfig(root, trees=(other,)), note=lines.append)
+    assert "5000" not in forms(root)["beta"]
+    assert "# no host code was found" in forms(root)["beta"]
+    assert all("no host code was found" in line for line in lines)
+
+
+def test_tree_may_be_given_by_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "here" / "alpha", 5000, 128)
+    root = tmp_path / "work"
+    monkeypatch.chdir(tmp_path / "here")
+    extract(ExtractConfig((Path("alpha"),), root, compile=False))
+    (config,) = root.glob("runs/extract-*/config.json")
+    assert json.loads(config.read_text())["paths"] == [str(tmp_path / "here" / "alpha")]
+    monkeypatch.chdir(tmp_path)
+    lines: list[str] = []
+    draft(DraftConfig(root), note=lines.append)
+    assert "bench = {n = 5000}" in forms(root)["alpha"]
+    assert not any("host code" in line for line in [*lines, forms(root)["alpha"]])
+
+
+def test_draft_without_its_sources_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tree, root = write(tmp_path / "alpha", 5000, 128), tmp_path / "work"
+    extract(ExtractConfig((tree,), root, compile=False))
+    tree.rename(tmp_path / "moved")
+    assert run(["problem", "draft", "-w", str(root)]) == 0
+    assert "no host code was found" in capsys.readouterr().err
+    assert "# no host code was found" in forms(root)["alpha"]
+    assert run(["problem", "draft", "--again", "--tree", str(tmp_path / "moved"), "-w", str(root)]) == 0
+    assert "no host code was found" not in capsys.readouterr().err
+    assert "bench = {n = 5000}" in forms(root)["alpha"]
+
+
+def test_tree_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = tmp_path / "work"
+    extract(ExtractConfig((write(tmp_path / "alpha", 5000, 128),), root, compile=False))
+    assert run(["problem", "draft", "--tree", str(tmp_path / "no"), "-w", str(root)]) == 1
+    assert capsys.readouterr().err.strip().endswith("(name the sources with --tree)")
+    assert not forms(root)
