@@ -168,7 +168,7 @@ def _by_rules(
 
     if direction != "slow":
         raise InputError("rules only make code slower", where="--direction", hint="choose a --model")
-    output.report(run(DeoptConfig(workspace, roots, tuple(rules))), as_json=as_json)
+    output.report(run(DeoptConfig(workspace, roots, tuple(rules)), note=output.note), as_json=as_json)
 
 
 def _extracted(paths: list[Path], workspace: Path) -> tuple[Path, ...]:

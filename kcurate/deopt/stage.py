@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kcurate import store
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
-from kcurate.deopt.starts import Start, starts
+from kcurate.deopt.starts import Note, Start, starts
 from kcurate.errors import InputError
 from kcurate.records import Candidate, Side, Summary
 from kcurate.workspace import Workspace
@@ -44,7 +44,7 @@ class DeoptConfig:
     rules: tuple[str, ...] = ()
 
 
-def run(config: DeoptConfig) -> Summary:
+def run(config: DeoptConfig, *, note: Note = lambda text: None) -> Summary:
     """Write `pairs/<id>/deopt-<rule>/` for every rule that applies, and a ladder up to `deopt-all`.
 
     Raises:
@@ -53,7 +53,7 @@ def run(config: DeoptConfig) -> Summary:
     started_s = time.monotonic()
     rules = _chosen(config.rules)
     workspace = Workspace(config.workspace)
-    found = tuple(starts(config.paths, workspace))
+    found = tuple(starts(config.paths, workspace, note=note))
     record = workspace.start_run(
         "deopt", {"paths": [str(path) for path in config.paths], "rules": [rule.name for rule in rules]}
     )

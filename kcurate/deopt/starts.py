@@ -5,19 +5,20 @@ The usual start is a fast side, for which a slow one is to be made; with `made="
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from kcurate import codec, store
 from kcurate.errors import InputError
 from kcurate.records import Kernel, KnownProblem, Origin, Problem, Side, SideName
-from kcurate.suites.problems import find_problem
+from kcurate.suites.problems import find_problem, is_of
 from kcurate.workspace import Workspace
 
 # A problem that was drafted or written for one kernel: it comes before the suite's.
 PROBLEM_NAME = "problem.json"
 UNKNOWN_DOMAIN = "unclassified"
+Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,17 @@ class Start:
         return store.content_id("start", codec.canonical_json(data))
 
 
-def starts(paths: Sequence[Path], workspace: Workspace, *, made: SideName = "slow") -> Iterator[Start]:
+def starts(
+    paths: Sequence[Path],
+    workspace: Workspace,
+    *,
+    made: SideName = "slow",
+    note: Note = lambda text: None,
+) -> Iterator[Start]:
     """Every kernel and every pair at or below the paths (none given: the workspace's kernels), sorted.
 
-    `made` is the side that is to be made; a pair gives the other one.
+    `made` is the side that is to be made; a pair gives the other one. `note` is told of problems that were
+    made for other code than the kernel's: they are not used.
 
     Raises:
         InputError: a path does not exist, or nothing is there to start from.
@@ -58,7 +66,7 @@ def starts(paths: Sequence[Path], workspace: Workspace, *, made: SideName = "slo
         folder = path.parent if path.is_file() else path
         for record in sorted([*folder.rglob("kernel.json"), *folder.rglob("pair.json")]):
             if record.name == "kernel.json":
-                start: Start | None = _of_kernel(record, workspace, made)
+                start: Start | None = _of_kernel(record, workspace, made, note)
             else:
                 start = _of_pair(record.parent, made)
             if start is not None:
@@ -69,14 +77,18 @@ def starts(paths: Sequence[Path], workspace: Workspace, *, made: SideName = "slo
         raise InputError("no kernel or pair here", where=where, hint="run kcurate extract TREE first")
 
 
-def _of_kernel(record: Path, workspace: Workspace, made: SideName) -> Start:
+def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -> Start:
     kernel = store.read_json(record, Kernel)
     code = (record.parent / "kernel.cu").read_bytes().decode("utf-8", "replace")
     codes = {kernel.variant or "": code}
     known = find_problem(kernel.source.suite, kernel.benchmark, codes, kernel.span.path)
     own = record.with_name(PROBLEM_NAME)
     if own.is_file():
-        known = store.read_json(own, KnownProblem)
+        of_kernel = store.read_json(own, KnownProblem)
+        if is_of(of_kernel, code):
+            known = of_kernel
+        else:
+            note(f"{own}: made for other code than the kernel's, not used: run kcurate problem draft")
     side = known.sides[kernel.variant or ""].side(code) if known else Side(code, ())
     source = kernel.source
     name = _relative(record.parent, workspace.kernels)

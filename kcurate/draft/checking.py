@@ -20,6 +20,7 @@ from kcurate.errors import InputError
 from kcurate.judge.judge import Judge, JudgeConfig
 from kcurate.problem.check import check as check_problem
 from kcurate.records import Candidate, KnownProblem, Outcome, Summary, Verdict
+from kcurate.suites.problems import tied
 from kcurate.workspace import Workspace
 
 RECORD_NAME = "problem.json"
@@ -50,6 +51,8 @@ class Bench:
 def check(files: Sequence[Path], workspace_root: Path, *, note: Note = lambda text: None) -> Summary:
     """Check files that people finished; an admitted one is written as `problem.json` beside its kernel.
 
+    Where a file is refused, its kernel has no `problem.json` any more.
+
     Raises:
         InputError: a file cannot be read, is not finished, or is refused; `note` got a line for each fault.
     """
@@ -60,11 +63,10 @@ def check(files: Sequence[Path], workspace_root: Path, *, note: Note = lambda te
     with contextlib.closing(Bench()) as bench:
         for path in files:
             found = reading.read(path)
-            against, kernel = _checked(found, workspace, bench)
+            against = _checked(found, workspace, bench)
             counts["refused" if against else "admitted"] += 1
-            if not against and kernel is not None and found.known is not None:
-                store.write_json(kernel / RECORD_NAME, found.known)
-                note(f"{path}: admitted, {kernel / RECORD_NAME}")
+            if not against:
+                note(f"{path}: admitted, {_folder(found, workspace) / RECORD_NAME}")
             for fault in against:
                 note(str(fault))
             faulty += against[:1]
@@ -79,20 +81,28 @@ def check(files: Sequence[Path], workspace_root: Path, *, note: Note = lambda te
     )
 
 
-def _checked(
-    found: reading.Form, workspace: Workspace, bench: Bench
-) -> tuple[tuple[reading.Fault, ...], Path | None]:
-    if found.faults or found.known is None or found.kernel is None:
-        return found.faults, None
-    folder = found.path.parent
-    if not (folder / "kernel.cu").is_file():
-        folder = workspace.kernels / found.kernel
+def _checked(found: reading.Form, workspace: Workspace, bench: Bench) -> list[reading.Fault]:
+    """What is said against a file; its kernel's record is written, or removed where it is refused."""
+    folder = _folder(found, workspace)
+    against = [*found.faults]
     try:
         code = (folder / "kernel.cu").read_bytes().decode("utf-8", "replace")
     except OSError:
         what = f"there is no kernel {found.kernel!r} below {workspace.kernels}"
-        return (reading.Fault(found.path, reading.line_of(found.text, "draft.kernel"), what),), None
-    return tuple(faults(found, code, bench)), folder
+        return against or [reading.Fault(found.path, reading.line_of(found.text, "draft.kernel"), what)]
+    if found.known is not None and not against:
+        against = faults(found, code, bench)
+        if not against:
+            store.write_json(folder / RECORD_NAME, tied(found.known, code))
+    if against:
+        (folder / RECORD_NAME).unlink(missing_ok=True)
+    return against
+
+
+def _folder(found: reading.Form, workspace: Workspace) -> Path:
+    """The folder of a file's kernel: its own, else by name."""
+    folder = found.path.parent
+    return folder if (folder / "kernel.cu").is_file() else workspace.kernels / (found.kernel or "")
 
 
 def faults(found: reading.Form, code: str, bench: Bench) -> list[reading.Fault]:

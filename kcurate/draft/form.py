@@ -26,6 +26,7 @@ def render(draft: Draft, heading: Sequence[str] = ()) -> str:
     data = codec.to_data(draft.known)
     out = [f"# {line}".rstrip() for line in heading]
     out += ["", f"[{TABLE}]", f"kernel = {_value(draft.kernel)}"]
+    out += [f"code_id = {_value(data['code_id'])}"] if "code_id" in data else []
     top = [f"{key} = {_value(data[key])}" for key in ("suite", "benchmark", "paths") if key in data]
     # Keys of the top come before the first table.
     at = out.index(f"[{TABLE}]")

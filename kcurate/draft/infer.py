@@ -18,6 +18,7 @@ from kcurate.draft.meaning import Meaning
 from kcurate.draft.sketch import Draft, Reason, Remark
 from kcurate.draft.usage import DeviceCode
 from kcurate.records import Kernel, KnownProblem, KnownSide, LaunchSite, Problem, Sizes
+from kcurate.suites.problems import tied
 
 _TEMPLATE = r"template\s*<((?:[^<>]|<[^<>]*>)*)>\s*(?:__launch_bounds__\s*\([^)]*\)\s*)?[^;{}<>]*?\b{0}\s*\("
 
@@ -37,9 +38,11 @@ def draft(kernel: Kernel, code: str, units: Iterable[Host]) -> Draft:
     if not known and kernel.launch_sites:
         known = [Host(stand_in(kernel.name, kernel.launch_sites))]
     found = [one for unit in known for one in _of_unit(kernel, device, unit)]
-    if not found:
-        return _nothing(kernel)
-    return min(found, key=lambda one: (sum(remark.open for remark in one.remarks), len(one.remarks)))
+    best = min(
+        found or [_nothing(kernel)],
+        key=lambda one: (sum(remark.open for remark in one.remarks), len(one.remarks)),
+    )
+    return replace(best, known=tied(best.known, code))
 
 
 def _of_unit(kernel: Kernel, device: DeviceCode, unit: Host) -> Iterator[Draft]:

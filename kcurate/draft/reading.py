@@ -37,13 +37,14 @@ class Fault:
 
 @dataclass(frozen=True)
 class Form:
-    """A file: which kernel it is for, the problem when it can be read, and its faults."""
+    """A file: which kernel it is for, the problem when it can be read, its faults; the kernel's code then."""
 
     path: Path
     text: str
     kernel: str | None = None
     known: KnownProblem | None = None
     faults: tuple[Fault, ...] = ()
+    code_id: str | None = None
 
     def fault(self, issue: Issue) -> Fault:
         """What a check of the problem says, at the line that it is about."""
@@ -70,19 +71,24 @@ def read(path: Path) -> Form:
     faults = tuple(_open(path, text, data))
     table = data.pop(TABLE, {})
     kernel = table.get("kernel") if isinstance(table, dict) else None
+    code_id = table.get("code_id") if isinstance(table, dict) else None
+    if not isinstance(code_id, str):
+        code_id = None
     if not isinstance(kernel, str):
         faults += (Fault(path, 1, f"no kernel: the table [{TABLE}] must name one"),)
         kernel = None
     if faults:
-        return Form(path, text, kernel, faults=faults)
+        return Form(path, text, kernel, faults=faults, code_id=code_id)
     try:
         store.check_schema("knownproblem", data, where=str(path))
         known = codec.from_data(KnownProblem, data, where=str(path))
     except RecordError as error:
-        return Form(path, text, kernel, faults=(Fault(path, line_of(text, error.what), error.what),))
+        return Form(
+            path, text, kernel, faults=(Fault(path, line_of(text, error.what), error.what),), code_id=code_id
+        )
     if len(known.sides) != 1:
         faults = (Fault(path, 1, f"{len(known.sides)} sides; a draft has one"),)
-    return Form(path, text, kernel, known, faults)
+    return Form(path, text, kernel, known, faults, code_id)
 
 
 def _open(path: Path, text: str, data: dict[str, Any]) -> Iterator[Fault]:

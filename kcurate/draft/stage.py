@@ -21,7 +21,7 @@ from kcurate.draft.checking import RECORD_NAME, Bench, Note, faults
 from kcurate.draft.sketch import Draft, Reason
 from kcurate.errors import InputError
 from kcurate.records import Kernel, KnownProblem, Summary
-from kcurate.suites.problems import find_problem
+from kcurate.suites.problems import find_problem, is_of, tied
 from kcurate.workspace import Workspace
 
 FORM_NAME = "problem.toml"
@@ -124,7 +124,7 @@ def _one(
     if not config.known and _has_problem(kernel, code):
         return "known", "", "its suite has a problem for it"
     if path.exists() and not config.again:
-        return "kept", "", f"{path} exists (--again makes it anew)"
+        return _kept(path, code)
     (record.parent / RECORD_NAME).unlink(missing_ok=True)
     units = tree.hosts(kernel, places)
     made = infer.draft(kernel, code, units)
@@ -133,6 +133,19 @@ def _one(
     more = (f"{NO_HOST_CODE}: sizes and values are made up; name the sources with --tree",)
     outcome, why, line = _settled(made, record, code, more, bench, complete)
     return outcome, why, f"{line}; {NO_HOST_CODE}"
+
+
+def _kept(path: Path, code: str) -> tuple[str, str, str]:
+    """A file that is there already; what was admitted for other code than the kernel's is removed."""
+    record = path.with_name(RECORD_NAME)
+    if record.exists():
+        current = is_of(store.read_json(record, KnownProblem), code)
+    else:
+        current = reading.read(path).code_id in (None, store.content_id(code))
+    if current:
+        return "kept", "", f"{path} exists (--again makes it anew)"
+    record.unlink(missing_ok=True)
+    return "outdated", "", f"{path} was made for other code (problem check tries it, --again makes it anew)"
 
 
 def _settled(
@@ -177,9 +190,9 @@ def _completed(path: Path, code: str, bench: Bench, complete: Complete) -> tuple
     finally:
         if not admitted:  # also when this is ended in the middle: the form keeps its marks
             store.write_bytes(path, before.text.encode())
-    if not admitted:
+    if not admitted or found.known is None:
         return None
-    store.write_json(path.with_name(RECORD_NAME), found.known)
+    store.write_json(path.with_name(RECORD_NAME), tied(found.known, code))
     return "completed", "", "completed and admitted"
 
 

@@ -30,6 +30,8 @@ class KnownProblem:
     suite has no variants. `paths` are the ends of the paths of the files whose kernels are meant (empty: any
     file of the benchmark), for benchmarks that use a kernel's name again in another file. `pipeline` names
     the files of a variant (without `.cu`) whose kernels make one side only together, in their order.
+    `code_id` is the content id of the code that a problem of one kernel was tried with (None: it is not tied
+    to one).
     """
 
     suite: str
@@ -38,6 +40,7 @@ class KnownProblem:
     sides: Mapping[str, KnownSide]
     paths: tuple[str, ...] = ()
     pipeline: tuple[str, ...] = ()
+    code_id: str | None = None
 
     def covers(self, path: str | None) -> bool:
         """Whether kernels of this file are meant; None: the file is not known."""

@@ -26,6 +26,16 @@ def load_problems(suite: str) -> tuple[KnownProblem, ...]:
     return tuple(store.read_json(path, KnownProblem) for path in sorted(folder.glob("*.json")))
 
 
+def tied(known: KnownProblem, code: str) -> KnownProblem:
+    """The problem of one kernel, for this code of it alone."""
+    return replace(known, code_id=store.content_id(code))
+
+
+def is_of(known: KnownProblem, code: str) -> bool:
+    """Whether a problem was tried with this code, or is not tied to one."""
+    return known.code_id in (None, store.content_id(code))
+
+
 def launched(plan: Iterable[Step]) -> Iterator[str]:
     """The names of the kernels that a plan launches, loops included, in order."""
     return (step.launch for step in steps(plan) if isinstance(step, Launch))

@@ -150,3 +150,35 @@ def test_problem_without_sizes_needs_one_setting(workspace: Drafted) -> None:
     sizes = "test = [{}]\nbench = {}"
     path.write_text(finished(path, sizes, count="300", blocks="2", last='{value = 300, dtype = "int32"}'))
     assert check(workspace, path) == 0
+
+
+def test_refused_file_leaves_no_record_of_an_earlier_one(workspace: Drafted) -> None:
+    path = workspace.folder("saxpy") / FORM_NAME
+    admitted = path.read_text()
+    path.write_text(admitted.replace("args = [", 'args = ["nothing", ', 1))
+    assert check(workspace, path) == 1
+    assert not path.with_name("problem.json").exists()
+    path.write_text(admitted)
+    assert check(workspace, path) == 0
+    path.write_text("[problem")
+    assert check(workspace, path) == 1
+    assert not path.with_name("problem.json").exists()
+
+
+def test_problem_of_other_code_is_said_and_not_used(workspace: Drafted, capsys: Captured) -> None:
+    folder = workspace.folder("saxpy")
+    code = (folder / "kernel.cu").read_text()
+    (folder / "kernel.cu").write_text(code.replace("int n, real a", "real a, int n"))
+    assert run(["deopt", str(folder), "-w", str(workspace.root), "--json"]) == 0
+    said = capsys.readouterr()
+    assert '"no_problem": 1' in said.out
+    assert f"{folder / 'problem.json'}: made for other code than the kernel's" in said.err
+    for _ in range(2):
+        assert run(["problem", "draft", str(folder), "-w", str(workspace.root), "--json"]) == 0
+        assert '"outdated": 1' in capsys.readouterr().out
+        assert not (folder / "problem.json").exists()
+    assert check(workspace, folder / FORM_NAME) == 1
+    (folder / "kernel.cu").write_text(f"// the same\n{code}")
+    assert check(workspace, folder / FORM_NAME) == 0
+    assert run(["problem", "draft", str(folder), "-w", str(workspace.root), "--json"]) == 0
+    assert '"kept": 1' in capsys.readouterr().out

@@ -92,7 +92,7 @@ def run(
     seams = seams or Seams()
     started_s = time.monotonic()
     workspace = Workspace(config.workspace)
-    found, name = find_starts(config, workspace), parse_model(config.model)
+    found, name = find_starts(config, workspace, note), parse_model(config.model)
     asking = _asking(config, name, workspace, seams, note)
     record = workspace.start_run("deopt", _plain(config, name))
     with contextlib.ExitStack() as stack:
@@ -142,7 +142,9 @@ def price_of(config: ModelConfig, name: ModelName) -> prices.Price | None:
     return price
 
 
-def find_starts(config: ModelConfig, workspace: Workspace) -> tuple[Start, ...]:
+def find_starts(
+    config: ModelConfig, workspace: Workspace, note: Callable[[str], None] = lambda _: None
+) -> tuple[Start, ...]:
     """The starts of a run.
 
     Raises:
@@ -153,7 +155,7 @@ def find_starts(config: ModelConfig, workspace: Workspace) -> tuple[Start, ...]:
     if config.max_usd is not None and not 0 <= config.max_usd < math.inf:
         raise InputError(f"not an amount: {config.max_usd}", where="--max-usd")
     chosen_techniques(config.techniques)
-    return tuple(starts(config.paths, workspace, made=made_side(config.direction)))
+    return tuple(starts(config.paths, workspace, made=made_side(config.direction), note=note))
 
 
 def _asking(
