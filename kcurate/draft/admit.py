@@ -37,7 +37,10 @@ from kcurate.records import (
 Judging = Callable[[Candidate], Verdict]
 # As many bytes as the emulator keeps around a buffer before it faults.
 AROUND_BYTES = 4096
-MAX_RUNS = 10
+# Plain forms: five settings, twice each. Filled forms have runs of their own, half as many, so that a draft
+# that is refused takes half as long again at most.
+MAX_PLAIN_RUNS = 10
+MAX_FILLED_RUNS = 5
 # What no other size or content will mend.
 _FINAL = (Outcome.COMPILE_ERROR, Outcome.STATIC_REJECT, Outcome.HARNESS_ERROR)
 MAX_TIMEOUTS = 2
@@ -131,10 +134,11 @@ def admit(draft: Draft, code: str, judging: Judging, steps: tuple[Settings, ...]
     tried: list[str] = []
     verdict: Verdict | None = None
     timeouts = 0
-    for forms in (_plain_forms, _filled_forms):
+    for forms, most in ((_plain_forms, MAX_PLAIN_RUNS), (_filled_forms, MAX_FILLED_RUNS)):
+        before = len(tried)
         for step in steps:
             for form in forms(_with_sizes(draft, step, code)):
-                if len(tried) == MAX_RUNS:
+                if len(tried) - before == most:
                     break
                 verdict = judging(candidate(form.known, code, form.kernel))
                 if verdict.outcome is Outcome.CORRECT:
