@@ -63,6 +63,12 @@ class Admission:
 
 def candidate(known: KnownProblem, code: str, name: str) -> Candidate:
     """The kernel as both sides, the second with zeros around its buffers."""
+    made = plain_candidate(known, code, name)
+    return replace(made, fast=_surrounded(made.slow, known.problem))
+
+
+def plain_candidate(known: KnownProblem, code: str, name: str) -> Candidate:
+    """The kernel as both sides, without anything around its buffers."""
     (shown,) = known.sides.values()
     plain = shown.side(code)
     return Candidate(
@@ -75,7 +81,7 @@ def candidate(known: KnownProblem, code: str, name: str) -> Candidate:
         description="",
         problem=known.problem,
         slow=plain,
-        fast=_surrounded(plain, known.problem),
+        fast=plain,
     )
 
 

@@ -9,7 +9,6 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from kcurate import store
@@ -19,7 +18,7 @@ from kcurate.draft.sketch import Draft
 from kcurate.errors import InputError
 from kcurate.judge.judge import Judge, JudgeConfig
 from kcurate.problem.check import check as check_problem
-from kcurate.records import Candidate, KnownProblem, Outcome, Summary, Verdict
+from kcurate.records import Candidate, Outcome, Summary, Verdict
 from kcurate.suites.problems import tied
 from kcurate.workspace import Workspace
 
@@ -54,7 +53,8 @@ def check(files: Sequence[Path], workspace_root: Path, *, note: Note = lambda te
     Where a file is refused, its kernel has no `problem.json` any more.
 
     Raises:
-        InputError: a file cannot be read, is not finished, or is refused; `note` got a line for each fault.
+        InputError: a file cannot be read, is not finished, or is refused; `note` got a line for each fault,
+            and every file was checked.
     """
     started_s = time.monotonic()
     workspace = Workspace(workspace_root)
@@ -62,8 +62,11 @@ def check(files: Sequence[Path], workspace_root: Path, *, note: Note = lambda te
     faulty: list[reading.Fault] = []
     with contextlib.closing(Bench()) as bench:
         for path in files:
-            found = reading.read(path)
-            against = _checked(found, workspace, bench)
+            try:
+                found = reading.read(path)
+                against = _checked(found, workspace, bench)
+            except InputError as error:
+                against = [reading.Fault(path, None, error.what)]
             counts["refused" if against else "admitted"] += 1
             if not against:
                 note(f"{path}: admitted, {_folder(found, workspace) / RECORD_NAME}")
@@ -73,7 +76,7 @@ def check(files: Sequence[Path], workspace_root: Path, *, note: Note = lambda te
     if faulty:
         raise InputError(
             faulty[0].what,
-            where=f"{faulty[0].path}:{faulty[0].line}",
+            where=faulty[0].where,
             hint=f"{counts['refused']} of {len(files)} files cannot be used yet",
         )
     return Summary(
@@ -114,7 +117,7 @@ def faults(found: reading.Form, code: str, bench: Bench) -> list[reading.Fault]:
     if len(different) < (LEAST_SETTINGS if known.problem.sizes.bench else 1):
         line = reading.line_of(found.text, "problem.sizes.test")
         return [reading.Fault(found.path, line, f"fewer than {LEAST_SETTINGS} different settings of sizes")]
-    issues = check_problem(plain_candidate(known, code, found.kernel or ""))
+    issues = check_problem(admit.plain_candidate(known, code, found.kernel or ""))
     if issues:
         return [*dict.fromkeys(found.fault(issue) for issue in issues)]
     step = Settings("as written", tuple(settings))
@@ -124,9 +127,3 @@ def faults(found: reading.Form, code: str, bench: Bench) -> list[reading.Fault]:
     return [
         reading.Fault(found.path, reading.line_of(found.text, "sides"), f"{result.outcome}: {result.detail}")
     ]
-
-
-def plain_candidate(known: KnownProblem, code: str, name: str) -> Candidate:
-    """The kernel as both sides, without anything around its buffers."""
-    made = admit.candidate(known, code, name)
-    return replace(made, fast=made.slow)

@@ -25,14 +25,19 @@ _AT_LINE = re.compile(r"\(at line (\d+)")
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that keeps a file from being used; `line` counts from 1."""
+    """One thing that keeps a file from being used; `line` counts from 1, None where it is of no line."""
 
     path: Path
-    line: int
+    line: int | None
     what: str
 
+    @property
+    def where(self) -> str:
+        """The file, with the line where there is one."""
+        return str(self.path) if self.line is None else f"{self.path}:{self.line}"
+
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.what}"
+        return f"{self.where}: {self.what}"
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,8 @@ def read(path: Path) -> Form:
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from error
     except UnicodeDecodeError as error:
-        raise InputError("not UTF-8 text", where=str(path), hint="save it as UTF-8") from error
+        at = error.object.count(b"\n", 0, error.start) + 1
+        return Form(path, "", faults=(Fault(path, at, "not UTF-8 text: save it as UTF-8"),))
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -123,11 +123,13 @@ def test_broken_file_is_one_line(drafted: Drafted, tmp_path: Path, capsys: Captu
 
 
 def test_missing_file_and_unknown_kernel_are_one_line(drafted: Drafted, capsys: Captured) -> None:
-    assert check(drafted, drafted.root / "nothing.toml") == 1
+    missing = drafted.root / "nothing.toml"
+    assert check(drafted, missing) == 1
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"error: {missing}: cannot read")
     assert run(["problem", "draft", "no/such/kernel", "-w", str(drafted.root)]) == 1
     assert run(["problem", "draft", "-w", str(drafted.root / "empty")]) == 1
     said = capsys.readouterr().err.strip().splitlines()
-    assert len(said) == 3
+    assert len(said) == 2
     assert all(line.startswith("error: ") for line in said)
 
 
@@ -182,3 +184,25 @@ def test_problem_of_other_code_is_said_and_not_used(workspace: Drafted, capsys: 
     assert check(workspace, folder / FORM_NAME) == 0
     assert run(["problem", "draft", str(folder), "-w", str(workspace.root), "--json"]) == 0
     assert '"kept": 1' in capsys.readouterr().out
+
+
+def test_file_that_cannot_be_evaluated_has_its_line_and_stops_no_other(
+    workspace: Drafted, tmp_path: Path, capsys: Captured
+) -> None:
+    wrong, latin, good = (workspace.folder(name) / FORM_NAME for name in ("saxpy", "spread", "row_scale"))
+    lines = wrong.read_text().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("dtype"))
+    lines[at] = 'dtype = "float33"'
+    wrong.write_text("\n".join(lines))
+    latin.write_bytes(b"# first\n# caf\xe9\n" + latin.read_bytes())
+    missing = tmp_path / "nothing.toml"
+    (good.parent / "problem.json").unlink()
+    files = [str(path) for path in (wrong, latin, missing, good)]
+    assert run(["problem", "check", *files, "--workspace", str(workspace.root)]) == 1
+    said = capsys.readouterr().err
+    assert f"{wrong}:{at}: unknown dtype 'float33'" in said
+    assert f"{latin}:2: not UTF-8 text" in said
+    assert f"{missing}: cannot read" in said
+    assert "3 of 4 files cannot be used yet" in said
+    assert (good.parent / "problem.json").exists()
+    assert not (latin.parent / "problem.json").exists()
