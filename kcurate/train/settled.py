@@ -47,13 +47,19 @@ def settle(read: Readable | Refused, verdicts: Sequence[Verdict] = ()) -> Settle
     if (why := _ours(first, read.candidate)) is not None:
         return Settled(Earned(OURS), why, judge_s=judge_s)
     measured = first.speedup.ratio if first.speedup else None
-    if read.copied and first.outcome.correct:
+    if first.outcome.correct and (read.copied or _same_binary(first)):
         return Settled(Earned(Refusal.COPIED), "the code that was given", measured, judge_s=judge_s)
     if asks_for_audit(verdicts[:1]):
         return _audited(first, verdicts[1] if len(verdicts) > 1 else None, judge_s)
     refused = first.outcome is Outcome.STATIC_REJECT
     earned = Earned(first.outcome.value, measured)
     return Settled(earned, first.detail, measured, cheat=refused, judge_s=judge_s)
+
+
+def _same_binary(verdict: Verdict) -> bool:
+    """Whether the compiler made the very code of the given side of an answer: what was added says nothing."""
+    made = [side.binary_sha256 if side else None for side in (verdict.slow, verdict.fast)]
+    return made[0] is not None and made[0] == made[1]
 
 
 def _audited(first: Verdict, second: Verdict | None, judge_s: float) -> Settled:

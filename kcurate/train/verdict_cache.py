@@ -18,7 +18,7 @@ from pathlib import Path
 from kcurate import codec, store
 from kcurate.cuda_source import normalise
 from kcurate.judge.judge import PROTOCOL
-from kcurate.records import Candidate, Environment, Outcome, Verdict
+from kcurate.records import Candidate, Environment, Outcome, SideReport, Verdict
 
 _BLANKS = re.compile(r"[ \t]+")
 # What a line of the file keeps of a compiler's log.
@@ -105,8 +105,11 @@ def lasting(verdict: Verdict) -> bool:
 
 
 def _short(verdict: Verdict, key: str) -> Verdict:
-    """A verdict without samples and readings, under the answer's key."""
+    """A verdict without samples, resources and readings, under the answer's key."""
     details: Mapping[str, str | float | int | bool | None] = {}
     environment = replace(verdict.environment, details=details)
     log = None if verdict.log is None else verdict.log[:MAX_LOG_CHARS]
-    return replace(verdict, key=key, environment=environment, slow=None, fast=None, log=log, stages_s={})
+    slow, fast = (
+        side and SideReport(binary_sha256=side.binary_sha256) for side in (verdict.slow, verdict.fast)
+    )
+    return replace(verdict, key=key, environment=environment, slow=slow, fast=fast, log=log, stages_s={})

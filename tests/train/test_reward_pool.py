@@ -19,7 +19,7 @@ from kcurate.errors import KcurateError
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.judge import JudgeConfig
 from kcurate.judge.referees import Referees
-from kcurate.records import Candidate, Outcome, Verdict
+from kcurate.records import Candidate, Outcome, SideReport, Verdict
 from kcurate.train import rewards
 from kcurate.train.reward_pool import PoolConfig, RewardPool
 
@@ -293,3 +293,28 @@ def test_on_the_gpu_that_draws_times_wait_for_the_draw(
             assert alone.wait(0.2) is (meanwhile == "nothing")
         assert alone.wait(5)
         thread.join()
+
+
+def test_what_compiles_to_the_given_code_is_a_copy(pool: RewardPool) -> None:
+    at = SCALE_STRIDED.rindex("}")
+    edits = [
+        SCALE_STRIDED[:at] + more + SCALE_STRIDED[at:] for more in (";", " if (0) {}", " int unused = 3;")
+    ]
+    judged = pool.score_now([TASK] * 3, [reply(code, None) for code in edits])
+    assert {one.outcome for one in judged} == {"copied"}
+
+
+@pytest.mark.parametrize(("same", "outcome", "reward"), [(True, "copied", 0.8), (False, "confirmed", 1.0)])
+def test_the_very_machine_code_earns_no_speed(
+    same: bool, outcome: str, reward: float, tmp_path: Path
+) -> None:
+    def rule(candidate: Candidate, _: int) -> Verdict:
+        sides = [SideReport(binary_sha256=text) for text in ("a", "a" if same else "b")]
+        return replace(verdict(candidate, ratio=2.0), slow=sides[0], fast=sides[1])
+
+    found = []
+    for _ in range(2):  # the second reads the file of the first
+        with closing(pool_of(Bench(rule), cache_file=tmp_path / "verdicts.jsonl")) as judges:
+            found += judges.score_now([TASK], [reply()])
+    assert [(one.outcome, one.reward) for one in found] == [(outcome, pytest.approx(reward))] * 2
+    assert [one.cached for one in found] == [False, True]
