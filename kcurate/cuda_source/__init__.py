@@ -6,6 +6,7 @@ Spans are half-open byte ranges of the original files. Nothing here reads a file
 |---|---|
 | `text` | blanking comments and what the grammar cannot take, at equal length |
 | `conditions`, `preprocess` | `#if` evaluation; splicing local includes, and the map back to the files |
+| `macros` | calls and attributes that hide a kernel, words that stand for `__global__` |
 | `items` | the parse: declarations, their names, what they use |
 | `closure`, `shim` | what a kernel needs, as one file; repairs for legacy CUDA |
 | `launches`, `params`, `features`, `brackets` | launch sites and argument roles; parameters; techniques |
@@ -15,10 +16,11 @@ Spans are half-open byte ranges of the original files. Nothing here reads a file
 
 from kcurate.cuda_source.features import features, techniques
 from kcurate.cuda_source.items import Item, Parsed, parse
+from kcurate.cuda_source.macros import global_macros
 from kcurate.cuda_source.normalise import normalise, normalised_tokens
 from kcurate.cuda_source.params import kernel_signatures
 from kcurate.cuda_source.preprocess import local_includes
-from kcurate.cuda_source.text import blank_literals
+from kcurate.cuda_source.text import blank_comments, blank_literals
 from kcurate.cuda_source.unit import KernelSource, UnitReport, extract_unit, whole_file
 
 __all__ = [
@@ -26,9 +28,11 @@ __all__ = [
     "KernelSource",
     "Parsed",
     "UnitReport",
+    "blank_comments",
     "blank_literals",
     "extract_unit",
     "features",
+    "global_macros",
     "kernel_signatures",
     "local_includes",
     "normalise",

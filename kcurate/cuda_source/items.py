@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tree_sitter
 import tree_sitter_cuda
 
+from kcurate.cuda_source.macros import global_macros, readable
 from kcurate.cuda_source.text import IDENTIFIER, blank_literals, parseable
 
 Node = Any
@@ -72,7 +73,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Parsed:
-    """A unit: its bytes as they are, the bytes that were parsed (same length), the tree, the items."""
+    """A unit: its bytes as they are, the same without comments (same length), the tree, the items."""
 
     source: bytes
     text: bytes
@@ -98,10 +99,22 @@ def parse_tree(text: bytes) -> Any:
 def parse(source: bytes) -> Parsed:
     """Parse a unit and list what it declares, in order."""
     text = parseable(source)
-    tree = parse_tree(text)
     bare = blank_literals(text)
-    items = tuple(sorted(_items(tree.root_node, text, bare), key=lambda item: (item.start, -item.end)))
+    tree = parse_tree(readable(text, bare))
+    words = global_macros(bare).words
+    found = (_as_kernel(item, bare, words) for item in _items(tree.root_node, text, bare))
+    items = tuple(sorted(found, key=lambda item: (item.start, -item.end)))
     return Parsed(source, text, tree, items)
+
+
+def _as_kernel(item: Item, bare: bytes, words: frozenset[bytes]) -> Item:
+    """The same item, `__global__` where a macro in its header says so."""
+    if item.kind not in ("function", "prototype") or not words & item.used:
+        return item
+    header = IDENTIFIER.findall(bare[item.start : item.header_end])
+    if words.isdisjoint(header):
+        return item
+    return replace(item, qualifiers=item.qualifiers | {b"__global__"})
 
 
 def _items(root: Node, text: bytes, bare: bytes) -> Iterator[Item]:
@@ -118,7 +131,7 @@ def _items(root: Node, text: bytes, bare: bytes) -> Iterator[Item]:
                 if body is not None and kind == "linkage_specification":
                     item = _item(body, text, bare, wrapper)
                     if item is not None:
-                        yield _from(item, node.start_byte, text)
+                        yield replace(item, start=node.start_byte)  # at `extern "C"`
                     continue
             if kind == "ERROR" or kind.startswith("preproc_if") or kind in ("preproc_else", "preproc_elif"):
                 stack.append((node, wrapper))
@@ -126,14 +139,6 @@ def _items(root: Node, text: bytes, bare: bytes) -> Iterator[Item]:
             item = _item(node, text, bare, wrapper)
             if item is not None:
                 yield item
-
-
-def _from(item: Item, start: int, text: bytes) -> Item:
-    """The same item, beginning earlier (at `extern "C"`)."""
-    return Item(
-        item.kind, item.names, start, item.end, item.header_end, item.used,
-        item.qualifiers, item.wrapper, item.template,
-    )  # fmt: skip
 
 
 def _item(node: Node, text: bytes, bare: bytes, wrapper: tuple[bytes, ...]) -> Item | None:

@@ -6,11 +6,11 @@ import re
 
 from kcurate.cuda_source.brackets import closing, split_arguments
 from kcurate.cuda_source.items import Item, parse
+from kcurate.cuda_source.macros import without_attributes
 from kcurate.cuda_source.text import blank_literals
 from kcurate.records import Param
 
 _GLOBAL = re.compile(rb"__global__")
-_BOUNDS = re.compile(rb"__launch_bounds__\s*\(")
 _RESTRICT = re.compile(rb"\b__restrict(?:__)?\b|\brestrict\b")
 _NAME = re.compile(rb"([A-Za-z_]\w*)\s*((?:\[[^\]]*\]\s*)*)\Z")
 _BUILTIN_LAST = frozenset(
@@ -32,10 +32,7 @@ _BUILTIN_LAST = frozenset(
 
 def params_of(header: bytes) -> tuple[Param, ...]:
     """The parameters in a function's header (everything before its body), comments and literals blank."""
-    bounds = _BOUNDS.search(header)
-    if bounds is not None:
-        after = closing(header, bounds.end() - 1) or bounds.end()
-        header = header[: bounds.start()] + b" " * (after - bounds.start()) + header[after:]
+    header = without_attributes(header)
     at = header.find(b"(", max(0, header.find(b"__global__")))
     end = closing(header, at) if at >= 0 else None
     if end is None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from kcurate.cuda_source.features import features, techniques
 from kcurate.cuda_source.instantiations import Instantiations, by_start
 from kcurate.cuda_source.items import Item, parse
 from kcurate.cuda_source.launches import Launch, find_launches
+from kcurate.cuda_source.macros import global_macros, kernels_begun
 from kcurate.cuda_source.params import header_of, params_of
 from kcurate.cuda_source.preprocess import Read, Resolve, Text, splice
 from kcurate.cuda_source.shim import repairs, shim_for
@@ -44,6 +46,7 @@ class UnitReport:
 
     `file_codes` is the joint file of all kernels that a file defines. `device_fractions` is the share of
     a file's code lines that lie in device functions, from 0 to 1. `missing` are includes not found.
+    `unread` counts, by file, the kernels that words announce and that could not be cut out.
     """
 
     kernels: tuple[KernelSource, ...] = ()
@@ -51,6 +54,7 @@ class UnitReport:
     file_codes: Mapping[str, bytes] | None = None
     device_fractions: Mapping[str, float] | None = None
     missing: tuple[str, ...] = ()
+    unread: Mapping[str, int] | None = None
 
 
 def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
@@ -89,7 +93,21 @@ def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
         },
         device_fractions=_fractions(unit, text, by_path),
         missing=text.missing,
+        unread=_unread(unit, text),
     )
+
+
+def _unread(unit: Unit, text: Text) -> dict[str, int]:
+    """By file, how many kernels begin where none was found; a file that is included twice counts once."""
+    shift = unit.shim_bytes
+    bare = blank_literals(unit.parsed.text)
+    heads = sorted((item.start, item.header_end) for item in unit.kernels)
+    begun: set[tuple[str, int]] = set()
+    for at in kernels_begun(bare, global_macros(bare)):
+        before = bisect_right(heads, (at, len(bare))) - 1
+        if at >= shift and not (before >= 0 and at < heads[before][1]):
+            begun.add(text.origin(at - shift))
+    return dict(Counter(path for path, _ in begun))
 
 
 def _site(launch: Launch, text: Text, shift: int) -> LaunchSite:

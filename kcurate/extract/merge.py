@@ -21,6 +21,7 @@ class TreeKernels:
 
     `codes` is by kernel id; `file_codes` (the joint closure of a file's kernels) and `device_fractions`
     are by path, as are `failed` (its unit could not be parsed) and `source_paths` (everything read).
+    `unread` counts a path's kernels that could not be cut out.
     """
 
     tree: Tree
@@ -30,6 +31,7 @@ class TreeKernels:
     device_fractions: Mapping[str, float]
     source_paths: tuple[str, ...]
     failed: frozenset[str]
+    unread: Mapping[str, int]
 
 
 def merge(files: TreeFiles, results: Mapping[str, UnitResult], failed: set[str]) -> TreeKernels:
@@ -40,10 +42,13 @@ def merge(files: TreeFiles, results: Mapping[str, UnitResult], failed: set[str])
     codes: dict[str, bytes] = {}
     file_codes: dict[str, bytes] = {}
     fractions: dict[str, float] = {}
+    unread: dict[str, int] = {}
     for path, roots in sorted(files.roots.items()):
-        unit = next(
-            (results[root] for root in roots if root in results and results[root].kernels_of(path)), None
-        )
+        units = [results[root] for root in roots if root in results]
+        unit = next((each for each in units if each.kernels_of(path)), None)
+        count = max((each.unread.get(path, 0) for each in ([unit] if unit else units)), default=0)
+        if count:
+            unread[path] = count
         place = tree.locate(path)
         if unit is None or place is None:
             continue
@@ -57,7 +62,7 @@ def merge(files: TreeFiles, results: Mapping[str, UnitResult], failed: set[str])
     taken = {kernel.span.path for kernel in kernels}
     broken = {p for p, roots in files.roots.items() if shown(p) not in taken and not failed.isdisjoint(roots)}
     read = tuple(found.path for found in files.found if found.outcome is None)
-    return TreeKernels(tree, tuple(kernels), codes, file_codes, fractions, read, frozenset(broken))
+    return TreeKernels(tree, tuple(kernels), codes, file_codes, fractions, read, frozenset(broken), unread)
 
 
 def _complete(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import repeat
 from typing import Any
 
 from kcurate import codec, store
@@ -23,6 +24,7 @@ class KernelOutcome(StrEnum):
     COMPILED = "compiled"
     COMPILE_ERROR = "compile_error"
     NOT_COMPILED = "not_compiled"
+    UNREAD = "unread"
 
 
 def file_outcomes(
@@ -41,6 +43,8 @@ def file_outcomes(
             outcome = FileOutcome.BELOW_DEVICE_FRACTION if below else FileOutcome.EXTRACTED
         elif found.path in tree.failed:
             outcome = FileOutcome.PARSER_FAILED
+        elif found.path in tree.unread:
+            outcome = FileOutcome.UNREAD_KERNEL
         result[found.path] = outcome
     return result
 
@@ -49,6 +53,11 @@ def _kernel_outcome(kernel: Kernel) -> KernelOutcome:
     if kernel.compiled is None:
         return KernelOutcome.NOT_COMPILED
     return KernelOutcome.COMPILED if kernel.compiled.ok else KernelOutcome.COMPILE_ERROR
+
+
+def _kernel_outcomes(tree: TreeKernels) -> Iterator[KernelOutcome]:
+    yield from map(_kernel_outcome, tree.kernels)
+    yield from repeat(KernelOutcome.UNREAD, sum(tree.unread.values()))
 
 
 def count_items(
@@ -63,7 +72,7 @@ def count_items(
         same_named.update(m.outcome for m in found if m.by == "file" and m.rule == first)
     items = {
         "files": _counted(outcome for each in outcomes for outcome in each.values()),
-        "kernels": _counted(_kernel_outcome(kernel) for tree in trees for kernel in tree.kernels),
+        "kernels": _counted(outcome for tree in trees for outcome in _kernel_outcomes(tree)),
         "pairs": _counted(match.outcome for each in matches for match in each),
     }
     if same_named:
@@ -88,7 +97,11 @@ def write_reports(
         for path, outcome in sorted(by_path.items()):
             fraction = tree.device_fractions.get(path)
             line: dict[str, Any] = {"suite": tree.tree.suite, "path": shown(path), "outcome": str(outcome)}
-            files.append(line if fraction is None else {**line, "device_fraction": fraction})
+            if fraction is not None:
+                line["device_fraction"] = fraction
+            if path in tree.unread:
+                line["unread_kernels"] = tree.unread[path]
+            files.append(line)
         for match in found:
             sides = {"slow": match.slow and match.slow.path, "fast": match.fast and match.fast.path}
             pairs.append(

@@ -5,11 +5,12 @@ Not covered: parsing (`kcurate.extract.units`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kcurate.cuda_source import local_includes
+from kcurate.cuda_source import blank_comments, global_macros, local_includes
 from kcurate.errors import BackendError, InputError
 from kcurate.extract.includes import Reader, include_graph, roots_of
 from kcurate.extract.pool import Failure, Pool
@@ -107,13 +108,17 @@ class ScanTask:
 
 @dataclass(frozen=True)
 class Scanned:
-    """What a file's bytes decide: `outcome` None for text; the names it includes; whether the marks occur."""
+    """What a file's bytes decide: `outcome` None for text; the names it includes; whether the marks occur.
+
+    `macros` are those that it defines and that bring a `__global__` to wherever they are used.
+    """
 
     path: str
     outcome: FileOutcome | None
     includes: tuple[str, ...] = ()
     kernel: bool = False
     launch: bool = False
+    macros: tuple[bytes, ...] = ()
 
 
 def scan(task: ScanTask) -> list[Scanned]:
@@ -124,7 +129,9 @@ def scan(task: ScanTask) -> list[Scanned]:
 def _scan(path: str, data: bytes | FileOutcome) -> Scanned:
     if isinstance(data, FileOutcome):
         return Scanned(path, data)
-    return Scanned(path, None, local_includes(data), KERNEL_MARK in data, LAUNCH_MARK in data)
+    kernel = KERNEL_MARK in data
+    macros = tuple(sorted(global_macros(blank_comments(data)).all)) if kernel else ()
+    return Scanned(path, None, local_includes(data), kernel, LAUNCH_MARK in data, macros)
 
 
 def choose_units(files: TreeFiles, pool: Pool) -> None:
@@ -139,7 +146,7 @@ def choose_units(files: TreeFiles, pool: Pool) -> None:
             else:
                 reader.includes[found.path] = seen.includes
     wanted = [found.path for found in files.found if found.outcome is None]
-    with_kernels = [path for path in wanted if scanned[path].kernel]
+    with_kernels = _with_kernels(wanted, scanned, reader)
     graph = include_graph(reader, [*wanted, *_context(files, with_kernels)]) if with_kernels else {}
     roots = roots_of(graph)
     for path in with_kernels:
@@ -152,6 +159,15 @@ def choose_units(files: TreeFiles, pool: Pool) -> None:
         for path in graph.keys() - chosen - included
         if Path(path).suffix.lower() in CUDA_SUFFIXES and _launches(path, scanned, reader)
     )
+
+
+def _with_kernels(wanted: Sequence[str], scanned: Mapping[str, Scanned], reader: Reader) -> list[str]:
+    """The files that may define kernels: those with the mark, and those that name a macro with the mark."""
+    macros = {macro for path in wanted for macro in scanned[path].macros}
+    if not macros:
+        return [path for path in wanted if scanned[path].kernel]
+    named = re.compile(rb"\b(?:" + b"|".join(sorted(macros)) + rb")\b")
+    return [path for path in wanted if scanned[path].kernel or named.search(reader.read(path) or b"")]
 
 
 def _launches(path: str, scanned: Mapping[str, Scanned], reader: Reader) -> bool:

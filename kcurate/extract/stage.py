@@ -80,6 +80,9 @@ def run(config: ExtractConfig, *, note: Callable[[str], None] = lambda text: Non
         note(
             f"{dropped} files are below the device fraction, their kernels are kept: {log.folder}/files.jsonl"
         )
+    unread = sum(sum(tree.unread.values()) for tree in finished)
+    if unread:
+        note(f"{unread} kernels could not be cut out (macros make or hide them): {log.folder}/files.jsonl")
     return log.finish(
         Summary(
             stage="extract",
@@ -131,15 +134,19 @@ def _require_kernels(
 ) -> None:
     if any(tree.kernels for tree in extracted):
         return
-    counts = Counter(found.outcome or FileOutcome.NO_KERNEL for files in trees for found in files.found)
+    counts = Counter(
+        outcome
+        for files, tree in zip(trees, extracted, strict=True)
+        for outcome in file_outcomes(files, tree, config.min_device_fraction).values()
+    )
     seen = (
         ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "the folder is empty"
     )
-    raise InputError(
-        f"no CUDA kernel found ({seen})",
-        where=", ".join(str(path) for path in config.paths),
-        hint="give a tree with __global__ functions",
-    )
+    what, hint = "no CUDA kernel found", "give a tree with __global__ functions"
+    if any(tree.unread for tree in extracted):
+        what = "no CUDA kernel could be cut out"
+        hint = "kernels that macros make are not read: write them out (docs/extraction.md)"
+    raise InputError(f"{what} ({seen})", where=", ".join(str(path) for path in config.paths), hint=hint)
 
 
 def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -> TreeKernels:

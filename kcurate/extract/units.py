@@ -33,11 +33,15 @@ class UnitKernel:
 
 @dataclass(frozen=True)
 class UnitResult:
-    """What a unit holds; `kernels` in the order of their files, `file_codes` by path."""
+    """What a unit holds; `kernels` in the order of their files, `file_codes` by path.
+
+    `unread` counts, by path, the kernels that could not be cut out.
+    """
 
     kernels: tuple[UnitKernel, ...]
     launches: tuple[tuple[str, LaunchSite], ...]
     file_codes: Mapping[str, bytes]
+    unread: Mapping[str, int]
 
     def kernels_of(self, path: str) -> list[UnitKernel]:
         """The kernels that a file defines, in its order."""
@@ -57,6 +61,7 @@ def read_unit(task: UnitTask) -> UnitResult:
         kernels=tuple(kernel for _, kernel in sorted(kernels.items())),
         launches=tuple((name, _shown_site(site)) for name, site in report.launches),
         file_codes=report.file_codes or {},
+        unread=report.unread or {},
     )
 
 

@@ -40,6 +40,7 @@ class FileOutcome(StrEnum):
     EXTRACTED = "extracted"
     BELOW_DEVICE_FRACTION = "below_device_fraction"
     NO_KERNEL = "no_kernel"
+    UNREAD_KERNEL = "unread_kernel"
     PARSER_FAILED = "parser_failed"
     NOT_SOURCE = "not_source"
     OUTSIDE_LAYOUT = "outside_layout"

@@ -296,3 +296,29 @@ def test_a_killed_run_leaves_nothing_half_written_and_is_finished_by_the_next(
     extract(tmp_path / "w", TREES / "parboil", compile=True)
     finished = {name: data for name, data in snapshot(tmp_path / "w").items() if not name.endswith(".tmp")}
     assert finished == snapshot(parboil[0])
+
+
+def test_kernels_that_macros_make_are_not_lost_in_silence(tmp_path: Path) -> None:
+    tree, workspace, notes = tmp_path / "tree", tmp_path / "work", list[str]()
+    tree.mkdir()
+    (tree / "make.cuh").write_text("#define MAKE(name) __global__ void name(float *x) { *x = 1; }\n")
+    (tree / "made.cu").write_text('#include "make.cuh"\nMAKE(one)\nMAKE(two)\n')
+    with pytest.raises(InputError, match=r"could be cut out .*1 no_kernel, 1 unread_kernel.*extraction\.md"):
+        extract(workspace, tree)
+    (tree / "plain.cu").write_text("__global__ void three(float *x) { *x = 3; }\n")
+    summary = run(ExtractConfig((tree,), workspace, compile=False), note=notes.append)
+    assert summary.items["files"] == {"extracted": 1, "no_kernel": 1, "unread_kernel": 1}
+    assert summary.items["kernels"] == {"not_compiled": 1, "unread": 2}
+    assert [line.get("unread_kernels") for line in report(workspace, "files")] == [2, None, None]
+    assert "2 kernels could not be cut out" in notes[-1]
+
+
+def test_a_macro_of_a_header_that_stands_for_global_marks_the_kernels_of_other_files(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "kernel.cuh").write_text("#define KERNEL __global__ void\n")
+    for name in ("one", "two"):
+        (tmp_path / "tree" / f"{name}.cu").write_text(
+            f'#include "kernel.cuh"\nKERNEL {name}(float *x) {{ *x = 1; }}\n'
+        )
+    extract(tmp_path / "work", tmp_path / "tree")
+    assert sorted(kernel.name for kernel in kernels(tmp_path / "work").values()) == ["one", "two"]

@@ -1,0 +1,136 @@
+"""What macros do to declarations: calls and attributes that hide a kernel, words that stand for `__global__`.
+
+Not covered: expanding macros. A kernel whose header a macro with parameters makes is counted, not read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kcurate.cuda_source.brackets import closing
+from kcurate.cuda_source.text import IDENTIFIER
+
+_ATTRIBUTE = re.compile(rb"\b__(?:cluster_dims|block_size|maxnreg|launch_bounds)__\s*(?=\()")
+_GRAMMAR_KNOWS = b"__launch_bounds__"
+_CALL = re.compile(rb"^[ \t]*([A-Za-z_]\w*)[ \t]*(?=\()", re.MULTILINE)
+_DECLARATION = re.compile(
+    rb"\s*(?:(?:__global__|__device__|__host__|__constant__|template|extern|static|namespace|void)\b|"
+    rb"[A-Za-z_]\w*[ \t]*\()"
+)
+_NOT_CALLED = frozenset(
+    b"if for while switch catch return sizeof alignas decltype requires noexcept defined asm "
+    b"__attribute__ __declspec __align__ __launch_bounds__".split()
+)
+_ENDS = re.compile(rb"[;{]")
+_MARK = re.compile(rb"\b__global__\b")
+_DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\()?((?:\\\r?\n|[^\n])*)", re.MULTILINE)
+_DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
+# Blank lines, and comments made blank, between a statement and the one before it.
+GAP_BYTES = 10_000
+
+
+@dataclass(frozen=True)
+class GlobalMacros:
+    """Macros that stand for `__global__`: `words` for the qualifier and what else a header begins with,
+    `headers` the same with parameters, `makers` for whole kernels.
+    """
+
+    words: frozenset[bytes] = frozenset()
+    headers: frozenset[bytes] = frozenset()
+    makers: frozenset[bytes] = frozenset()
+
+    @property
+    def all(self) -> frozenset[bytes]:
+        """Every macro that brings a `__global__`."""
+        return self.words | self.headers | self.makers
+
+
+def global_macros(bare: bytes) -> GlobalMacros:
+    """The macros of a text without comments and literals whose bodies lead to `__global__`."""
+    if _MARK.search(bare) is None:
+        return GlobalMacros()
+    defines = [(m[1], m[2] is not None, m[3]) for m in _DEFINE.finditer(bare)]
+    words: set[bytes] = set()
+    headers: set[bytes] = set()
+    makers: set[bytes] = set()
+    size = -1
+    while size != len(words) + len(headers) + len(makers):
+        size = len(words) + len(headers) + len(makers)
+        for name, call, body in defines:
+            used = {*IDENTIFIER.findall(body)}
+            if used & makers or (b"{" in body and used & {b"__global__", *words, *headers}):
+                makers.add(name)
+            elif used & {b"__global__", *words, *headers} and not body.rstrip().endswith(b";"):
+                (headers if call or used & headers else words).add(name)
+    words, headers = words - headers - makers, headers - makers
+    return GlobalMacros(frozenset(words), frozenset(headers), frozenset(makers))
+
+
+def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:
+    """Where the text begins a kernel with a body, as far as words tell: at its `__global__`, or at the
+    macro that stands for it.
+    """
+    code = _DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+    marks = b"|".join([b"__global__", *sorted(macros.all)])
+    for match in re.finditer(rb"\b(?:" + marks + rb")\b", code):
+        after = _ENDS.search(code, match.end())
+        if match[0] in macros.makers or (after is not None and after[0] == b"{"):
+            yield match.start()
+
+
+def without_attributes(header: bytes) -> bytes:
+    """A header with `__launch_bounds__(...)` and its like blank."""
+    return _blanked(header, (_with_arguments(header, match) for match in _ATTRIBUTE.finditer(header)))
+
+
+def readable(text: bytes, bare: bytes) -> bytes:
+    """Text for the grammar alone, of equal length: no attribute that it does not know, and no macro call
+    without a semicolon before a declaration. It takes both for a declaration that ends before the kernel.
+    """
+    if _MARK.search(bare) is None:
+        return text
+    attributes = (
+        _with_arguments(bare, match)
+        for match in _ATTRIBUTE.finditer(bare)
+        if not match[0].startswith(_GRAMMAR_KNOWS)
+    )
+    return _blanked(_blanked(text, attributes), _lone_calls(bare))
+
+
+def _blanked(text: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
+    out, at = [], 0
+    for start, end in spans:
+        if start >= at:
+            out += [text[at:start], re.sub(rb"[^\n]", b" ", text[start:end])]
+            at = end
+    return b"".join([*out, text[at:]])
+
+
+def _with_arguments(bare: bytes, match: re.Match[bytes]) -> tuple[int, int]:
+    return match.start(), closing(bare, match.end()) or match.end()
+
+
+def _lone_calls(bare: bytes) -> Iterator[tuple[int, int]]:
+    """Macro calls that are a statement by themselves, without a semicolon, before what may be a kernel."""
+    last = 0
+    for match in _CALL.finditer(bare):
+        if match[1] in _NOT_CALLED or not _statement_starts(bare, match.start(), last):
+            continue
+        end = closing(bare, match.end())
+        if end is not None and _DECLARATION.match(bare, end):
+            yield match.start(1), end
+            last = end
+
+
+def _statement_starts(bare: bytes, at: int, last: int) -> bool:
+    """Whether the line at a byte begins a statement; `last` is the end of a call that is one."""
+    first = max(0, at - GAP_BYTES)
+    end = first + len(bare[first:at].rstrip())
+    if end <= last or bare[end - 1 : end] in (b";", b"}", b"{"):
+        return True
+    line = bare.rfind(b"\n", 0, end) + 1
+    while line and bare.endswith((b"\\\n", b"\\\r\n"), max(0, line - 3), line):
+        line = bare.rfind(b"\n", 0, line - 1) + 1
+    return bare[line:end].lstrip(b" \t").startswith(b"#")

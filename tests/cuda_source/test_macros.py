@@ -1,0 +1,67 @@
+"""Macros around kernels: what they hide is found, what they make is counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcurate.backends.cuda import nvrtc
+from kcurate.cuda_source import whole_file
+
+BODY = "scale(float *x, int n) { if (threadIdx.x < n) x[threadIdx.x] *= 2; }\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "#define REGISTER(name) static int registered_##name = add(#name);\nint add(const char *);\n"
+        "REGISTER(scale)\n__global__ void " + BODY,
+        "#define REGISTER(a, b)\nREGISTER(mul, *)\n\n__global__ void " + BODY,
+        "#define REGISTER(a, b) \\\n  static int a##_b = 1;\n// one\nREGISTER(c, d)\nREGISTER(e, f)\n"
+        "__global__ void " + BODY,
+        "namespace here {\nUNKNOWN(add, float)\nstatic __global__ void " + BODY + "}\n",
+        "__global__ void __cluster_dims__(2, 1, 1) " + BODY,
+        "__global__ void __launch_bounds__(256) __cluster_dims__(2, 1, 1) " + BODY,
+        "#define KERNEL __global__ void\nKERNEL " + BODY,
+        '#define GLOBAL __global__\n#define KERNEL extern "C" GLOBAL\nKERNEL void ' + BODY,
+        "#define GLOBAL __global__\nGLOBAL\nvoid __launch_bounds__(128) " + BODY,
+    ],
+)
+def test_a_macro_before_a_kernel_does_not_hide_it(source: str) -> None:
+    report = whole_file(source.encode())
+    (kernel,) = report.kernels
+    assert kernel.name == "scale"
+    assert [param.name for param in kernel.params] == ["x", "n"]
+    assert not report.unread
+    assert nvrtc.compile_cubin(kernel.code).cubin is not None, kernel.code.decode()
+
+
+def test_an_attribute_that_the_grammar_does_not_know_stays_in_the_kernel() -> None:
+    (kernel,) = whole_file(b"#define R 64\n__global__ void __maxnreg__(R) k(float *x) { *x = 1; }\n").kernels
+    assert b"#define R 64" in kernel.code
+    assert b"__maxnreg__(R) k(float *x)" in kernel.code
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        (
+            "#define MAKE(name, op) __global__ void name(float *x) { *x = *x op 2; }\n"
+            "MAKE(add, +)\nMAKE(mul, *)\n",
+            2,
+        ),
+        (
+            "#define HEAD(n) __global__ void __launch_bounds__(n)\n#define MAKE(name) HEAD(64) name() {}\n"
+            "MAKE(one)\n__global__ void two() {}\n",
+            1,
+        ),
+        (
+            "#define MAKE(name) __global__ void name(int);\nMAKE(one)\n__global__ void one(int);\n"
+            "template <typename T> __global__ void two(T *x) { *x = 1; }\n"
+            "template __global__ void two<int>(int *);\n// __global__ void three() {}\n",
+            0,
+        ),
+    ],
+)
+def test_kernels_that_macros_make_are_counted(source: str, count: int) -> None:
+    report = whole_file(source.encode())
+    assert sum((report.unread or {}).values()) == count
