@@ -10,6 +10,7 @@ Spans are half-open byte ranges of the original files. Nothing here reads a file
 | `items` | the parse: declarations, their names, what they use |
 | `closure`, `shim` | what a kernel needs, as one file; repairs for legacy CUDA |
 | `launches`, `params`, `features`, `brackets` | launch sites and argument roles; parameters; techniques |
+| `scopes` | which kernels a launch means |
 | `unit` | all of the above for one translation unit |
 | `normalise` | code as it is published and compared |
 """

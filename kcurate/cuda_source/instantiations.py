@@ -15,6 +15,7 @@ from kcurate.cuda_source.brackets import split_arguments
 from kcurate.cuda_source.items import Item, Parsed
 from kcurate.cuda_source.launches import Launch
 from kcurate.cuda_source.params import header_of, params_of
+from kcurate.cuda_source.scopes import Scopes
 from kcurate.cuda_source.text import IDENTIFIER, blank_literals
 
 MAX_DEPTH = 4
@@ -32,6 +33,7 @@ class Instantiations:
     def __init__(self, parsed: Parsed, launches: Sequence[Launch]) -> None:
         self.parsed = parsed
         self.launches = launches
+        self.scopes = Scopes(parsed)
         self.functions = [item for item in parsed.items if item.kind == "function"]
         self.templates = {item.names[-1]: item for item in self.functions if item.template and item.names}
 
@@ -39,7 +41,7 @@ class Instantiations:
         """The name expressions of a kernel template, such as `wave::step<float, 4>`; empty: none known."""
         found: dict[tuple[bytes, ...], None] = dict.fromkeys(self._explicit(kernel.names[-1]))
         for launch in self.launches:
-            if launch.kernel == kernel.names[-1]:
+            if launch.kernel == kernel.names[-1] and kernel in self.scopes.meant(launch):
                 found.update(dict.fromkeys(self._of_launch(kernel, launch)))
         name = kernel.qualified.decode("utf-8", "replace")
         return tuple(

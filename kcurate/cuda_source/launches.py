@@ -18,7 +18,7 @@ from kcurate.records import Argument
 
 _OPEN = re.compile(rb"<\s*<\s*<")
 _CLOSE = re.compile(rb">\s*>\s*>")
-_NAME_BEFORE = re.compile(rb"([A-Za-z_]\w*)\s*\Z")
+_NAME_BEFORE = re.compile(rb"((?:(?:\b[A-Za-z_]\w*\s*)?::\s*)*)([A-Za-z_]\w*)\s*\Z")
 _LOOPS = {"for_statement": "for", "while_statement": "while", "do_statement": "do"}
 _CALL = re.compile(
     rb"\b(cudaMalloc(?:Pitch|Managed|Host)?|cudaMemcpy(?:Async|ToSymbol|2D)?|cudaMemset)\s*(?:<[^<>]*>\s*)?\("
@@ -31,9 +31,10 @@ WINDOW_BYTES = 20_000
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch in a unit's text."""
+    """One launch in a unit's text; `qualified` is the kernel's name with the namespaces written before it."""
 
     kernel: bytes
+    qualified: bytes
     at: int
     template_args: tuple[str, ...]
     grid: str
@@ -66,7 +67,8 @@ def find_launches(text: bytes, tree: Any) -> Iterator[Launch]:
             continue
         arguments = split_arguments(bare[start + 1 : end - 1])
         yield Launch(
-            kernel=head[0],
+            kernel=head[0].rpartition(b"::")[2],
+            qualified=head[0],
             at=match.start(),
             template_args=head[1],
             grid=configuration[0],
@@ -83,7 +85,7 @@ def _shown(text: bytes) -> str:
 
 
 def _head(bare: bytes, at: int) -> tuple[bytes, tuple[str, ...]] | None:
-    """The kernel's name and template arguments that stand before `<<<`."""
+    """The kernel's name with its namespaces, and its template arguments, that stand before `<<<`."""
     before = bare[max(0, at - 400) : at].rstrip()
     arguments: tuple[str, ...] = ()
     if before.endswith(b">"):
@@ -98,7 +100,7 @@ def _head(bare: bytes, at: int) -> tuple[bytes, tuple[str, ...]] | None:
         arguments = tuple(_shown(a) for a in split_arguments(before[position + 1 : -1], angles=True))
         before = before[:position]
     match = _NAME_BEFORE.search(before)
-    return (match[1], arguments) if match else None
+    return (b"".join(match[0].split()), arguments) if match else None
 
 
 def _loops(tree: Any, at: int, bare: bytes) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from kcurate.cuda_source.launches import Launch, find_launches
 from kcurate.cuda_source.macros import global_macros, kernels_begun
 from kcurate.cuda_source.params import header_of, params_of
 from kcurate.cuda_source.preprocess import Read, Resolve, Text, splice
+from kcurate.cuda_source.scopes import Scopes
 from kcurate.cuda_source.shim import repairs, shim_for
 from kcurate.cuda_source.text import blank_literals
 from kcurate.records import LaunchSite, Param, Span
@@ -29,6 +30,7 @@ class KernelSource:
     """One kernel as its unit shows it; `code` is the self-contained file. Everything by path is a file's."""
 
     name: str
+    qualified: str
     code: bytes
     span: Span
     params: tuple[Param, ...]
@@ -44,6 +46,7 @@ class KernelSource:
 class UnitReport:
     """A unit: its kernels in order, every launch it makes, and what is known of each of its files.
 
+    A launch has the qualified name of the kernel that it means, as far as the unit shows it.
     `file_codes` is the joint file of all kernels that a file defines. `device_fractions` is the share of
     a file's code lines that lie in device functions, from 0 to 1. `missing` are includes not found.
     `unread` counts, by file, the kernels that words announce and that could not be cut out.
@@ -70,10 +73,15 @@ def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
     parsed = parse(shim + text.source)
     unit = Unit(parsed, len(shim))
     launches = [launch for launch in find_launches(parsed.text, parsed.tree) if launch.at >= len(shim)]
-    sites = [(launch.kernel.decode("latin-1"), _site(launch, text, len(shim))) for launch in launches]
-    by_name: dict[str, list[LaunchSite]] = defaultdict(list)
-    for name, site in sites:
-        by_name[name].append(site)
+    scopes = Scopes(parsed)
+    sites: list[tuple[str, LaunchSite]] = []
+    sites_of: dict[int, list[LaunchSite]] = defaultdict(list)
+    for launch in launches:
+        site, meant = _site(launch, text, len(shim)), scopes.meant(launch)
+        for item in meant:
+            sites_of[item.start].append(site)
+        names = {item.qualified: None for item in meant} or {launch.qualified: None}
+        sites += [(name.decode("latin-1"), site) for name in names]
     by_path: dict[str, list[Item]] = defaultdict(list)
     for item in unit.kernels:
         if item.start >= len(shim):
@@ -81,7 +89,7 @@ def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
     own = [item for items in by_path.values() for item in items]
     expressions = by_start(own, Instantiations(parsed, launches))
     kernels = tuple(
-        _kernel(unit, text, item, by_name, expressions.get(item.start, ()))
+        _kernel(unit, text, item, sites_of.get(item.start, ()), expressions.get(item.start, ()))
         for item in sorted(own, key=lambda item: item.start)
     )
     return UnitReport(
@@ -129,19 +137,19 @@ def _kernel(
     unit: Unit,
     text: Text,
     item: Item,
-    sites: Mapping[str, Sequence[LaunchSite]],
+    sites: Sequence[LaunchSite],
     instantiations: tuple[str, ...],
 ) -> KernelSource:
     name = item.names[-1].decode("latin-1")
     closure = unit.closure([item], instantiations)
-    launches = tuple(sites.get(name, ()))
     return KernelSource(
         name=name,
+        qualified=item.qualified.decode("latin-1"),
         code=closure.code,
         span=text.span(item.start - unit.shim_bytes, item.end - unit.shim_bytes),
         params=params_of(header_of(item, unit.parsed.text)),
         instantiations=instantiations,
-        launch_sites=launches,
+        launch_sites=tuple(sites),
         closure=_spans(unit, text, closure.items),
         shims=repairs(
             closure.shim_names,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kcurate.extract.naming import kernel_id, shown, unique
@@ -13,6 +13,7 @@ from kcurate.records import Kernel, LaunchSite
 from kcurate.suites import Place, Tree
 
 VariantKey = tuple[str | None, str | None]
+NamedSite = tuple[str, LaunchSite]
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def merge(files: TreeFiles, results: Mapping[str, UnitResult], failed: set[str])
 
 
 def _complete(
-    tree: Tree, place: Place, id_: str, member: UnitKernel, sites: Mapping[str, Sequence[LaunchSite]]
+    tree: Tree, place: Place, id_: str, member: UnitKernel, sites: Mapping[str, Sequence[NamedSite]]
 ) -> Kernel:
     """The kernel with what its place tells; launches from other units when its own has none."""
     kernel = member.kernel
@@ -78,21 +79,29 @@ def _complete(
         source=tree.source(benchmark, member.path),
         benchmark=shown(benchmark),
         variant=place.variant,
-        launch_sites=kernel.launch_sites or tuple(sites.get(kernel.name, ())),
+        launch_sites=kernel.launch_sites or tuple(dict.fromkeys(_sites_of(member.qualified, sites))),
         domain=facts.domain if facts else None,
         family=facts.family if facts else None,
         device_fraction=member.device_fraction,
     )
 
 
-def _launches(tree: Tree, results: Mapping[str, UnitResult]) -> dict[VariantKey, dict[str, list[LaunchSite]]]:
-    """Every launch in a benchmark's variant by kernel name, each site once, in the order of the files."""
-    sites: dict[VariantKey, dict[str, list[LaunchSite]]] = defaultdict(lambda: defaultdict(list))
+def _sites_of(qualified: str, sites: Mapping[str, Sequence[NamedSite]]) -> Iterator[LaunchSite]:
+    """The launches that name a kernel by its qualified name, or by the end of it."""
+    for name, site in sites.get(qualified.rpartition("::")[2], ()):
+        if f"::{qualified}".endswith(f"::{name.removeprefix('::')}"):
+            yield site
+
+
+def _launches(tree: Tree, results: Mapping[str, UnitResult]) -> dict[VariantKey, dict[str, list[NamedSite]]]:
+    """Every launch in a benchmark's variant by the last part of its name, each once, in the files' order."""
+    sites: dict[VariantKey, dict[str, list[NamedSite]]] = defaultdict(lambda: defaultdict(list))
     for root, result in sorted(results.items()):
         place = tree.locate(root)
         if place is not None:
             known = sites[(place.benchmark, place.variant)]
             for name, site in result.launches:
-                if site not in known[name]:
-                    known[name].append(site)
+                last = known[name.rpartition("::")[2]]
+                if (name, site) not in last:
+                    last.append((name, site))
     return sites

@@ -26,6 +26,7 @@ class UnitKernel:
     """A kernel as its unit shows it: `path` is the file on disk (the record has it as text)."""
 
     path: str
+    qualified: str
     kernel: Kernel
     code: bytes
     device_fraction: float
@@ -82,7 +83,7 @@ def _unit_kernel(found: KernelSource, root: str, device_fraction: float) -> Unit
         features=found.features,
         techniques=found.techniques,
     )
-    return UnitKernel(found.span.path, kernel, found.code, device_fraction)
+    return UnitKernel(found.span.path, found.qualified, kernel, found.code, device_fraction)
 
 
 def _shown_span(span: Span) -> Span:

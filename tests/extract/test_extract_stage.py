@@ -322,3 +322,17 @@ def test_a_macro_of_a_header_that_stands_for_global_marks_the_kernels_of_other_f
         )
     extract(tmp_path / "work", tmp_path / "tree")
     assert sorted(kernel.name for kernel in kernels(tmp_path / "work").values()) == ["one", "two"]
+
+
+def test_a_launch_in_another_file_belongs_to_the_kernel_of_its_namespace(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    for space in ("fast", "slow"):
+        (tree / f"{space}.cu").write_text(
+            f"namespace {space} {{ __global__ void run(int *x) {{ *x = 1; }} }}\n"
+        )
+    (tree / "host.cu").write_text("void go(int *x) { fast::run<<<1, 128>>>(x); slow::run<<<1, 64>>>(x); }\n")
+    extract(tmp_path / "work", tree)
+    found = kernels(tmp_path / "work").values()
+    blocks = {kernel.span.path: [site.block for site in kernel.launch_sites] for kernel in found}
+    assert blocks == {"fast.cu": ["128"], "slow.cu": ["64"]}

@@ -1,0 +1,48 @@
+"""Which kernels a launch means, where several bear its name in different namespaces.
+
+Not covered: using-directives inside a launch's scope; overloads of one namespace, which are all meant.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from kcurate.cuda_source.items import Item, Parsed
+from kcurate.cuda_source.launches import Launch
+
+
+class Scopes:
+    """A unit's kernels by name, and the functions around its launches."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        self._kernels: Mapping[bytes, list[Item]] = defaultdict(list)
+        for item in parsed.items:
+            if item.kernel and item.names:
+                self._kernels[item.names[-1]].append(item)
+        self._functions = [item for item in parsed.items if item.kind == "function" and item.names]
+        self._aliases = {name for item in parsed.items if item.kind == "using" for name in item.names}
+
+    def meant(self, launch: Launch) -> Sequence[Item]:
+        """The kernels that a launch may mean: those of the nearest scope that has the name as written.
+
+        A name that no scope has fits by its end; one without a namespace, or behind an alias, fits all.
+        """
+        named = self._kernels.get(launch.kernel, [])
+        if not named:
+            return ()
+        written = launch.qualified.removeprefix(b"::")
+        scope = [] if launch.qualified.startswith(b"::") else self._scope(launch.at)
+        for depth in range(len(scope), -1, -1):
+            exact = b"::".join([*scope[:depth], written])
+            if found := [item for item in named if item.qualified == exact]:
+                return found
+        if b"::" not in written or written.split(b"::")[0] in self._aliases:
+            return named
+        return [item for item in named if item.qualified.endswith(b"::" + written)]
+
+    def _scope(self, at: int) -> list[bytes]:
+        """The namespaces around a byte."""
+        around = [item for item in self._functions if item.start <= at < item.end]
+        inner = min(around, key=lambda item: item.end - item.start, default=None)
+        return inner.qualified.split(b"::")[:-1] if inner is not None else []
