@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -33,6 +33,7 @@ _VECTORS = frozenset(
 )
 _NAME = re.compile(rb"(?<![\w.])[A-Za-z_]\w*")
 _COMPOUND = re.compile(rb"(?:[=,?:(]|\breturn)\s*(\(\s*(?:struct\s+)?([A-Za-z_]\w*)\s*\))\s*\{")
+_USING_NAMESPACE = re.compile(rb"\s*using\s+namespace\s+([\w:\s]+);")
 _TEMPLATE_HEAD = re.compile(rb"\s*template\s*<")
 
 
@@ -160,21 +161,26 @@ class Unit:
 
     def _with_context(self, chosen: Mapping[int, Item], end: int) -> list[Item]:
         """The chosen items in order, with the includes and using-directives that stand before them."""
+        opened = _namespaces(chosen.values())
         context = [
             item for item in self.parsed.items
             if item.start < end and item.start >= self.shim_bytes and item.start not in chosen
-            and (self._device_header(item) or self._using_namespace(item))
+            and (self._device_header(item) or self._using_namespace(item, opened))
         ]  # fmt: skip
         return sorted([*chosen.values(), *context], key=lambda item: item.start)
 
     def _device_header(self, item: Item) -> bool:
         return item.kind == "include" and DEVICE_HEADERS.match(self.parsed.text, item.start) is not None
 
-    def _using_namespace(self, item: Item) -> bool:
-        text = self.parsed.text[item.start : item.end]
-        if item.kind != "using" or b"namespace" not in text or b"=" in text:
+    def _using_namespace(self, item: Item, opened: Mapping[bytes, int]) -> bool:
+        """A directive for a namespace of a device header, or for one that a chosen item before it opens."""
+        match = _USING_NAMESPACE.match(self.bare(item)) if item.kind == "using" else None
+        if match is None:
             return False
-        return bool(re.search(rb"namespace\s+(?:cooperative_groups|nvcuda)\b", text))
+        path = b"".join(match[1].split()).removeprefix(b"::")
+        if path.split(b"::")[0] in (b"cooperative_groups", b"nvcuda"):
+            return True
+        return any((b"::" + p).endswith(b"::" + path) and at < item.start for p, at in opened.items())
 
     def _emit(self, items: Sequence[Item], kernels: set[int], instantiations: Sequence[str]) -> Closure:
         out: list[bytes] = []
@@ -238,6 +244,17 @@ class Unit:
                 found.add(item.start)
                 found.update(other.start for other in real if named & {*other.names})
         return frozenset(found)
+
+
+def _namespaces(items: Iterable[Item]) -> dict[bytes, int]:
+    """The namespaces that items stand in, by their paths, each with where the first of its items starts."""
+    found: dict[bytes, int] = {}
+    for item in items:
+        path = item.space
+        while path:
+            found[path] = min(found.get(path, item.start), item.start)
+            path = path.rpartition(b"::")[0]
+    return found
 
 
 def _without_compound_literals(text: bytes) -> bytes:

@@ -65,10 +65,14 @@ class Item:
         return b"__device__" in self.qualifiers or b"__constant__" in self.qualifiers
 
     @property
+    def space(self) -> bytes:
+        """The namespaces that it stands in, such as `a::b`."""
+        return b"::".join(match[1] for opening in self.wrapper if (match := _NAMESPACE.match(opening)))
+
+    @property
     def qualified(self) -> bytes:
         """Its last name with the namespaces that it stands in."""
-        spaces = [match[1] for opening in self.wrapper if (match := _NAMESPACE.match(opening))]
-        return b"::".join([*spaces, self.names[-1]])
+        return b"::".join([self.space, self.names[-1]] if self.space else [self.names[-1]])
 
 
 @dataclass(frozen=True)

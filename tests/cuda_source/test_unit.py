@@ -196,6 +196,32 @@ def test_a_macro_before_a_launch_without_a_semicolon_does_not_hide_it() -> None:
     assert only(unit({"main.cu": source})).launch_sites[0].grid == "1"
 
 
+@pytest.mark.parametrize(
+    ("namespace", "directive"),
+    [
+        ("namespace geo", "using namespace geo;"),
+        ("namespace math::geo", "using namespace ::math::geo;"),
+        ("namespace math { namespace geo", "using namespace math; using namespace geo;"),
+    ],
+)
+def test_a_using_directive_of_the_users_own_namespace_stays(namespace: str, directive: str) -> None:
+    header = "struct vec { float x; };\n__device__ float twice(vec a) { return 2 * a.x; }\n"
+    close = "}" * namespace.count("namespace ")
+    kernel = only(
+        unit(
+            {
+                "main.cu": f'#include "geo.cuh"\nusing namespace std;\n{directive}\n'
+                "__global__ void k(float *o) { vec v{o[1]}; o[0] = twice(v); }\n"
+                "namespace late { struct other {}; }\nusing namespace late;\n",
+                "geo.cuh": namespace + " {\n" + header + close + "\n",
+            }
+        )
+    )
+    assert compiles(kernel)
+    assert b"namespace std" not in kernel.code
+    assert b"late" not in kernel.code
+
+
 def test_textual_spans_cut_the_exact_bytes() -> None:
     header = "/* h */\r\n__device__ int one() { return 1; }\r\n"
     main = '#include "h.h"\n\n__global__ void k(int *o)\n{\n  *o = one();\n}\n'
