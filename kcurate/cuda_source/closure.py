@@ -15,6 +15,7 @@ from functools import cached_property
 
 from kcurate.cuda_source.instantiations import declaration, missing
 from kcurate.cuda_source.items import Item, Parsed
+from kcurate.cuda_source.macros import Saved, without_saving
 from kcurate.cuda_source.text import IDENTIFIER, blank_literals, without_comments
 
 # Headers with device code that NVRTC, nvcc and the emulator know; every other include is host business.
@@ -118,7 +119,7 @@ class Unit:
             return False
         if kind in ("macro", "undef"):
             # What a macro names is looked up where it is used, so it may be defined after it.
-            return item.start < user.end or kind == user.kind == "macro"
+            return item.start < user.end or user.kind == "macro"
         if kind in ("type", "using"):
             return True
         if b"__global__" in item.qualifiers:
@@ -189,9 +190,15 @@ class Unit:
         wrapper: tuple[bytes, ...] = ()
         previous: Item | None = None
         real = self._needs_constexpr(items)
+        macros: dict[bytes, bytes] = {}
+        saved: Saved = {}
         for item in items:
             text = self._own_text(item)
-            if item.kind == "function":
+            if item.kind in ("macro", "undef"):
+                text = without_saving(text, item.names[0], macros, saved)
+                if not text:
+                    continue
+            elif item.kind == "function":
                 changed = _without_compound_literals(text)
                 text, compound = changed, compound or changed != text
             if item.end <= self.shim_bytes:

@@ -15,7 +15,7 @@ from typing import Any
 import tree_sitter
 import tree_sitter_cuda
 
-from kcurate.cuda_source.macros import global_macros, readable
+from kcurate.cuda_source.macros import SAVING_PRAGMA, global_macros, readable
 from kcurate.cuda_source.text import IDENTIFIER, blank_literals, parseable
 
 Node = Any
@@ -34,6 +34,7 @@ _DECLARATORS = frozenset(
 _NAME_NODES = frozenset(
     ("identifier", "type_identifier", "field_identifier", "operator_name", "destructor_name")
 )
+_UNDEF = re.compile(rb"#[ \t]*undef[ \t]+(?P<name>\w+)")
 _NAMESPACE = re.compile(rb"namespace\s+([\w:]+)")
 
 
@@ -163,10 +164,10 @@ def _item(node: Node, text: bytes, bare: bytes, wrapper: tuple[bytes, ...]) -> I
     elif kind in ("preproc_def", "preproc_function_def"):
         names, what = [_text(node.child_by_field_name("name"), text)], "macro"
     elif kind == "preproc_call":
-        directive = text[start:end].split()
-        if directive[:1] != [b"#undef"] or len(directive) < 2:
+        match = _UNDEF.match(text, start, end) or SAVING_PRAGMA.match(text, start, end)
+        if match is None:
             return None
-        names, what = [directive[1]], "undef"
+        names, what = [match["name"]], "undef"
     elif kind == "preproc_include":
         what = "include"
     elif kind in _TYPES:

@@ -1,4 +1,5 @@
-"""What macros do to declarations: calls and attributes that hide a kernel, words that stand for `__global__`.
+"""What macros do to declarations: calls and attributes that hide a kernel, words that stand for `__global__`,
+definitions that are pushed and popped.
 
 Not covered: expanding macros. A kernel whose header a macro with parameters makes is counted, not read.
 """
@@ -26,6 +27,10 @@ _NOT_CALLED = frozenset(
 _ENDS = re.compile(rb"[;{]")
 _MARK = re.compile(rb"\b__global__\b")
 _DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\()?((?:\\\r?\n|[^\n])*)", re.MULTILINE)
+SAVING = re.compile(rb'[ \t]*(push|pop)_macro[ \t]*\([ \t]*"(?P<name>\w+)"')
+SAVING_PRAGMA = re.compile(rb"#[ \t]*pragma" + SAVING.pattern)
+# By macro: the definitions that were pushed, the last one last; None: it was not defined.
+Saved = dict[bytes, list[bytes | None]]
 _DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
 # Blank lines, and comments made blank, between a statement and the one before it.
 GAP_BYTES = 10_000
@@ -134,3 +139,33 @@ def _statement_starts(bare: bytes, at: int, last: int) -> bool:
     while line and bare.endswith((b"\\\n", b"\\\r\n"), max(0, line - 3), line):
         line = bare.rfind(b"\n", 0, line - 1) + 1
     return bare[line:end].lstrip(b" \t").startswith(b"#")
+
+
+def save_or_restore(match: re.Match[bytes], macros: dict[bytes, bytes], saved: Saved) -> None:
+    """Do what a `push_macro` or `pop_macro` says to the macros defined so far."""
+    name, stack = match["name"], saved.setdefault(match["name"], [])
+    if match[1] == b"push":
+        stack.append(macros.get(name))
+    elif stack:
+        body = stack.pop()
+        if body is None:
+            macros.pop(name, None)
+        else:
+            macros[name] = body
+
+
+def without_saving(directive: bytes, name: bytes, macros: dict[bytes, bytes], saved: Saved) -> bytes:
+    """What a directive about a macro comes to without `push_macro` and `pop_macro`: NVRTC 13.0 knows neither.
+
+    `macros` are the directives that define what is defined so far; it and `saved` are kept up.
+    """
+    if match := SAVING_PRAGMA.match(directive):
+        save_or_restore(match, macros, saved)
+        if match[1] == b"push":
+            return b""
+        return b"\n".join([b"#undef " + name, *([macros[name]] if name in macros else [])])
+    if _DEFINE.match(directive):
+        macros[name] = directive
+    else:
+        macros.pop(name, None)
+    return directive

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kcurate.cuda_source.conditions import truth
+from kcurate.cuda_source.macros import SAVING, Saved, save_or_restore
 from kcurate.cuda_source.text import blank_comments
 from kcurate.records import Span
 
@@ -98,6 +99,7 @@ class _Splicer:
     read: Read
     resolve: Resolve
     macros: dict[bytes, bytes]
+    saved: Saved = field(default_factory=dict)
     out: list[bytes] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
     size: int = 0
@@ -176,6 +178,8 @@ class _Splicer:
             self.macros[match[1]] = b"" if match[2] else match[3].strip()
         elif word == b"undef":
             self.macros.pop(rest.strip(), None)
+        elif word == b"pragma" and (match := SAVING.match(rest)):
+            save_or_restore(match, self.macros, self.saved)
         self.emit(path, source, start, end)
 
     def include(self, includer: str, name: str, quoted: bool) -> bool:
