@@ -24,7 +24,6 @@ _NOT_CALLED = frozenset(
     b"if for while switch catch return sizeof alignas decltype requires noexcept defined asm "
     b"__attribute__ __declspec __align__ __launch_bounds__".split()
 )
-_ENDS = re.compile(rb"[;{]")
 _MARK = re.compile(rb"\b__global__\b")
 _DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\()?((?:\\\r?\n|[^\n])*)", re.MULTILINE)
 SAVING = re.compile(rb'[ \t]*(push|pop)_macro[ \t]*\([ \t]*"(?P<name>\w+)"')
@@ -34,6 +33,8 @@ Saved = dict[bytes, list[bytes | None]]
 _DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
 # Blank lines, and comments made blank, between a statement and the one before it.
 GAP_BYTES = 10_000
+# A bracket that is still open so far on is no call.
+MAX_CALL_BYTES = 10_000
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,20 @@ def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:
     """Where the text begins a kernel with a body, as far as words tell: at its `__global__`, or at the
     macro that stands for it.
     """
+    if _MARK.search(bare) is None:
+        return
     code = _DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
     marks = b"|".join([b"__global__", *sorted(macros.all)])
-    for match in re.finditer(rb"\b(?:" + marks + rb")\b", code):
-        after = _ENDS.search(code, match.end())
-        if match[0] in macros.makers or (after is not None and after[0] == b"{"):
+    mark: int | None = None
+    for match in re.finditer(rb"\b(?:" + marks + rb")\b|[;{]", code):
+        if match[0] in macros.makers:
             yield match.start()
+        elif match[0] in (b";", b"{"):
+            if mark is not None and match[0] == b"{":
+                yield mark
+            mark = None
+        else:
+            mark = match.start()
 
 
 def without_attributes(header: bytes) -> bytes:
@@ -123,7 +132,7 @@ def _lone_calls(bare: bytes) -> Iterator[tuple[int, int]]:
     for match in _CALL.finditer(bare):
         if match[1] in _NOT_CALLED or not _statement_starts(bare, match.start(), last):
             continue
-        end = closing(bare, match.end())
+        end = closing(bare, match.end(), MAX_CALL_BYTES)
         if end is not None and _DECLARATION.match(bare, end):
             yield match.start(1), end
             last = end
