@@ -7,10 +7,11 @@ the draft works (`admit`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kcurate.cuda_source import kernel_signatures
+from kcurate.cuda_source.launches import Launch
 from kcurate.draft.building import Builder
 from kcurate.draft.host import Host
 from kcurate.draft.launching import Site
@@ -30,11 +31,7 @@ def draft(kernel: Kernel, code: str, units: Iterable[Host]) -> Draft:
     launch in any of them, the launch sites in the record count.
     """
     device = DeviceCode(code)
-    known = [
-        unit
-        for unit in units
-        if any(launch.kernel.decode("latin-1") == kernel.name for launch in unit.launches)
-    ]
+    known = [unit for unit in units if _launches(kernel, unit)]
     if not known and kernel.launch_sites:
         known = [Host(stand_in(kernel.name, kernel.launch_sites))]
     found = [one for unit in known for one in _of_unit(kernel, device, unit)]
@@ -43,6 +40,19 @@ def draft(kernel: Kernel, code: str, units: Iterable[Host]) -> Draft:
         key=lambda one: (sum(remark.open for remark in one.remarks), len(one.remarks)),
     )
     return replace(best, known=tied(best.known, code))
+
+
+def _launches(kernel: Kernel, unit: Host) -> Sequence[Launch]:
+    """The unit's launches of a kernel; beside namesakes in other namespaces, those that its record knows."""
+    named = [launch for launch in unit.launches if launch.kernel.decode("latin-1") == kernel.name]
+    if len({launch.qualified for launch in named}) < 2:
+        return named
+    sites = {_seen(site) for site in kernel.launch_sites}
+    return [launch for launch in named if _seen(launch) in sites] or named
+
+
+def _seen(launch: Launch | LaunchSite) -> tuple[str, ...]:
+    return launch.grid, launch.block, *(argument.expression for argument in launch.arguments)
 
 
 def _of_unit(kernel: Kernel, device: DeviceCode, unit: Host) -> Iterator[Draft]:
@@ -55,9 +65,7 @@ def _of_unit(kernel: Kernel, device: DeviceCode, unit: Host) -> Iterator[Draft]:
     expression = kernel.instantiations[0] if kernel.instantiations else None
     arguments = _template_arguments(expression) if expression else ()
     template = dict(zip(_template_names(device.text, kernel.name), arguments, strict=False))
-    for launch in unit.launches:
-        if launch.kernel.decode("latin-1") != kernel.name:
-            continue
+    for launch in _launches(kernel, unit):
         meaning = Meaning(unit, template)
         site = Site(launch, meaning, meaning.scope(launch.at))
         if arguments and "{" in "".join(arguments):

@@ -94,3 +94,22 @@ def test_tree_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.Captu
     assert run(["problem", "draft", "--tree", str(tmp_path / "no"), "-w", str(root)]) == 1
     assert capsys.readouterr().err.strip().endswith("(name the sources with --tree)")
     assert not forms(root)
+
+
+def test_a_namesake_in_another_namespace_lends_no_launch(tmp_path: Path) -> None:
+    kernel = (
+        "namespace {0} {{ __global__ void run(float* x, int n) {{\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) x[i] *= {1};\n}} }}\n"
+    )
+    source = kernel.format("fast", "2.0f") + kernel.format("slow", "3.0f")
+    source += "int main() { int n = 5000; float* x; cudaMalloc(&x, n * sizeof(float));\n"
+    source += "fast::run<<<(n + 127) / 128, 128>>>(x, n); slow::run<<<(n + 63) / 64, 64>>>(x, n); }\n"
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "both.cu").write_text(source)
+    extract(ExtractConfig((tmp_path / "tree",), tmp_path / "work", compile=False))
+    draft(DraftConfig(tmp_path / "work"))
+    blocks = {}
+    for form in (tmp_path / "work").rglob("problem.toml"):
+        code = form.with_name("kernel.cu").read_text()
+        blocks["fast" if "2.0f" in code else "slow"] = "block = [128]" in form.read_text()
+    assert blocks == {"fast": True, "slow": False}
