@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcurate import __version__
-from kcurate.dataset import contamination, licences
+from kcurate.dataset import contamination, licences, parquet
 from kcurate.dataset.gates import Gates
 
 PLOT = "speedups.svg"
@@ -109,7 +109,7 @@ def metadata(content: Content) -> dict[str, Any]:
         {
             "config_name": config,
             **({"default": True} if config == "pairs" else {}),
-            "data_files": [{"split": split, "path": f"{config}/{split}-*.parquet"} for split in splits],
+            "data_files": [{"split": split, "path": parquet.data_file(config, split)} for split in splits],
         }
         for config, splits in content.counts.items()
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,17 @@ CONFIGS: Mapping[str, Mapping[str, Kind]] = {
     "grpo": GRPO_COLUMNS,
 }
 SPLITS = ("train", "test")
+_DATA_FILE = re.compile(rf"(?:{'|'.join(CONFIGS)})/(?:{'|'.join(SPLITS)})-\d{{5}}-of-\d{{5}}\.parquet")
 
 
 def data_file(config: str, split: str) -> str:
     """Where a split of a config lies in the dataset folder."""
     return f"{config}/{split}-00000-of-00001.parquet"
+
+
+def is_data_file(path: str) -> bool:
+    """Whether a path in a dataset folder is one that `kcurate` gives to its own data."""
+    return _DATA_FILE.fullmatch(path) is not None
 
 
 def features(columns: Mapping[str, Kind]) -> Any:

@@ -2,7 +2,8 @@
 
 The remote is compared with the folder, all changes go up as one commit on top of what was looked at, the
 commit is downloaded and read through `datasets`, and only then the version is tagged. Files of others in the
-repository stay. Not covered: building (`kcurate.dataset.stage`), the client's calls (`kcurate.hub`).
+repository stay. Not covered: building (`kcurate.dataset.stage`), the client's calls (`kcurate.hub`), what
+another folder holds and takes (`kcurate.dataset.push_folder`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import store
-from kcurate.dataset import changes, licences, parquet, secrets
+from kcurate.dataset import changes, licences, parquet, push_folder, secrets
 from kcurate.dataset.gates import bad_row
 from kcurate.errors import InputError, RemoteError
 from kcurate.hub import Hub, Remote
@@ -52,21 +52,23 @@ def run(config: PushConfig, *, note: Callable[[str], None] = lambda _: None) -> 
         raise InputError("where to?", where="push", hint="give --repo USER/NAME, or --to DIR")
     if config.repo is not None and config.to is not None:
         raise InputError("--repo and --to exclude each other", where="push")
-    files, version = _checked(workspace.dataset)
+    files, history = _checked(workspace.dataset)
     if config.to is not None:
-        counts = _to_folder(files, config.to, dry_run=config.dry_run)
+        counts = _to_folder(files, history, config.to, dry_run=config.dry_run)
     else:
-        counts = _to_hub(files, version, config, note)
+        counts = _to_hub(files, history.version, config, note)
     summary = Summary("push", {"files": counts}, time.monotonic() - started_s, str(workspace.root))
     if config.dry_run:
         note("dry run: nothing was changed")
         return summary
-    run_ = workspace.start_run("push", {"repo": config.repo, "to": str(config.to), "version": version})
+    run_ = workspace.start_run(
+        "push", {"repo": config.repo, "to": str(config.to), "version": history.version}
+    )
     return run_.finish(summary)
 
 
-def _checked(folder: Path) -> tuple[dict[str, bytes], str]:
-    """The dataset's files by path, and its version, after everything that must hold was looked at again."""
+def _checked(folder: Path) -> tuple[dict[str, bytes], changes.History]:
+    """The dataset's files by path, and its versions, after everything that must hold was looked at again."""
     history = changes.read(folder)
     if history is None:
         raise InputError("no dataset here", where=str(folder), hint="run kcurate build")
@@ -81,12 +83,11 @@ def _checked(folder: Path) -> tuple[dict[str, bytes], str]:
             raise InputError("its licence is not an SPDX expression", where=str(row["id"]))
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     found_files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
-    return {name: content for name, content in found_files.items() if _ours(name)}, history.version
+    return {name: content for name, content in found_files.items() if _ours(name)}, history
 
 
 def _ours(path: str) -> bool:
-    config, _, name = path.partition("/")
-    return path in _ROOT_FILES or (config in parquet.CONFIGS and name.endswith(".parquet"))
+    return path in _ROOT_FILES or parquet.is_data_file(path)
 
 
 def _compare(
@@ -158,25 +159,12 @@ def _equal(path: Path, content: bytes) -> bool:
     return path.is_file() and path.read_bytes() == content
 
 
-def _to_folder(files: Mapping[str, bytes], folder: Path, *, dry_run: bool) -> dict[str, int]:
-    there = {
-        path.relative_to(folder).as_posix(): path
-        for path in (sorted(folder.rglob("*")) if folder.is_dir() else ())
-        if path.is_file()
-    }
-    sent = {
-        path: content
-        for path, content in files.items()
-        if path not in there or not _equal(there[path], content)
-    }
-    removed = [path for path in there if _ours(path) and path not in files]
-    counts = Counter("unchanged" if p not in sent else "changed" if p in there else "added" for p in files)
-    counts["removed"] += len(removed)
+def _to_folder(
+    files: Mapping[str, bytes], history: changes.History, folder: Path, *, dry_run: bool
+) -> dict[str, int]:
+    there = push_folder.look(folder, files)
+    push_folder.check(files, folder, there, history)
+    sent, removed, counts = _compare(files, there)
     if not dry_run:
-        for path, content in sent.items():
-            store.write_bytes(folder / path, content)
-        for path in removed:
-            there[path].unlink()
-        with tempfile.TemporaryDirectory() as cache:
-            parquet.load(folder, Path(cache))
-    return {name: counts[name] for name in ("added", "changed", "removed", "unchanged") if counts[name]}
+        push_folder.put(sent, removed, folder)
+    return counts

@@ -96,7 +96,7 @@ def test_a_change_is_one_commit_and_a_new_tag(space: Workspace, hub: Hub) -> Non
 
 def test_files_that_went_away_are_removed(space: Workspace, hub: Hub) -> None:
     run(config(space, hub))
-    hub.repos[REPO].commits[-1][1]["sft/validation-00000-of-00001.parquet"] = b"old"
+    hub.repos[REPO].commits[-1][1]["sft/test-00001-of-00002.parquet"] = b"old"
     assert run(config(space, hub)).items["files"]["removed"] == 1
     assert remote(hub) == local(space)
 
@@ -214,15 +214,77 @@ def test_a_dataset_that_was_changed_by_hand_does_not_leave(space: Workspace, hub
     assert not hub.requests
 
 
+def test_files_of_others_stay_on_the_hub(space: Workspace, hub: Hub) -> None:
+    theirs = {"pairs/my-own-results.parquet": b"theirs", "sft/validation-00000-of-00001.parquet": b"theirs"}
+    run(config(space, hub))
+    hub.repos[REPO].commits[-1][1].update(theirs)
+    assert run(config(space, hub)).items == {"files": {"unchanged": len(local(space))}}
+    assert remote(hub) == {**local(space), **theirs}
+
+
 def test_a_folder_takes_the_place_of_the_hub(space: Workspace, tmp_path: Path) -> None:
     to = tmp_path / "published"
-    to.mkdir()
-    (to / "notes.md").write_text("stays")
+    (to / ".git").mkdir(parents=True)
+    (to / ".git" / "config").write_text("stays")
     assert run(PushConfig(space.root, to=to, dry_run=True)).items["files"]["added"]
-    assert [path.name for path in to.iterdir()] == ["notes.md"]
+    assert [path.name for path in to.iterdir()] == [".git"]
     run(PushConfig(space.root, to=to))
-    assert run(PushConfig(space.root, to=to)).items == {"files": {"unchanged": len(local(space))}}
-    assert (to / "README.md").read_bytes() == local(space)["README.md"] and (to / "notes.md").exists()
+    theirs = to / "pairs" / "my-own-results.parquet"
+    for path in (to / "notes.md", theirs):
+        path.write_text("stays")
+    old = to / "sft" / "test-00001-of-00002.parquet"
+    old.write_text("an older version's")
+    assert run(PushConfig(space.root, to=to)).items == {
+        "files": {"removed": 1, "unchanged": len(local(space))}
+    }
+    assert (to / "README.md").read_bytes() == local(space)["README.md"] and not old.exists()
+    assert theirs.exists() and (to / "notes.md").exists() and (to / ".git" / "config").exists()
+
+
+@pytest.mark.parametrize("name", ["README.md", "pairs/my-own-results.parquet", "versions.json"])
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_folder_of_somebody_else_is_refused(
+    space: Workspace, tmp_path: Path, name: str, dry_run: bool
+) -> None:
+    theirs = tmp_path / "theirs" / name
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("mine")
+    with pytest.raises(InputError, match="is not a dataset of kcurate's"):
+        run(PushConfig(space.root, to=tmp_path / "theirs", dry_run=dry_run))
+    assert [path for path in (tmp_path / "theirs").rglob("*") if path.is_file()] == [theirs]
+    assert theirs.read_text() == "mine"
+
+
+def test_a_version_is_never_published_twice_into_a_folder(space: Workspace, tmp_path: Path) -> None:
+    to = tmp_path / "published"
+    run(PushConfig(space.root, to=to))
+    before = (to / "versions.json").read_bytes()
+    (space.dataset / "versions.json").unlink()
+    workspace(space.root, [(pair("demo/9", 9), Outcome.CONFIRMED)])
+    build(BuildConfig(space.root))
+    for dry_run in (True, False):
+        with pytest.raises(InputError, match=r"v1\.0\.0 is published with other rows"):
+            run(PushConfig(space.root, to=to, dry_run=dry_run))
+    build(BuildConfig(space.root, version="1.1.0"))
+    assert (to / "versions.json").read_bytes() == before
+    run(PushConfig(space.root, to=to))
+    assert read_rows(to) == read_rows(space.dataset)
+
+
+def test_a_cut_push_into_a_folder_is_seen_and_completed(
+    space: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to = tmp_path / "published"
+
+    def cut(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as during, pytest.raises(KeyboardInterrupt):
+        during.setattr(parquet, "load", cut)
+        run(PushConfig(space.root, to=to))
+    assert not (to / "versions.json").exists() and (to / "README.md").exists()
+    assert run(PushConfig(space.root, to=to)).items["files"]["added"] == 1
+    assert (to / "versions.json").read_bytes() == local(space)["versions.json"]
 
 
 def test_datasets_loads_the_repository_by_its_name(space: Workspace, hub: Hub, tmp_path: Path) -> None:

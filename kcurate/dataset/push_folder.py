@@ -1,0 +1,91 @@
+"""Publishing into a folder of this machine: what lies there, whether a dataset may go there, and how.
+
+Not covered: which files a dataset has, and how they are compared (`kcurate.dataset.push`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kcurate import store
+from kcurate.dataset import changes, parquet
+from kcurate.errors import InputError, RecordError
+from kcurate.hub import Remote
+
+
+def look(folder: Path, files: Mapping[str, bytes]) -> Remote:
+    """The folder's files, hidden ones left out, as a Hub would list them; no hash of those not in `files`.
+
+    Raises:
+        InputError: it is not a folder, or a file cannot be read.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError("not a folder", where=str(folder), hint="give --to another name")
+    found: dict[str, str] = {}
+    try:
+        for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
+            inside = path.relative_to(folder)
+            if path.is_file() and not any(part.startswith(".") for part in inside.parts):
+                name = inside.as_posix()
+                found[name] = hashlib.sha256(path.read_bytes()).hexdigest() if name in files else ""
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror}", where=str(error.filename or folder)) from error
+    return Remote("", found, {})
+
+
+def check(files: Mapping[str, bytes], folder: Path, there: Remote, ours: changes.History) -> None:
+    """Whether these files may go there: into a new or empty folder, or over the dataset that lies in it.
+
+    What a cut push left is the same files but for `versions.json`, and may be completed.
+
+    Raises:
+        InputError: the folder holds something else, or this version with other rows.
+    """
+    history = _history(folder)
+    if history is None:
+        foreign = [path for path in there.files if path not in files or not there.has(path, files[path])]
+        if foreign:
+            raise InputError(
+                f"holds {foreign[0]} and is not a dataset of kcurate's",
+                where=str(folder),
+                hint="give --to a new or an empty folder",
+            )
+        return
+    taken = ours.version in {change.version for change in history.changes}
+    same = history == ours if history.version == ours.version else ours.changes[0] in history.changes
+    if taken and not same:
+        raise InputError(
+            f"v{ours.version} is published with other rows",
+            where=str(folder),
+            hint="kcurate build --version X.Y.Z",
+        )
+
+
+def _history(folder: Path) -> changes.History | None:
+    try:
+        return changes.read(folder)
+    except RecordError:  # somebody else's file of that name
+        return None
+
+
+def put(sent: Mapping[str, bytes], removed: Sequence[str], folder: Path) -> None:
+    """Write and remove files and load every config; `versions.json` comes last, so that a cut push is seen.
+
+    Raises:
+        InputError: a file cannot be written or removed, or a config does not load.
+    """
+    for path, content in sent.items():
+        if path != changes.FILE:
+            store.write_bytes(folder / path, content)
+    for path in removed:
+        try:
+            (folder / path).unlink()
+        except OSError as error:
+            raise InputError(f"cannot remove: {error.strerror}", where=str(folder / path)) from error
+    with tempfile.TemporaryDirectory() as cache:
+        parquet.load(folder, Path(cache))
+    if changes.FILE in sent:
+        store.write_bytes(folder / changes.FILE, sent[changes.FILE])
