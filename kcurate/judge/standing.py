@@ -1,7 +1,8 @@
 """Which verdicts a pair has, and which of them stands for it.
 
-A verdict counts while the pair is what was judged (its key is that of the pair as it is now). Not covered:
-making verdicts, and writing them (`kcurate.validate`).
+A verdict counts while the pair is what was judged (its key is that of the pair as it is now). One lucky pass
+does not outweigh a counterexample, and a GPU's word on a pair outweighs the emulator's. Not covered: making
+verdicts, and writing them (`kcurate.validate`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from kcurate.workspace import Workspace
 
 
 def judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[tuple[Candidate, tuple[Verdict, ...]]]:
-    """Every pair of the folders with all verdicts on its id: those beside it, then the workspace's.
+    """Every pair of the folders with all verdicts on its id: those only beside it, then the workspace's.
+
+    The workspace's are in the order in which each device made them.
 
     Raises:
         InputError: a folder does not hold a pair.
@@ -28,8 +31,8 @@ def judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[tuple[Cand
     for folder in folders:
         candidate = store.read_candidate(folder)
         beside = store.read_verdicts(folder)
-        later = [verdict for verdict in recent.get(candidate.id, ()) if verdict not in beside]
-        yield candidate, (*beside, *later)
+        ours = recent.get(candidate.id, [])
+        yield candidate, (*(verdict for verdict in beside if verdict not in ours), *ours)
 
 
 def current(candidate: Candidate, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
@@ -39,9 +42,38 @@ def current(candidate: Candidate, verdicts: Sequence[Verdict]) -> tuple[Verdict,
 
 
 def best(verdicts: Sequence[Verdict]) -> Verdict | None:
-    """The verdict that stands for a pair: the last confirmed, else the last correct, else the last one."""
-    for wanted in (Outcome.CONFIRMED, Outcome.CORRECT):
-        found = [verdict for verdict in verdicts if verdict.outcome is wanted]
-        if found:
-            return found[-1]
-    return verdicts[-1] if verdicts else None
+    """The verdict that stands for a pair, of those on it as it is now: the first that there is of
+
+    - the last counterexample of a GPU (`mismatch`, `nondeterministic`), whatever passed before or after;
+    - the last counterexample of the emulator, where no GPU found the pair correct: the emulator's order of
+      threads is one that no GPU has (docs/parboil.md, tpacf), and a pair is for GPUs;
+    - the last `confirmed`, else the last `correct`, that its device did not take back later with a refusal
+      (`malformed`, `static_reject`, `compile_error`, `launch_error`);
+    - the last one. `timeout`, `not_faster`, `ambiguous_timing` and `harness_error` refute nothing.
+    """
+    kept = _not_withdrawn(verdicts)
+    proved = any(verdict.outcome.correct and not _emulated(verdict) for verdict in kept)
+    refuting = [
+        verdict for verdict in kept if verdict.outcome.refutes and not (proved and _emulated(verdict))
+    ]
+    on_gpu = [verdict for verdict in refuting if not _emulated(verdict)]
+    confirmed, correct = (
+        [verdict for verdict in kept if verdict.outcome is wanted]
+        for wanted in (Outcome.CONFIRMED, Outcome.CORRECT)
+    )
+    return next((found[-1] for found in (on_gpu, refuting, confirmed, correct, kept) if found), None)
+
+
+def _not_withdrawn(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """The verdicts without passes that a later refusal on the same device took back."""
+    kept: list[Verdict] = []
+    for verdict in verdicts:
+        if verdict.outcome.withdraws:
+            device = verdict.environment.device
+            kept = [one for one in kept if not one.outcome.correct or one.environment.device != device]
+        kept.append(verdict)
+    return kept
+
+
+def _emulated(verdict: Verdict) -> bool:
+    return verdict.environment.backend == "emulator"

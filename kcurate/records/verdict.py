@@ -43,6 +43,21 @@ class Outcome(StrEnum):
             Outcome.CONFIRMED,
         )
 
+    @property
+    def refutes(self) -> bool:
+        """True when a run showed other results: a counterexample, which no later pass takes back."""
+        return self in (Outcome.MISMATCH, Outcome.NONDETERMINISTIC)
+
+    @property
+    def withdraws(self) -> bool:
+        """True when the candidate is refused: earlier passes of the same device do not count any more."""
+        return self in (
+            Outcome.MALFORMED,
+            Outcome.STATIC_REJECT,
+            Outcome.COMPILE_ERROR,
+            Outcome.LAUNCH_ERROR,
+        )
+
 
 @dataclass(frozen=True)
 class Resources:

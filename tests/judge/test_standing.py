@@ -1,0 +1,76 @@
+"""Which verdict stands for a pair: counterexamples, refusals, the emulator beside a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from dataset.making import H200, pair, verdict, workspace
+
+from kcurate import store
+from kcurate.dataset.stage import BuildConfig, run
+from kcurate.judge import standing
+from kcurate.records import Environment, Outcome, Verdict
+
+L4 = replace(H200, device="NVIDIA L4")
+CPU = Environment("emulator", "CPU")
+
+
+def on(environment: Environment, *outcomes: str) -> list[Verdict]:
+    return [replace(verdict(pair("demo/a"), Outcome(one)), environment=environment) for one in outcomes]
+
+
+def best(*verdicts: Verdict) -> tuple[str, str]:
+    found = standing.best(verdicts)
+    assert found is not None
+    return found.outcome.value, found.environment.device
+
+
+@pytest.mark.parametrize("wrong", ["mismatch", "nondeterministic"])
+def test_a_counterexample_of_a_gpu_stands_whatever_passed(wrong: str) -> None:
+    assert best(*on(H200, "confirmed", wrong)) == (wrong, H200.device)
+    assert best(*on(H200, wrong, "confirmed", "confirmed")) == (wrong, H200.device)
+    assert best(*on(L4, wrong), *on(H200, "confirmed"), *on(CPU, "correct")) == (wrong, L4.device)
+
+
+@pytest.mark.parametrize("later", ["harness_error", "ambiguous_timing", "not_faster", "timeout"])
+def test_what_shows_no_wrong_result_refutes_nothing(later: str) -> None:
+    assert best(*on(H200, "confirmed", later)) == ("confirmed", H200.device)
+
+
+@pytest.mark.parametrize("later", ["malformed", "static_reject", "compile_error", "launch_error"])
+def test_a_later_refusal_takes_back_the_passes_of_its_device(later: str) -> None:
+    assert best(*on(H200, "confirmed", later)) == (later, H200.device)
+    assert best(*on(H200, "confirmed", later, "confirmed")) == ("confirmed", H200.device)
+    assert best(*on(H200, "confirmed"), *on(L4, later)) == ("confirmed", H200.device)
+
+
+def test_the_emulator_refutes_only_what_no_gpu_found_correct() -> None:
+    for order in (1, -1):
+        assert best(*[*on(CPU, "mismatch"), *on(H200, "confirmed")][::order]) == ("confirmed", H200.device)
+    assert best(*on(CPU, "correct", "mismatch", "correct")) == ("mismatch", "CPU")
+    assert best(*on(H200, "harness_error"), *on(CPU, "mismatch", "correct")) == ("mismatch", "CPU")
+    assert best(*on(H200, "mismatch"), *on(CPU, "correct")) == ("mismatch", H200.device)
+
+
+def test_a_pair_without_verdicts_has_none() -> None:
+    assert standing.best(()) is None
+
+
+def test_build_publishes_no_pair_that_a_gpu_refuted(tmp_path: Path) -> None:
+    one = pair("demo/a")
+    space = workspace(tmp_path, [(one, Outcome.CONFIRMED)])
+    store.append_jsonl(space.verdicts / "device.jsonl", on(H200, "mismatch")[0])
+    assert run(BuildConfig(tmp_path)).items == {"pairs": {"refused": 1}}
+    assert not space.dataset.exists()
+
+
+def test_the_newest_verdict_comes_last_when_it_lies_beside_the_pair_too(tmp_path: Path) -> None:
+    one = pair("demo/a")
+    space = workspace(tmp_path, [(one, Outcome.CONFIRMED)])
+    (newest,) = on(H200, "static_reject")
+    store.append_jsonl(space.verdicts / "device.jsonl", newest)
+    store.write_verdict(space.pairs / one.id, newest)
+    ((_, found),) = standing.judged([space.pairs / one.id], space)
+    assert [each.outcome for each in found] == ["confirmed", "static_reject"]
