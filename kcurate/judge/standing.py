@@ -1,13 +1,15 @@
 """Which verdicts a pair has, and which of them stands for it.
 
-A verdict counts while the pair is what was judged (its key is that of the pair as it is now). One lucky pass
-does not outweigh a counterexample, and a GPU's word on a pair outweighs the emulator's. Not covered: making
-verdicts, and writing them (`kcurate.validate`).
+A verdict is of content: it counts for every pair whose key is the verdict's, whatever the pair was called
+when it was judged. One on the pair's id with another key only tells that the pair was another then. One lucky
+pass does not outweigh a counterexample, and a GPU's word on a pair outweighs the emulator's. Not covered:
+making verdicts, and writing them (`kcurate.validate`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kcurate import store
@@ -17,22 +19,33 @@ from kcurate.workspace import Workspace
 
 
 def judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[tuple[Candidate, tuple[Verdict, ...]]]:
-    """Every pair of the folders with all verdicts on its id: those only beside it, then the workspace's.
+    """Every pair of the folders with all verdicts on its content or id: first those that only lie beside it.
 
-    The workspace's are in the order in which each device made them.
+    The workspace's follow, in the order in which each device made them. One on its content is given its id.
 
     Raises:
         InputError: a folder does not hold a pair.
     """
-    recent: dict[str, list[Verdict]] = {}
-    for path in sorted(workspace.verdicts.glob("*.jsonl")):
-        for verdict in store.read_jsonl(path, Verdict):
-            recent.setdefault(verdict.candidate, []).append(verdict)
+    ledger = [
+        verdict
+        for path in sorted(workspace.verdicts.glob("*.jsonl"))
+        for verdict in store.read_jsonl(path, Verdict)
+    ]
+    places: dict[str, list[int]] = {}
+    for place, verdict in enumerate(ledger):
+        for name in {verdict.candidate, verdict.key}:
+            places.setdefault(name, []).append(place)
     for folder in folders:
         candidate = store.read_candidate(folder)
-        beside = store.read_verdicts(folder)
-        ours = recent.get(candidate.id, [])
+        key = store.candidate_key(candidate, protocol=PROTOCOL)
+        found = sorted({*places.get(candidate.id, ()), *places.get(key, ())})
+        ours = [_named(ledger[place], candidate.id, key) for place in found]
+        beside = [_named(verdict, candidate.id, key) for verdict in store.read_verdicts(folder)]
         yield candidate, (*(verdict for verdict in beside if verdict not in ours), *ours)
+
+
+def _named(verdict: Verdict, name: str, key: str) -> Verdict:
+    return replace(verdict, candidate=name) if verdict.key == key else verdict
 
 
 def current(candidate: Candidate, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:

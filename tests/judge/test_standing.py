@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from kcurate import store
 from kcurate.dataset.stage import BuildConfig, run
 from kcurate.judge import standing
 from kcurate.records import Environment, Outcome, Verdict
+from kcurate.report.stage import ReportConfig
+from kcurate.report.stage import run as report
 
 L4 = replace(H200, device="NVIDIA L4")
 CPU = Environment("emulator", "CPU")
@@ -74,3 +77,26 @@ def test_the_newest_verdict_comes_last_when_it_lies_beside_the_pair_too(tmp_path
     store.write_verdict(space.pairs / one.id, newest)
     ((_, found),) = standing.judged([space.pairs / one.id], space)
     assert [each.outcome for each in found] == ["confirmed", "static_reject"]
+
+
+def test_a_renamed_pair_and_a_copy_keep_the_verdicts_on_their_content(tmp_path: Path) -> None:
+    one = pair("demo/a")
+    space = workspace(tmp_path, [(one, Outcome.CONFIRMED)])
+    shutil.rmtree(space.pairs / one.id)
+    for name in ("demo/b", "demo/c"):
+        store.write_candidate(space.pairs / name, replace(one, id=name))
+    assert run(BuildConfig(tmp_path)).items == {"pairs": {"confirmed": 1, "duplicate": 1}}
+    assert report(ReportConfig(tmp_path)).items == {"pairs": {"confirmed": 2}}
+    found = standing.judged(store.find_candidates(space.pairs), space)
+    assert [(made.id, [each.candidate for each in verdicts]) for made, verdicts in found] == [
+        ("demo/b", ["demo/b"]),
+        ("demo/c", ["demo/c"]),
+    ]
+
+
+def test_a_refutation_of_a_copy_is_one_of_the_pair(tmp_path: Path) -> None:
+    one = pair("demo/a")
+    space = workspace(tmp_path, [(one, Outcome.CONFIRMED)])
+    wrong = replace(on(H200, "mismatch")[0], candidate="elsewhere/copy")
+    store.append_jsonl(space.verdicts / "a.jsonl", wrong)
+    assert run(BuildConfig(tmp_path)).items == {"pairs": {"refused": 1}}
