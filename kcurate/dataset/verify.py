@@ -8,6 +8,7 @@ other GPU models and replace none. Not covered: how a verdict is made
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -102,10 +103,11 @@ def run(config: VerifyConfig, *, note: Callable[[str], None] = lambda _: None) -
     compared: dict[int, Compared] = {}
     with tqdm(total=len(rows), unit="row", desc="verify-dataset") as bar:
         judged = pool.judge_many(enumerate(candidates), judging, gpus=(judging.gpu,), jobs=jobs)
-        for index, verdict in judged:
-            compared[index] = compare(rows[index], verdict)
-            _keep(workspace, verdict)
-            bar.update()
+        with contextlib.closing(judged):
+            for index, verdict in judged:
+                compared[index] = compare(rows[index], verdict)
+                _keep(workspace, verdict)
+                bar.update()
     ordered = [compared[index] for index in sorted(compared)]
     counts = Counter(one.drift for one in ordered)
     items = {"rows": {drift.value: counts[drift] for drift in Drift if counts[drift]}}

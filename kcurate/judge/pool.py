@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import as_completed
 from dataclasses import replace
 
@@ -36,8 +36,10 @@ def open_referees(
 
 def judge_many(
     candidates: Iterable[tuple[int, Candidate]], config: JudgeConfig, *, gpus: tuple[int, ...], jobs: int
-) -> Iterator[tuple[int, Verdict]]:
+) -> Generator[tuple[int, Verdict], None, None]:
     """Judge every candidate; yields (its number, verdict) in the order in which they are done.
+
+    Close it (`contextlib.closing`): an exception of whoever takes the verdicts then ends the judges too.
 
     Raises:
         KcurateError: this machine cannot judge at all (no compiler, no such GPU).
@@ -55,7 +57,7 @@ def judge_many(
 
 def _in_this_process(
     waiting: Iterable[tuple[int, Candidate]], config: JudgeConfig
-) -> Iterator[tuple[int, Verdict]]:
+) -> Generator[tuple[int, Verdict], None, None]:
     judge = Judge(config)
     try:
         for index, candidate in waiting:

@@ -8,6 +8,7 @@ is known, and from a GPU also written beside the pair. Not covered: how a verdic
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -165,9 +166,12 @@ def _judge_rest(
     ]
     jobs = config.jobs or pool.default_jobs(judging.backend, len(gpus))
     by_index = {item.index: item for item in given}
-    with tqdm(total=len(given), initial=len(given) - len(rest), unit="pair", desc=STAGE) as bar:
+    with (
+        contextlib.closing(pool.judge_many(rest, judging, gpus=gpus, jobs=jobs)) as judged,
+        tqdm(total=len(given), initial=len(given) - len(rest), unit="pair", desc=STAGE) as bar,
+    ):
         bar.set_postfix(counts, refresh=False)
-        for index, verdict in pool.judge_many(rest, judging, gpus=gpus, jobs=jobs):
+        for index, verdict in judged:
             book.add(by_index[index], verdict)
             counts[verdict.outcome] += 1
             bar.set_postfix(counts, refresh=False)

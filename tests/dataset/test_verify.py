@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,6 +65,23 @@ def test_rows_are_judged_again_and_a_broken_one_is_found(tmp_path: Path) -> None
     ]
     assert {v.candidate: v.outcome for v in verdicts} == {"demo/0": "correct", "demo/1": "mismatch"}
     assert isinstance(verdicts[0].environment, Environment)
+
+
+def test_a_fault_after_a_verdict_ends_the_judges_too(tmp_path: Path) -> None:
+    space = workspace(tmp_path / "work", [(pair(f"demo/{i}", i + 1), Outcome.CONFIRMED) for i in range(3)])
+    build(BuildConfig(space.root))
+    code = (
+        "import sys; from pathlib import Path; from kcurate.dataset import verify\n"
+        "def compare(*_): raise ZeroDivisionError\n"
+        "if __name__ == '__main__':\n"
+        "    verify.compare = compare\n"
+        "    config = verify.VerifyConfig(sys.argv[1], Path(sys.argv[2]), backend='emulator', jobs=2)\n"
+        "    verify.run(config)\n"
+    )
+    (tmp_path / "faulty.py").write_text(code)
+    command = [sys.executable, str(tmp_path / "faulty.py"), str(space.dataset), str(tmp_path / "again")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
 
 
 def test_a_dataset_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import torch_modules
 
 from kcurate import store
 from kcurate.errors import InputError, MissingDependencyError
-from kcurate.records import Summary
+from kcurate.records import Summary, Verdict
+from kcurate.validate import inputs, ledger
 from kcurate.validate.stage import ValidateConfig, parse_gpus, run
 
 
@@ -72,6 +74,19 @@ def test_verdicts_that_are_not_final_are_made_again(tmp_path: Path, given: Path)
     path.write_text("".join(json.dumps(line) + "\n" for line in kept))
     assert run(config(tmp_path, given)).items == {"candidates": COUNTS}
     assert [str(line["outcome"]) for line in lines(tmp_path)].count("correct") == 1
+
+
+def test_a_fault_after_a_verdict_ends_the_judges_too(
+    tmp_path: Path, given: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(_: ledger.Ledger, item: inputs.Item, verdict: Verdict) -> None:
+        if item.candidate is not None:
+            raise ZeroDivisionError(verdict.outcome)
+
+    monkeypatch.setattr(ledger.Ledger, "add", add)
+    with pytest.raises(ZeroDivisionError) as kept:  # it holds the frames, and so what they left open
+        run(replace(config(tmp_path, given), jobs=2))
+    assert not [one for one in threading.enumerate() if one.name.startswith("referee-")], kept
 
 
 def test_nothing_to_validate_is_said(tmp_path: Path) -> None:
