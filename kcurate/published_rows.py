@@ -16,6 +16,13 @@ from kcurate import codec, hub, store
 from kcurate.errors import InputError, RecordError
 from kcurate.records import SIDES, Candidate
 
+# What is read of a row of `pairs` everywhere; the other columns may be missing.
+_NEEDED = (
+    *("id", "family", "domain", "license", "description", "techniques", "origin", "problem"),
+    *("slow_code", "slow_side", "fast_code", "fast_side", "content", "outcome", "device"),
+    *("speedup", "speedup_low", "speedup_high"),
+)
+
 
 @contextmanager
 def opened(
@@ -43,7 +50,7 @@ def read_rows(folder: Path, config: str = "pairs") -> dict[str, list[dict[str, A
     """Split to rows of one config of a dataset folder.
 
     Raises:
-        InputError: there is no such config, or a file is not Parquet.
+        InputError: there is no such config, a file is not Parquet, or it lacks a column that is needed.
     """
     import pyarrow.parquet as pq
     from pyarrow.lib import ArrowException
@@ -54,6 +61,10 @@ def read_rows(folder: Path, config: str = "pairs") -> dict[str, list[dict[str, A
             table = pq.read_table(path)
         except ArrowException as error:
             raise InputError("not a Parquet file", where=str(path), hint="build it again") from error
+        missing = [name for name in _NEEDED if name not in table.column_names] if config == "pairs" else []
+        if missing:
+            what = f"not rows of pairs: no column {', '.join(missing)}"
+            raise InputError(what, where=str(path), hint="build it again, or take the file away")
         found.setdefault(path.name.split("-")[0], []).extend(table.to_pylist())
     if not found:
         raise InputError(f"no {config}/*.parquet here", where=str(folder), hint="run kcurate build")

@@ -8,11 +8,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from dataset.making import H200, a_row, pair, verdict, workspace
 
 from kcurate import store
 from kcurate.dataset import parquet
+from kcurate.dataset.push import PushConfig
+from kcurate.dataset.push import run as push
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.dataset.verify import Drift, VerifyConfig, compare, run
@@ -82,6 +85,21 @@ def test_a_fault_after_a_verdict_ends_the_judges_too(tmp_path: Path) -> None:
     command = [sys.executable, str(tmp_path / "faulty.py"), str(space.dataset), str(tmp_path / "again")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "column", ["id", "problem", "content", "speedup", "speedup_low", "device", "slow_code"]
+)
+def test_a_dataset_without_a_column_is_told(tmp_path: Path, column: str) -> None:
+    space = workspace(tmp_path / "work", [(pair("demo/a"), Outcome.CONFIRMED)])
+    build(BuildConfig(space.root, test_share=0))
+    path = space.dataset / parquet.data_file("pairs", "train")
+    pq.write_table(pq.read_table(path).drop_columns([column]), path)
+    with pytest.raises(InputError, match=f"train-00000-of-00001.parquet: .*no column {column} ") as told:
+        run(VerifyConfig(str(space.dataset), tmp_path / "again", backend="emulator"))
+    assert "\n" not in str(told.value) and not (tmp_path / "again").exists()
+    with pytest.raises(InputError, match=f"no column {column} "):
+        push(PushConfig(space.root, to=tmp_path / "published"))
 
 
 def test_a_dataset_that_is_not_there_is_told(tmp_path: Path) -> None:
