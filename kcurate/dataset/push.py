@@ -165,6 +165,7 @@ def _to_folder(
     there = push_folder.look(folder, files)
     push_folder.check(files, folder, there, history)
     sent, removed, counts = _compare(files, there)
+    push_folder.check_writable([*sent, *removed], folder)
     if not dry_run:
         push_folder.put(sent, removed, folder)
     return counts

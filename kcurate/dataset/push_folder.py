@@ -5,9 +5,11 @@ Not covered: which files a dataset has, and how they are compared (`kcurate.data
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kcurate import store
@@ -69,6 +71,27 @@ def _history(folder: Path) -> changes.History | None:
         return changes.read(folder)
     except RecordError:  # somebody else's file of that name
         return None
+
+
+def check_writable(paths: Iterable[str], folder: Path) -> None:
+    """Whether these files can be written and removed there, as far as can be told without trying.
+
+    Raises:
+        InputError: a file stands where a folder must be, or the reverse, or a folder is read-only.
+    """
+    for path in paths:
+        if (folder / path).is_dir():
+            raise _refused(folder / path, errno.EISDIR)
+        there = next(above for above in (folder / path).absolute().parents if os.path.lexists(above))
+        if not there.is_dir():
+            raise _refused(there, errno.ENOTDIR)
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise _refused(there, errno.EACCES)
+
+
+def _refused(path: Path, code: int) -> InputError:
+    hint = "check the folder's permissions, or give --to another"
+    return InputError(f"cannot write: {os.strerror(code)}", where=str(path), hint=hint)
 
 
 def put(sent: Mapping[str, bytes], removed: Sequence[str], folder: Path) -> None:

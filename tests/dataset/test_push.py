@@ -255,6 +255,37 @@ def test_a_folder_of_somebody_else_is_refused(
     assert theirs.read_text() == "mine"
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize(
+    ("in_the_way", "to"), [("to", "to"), ("to", "to/below"), ("to/pairs", "to"), ("to/README.md/x", "to")]
+)
+def test_a_folder_that_cannot_take_it_is_told_by_a_dry_run_too(
+    space: Workspace, tmp_path: Path, dry_run: bool, in_the_way: str, to: str
+) -> None:
+    (tmp_path / in_the_way).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / in_the_way).write_text("mine")
+    with pytest.raises(InputError):
+        run(PushConfig(space.root, to=tmp_path / to, dry_run=dry_run))
+    assert [path for path in tmp_path.glob("to/**/*") if path.is_file()] in ([], [tmp_path / in_the_way])
+    assert (tmp_path / in_the_way).read_text() == "mine"
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize("made", [True, False])
+def test_a_read_only_folder_is_told_by_a_dry_run_too(
+    space: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry_run: bool, made: bool
+) -> None:
+    to = tmp_path / "published"
+    closed = to if made else tmp_path
+    if made:
+        to.mkdir()
+    asked = os.access  # root, who runs many a container, may write everywhere
+    monkeypatch.setattr(os, "access", lambda path, mode: path != closed and asked(path, mode))
+    with pytest.raises(InputError, match="cannot write: Permission denied"):
+        run(PushConfig(space.root, to=to, dry_run=dry_run))
+    assert not list(to.glob("*")) if made else not to.exists()
+
+
 def test_a_version_is_never_published_twice_into_a_folder(space: Workspace, tmp_path: Path) -> None:
     to = tmp_path / "published"
     run(PushConfig(space.root, to=to))
