@@ -7,6 +7,7 @@ Not covered: where the files of a workspace lie (`kcurate.workspace`) and how a 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -183,7 +184,11 @@ def read_json(path: Path, cls: type[T], *, schema: str | None = None) -> T:
 
 
 def append_jsonl(path: Path, record: Any) -> None:
-    """Append one record as one line, in a single write that is on disk when this returns."""
+    """Append one record as one line, in a single write that is on disk when this returns.
+
+    Raises:
+        InputError: it cannot be written whole (a full disk); then the file ends as it did before.
+    """
     data = codec.to_data(record)
     check_schema(schema_of(type(record)), data, where=str(path))
     line = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
@@ -194,12 +199,22 @@ def append_jsonl(path: Path, record: Any) -> None:
             size = os.fstat(handle).st_size
             if size and os.pread(handle, 1, size - 1) != b"\n":
                 line = b"\n" + line  # a killed writer left half a line: close it, keep both
-            os.write(handle, line)
+            written = os.write(handle, line)
+            if written != len(line):
+                _take_back(handle, written)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(handle)
         finally:
             os.close(handle)
     except OSError as error:
         raise _cannot_write(path, error) from error
+
+
+def _take_back(handle: int, written: int) -> None:
+    """Cut off the last `written` bytes, where nobody has appended since."""
+    end = os.lseek(handle, 0, os.SEEK_CUR)
+    if os.fstat(handle).st_size == end:
+        os.ftruncate(handle, end - written)
 
 
 def read_jsonl(path: Path, cls: type[T]) -> Iterator[T]:

@@ -145,6 +145,37 @@ def test_half_a_line_is_passed_over_and_closed(tmp_path: Path) -> None:
     assert [v.candidate for v in store.read_jsonl(path, Verdict)] == ["first", "second"]
 
 
+FULL = """
+import resource, sys
+from pathlib import Path
+from kcurate import store
+from kcurate.errors import InputError
+from kcurate.records import Environment, Outcome, Verdict
+path, fitting = Path(sys.argv[1]), 5
+record = Verdict("demo/scale", "k" * 16, Outcome.CORRECT, Environment("emulator", "CPU"))
+store.append_jsonl(path, record)
+size = path.stat().st_size
+resource.setrlimit(resource.RLIMIT_FSIZE, (size * fitting + size // 2, resource.RLIM_INFINITY))
+for _ in range(fitting - 1):
+    store.append_jsonl(path, record)
+try:
+    store.append_jsonl(path, record)
+except InputError as error:
+    print(error)
+"""
+
+
+def test_line_that_does_not_fit_is_an_error_and_leaves_no_half(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.jsonl"
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "verdicts.jsonl: cannot write: No space left on device" in done.stdout
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 5
+    assert len(set(lines)) == 1
+
+
 def test_missing_lines_are_no_records(tmp_path: Path) -> None:
     assert list(store.read_jsonl(tmp_path / "none.jsonl", Verdict)) == []
 
