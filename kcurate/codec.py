@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -62,7 +63,11 @@ _REFUSALS = (
     TypeError,
     KeyError,
     AttributeError,
+    RecursionError,
 )
+_REPAIR = "repair or delete it"
+# An escape that may be half of a pair.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 _PLAIN_UNIONS: tuple[Any, ...] = (
     r.Expr,
@@ -147,6 +152,24 @@ def from_data(cls: type[T], data: Any, *, where: str | None = None) -> T:
         raise RecordError(
             f"not a {cls.__name__} record: {error}", where=where, hint="see schemas/ for the form"
         ) from error
+
+
+def parse(data: bytes, *, where: str, lone_surrogates: bool = False) -> Any:
+    r"""The plain data of JSON text; `lone_surrogates` lets text pass that UTF-8 cannot write (`"\ud800"`).
+
+    Raises:
+        RecordError: it is not JSON, or it is nested too deeply to be read.
+    """
+    try:
+        text = data.decode(json.detect_encoding(data), "surrogatepass" if lone_surrogates else "strict")
+        plain = json.loads(text)
+        if not lone_surrogates and _SURROGATE.search(text):
+            json.dumps(plain, ensure_ascii=False).encode()
+    except RecursionError as error:
+        raise RecordError("not JSON: nested too deeply", where=where, hint=_REPAIR) from error
+    except ValueError as error:
+        raise RecordError(f"not JSON: {error}", where=where, hint=_REPAIR) from error
+    return plain
 
 
 def canonical_json(data: Any) -> bytes:

@@ -6,7 +6,6 @@ Not covered: where the files of a workspace lie (`kcurate.workspace`) and how a 
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import json
@@ -140,7 +139,10 @@ def check_schema(schema: str, data: Any, *, where: str) -> None:
     """
     from jsonschema.exceptions import best_match
 
-    error = best_match(_validator(schema).iter_errors(data))
+    try:
+        error = best_match(_validator(schema).iter_errors(data))
+    except RecursionError as deep:
+        raise RecordError("nested too deeply", where=where, hint=f"see schemas/{schema}.json") from deep
     if error is not None:
         message = error.message if len(error.message) < 300 else error.message[:300] + "..."
         raise RecordError(f"{error.json_path}: {message}", where=where, hint=f"see schemas/{schema}.json")
@@ -165,11 +167,10 @@ def write_json(path: Path, record: Any, *, schema: str | None = None, durable: b
 
 def _load(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes())
+        content = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from error
-    except ValueError as error:
-        raise RecordError(f"not JSON: {error}", where=str(path), hint="repair or delete it") from error
+    return codec.parse(content, where=str(path))
 
 
 def read_json(path: Path, cls: type[T], *, schema: str | None = None) -> T:
@@ -226,8 +227,11 @@ def read_jsonl(path: Path, cls: type[T]) -> Iterator[T]:
         return
     with path.open("rb") as file:
         for line in file:
-            with contextlib.suppress(ValueError):
-                yield codec.from_data(cls, json.loads(line), where=str(path))
+            try:
+                data = codec.parse(line, where=str(path))
+            except RecordError:
+                continue
+            yield codec.from_data(cls, data, where=str(path))
 
 
 def candidate_data(candidate: Candidate) -> dict[str, Any]:

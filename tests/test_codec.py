@@ -67,3 +67,26 @@ def test_canonical_json_does_not_depend_on_order() -> None:
 def test_a_word_that_is_none_of_a_field_is_refused() -> None:
     with pytest.raises(RecordError, match="not a Origin record"):
         codec.from_data(Origin, {"kind": "nonsense"})
+
+
+@pytest.mark.parametrize(
+    "text", [b"{", b"[" * 200_000, b'"\\ud800"', b'"\xed\xa0\x80"', b'"\\uDC00\\ud800"', b"\xff"]
+)
+def test_what_is_no_json_or_cannot_be_written_again_names_its_place(text: bytes) -> None:
+    with pytest.raises(RecordError, match=r"lines\.jsonl:7: not JSON") as caught:
+        codec.parse(text, where="lines.jsonl:7")
+    assert "\n" not in str(caught.value)
+    str(caught.value).encode()
+
+
+def test_pairs_of_surrogates_are_text_and_lone_ones_where_they_may_be() -> None:
+    assert codec.parse(b'"\\ud83d\\ude00 \\\\ud800"', where="x") == "\U0001f600 \\ud800"
+    assert codec.parse(b'"\\ud800"', where="x", lone_surrogates=True) == "\ud800"
+
+
+def test_data_nested_too_deeply_is_a_record_error() -> None:
+    data: dict[str, object] = {"swap": ["x", "y"]}
+    for _ in range(5000):
+        data = {"for": "i", "to": 1, "do": [data]}
+    with pytest.raises(RecordError):
+        codec.from_data(Side, {"code": "", "plan": [data]})

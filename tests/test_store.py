@@ -107,6 +107,21 @@ def test_broken_json_is_named(tmp_path: Path) -> None:
         store.read_candidate(tmp_path)
 
 
+@pytest.mark.parametrize("depth", [800, 200_000])
+def test_deep_nesting_is_a_record_error(tmp_path: Path, depth: int) -> None:
+    (tmp_path / "pair.json").write_text("[" * depth + "]" * depth)
+    with pytest.raises(RecordError, match=r"pair\.json: ") as caught:
+        store.read_candidate(tmp_path)
+    assert len(str(caught.value)) < 500
+
+
+def test_line_nested_too_deeply_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.jsonl"
+    path.write_text("[" * 200_000 + "\n")
+    store.append_jsonl(path, verdict("first"))
+    assert [v.candidate for v in store.read_jsonl(path, Verdict)] == ["first"]
+
+
 def test_absent_folder_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file or folder"):
         store.find_candidates(tmp_path / "nowhere")

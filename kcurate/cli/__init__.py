@@ -29,6 +29,8 @@ def run(args: Sequence[str]) -> int:
 
     An exception that is not known here is a bug of ours and keeps its traceback.
     """
+    if sys.stdout is None:
+        return _complain("stdout: is closed (send it to /dev/null where nobody reads it)")
     import typer
 
     from kcurate.cli.app import build

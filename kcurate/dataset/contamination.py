@@ -7,7 +7,6 @@ computation written anew, and KernelBench asks for computations that everybody w
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kcurate import codec
 from kcurate.cuda_source import normalise
-from kcurate.errors import InputError
+from kcurate.errors import InputError, RecordError
 
 NGRAM = 13
 # Share of n-grams (of the row's code in the item, or the other way) from which a row is refused.
@@ -79,7 +79,8 @@ def read(path: Path) -> Reference:
     """A set from a folder or file.
 
     Raises:
-        InputError: no such path, or nothing in it that can be compared.
+        InputError: no such path, or nothing in it that can be compared. RecordError: a file whose rows cannot
+            be read.
     """
     if not path.exists():
         raise InputError("no such evaluation set", where=str(path), hint="a folder, .jsonl or .parquet file")
@@ -110,14 +111,29 @@ def _texts(path: Path) -> Iterator[tuple[str, bytes]]:
 def _file(file: Path) -> Iterator[tuple[str, bytes]]:
     """The items of one file: what tells them apart, and their text."""
     if file.suffix == ".jsonl":
-        lines = file.read_bytes().splitlines()
-        yield from _rows(json.loads(line) for line in lines if line.strip())
+        lines = enumerate(file.read_bytes().splitlines(), 1)
+        yield from _rows(
+            codec.parse(line, where=f"{file}:{number}", lone_surrogates=True)
+            for number, line in lines
+            if line.strip()
+        )
     elif file.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        yield from _rows(pq.read_table(file).to_pylist())
+        yield from _rows(_parquet_rows(file))
     elif file.stat().st_size <= _LIST_LIMIT_BYTES:
         yield "", normalise(file.read_bytes())  # Python too, for the CUDA code in its strings
+
+
+def _parquet_rows(file: Path) -> Iterable[Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        rows: Iterable[Any] = pq.read_table(file).to_pylist()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise RecordError(
+            f"not Parquet: {error}", where=str(file), hint="repair it or leave it out"
+        ) from error
+    return rows
 
 
 def _rows(rows: Iterable[Any]) -> Iterator[tuple[str, bytes]]:

@@ -129,6 +129,18 @@ def test_broken_record_is_one_line(pair: Path) -> None:
     assert "is a required property" in one_line(kcurate_command("show", str(pair)))
 
 
+def test_text_that_cannot_be_written_is_one_line(pair: Path) -> None:
+    path = pair / "pair.json"
+    path.write_text(path.read_text().replace('"what"', r'"\ud800"'))
+    assert "pair.json: not JSON" in one_line(kcurate_command("show", str(pair)))
+
+
+def test_closed_stdout_is_one_line() -> None:
+    line = f"{sys.executable} -m kcurate doctor >&-"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    assert "stdout: is closed" in one_line(done)
+
+
 def test_settings_order_is_flag_environment_file_default(pair: Path) -> None:
     work = pair.parents[2]
     (work / "kcurate.toml").write_text("built_in = 7\n")

@@ -16,7 +16,7 @@ from kcurate import resources, store
 from kcurate.dataset import contamination, gates, licences, secrets
 from kcurate.dataset.gates import Gates, Rules
 from kcurate.dataset.rows import row
-from kcurate.errors import InputError
+from kcurate.errors import InputError, RecordError
 
 HEX = "0123456789abcdef"
 SEEDED = {
@@ -156,6 +156,25 @@ def reference_sets(root: Path, code: str) -> list[Path]:
     (root / "set.jsonl").write_text(json.dumps({"id": 3, "code": code}) + "\n")
     pq.write_table(pa.table({"code": ["nothing", code]}), root / "set.parquet")
     return [folder, root / "set.jsonl", root / "set.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("ev.jsonl", b'{"code": "x"}\n\n{"code"\n', r"ev\.jsonl:3: not JSON"),
+        ("ev.jsonl", b"[" * 200_000, r"ev\.jsonl:1: not JSON: nested"),
+        ("ev.parquet", b"no columns here", r"ev\.parquet: not Parquet"),
+        ("ev.parquet", b"PAR1 no columns PAR1", r"ev\.parquet: not Parquet"),
+        ("ev.parquet", b"", r"ev\.parquet: not Parquet"),
+    ],
+)
+def test_evaluation_set_that_cannot_be_read_is_named(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    for place in (tmp_path, tmp_path / name):
+        with pytest.raises(RecordError, match=message):
+            contamination.read(place)
 
 
 def test_contamination_is_caught_in_every_form_of_a_set(tmp_path: Path) -> None:
