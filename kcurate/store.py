@@ -219,19 +219,20 @@ def _take_back(handle: int, written: int) -> None:
 
 
 def read_jsonl(path: Path, cls: type[T]) -> Iterator[T]:
-    """Every whole record of a JSON-lines file; a line that a crash cut short is passed over.
+    """Every whole record of a JSON-lines file.
 
-    A missing file has no records.
+    A line that is none is passed over, whether a crash cut it short or it is JSON of another form: what it
+    recorded is then made again. A missing file has no records.
     """
     if not path.exists():
         return
     with path.open("rb") as file:
         for line in file:
             try:
-                data = codec.parse(line, where=str(path))
+                record = codec.from_data(cls, codec.parse(line, where=str(path)))
             except RecordError:
                 continue
-            yield codec.from_data(cls, data, where=str(path))
+            yield record
 
 
 def candidate_data(candidate: Candidate) -> dict[str, Any]:

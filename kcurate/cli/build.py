@@ -47,4 +47,5 @@ def build(
     from kcurate.dataset.stage import BuildConfig, run
 
     rules = Rules(tuple(allow_licence or ()), tuple(against or ()), near)
-    output.report(run(BuildConfig(workspace, built_in, rules, version, test_share)), as_json=json)
+    config = BuildConfig(workspace, built_in, rules, version, test_share)
+    output.report(run(config, note=output.note), as_json=json)

@@ -25,5 +25,5 @@ def report(
     from kcurate.report.stage import ReportConfig, run
 
     config = ReportConfig(workspace, built_in, out)
-    output.report(run(config), as_json=json)
+    output.report(run(config, note=output.note), as_json=json)
     output.note(f"open {config.path}")

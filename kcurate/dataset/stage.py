@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -17,11 +17,11 @@ from typing import Any
 
 from kcurate import resources, store
 from kcurate.dataset import card, changes, licences, parquet, plot, splits
-from kcurate.dataset.gates import Gates, Rules
+from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, Rules
 from kcurate.dataset.rows import row
 from kcurate.dataset.tuning import grpo_row, sft_row, teaches
 from kcurate.errors import InputError
-from kcurate.judge import standing
+from kcurate.judge import readable, standing
 from kcurate.records import Candidate, Summary, Verdict
 from kcurate.workspace import Workspace
 
@@ -59,6 +59,9 @@ class BuildConfig:
     test_share: float = splits.TEST_SHARE
 
 
+_Judged = tuple[Candidate, tuple[Verdict, ...]]
+
+
 @dataclass(frozen=True)
 class _Entry:
     candidate: Candidate
@@ -66,8 +69,8 @@ class _Entry:
     row: dict[str, Any] | None = None
 
 
-def run(config: BuildConfig) -> Summary:
-    """Write `dataset/` of the workspace, whole or not at all.
+def run(config: BuildConfig, *, note: Callable[[str], None] = lambda _: None) -> Summary:
+    """Write `dataset/` of the workspace, whole or not at all; a pair that cannot be read is named in a note.
 
     Raises:
         InputError: there is no pair at all, or an option that cannot be used.
@@ -82,8 +85,12 @@ def run(config: BuildConfig) -> Summary:
     gates = Gates(config.rules)
     _restore(workspace.dataset)
     record = workspace.start_run("build", _plain(config))
-    entries = [_gated(entry, gates) for entry in _entries(folders, workspace)]
-    counts = Counter(entry.outcome for entry in entries)
+    pairs, broken = _read(folders, workspace)
+    for found in broken:
+        gates.refusals.append(_refusal(found, workspace))
+        note(f"left out: {found}")
+    entries = [_gated(entry, gates) for entry in _entries(pairs)]
+    counts = Counter([*(entry.outcome for entry in entries), *(RowOutcome.BAD_ROW for _ in broken)])
     kept = [entry for entry in entries if entry.row is not None]
     if kept:
         _write(workspace.dataset, _files(kept, gates, config, changes.read(workspace.dataset)))
@@ -102,11 +109,30 @@ def _folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
     return [folder for root in roots if root.is_dir() for folder in store.find_candidates(root)]
 
 
-def _entries(folders: Iterable[Path], workspace: Workspace) -> list[_Entry]:
+def _read(folders: Iterable[Path], workspace: Workspace) -> tuple[list[_Judged], list[readable.Unreadable]]:
+    """The pairs with all their verdicts, and the folders that cannot be read."""
+    pairs: list[_Judged] = []
+    broken: list[readable.Unreadable] = []
+    for found in readable.judged(folders, workspace):
+        if isinstance(found, readable.Unreadable):
+            broken.append(found)
+        else:
+            pairs.append(found)
+    return pairs, broken
+
+
+def _refusal(found: readable.Unreadable, workspace: Workspace) -> Refusal:
+    """It names the folder and file as they lie below the pairs: the dataset knows no path of this machine."""
+    inside = found.folder.is_relative_to(workspace.pairs)
+    name = found.folder.relative_to(workspace.pairs if inside else resources.pairs_dir()).as_posix()
+    return Refusal(name, BAD_ROW, f"{found.file}: {found.why}")
+
+
+def _entries(pairs: Iterable[_Judged]) -> list[_Entry]:
     """Every pair with its row: confirmed ones first, so that of two alike the better proved one stays."""
     taken: set[str] = set()
     entries = []
-    for candidate, verdicts in standing.judged(folders, workspace):
+    for candidate, verdicts in pairs:
         entry = _decide(candidate, verdicts, taken)
         if entry.row is not None:
             taken.add(candidate.id)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from kcurate import resources, store
 from kcurate.errors import InputError
-from kcurate.judge import standing
-from kcurate.records import Summary
+from kcurate.judge import readable
+from kcurate.records import Outcome, Summary
 from kcurate.report.entries import Entry, entry
 from kcurate.report.page import render
 from kcurate.workspace import Workspace
@@ -32,8 +33,10 @@ class ReportConfig:
         return self.out or self.workspace / FILE
 
 
-def run(config: ReportConfig) -> Summary:
+def run(config: ReportConfig, *, note: Callable[[str], None] = lambda _: None) -> Summary:
     """Write the page; the counts are over the pairs by the outcome that stands for them.
+
+    A pair that cannot be read is counted as malformed, named in a note, and not on the page.
 
     Raises:
         InputError: there is no pair at all, or a file cannot be read or written.
@@ -48,7 +51,12 @@ def run(config: ReportConfig) -> Summary:
         )
     entries: dict[str, Entry] = {}
     counts: Counter[str] = Counter()
-    for candidate, verdicts in standing.judged(folders, workspace):
+    for found in readable.judged(folders, workspace):
+        if isinstance(found, readable.Unreadable):
+            counts[Outcome.MALFORMED.value] += 1
+            note(f"left out: {found}")
+            continue
+        candidate, verdicts = found
         made = entry(candidate, verdicts)
         counts["same_id" if candidate.id in entries else made.outcome.replace(" ", "_")] += 1
         entries.setdefault(candidate.id, made)

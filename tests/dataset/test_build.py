@@ -88,6 +88,31 @@ def test_what_the_gates_refuse_is_counted_and_reported(tmp_path: Path) -> None:
     assert run(allowing).items == {"pairs": {"confirmed": 2, "duplicate": 1}}
 
 
+def test_pairs_that_cannot_be_read_are_counted_and_the_rest_is_built(tmp_path: Path) -> None:
+    pairs = [pair(f"demo/{name}", factor) for factor, name in enumerate("abcde", 1)]
+    space = workspace(tmp_path, [(one, Outcome.CONFIRMED) for one in pairs])
+    for name in ("demo/b", "demo/d"):
+        (space.pairs / name / "pair.json").write_text("[" * 200_000)
+    store.write_bytes(space.pairs / "demo/c/verdicts/h200.json", b'{"candidate": 1}')
+    notes: list[str] = []
+    assert run(BuildConfig(tmp_path), note=notes.append).items == {"pairs": {"confirmed": 2, "bad_row": 3}}
+    report = json.loads((space.dataset / "gates.json").read_bytes())
+    assert {one["id"]: one["reason"] for one in report["refused"]} == dict.fromkeys(
+        ("demo/b", "demo/c", "demo/d"), "bad_row"
+    )
+    assert report["refused"][0]["detail"] == "pair.json: not JSON: nested too deeply"
+    assert report["refused"][1]["detail"].startswith("verdicts/h200.json: $")
+    assert str(tmp_path) not in json.dumps(report)
+    assert notes[1].startswith(f"left out: {space.pairs}/demo/c/verdicts/h200.json: $")
+
+
+def test_a_line_that_is_no_verdict_does_not_count(tmp_path: Path) -> None:
+    space = workspace(tmp_path, [(pair("demo/a"), Outcome.CONFIRMED)])
+    with (space.verdicts / "device.jsonl").open("a") as file:
+        file.write('{"outcome": "confirmed"}\n[1]\nnull\n{"candidate": "cut sh')
+    assert run(BuildConfig(tmp_path)).items == {"pairs": {"confirmed": 1}}
+
+
 def test_versions_follow_the_rows(tmp_path: Path) -> None:
     first, second = pair("demo/a", 1), pair("demo/b", 2)
     space = workspace(tmp_path, [(first, Outcome.CONFIRMED)])

@@ -47,6 +47,19 @@ class Reader(HTMLParser):
         self._inside = ""
 
 
+def test_a_pair_that_cannot_be_read_is_counted_and_not_shown(tmp_path: Path) -> None:
+    space = workspace(tmp_path, [(pair(f"demo/{i}", i), Outcome.CONFIRMED) for i in (1, 2)])
+    (space.pairs / "demo/1/pair.json").write_text("{")
+    notes: list[str] = []
+    summary = run(ReportConfig(space.root), note=notes.append)
+    assert summary.items == {"pairs": {"confirmed": 1, "malformed": 1}}
+    assert notes == [f"left out: {space.pairs}/demo/1/pair.json: not JSON: {notes[0].partition('JSON: ')[2]}"]
+    shown = Reader((tmp_path / "report.html").read_text()).texts["lines"]
+    assert [one["id"] for one in json.loads(shown)] == ["demo/2"]
+    (space.pairs / "demo/2/fast.cu").unlink()
+    assert run(ReportConfig(space.root)).items == {"pairs": {"malformed": 2}}
+
+
 def test_the_page_holds_every_pair_and_fetches_nothing(tmp_path: Path) -> None:
     pairs = [(pair(f"demo/{i}", i + 1), Outcome.CONFIRMED if i else None) for i in range(3)]
     space = workspace(tmp_path, pairs)
