@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 PAIR_SCHEMA = "kcurate/pair@1"
 SUFFIXES: Mapping[Language, str] = {"cuda": ".cu", "torch": ".py"}
+_PAIR_FILES = ("pair.json", *(f"{side}{suffix}" for side in SIDES for suffix in SUFFIXES.values()))
 
 
 def content_id(*parts: bytes | str) -> str:
@@ -276,15 +277,17 @@ def read_candidate(folder: Path) -> Candidate:
 
 
 def find_candidates(root: Path) -> list[Path]:
-    """Every pair folder at or below `root`, sorted.
+    """Every pair folder at or below `root`, sorted; a file of a pair stands for its folder.
 
     Raises:
-        InputError: `root` does not exist.
+        InputError: `root` does not exist, or is a file of no pair.
     """
     if not root.exists():
         raise InputError("no such file or folder", where=str(root), hint="check the path")
-    if root.is_file():
-        root = root.parent
+    if not root.is_dir():
+        if root.name not in _PAIR_FILES or not (root.parent / "pair.json").is_file():
+            raise InputError("not a file of a pair", where=str(root), hint="name the folder of a pair.json")
+        return [root.parent]
     return sorted(path.parent for path in root.rglob("pair.json"))
 
 

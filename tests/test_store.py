@@ -107,6 +107,23 @@ def test_broken_json_is_named(tmp_path: Path) -> None:
         store.read_candidate(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "slow.cu", "/dev/null"])
+def test_file_of_no_pair_stands_for_no_folder(tmp_path: Path, name: str) -> None:
+    store.write_candidate(tmp_path / "demo" / "scale", candidate())
+    path = tmp_path / name
+    if not path.exists():
+        path.write_text("")
+    with pytest.raises(InputError, match="not a file of a pair"):
+        store.find_candidates(path)
+
+
+def test_file_of_a_pair_stands_for_that_pair_only(tmp_path: Path) -> None:
+    for folder in (tmp_path / "demo", tmp_path / "demo" / "inner"):
+        store.write_candidate(folder, candidate())
+    for name in ("pair.json", "slow.cu", "fast.cu"):
+        assert store.find_candidates(tmp_path / "demo" / name) == [tmp_path / "demo"]
+
+
 @pytest.mark.parametrize("depth", [800, 200_000])
 def test_deep_nesting_is_a_record_error(tmp_path: Path, depth: int) -> None:
     (tmp_path / "pair.json").write_text("[" * depth + "]" * depth)

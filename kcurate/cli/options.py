@@ -27,3 +27,14 @@ BackendOption = Annotated[
         help="cuda, emulator, or auto: the GPU where there is one, else the emulator.",
     ),
 ]
+
+
+def given_path(text: str) -> Path:
+    """A path argument as typed; an empty one (an unset variable of a script) would mean the current folder.
+
+    Raises:
+        typer.BadParameter: it is empty.
+    """
+    if not text:
+        raise typer.BadParameter("an empty path")
+    return Path(text)

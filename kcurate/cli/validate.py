@@ -7,7 +7,14 @@ from typing import Annotated
 
 import typer
 
-from kcurate.cli.options import DEFAULT_WORKSPACE, BackendOption, JobsOption, JsonOption, WorkspaceOption
+from kcurate.cli.options import (
+    DEFAULT_WORKSPACE,
+    BackendOption,
+    JobsOption,
+    JsonOption,
+    WorkspaceOption,
+    given_path,
+)
 
 
 def validate(
@@ -15,6 +22,7 @@ def validate(
         list[Path] | None,
         typer.Argument(
             metavar="[PAIR...]",
+            parser=given_path,
             help="Pair folders, folders of them, or ids of built-in pairs; none: the workspace's pairs.",
         ),
     ] = None,

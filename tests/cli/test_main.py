@@ -70,6 +70,12 @@ def test_wrong_options_are_usage_errors(args: list[str]) -> None:
     assert kcurate_command(*args).returncode == 2
 
 
+def test_empty_path_is_a_usage_error(pair: Path) -> None:
+    done = kcurate_command("validate", "", cwd=pair)
+    assert done.returncode == 2
+    assert "an empty path" in done.stderr
+
+
 def test_doctor_json_is_one_object() -> None:
     done = kcurate_command("doctor", "--json")
     assert done.returncode == 0
