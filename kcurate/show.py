@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import resources, store
-from kcurate.errors import InputError
+from kcurate import codec, resources, store
+from kcurate.errors import InputError, RecordError
 from kcurate.records import Candidate, Kernel, Verdict
 from kcurate.workspace import Workspace
 
@@ -42,7 +42,7 @@ def find(name: str, workspace: Workspace) -> ShownPair | ShownKernel:
     Raises:
         InputError: nothing, or more than one thing, has that name.
     """
-    folder = _at_path(Path(name)) or _by_id(name, workspace)
+    folder = _at_path(Path(name)) or _by_id(name.rstrip("/") or name, workspace)
     if (folder / "pair.json").is_file():
         candidate = store.read_candidate(folder)
         return ShownPair(folder, candidate, tuple(_verdicts(folder, candidate.id, workspace)))
@@ -57,18 +57,18 @@ def _at_path(path: Path) -> Path | None:
 
 
 def _by_id(name: str, workspace: Workspace) -> Path:
-    wanted = name.strip("/")
     known: list[str] = []
     for root in (workspace.pairs, workspace.kernels, resources.pairs_dir()):
         folders = {folder.relative_to(root).as_posix(): folder for folder in _folders(root)}
-        matches = [folders[wanted]] if wanted in folders else _ending(wanted, folders)
+        matches = [folders[name]] if name in folders else _ending(name, folders.items())
+        matches = matches or _with_id(name, folders.values())
         if len(matches) == 1:
             return matches[0]
         if matches:
             listed = ", ".join(sorted(path.relative_to(root).as_posix() for path in matches)[:5])
             raise InputError(f"{len(matches)} things have that name: {listed}", where=name)
         known += folders
-    raise InputError("no such pair or kernel", where=name, hint=_hint(wanted, known))
+    raise InputError("no such pair or kernel", where=name, hint=_hint(name, known))
 
 
 def _folders(root: Path) -> Iterator[Path]:
@@ -76,8 +76,25 @@ def _folders(root: Path) -> Iterator[Path]:
         yield from (path.parent for path in sorted(root.rglob(mark)))
 
 
-def _ending(name: str, folders: dict[str, Path]) -> list[Path]:
-    return [folder for known, folder in folders.items() if f"/{known}".endswith(f"/{name}")]
+def _ending(name: str, folders: Iterable[tuple[str, Path]]) -> list[Path]:
+    return [folder for known, folder in folders if f"/{known}".endswith(f"/{name}")]
+
+
+def _with_id(name: str, folders: Iterable[Path]) -> list[Path]:
+    """The folders whose record has that id, whatever they are called; else those where it ends so."""
+    ids = [(found, folder) for folder in folders if (found := _id(folder))]
+    return [folder for known, folder in ids if known == name] or _ending(name, ids)
+
+
+def _id(folder: Path) -> str | None:
+    """The id in a record, which need not be whole otherwise."""
+    path = next(folder / mark for mark in MARKS if (folder / mark).exists())
+    try:
+        data = codec.parse(path.read_bytes(), where=str(path))
+    except (OSError, RecordError):
+        return None
+    found = data.get("id") if isinstance(data, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def _hint(name: str, known: Iterable[str]) -> str:

@@ -48,6 +48,20 @@ def test_kernel_is_found(workspace: Workspace) -> None:
     assert (found.kernel.name, found.code) == ("add", "// \ufffd\n")
 
 
+def test_id_is_found_whatever_its_folder_is_called(workspace: Workspace) -> None:
+    old = workspace.pairs / "suite" / "bench" / "sum"
+    folder = old.rename(workspace.pairs / "suite" / "moved")
+    (workspace.pairs / "suite" / "other" / "scale" / "pair.json").write_text("{")
+    for name in ("suite/bench/sum", "bench/sum"):
+        assert find(name, workspace).folder == folder
+    assert isinstance(find("0123456789abcdef", workspace), ShownKernel)
+
+
+def test_wrong_absolute_path_keeps_its_slash(workspace: Workspace) -> None:
+    with pytest.raises(InputError, match=r"^/nowhere/sum: no such pair"):
+        find("/nowhere/sum", workspace)
+
+
 def test_name_of_several_lists_them(workspace: Workspace) -> None:
     with pytest.raises(InputError, match=r"2 things .*suite/bench/scale, suite/other/scale"):
         find("scale", workspace)
