@@ -45,7 +45,8 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
     its inputs. A killed process leaves no half file either way.
 
     Raises:
-        InputError: the folder cannot be written (read-only, full disk, a file in the way).
+        InputError: the folder cannot be written (read-only, full disk, a file in the way), or what lies there
+            is no regular file (a folder, a device, a pipe).
     """
     try:
         handle, name = _temporary(path)
@@ -69,7 +70,13 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 
 def _temporary(path: Path) -> tuple[int, str]:
-    """An open file beside `path`, and its name; the folder is made when it is not there."""
+    """An open file beside `path`, and its name; the folder is made when it is not there.
+
+    Raises:
+        InputError: what lies at `path` is no regular file.
+    """
+    if path.exists() and not path.is_file():
+        raise InputError("is no regular file", where=str(path), hint="name another file to write to")
     try:
         return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     except FileNotFoundError:

@@ -151,6 +151,17 @@ def test_write_into_a_file_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_only_a_regular_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/full")
+    for name in ("folder", "pipe", "device"):
+        with pytest.raises(InputError, match=f"{name}: is no regular file"):
+            store.write_bytes(tmp_path / name, b"x")
+    assert (tmp_path / "pipe").is_fifo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["device", "folder", "pipe"]
+
+
 def test_key_covers_what_is_judged_and_nothing_else() -> None:
     key = store.candidate_key(candidate(), protocol="1")
     assert key == store.candidate_key(candidate(id="other", description="!", techniques=()), protocol="1")
