@@ -111,6 +111,33 @@ def test_a_kernel_that_is_not_there_is_an_error() -> None:
     assert "zero byte" in failure(CODE + "\0").log
 
 
+@pytest.mark.parametrize("sanitize", [False, True])
+def test_an_array_whose_length_is_no_constant_is_an_error(cache: Path, sanitize: bool) -> None:
+    code = 'extern "C" __global__ void f(float *a, int n) { float v[n * 100]; v[n] = a[0]; a[0] = v[0]; }'
+    made = EmulatorCompiler().compile(code, [EntryPoint("f")], sanitize=sanitize)
+    assert isinstance(made, CompileFailure)
+    assert made.reason == "error" and "variable length array" in made.log
+
+
+def test_an_array_of_constant_length_is_taken() -> None:
+    compile_side("""
+constexpr int K = 3;
+template <int N> __device__ float g(float x) { float w[N]; w[0] = x; return w[0]; }
+extern "C" __global__ void f(float *a) { const int m = K * 2; float v[m]; v[0] = g<K>(a[0]); a[0] = v[0]; }
+""")
+
+
+def test_what_compilers_only_warn_of_compiles_and_is_in_no_log() -> None:
+    warned = """
+__device__ int g() {}
+extern "C" __global__ void f(int *a) { int b[] = {1.5f}; unsigned char c = 300; a[0] = b[0] + c + g(); }
+"""
+    compile_side(warned)
+    log = failure(f"{warned}__device__ int h() {{ return undeclared; }}\n__device__ int i() {{}}\n").log
+    assert "In function 'int {anonymous}::h()'" in log and "'undeclared' was not" in log
+    assert "warning" not in log and "300" not in log and "int i()" not in log
+
+
 def test_a_long_log_is_cut() -> None:
     lines = "\n".join(f"wrong{i} x{'y' * 400}{i};" for i in range(400))
     assert len(failure(f"{lines}\n{CODE}").log) < 4100

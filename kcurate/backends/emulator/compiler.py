@@ -24,6 +24,8 @@ MAX_LOG_CHARS = 4000
 _OUT_OF_MEMORY = re.compile(
     r"virtual memory exhausted|out of memory|cannot allocate memory|Killed signal", re.I
 )
+# A line that begins a diagnostic, and of which kind it is.
+_DIAGNOSTIC = re.compile(r"\S.*?:\s(?:fatal )?(error|warning|note): ")
 
 
 class EmulatorCompiler:
@@ -126,8 +128,26 @@ def _headers_sha256() -> str:
     return digest.hexdigest()
 
 
+def _errors(log: str) -> str:
+    """A compiler's message without its warnings, their code and the lines that lead to them."""
+    kept: list[str] = []
+    leading: list[str] = []
+    wanted = True
+    for line in log.splitlines():
+        found = _DIAGNOSTIC.match(line)
+        if found is None and not line[:1].isspace():
+            leading.append(line)
+            continue
+        if found is not None and found[1] != "note":
+            wanted = found[1] == "error"
+        kept += [*leading, line] if wanted else []
+        leading = []
+    return "\n".join([*kept, *leading])
+
+
 def _clean(log: str, folder: Path) -> str:
-    """A message without places of this machine, cut where it gets long."""
+    """A message without warnings or places of this machine, cut where it gets long."""
+    log = _errors(log)
     for place in (f"{folder}/", f"{source.INCLUDE}/"):
         log = log.replace(place, "")
     log = re.sub(r"(?<![\w.])/(?:[^\s/:()\"']+/)+", "", log)
