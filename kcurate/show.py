@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kcurate import codec, resources, store
 from kcurate.errors import InputError, RecordError
+from kcurate.judge.standing import judged
 from kcurate.records import Candidate, Kernel, Verdict
 from kcurate.workspace import Workspace
 
@@ -44,8 +45,8 @@ def find(name: str, workspace: Workspace) -> ShownPair | ShownKernel:
     """
     folder = _at_path(Path(name)) or _by_id(name.rstrip("/") or name, workspace)
     if (folder / "pair.json").is_file():
-        candidate = store.read_candidate(folder)
-        return ShownPair(folder, candidate, tuple(_verdicts(folder, candidate.id, workspace)))
+        ((candidate, verdicts),) = judged([folder], workspace)
+        return ShownPair(folder, candidate, verdicts)
     kernel = store.read_json(folder / "kernel.json", Kernel)
     code = (folder / "kernel.cu").read_bytes().decode("utf-8", "replace")
     return ShownKernel(folder, kernel, code)
@@ -103,9 +104,3 @@ def _hint(name: str, known: Iterable[str]) -> str:
     if close:
         return "did you mean " + " or ".join(ends[end] for end in close) + "?"
     return "give a folder with pair.json or kernel.json, or an id from the workspace or the built-in pairs"
-
-
-def _verdicts(folder: Path, candidate: str, workspace: Workspace) -> Iterator[Verdict]:
-    yield from store.read_verdicts(folder)
-    for path in sorted(workspace.verdicts.glob("*.jsonl")):
-        yield from (verdict for verdict in store.read_jsonl(path, Verdict) if verdict.candidate == candidate)
