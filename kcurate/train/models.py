@@ -13,7 +13,6 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -266,14 +265,17 @@ class Form:
         whole = self._shown([*self.prompt(prompt), {"role": "assistant", "content": answer}], opens=False)
         if whole.startswith(opened):
             return whole[len(opened) :]
-        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(whole, opened, strict=False)))
-        if not self.thinks or THOUGHT not in opened[common:]:
+        at = opened.rfind(THOUGHT)
+        if not self.thinks or whole[:at] != opened[:at]:
             raise InputError(
                 "its chat template opens an answer in another way than a finished one begins",
                 where=self._name,
                 hint="--set model.chat_template=false",
             )
-        return f"{NO_THOUGHT}{whole[common:]}"
+        after = whole[at:]
+        if after.startswith(THOUGHT):  # an empty one, laid out otherwise
+            after = after.partition("</think>")[2]
+        return NO_THOUGHT + after.lstrip("\n")
 
     def _shown(self, messages: Any, *, opens: bool) -> str:
         return str(self._tokenizer.apply_chat_template(messages, add_generation_prompt=opens, tokenize=False))

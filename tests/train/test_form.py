@@ -19,6 +19,9 @@ TURNS = "{% for m in messages %}<{{ m.role }}>{{ m.content }}<|end|>\n{% endfor 
 OPENS = "{% if add_generation_prompt %}<assistant>{% endif %}"
 # As those of models that reason: the prompt opens a thought, finished turns have none.
 REASONS = TURNS + "{% if add_generation_prompt %}<assistant><think>\n{% endif %}"
+EMPTY = "{% if m.role == 'assistant' %}<think></think>{% endif %}"
+# As those that lay an empty thought out in another way than the one that they open.
+OTHERWISE = TURNS.replace("{{ m.content }}", EMPTY + "{{ m.content }}") + REASONS[len(TURNS) :]
 # As those whose finished turns show an empty thought, and whose prompts do not.
 SHOWS = (
     "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' %}<think>\n\n</think>\n\n{% endif %}"
@@ -50,6 +53,7 @@ def texts(tokenizer: Any, one: Task) -> tuple[str, str]:
     [
         (TURNS + OPENS, "<assistant>", ""),
         (REASONS, "<assistant><think>\n", "\n</think>\n\n"),
+        (OTHERWISE, "<assistant><think>\n", "\n</think>\n\n"),
         (SHOWS, "<assistant>", "<think>\n\n</think>\n\n"),
     ],
 )
