@@ -16,6 +16,7 @@ import numpy.typing as npt
 from kcurate.judge.agreement import Outputs, differs, output_names, valid_count
 from kcurate.judge.verifying import Trial
 from kcurate.problem import init
+from kcurate.problem.compare import widened
 from kcurate.problem.dtypes import is_float
 from kcurate.records import Problem
 
@@ -79,7 +80,7 @@ def _answers(
 
 def _mean(array: Array) -> float:
     """The mean of what is finite: the best constant on one trial, and the same one on all the others."""
-    flat = array.astype(np.float64).ravel()
+    flat = widened(array).ravel()
     return float(np.mean(flat[np.isfinite(flat)])) if np.isfinite(flat).any() else 0.0
 
 
@@ -142,7 +143,7 @@ def _spoiled(problem: Problem, trial: Trial, name: str, expected: Outputs) -> Ar
     if not is_float(problem.buffers[name].dtype):
         flat[picks] = ~flat[picks] if flat.dtype == bool else flat[picks] ^ 1
         return np.asarray(flat.reshape(array.shape))
-    values = flat.astype(np.float64)
+    values = widened(flat)
     finite = values[np.isfinite(values)]
     size = float(np.sqrt(np.mean(finite**2))) if finite.size else 1.0
     flat[picks] = (values[picks] + np.maximum(np.abs(values[picks]), size or 1.0)).astype(flat.dtype)

@@ -60,14 +60,12 @@ class Magnitudes:
     def of(cls, reference: Array) -> Magnitudes:
         """Of an array of any floating type; what is not finite counts as zero."""
         parts = [slice(start, start + CHUNK) for start in range(0, reference.size, CHUNK)]
-        largest = max(
-            (float(np.abs(_finite(reference[p].astype(np.float64))).max()) for p in parts), default=0.0
-        )
+        largest = max((float(np.abs(_finite(widened(reference[p]))).max()) for p in parts), default=0.0)
         if not largest:
             return cls(0.0, 0.0)
         squares = 0.0
         for p in parts:
-            share = _finite(reference[p].astype(np.float64)) / largest  # the square of a large number is none
+            share = _finite(widened(reference[p])) / largest  # the square of a large number is none
             squares += float(np.dot(share, share))
         return cls(largest, largest * float(np.sqrt(squares / reference.size)))
 
@@ -135,7 +133,7 @@ def _compare_floats(expected: Array, got: Array, dtype: str, rule: Tolerance, te
     squares, distances, unit = 0.0, 0.0, whole.largest or 1.0
     for start in range(0, expected.size, CHUNK):
         part = slice(start, start + CHUNK)
-        wanted, seen = expected[part].astype(np.float64), got[part].astype(np.float64)
+        wanted, seen = widened(expected[part]), widened(got[part])
         finite = np.isfinite(wanted) & np.isfinite(seen)
         safe = _finite(wanted)
         off = np.where(finite, seen, safe) - safe
@@ -156,6 +154,12 @@ def _compare_floats(expected: Array, got: Array, dtype: str, rule: Tolerance, te
         detail = f"the whole output is off by {relative:.2e} of its norm, more than {allowed:.0e}"
         return Comparison(False, 0, expected.size, relative / allowed, detail)
     return comparison
+
+
+def widened(values: Array) -> Array:
+    """As float64; what nothing wrote may hold NaNs of any kind, and numpy warns of some."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(values.astype(np.float64))
 
 
 def _finite(values: Array) -> Array:

@@ -248,3 +248,10 @@ def test_errors_past_all_numbers_are_wrong_and_no_warning() -> None:
         assert not compare(expected, got, "float64", None).ok
         small = [array.clip(-3e38, 3e38).astype(np.float32) for array in (expected, got)]
         assert not compare(*small, "float32", None).ok
+
+
+def test_a_signalling_nan_is_wrong_and_no_warning() -> None:
+    expected = np.ones(2, np.float32)
+    got = np.array([0x7F800001, 0x3F800000], np.uint32).view(np.float32)
+    found = compare(expected, got, "float32", None)
+    assert (found.ok, found.wrong) == (False, 1)
