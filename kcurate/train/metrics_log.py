@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,17 +24,8 @@ class MetricsLog:
     path: Path
 
     def append(self, line: Line) -> None:
-        """Add one line in a single write; what a crash left of another line is closed first."""
-        data = json.dumps(line, ensure_ascii=False).encode() + b"\n"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            size = os.fstat(handle).st_size
-            if size and os.pread(handle, 1, size - 1) != b"\n":
-                data = b"\n" + data
-            os.write(handle, data)
-        finally:
-            os.close(handle)
+        """Add one line; what a crash left of another line is closed first."""
+        store.append_line(self.path, json.dumps(line, ensure_ascii=False), durable=False)
 
     def lines(self, stage: str | None = None) -> Iterator[dict[str, Any]]:
         """Every whole line, of one stage or of all; a missing file has none."""
