@@ -11,7 +11,7 @@ import difflib
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -85,7 +85,7 @@ def _together(sets: Sequence[str]) -> dict[str, Any]:
         one = _checked(TrainSettings, _assignment(text), f"--set {text}")
         if "recipe" in one:
             raise InputError("a recipe is more than its name", where=f"--set {text}", hint="--recipe NAME")
-        merged = _deep(merged, one)
+        merged = _merge(merged, one, anew=False)
     return merged
 
 
@@ -103,23 +103,15 @@ def _assignment(text: str) -> dict[str, Any]:
     return dict(parsed)
 
 
-def _merge(below: Table, above: Table) -> dict[str, Any]:
-    """Both tables as one; another reward or curriculum does not keep the numbers of the one before."""
-    kept = dict(below)
-    for choice in ("scheme", "policy"):
-        if choice in above and above[choice] != kept.get(choice):
-            kept.pop("values", None)
-    return _deep(kept, above, _merge)
-
-
-def _deep(
-    below: Table, above: Table, inner: Callable[[Table, Table], dict[str, Any]] | None = None
-) -> dict[str, Any]:
-    """Both tables as one, tables in them likewise."""
+def _merge(below: Table, above: Table, *, anew: bool = True) -> dict[str, Any]:
+    """Both tables as one; with `anew`, another reward or curriculum does not keep the numbers before it."""
     merged = dict(below)
+    for choice in ("scheme", "policy") if anew else ():
+        if choice in above and above[choice] != merged.get(choice):
+            merged.pop("values", None)
     for key, value in above.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = (inner or _deep)(merged[key], value) if both else value
+        merged[key] = _merge(merged[key], value, anew=anew) if both else value
     return merged
 
 
@@ -234,14 +226,12 @@ def _check_ranges(settings: TrainSettings) -> None:
         value = _get(settings, key)
         if isinstance(value, int | float) and not isinstance(value, bool):
             _must(key, value >= 0, "at least 0")
+            _must(key, math.isfinite(value), "a finite number")
     _must("grpo.generations", settings.grpo.generations >= 2, "at least 2: answers are compared in a group")
     _must("measure.temperature", settings.measure.temperature > 0, "above 0")
     _must("grpo.temperature", settings.grpo.temperature > 0, "above 0")
     for key in ("grpo.top_p", "measure.top_p"):
         _must(key, 0 < _get(settings, key) <= 1, "above 0 and at most 1")
-    for key in keys():
-        value = _get(settings, key)
-        _must(key, not isinstance(value, float) or math.isfinite(value), "a finite number")
     _must("seed", settings.seed < 2**32, "below 2**32")
 
 
