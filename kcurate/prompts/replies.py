@@ -40,7 +40,7 @@ ANSWER_TOOL: Mapping[str, Any] = {
 _KEYS = frozenset({"code", "plan", "buffers"})
 _OPENING = re.compile(r" {0,3}```[ \t]*([\w+#.-]*)")
 _CLOSING = re.compile(r" {0,3}```\s*\Z")
-_THOUGHT, _END_OF_THOUGHT = "<think>", "</think>"
+THOUGHT, END_OF_THOUGHT = "<think>", "</think>"
 _CODE_LANGUAGES = frozenset({"cuda", "cu", "cpp", "c++", "c", ""})
 
 
@@ -106,11 +106,11 @@ def _read_text(reply: str) -> Answer | Unreadable:
 def _without_thoughts(text: str) -> str:
     """The text less its thoughts: whole ones, one without an end, and one whose beginning the prompt had."""
     kept, at = [], 0
-    while (start := text.find(_THOUGHT, at)) >= 0:
+    while (start := text.find(THOUGHT, at)) >= 0:
         kept.append(text[at:start])
-        end = text.find(_END_OF_THOUGHT, start)
-        at = end + len(_END_OF_THOUGHT) if end >= 0 else len(text)
-    return "".join([*kept, text[at:]]).rpartition(_END_OF_THOUGHT)[2]
+        end = text.find(END_OF_THOUGHT, start)
+        at = end + len(END_OF_THOUGHT) if end >= 0 else len(text)
+    return "".join([*kept, text[at:]]).rpartition(END_OF_THOUGHT)[2]
 
 
 def _fenced(text: str) -> Iterator[tuple[str, str]]:

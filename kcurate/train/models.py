@@ -18,13 +18,14 @@ from typing import Any
 
 from kcurate import prompts
 from kcurate.errors import InputError, MissingDependencyError
+from kcurate.prompts.replies import END_OF_THOUGHT, THOUGHT
 from kcurate.records import Prompt
 from kcurate.train.settings import LoraSettings, ModelSettings
 from kcurate.train.task import Task
 
 PLAIN = "{system}\n{context}\n{task}\nAnswer:\n\n"
-# A thought that a prompt opens, and how an answer without one goes on from there.
-THOUGHT, NO_THOUGHT = "<think>", "\n</think>\n\n"
+# How an answer goes on from a prompt that opens a thought, without one.
+NO_THOUGHT = f"\n{END_OF_THOUGHT}\n\n"
 # A template is taken for one that has no system role when it refuses these; then rules join the question.
 _PROBE = [{"role": "system", "content": "first-probe"}, {"role": "user", "content": "second-probe"}]
 # NAME or USER/NAME; whatever else is a path.
@@ -274,7 +275,7 @@ class Form:
             )
         after = whole[at:]
         if after.startswith(THOUGHT):  # an empty one, laid out otherwise
-            after = after.partition("</think>")[2]
+            after = after.partition(END_OF_THOUGHT)[2]
         return NO_THOUGHT + after.lstrip("\n")
 
     def _shown(self, messages: Any, *, opens: bool) -> str:
@@ -303,7 +304,7 @@ def _opens_thought(tokenizer: Any) -> bool:
     """Whether a prompt ends inside a thought, so that a reply has no mark of its beginning."""
     shown = tokenizer.apply_chat_template(_PROBE[1:], add_generation_prompt=True, tokenize=False)
     tail = str(shown).rpartition(_PROBE[1]["content"])[2]
-    return tail.rfind(THOUGHT) > tail.rfind("</think>")
+    return tail.rfind(THOUGHT) > tail.rfind(END_OF_THOUGHT)
 
 
 def _takes_system(tokenizer: Any) -> bool:
