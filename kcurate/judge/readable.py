@@ -32,7 +32,7 @@ class Unreadable:
 def judged(
     folders: Iterable[Path], workspace: Workspace
 ) -> Iterator[tuple[Candidate, tuple[Verdict, ...]] | Unreadable]:
-    """Every folder, once: its pair with all verdicts on its id, or why it cannot be read."""
+    """Every folder, once: its pair with all verdicts on its content or id, or why it cannot be read."""
     rest = list(folders)
     done = 0
     try:
