@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kcurate.judge.self_test import THREADS
+from kcurate.judge.timing.a_against_a import THREADS
 from kcurate.records import (
     Buffer,
     Candidate,

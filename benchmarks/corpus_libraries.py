@@ -31,8 +31,9 @@ from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.backends.cuda.bench import HELPER_ENTRIES, HELPERS, Bench
 from kcurate.backends.cuda.device import CudaDevice
 from kcurate.errors import KcurateError
-from kcurate.judge.execute import Prepared
-from kcurate.problem import init, program
+from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.problem import program
+from kcurate.problem.inputs import contents
 
 SAMPLES = 4
 WARM_UPS = 5
@@ -173,7 +174,7 @@ def measure(table: Table, rival: Rival, blocks: int, rng: random.Random) -> dict
     assert problem is not None
     sizes = problem.sizes.bench
     bound = program.bind(problem, side, sizes)
-    values = init.generate(problem, side, sizes, 20261121)
+    values = contents.generate(problem, side, sizes, 20261121)
     entries = list(bound.entry_points)
     compiled = open_compiler("cuda").compile(side.code, [EntryPoint(*entry) for entry in entries])
     assert isinstance(compiled, Compiled), compiled

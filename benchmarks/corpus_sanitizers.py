@@ -16,8 +16,9 @@ from collections import Counter
 from pathlib import Path
 
 from kcurate import resources, store
-from kcurate.judge import pool, sanitizer
-from kcurate.judge.judge import JudgeConfig
+from kcurate.judge import sanitizer
+from kcurate.judge.judging import JudgeConfig
+from kcurate.judge.referees import batch
 
 
 def main() -> None:
@@ -33,7 +34,7 @@ def main() -> None:
     started = time.perf_counter()
     clean: Counter[str] = Counter()
     with options.out.open("w") as out:
-        judged = pool.judge_many(enumerate(candidates), config, gpus=(options.gpu,), jobs=options.jobs)
+        judged = batch.judge_many(enumerate(candidates), config, gpus=(options.gpu,), jobs=options.jobs)
         for _, verdict in judged:
             tools = [tool for tool in sanitizer.TOOLS if tool in verdict.checks]
             clean.update([*tools, str(verdict.outcome)])

@@ -36,11 +36,11 @@ from kcurate.deopt.starts import starts
 from kcurate.errors import InputError
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
-from kcurate.judge import machine_code
-from kcurate.judge.compiling import Request
-from kcurate.judge.judge import JudgeConfig
-from kcurate.judge.pool import default_jobs, judge_many
-from kcurate.judge.static_checks import check_source
+from kcurate.judge.checks import same_binary
+from kcurate.judge.checks.static import check_source
+from kcurate.judge.judging import JudgeConfig
+from kcurate.judge.referees.batch import default_jobs, judge_many
+from kcurate.judge.workers.compiling import Request
 from kcurate.records import SIDES, Candidate, Origin, Outcome, Side, Verdict
 from kcurate.records.pair import SideName
 from kcurate.workspace import Workspace
@@ -95,7 +95,7 @@ def before_judging(candidate: Candidate) -> str | None:
         if isinstance(answer, CompileFailure):
             return "compile_error"
         compiled[side] = answer
-    return "same_machine_code" if machine_code.same(candidate, compiled) else None
+    return "same_machine_code" if same_binary.same(candidate, compiled) else None
 
 
 def on_emulator(only: str, rules: frozenset[str], *, judged: bool, jobs: int, minutes: float) -> Table:

@@ -28,8 +28,8 @@ from typing import Any
 
 from kernels import families
 
-from kcurate.judge import pool
-from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.judge.referees import batch
 from kcurate.records import Candidate, Verdict
 
 CONFIG = JudgeConfig("cuda")
@@ -105,7 +105,7 @@ def many(candidates: list[Candidate], jobs: int) -> dict[str, Any]:
     """Judge all, `jobs` at once; the steady rate leaves out each referee's first two."""
     started = time.perf_counter()
     arrivals, rows = [], []
-    for _, verdict in pool.judge_many(list(enumerate(candidates)), CONFIG, gpus=(0,), jobs=jobs):
+    for _, verdict in batch.judge_many(list(enumerate(candidates)), CONFIG, gpus=(0,), jobs=jobs):
         arrivals.append(time.perf_counter() - started)
         rows.append(row(verdict))
     first = min(2 * jobs, len(arrivals) // 2)
@@ -203,7 +203,7 @@ def finish_rival(folder: Path, number: int, job: subprocess.Popen[str]) -> dict[
 
 def environment() -> dict[str, Any]:
     return {
-        **asdict(pool.describe_environment(replace(CONFIG, spares=1))),
+        **asdict(batch.describe_environment(replace(CONFIG, spares=1))),
         "cores": len(os.sched_getaffinity(0)),
         "machine": platform.platform(),
         "python": sys.version,

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 from common import copy
 
-from kcurate.judge import statistics
-from kcurate.judge.judge import Judge, JudgeConfig
-from kcurate.judge.self_test import chain_of
-from kcurate.judge.timed import Stopwatch
+from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.judge.timing import statistics
+from kcurate.judge.timing.a_against_a import chain_of
+from kcurate.judge.timing.decision import Stopwatch
 from kcurate.records import Candidate
 
 DURATIONS_US = (3.0, 5.0, 8.0, 15.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)

@@ -12,10 +12,11 @@ from kcurate.backends.cuda import bench as cuda_bench
 from kcurate.backends.cuda.bench import Bench
 from kcurate.backends.cuda.compiler import CudaCompiler
 from kcurate.backends.cuda.device import CudaDevice
-from kcurate.judge.compiling import Request
-from kcurate.judge.execute import Prepared
-from kcurate.judge.self_test import chain_of
-from kcurate.problem import init, program
+from kcurate.judge.timing.a_against_a import chain_of
+from kcurate.judge.workers.compiling import Request
+from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.problem import program
+from kcurate.problem.inputs import contents
 
 REPEATS = 9
 
@@ -33,7 +34,7 @@ def main() -> None:
         made = compiler.compile(request.code, request.entry_points)
         assert isinstance(made, Compiled)
         bound = program.bind(one.problem, one.fast, one.problem.sizes.bench)
-        values = init.generate(one.problem, one.fast, one.problem.sizes.bench, 1)
+        values = contents.generate(one.problem, one.fast, one.problem.sizes.bench, 1)
         prepared = Prepared(device, device.load(made), bound, values)
         prepared.reset(1)
         for _ in range(REPEATS):

@@ -22,8 +22,8 @@ from typing import Any
 
 from kernelbench_answers import answer, number
 
-from kcurate.judge.judge import Judge, JudgeConfig
-from kcurate.train import kernelbench
+from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.train.kernelbench import tasks
 from kcurate.train.task import Task
 
 
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write one line a task here")
     options = parser.parse_args()
     started = time.perf_counter()
-    found = kernelbench.load(options.checkout)
+    found = tasks.load(options.checkout)
     print(f"{len(found.tasks)} tasks in {time.perf_counter() - started:.1f} s, {len(found.reduced)} reduced")
     for name, why in found.left_out.items():
         print(f"left out: {name}: {why}")

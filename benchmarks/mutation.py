@@ -26,9 +26,10 @@ from typing import Any
 
 from kcurate import resources, store
 from kcurate.backends.base import Compiled
-from kcurate.judge import machine_code, pool
-from kcurate.judge.compiling import Request
-from kcurate.judge.judge import JudgeConfig
+from kcurate.judge.checks import same_binary
+from kcurate.judge.judging import JudgeConfig
+from kcurate.judge.referees import batch
+from kcurate.judge.workers.compiling import Request
 from kcurate.mutate.honest import variants
 from kcurate.mutate.wrong import mutants
 from kcurate.records import Candidate, Outcome, Problem, Sizes, Verdict
@@ -61,7 +62,7 @@ def judged(
     given: Sequence[Trial], config: JudgeConfig, jobs: int, until_s: float
 ) -> list[tuple[Trial, Verdict]]:
     found = []
-    for index, verdict in pool.judge_many(
+    for index, verdict in batch.judge_many(
         [(i, trial.candidate) for i, trial in enumerate(given)], config, gpus=(config.gpu,), jobs=jobs
     ):
         found.append((given[index], verdict))
@@ -85,7 +86,7 @@ def equivalent(trial: Trial) -> bool:
         if not isinstance(made, Compiled):
             return False
         compiled[side] = made
-    return machine_code.same(both, compiled)
+    return same_binary.same(both, compiled)
 
 
 def row(trial: Trial, verdict: Verdict) -> dict[str, Any]:
@@ -182,7 +183,7 @@ def stressed(
     config = JudgeConfig(options.backend, timed=False, calibrate=False)
     todo.sort(key=lambda one: int(one.id.split("@")[1]))
     outcomes: dict[str, Outcome] = {}
-    for index, verdict in pool.judge_many(list(enumerate(todo)), config, gpus=(0,), jobs=jobs):
+    for index, verdict in batch.judge_many(list(enumerate(todo)), config, gpus=(0,), jobs=jobs):
         outcomes[todo[index].id] = verdict.outcome
         if time.perf_counter() > until_s:
             print(f"out of time after {len(outcomes)} of {len(todo)} runs at other sizes", flush=True)
@@ -221,7 +222,7 @@ def main() -> None:
     pairs = [store.read_candidate(folder) for root in roots for folder in store.find_candidates(root)]
     given = list(trials(pairs, options.mutants, options.honest, options.seed))
     print(len(pairs), "pairs,", Counter(trial.kind for trial in given), flush=True)
-    jobs = options.jobs or pool.default_jobs(options.backend, 1)
+    jobs = options.jobs or batch.default_jobs(options.backend, 1)
     config = JudgeConfig(options.backend, timed=False, calibrate=False)
     until_s = started + 0.4 * options.budget_s
     done = judged(given, config, jobs, until_s)

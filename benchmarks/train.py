@@ -34,9 +34,10 @@ from kernels import families
 
 from kcurate import backends
 from kcurate.records import Candidate
-from kcurate.train import pair_tasks, rewards
+from kcurate.train import pair_tasks
 from kcurate.train.metrics_log import MetricsLog
-from kcurate.train.reward_pool import PoolConfig, RewardPool
+from kcurate.train.reward import schemes
+from kcurate.train.reward.pool import PoolConfig, RewardPool
 
 ROOT = Path(__file__).resolve().parent.parent
 REPEATS, STEPS, FIRST = 3, 14, 3
@@ -126,7 +127,7 @@ def scored(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Rewards a second for answers that all run, and those of load_inline."""
     count = given.answers
     pool_config = PoolConfig(backend=backends.resolve("auto"))
-    with contextlib.closing(RewardPool(rewards.make("kernelcompare"), pool_config)) as pool:
+    with contextlib.closing(RewardPool(schemes.make("kernelcompare"), pool_config)) as pool:
         batches = []
         for start in (10_000, 20_000):  # the first starts the judges and makes the references
             tasks = [pair_tasks.task_of(different(start + i)) for i in range(count)]

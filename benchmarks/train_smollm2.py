@@ -27,8 +27,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from kcurate.train import rewards, scores
+from kcurate.train import scores
 from kcurate.train.config import resolve
+from kcurate.train.reward import schemes
 from kcurate.train.run_folder import RunFolder
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -86,9 +87,9 @@ def variants(into: Path) -> Path:
 def by_origin(answers: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, dict[str, int]]]:
     """Counts of answers a row: to built-in pairs, and to variants that rules made."""
     counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
-    for line in (one for one in answers if one["outcome"] != rewards.OURS):
+    for line in (one for one in answers if one["outcome"] != schemes.OURS):
         found = counts[line["row"]]["rules" if "/deopt-" in line["task"] else "built-in"]
-        standing = rewards.STANDINGS[line["outcome"]]
+        standing = schemes.STANDINGS[line["outcome"]]
         found.update(answers=1, compiles=standing.compiles, correct=standing.correct, faster=standing.faster)
         found.update(copied=line["outcome"] == scores.COPIED)
     return {row: {kind: dict(found) for kind, found in kinds.items()} for row, kinds in counts.items()}

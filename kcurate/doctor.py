@@ -133,7 +133,7 @@ def _gpus() -> tuple[Finding, ...]:
 
 def _isolation() -> tuple[Finding, ...]:
     """What holds a candidate's code in while it is judged."""
-    from kcurate.judge.isolation import describe
+    from kcurate.judge.workers.inside.isolation import describe
 
     hint = "a newer Linux kernel; until then judge only code that you trust"
     return tuple(

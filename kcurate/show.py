@@ -12,8 +12,8 @@ from pathlib import Path
 
 from kcurate import codec, resources, store
 from kcurate.errors import InputError, RecordError
-from kcurate.judge.standing import judged
 from kcurate.records import Candidate, Kernel, Verdict
+from kcurate.verdicts.standing import judged
 from kcurate.workspace import Workspace
 
 MARKS = ("pair.json", "kernel.json")

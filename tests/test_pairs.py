@@ -17,13 +17,13 @@ import pytest
 from kcurate import codec, store
 from kcurate.backends import open_compiler, open_device
 from kcurate.backends.base import Compiled, EntryPoint
-from kcurate.judge.execute import Prepared
-from kcurate.judge.static_checks import check_source, hints
+from kcurate.judge.checks.static import check_source, hints
+from kcurate.judge.workers.inside.execute import Prepared
 from kcurate.problem.check import check
 from kcurate.problem.compare import Comparison, compare
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate
-from kcurate.problem.init import generate
+from kcurate.problem.inputs.contents import generate
 from kcurate.problem.program import bind
 from kcurate.records import SIDES, Candidate, Problem, Side
 from tests.oracles import ORACLES, Array

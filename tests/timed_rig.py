@@ -15,11 +15,11 @@ from kcurate.backends.base import EntryPoint, Grid, KernelArg, KernelFault, Memo
 from kcurate.backends.cuda.driver import NotCapturable
 from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.errors import ProblemError
-from kcurate.judge.calibration import Calibration
-from kcurate.judge.judge import Judge, JudgeConfig
-from kcurate.judge.protocol import Frame
-from kcurate.judge.runner import Runner
-from kcurate.judge.running import RunningSide
+from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.judge.timing.calibration import Calibration
+from kcurate.judge.workers.inside.side_server import Runner
+from kcurate.judge.workers.protocol import Frame
+from kcurate.judge.workers.side_proxy import RunningSide
 from kcurate.records.pair import SideName
 
 EVENT_US, STEP_US = 3.0, 0.5

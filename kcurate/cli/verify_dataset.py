@@ -27,7 +27,7 @@ def verify_dataset(
 ) -> None:
     """Judge published rows again on this machine, and say which drifted."""
     from kcurate.cli import output
-    from kcurate.dataset.verify import VerifyConfig, run, shown
+    from kcurate.verify_dataset.stage import VerifyConfig, run, shown
 
     config = VerifyConfig(dataset, workspace, backend, gpu, jobs, rows, revision)
     report = run(config, note=output.note)

@@ -10,6 +10,6 @@
 | `push` | to the Hub: compare, upload, tag, load back |
 | `verify` | `kcurate verify-dataset`: published rows judged again |
 
-Not covered: code as it is published (`kcurate.judge.neutral`), rows read back (`kcurate.published_rows`), a
+Not covered: code as it is published (`kcurate.neutral`), rows read back (`kcurate.published_rows`), a
 page to browse pairs in (`kcurate.report`), training (it reads the dataset).
 """

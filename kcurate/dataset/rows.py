@@ -12,7 +12,7 @@ from typing import Any
 
 from kcurate import codec, store
 from kcurate.dataset import licences
-from kcurate.judge.neutral import neutral
+from kcurate.neutral import neutral
 from kcurate.records import Candidate, Environment, Resources, SideReport, Verdict
 
 Kind = str | list[Any]

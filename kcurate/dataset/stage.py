@@ -21,8 +21,8 @@ from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, Rules
 from kcurate.dataset.rows import row
 from kcurate.dataset.tuning import grpo_row, sft_row, teaches
 from kcurate.errors import InputError
-from kcurate.judge import readable, standing
 from kcurate.records import Candidate, Summary, Verdict
+from kcurate.verdicts import readable, standing
 from kcurate.workspace import Workspace
 
 

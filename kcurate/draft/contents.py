@@ -2,7 +2,7 @@
 
 Values that are places in other buffers stay inside them; starts of rows and columns of a sparse matrix fit
 together; real numbers are positive where roots or logarithms are taken. All of it is a guess. Not covered:
-the generators (`kcurate.problem.init`).
+the generators (`kcurate.problem.inputs.contents`).
 """
 
 from __future__ import annotations

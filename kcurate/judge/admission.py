@@ -1,8 +1,8 @@
 """What a candidate must pass before any of it runs: its problem and plans, its code's text, its binaries.
 
-The one caller of `static_checks` on the way to a verdict. A header off the list ends as `compile_error`
+The one caller of `checks.static` on the way to a verdict. A header off the list ends as `compile_error`
 (for a side there is no such header), everything else that the checks refuse as `static_reject`. Not covered:
-the rules (`static_checks`), compiling (`kcurate.judge.compiling`).
+the rules (`checks.static`), compiling (`kcurate.judge.workers.compiling`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kcurate.backends.base import Compiled
-from kcurate.judge import static_checks
 from kcurate.judge.case import Case, Ruling
-from kcurate.judge.redone import redone
-from kcurate.judge.static_checks import Finding
+from kcurate.judge.checks import static
+from kcurate.judge.checks.repeated_launches import redone
+from kcurate.judge.checks.static import Finding
 from kcurate.problem import check, program
 from kcurate.records import SIDES, Outcome
 from kcurate.records.pair import SideName
@@ -55,9 +55,9 @@ def admit_sources(case: Case) -> None:
         record = getattr(case.candidate, side)
         if record.language == "torch":
             continue
-        _refuse(side, static_checks.check_source(record))
+        _refuse(side, static.check_source(record))
         _refuse(side, tuple(redone(program.bind(problem, record, problem.sizes.test[0]), record.code)))
-    case.passed(*static_checks.ALL_CHECKS, "redone")
+    case.passed(*static.ALL_CHECKS, "redone")
 
 
 def admit_binaries(case: Case, compiled: Mapping[SideName, Compiled]) -> None:
@@ -67,7 +67,7 @@ def admit_binaries(case: Case, compiled: Mapping[SideName, Compiled]) -> None:
         Ruling: `static_reject`.
     """
     for side in SIDES:
-        _refuse(side, static_checks.check_binary(compiled[side], getattr(case.candidate, side)))
+        _refuse(side, static.check_binary(compiled[side], getattr(case.candidate, side)))
     case.passed("binary")
 
 

@@ -1,6 +1,6 @@
 """One candidate on its way to a verdict: what has been found so far, and how it ends.
 
-Not covered: the decisions themselves (`kcurate.judge.judge`).
+Not covered: the decisions themselves (`kcurate.judge.judging`).
 """
 
 from __future__ import annotations

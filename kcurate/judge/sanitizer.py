@@ -23,13 +23,14 @@ import numpy as np
 from kcurate import backends, codec
 from kcurate.backends.base import Compiled
 from kcurate.errors import BackendError
-from kcurate.judge import compiling, execute
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
-from kcurate.judge.protocol import Frame
-from kcurate.judge.runner import Runner
-from kcurate.judge.running import both_sides
-from kcurate.judge.workers import worker_environment
+from kcurate.judge.workers import compiling
+from kcurate.judge.workers.inside import execute
+from kcurate.judge.workers.inside.side_server import Runner
+from kcurate.judge.workers.nursery import worker_environment
+from kcurate.judge.workers.protocol import Frame
+from kcurate.judge.workers.side_proxy import both_sides
 from kcurate.records import SIDES, Candidate, Outcome
 from kcurate.records.pair import SideName
 

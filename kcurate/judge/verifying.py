@@ -4,7 +4,7 @@ Every test size with nominal inputs, the first also with other distributions, th
 Each trial runs `REPEATS` times on poisons that differ, also between the sides: outputs must agree with the
 reference side's, be the same bit for bit each time (unless the side declares that rounding may differ), and
 harm nothing around them. Not covered: when two outputs agree (`kcurate.judge.agreement`), what runs where
-(`kcurate.judge.running`), answers that must not pass (`kcurate.judge.controls`).
+(`kcurate.judge.workers.side_proxy`), answers that must not pass (`kcurate.judge.negative_controls`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from kcurate.judge.agreement import (
 )
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
-from kcurate.judge.protocol import Frame
-from kcurate.judge.running import RunningSide
-from kcurate.judge.timed import TimingJob
+from kcurate.judge.timing.decision import TimingJob
+from kcurate.judge.workers.protocol import Frame
+from kcurate.judge.workers.side_proxy import RunningSide
 from kcurate.problem.dtypes import numpy_dtype
-from kcurate.problem.init import VARIATIONS
+from kcurate.problem.inputs.contents import VARIATIONS
 from kcurate.records import SIDES, Outcome, Problem
 from kcurate.records.pair import SideName, other_side
 

@@ -14,10 +14,10 @@ from dataclasses import replace
 import numpy as np
 
 from kcurate.errors import ProblemError
-from kcurate.problem.draws import WORDS, Array, Draw, generator
 from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.inputs.draws import WORDS, Array, Draw, generator
+from kcurate.problem.inputs.structured import formula
 from kcurate.problem.ops import BoundBuffer
-from kcurate.problem.structured import formula
 
 _FIELD = re.compile(r"(=|[A-Za-z_]\w*)\s*(.*)", re.S)
 KIND = "addresses"

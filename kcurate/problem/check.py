@@ -1,6 +1,6 @@
 """What can be said of a candidate before anything runs: its problem and both plans, bound at every size.
 
-Not covered: the code itself (`kcurate.judge.static_checks`) and what only a run can tell.
+Not covered: the code itself (`kcurate.judge.checks.static`) and what only a run can tell.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kcurate.cuda_source import kernel_signatures
 from kcurate.errors import ProblemError
 from kcurate.problem.calls import check_language
 from kcurate.problem.expressions import evaluate
-from kcurate.problem.init import check_fit, check_init
+from kcurate.problem.inputs.contents import check_fit, check_init
 from kcurate.problem.ops import BoundArg, BoundPointer, BoundPointers, LaunchOp, Op, Program, WhileOp
 from kcurate.problem.program import bind
 from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Side

@@ -1,6 +1,7 @@
 """A plan bound to sizes, as plain data: buffers with byte sizes and layouts, and operations in order.
 
-Not covered: how a plan becomes this (`kcurate.problem.program`), who runs it (`kcurate.judge.execute`).
+Not covered: how a plan becomes this (`kcurate.problem.program`), who runs it
+(`kcurate.judge.workers.inside.execute`).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class StructField:
 
 @dataclass(frozen=True)
 class Init:
-    """A named, seeded generator and its parameters (see `kcurate.problem.init`)."""
+    """A named, seeded generator and its parameters (see `kcurate.problem.inputs.contents`)."""
 
     kind: str
     params: Mapping[str, int | float | str | bool] = field(default_factory=dict)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcurate import codec, json_text
-from kcurate.judge import standing
 from kcurate.records import Candidate, Side, SideReport, Verdict
+from kcurate.verdicts import standing
 
 
 @dataclass(frozen=True)

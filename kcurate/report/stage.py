@@ -10,10 +10,10 @@ from pathlib import Path
 
 from kcurate import resources, store
 from kcurate.errors import InputError
-from kcurate.judge import readable
 from kcurate.records import Outcome, Summary
 from kcurate.report.entries import Entry, entry
 from kcurate.report.page import render
+from kcurate.verdicts import readable
 from kcurate.workspace import Workspace
 
 FILE = "report.html"

@@ -2,7 +2,7 @@
 
 A draw ends with its longest answer; by then most verdicts are there. Judges that share the GPU that draws
 take no times meanwhile (`drawing`), which would be worth nothing: what does not compile, is wrong or hangs is
-known by then, and the times follow. Not covered: judging (`reward_pool`), drawing with vLLM.
+known by then, and the times follow. Not covered: judging (`reward.pool`), drawing with vLLM.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from transformers.generation.streamers import BaseStreamer
 
-from kcurate.train.judging import Begins
 from kcurate.train.models import Form
+from kcurate.train.reward.trl_reward import Begins
 from kcurate.train.task import Task
 
 

@@ -1,6 +1,6 @@
 """What happens between two steps of a trainer: a line of metrics, a line for the person, a look at the clock.
 
-Not covered: what a reward is made of (`judging`), the trainers themselves (`sft`, `grpo`).
+Not covered: what a reward is made of (`reward.trl_reward`), the trainers themselves (`sft`, `grpo`).
 """
 
 from __future__ import annotations

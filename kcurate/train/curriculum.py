@@ -3,7 +3,7 @@
 A ladder of techniques has one stage a technique: stage k asks for the k-th and permits the first k, what the
 given code shows, and what is `always` permitted. After the last, `free` asks for any. A task stands in a
 stage when its given code does not show what the stage asks for; an answer that shows more than is permitted
-is refused (`answers`).
+is refused (`reward.answers`).
 What the search of deopt does beside (going on from earlier answers) has no part in training. Not covered:
 which techniques code shows (`kcurate.problem.techniques`).
 """

@@ -1,6 +1,6 @@
 """curves.png: a run's metrics over its steps, drawn by matplotlib from metrics.jsonl.
 
-Not covered: which metrics there are (`callbacks`, `judging`).
+Not covered: which metrics there are (`callbacks`, `reward.trl_reward`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Reinforcement by the judge on `trl.GRPOTrainer`, from the supervised adapter, which stays the reference.
 
-Not covered: rewards (`rewards`, `reward_pool`), the loop (`driving`), generation (TRL's, or vLLM through it).
+Not covered: rewards (`reward.schemes`, `reward.pool`), the loop (`driving`), generation (TRL's, or vLLM
+through it).
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from kcurate.errors import InputError
 from kcurate.train import ahead, models
 from kcurate.train.callbacks import StepCallback
 from kcurate.train.driving import Stage, arguments, common, drive, micro_batch, opening, processes
-from kcurate.train.judging import Pool, Rewards
 from kcurate.train.models import Form
+from kcurate.train.reward.trl_reward import Pool, Rewards
 from kcurate.train.settings import GrpoSettings
 from kcurate.train.task import Task
 

@@ -18,8 +18,8 @@ import torch
 from kcurate import codec, store
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.train import ahead, models
-from kcurate.train.judging import Pool, line_of
 from kcurate.train.models import Form
+from kcurate.train.reward.trl_reward import Pool, line_of
 from kcurate.train.scores import Row, row
 from kcurate.train.settings import TrainSettings
 from kcurate.train.task import Judged, Task

@@ -2,7 +2,7 @@
 
 Pairs come from the built-in corpus, a workspace or any folder of pair folders, or a published dataset (a
 folder or USER/NAME on the Hub). They are shown as they are published: no comments, neutral names. Not
-covered: tasks of KernelBench (`kernelbench`), stages of permitted techniques (`curriculum`).
+covered: tasks of KernelBench (`kernelbench.tasks`), stages of permitted techniques (`curriculum`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 from kcurate import prompts, resources, store
 from kcurate.cuda_source.similarity import fingerprint
 from kcurate.errors import InputError
-from kcurate.judge import standing
-from kcurate.judge.neutral import neutral
+from kcurate.neutral import neutral
 from kcurate.problem import shown
 from kcurate.problem.answered import side_of
 from kcurate.published_rows import candidate_of, opened, read_rows
 from kcurate.records import Candidate, Outcome, Problem, Prompt
 from kcurate.train.task import Task
+from kcurate.verdicts import standing
 from kcurate.workspace import Workspace
 
 BUILT_IN = "builtin"

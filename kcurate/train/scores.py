@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kcurate.train.answers import Refusal
-from kcurate.train.rewards import OURS, STANDINGS
+from kcurate.train.reward.answers import Refusal
+from kcurate.train.reward.schemes import OURS, STANDINGS
 from kcurate.train.task import Judged
 
 # Two-sided 95% of the normal distribution.

@@ -2,7 +2,7 @@
 
 One frozen dataclass a table of the file; the defaults are those of the paper that the recipe `kernelcompare`
 names, or say where else they come from. Not covered: reading the file (`config`), what a reward's numbers
-mean (`rewards`).
+mean (`reward.schemes`).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class GrpoSettings:
 
 @dataclass(frozen=True)
 class RewardSettings:
-    """What an answer earns: a scheme of `kcurate.train.rewards`, with other numbers than its own if given."""
+    """What an answer earns: a scheme of `train.reward.schemes`, with other numbers than its own if given."""
 
     scheme: str = "kernelcompare"
     values: Mapping[str, Any] = field(default_factory=dict)

@@ -18,11 +18,12 @@ from typing import Any
 from kcurate import store
 from kcurate.errors import InputError
 from kcurate.records import Summary
-from kcurate.train import curriculum, curves, devices, hub, model_card, pair_tasks, plans, rewards
+from kcurate.train import curriculum, curves, devices, hub, model_card, pair_tasks, plans
 from kcurate.train.devices import JudgePlace
 from kcurate.train.extra import require_extra
 from kcurate.train.plans import Plan
-from kcurate.train.reward_pool import PoolConfig, RewardPool
+from kcurate.train.reward import schemes
+from kcurate.train.reward.pool import PoolConfig, RewardPool
 from kcurate.train.run_folder import RunFolder, StageName, write_environment
 from kcurate.train.settings import TrainSettings
 from kcurate.train.stopping import Stop
@@ -146,7 +147,7 @@ def load_tasks(settings: TrainSettings, note: Note = lambda _: None) -> Tasks:
         seen, held_out = pair_tasks.split(pairs, own.held_out, own.split_seed)
         found = Tasks(seen, _arranged(seen, settings), held_out)
     elif kind == "kernelbench":
-        from kcurate.train import kernelbench
+        from kcurate.train.kernelbench import tasks as kernelbench
 
         modules = kernelbench.load(path or None, brief=own.brief, note=note)
         asked, held_out = kernelbench.split(modules.tasks, own.held_out, own.split_seed)
@@ -173,7 +174,7 @@ def _arranged(tasks: tuple[Task, ...], settings: TrainSettings) -> tuple[Task, .
 def judges(config: TrainConfig, folder: RunFolder, place: JudgePlace, rank: int) -> Iterator[RewardPool]:
     """The judges of this process; they start when they are first asked."""
     own = config.settings
-    scheme = rewards.make(own.reward.scheme, own.reward.values)
+    scheme = schemes.make(own.reward.scheme, own.reward.values)
     cache = folder.root / ("verdicts.jsonl" if rank == 0 else f"verdicts-{rank}.jsonl")
     pool_config = PoolConfig(
         backend=place.backend,

@@ -1,6 +1,7 @@
 """One question to a model, and what an answer to it earned: what every module of training shares.
 
-Not covered: where tasks come from (`pair_tasks`, `kernelbench`), how an answer is judged (`rewards`).
+Not covered: where tasks come from (`pair_tasks`, `kernelbench.tasks`), how an answer is judged
+(`reward.schemes`).
 """
 
 from __future__ import annotations

@@ -18,10 +18,11 @@ from typing import Any
 
 from kcurate import backends, resources, store
 from kcurate.errors import InputError, MissingDependencyError
-from kcurate.judge import pool
-from kcurate.judge.judge import PROTOCOL, JudgeConfig
+from kcurate.judge.judging import PROTOCOL, JudgeConfig
+from kcurate.judge.referees import batch
 from kcurate.records import Outcome, Summary
-from kcurate.validate import inputs, ledger
+from kcurate.validate import inputs
+from kcurate.verdicts import ledger
 from kcurate.workspace import Workspace
 
 STAGE = "validate"
@@ -56,7 +57,7 @@ def run(config: ValidateConfig, *, note: Callable[[str], None] = lambda _: None)
     given = inputs.read(_folders(config, workspace))
     judging, gpus = _judge_config(config, note)
     started_run = workspace.start_run(STAGE, _plain(config))
-    environment = pool.describe_environment(judging)
+    environment = batch.describe_environment(judging)
     book = ledger.Ledger(workspace, environment)
     outcomes = _known(given, book, config)
     counts: Counter[str] = Counter()
@@ -164,10 +165,10 @@ def _judge_rest(
         for item in given
         if item.index not in outcomes and item.candidate is not None
     ]
-    jobs = config.jobs or pool.default_jobs(judging.backend, len(gpus))
+    jobs = config.jobs or batch.default_jobs(judging.backend, len(gpus))
     by_index = {item.index: item for item in given}
     with (
-        contextlib.closing(pool.judge_many(rest, judging, gpus=gpus, jobs=jobs)) as judged,
+        contextlib.closing(batch.judge_many(rest, judging, gpus=gpus, jobs=jobs)) as judged,
         tqdm(total=len(given), initial=len(given) - len(rest), unit="pair", desc=STAGE) as bar,
     ):
         bar.set_postfix(counts, refresh=False)

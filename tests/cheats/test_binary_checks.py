@@ -9,7 +9,7 @@ import pytest
 
 from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.errors import InputError
-from kcurate.judge import static_checks
+from kcurate.judge.checks import static
 from kcurate.records import Launch, Side, Step, Upload
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
@@ -28,7 +28,7 @@ def compiled(body: str, head: str = "", arch: str = "sm_90") -> tuple[Compiled, 
 
 
 def found(body: str, head: str = "", arch: str = "sm_90") -> list[str]:
-    return [finding.check for finding in static_checks.check_binary(*compiled(body, head, arch))]
+    return [finding.check for finding in static.check_binary(*compiled(body, head, arch))]
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -120,15 +120,15 @@ def test_constants_are_let_through(head: str, body: str) -> None:
 def test_variables_that_the_plan_writes_are_let_through() -> None:
     made, side = compiled("x[0] = table[n];", "__device__ float table[64];")
     upload: Step = Upload("table", "x")
-    assert static_checks.check_binary(made, side)
-    assert static_checks.check_binary(made, Side(side.code, (upload, LAUNCH))) == ()
+    assert static.check_binary(made, side)
+    assert static.check_binary(made, Side(side.code, (upload, LAUNCH))) == ()
 
 
 def test_a_name_that_ends_like_an_allowed_one_is_not_allowed() -> None:
     head = "__device__ float table[64];\n__device__ float my_table[64];"
     made, side = compiled("my_table[n] = table[n]; x[0] = my_table[3];", head)
     upload: Step = Upload("table", "x")
-    hits = static_checks.check_binary(made, Side(side.code, (upload, LAUNCH)))
+    hits = static.check_binary(made, Side(side.code, (upload, LAUNCH)))
     assert [hit.check for hit in hits] == ["state"]
     assert "my_table" in hits[0].what
 
@@ -139,9 +139,9 @@ def test_absurd_sections_are_seen() -> None:
 
 def test_an_unknown_check_is_an_error() -> None:
     with pytest.raises(InputError, match="no check 'sanity'"):
-        static_checks.check_binary(*compiled("x[0] = 1;"), ("state", "sanity"))
+        static.check_binary(*compiled("x[0] = 1;"), ("state", "sanity"))
 
 
 def test_another_backend_has_no_machine_code_to_read() -> None:
     binary = Compiled("emulator", b"\x7fELF", "", {}, (), "", 0.0)
-    assert static_checks.check_binary(binary, Side("", (LAUNCH,))) == ()
+    assert static.check_binary(binary, Side("", (LAUNCH,))) == ()

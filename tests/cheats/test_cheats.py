@@ -16,10 +16,12 @@ import pytest
 
 from kcurate import store
 from kcurate.backends.base import Compiled
-from kcurate.judge import admission, compiling, running, static_checks
+from kcurate.judge import admission
 from kcurate.judge.case import Case, Ruling
-from kcurate.judge.judge import Judge, JudgeConfig
-from kcurate.judge.workers import Nursery, Role
+from kcurate.judge.checks import static
+from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.judge.workers import compiling, side_proxy
+from kcurate.judge.workers.nursery import Nursery, Role
 from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
 
 HERE = Path(__file__).parent
@@ -124,7 +126,7 @@ def test_compiles_unless_that_is_refused(
         log = "".join(getattr(answer, "log", "") for answer in made)
         for binary, side in zip(made, SIDES, strict=True):
             if isinstance(binary, Compiled):
-                assert not static_checks.check_binary(binary, getattr(one, side))
+                assert not static.check_binary(binary, getattr(one, side))
     else:
         assert ruling.outcome is Outcome.COMPILE_ERROR
         binaries, log = [], f"{ruling.detail}{ruling.log}"
@@ -142,7 +144,7 @@ def check(verdict: Verdict, name: str, allowed: tuple[str, ...]) -> None:
 @pytest.fixture(scope="module")
 def emulator() -> Iterator[Judge]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(running.RUN_TIMEOUT_S, "emulator", HANG_TIMEOUT_S)
+        patch.setitem(side_proxy.RUN_TIMEOUT_S, "emulator", HANG_TIMEOUT_S)
         one = Judge(JudgeConfig(backend="emulator"))
         yield one
         one.close()

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from kcurate import resources, store
 from kcurate.errors import InputError
-from kcurate.judge import static_checks
-from kcurate.judge.globals import static_variables
-from kcurate.judge.redone import kernel_uses, redone
-from kcurate.judge.tokens import Source, tokenize
+from kcurate.judge.checks import static
+from kcurate.judge.checks.global_state import static_variables
+from kcurate.judge.checks.lexer import Source, tokenize
+from kcurate.judge.checks.repeated_launches import kernel_uses, redone
 from kcurate.problem import program
 from kcurate.records import SIDES, Fill, For, Launch, Side, Step, ValueArg
 
@@ -23,8 +23,8 @@ PAIRS = store.find_candidates(resources.pairs_dir())
 
 
 def findings(code: str, *checks: str, plan: tuple[Launch, ...] = ()) -> list[str]:
-    names = checks or static_checks.ALL_CHECKS
-    return [found.check for found in static_checks.check_source(Side(code, plan), names)]
+    names = checks or static.ALL_CHECKS
+    return [found.check for found in static.check_source(Side(code, plan), names)]
 
 
 def kernel(body: str) -> str:
@@ -37,20 +37,20 @@ def test_built_in_pairs_pass_every_check(folder: Path) -> None:
     assert pair.problem is not None
     for name in SIDES:
         side = getattr(pair, name)
-        assert static_checks.check_source(side) == ()
+        assert static.check_source(side) == ()
         bound = program.bind(pair.problem, side, pair.problem.sizes.test[0])
         assert list(redone(bound, side.code)) == []
 
 
 def test_an_unknown_check_is_an_error() -> None:
     with pytest.raises(InputError, match="no check 'sanity'"):
-        static_checks.check_source(Side("", ()), ("calls", "sanity"))
+        static.check_source(Side("", ()), ("calls", "sanity"))
 
 
 def test_every_registered_check_runs_by_default() -> None:
-    registered = {*static_checks.SOURCE_CHECKS, *static_checks.PLAN_CHECKS}
-    assert set(static_checks.ALL_CHECKS) == registered
-    assert len(static_checks.ALL_CHECKS) == len(registered)
+    registered = {*static.SOURCE_CHECKS, *static.PLAN_CHECKS}
+    assert set(static.ALL_CHECKS) == registered
+    assert len(static.ALL_CHECKS) == len(registered)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def fills(*values: int | float | str) -> tuple[Fill, ...]:
 
 def test_plans_that_are_tables_of_answers() -> None:
     def hits(*steps: Step) -> int:
-        return len(static_checks.check_source(Side("", steps), ("literal_plan",)))
+        return len(static.check_source(Side("", steps), ("literal_plan",)))
 
     assert hits(*fills(*(0.5 + i for i in range(65)))) == 1
     assert hits(*fills(*(str(i) for i in range(65)))) == 1
@@ -257,8 +257,8 @@ def test_plans_that_are_tables_of_answers() -> None:
 
 def test_labels_are_hints_and_refuse_nothing() -> None:
     side = store.read_candidate(CHEATS / "label_names").fast
-    assert static_checks.check_source(side) == ()
-    hints = [found.what for found in static_checks.hints(side)]
+    assert static.check_source(side) == ()
+    hints = [found.what for found in static.hints(side)]
     assert hints == ["a comment says 'optimized'", "the name 'fast_result'"]
 
 
@@ -309,13 +309,13 @@ def test_mazes_cost_no_time(unit: str) -> None:
     ],
 )
 def test_code_beyond_reading_is_refused_first(code: str, what: str) -> None:
-    (found,) = static_checks.check_source(Side(code, ()), ("calls",))
+    (found,) = static.check_source(Side(code, ()), ("calls",))
     assert found.check == "size"
     assert what in found.what
 
 
 def test_a_check_does_not_repeat_itself_for_ever() -> None:
-    assert len(findings(kernel("clock64();\n" * 500), "calls")) == static_checks.MAX_FINDINGS
+    assert len(findings(kernel("clock64();\n" * 500), "calls")) == static.MAX_FINDINGS
 
 
 WORDS = """for if else ( ) { } [ ] ; , = += ++ * & < > << :: # ## \\ " ' R"( )" /* */ // asm static __device__
@@ -327,5 +327,5 @@ PIECES = st.sampled_from([*WORDS.split(), "\n"])
 def test_any_pieces_of_code_break_no_check(pieces: list[str]) -> None:
     for code in ("".join(pieces), " ".join(pieces)):
         findings(code)
-        static_checks.hints(Side(code, ()))
+        static.hints(Side(code, ()))
         kernel_uses(code)

@@ -18,8 +18,8 @@ from kcurate.dataset.gates import Gates, Rules
 from kcurate.dataset.rows import COLUMNS, content_of, row
 from kcurate.dataset.tuning import grpo_row, prompt_of, sft_row
 from kcurate.errors import RecordError
-from kcurate.judge.neutral import neutral, neutral_side
-from kcurate.judge.static_checks import hints
+from kcurate.judge.checks.static import hints
+from kcurate.neutral import neutral, neutral_side
 from kcurate.published_rows import candidate_of
 from kcurate.records import Launch, Side, Upload
 

@@ -18,10 +18,10 @@ from kcurate.dataset.push import PushConfig
 from kcurate.dataset.push import run as push
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
-from kcurate.dataset.verify import Drift, VerifyConfig, compare, run
 from kcurate.errors import InputError
 from kcurate.published_rows import read_rows
 from kcurate.records import Environment, Outcome, Speedup, Verdict
+from kcurate.verify_dataset.stage import Drift, VerifyConfig, compare, run
 
 
 def judged(outcome: Outcome, ratio: float | None = None, device: str = "NVIDIA H200") -> Verdict:

@@ -13,12 +13,12 @@ from kcurate import store
 from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.backends.cuda.compiler import CudaCompiler
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
-from kcurate.judge import machine_code
-from kcurate.judge.compiling import Request
-from kcurate.judge.judge import Judge, JudgeConfig
-from kcurate.judge.sham import label_leaks
-from kcurate.judge.static_checks import check_source
-from kcurate.judge.tokens import Source
+from kcurate.judge.checks import same_binary
+from kcurate.judge.checks.lexer import Source
+from kcurate.judge.checks.padded_work import label_leaks
+from kcurate.judge.checks.static import check_source
+from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.judge.workers.compiling import Request
 from kcurate.records import Candidate, Outcome, Side
 from kcurate.records.pair import SIDES, SideName
 
@@ -77,7 +77,7 @@ def test_slow_side_passes_static_checks_and_tells_no_label(rule: Rule) -> None:
 def test_machine_code_differs(rule: Rule) -> None:
     candidate = golden(rule)
     both = {side: compiled(candidate, side) for side in SIDES}
-    assert not machine_code.same(candidate, both)
+    assert not same_binary.same(candidate, both)
 
 
 @by_rule

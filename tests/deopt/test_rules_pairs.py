@@ -17,9 +17,9 @@ from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.backends.cuda.compiler import CudaCompiler
 from kcurate.cuda_source.edit import tree_of
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
-from kcurate.judge import machine_code
-from kcurate.judge.compiling import Request
-from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.judge.checks import same_binary
+from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.judge.workers.compiling import Request
 from kcurate.records import Candidate, Origin, Outcome, Side
 from kcurate.records.pair import SIDES, SideName
 
@@ -69,7 +69,7 @@ def test_results_compile_and_compute_the_same(made: list[tuple[Rule, Candidate]]
         for rule, candidate in sample:
             both = {side: compiled(candidate, side) for side in SIDES}
             if rule.name not in ("restrict", "unroll", "launch-bounds", "read-only-loads"):
-                assert not machine_code.same(candidate, both), candidate.id
+                assert not same_binary.same(candidate, both), candidate.id
             verdict = judge.judge(candidate)
             assert verdict.outcome == Outcome.CORRECT, (candidate.id, verdict.detail)
 

@@ -20,8 +20,8 @@ from kcurate.backends.base import (
     Pointer,
     ScalarValue,
 )
-from kcurate.judge import running
-from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.judge.workers import side_proxy
 from kcurate.records import Outcome
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def test_environment_names_the_gpu_and_its_state(device: CudaDevice) -> None:
 
 
 def test_sums_notice_every_change(device: CudaDevice, bench: Bench) -> None:
-    from kcurate.judge.timed_set import Region, sum_regions
+    from kcurate.judge.workers.inside.input_sets import Region, sum_regions
 
     memory = device.allocate(1_000_003)
     data = np.random.default_rng(0).integers(0, 256, 1_000_003, np.uint8)
@@ -278,19 +278,19 @@ def test_a_kernel_that_never_ends_is_given_up_soon() -> None:
     with contextlib.closing(Judge(JudgeConfig("cuda", calibrate=False, timed=False))) as judge:
         verdict = judge.judge(small.scaled("spin", spin))
         assert verdict.outcome in (Outcome.TIMEOUT, Outcome.STATIC_REJECT), verdict.detail
-        assert verdict.wall_s < 0.6 * running.RUN_TIMEOUT_S["cuda"]
+        assert verdict.wall_s < 0.6 * side_proxy.RUN_TIMEOUT_S["cuda"]
         assert judge.judge(small.scaled()).outcome is Outcome.CORRECT
 
 
 def test_a_reference_stays_for_the_next_candidate_against_it(judge: Judge) -> None:
     first = small.scaled("first", bench=1 << 20)
     judge.judge(first)
-    kept = {running.worker.pid for running in judge.stock._references.values()}
+    kept = {side_proxy.worker.pid for running in judge.stock._references.values()}
     second = small.scaled("second", small.SCALE.replace("a * x[i]", "x[i] * a"), bench=1 << 20)
     assert judge.judge(second).outcome.correct
     wrong = small.scaled("third", small.SCALE.replace("a * x[i]", "x[i] + a"), bench=1 << 20)
     assert judge.judge(wrong).outcome is Outcome.MISMATCH
-    assert kept & {running.worker.pid for running in judge.stock._references.values()}
+    assert kept & {side_proxy.worker.pid for running in judge.stock._references.values()}
 
 
 def test_two_runs_of_the_judge_agree_on_the_ratio() -> None:

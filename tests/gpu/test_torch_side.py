@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import torch_modules as ours
 
-from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.records import Call, Candidate, Outcome
 
 pytestmark = pytest.mark.gpu

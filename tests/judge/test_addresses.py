@@ -10,9 +10,9 @@ import pytest
 
 from kcurate import backends
 from kcurate.backends.base import Compiled, Device, EntryPoint
-from kcurate.judge.execute import Prepared
-from kcurate.judge.judge import Judge, JudgeConfig
-from kcurate.problem.init import generate
+from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.problem.inputs.contents import generate
 from kcurate.problem.program import bind
 from kcurate.records import (
     Buffer,

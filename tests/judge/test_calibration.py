@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcurate.judge import calibration
+from kcurate.judge.timing import calibration
 
 READ = {
     "copy_bytes_per_s": 4e12,

@@ -10,8 +10,8 @@ import pytest
 
 from kcurate import backends
 from kcurate.backends.base import Compiled, Device, EntryPoint, KernelFault
-from kcurate.judge.execute import Prepared
-from kcurate.problem.init import generate
+from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.problem.inputs.contents import generate
 from kcurate.problem.program import bind
 from kcurate.records import (
     Buffer,

@@ -6,7 +6,7 @@ import pytest
 
 from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.backends.cuda.compiler import CudaCompiler
-from kcurate.judge import static_checks
+from kcurate.judge.checks import static
 from kcurate.records import Launch, Side
 
 CLAIM = 'extern "C" __global__ void claim(%s *x) { x[0] = atomicCAS(x + 1, %s, %s); }\n'
@@ -21,10 +21,10 @@ def test_compare_and_swap_passes_the_binary_checks(kind: str) -> None:
     code = CLAIM % (kind, f"({kind})0", f"({kind})3")
     compiled = CudaCompiler().compile(code, [EntryPoint("claim", ())])
     assert isinstance(compiled, Compiled)
-    assert static_checks.check_binary(compiled, side(code)) == ()
+    assert static.check_binary(compiled, side(code)) == ()
 
 
 def test_a_header_constant_made_to_change_is_state() -> None:
     code = CLAIM % ("int", "0", "3") + "struct Mine;\n"
     code += "template <> struct __nv_atomic_triv_cp_helper<Mine> { static __device__ bool __val; };\n"
-    assert [finding.check for finding in static_checks.check_source(side(code))] == ["state"]
+    assert [finding.check for finding in static.check_source(side(code))] == ["state"]

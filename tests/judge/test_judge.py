@@ -12,10 +12,11 @@ from dataclasses import replace
 import pytest
 import small
 
-from kcurate.judge import judge as judge_module
-from kcurate.judge import pool, verifying
-from kcurate.judge.judge import Judge, JudgeConfig, judge, reference_side
-from kcurate.judge.workers import Worker
+from kcurate.judge import judging as judge_module
+from kcurate.judge import verifying
+from kcurate.judge.judging import Judge, JudgeConfig, judge, reference_side
+from kcurate.judge.referees import batch
+from kcurate.judge.workers.nursery import Worker
 from kcurate.records import Buffer, Init, Launch, Origin, Outcome, Problem, Side, Sizes
 
 CONFIG = JudgeConfig("emulator", spares=1)
@@ -189,7 +190,7 @@ def test_a_killed_nursery_is_noticed_and_the_pool_starts_another(monkeypatch: py
 
     monkeypatch.setattr(judge_module.Judge, "_decide", decide)
     todo = [(i, small.scaled(f"s{i}")) for i in range(2)]
-    done = dict(pool.judge_many(todo, CONFIG, gpus=(0,), jobs=1))
+    done = dict(batch.judge_many(todo, CONFIG, gpus=(0,), jobs=1))
     assert nurseries
     assert [done[i].outcome for i in range(2)] == [Outcome.CORRECT] * 2
 
@@ -207,5 +208,5 @@ def test_a_judge_whose_nursery_died_still_answers() -> None:
 def test_many_candidates_are_judged_by_several_referees() -> None:
     todo = [(i, small.scaled(f"s{i}")) for i in range(4)]
     todo.append((4, small.wrong()["wrong_everywhere"][0]))
-    done = dict(pool.judge_many(todo, CONFIG, gpus=(0,), jobs=2))
+    done = dict(batch.judge_many(todo, CONFIG, gpus=(0,), jobs=2))
     assert [done[i].outcome for i in range(5)] == [Outcome.CORRECT] * 4 + [Outcome.MISMATCH]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.backends.cuda.compiler import CudaCompiler
-from kcurate.judge import static_checks
+from kcurate.judge.checks import static
 from kcurate.records import Launch, Side
 
 WAVES = """extern "C" __global__ void waves(float *x, double *y)
@@ -22,9 +22,9 @@ def side(code: str) -> Side:
 def test_sine_and_cosine_pass_the_binary_checks() -> None:
     compiled = CudaCompiler().compile(WAVES, [EntryPoint("waves", ())])
     assert isinstance(compiled, Compiled)
-    assert static_checks.check_binary(compiled, side(WAVES)) == ()
+    assert static.check_binary(compiled, side(WAVES)) == ()
 
 
 def test_a_variable_named_like_a_library_table_is_state() -> None:
     code = "__device__ unsigned __cudart_i2opi_f[6];\n" + WAVES
-    assert [finding.check for finding in static_checks.check_source(side(code))] == ["state"]
+    assert [finding.check for finding in static.check_source(side(code))] == ["state"]

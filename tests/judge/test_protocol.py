@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcurate.judge.protocol import HEADER, MAGIC, Channel, ChannelClosed, ChannelTimeout, pair
+from kcurate.judge.workers.protocol import HEADER, MAGIC, Channel, ChannelClosed, ChannelTimeout, pair
 
 
 def test_body_and_blobs_arrive_as_sent() -> None:

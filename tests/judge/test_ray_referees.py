@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 import small
 
-from kcurate.judge.judge import JudgeConfig
-from kcurate.judge.ray_referees import Cluster, cluster
-from kcurate.judge.referees import Referees
+from kcurate.judge.judging import JudgeConfig
+from kcurate.judge.referees.local import Referees
+from kcurate.judge.referees.ray_cluster import Cluster, cluster
 from kcurate.records import Outcome
 
 ray = pytest.importorskip("ray", reason="needs the extra kcurate[ray]")

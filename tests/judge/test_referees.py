@@ -20,8 +20,8 @@ import pytest
 import small
 
 from kcurate.errors import KcurateError
-from kcurate.judge.judge import JudgeConfig, harness_verdict
-from kcurate.judge.referees import LocalReferee, Referees
+from kcurate.judge.judging import JudgeConfig, harness_verdict
+from kcurate.judge.referees.local import LocalReferee, Referees
 from kcurate.records import Candidate, Environment, Outcome, Verdict
 
 CONFIG = JudgeConfig(backend="emulator", spares=1)
@@ -117,8 +117,8 @@ def test_a_script_without_a_guard_ends_and_says_what_is_wrong(tmp_path: Path) ->
     script = tmp_path / "judges.py"
     script.write_text(
         "import small\n"
-        "from kcurate.judge.judge import JudgeConfig\n"
-        "from kcurate.judge.pool import judge_many\n"
+        "from kcurate.judge.judging import JudgeConfig\n"
+        "from kcurate.judge.referees.batch import judge_many\n"
         "both = [(0, small.scaled()), (1, small.scaled())]\n"
         "print([v.outcome for _, v in judge_many(both, JudgeConfig('emulator'), gpus=(0,), jobs=2)])\n"
     )

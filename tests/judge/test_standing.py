@@ -11,10 +11,10 @@ from dataset.making import H200, pair, verdict, workspace
 
 from kcurate import store
 from kcurate.dataset.stage import BuildConfig, run
-from kcurate.judge import standing
 from kcurate.records import Environment, Outcome, Verdict
 from kcurate.report.stage import ReportConfig
 from kcurate.report.stage import run as report
+from kcurate.verdicts import standing
 
 L4 = replace(H200, device="NVIDIA L4")
 CPU = Environment("emulator", "CPU")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kcurate.judge import statistics
+from kcurate.judge.timing import statistics
 
 
 def blocks(rng: np.random.Generator, ratio: float, count: int, noise: float) -> tuple[list, list]:

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from kcurate.judge import statistics, timing
-from kcurate.judge.timing import TimingConfig, measure
+from kcurate.judge.timing import blocks, statistics
+from kcurate.judge.timing.blocks import TimingConfig, measure
 from kcurate.records.pair import SideName
 
 
@@ -20,10 +20,10 @@ class Side:
         self.asked: list[tuple[str, int, int]] = []
         self.made = 0
 
-    def ready(self, method: timing.Method, count: int) -> None:
+    def ready(self, method: blocks.Method, count: int) -> None:
         self.made = count if method == "chain" else 0
 
-    def block(self, method: timing.Method, samples: int, first: int, count: int) -> list[float]:
+    def block(self, method: blocks.Method, samples: int, first: int, count: int) -> list[float]:
         self.asked.append((method, samples, count))
         assert method == "events" or count == self.made, "the chain was made before the first block"
         overhead = 2.0 if method == "events" else 16.0 / count + 1.0
@@ -33,7 +33,7 @@ class Side:
 CLOCK = {"event_overhead_us": 2.0, "chain_overhead_us": 16.0, "chain_step_us": 1.0}
 
 
-def run(slow_us: float, fast_us: float, *, noise: float = 0.005, chain_runs: int = 64) -> timing.Samples:
+def run(slow_us: float, fast_us: float, *, noise: float = 0.005, chain_runs: int = 64) -> blocks.Samples:
     sides: dict[SideName, Side] = {"slow": Side(slow_us, 1, noise), "fast": Side(fast_us, 2, noise)}
     found = measure(sides, TimingConfig(seed=3, chain_runs=chain_runs, **CLOCK), lambda _: 0.02)
     for side in ("slow", "fast"):
@@ -77,7 +77,7 @@ def test_long_sides_get_few_samples_a_block() -> None:
     sides: dict[SideName, Side] = {"slow": Side(200_000.0, 1), "fast": Side(100.0, 2)}
     measure(sides, TimingConfig(seed=0, **CLOCK), lambda _: 0.02)
     assert sides["slow"].asked[-1][1] == 1
-    assert sides["fast"].asked[-1][1] == timing.SAMPLES_PER_BLOCK
+    assert sides["fast"].asked[-1][1] == blocks.SAMPLES_PER_BLOCK
 
 
 def test_chains_are_as_long_in_time_but_alike_sides_have_equal_ones() -> None:
@@ -101,7 +101,7 @@ def test_sides_take_turns_in_random_order() -> None:
             super().__init__(90.0, 1)
             self.name = name
 
-        def block(self, method: timing.Method, samples: int, first: int, count: int) -> list[float]:
+        def block(self, method: blocks.Method, samples: int, first: int, count: int) -> list[float]:
             order.append(self.name)
             return super().block(method, samples, first, count)
 

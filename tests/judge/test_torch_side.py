@@ -14,7 +14,7 @@ from timed_rig import TimedJudge
 from kcurate import store
 from kcurate.backends.cuda.driver import NotCapturable
 from kcurate.backends.torch_module import Forward
-from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.records import Call, Origin, Outcome, Side
 
 CONFIG = JudgeConfig("emulator", spares=1, torch=True)

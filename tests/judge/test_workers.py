@@ -14,10 +14,10 @@ import pytest
 
 from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
 from kcurate.errors import BackendError
-from kcurate.judge import compiling
-from kcurate.judge.compiling import CompileWorkers, Request
-from kcurate.judge.protocol import pair
-from kcurate.judge.workers import Nursery, Role, Worker, WorkerDied, WorkerTimeout
+from kcurate.judge.workers import compiling
+from kcurate.judge.workers.compiling import CompileWorkers, Request
+from kcurate.judge.workers.nursery import Nursery, Role, Worker, WorkerDied, WorkerTimeout
+from kcurate.judge.workers.protocol import pair
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import small
 
-from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.mutate import honest, wrong
 from kcurate.mutate.spans import Code
 from kcurate.records import Launch, Outcome, Problem, Side

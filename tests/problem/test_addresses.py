@@ -7,7 +7,7 @@ import pytest
 
 from kcurate.errors import ProblemError
 from kcurate.problem.addresses import aimed, is_table
-from kcurate.problem.init import make
+from kcurate.problem.inputs.contents import make
 from kcurate.problem.program import bind
 from kcurate.records import Buffer, Init, Launch, Problem, Side, Sizes
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from kcurate.problem.compare import KAPPA, NORM_BOUND, C, compare, element_bound, norm_bound
-from kcurate.problem.init import make
+from kcurate.problem.inputs.contents import make
 from kcurate.records import Buffer, Init, Tolerance
 
 Array = npt.NDArray[Any]

@@ -13,7 +13,7 @@ from kcurate import codec, resources
 from kcurate.problem.check import check
 from kcurate.problem.dtypes import DTYPES
 from kcurate.problem.expressions import FUNCTIONS
-from kcurate.problem.init import VARIATIONS
+from kcurate.problem.inputs.contents import VARIATIONS
 from kcurate.problem.program import MAX_BLOCK, MAX_GRID, MAX_NESTING, MAX_OPERATIONS, MAX_SHARED_BYTES
 from kcurate.records import Buffer, Candidate, Origin, Problem, Scalar, Side, StructField, Tolerance, View
 

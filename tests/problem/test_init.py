@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from kcurate import resources
 from kcurate.errors import ProblemError
-from kcurate.problem import csr
-from kcurate.problem.draws import NEEDED, PARAMETERS, PATH, WORDS
-from kcurate.problem.init import GENERATORS, VARIATIONS, check_init, generate, make
+from kcurate.problem.inputs import csr
+from kcurate.problem.inputs.contents import GENERATORS, VARIATIONS, check_init, generate, make
+from kcurate.problem.inputs.draws import NEEDED, PARAMETERS, PATH, WORDS
 from kcurate.records import Buffer, Init, Problem, Side, Sizes
 
 SIZES = {"n": 60, "m": 12}

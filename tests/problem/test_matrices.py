@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kcurate.errors import ProblemError
-from kcurate.problem.init import make
+from kcurate.problem.inputs.contents import make
 from kcurate.records import Buffer, Init
 
 SIZES = {"n": 40}

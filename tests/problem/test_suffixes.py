@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from kcurate.errors import ProblemError
-from kcurate.problem.init import make
+from kcurate.problem.inputs.contents import make
 from kcurate.records import Buffer, Init
 
 LENGTH, ROWS, WIDTH = 700, 32, 48

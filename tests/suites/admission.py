@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kcurate.deopt.starts import Start, starts
-from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.records import Candidate, Outcome, Verdict
 from kcurate.workspace import Workspace
 

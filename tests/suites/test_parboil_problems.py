@@ -15,8 +15,9 @@ import pytest
 from small import candidate, twice
 
 from kcurate import resources, store
-from kcurate.judge.judge import Judge, JudgeConfig
-from kcurate.problem import init, program
+from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.problem import program
+from kcurate.problem.inputs import contents
 from kcurate.records import (
     Buffer,
     BufferArg,
@@ -88,15 +89,15 @@ def test_a_plan_binds_at_every_size_and_stays_within_memory(name: str, variant: 
 def test_inputs_can_be_made_at_test_sizes_and_depend_on_the_seed(name: str) -> None:
     problem = known(name).problem
     for sizes in problem.sizes.test[1:]:
-        assert init.generate(problem, None, sizes, 7).keys()
+        assert contents.generate(problem, None, sizes, 7).keys()
     sizes = problem.sizes.test[0]
-    first, second = (init.generate(problem, None, sizes, seed) for seed in (1, 2))
+    first, second = (contents.generate(problem, None, sizes, seed) for seed in (1, 2))
     assert any(first[each].tobytes() != second[each].tobytes() for each in first)
 
 
 def values(name: str, buffer: str, at: int) -> npt.NDArray[Any]:
     problem = known(name).problem
-    return init.make(buffer, problem.buffers[buffer], problem.sizes.test[at], 3)
+    return contents.make(buffer, problem.buffers[buffer], problem.sizes.test[at], 3)
 
 
 def test_spmv_diagonals_start_where_the_longer_ones_before_them_end() -> None:

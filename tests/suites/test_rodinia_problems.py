@@ -14,12 +14,13 @@ import pytest
 
 from kcurate import resources, store
 from kcurate.deopt.rules import RULES
-from kcurate.judge.globals import static_variables
-from kcurate.judge.judge import Judge, JudgeConfig
-from kcurate.judge.tokens import Source
-from kcurate.problem import init, program
+from kcurate.judge.checks.global_state import static_variables
+from kcurate.judge.checks.lexer import Source
+from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.problem import program
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate
+from kcurate.problem.inputs import contents
 from kcurate.records import (
     Buffer,
     Candidate,
@@ -77,9 +78,9 @@ def test_a_plan_binds_at_every_size_and_the_buffers_can_be_filled(name: str) -> 
     for sizes in (*one.problem.sizes.test, one.problem.sizes.bench):
         assert program.bind(one.problem, side, sizes).ops
     for sizes in one.problem.sizes.test:
-        values = init.generate(one.problem, side, sizes, 7)
-        for variation in init.VARIATIONS[1:]:
-            assert init.generate(one.problem, side, sizes, 7, variation).keys() == values.keys()
+        values = contents.generate(one.problem, side, sizes, 7)
+        for variation in contents.VARIATIONS[1:]:
+            assert contents.generate(one.problem, side, sizes, 7, variation).keys() == values.keys()
     assert max(size_bytes(one.problem, "test")) < TEST_BYTES
     assert max(size_bytes(one.problem, "bench")) < BENCH_BYTES
 
@@ -88,7 +89,7 @@ def test_a_plan_binds_at_every_size_and_the_buffers_can_be_filled(name: str) -> 
 def test_another_seed_gives_other_inputs(name: str) -> None:
     one = known(name)
     sizes = one.problem.sizes.test[0]
-    first, second = (init.generate(one.problem, None, sizes, seed) for seed in (1, 2))
+    first, second = (contents.generate(one.problem, None, sizes, seed) for seed in (1, 2))
     assert any(first[each].tobytes() != second[each].tobytes() for each in first)
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.records import (
     Buffer,
     Candidate,

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from small import EACH, SCALE, SCALE_STRIDED
 from train.asked import COPY, EMPTY, PLAN, reply, task
 
-from kcurate.judge.judge import reference_side
+from kcurate.judge.judging import reference_side
 from kcurate.records import Call, Side
-from kcurate.train.answers import Readable, Refusal, Refused, read
+from kcurate.train.reward.answers import Readable, Refusal, Refused, read
 
 RENAMED = SCALE_STRIDED.replace("each", "share").replace("threads", "all")
 

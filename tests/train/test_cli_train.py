@@ -555,7 +555,7 @@ def test_sigterm_ends_scoring_and_keeps_what_is_done(
 def test_answers_of_a_draw_are_begun_while_others_are_drawn(
     whole: Path, model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kcurate.train.reward_pool import RewardPool
+    from kcurate.train.reward.pool import RewardPool
 
     begun: list[tuple[str, str]] = []
     scored: list[tuple[str, str]] = []

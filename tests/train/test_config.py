@@ -9,7 +9,7 @@ import pytest
 
 from kcurate.errors import InputError
 from kcurate.train.config import recipes, resolve, to_toml
-from kcurate.train.rewards import make
+from kcurate.train.reward.schemes import make
 
 
 def test_recipe_kernelcompare_has_the_numbers_of_the_paper() -> None:

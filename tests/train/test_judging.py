@@ -13,8 +13,8 @@ import pytest
 import torch
 from train.asked import task
 
-from kcurate.train.judging import Rewards, Tally
 from kcurate.train.models import Form
+from kcurate.train.reward.trl_reward import Rewards, Tally
 from kcurate.train.run_folder import RunFolder
 from kcurate.train.settings import ModelSettings
 from kcurate.train.task import Judged, Task

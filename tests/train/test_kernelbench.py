@@ -15,10 +15,10 @@ import torch_modules as ours
 
 from kcurate import codec, hub, prompts
 from kcurate.errors import InputError
-from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.records import Buffer, Call, Init, Outcome, Side, Tolerance
-from kcurate.train import kernelbench
-from kcurate.train.answers import Readable, read
+from kcurate.train.kernelbench import tasks as kernelbench
+from kcurate.train.reward.answers import Readable, read
 from kcurate.train.task import Task
 
 FORWARD = "        return torch.softmax(x, dim=self.dim)\n"

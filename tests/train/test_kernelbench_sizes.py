@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcurate.problem.expressions import evaluate
-from kcurate.train import kernelbench_sizes as sizes
+from kcurate.train.kernelbench import sizes
 
 
 def convolution(values: Mapping[str, int]) -> tuple[int, ...] | None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from kcurate.records import Init
-from kcurate.train import kernelbench_values as values
+from kcurate.train.kernelbench import values
 
 Array = npt.NDArray[Any]
 SEEDS = range(3)

@@ -17,19 +17,19 @@ from train.asked import BROKEN, CHEAT, COPY, EMPTY, ENDLESS, PLAN, WRONG, Bench,
 
 from kcurate.errors import KcurateError
 from kcurate.judge.gpu_lock import GpuLock, lock_name
-from kcurate.judge.judge import JudgeConfig
-from kcurate.judge.referees import Referees
+from kcurate.judge.judging import JudgeConfig
+from kcurate.judge.referees.local import Referees
 from kcurate.records import Candidate, Outcome, SideReport, Verdict
-from kcurate.train import rewards
-from kcurate.train.reward_pool import PoolConfig, RewardPool
+from kcurate.train.reward import schemes
+from kcurate.train.reward.pool import PoolConfig, RewardPool
 
-SCHEME = rewards.make("kernelcompare")
+SCHEME = schemes.make("kernelcompare")
 TASK = task()
 UNTIMED = PoolConfig(backend="emulator")
 
 
 def pool_of(bench: Bench, scheme: str = "kernelcompare", **config: Any) -> RewardPool:
-    return RewardPool(rewards.make(scheme), PoolConfig(**config), bench=bench)
+    return RewardPool(schemes.make(scheme), PoolConfig(**config), bench=bench)
 
 
 @pytest.fixture(scope="module")

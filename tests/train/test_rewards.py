@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kcurate.errors import InputError
 from kcurate.records import Outcome
-from kcurate.train.answers import Refusal
-from kcurate.train.rewards import OURS, SCHEMES, STANDINGS, Earned, make, terms_of
+from kcurate.train.reward.answers import Refusal
+from kcurate.train.reward.schemes import OURS, SCHEMES, STANDINGS, Earned, make, terms_of
 
 
 def total(name: str, *group: Earned, **values: Any) -> list[float]:

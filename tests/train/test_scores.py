@@ -9,7 +9,7 @@ import pytest
 
 from kcurate.train import scores
 from kcurate.train.measure import add_row, batches, read_rows
-from kcurate.train.rewards import STANDINGS
+from kcurate.train.reward.schemes import STANDINGS
 from kcurate.train.task import Judged
 
 

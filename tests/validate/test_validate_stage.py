@@ -14,8 +14,9 @@ import torch_modules
 from kcurate import store
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.records import Summary, Verdict
-from kcurate.validate import inputs, ledger
+from kcurate.validate import inputs
 from kcurate.validate.stage import ValidateConfig, parse_gpus, run
+from kcurate.verdicts import ledger
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """What timing needs of a GPU beyond `Device`: events, graphs, a gate, a cache flush, checksums.
 
 Only our own kernels run here, from one small binary (`HELPERS`). Every method queues work on the device's
-stream unless it says that it waits. Not covered: the timing protocol (`kcurate.judge.timing`).
+stream unless it says that it waits. Not covered: the timing protocol (`kcurate.judge.timing.blocks`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """What one GPU's clock and memory are like: the cost of an event pair, and the copy bandwidth.
 
 An event pair around a kernel reads a constant more than the kernel takes. On one H200 (driver 580, November
-2026, copies of 2 KB to 2 GB, median of 41): 1.6 to 2.0 us more than Nsight Compute's gpu__time_duration
-below 100 us, and 1.28 us for an empty kernel. So the cost is what the pair reads around an empty kernel,
-less what an empty kernel takes. In a graph, a run begins while the one before it ends, so that a chain
-takes less a kernel than an event pair reads around one. Chains are brought in line with event pairs: the step
-from run to run is what a chain of a kernel of about 0.1 ms takes a run, less what an event pair reads around
-that kernel alone; it may be below zero. Not covered: where readings are kept (`kcurate.judge.calibration`).
+2026, copies of 2 KB to 2 GB, median of 41): 1.6 to 2.0 us more than Nsight Compute's gpu__time_duration below
+100 us, and 1.28 us for an empty kernel. So the cost is what the pair reads around an empty kernel, less what
+an empty kernel takes. In a graph, a run begins while the one before it ends, so that a chain takes less a
+kernel than an event pair reads around one. Chains are brought in line with event pairs: the step from run to
+run is what a chain of a kernel of about 0.1 ms takes a run, less what an event pair reads around that kernel
+alone; it may be below zero. Not covered: where readings are kept (`kcurate.judge.timing.calibration`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`Compiler` on NVRTC: one side in, a cubin and what it uses out. Runs in a compile worker; needs no GPU.
 
-Limits on time and memory are the worker's (`kcurate.judge.isolation`). Not covered: what code may be
-compiled at all (`kcurate.judge.static_checks`).
+Limits on time and memory are the worker's (`kcurate.judge.workers.inside.isolation`). Not covered: what code
+may be compiled at all (`kcurate.judge.checks.static`).
 """
 
 from __future__ import annotations

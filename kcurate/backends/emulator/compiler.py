@@ -1,6 +1,6 @@
 """`Compiler` of the emulator: one side in, a shared object out. Runs in a compile worker.
 
-Results are kept by content. Not covered: what code may be compiled at all (`kcurate.judge.static_checks`),
+Results are kept by content. Not covered: what code may be compiled at all (`kcurate.judge.checks.static`),
 loading (`device`).
 """
 

@@ -1,9 +1,10 @@
 """A filter on system calls for processes that run device code natively: no new processes, no sockets, no
 meddling with other processes or the kernel.
 
-Files are Landlock's business (`kcurate.judge.landlock`); this closes what that leaves open. It needs no
-privilege, holds for good and for all threads to come, and a refused call fails with EPERM. Source: Linux
-kernel documentation, "Seccomp BPF"; numbers: asm/unistd_64.h (x86-64) and asm-generic/unistd.h (aarch64).
+Files are Landlock's business (`kcurate.judge.workers.inside.landlock`); this closes what that leaves open. It
+needs no privilege, holds for good and for all threads to come, and a refused call fails with EPERM. Source:
+Linux kernel documentation, "Seccomp BPF"; numbers: asm/unistd_64.h (x86-64) and asm-generic/unistd.h
+(aarch64).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Comments are blanked and includes checked against our own headers; `extern __shared__` arrays become
 references to the block's dynamic shared memory; pragmas go. Line numbers stay. Everything else is in
-`include/`. Not covered: what code may be judged at all (`kcurate.judge.static_checks`).
+`include/`. Not covered: what code may be judged at all (`kcurate.judge.checks.static`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The host's C++ compiler: which one there is, its options, and the runtime's object file, made once.
 
 `g++`, else `clang++`, else the clang of the `ziglang` wheel. Not covered: what is compiled (`source`),
-limits on time and memory (`kcurate.judge.isolation`).
+limits on time and memory (`kcurate.judge.workers.inside.isolation`).
 """
 
 from __future__ import annotations

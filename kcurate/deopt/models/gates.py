@@ -1,7 +1,7 @@
 """What is refused before the judge sees it, and what is dropped after: each refusal is named and says why.
 
 Not covered: what the judge decides (whether a side is right, and how fast it is); the rules of sham and of
-label leaks (`kcurate.judge.sham`).
+label leaks (`kcurate.judge.checks.padded_work`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kcurate import codec
 from kcurate.cuda_source.similarity import NEARLY_THE_SAME, Fingerprint, fingerprint
 from kcurate.deopt.models.targets import Target
-from kcurate.judge import static_checks
+from kcurate.judge.checks import static
 from kcurate.problem.answered import misfit
 from kcurate.problem.techniques import not_permitted, shown_in
 from kcurate.prompts import Technique
@@ -59,11 +59,11 @@ def check_side(
     given = target.given
     if fingerprint(side.code).exact == fingerprint(given.code).exact and side.plan == given.plan:
         return Refusal(AttemptOutcome.UNCHANGED, "")
-    findings = [*map(str, static_checks.check_source(side, ("sham",))), *_idle_plan(side, given)]
+    findings = [*map(str, static.check_source(side, ("sham",))), *_idle_plan(side, given)]
     if findings:
         return Refusal(AttemptOutcome.SHAM, "; ".join(findings[:4]))
-    known = {finding.what for finding in static_checks.hints(given)}
-    leaks = [str(finding) for finding in static_checks.hints(side) if finding.what not in known]
+    known = {finding.what for finding in static.hints(given)}
+    leaks = [str(finding) for finding in static.hints(side) if finding.what not in known]
     if leaks:
         return Refusal(AttemptOutcome.LABEL_LEAK, "; ".join(leaks[:4]))
     return _shown_techniques(side, target, technique, permitted)

@@ -35,8 +35,8 @@ from kcurate.deopt.models.targets import Target, chosen_techniques, targets
 from kcurate.deopt.models.transcripts import Transcripts
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError, KcurateError
-from kcurate.judge.judge import JudgeConfig
-from kcurate.judge.pool import open_referees
+from kcurate.judge.judging import JudgeConfig
+from kcurate.judge.referees.batch import open_referees
 from kcurate.records import Candidate, SideName, Summary, Verdict
 from kcurate.workspace import Workspace
 

@@ -1,0 +1,220 @@
+"""Variables of device code that outlive a launch: found by their declarations, not by their use.
+
+A run starts from fresh globals, so honest code needs none that change, but for those its plan writes
+(`upload`, `bind_texture`). Declarations at namespace scope count without any keyword too: to a host compiler
+(the emulator's) they are variables. Not covered: what the binary says (`kcurate.judge.checks.binary`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kcurate.judge.checks.lexer import Token, partner
+
+_CONSTANT = frozenset({"const", "constexpr", "constinit", "__constant__", "__shared__", "__grid_constant__"})
+_SKIP_CALL = frozenset(
+    {"__align__", "alignas", "__attribute__", "__launch_bounds__", "__declspec", "decltype"}
+)
+_TRIGGERS = frozenset({"__device__", "static", "texture", "surface"})
+_TYPES = frozenset({"struct", "class", "union", "enum"})
+# What starts a statement at namespace scope that declares no variable.
+_NO_VARIABLE = frozenset({"using", "typedef", "static_assert", "friend", "namespace", "asm"})
+# How far before its keyword a declaration may start.
+MAX_DECLARATION_TOKENS = 200
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable with static storage; `constant` when code cannot write it."""
+
+    name: str
+    constant: bool
+    line: int
+
+
+def static_variables(plain: tuple[Token, ...]) -> tuple[Variable, ...]:
+    """Every variable at namespace scope, and every one declared `__device__` or `static` anywhere."""
+    found: dict[tuple[str, int], Variable] = {}
+    for variable in (*_marked(plain), *_at_namespace_scope(plain)):
+        found.setdefault((variable.name, variable.line), variable)
+    return tuple(sorted(found.values(), key=lambda variable: variable.line))
+
+
+def _marked(plain: tuple[Token, ...]) -> Iterator[Variable]:
+    """Variables declared with one of `_TRIGGERS`, also inside functions and classes."""
+    at = 0
+    while at < len(plain):
+        if plain[at].text in _TRIGGERS and not _inside_template_head(plain, at):
+            variables, end = _declaration(plain, _statement_start(plain, at))
+            yield from variables
+            at = max(end, at + 1)
+        else:
+            at += 1
+
+
+def _at_namespace_scope(plain: tuple[Token, ...]) -> Iterator[Variable]:
+    """Variables outside of functions and types, whatever they are declared with."""
+    at = 0
+    while at < len(plain):
+        text = plain[at].text
+        opened = _scope_opening(plain, at)
+        if opened is not None:
+            at = opened + 1
+        elif text in (";", "}"):
+            at += 1
+        elif text in _NO_VARIABLE or _instantiates(plain, at):
+            at = _after_statement(plain, at)
+        else:
+            variables, _ = _declaration(plain, at)
+            yield from variables
+            at = _after_statement(plain, at)
+
+
+def _scope_opening(plain: tuple[Token, ...], at: int) -> int | None:
+    """The brace of a `namespace` or `extern "C"` block that starts at `at`; None when none does."""
+    if plain[at].text == "namespace":
+        for i in range(at + 1, min(at + 8, len(plain))):
+            if plain[i].text in ("{", ";", "="):
+                return i if plain[i].text == "{" else None
+    if plain[at].text == "extern" and at + 2 < len(plain) and plain[at + 2].text == "{":
+        return at + 2
+    return None
+
+
+def _instantiates(plain: tuple[Token, ...], at: int) -> bool:
+    """Whether an explicit instantiation starts here: what it makes is declared, and judged, as a template."""
+    return plain[at].text == "template" and at + 1 < len(plain) and plain[at + 1].text != "<"
+
+
+def _after_statement(plain: tuple[Token, ...], at: int) -> int:
+    """After the `;` that ends a statement at namespace scope, or after a function's body."""
+    is_type = False
+    parenthesis = False
+    while at < len(plain):
+        text = plain[at].text
+        if text == ";":
+            return at + 1
+        is_type = is_type or (text in _TYPES and not parenthesis)
+        if text == "(":
+            parenthesis = True
+            at = partner(plain, at, "(", ")")
+        elif text == "{":
+            at = partner(plain, at, "{", "}")
+            if parenthesis and not is_type:
+                return at + 1
+        at += 1
+    return at
+
+
+def _inside_template_head(plain: tuple[Token, ...], at: int) -> bool:
+    return at > 0 and plain[at - 1].text in ("<", ",")
+
+
+def _statement_start(plain: tuple[Token, ...], at: int) -> int:
+    first = max(0, at - MAX_DECLARATION_TOKENS)
+    while at > first and plain[at - 1].text not in (";", "{", "}", ":", "public", "private"):
+        at -= 1
+    return at
+
+
+def _declaration(plain: tuple[Token, ...], start: int) -> tuple[list[Variable], int]:
+    """The variables of one declaration and where it ends; none for a function or a type."""
+    head, at = _head(plain, start)
+    if at >= len(plain) or any(token.text in ("operator", *_NO_VARIABLE) for token in head):
+        return [], at + 1
+    if any(token.text in _TYPES for token in head):
+        if plain[at].text == "{":
+            return _after_type(plain, head, at)
+        if sum(token.kind == "word" for token in head) < 3:
+            return [], at + 1
+    if plain[at].text == "(" and not _initialises(plain, at):
+        return [], at + 1
+    names = [token for token in head if token.kind == "word"]
+    if len(names) < 2 or names[-1].text in _TRIGGERS | _CONSTANT:
+        return [], at + 1
+    constant = _is_constant(head)
+    found = [Variable(names[-1].text, constant, names[-1].line)]
+    found += [Variable(token.text, constant, token.line) for token in _more_names(plain, at)]
+    return found, _end(plain, at)
+
+
+def _head(plain: tuple[Token, ...], start: int) -> tuple[list[Token], int]:
+    """What stands before a declaration's value, parameters or body, attributes left out."""
+    head: list[Token] = []
+    at = start
+    while at < len(plain) and plain[at].text not in (";", "=", "{", "}", "[", "(", ","):
+        if plain[at].text in _SKIP_CALL:
+            at = _skip(plain, at + 1, "(", ")")
+        elif plain[at].text == "<":
+            head.append(plain[at])
+            at = _skip_angles(plain, at)
+        else:
+            head.append(plain[at])
+            at += 1
+    return head, at
+
+
+def _after_type(plain: tuple[Token, ...], head: list[Token], at: int) -> tuple[list[Variable], int]:
+    """The variables that a type's definition declares after its closing brace; the body is read by others."""
+    close = partner(plain, at, "{", "}")
+    end = _end(plain, close + 1)
+    declarators = [token for token in plain[close + 1 : end] if token.kind == "word"]
+    if not declarators or any(token.text == "typedef" for token in head):
+        return [], at + 1
+    constant = _is_constant(head)
+    return [Variable(declarators[0].text, constant, declarators[0].line)], at + 1
+
+
+def _is_constant(head: list[Token]) -> bool:
+    """Constant itself: a pointer to constants is none unless it is constant too."""
+    texts = [token.text for token in head]
+    if any(word in texts for word in ("constexpr", "__constant__", "__shared__")):
+        return True
+    last_star = max((i for i, text in enumerate(texts) if text == "*"), default=-1)
+    return "const" in texts[last_star + 1 :]
+
+
+def _initialises(plain: tuple[Token, ...], at: int) -> bool:
+    """Whether a parenthesis after a name holds a first value and not parameters."""
+    inside = plain[at + 1] if at + 1 < len(plain) else None
+    return inside is not None and (inside.kind in ("number", "string", "char") or inside.text in ("{", "-"))
+
+
+def _more_names(plain: tuple[Token, ...], at: int) -> Iterator[Token]:
+    """Further declarators after commas at the same depth."""
+    depth = 0
+    for i in range(at, _end(plain, at)):
+        text = plain[i].text
+        depth += (text in "([{") - (text in ")]}") if len(text) == 1 else 0
+        if text == "," and depth == 0:
+            name = next((token for token in plain[i + 1 : i + 4] if token.kind == "word"), None)
+            if name is not None:
+                yield name
+
+
+def _end(plain: tuple[Token, ...], at: int) -> int:
+    depth = 0
+    while at < len(plain):
+        text = plain[at].text
+        depth += (text in ("(", "[", "{")) - (text in (")", "]", "}"))
+        if depth < 0 or (text == ";" and depth == 0):
+            return at
+        at += 1
+    return at
+
+
+def _skip(plain: tuple[Token, ...], at: int, opening: str, closing: str) -> int:
+    if at >= len(plain) or plain[at].text != opening:
+        return at
+    return partner(plain, at, opening, closing) + 1
+
+
+def _skip_angles(plain: tuple[Token, ...], at: int) -> int:
+    depth = 0
+    while at < len(plain) and plain[at].text not in (";", "{"):
+        depth += {"<": 1, ">": -1, ">>": -2, ">>>": -3}.get(plain[at].text, 0)
+        at += 1
+        if depth <= 0:
+            break
+    return at

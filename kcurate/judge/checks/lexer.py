@@ -1,0 +1,156 @@
+"""Device code as a flat list of tokens, for checks that hostile code must not slip past.
+
+A lexer and no parser: it needs no grammar that odd code could confuse, and it sees what a compiler sees
+(spliced lines joined, comments gone, strings whole; one that does not end goes to the end of its line, a raw
+one to the end of the code). Takes time in proportion to the code. Macros are not expanded. Not covered: what
+may be written (`kcurate.judge.checks.static`), structure (`kcurate.cuda_source`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+Kind = Literal["word", "number", "string", "char", "sign", "directive"]
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>[ \t\r\f\v]+)
+  | (?P<newline>\n)
+  | (?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))
+  | (?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\((?:.*?\)(?P=mark)"|.*\Z))
+  | (?P<string>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*(?:"|(?=\n)|\Z))
+  | (?P<char>(?:u8|[uUL])?'(?:\\.|[^'\\\n])+(?:'|(?=\n)|\Z))
+  | (?P<number>\.?\d(?:[eEpP][+-]|'?[\w.])*)
+  | (?P<word>[A-Za-z_$]\w*)
+  | (?P<sign><<<|>>>|\#\#|::|->|\+\+|--|<<=|>>=|[-+*/%&|^]=|[=!<>]=|&&|\|\||<<|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_SPLICE = re.compile(r"\\[ \t]*\r?\n")
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token; a directive is one token from `#` to the end of its (spliced) line. Lines count from 1."""
+
+    kind: Kind
+    text: str
+    line: int
+
+
+def tokenize(code: str) -> tuple[Token, ...]:
+    """The tokens of device code. Never fails: what is no token of C++ comes as a sign of one character.
+
+    Words inside directives are not tokens of their own; see `directive_tokens`. Spliced lines count as one.
+    """
+    return _scan(_SPLICE.sub("", code), 1, directives=True)
+
+
+def directive_tokens(directive: Token) -> tuple[Token, ...]:
+    """The tokens of a directive after its `#`."""
+    return _scan(directive.text.lstrip()[1:], directive.line, directives=False)
+
+
+def _scan(code: str, line: int, *, directives: bool) -> tuple[Token, ...]:
+    found: list[Token] = []
+    at, fresh = 0, True
+    while at < len(code):
+        if directives and fresh and code[at] == "#":
+            end = _directive_end(code, at)
+            found.append(Token("directive", code[at:end], line))
+            line += code.count("\n", at, end)
+            at = end
+            continue
+        match = _TOKEN.match(code, at)
+        assert match is not None, "the last alternative takes any character"
+        kind, text = match.lastgroup or "sign", match.group()
+        if kind == "newline":
+            fresh = True
+        elif kind not in ("space", "comment"):
+            found.append(Token(_kind(kind), text, line))
+            fresh = False
+        line += text.count("\n")
+        at = match.end()
+    return tuple(found)
+
+
+def _kind(group: str) -> Kind:
+    kinds: dict[str, Kind] = {
+        "word": "word",
+        "number": "number",
+        "string": "string",
+        "raw": "string",
+        "mark": "string",
+        "char": "char",
+    }
+    return kinds.get(group, "sign")
+
+
+def _directive_end(code: str, at: int) -> int:
+    """Where a directive ends: at its newline, a comment over several lines belonging to it."""
+    while at < len(code) and code[at] != "\n":
+        match = _TOKEN.match(code, at)
+        assert match is not None, "the last alternative takes any character"
+        at = match.end()
+    return at
+
+
+@dataclass(frozen=True)
+class Source:
+    """Code and its tokens, read once for all checks."""
+
+    code: str
+
+    @cached_property
+    def tokens(self) -> tuple[Token, ...]:
+        """Everything, directives as single tokens."""
+        return tokenize(self.code)
+
+    @cached_property
+    def directives(self) -> tuple[tuple[Token, ...], ...]:
+        """The tokens of each directive after its `#`."""
+        return tuple(directive_tokens(token) for token in self.tokens if token.kind == "directive")
+
+    @cached_property
+    def plain(self) -> tuple[Token, ...]:
+        """The code without directives."""
+        return tuple(token for token in self.tokens if token.kind != "directive")
+
+    @cached_property
+    def streams(self) -> tuple[tuple[Token, ...], ...]:
+        """The code, then each directive: every place where a word may stand."""
+        return (self.plain, *self.directives)
+
+    @cached_property
+    def depth(self) -> int:
+        """How deep brackets are nested, closed or not."""
+        deepest = depth = 0
+        for token in self.plain:
+            depth = max(0, depth + (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}")))
+            deepest = max(deepest, depth)
+        return deepest
+
+
+def inside_parentheses(stream: tuple[Token, ...], at: int) -> tuple[Token, ...]:
+    """The tokens between the parenthesis at `at` and its partner; none when there is no parenthesis."""
+    if at >= len(stream) or stream[at].text != "(":
+        return ()
+    depth = 0
+    for end in range(at, len(stream)):
+        depth += {"(": 1, ")": -1}.get(stream[end].text, 0)
+        if depth == 0:
+            return stream[at + 1 : end]
+    return stream[at + 1 :]
+
+
+def partner(tokens: tuple[Token, ...], at: int, opening: str, closing: str, most: int | None = None) -> int:
+    """Where the bracket at `at` closes; the number of tokens when it does not, or not within `most`."""
+    depth = 0
+    for end in range(at, len(tokens) if most is None else min(len(tokens), at + most)):
+        depth += (tokens[end].text == opening) - (tokens[end].text == closing)
+        if depth == 0:
+            return end
+    return len(tokens)

@@ -1,0 +1,276 @@
+"""Signs that a slow side was made slow on purpose, or that its text says which side it is.
+
+`sham` refuses what no competent beginner writes: loops that do the same again, loops of nothing
+but waiting, busy work on volatile locals, products with zero, and code that says so itself. `label_leaks`
+only hints (published code is stripped of comments and given neutral names anyway). Heuristics on tokens, made
+to let honest code through: a loop whose body reads its own results, calls anything unknown or can leave early
+is never refused. Not covered: what a plan repeats (`kcurate.judge.checks.repeated_launches`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kcurate.judge.checks.findings import Finding
+from kcurate.judge.checks.lexer import Source, Token, partner
+from kcurate.judge.checks.word_lists import word_set
+
+LABELS = re.compile(
+    r"slow|naive|na_ve|unoptimi[sz]ed|deoptimi[sz]ed|baseline|inefficient|suboptimal|uncoalesced|wasteful|"
+    r"fast(?!_?math)|optimi[sz]ed|speedup|sandbag",
+    re.IGNORECASE,
+)
+_CONFESSION = re.compile(
+    r"(?:intentional(?:ly)?|deliberate(?:ly)?|artificial(?:ly)?|purposely|needlessly) "
+    r"(?:slow|inefficient|bad|wasteful|redundant|naive|delay|unoptimi|sub-?optimal)|"
+    r"de-?optimi[sz]|sandbag|pessimi[sz]|(?:make|making|keep|keeping) (?:it|this) slow|"
+    r"dummy (?:work|loop|computation|delay)",
+    re.IGNORECASE,
+)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+# Limits of reading: what is longer or deeper than honest loops are is not judged.
+MAX_LOOPS = 1000
+MAX_BODY_TOKENS = 2000
+MAX_STATEMENT_DEPTH = 16
+# Tokens of bodies read in all: nested loops are read once for each loop around them.
+MAX_READ = 100_000
+_ZERO = re.compile(r"0*\.0*(?:[eE][+-]?\d+)?[fF]?|0+[fF]")
+_ASSIGN = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
+_KEYWORDS = word_set(
+    """
+    if else for while do return break continue int unsigned signed long short char float double half bool
+    const auto volatile size_t float2 float4 int2 int4 double2 uint32_t int32_t uint64_t int64_t
+    """
+)
+# What may stand in a loop's body and still leave it the same each time: pure functions of their arguments.
+_PURE = word_set(
+    """
+    sqrtf sqrt expf exp logf log sinf cosf sin cos tanhf tanh fabsf fabs abs min max fminf fmaxf powf pow
+    rsqrtf rsqrt fmaf fma __fmaf_rn __expf __logf __sinf __cosf __fdividef __ldg
+    """
+)
+_WAITS = word_set("__syncthreads __syncwarp __threadfence __threadfence_block __threadfence_system")
+# A body that can leave early, or that does what this reading cannot follow, is not judged.
+_UNREAD = word_set("break return goto continue asm while do switch atomicAdd")
+
+
+def sham(source: Source) -> Iterator[Finding]:
+    """Loops that redo the same, empty loops, loops of barriers, volatile locals, products with zero."""
+    plain = source.plain
+    loops = [at for at, token in enumerate(plain) if token.text in ("for", "while")][:MAX_LOOPS]
+    left = MAX_READ
+    for at in loops:
+        token = plain[at]
+        if left <= 0:
+            break
+        if parts := _for_parts(plain, at) if token.text == "for" else _while_parts(plain, at):
+            variable, body = parts
+            left -= len(body)
+            if not {t.text for t in body} - _WAITS - {"(", ")", ";", "{", "}"}:
+                yield Finding("sham", "a loop that does nothing", token.line)
+            elif variable and _same_each_time(variable, body):
+                yield Finding("sham", "a loop that does the same each time", token.line)
+    yield from _volatile_locals(plain)
+    yield from _products_with_zero(plain)
+    yield from _confessions(source)
+
+
+def _for_parts(plain: tuple[Token, ...], at: int) -> tuple[str | None, tuple[Token, ...]] | None:
+    """A counted loop's variable and its body; None for loops whose head does some of the work."""
+    opening = at + 1
+    if opening >= len(plain) or plain[opening].text != "(":
+        return None
+    closing = partner(plain, opening, "(", ")", MAX_BODY_TOKENS)
+    if closing + 1 >= len(plain):
+        return None
+    head = plain[opening + 1 : closing]
+    cuts = [i for i, token in enumerate(head) if token.text == ";"]
+    if len(cuts) != 2 or any(token.text == "(" for token in head):
+        return None
+    assigned = [i for i, token in enumerate(head[: cuts[0]]) if token.text == "="]
+    variable = head[assigned[0] - 1].text if assigned and assigned[0] else None
+    after = head[cuts[1] + 1 :]
+    if sum(token.text in _ASSIGN or token.text in ("++", "--") for token in after) > 1:
+        return None
+    body = plain[closing + 1 : _statement_end(plain, closing + 1)]
+    return (variable, body) if len(body) <= MAX_BODY_TOKENS else None
+
+
+def _while_parts(plain: tuple[Token, ...], at: int) -> tuple[str | None, tuple[Token, ...]] | None:
+    """The same of a `while` that counts: its body ends with a step of a variable that its head compares."""
+    closing = partner(plain, at + 1, "(", ")", MAX_BODY_TOKENS)
+    if closing + 1 >= len(plain) or plain[closing + 1].text != "{":
+        return None
+    head = {token.text for token in plain[at + 2 : closing] if token.kind == "word"}
+    body = plain[closing + 2 : partner(plain, closing + 1, "{", "}", MAX_BODY_TOKENS + 2)]
+    if len(body) > MAX_BODY_TOKENS or not body or body[-1].text != ";":
+        return None
+    start = next((i + 1 for i in range(len(body) - 2, -1, -1) if body[i].text in (";", "{", "}")), 0)
+    step = [token.text for token in body[start:-1]]
+    counted = set(step) & head
+    if len(counted) != 1 or not ({"++", "--"} & set(step) or step[1:2] in (["+="], ["-="])) or len(step) > 3:
+        return None
+    return counted.pop(), body[:start]
+
+
+def _same_each_time(variable: str, body: tuple[Token, ...]) -> bool:
+    """Whether running the body twice is running it once: it reads nothing that an earlier round wrote."""
+    texts = {token.text for token in body}
+    if variable in texts or texts & _UNREAD:
+        return False
+    for before, token, after in zip((None, *body), body, (*body[1:], None), strict=False):
+        called = token.kind == "word" and after is not None and after.text == "("
+        if called and token.text not in _PURE | _WAITS | {"if", "for", "sizeof"}:
+            return False
+        if token.text == "&" and (before is None or before.text in ("(", ",", "=")):
+            return False
+    written, read = _written_and_read(body)
+    return bool(written) and not written & read
+
+
+def _written_and_read(body: tuple[Token, ...]) -> tuple[set[str], set[str]]:
+    """Names that the body writes, and names whose value from before the body it may read."""
+    names = _Names()
+    names.block(body, certain=True)
+    return names.written, names.read
+
+
+class _Names:
+    """Which names a body writes, and which it reads before it has surely set them itself."""
+
+    def __init__(self) -> None:
+        self.written: set[str] = set()
+        self.read: set[str] = set()
+        self.fresh: set[str] = set()
+        self.depth = 0
+
+    def block(self, tokens: tuple[Token, ...], *, certain: bool) -> None:
+        """Statements in order; `certain` when they run in every round."""
+        self.depth += 1
+        if self.depth > MAX_STATEMENT_DEPTH:
+            names = _names(tokens)
+            self.written |= names
+            self.read |= names
+        else:
+            self.statements(tokens, certain=certain)
+        self.depth -= 1
+
+    def statements(self, tokens: tuple[Token, ...], *, certain: bool) -> None:
+        """The statements of a block."""
+        at = 0
+        while at < len(tokens):
+            end = _statement_end(tokens, at)
+            self.statement(tokens[at:end], certain=certain)
+            at = end
+
+    def statement(self, tokens: tuple[Token, ...], *, certain: bool) -> None:
+        """One statement, whole."""
+        first = tokens[0].text
+        if first == "{":
+            self.block(tokens[1:-1], certain=certain)
+        elif first in ("for", "if"):
+            close = partner(tokens, 1, "(", ")")
+            head = tokens[2:close]
+            cuts = [i for i, token in enumerate(head) if token.text == ";"]
+            if first == "for" and len(cuts) == 2:
+                self.simple(head[: cuts[0]], certain=certain)
+                self.simple(head[cuts[0] + 1 : cuts[1]], certain=False)
+                self.block(tokens[close + 1 :], certain=False)
+                self.simple(head[cuts[1] + 1 :], certain=False)
+            else:
+                self.simple(head, certain=False)
+                self.block(tokens[close + 1 :], certain=False)
+        elif first == "else":
+            self.block(tokens[1:], certain=False)
+        else:
+            self.simple(tokens, certain=certain)
+
+    def simple(self, tokens: tuple[Token, ...], *, certain: bool) -> None:
+        """A statement without parts: an assignment or declaration, else all its names are read."""
+        places = [i for i, token in enumerate(tokens) if token.text in _ASSIGN]
+        stepped = {"++", "--"} & {token.text for token in tokens}
+        if stepped or len(places) > 1:
+            names = _names(tokens)
+            self.written |= names
+            self.read |= names - self.fresh
+            return
+        if not places:
+            self.read |= _names(tokens) - self.fresh
+            return
+        left, right = tokens[: places[0]], tokens[places[0] + 1 :]
+        self.read |= _names(right) - self.fresh
+        target = next((t.text for t in left if t.kind == "word" and t.text not in _KEYWORDS), None)
+        typed = len(left) > 1 and left[0].kind == left[-1].kind == "word"
+        if typed and all(t.kind == "word" or t.text in ("*", "&", "::") for t in left):
+            self.fresh.add(left[-1].text)
+            return
+        self.read |= _names(left[1:]) - self.fresh - ({target} if target else set())
+        if target is None:
+            return
+        self.written.add(target)
+        if tokens[places[0]].text != "=":
+            self.read |= {target} - self.fresh
+        elif certain and len(left) == 1:
+            self.fresh.add(target)
+
+
+def _names(tokens: tuple[Token, ...]) -> set[str]:
+    return {token.text for token in tokens if token.kind == "word" and token.text not in _KEYWORDS}
+
+
+def _statement_end(tokens: tuple[Token, ...], at: int) -> int:
+    """Where the statement at `at` ends: after its `;` or brace, or where it gets too long to read."""
+    last = min(len(tokens), at + MAX_BODY_TOKENS + 1)
+    while at < last and tokens[at].text in ("for", "if", "else"):
+        at = at + 1 if tokens[at].text == "else" else partner(tokens, at + 1, "(", ")", last - at) + 1
+    if at >= last:
+        return min(at, len(tokens))
+    if tokens[at].text == "{":
+        return min(len(tokens), partner(tokens, at, "{", "}", last - at) + 1)
+    return next((i + 1 for i in range(at, last) if tokens[i].text == ";"), last)
+
+
+def _volatile_locals(plain: tuple[Token, ...]) -> Iterator[Finding]:
+    """`volatile` on a plain local; on shared memory and on pointers it is an honest (old) habit."""
+    depth = 0
+    for at, token in enumerate(plain):
+        depth += (token.text == "{") - (token.text == "}")
+        if token.text != "volatile" or not depth:
+            continue
+        near = [item.text for item in plain[max(0, at - 3) : at + 6]]
+        if not {"__shared__", "*", "&", "asm", "__asm__"} & set(near):
+            yield Finding("sham", "a volatile local", token.line)
+
+
+def _products_with_zero(plain: tuple[Token, ...]) -> Iterator[Finding]:
+    """Work whose result is multiplied by a literal 0.0: IEEE rules keep the compiler from dropping it."""
+    for before, token, after in zip(plain, plain[1:], plain[2:], strict=False):
+        factors = {"*": (before, after), "*=": (after,)}.get(token.text, ())
+        if any(_ZERO.fullmatch(factor.text) for factor in factors):
+            yield Finding("sham", "a product with 0.0", token.line)
+
+
+def _confessions(source: Source) -> Iterator[Finding]:
+    """Comments and names that say that it was done on purpose."""
+    for match in _COMMENT.finditer(source.code):
+        if found := _CONFESSION.search(" ".join(match.group().split())):
+            yield Finding(
+                "sham", f"a comment says {found.group()!r}", source.code.count("\n", 0, match.start()) + 1
+            )
+    for token in source.plain:
+        if token.kind == "word" and (found := _CONFESSION.search(token.text.replace("_", " "))):
+            yield Finding("sham", f"the name {token.text!r}", token.line)
+
+
+def label_leaks(source: Source) -> Iterator[Finding]:
+    """Comments and names that tell which side this is; a hint, never a refusal."""
+    for match in _COMMENT.finditer(source.code):
+        if label := LABELS.search(match.group()):
+            line = source.code.count("\n", 0, match.start()) + 1
+            yield Finding("label_leaks", f"a comment says {label.group()!r}", line)
+    seen = set()
+    for token in source.plain:
+        if token.kind == "word" and token.text not in seen and (label := LABELS.search(token.text)):
+            seen.add(token.text)
+            yield Finding("label_leaks", f"the name {token.text!r}", token.line)

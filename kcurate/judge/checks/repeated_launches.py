@@ -1,0 +1,106 @@
+"""Work that a plan does again for nothing: the slow side's cheapest disguise.
+
+A launch is redone when the same launch came before it, nothing that it reads has been written since, and
+what it writes still stands. Only launches whose kernels surely start afresh are considered: each pointer
+that they may write is used as the target of plain assignments alone. Everything else (atomics, in-place
+steps, pointers handed on) counts as reading what it writes, and is never refused. Not covered: loops inside
+kernels (`kcurate.judge.checks.padded_work`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kcurate.cuda_source import kernel_signatures
+from kcurate.judge.checks.findings import Finding
+from kcurate.judge.checks.lexer import Token, partner, tokenize
+from kcurate.problem.ops import BoundPointer, BoundPointers, FillOp, LaunchOp, Op, Program
+from kcurate.records import Param
+
+# For each kernel, for each of its parameters: whether it may read what it points at, whether it may write.
+Uses = Mapping[str, tuple[tuple[bool, bool], ...]]
+
+
+def redone(program: Program, code: str) -> Iterator[Finding]:
+    """The first launch of a bound plan that only does again what has been done."""
+    uses = kernel_uses(code)
+    done: dict[LaunchOp, frozenset[str]] = {}
+    for op in program.ops:
+        touched = _touched(op, uses)
+        if touched is None:
+            done = {}
+            continue
+        reads, writes = touched
+        if isinstance(op, LaunchOp) and op in done:
+            yield Finding("redone", f"the plan launches {op.kernel} again with nothing changed")
+            return
+        done = {old: names for old, names in done.items() if not names & writes}
+        if isinstance(op, LaunchOp) and not reads & writes:
+            done[op] = reads | writes
+
+
+def _touched(op: Op, uses: Uses) -> tuple[frozenset[str], frozenset[str]] | None:
+    """The buffers that an operation may read and may write; None when it cannot be told."""
+    if isinstance(op, FillOp):
+        return frozenset(), frozenset({op.buffer})
+    if not isinstance(op, LaunchOp) or op.kernel not in uses or len(uses[op.kernel]) != len(op.args):
+        return None
+    reads, writes = set(), set()
+    if any(isinstance(argument, BoundPointers) for argument in op.args):
+        return None
+    for argument, (may_read, may_write) in zip(op.args, uses[op.kernel], strict=True):
+        if isinstance(argument, BoundPointer):
+            reads |= {argument.buffer} if may_read else set()
+            writes |= {argument.buffer} if may_write else set()
+    return frozenset(reads), frozenset(writes)
+
+
+def kernel_uses(code: str) -> dict[str, tuple[tuple[bool, bool], ...]]:
+    """How every kernel of the code uses its parameters."""
+    plain = tuple(token for token in tokenize(code) if token.kind != "directive")
+    bodies = _bodies(plain)
+    found = {}
+    for kernel, params in kernel_signatures(code.encode()).items():
+        body = bodies.get(kernel.rpartition("::")[2], ())
+        places: dict[str, list[int]] = {}
+        for at, token in enumerate(body):
+            places.setdefault(token.text, []).append(at)
+        found[kernel] = tuple(_use(param, body, places.get(param.name, [])) for param in params)
+    return found
+
+
+def _bodies(plain: tuple[Token, ...]) -> dict[str, tuple[Token, ...]]:
+    """The body of each function at namespace scope, the first of a name."""
+    found: dict[str, tuple[Token, ...]] = {}
+    at = 0
+    while at < len(plain):
+        if plain[at].text == "(" and at:
+            close = partner(plain, at, "(", ")")
+            if close + 1 < len(plain) and plain[close + 1].text == "{":
+                end = partner(plain, close + 1, "{", "}")
+                found.setdefault(plain[at - 1].text, plain[close + 2 : end])
+                close = end
+            at = close
+        at += 1
+    return found
+
+
+def _use(param: Param, body: tuple[Token, ...], places: Sequence[int]) -> tuple[bool, bool]:
+    """Whether the body may read and may write what a parameter points at, which is named at `places`."""
+    if not param.pointer:
+        return False, False
+    if param.type.startswith("const") and not any(body[at - 1].text == ")" for at in places if at):
+        return True, False
+    only_set = bool(places) and all(_is_set(body, at) for at in places)
+    return not only_set, True
+
+
+def _is_set(body: tuple[Token, ...], at: int) -> bool:
+    """Whether the name at `at` stands as `name[...] =` or `*name =` at the start of a statement."""
+    texts = (";", *(token.text for token in body), ";", ";")
+    starred = texts[at] == "*"
+    if texts[at - starred] not in (";", "{", "}", ")", "else"):
+        return False
+    if starred or texts[at + 2] != "[":
+        return starred and texts[at + 2] == "="
+    return texts[partner(body, at + 1, "[", "]") + 2] == "="

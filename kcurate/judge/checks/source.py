@@ -1,0 +1,97 @@
+"""What the words of device code ask for: calls that a kernel has no use for, and code for the host.
+
+Directives are searched as well as code, since a macro's body becomes code. Not covered: how code is spelled
+(`checks.spelling`), inline PTX (`checks.assembly`), addresses (`checks.pointers`), state
+(`checks.global_state`), sham work (`checks.padded_work`), the lists (`checks.word_lists`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kcurate.judge.checks import word_lists
+from kcurate.judge.checks.findings import Finding
+from kcurate.judge.checks.lexer import Source, Token, inside_parentheses, partner
+
+
+def calls(source: Source) -> Iterator[Finding]:
+    """Sleeping, clocks, traps, the heap, output, host functions."""
+    for index, stream in enumerate(source.streams):
+        for at, token in enumerate(stream):
+            if token.kind == "word" and _refused_word(stream, at, in_directive=index > 0):
+                yield Finding("calls", token.text, token.line)
+
+
+def _refused_word(stream: tuple[Token, ...], at: int, *, in_directive: bool) -> bool:
+    word = stream[at].text
+    before = stream[at - 1].text if at else ""
+    if word in word_lists.FORBIDDEN_WORDS:
+        return True
+    if word.startswith(word_lists.FORBIDDEN_PREFIXES) and word not in word_lists.BUILTINS:
+        return True
+    if word == "delete":
+        return before != "="
+    if word not in word_lists.FORBIDDEN_CALLS or before in (".", "->"):
+        return False
+    following = stream[at + 1].text if at + 1 < len(stream) else ""
+    return in_directive or word not in word_lists.ORDINARY_NAMES or following == "(" or before == "&"
+
+
+def host(source: Source) -> Iterator[Finding]:
+    """Code for the host, declarations of what is defined elsewhere, linker attributes."""
+    plain = source.plain
+    defined = _defined(plain)
+    for at, token in enumerate(plain):
+        following = [item.text for item in plain[at + 1 : at + 4]]
+        if token.text == "<<<":
+            yield Finding("host", "a launch from code: the plan launches", token.line)
+        elif token.text == "main" and following[:1] == ["("]:
+            yield Finding("host", "a main function", token.line)
+        elif token.text == "extern" and not _honest_extern(following):
+            yield Finding("host", "extern declaration", token.line)
+        elif token.text == "extern" and following[:1] == ['"C"']:
+            yield from _undefined(plain, at + 2, defined)
+    for stream in source.streams:
+        for at, token in enumerate(stream):
+            if token.text == "__attribute__":
+                for word in inside_parentheses(stream, at + 1):
+                    if word.kind == "word" and word.text not in word_lists.ATTRIBUTES:
+                        yield Finding("host", f"__attribute__(({word.text}))", word.line)
+
+
+def _undefined(plain: tuple[Token, ...], at: int, defined: set[str]) -> Iterator[Finding]:
+    """Functions that an `extern "C"` declares and the code does not define: a linker would look elsewhere."""
+    block = plain[at].text == "{"
+    end = partner(plain, at, "{", "}") if block else len(plain)
+    at += block
+    while at < end:
+        if plain[at].text == "(":
+            name, close = plain[at - 1], partner(plain, at, "(", ")")
+            after = plain[close + 1].text if close + 1 < len(plain) else ";"
+            if after == ";" and name.kind == "word" and name.text not in defined:
+                yield Finding("host", f"{name.text} is declared and not defined", name.line)
+            at = partner(plain, close + 1, "{", "}") if after == "{" else close
+        elif plain[at].text == "{":
+            at = partner(plain, at, "{", "}")
+        if not block and at < end and plain[at].text in (";", "}"):
+            return
+        at += 1
+
+
+def _defined(plain: tuple[Token, ...]) -> set[str]:
+    """Names before parameters that a body follows."""
+    names, open_at = set(), []
+    for at, token in enumerate(plain):
+        if token.text == "(":
+            open_at.append(at)
+        elif token.text == ")" and open_at:
+            start = open_at.pop()
+            if start and at + 1 < len(plain) and plain[at + 1].text == "{":
+                names.add(plain[start - 1].text)
+    return names
+
+
+def _honest_extern(following: list[str]) -> bool:
+    if following[:1] in (["__shared__"], ["__align__"], ["alignas"], ["volatile"]):
+        return True
+    return following[:1] == ['"C"'] and following[1:2] in (["{"], ["__global__"], ["__device__"])

@@ -1,0 +1,113 @@
+"""How code is spelled: letters that mislead, headers and directives off the list, words pasted together.
+
+Together these make sure that the text the other checks read is the text that is compiled. Not covered: what
+the words mean (`kcurate.judge.checks.source`), the lists (`kcurate.judge.checks.word_lists`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+
+from kcurate.judge.checks import word_lists
+from kcurate.judge.checks.findings import Finding
+from kcurate.judge.checks.lexer import Source, Token, inside_parentheses
+
+# Beyond these a side is no kernel to read, and reading it would take the judge's time: the largest of two
+# suites' 180 CUDA files has 68 KiB.
+MAX_CODE_BYTES = 256 * 1024
+MAX_TOKENS = 80_000
+MAX_DEPTH = 100
+_UNICODE_NAME = re.compile(r"\\[uU][0-9a-fA-F{]|\\N\{")
+# Bidirectional controls and invisible characters: code that reads otherwise than it compiles.
+_INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+
+
+def size(source: Source) -> Iterator[Finding]:
+    """Code that is too long or nested too deeply to be read; no other check runs on it."""
+    if len(source.code.encode("utf-8", "surrogatepass")) > MAX_CODE_BYTES:
+        yield Finding("size", f"more than {MAX_CODE_BYTES // 1024} KiB of code")
+    elif len(source.tokens) > MAX_TOKENS:
+        yield Finding("size", f"more than {MAX_TOKENS} tokens")
+    elif source.depth > MAX_DEPTH:
+        yield Finding("size", f"brackets nested more than {MAX_DEPTH} deep")
+
+
+def characters(source: Source) -> Iterator[Finding]:
+    """Spellings that hide what is compiled: universal names, trigraphs, digraph directives, odd letters."""
+    if "\0" in source.code or _INVISIBLE.search(source.code):
+        yield Finding("characters", "invisible or control characters")
+    if re.search(r"\?\?[=/'()!<>-]", source.code):
+        yield Finding("characters", "trigraphs")
+    for stream in source.streams:
+        for first, second in itertools.pairwise(stream):
+            if first.text == "%" and second.text.startswith(":"):
+                yield Finding("characters", "the digraph %:", first.line)
+        for token in stream:
+            if token.kind not in ("string", "char") and (not token.text.isascii() or token.text in "@`\\"):
+                yield Finding("characters", f"the character {token.text[:1]!r} outside a comment", token.line)
+            if token.kind in ("string", "char") and _UNICODE_NAME.search(token.text):
+                yield Finding("characters", "a universal character name", token.line)
+
+
+def directives(source: Source) -> Iterator[Finding]:
+    """Directives that hide or redirect code, and questions about the compiler's files."""
+    for line in source.directives:
+        name = line[0].text if line else ""
+        if name not in word_lists.DIRECTIVES:
+            yield Finding("directives", f"#{name}", line[0].line)
+        elif name == "pragma" and (len(line) < 2 or line[1].text not in word_lists.PRAGMAS):
+            yield Finding("directives", f"#pragma {line[1].text if len(line) > 1 else ''}", line[0].line)
+        elif name == "define" and len(line) > 1 and _keyword_like(line[1].text):
+            yield Finding("directives", f"redefines {line[1].text}", line[0].line)
+    for stream in source.streams:
+        for at, token in enumerate(stream):
+            if token.text in (
+                "__has_include",
+                "__has_include_next",
+                "__has_embed",
+                "__FILE__",
+                "__BASE_FILE__",
+            ):
+                yield Finding("directives", token.text, token.line)
+            elif token.text == "_Pragma":
+                inside = stream[at + 2].text.strip('"').split() if at + 2 < len(stream) else []
+                if not inside or inside[0] not in word_lists.PRAGMAS:
+                    yield Finding("directives", "_Pragma", token.line)
+
+
+def headers(source: Source) -> Iterator[Finding]:
+    """Includes off the list, and computed ones: a side sees the toolkit's device headers and no file."""
+    for line in source.directives:
+        if not line or line[0].text != "include":
+            continue
+        text = "".join(token.text for token in line[1:])
+        name = text[1:-1] if text[:1] + text[-1:] in ("<>", '""') else ""
+        if name not in word_lists.HEADERS:
+            yield Finding("headers", f"there is no header {text[:60]}", line[0].line)
+
+
+def _keyword_like(name: str) -> bool:
+    return name in word_lists.ASM_WORDS | word_lists.FIXED_KEYWORDS
+
+
+def pasting(source: Source) -> Iterator[Finding]:
+    """`##` that could spell a refused word: its fixed part must not be a piece of one."""
+    hidden = word_lists.HIDDEN_WORDS
+    for line in source.directives:
+        if not line or line[0].text != "define":
+            continue
+        parameters = _parameters(line)
+        for at, token in enumerate(line):
+            if token.text != "##":
+                continue
+            sides = [line[i].text for i in (at - 1, at + 1) if 0 <= i < len(line)]
+            fixed = [text for text in sides if text not in parameters and text != "__VA_ARGS__"]
+            comma = sides[0] == "," and sides[1:] == ["__VA_ARGS__"]
+            if not comma and (not fixed or any(any(text in word for word in hidden) for text in fixed)):
+                yield Finding("pasting", f"{' ## '.join(sides)} may spell anything", token.line)
+
+
+def _parameters(line: tuple[Token, ...]) -> set[str]:
+    return {token.text for token in inside_parentheses(line, 2) if token.kind == "word"}

@@ -1,0 +1,150 @@
+"""Answers that must not pass: a problem whose tests accept one of them proves nothing.
+
+Zeros, a constant, a copy of an input, another seed's answer, one element in a hundred wrong. Tried once a
+reference, on the reference's outputs at the test sizes, with the comparison that the sides meet: a wrong
+answer counts as found when one trial finds it. Not covered: that comparison (`kcurate.judge.agreement`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kcurate.judge.agreement import Outputs, differs, output_names, valid_count
+from kcurate.judge.verifying import Trial
+from kcurate.problem.compare import widened
+from kcurate.problem.dtypes import is_float
+from kcurate.problem.inputs import contents
+from kcurate.records import Problem
+
+NAMES = ("zeros", "constant", "copied_input", "other_seed", "one_in_a_hundred")
+WRONG_SHARE = 0.01
+
+Array = npt.NDArray[Any]
+
+
+def weakness(problem: Problem, tried: Sequence[Trial], expected: Mapping[str, Outputs]) -> str | None:
+    """The first wrong answer that every trial accepts, in words; None when all are found.
+
+    `tried` are the trials that ran, `expected` the reference's outputs by slot.
+    """
+    nominal = [trial for trial in tried if trial.variation == "nominal"]
+    inputs = {trial.slot: _start(problem, trial) for trial in nominal}
+    for what, answers in _answers(problem, nominal, inputs, expected):
+        if _accepted(problem, answers, expected):
+            return what
+    return None
+
+
+def _start(problem: Problem, trial: Trial) -> Outputs:
+    return contents.generate(problem, None, trial.sizes, trial.seed, trial.variation)
+
+
+Answers = list[tuple[Trial, Outputs]]
+
+
+def _accepted(problem: Problem, answers: Answers, expected: Mapping[str, Outputs]) -> bool:
+    """Whether there are answers and no trial finds one wrong."""
+    return bool(answers) and not any(
+        differs(problem, trial.sizes, name, expected[trial.slot], answer)
+        for trial, answer in answers
+        for name in answer
+    )
+
+
+def _answers(
+    problem: Problem,
+    tried: Sequence[Trial],
+    inputs: Mapping[str, Outputs],
+    expected: Mapping[str, Outputs],
+) -> Iterator[tuple[str, Answers]]:
+    """Each wrong answer in words, with what it would be on each trial."""
+    yield "zeros", [(t, {n: np.zeros_like(a) for n, a in expected[t.slot].items()}) for t in tried]
+    constants = {n: _mean(a) for t in tried[:1] for n, a in expected[t.slot].items()}
+    yield (
+        "a constant",
+        [(t, {n: _full(a, constants[n]) for n, a in expected[t.slot].items()}) for t in tried],
+    )
+    yield "a copy of an input", _copies(problem, tried, inputs, expected)
+    yield "another seed's answer", list(_other_seeds(tried, inputs, expected))
+    for name in output_names(problem):
+        wrong = [(t, {name: _spoiled(problem, t, name, expected[t.slot])}) for t in tried]
+        yield (
+            f"{name} with one element in a hundred wrong",
+            [(trial, {**expected[trial.slot], **answer}) for trial, answer in wrong],
+        )
+
+
+def _mean(array: Array) -> float:
+    """The mean of what is finite: the best constant on one trial, and the same one on all the others."""
+    flat = widened(array).ravel()
+    return float(np.mean(flat[np.isfinite(flat)])) if np.isfinite(flat).any() else 0.0
+
+
+def _full(array: Array, value: float) -> Array:
+    return np.full(array.shape, value).astype(array.dtype)
+
+
+def _copies(
+    problem: Problem, tried: Sequence[Trial], inputs: Mapping[str, Outputs], expected: Mapping[str, Outputs]
+) -> Answers:
+    """For each output an input that passes for it; nothing when one output has none."""
+    found: Answers = []
+    for name in output_names(problem):
+        copies = (_copy(name, source, tried, inputs, expected) for source in problem.buffers)
+        passing = next((answers for answers in copies if _accepted(problem, answers, expected)), None)
+        if passing is None:
+            return []
+        found += passing
+    return found
+
+
+def _copy(
+    name: str,
+    source: str,
+    tried: Sequence[Trial],
+    inputs: Mapping[str, Outputs],
+    expected: Mapping[str, Outputs],
+) -> Answers:
+    """An output as it was before (`inout`), or as an input is where that has the same size."""
+    found: Answers = []
+    for trial in tried:
+        array, start = expected[trial.slot][name], inputs[trial.slot].get(source)
+        if start is not None and (source == name or start.size == array.size > 1):
+            with np.errstate(invalid="ignore", over="ignore"):  # a float that no integer is
+                found.append((trial, {name: np.asarray(start).reshape(array.shape).astype(array.dtype)}))
+    return found
+
+
+def _other_seeds(
+    tried: Sequence[Trial], inputs: Mapping[str, Outputs], expected: Mapping[str, Outputs]
+) -> Iterator[tuple[Trial, Outputs]]:
+    """Trials of the same sizes with the answers swapped, where their inputs differ at all."""
+    for at, one in enumerate(tried):
+        for other in tried[at + 1 :]:
+            if one.sizes == other.sizes and any(
+                not np.array_equal(inputs[one.slot][name], inputs[other.slot][name])
+                for name in inputs[one.slot]
+            ):
+                yield one, expected[other.slot]
+
+
+def _spoiled(problem: Problem, trial: Trial, name: str, expected: Outputs) -> Array:
+    """One element in a hundred (at least one) plainly wrong, among those that count."""
+    array = expected[name]
+    flat = array.copy().ravel()
+    count = valid_count(problem, name, expected)
+    count = flat.size if count is None else count
+    rng = np.random.default_rng(trial.seed)
+    picks = rng.choice(count, max(1, int(WRONG_SHARE * count)), replace=False) if count else np.zeros(0, int)
+    if not is_float(problem.buffers[name].dtype):
+        flat[picks] = ~flat[picks] if flat.dtype == bool else flat[picks] ^ 1
+        return np.asarray(flat.reshape(array.shape))
+    values = widened(flat)
+    finite = values[np.isfinite(values)]
+    size = float(np.sqrt(np.mean(finite**2))) if finite.size else 1.0
+    flat[picks] = (values[picks] + np.maximum(np.abs(values[picks]), size or 1.0)).astype(flat.dtype)
+    return np.asarray(flat.reshape(array.shape))

@@ -1,0 +1,77 @@
+"""Many candidates at once, over this machine's referees (`kcurate.judge.referees.local`).
+
+Not covered: what is written where (`kcurate.validate`), machines other than this one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import deque
+from collections.abc import Generator, Iterable, Sequence
+from concurrent.futures import as_completed
+from dataclasses import replace
+
+from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.judge.referees.local import Referees
+from kcurate.records import Candidate, Environment, Verdict
+
+# Referees a GPU: one takes times while the others compile, prepare and compare.
+REFEREES_PER_GPU = 6
+
+
+def default_jobs(backend: str, gpus: int) -> int:
+    """How many referees suit this machine."""
+    cores = len(os.sched_getaffinity(0))
+    return cores if backend == "emulator" else max(gpus, min(REFEREES_PER_GPU * gpus, cores // 2))
+
+
+def open_referees(
+    config: JudgeConfig, *, gpus: Sequence[int] = (0,), jobs: int = 0, limit_s: float | None = None
+) -> Referees:
+    """Referees of this machine that stay; `jobs` 0: as many as suit it. `config.backend` is not `auto`."""
+    jobs = jobs or default_jobs(config.backend, len(gpus))
+    return Referees(config, gpus=gpus, jobs=jobs, limit_s=limit_s)
+
+
+def judge_many(
+    candidates: Iterable[tuple[int, Candidate]], config: JudgeConfig, *, gpus: tuple[int, ...], jobs: int
+) -> Generator[tuple[int, Verdict], None, None]:
+    """Judge every candidate; yields (its number, verdict) in the order in which they are done.
+
+    Close it (`contextlib.closing`): an exception of whoever takes the verdicts then ends the judges too.
+
+    Raises:
+        KcurateError: this machine cannot judge at all (no compiler, no such GPU).
+    """
+    waiting = deque(candidates)
+    jobs = min(jobs, len(waiting))
+    if jobs <= 1:
+        yield from _in_this_process(waiting, replace(config, gpu=gpus[0]))
+        return
+    with contextlib.closing(Referees(config, gpus=gpus, jobs=jobs)) as referees:
+        numbers = {referees.submit(candidate): index for index, candidate in waiting}
+        for done in as_completed(numbers):
+            yield numbers[done], done.result()
+
+
+def _in_this_process(
+    waiting: Iterable[tuple[int, Candidate]], config: JudgeConfig
+) -> Generator[tuple[int, Verdict], None, None]:
+    judge = Judge(config)
+    try:
+        for index, candidate in waiting:
+            verdict = judge.judge(candidate)
+            if not judge.usable:
+                judge.close()
+                judge = Judge(config)
+                verdict = judge.judge(candidate)
+            yield index, verdict
+    finally:
+        judge.close()
+
+
+def describe_environment(config: JudgeConfig) -> Environment:
+    """Where verdicts of this configuration are made (opens a worker on the device for a moment)."""
+    with contextlib.closing(Judge(config)) as judge:
+        return judge.environment()

@@ -1,0 +1,1 @@
+"""Worker processes as the judge sees them: started, asked, killed. `inside/` runs in the worker itself."""

@@ -1,0 +1,308 @@
+"""Worker processes as the deciding process sees them: started warm, asked, killed as a group, replaced.
+
+A `Nursery` is one trusted process that has imported what workers need and opened nothing; it forks a worker
+on request, so a fresh one costs no import (spawn once, fork before any device is opened). Each worker is a
+session of its own and dies with the nursery, which dies with us. Not covered: what a worker does
+(`kcurate.judge.workers.inside.main`), how many there are (`kcurate.judge.judging`,
+`kcurate.judge.referees.batch`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from kcurate.backends.base import KernelFault
+from kcurate.errors import BackendError, MissingDependencyError, ProblemError
+from kcurate.judge.workers.protocol import (
+    MAX_BLOB_BYTES,
+    Blob,
+    Channel,
+    ChannelClosed,
+    ChannelTimeout,
+    Frame,
+    pair,
+)
+
+FaultReason = Literal["launch_error", "timeout", "out_of_bounds"]
+BOOT = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from kcurate.judge.workers.inside.main import main; main(int(sys.argv[2]), *sys.argv[3:])"
+)
+# What a worker may see of our environment: nothing that could hold a secret.
+ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH")
+# A fork is answered at once; importing everything takes seconds on a busy machine.
+START_TIMEOUT_S = 120.0
+
+
+class WorkerDied(Exception):  # noqa: N818 - an event that the judge turns into an outcome
+    """The worker process ended without an answer."""
+
+
+class WorkerTimeout(Exception):  # noqa: N818 - an event that the judge turns into an outcome
+    """The worker did not answer in time; it has been killed."""
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a worker is for: `compile` or `run`, on which backend and device."""
+
+    kind: str
+    backend: str
+    index: int = 0
+    options: Mapping[str, Any] | None = None
+
+    def body(self) -> dict[str, Any]:
+        """The request that the nursery understands."""
+        return {
+            "kind": self.kind,
+            "backend": self.backend,
+            "index": self.index,
+            "options": dict(self.options or {}),
+        }
+
+
+class Worker:
+    """One worker process. Not thread safe."""
+
+    def __init__(self, role: Role, pid: int, channel: Channel) -> None:
+        self.role = role
+        self.pid = pid
+        self.channel = channel
+        self.alive = True
+        self.pending = 0
+        self.greeting: Frame | None = None
+        self._pidfd = -1
+        with contextlib.suppress(OSError):
+            self._pidfd = os.pidfd_open(pid)
+
+    def ready(self, timeout_s: float = START_TIMEOUT_S) -> Frame:
+        """Wait until it has opened its device; the greeting says what it found.
+
+        Raises:
+            MissingDependencyError: the device or compiler is not there. BackendError: it broke.
+        """
+        if self.greeting is None:
+            try:
+                self.greeting = self.answer(timeout_s)
+            except (WorkerDied, WorkerTimeout, KernelFault) as error:
+                self.kill()
+                raise BackendError(
+                    f"a {self.role.backend} {self.role.kind} worker did not start: {error or 'no answer'}",
+                    hint="run kcurate doctor",
+                ) from error
+        return self.greeting
+
+    def call(
+        self,
+        op: str,
+        body: Mapping[str, Any] | None = None,
+        blobs: Mapping[str, Blob] | None = None,
+        *,
+        timeout_s: float,
+    ) -> Frame:
+        """Ask for one thing and wait for the answer; after an exception the worker is dead.
+
+        Raises:
+            KernelFault: the code it ran did something that ends its run. WorkerTimeout: no answer within
+            `timeout_s` seconds. WorkerDied: the process is gone. ProblemError: what it was asked for cannot
+            be made; the worker lives. BackendError: our code broke in it.
+        """
+        self.ask(op, body, blobs)
+        return self.answer(timeout_s)
+
+    def ask(
+        self, op: str, body: Mapping[str, Any] | None = None, blobs: Mapping[str, Blob] | None = None
+    ) -> None:
+        """The first half of `call`: send the request and go on.
+
+        Raises:
+            WorkerDied: the process is gone. BackendError: it never started.
+        """
+        self.ready()
+        try:
+            self.channel.send({"op": op, **(body or {})}, blobs)
+            self.pending += 1
+        except ChannelClosed as error:
+            raise WorkerDied(self._obituary()) from error
+
+    def answer(self, timeout_s: float, max_blob_bytes: int = MAX_BLOB_BYTES) -> Frame:
+        """The second half of `call`; raises what that does. `pending` counts requests without answer."""
+        self.pending = max(0, self.pending - 1)
+        try:
+            frame = self.channel.receive(timeout_s, max_blob_bytes=max_blob_bytes)
+        except ChannelTimeout as error:
+            self.kill()
+            raise WorkerTimeout(f"no answer within {timeout_s:.0f} s") from error
+        except ChannelClosed as error:
+            raise WorkerDied(self._obituary()) from error
+        if "fault" in frame.body:
+            self.kill()
+            what = str(frame.body.get("what", ""))
+            known = {reason: reason for reason in get_args(FaultReason)}
+            raise KernelFault(known.get(frame.body["fault"], "launch_error"), what)
+        if "problem" in frame.body:
+            raise ProblemError(str(frame.body["problem"]))
+        if "missing" in frame.body:
+            self.kill()
+            raise MissingDependencyError(str(frame.body["missing"]), hint="run kcurate doctor")
+        if "error" in frame.body:
+            self.kill()
+            raise BackendError(f"a worker broke: {frame.body['error']}", hint="please report it")
+        return frame
+
+    def _obituary(self) -> str:
+        self.kill()
+        return "the worker process died"
+
+    def kill(self) -> None:
+        """End the process and everything it started; safe to call twice."""
+        if not self.alive:
+            return
+        self.alive = False
+        self.channel.close()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if self._pidfd >= 0:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+
+def worker_environment(folder: str) -> dict[str, str]:
+    """The whole environment of a process that meets candidates' code; `folder` is its home."""
+    kept = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    return kept | {
+        "HOME": folder,
+        "TMPDIR": folder,
+        "CUDA_CACHE_DISABLE": "1",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        # One stream a worker needs no eight queues, and a context opens and closes in half the time without.
+        "CUDA_DEVICE_MAX_CONNECTIONS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+class Nursery:
+    """The process that forks workers, and has imported what the backend and `languages` need.
+
+    Raises:
+        BackendError: it cannot be started.
+    """
+
+    def __init__(self, backend: str, *languages: str) -> None:
+        self._folder = tempfile.mkdtemp(prefix="kcurate-worker-")
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", BOOT, json.dumps(sys.path), str(theirs.fileno()), backend, *languages],
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            cwd=self._folder,
+            env=worker_environment(self._folder),
+            start_new_session=True,
+        )
+        theirs.close()
+        self._control = ours
+        self._control.settimeout(START_TIMEOUT_S)
+        self._asking = threading.Lock()
+        self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can fork workers."""
+        return self._process.poll() is None
+
+    def fork(self, role: Role) -> Worker:
+        """Start a worker; it prepares itself while we go on (`Worker.ready` waits for it).
+
+        Raises:
+            BackendError: the nursery is gone.
+        """
+        channel, theirs = pair()
+        try:
+            reply = self._request(role, theirs.fileno())
+        except OSError as error:
+            channel.close()
+            raise BackendError(f"cannot start workers: {error}", hint="run kcurate doctor") from error
+        finally:
+            theirs.close()
+        if not reply:
+            channel.close()
+            raise BackendError("cannot start workers: the process that forks them is gone")
+        worker = Worker(role, int(json.loads(reply)["pid"]), channel)
+        self._workers.add(worker)
+        return worker
+
+    def _request(self, role: Role, fd: int) -> bytes:
+        with self._asking:  # one thread may prime a worker while another replaces a compiler
+            socket.send_fds(self._control, [json.dumps(role.body()).encode()], [fd])
+            return self._control.recv(4096)
+
+    def close(self) -> None:
+        """End every worker and the nursery."""
+        for worker in list(self._workers):
+            worker.kill()
+        self._control.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class Spares:
+    """A stock of warm workers of one role: `take` hands one out, `refill` orders what is missing.
+
+    Opening a device slows down whoever uses one meanwhile, so it is the owner who says when.
+    """
+
+    def __init__(self, nursery: Nursery, role: Role, count: int) -> None:
+        self._nursery = nursery
+        self._role = role
+        self._count = count
+        self._stock = [nursery.fork(role) for _ in range(count)]
+
+    def resize(self, count: int) -> None:
+        """Keep this many from now on."""
+        self._count = count
+        self.refill()
+
+    def first(self) -> Worker:
+        """The next one, left in the stock."""
+        return self._stock[0]
+
+    def take(self) -> Worker:
+        """A worker that nobody has used, ready."""
+        if not self._stock:
+            self._stock.append(self._nursery.fork(self._role))
+        worker = self._stock.pop(0)
+        worker.ready()
+        return worker
+
+    def refill(self) -> None:
+        """Order as many as are missing; they open their device while we go on."""
+        while len(self._stock) < self._count:
+            self._stock.append(self._nursery.fork(self._role))
+
+    def close(self) -> None:
+        """End the stock."""
+        for worker in self._stock:
+            worker.kill()
+        self._stock.clear()

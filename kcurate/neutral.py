@@ -1,0 +1,74 @@
+"""A candidate as it is published: comments stripped, and no name that says which side a code is.
+
+Names are changed in the code and in the plan that launches it. Not covered: names of the problem (buffers,
+scalars, sizes), which both sides share.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from kcurate import codec
+from kcurate.cuda_source import normalise
+from kcurate.judge.checks.padded_work import LABELS
+from kcurate.records import Candidate, Side
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+# Names that are not the code's own: CUDA, the compiler and the standard library write them with these marks.
+_FOREIGN = re.compile(r"__|\bstd\b|_fast\d*_t\b")
+_NAMED = ("launch", "upload", "bind_texture")
+
+
+def neutral(candidate: Candidate) -> Candidate:
+    """The candidate with both codes normalised, label words taken out of names, and plans that follow."""
+    return replace(candidate, slow=neutral_side(candidate.slow), fast=neutral_side(candidate.fast))
+
+
+def neutral_side(side: Side) -> Side:
+    """A side with normalised code and neutral names; plan, buffers and views otherwise as they were."""
+    bare = normalise(side.code.encode("utf-8", "replace"))
+    taken = set(_NAME.findall(bare.decode("utf-8", "replace")))
+    given = {*side.buffers, *side.views}
+    renames = _renames(taken, given)
+    code = normalise(bare, {old.encode(): new.encode() for old, new in renames.items()})
+    data = codec.to_data(side)
+    data["code"] = code.decode("utf-8", "replace")
+    data["plan"] = _follow(data["plan"], renames)
+    return codec.from_data(Side, data)
+
+
+def _renames(names: set[str], given: set[str]) -> Mapping[str, str]:
+    renames: dict[str, str] = {}
+    used = set(names)
+    for name in sorted(names):
+        if not LABELS.search(name) or _FOREIGN.search(name) or name in given:
+            continue
+        base = re.sub(r"_+", "_", LABELS.sub("", name)).strip("_")
+        base = base if _NAME.fullmatch(base) else f"code_{base}".rstrip("_")
+        new, number = base, 1
+        while new in used:
+            number += 1
+            new = f"{base}_{number}"
+        used.add(new)
+        renames[name] = new
+    return renames
+
+
+def _follow(node: Any, renames: Mapping[str, str]) -> Any:
+    """A plan's data with its kernels, symbols and template arguments renamed."""
+    if isinstance(node, list):
+        return [_follow(item, renames) for item in node]
+    if not isinstance(node, dict):
+        return node
+    made = {key: _follow(value, renames) if key == "do" else value for key, value in node.items()}
+    for key in _NAMED:
+        if isinstance(made.get(key), str):
+            made[key] = _NAME.sub(lambda match: renames.get(match[0], match[0]), made[key])
+    if "template" in made:
+        made["template"] = [
+            _NAME.sub(lambda match: renames.get(match[0], match[0]), text) for text in made["template"]
+        ]
+    return made

@@ -1,0 +1,1 @@
+"""The contents of input buffers: seeded generators, by name."""

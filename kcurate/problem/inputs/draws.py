@@ -1,0 +1,87 @@
+"""What an input generator gets, and the register of generators by name.
+
+Not covered: the generators (`kcurate.problem.inputs.generators`), a problem's inputs
+(`kcurate.problem.inputs.contents`).
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kcurate.errors import ProblemError
+from kcurate.problem.expressions import evaluate
+
+Array = npt.NDArray[Any]
+Params = Mapping[str, int | float | str | bool]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What a generator gets: a stream of its own, where to put how much, and its parameters."""
+
+    rng: np.random.Generator
+    shape: tuple[int, ...]
+    dtype: str
+    params: Params
+    sizes: Mapping[str, int]
+    seed: int
+    variation: str
+
+    @property
+    def count(self) -> int:
+        """Elements in all."""
+        return math.prod(self.shape)
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """An integer parameter, evaluated over the sizes."""
+        value = self.params.get(name, default)
+        if value is None:
+            raise ProblemError(f"init needs the parameter {name!r}")
+        return evaluate(value, self.sizes) if isinstance(value, str) else int(value)
+
+    def real(self, name: str, default: float) -> float:
+        """A real parameter."""
+        value = self.params.get(name, default)
+        return float(evaluate(value, self.sizes)) if isinstance(value, str) else float(value)
+
+    def stream(self, group: str) -> np.random.Generator:
+        """A stream shared by everything of one group."""
+        return np.random.default_rng([self.seed, zlib.crc32(group.encode())])
+
+
+Generator = Callable[[Draw], Array]
+
+
+class Parameter(Enum):
+    """What a parameter of a generator takes."""
+
+    REAL = "a number"
+    INTEGER = "an integer or an expression"
+    NEEDED = "an integer or an expression, needed"
+    TEXT = "text"
+    PATH = "a file's path, needed"
+    WORDS = "text, needed"
+
+
+REAL, INTEGER, NEEDED, TEXT, PATH, WORDS = Parameter
+GENERATORS: dict[str, Generator] = {}
+PARAMETERS: dict[str, Mapping[str, Parameter]] = {}
+
+
+def generator(**parameters: Parameter) -> Callable[[Generator], Generator]:
+    """Register a generator under its function's name, with the parameters that it takes."""
+
+    def register(function: Generator) -> Generator:
+        name = function.__name__.rstrip("_")
+        GENERATORS[name], PARAMETERS[name] = function, parameters
+        return function
+
+    return register

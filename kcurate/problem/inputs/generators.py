@@ -1,0 +1,242 @@
+"""The input generators: named, seeded, vectorised; the docstring of each is its entry in docs/problems.md.
+
+A generator draws from a stream of its own, except the two CSR parts of one `group`, which share a stream so
+that they fit together. Not covered: the seeds of streams, shapes and dtypes
+(`kcurate.problem.inputs.contents`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kcurate.errors import ProblemError
+from kcurate.problem.dtypes import is_float, numpy_dtype
+from kcurate.problem.inputs import csr
+from kcurate.problem.inputs.draws import GENERATORS, INTEGER, NEEDED, PATH, REAL, TEXT, Array, Draw, generator
+
+__all__ = ["GENERATORS"]
+
+
+@generator(low=REAL, high=REAL)
+def uniform(draw: Draw) -> Array:
+    """`low`, `high` (default 0, 1): uniform reals."""
+    low, high = draw.real("low", 0.0), draw.real("high", 1.0)
+    values = draw.rng.random(draw.count, np.float32)
+    values *= high - low  # in place: memory that is new to a process costs more than the arithmetic
+    values += low
+    return _vary(draw, values, low, high)
+
+
+@generator(mean=REAL, std=REAL)
+def normal(draw: Draw) -> Array:
+    """`mean`, `std` (default 0, 1)."""
+    mean, std = draw.real("mean", 0.0), draw.real("std", 1.0)
+    values = draw.rng.standard_normal(draw.count, np.float32)
+    values *= std
+    values += mean
+    return _vary(draw, values, mean - 3 * std, mean + 3 * std)
+
+
+@generator(mean=REAL, sigma=REAL)
+def lognormal(draw: Draw) -> Array:
+    """`mean`, `sigma` of the logarithm (default 0, 1): positive, skewed."""
+    logarithms = draw.real("sigma", 1.0) * draw.rng.standard_normal(draw.count, np.float32)
+    return np.asarray(np.exp(draw.real("mean", 0.0) + logarithms))
+
+
+@generator(low_exp=REAL, high_exp=REAL)
+def mixed(draw: Draw) -> Array:
+    """Signed values from 2**`low_exp` to 2**`high_exp` (default -10, 10), uniform in the exponent."""
+    exponents = draw.rng.uniform(draw.real("low_exp", -10.0), draw.real("high_exp", 10.0), draw.count)
+    return np.asarray(np.exp2(exponents) * draw.rng.choice(np.array([-1.0, 1.0]), draw.count))
+
+
+@generator(low=INTEGER, high=NEEDED)
+def integers(draw: Draw) -> Array:
+    """`low` (default 0) to `high`, exclusive: uniform integers."""
+    low, high = draw.integer("low", 0), draw.integer("high")
+    if high <= low:
+        raise ProblemError("integers needs low < high")
+    return draw.rng.integers(low, high, draw.count, dtype=_narrowest(draw.dtype, low, high))
+
+
+def _narrowest(dtype: str, low: int, high: int) -> np.dtype[Any]:
+    """The buffer's own type where the range fits it: eight times less memory for bytes."""
+    kind = numpy_dtype(dtype)
+    fits = kind.kind in "iu" and np.iinfo(kind).min <= low and high - 1 <= np.iinfo(kind).max
+    return kind if fits else np.dtype(np.int64)
+
+
+@generator(count=INTEGER)
+def few_unique(draw: Draw) -> Array:
+    """`count` different values (default 8), many ties."""
+    values = draw.rng.permutation(np.arange(1, draw.integer("count", 8) + 1))
+    return values[draw.rng.integers(0, values.size, draw.count)]
+
+
+@generator()
+def permutation(draw: Draw) -> Array:
+    """0 to n-1 in random order."""
+    return draw.rng.permutation(draw.count)
+
+
+@generator(start=REAL, step=REAL)
+def arange(draw: Draw) -> Array:
+    """`start`, `start`+`step`, ... (default 0, 1)."""
+    return draw.real("start", 0.0) + draw.real("step", 1.0) * np.arange(draw.count)
+
+
+@generator(value=REAL)
+def constant(draw: Draw) -> Array:
+    """`value` everywhere (default 0)."""
+    return np.full(draw.count, draw.real("value", 0.0))
+
+
+@generator()
+def zeros(draw: Draw) -> Array:
+    """Zeros."""
+    return np.zeros(draw.count)
+
+
+@generator()
+def ones(draw: Draw) -> Array:
+    """Ones."""
+    return np.ones(draw.count)
+
+
+@generator(low=REAL, high=REAL)
+def sorted_(draw: Draw) -> Array:
+    """Uniform values in ascending order along the last axis; `low`, `high` as for their kind."""
+    values: Array
+    if is_float(draw.dtype):
+        values = draw.real("low", 0.0) + (draw.real("high", 1.0) - draw.real("low", 0.0)) * draw.rng.random(
+            draw.count
+        )
+    else:
+        values = draw.rng.integers(draw.integer("low", 0), draw.integer("high", 1 << 20), draw.count)
+    return np.sort(values.reshape(draw.shape), axis=-1)
+
+
+@generator()
+def one_hot(draw: Draw) -> Array:
+    """One 1 in each row of the last axis, zeros elsewhere."""
+    width = draw.shape[-1]
+    rows = draw.count // width
+    values = np.zeros((rows, width))
+    values[np.arange(rows), draw.rng.integers(0, width, rows)] = 1
+    return values
+
+
+@generator(density=REAL, low=REAL, high=REAL)
+def sparse(draw: Draw) -> Array:
+    """Zeros but for a share `density` (default 0.1) of uniform values from `low` to `high`."""
+    values = draw.real("low", -1.0) + (draw.real("high", 1.0) - draw.real("low", -1.0)) * draw.rng.random(
+        draw.count
+    )
+    return np.where(draw.rng.random(draw.count) < draw.real("density", 0.1), values, 0.0)
+
+
+@generator(alphabet=INTEGER)
+def text(draw: Draw) -> Array:
+    """Symbols 0 to `alphabet`-1 (default 4) with unequal frequencies and runs."""
+    letters = draw.integer("alphabet", 4)
+    weights = 1.0 / np.arange(1, letters + 1)
+    values = draw.rng.choice(letters, draw.count, p=weights / weights.sum())
+    repeated = draw.rng.random(draw.count) < 0.2
+    source = np.maximum.accumulate(np.where(repeated, 0, np.arange(draw.count)))
+    return values[source]
+
+
+@generator(low=REAL, high=REAL)
+def points(draw: Draw) -> Array:
+    """Coordinates from `low` to `high` (default 0, 1), half of them in clusters."""
+    low, high = draw.real("low", 0.0), draw.real("high", 1.0)
+    width = draw.shape[-1] if len(draw.shape) > 1 else 1
+    rows = draw.count // width
+    centres = draw.rng.random((16, width))
+    spread = centres[draw.rng.integers(0, 16, rows)] + 0.02 * draw.rng.standard_normal((rows, width))
+    values = np.where(draw.rng.random((rows, 1)) < 0.5, spread, draw.rng.random((rows, width)))
+    return low + (high - low) * np.clip(values, 0.0, 1.0)
+
+
+@generator(low=REAL, high=REAL)
+def image(draw: Draw) -> Array:
+    """A picture in the last two axes: gradients, edges, noise; 0..1 for reals, 0..255 for integers, or from
+    `low` to `high`."""
+    height, width = draw.shape[-2:] if len(draw.shape) > 1 else (1, draw.shape[0])
+    planes = max(1, draw.count // max(1, height * width))
+    x, y = np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32)[:, None]
+    out = np.empty((planes, height, width), np.float32)
+    for plane in out:
+        a, b, c, d = draw.rng.uniform(0.5, 4.0, 4)
+        smooth = 0.5 + 0.2 * np.sin(a * x * 6.3 / width + b) + 0.2 * np.cos(c * y * 6.3 / height)
+        edges = 0.2 * (((x * d / width * 4).astype(np.int32) + (y * a / height * 4).astype(np.int32)) % 2)
+        plane[:] = np.clip(
+            smooth + edges + 0.05 * draw.rng.standard_normal((height, width), np.float32), 0, 1
+        )
+    low, high = draw.real("low", 0.0), draw.real("high", 1.0 if is_float(draw.dtype) else 255.0)
+    if (low, high) != (0.0, 1.0):
+        out = low + (high - low) * out
+    return out if is_float(draw.dtype) else np.rint(out)
+
+
+@generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT)
+def csr_offsets(draw: Draw) -> Array:
+    """Row offsets of a sparse matrix or graph: `rows`, `cols` (default: rows), `nnz`, `skew`, `group`."""
+    return csr.offsets(_csr_lengths(draw)[1])
+
+
+@generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT)
+def csr_columns(draw: Draw) -> Array:
+    """The columns that go with `csr_offsets` of the same `group` and parameters."""
+    rng, lengths = _csr_lengths(draw)
+    return csr.columns(rng, lengths, draw.integer("cols", draw.integer("rows")))
+
+
+def _csr_lengths(draw: Draw) -> tuple[np.random.Generator, Array]:
+    rng = draw.stream(str(draw.params.get("group", "csr")))
+    rows = draw.integer("rows")
+    cols = draw.integer("cols", rows)
+    return rng, csr.row_lengths(rng, rows, cols, draw.integer("nnz"), draw.real("skew", 0.0))
+
+
+@generator(path=PATH, key=TEXT)
+def file(draw: Draw) -> Array:
+    """Captured values: array `key` (default the only one) of the NumPy archive `path`."""
+    path = Path(str(draw.params.get("path", "")))
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            key = str(draw.params.get("key", archive.files[0]))
+            return np.asarray(archive[key])
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        raise ProblemError("cannot read captured values", where=str(path), hint=str(error)) from error
+
+
+def _vary(draw: Draw, nominal: Array, low: float, high: float) -> Array:
+    """Another distribution on the same range, `high` exclusive, for the real-valued kinds."""
+    if draw.variation == "nominal" or not is_float(draw.dtype):
+        return nominal
+    span = high - low
+    if draw.variation == "shifted":
+        return low + span * np.clip(0.75 + 0.08 * draw.rng.standard_normal(draw.count), 0.0, 0.999)
+    if draw.variation == "wide":
+        return low + span * np.exp2(draw.rng.uniform(-12.0, -0.001, draw.count))
+    ties = low + span * ((draw.rng.integers(0, 5, draw.count) + 0.5) / 5.0)
+    common = 0.0 if low <= 0 < high else low + span / 2
+    values = np.where(draw.rng.random(draw.count) < 0.3, common, ties)
+    return _hard_to_narrow(values, low, high) if draw.dtype == "float32" else values
+
+
+def _hard_to_narrow(values: Array, low: float, high: float) -> Array:
+    """The values with mantissas that tf32 and fp16 all round the same way: such errors do not average out.
+
+    Rounding random inputs to tf32 costs a dot product of K positive terms only about 3e-4 / sqrt(K), which
+    for large K no tolerance can tell from honest fp32; of these inputs it costs 3e-4 at any K.
+    """
+    single = values.astype(np.float32)
+    bits = (single.view(np.uint32) & np.uint32(0xFFFFE000)) | np.uint32(0x0FFF)
+    hard = bits.view(np.float32)
+    return np.where((single != 0) & (hard >= low) & (hard < high), hard, single)

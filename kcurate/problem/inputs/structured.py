@@ -1,0 +1,168 @@
+"""Generators of structure: values by a formula over the index, arrays of records, waves, stable matrices.
+
+They make what a kernel's indices, tables and structs need so that it does its usual work. Not covered: values
+that are drawn alone (`kcurate.problem.inputs.generators`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from kcurate.errors import ProblemError
+from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.expressions import Functions, Operators, compiled
+from kcurate.problem.inputs.draws import PARAMETERS, REAL, WORDS, Array, Draw, generator
+from kcurate.problem.inputs.generators import GENERATORS
+
+__all__ = ["GENERATORS"]
+
+# Elements that a formula is worked out for at once.
+CHUNK = 1 << 18
+_FIELD = re.compile(r"(\w+)(?:\*(\d+))?\s+(\w+)((?:\s+\w+=[^\s;]+)*)")
+
+
+def _divisor(b: Any) -> Any:
+    if not np.all(b):
+        raise ProblemError("division by zero")
+    return b
+
+
+def _log2(a: Any) -> Any:
+    if np.any(np.asarray(a) < 1):
+        raise ProblemError("log2 of a number below one")
+    return np.frexp(np.asarray(a, np.float64))[1].astype(np.int64) - 1
+
+
+def _pow2(a: Any) -> Any:
+    if np.any((np.asarray(a) < 0) | (np.asarray(a) > 61)):
+        raise ProblemError("pow2 of a number outside 0..61")
+    return np.left_shift(np.int64(1), a)
+
+
+# The language of sizes over whole arrays of int64.
+_FUNCTIONS: Functions = {
+    "min": (None, lambda *values: reduce(np.minimum, values)),
+    "max": (None, lambda *values: reduce(np.maximum, values)),
+    "ceil_div": (2, lambda a, b: -(-a // _divisor(b))),
+    "align_up": (2, lambda a, b: -(-a // _divisor(b)) * b),
+    "log2": (1, _log2),
+    "pow2": (1, _pow2),
+}
+_OPERATORS: Operators = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a // _divisor(b),
+    "%": lambda a, b: a % _divisor(b),
+}
+
+
+@generator(value=WORDS, scale=REAL)
+def formula(draw: Draw) -> Array:
+    """`value`, an expression over the sizes, `i` (the element's number) and `i0`, `i1`, ... (its place on
+    each axis), times `scale` (default 1)."""
+    node = compiled(str(draw.params["value"]), _FUNCTIONS, _OPERATORS)
+    scale = draw.real("scale", 1.0)
+    values = np.empty(draw.count, np.int64 if scale == 1.0 else np.float64)
+    for start in range(0, draw.count, CHUNK):
+        i = np.arange(start, min(start + CHUNK, draw.count), dtype=np.int64)
+        places = np.unravel_index(i, draw.shape)
+        names: dict[str, Any] = {**draw.sizes, "i": i}
+        names |= {f"i{axis}": place.astype(np.int64) for axis, place in enumerate(places)}
+        values[start : start + i.size] = node(names) if scale == 1.0 else scale * node(names)
+    return values
+
+
+@generator(fields=WORDS)
+def records(draw: Draw) -> Array:
+    """Structs in C layout, one in each row of the last axis, as bytes (`uint8`), or of members that all have
+    the buffer's dtype. `fields`: "dtype kind parameter=value ..." for each member, with ";" between them;
+    "dtype*count" for a member that is an array."""
+    element = numpy_dtype(draw.dtype)
+    rows, width = draw.count // draw.shape[-1], draw.shape[-1] * element.itemsize
+    out = np.zeros((rows, width), np.uint8)
+    at, alignment = 0, 1
+    for text in str(draw.params["fields"]).split(";"):
+        kind, member = _member(draw, rows, text.strip())
+        if draw.dtype not in ("uint8", member.dtype):
+            raise ProblemError(f"a member of {member.dtype} in records of {draw.dtype}")
+        dtype = numpy_dtype(member.dtype)
+        at, alignment = -(-at // dtype.itemsize) * dtype.itemsize, max(alignment, dtype.itemsize)
+        values = np.ascontiguousarray(GENERATORS[kind](member).reshape(member.shape).astype(dtype))
+        data = values.view(np.uint8).reshape(rows, -1)
+        if at + data.shape[1] > width:
+            raise ProblemError(f"the fields take more than {width} bytes")
+        out[:, at : at + data.shape[1]] = data
+        at += data.shape[1]
+    if -(-at // alignment) * alignment != width:
+        raise ProblemError(f"the fields take {-(-at // alignment) * alignment} bytes, not {width}")
+    return out.view(element)
+
+
+def _member(draw: Draw, rows: int, text: str) -> tuple[str, Draw]:
+    match = _FIELD.fullmatch(text)
+    if match is None or match[3] not in GENERATORS or match[3] in ("records", "file"):
+        raise ProblemError(f"{text!r} is no field of a record", hint="dtype kind parameter=value ...")
+    params = {}
+    for pair in match[4].split():
+        name, value = pair.split("=", 1)
+        if name not in PARAMETERS[match[3]]:
+            raise ProblemError(f"init {match[3]} has no parameter {name!r}")
+        params[name] = _value(value)
+    shape = (rows, int(match[2] or 1))
+    return match[3], replace(draw, shape=shape, dtype=match[1], params=params, variation="nominal")
+
+
+def _value(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+@generator(period=REAL, phase=REAL, amplitude=REAL, growth=REAL)
+def sine(draw: Draw) -> Array:
+    """(`amplitude` + `growth` * row) * sin(2 pi (i / `period` + `phase`)) at place i of the last axis
+    (default 1, 0, the axis' extent, 0); integers are cut off toward zero."""
+    width = draw.shape[-1]
+    rows = np.arange(draw.count // width)[:, None]
+    height = draw.real("amplitude", 1.0) + draw.real("growth", 0.0) * rows
+    turns = np.arange(width) / draw.real("period", width) + draw.real("phase", 0.0)
+    return np.asarray(height * np.sin(2 * np.pi * turns))
+
+
+@generator(low=REAL, high=REAL)
+def dominant(draw: Draw) -> Array:
+    """Square matrices in the last two axes, uniform from `low` to `high` (default -1, 1), whose diagonal
+    outweighs each row and column: elimination without pivoting is stable on them."""
+    if len(draw.shape) < 2 or draw.shape[-1] != draw.shape[-2]:
+        raise ProblemError("dominant needs a square matrix")
+    low, high = draw.real("low", -1.0), draw.real("high", 1.0)
+    values = low + (high - low) * draw.rng.random(draw.count, np.float32)
+    matrices = values.reshape(-1, draw.shape[-2], draw.shape[-1])
+    size = np.abs(matrices)
+    place = np.arange(draw.shape[-1])
+    matrices[:, place, place] = 1 + np.maximum(size.sum(axis=-1), size.sum(axis=-2))
+    return matrices
+
+
+@generator(values=WORDS, spread=REAL)
+def around(draw: Draw) -> Array:
+    """The numbers of `values`, over and over along the last axis, each off by a relative normal error of
+    `spread` (default 0.05); zeros stay zero."""
+    try:
+        numbers = np.array([float(word) for word in str(draw.params["values"]).split()])
+    except ValueError as error:
+        raise ProblemError("values must be numbers with spaces between them") from error
+    if not numbers.size:
+        raise ProblemError("around needs a value")
+    row = np.resize(numbers, draw.shape[-1])
+    off = draw.real("spread", 0.05) * draw.rng.standard_normal(draw.shape)
+    return np.asarray(row * (1 + off))

@@ -1,0 +1,1 @@
+"""KernelBench's PyTorch modules as tasks."""

@@ -1,0 +1,194 @@
+"""Whether a problem made of a PyTorch module tells right answers from wrong ones; by the judge's own means.
+
+The module runs as the judge's reference runs, on the emulator's device. Beside the judge's negative controls
+at the test sizes, results that are few numbers made of many are looked at where they are timed: there a
+constant may come as close as the right answer. Not covered: the controls (`kcurate.judge.negative_controls`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kcurate.backends import torch_module
+from kcurate.backends.base import CompileFailure
+from kcurate.backends.emulator.device import EmulatorDevice
+from kcurate.backends.torch_module import TorchModule, compile_text
+from kcurate.errors import ProblemError
+from kcurate.judge import negative_controls, verifying
+from kcurate.judge.agreement import differs, logical_bytes, output_names
+from kcurate.judge.verifying import Trial
+from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.problem import program
+from kcurate.problem.compare import compare
+from kcurate.problem.dtypes import is_float, numpy_dtype
+from kcurate.problem.expressions import evaluate
+from kcurate.problem.inputs import contents
+from kcurate.problem.ops import CallOp
+from kcurate.records import Call, Problem, Side
+
+SEED = 20260801
+# A result that is so much smaller than the inputs is a mean or a loss over very many elements.
+SUMMED_UP = 1 << 20
+# A constant is tried on so many results of different inputs: it must fail on each.
+BENCH_SEEDS = 5
+# What a module's own rounding may take of the tolerance; an answer has as much to itself, and more.
+HONEST_SHARE = 0.25
+POISONS = (0x7FC0DEAD, 0x12345679)
+
+Outputs = Mapping[str, Any]
+
+
+class Runs:
+    """One module on one problem."""
+
+    def __init__(self, problem: Problem, side: Side) -> None:
+        made = compile_text(side.code)
+        if isinstance(made, CompileFailure):
+            raise ProblemError(made.log)
+        self.problem, self.side = problem, side
+        self._module = TorchModule(made)
+        self.trials = list(verifying.trials(problem, SEED))
+
+    @functools.cached_property
+    def expected(self) -> dict[str, Outputs]:
+        """The reference's outputs by trial."""
+        return {trial.slot: self._outputs(trial) for trial in self.trials}
+
+    def _values(self, trial: Trial) -> dict[str, Any]:
+        return contents.generate(self.problem, self.side, trial.sizes, trial.seed, trial.variation)
+
+    def _outputs(
+        self, trial: Trial, values: Mapping[str, Any] | None = None, poison: int = POISONS[0]
+    ) -> Outputs:
+        """What the module gives.
+
+        Raises:
+            ProblemError: it fails, or writes its inputs.
+        """
+        bound = program.bind(self.problem, self.side, trial.sizes)
+        with _device() as device:
+            prepared = Prepared(
+                device, self._module, bound, values if values is not None else self._values(trial)
+            )
+            prepared.reset(poison)
+            prepared.run()
+            prepared.finish()
+            harmed = prepared.integrity()
+            if harmed:
+                raise ProblemError(f"the module {harmed[0]}")
+            return prepared.outputs()
+
+    def finite(self) -> bool:
+        """Whether every trial's result is a number everywhere."""
+        return all(
+            np.isfinite(array).all()
+            for outputs in self.expected.values()
+            for array in outputs.values()
+            if array.dtype.kind == "f"
+        )
+
+    def determined(self) -> bool:
+        """Whether the result follows from the inputs."""
+        trial = self.trials[0]
+        again = self._outputs(trial, poison=POISONS[1])
+        names = output_names(self.problem)
+        expected = self.expected[trial.slot]
+        return not any(differs(self.problem, trial.sizes, name, expected, again) for name in names)
+
+    def honest(self) -> bool:
+        """Whether rounding in the tests' precision stays well inside the tolerance: the module against itself
+        in float64. Where it cannot run in that, nothing is known against it."""
+        for trial in self.trials:
+            try:
+                exact = self._in_float64(trial)
+            except ProblemError:
+                return True
+            for name, array in exact.items():
+                buffer = self.problem.buffers[name]
+                terms = evaluate(buffer.tolerance.terms, trial.sizes) if buffer.tolerance else 1
+                got = self.expected[trial.slot][name]
+                if is_float(buffer.dtype):
+                    found = compare(array, got, buffer.dtype, buffer.tolerance, terms=terms)
+                    if not found.ok or found.worst > HONEST_SHARE:
+                        return False
+        return True
+
+    def _in_float64(self, trial: Trial) -> Outputs:
+        import torch
+
+        bound = program.bind(self.problem, self.side, trial.sizes)
+        (call,) = bound.ops
+        assert isinstance(call, CallOp)
+
+        def wide(name: str) -> Any:
+            tensor = torch.from_numpy(values[name])
+            return tensor.double() if tensor.is_floating_point() else tensor
+
+        values = self._values(trial)
+        model, _ = torch_module.build(self.side.code, call.call, trial.sizes)
+        with torch_module.module_errors(call.call), torch.no_grad():
+            model = model.double()
+            for path, name in call.state.items():
+                torch_module.put_state(model, path, wide(name))
+            made = torch_module.flat(model(*(wide(a) if isinstance(a, str) else a for a in call.args)))
+            return {
+                name: one.numpy().astype(numpy_dtype(self.problem.buffers[name].dtype), copy=False)
+                for name, one in zip(call.to, made, strict=True)
+            }
+
+    def without_idle_state(self) -> tuple[Problem, Side]:
+        """The problem without parts of the module's state that do not change the result."""
+        (call,) = self.side.plan
+        assert isinstance(call, Call)
+        trial = self.trials[0]
+        values = self._values(trial)
+        other = self._values(replace(trial, seed=trial.seed ^ 0x5EED))
+        idle = {
+            name
+            for name in call.state.values()
+            if _equal(self._outputs(trial, {**values, name: other[name]}), self.expected[trial.slot])
+        }
+        state = {path: name for path, name in call.state.items() if name not in idle}
+        buffers = {name: buffer for name, buffer in self.problem.buffers.items() if name not in idle}
+        return replace(self.problem, buffers=buffers), replace(self.side, plan=(replace(call, state=state),))
+
+    def weakness(self) -> str | None:
+        """Why the problem proves nothing; None where it does."""
+        found = negative_controls.weakness(self.problem, self.trials, self.expected)
+        if found is not None:
+            return f"its tests would accept {found}"
+        return self._weakness_at_bench()
+
+    def _weakness_at_bench(self) -> str | None:
+        sizes = self.problem.sizes.bench
+        by_role = {"in": 0, "out": 0}
+        for buffer in self.problem.buffers.values():
+            by_role[buffer.role] += logical_bytes(buffer, sizes)
+        if by_role["out"] * SUMMED_UP > by_role["in"]:
+            return None
+        (trial, *_) = verifying.timed_trials(self.problem, SEED)
+        seen = [self._outputs(replace(trial, seed=SEED + index)) for index in range(BENCH_SEEDS)]
+        for index, expected in enumerate(seen):
+            others = seen[:index] + seen[index + 1 :]
+            means = {n: np.mean([one[n].mean(dtype=np.float64) for one in others]) for n in expected}
+            for what, answer in (("zeros", dict.fromkeys(expected, 0.0)), ("a constant", means)):
+                wrong = {name: np.full_like(array, answer[name]) for name, array in expected.items()}
+                if not any(differs(self.problem, sizes, name, expected, wrong) for name in wrong):
+                    return f"at the size that is timed its tests would accept {what}"
+        return None
+
+
+def _equal(one: Outputs, other: Outputs) -> bool:
+    return all(np.array_equal(one[name], other[name], equal_nan=True) for name in one)
+
+
+@contextlib.contextmanager
+def _device() -> Iterator[EmulatorDevice]:
+    with contextlib.closing(EmulatorDevice()) as device:
+        yield device

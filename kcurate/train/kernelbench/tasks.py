@@ -1,0 +1,162 @@
+"""KernelBench's tasks: PyTorch modules that a model is to beat with device code and a plan.
+
+From a checkout of the benchmark, a folder of such modules, or the dataset on the Hub. Every module becomes a
+problem of ours (`kernelbench.module_problem`), in a process of its own; those that become none are listed
+with the reason. The reference is the module, run by the judge in eager PyTorch; `torch` must be allowed in
+its config. Not covered: answers that are a `ModelNew` in Python (a side that is asked for is always device
+code).
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcurate import hub
+from kcurate.errors import InputError
+from kcurate.problem import shown
+from kcurate.records import Candidate, Origin, Side
+from kcurate.train.kernelbench.worker import Found, find_all
+from kcurate.train.task import Task
+
+HUB_NAME = "ScalingIntelligence/KernelBench"
+URL = "https://github.com/ScalingIntelligence/KernelBench"
+LICENSE = "MIT"
+# All arrays of a task at the size that is timed; the file's sizes are halved until they fit. What the judge
+# makes, copies and compares for one answer is some ten times this. A fifth of it is the L2 cache of an H200.
+BENCH_BYTES = 1 << 28
+# The paper's split: 80 to 20, seed 42.
+HELD_OUT, SPLIT_SEED = 0.2, 42
+_FILE = re.compile(r"(\d+)_(.+?)_*(?:\.py)?\Z")
+
+
+@dataclass(frozen=True)
+class KernelBenchTasks:
+    """The tasks, by number; the modules that became none, with the reason; and where a task's size that is
+    timed is smaller than the file's, the file's own sizes."""
+
+    tasks: tuple[Task, ...]
+    left_out: Mapping[str, str]
+    reduced: Mapping[str, Mapping[str, int]]
+
+
+def load(
+    source: str | Path | None = None,
+    *,
+    level: int = 1,
+    bench_bytes: int | None = BENCH_BYTES,
+    brief: bool = False,
+    revision: str | None = None,
+    note: Callable[[str], None] = lambda _: None,
+) -> KernelBenchTasks:
+    """The tasks of a checkout, of a folder of modules, or of a dataset on the Hub (None: KernelBench's).
+
+    `bench_bytes`: what the arrays of a task may take at the size that is timed (None: the file's sizes as
+    they are). `brief`: prompts with the short rules.
+
+    Raises:
+        InputError: there are no modules there. RemoteError: the Hub is out of reach. MissingDependencyError:
+        torch is not installed.
+    """
+    modules = _modules(source, level, revision)
+    note(f"making {len(modules)} PyTorch modules into tasks")
+    found = find_all(modules, bench_bytes)
+    tasks = [_task(name, one, level, brief) for name, one in found.items() if one.problem is not None]
+    reduced = {
+        name: one.as_in_file
+        for name, one in found.items()
+        if one.problem is not None and one.as_in_file and one.problem.sizes.bench != one.as_in_file
+    }
+    return KernelBenchTasks(
+        tuple(tasks), {name: one.why for name, one in found.items() if one.problem is None}, reduced
+    )
+
+
+def split(
+    tasks: Sequence[Task], held_out_fraction: float = HELD_OUT, seed: int = SPLIT_SEED
+) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
+    """Training and held-out tasks, drawn at random as in the paper; equal input and seed give equal splits.
+
+    Raises:
+        InputError: the fraction is not in [0, 1).
+    """
+    if not 0 <= held_out_fraction < 1:
+        raise InputError("the held-out fraction must be at least 0 and below 1", where=str(held_out_fraction))
+    order = sorted(task.id for task in tasks)
+    random.Random(seed).shuffle(order)
+    held = set(order[: round(held_out_fraction * len(order))])
+    return (
+        tuple(task for task in tasks if task.id not in held),
+        tuple(task for task in tasks if task.id in held),
+    )
+
+
+def _modules(source: str | Path | None, level: int, revision: str | None) -> dict[str, str]:
+    """Name to text, in the order of the numbers."""
+    place = HUB_NAME if source is None else str(source)
+    folder = Path(place)
+    found: dict[str, str]
+    if folder.is_dir():
+        found = _from_folder(folder, level)
+    elif folder.is_absolute() or place.startswith(".") or place.count("/") != 1:
+        raise InputError(
+            "no such folder", where=place, hint="a checkout of KernelBench, or USER/NAME on the Hub"
+        )
+    else:
+        found = _from_hub(place, level, revision)
+    if not found:
+        raise InputError(f"no modules of level {level} here", where=place)
+    return dict(sorted(found.items(), key=lambda item: (_number(item[0]), item[0])))
+
+
+def _from_folder(folder: Path, level: int) -> dict[str, str]:
+    places = (folder / "KernelBench" / f"level{level}", folder / f"level{level}", folder)
+    inside = next(place for place in places if place.is_dir())
+    try:
+        texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(inside.glob("*.py"))}
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read a module: {error}", where=str(inside)) from error
+    return {name: text for name, text in texts.items() if "get_inputs" in text}
+
+
+def _from_hub(name: str, level: int, revision: str | None) -> dict[str, str]:
+    """The rows of a dataset with the columns code, level, name and problem_id."""
+    import pyarrow.parquet as pq
+
+    with tempfile.TemporaryDirectory() as folder:
+        hub.download(name, Path(folder), revision=revision)
+        tables = [pq.read_table(path) for path in sorted(Path(folder).rglob("*.parquet"))]
+    columns = {"code", "level", "name"}
+    if not tables or not all(columns <= set(table.column_names) for table in tables):
+        raise InputError(f"this dataset has no columns {', '.join(sorted(columns))}", where=name)
+    rows = [row for table in tables for row in table.select(sorted(columns)).to_pylist()]
+    return {str(row["name"]): str(row["code"]) for row in rows if int(row["level"]) == level}
+
+
+def _number(name: str) -> int:
+    match = _FILE.match(name)
+    return int(match[1]) if match else 1 << 30
+
+
+def _task(name: str, found: Found, level: int, brief: bool) -> Task:
+    """The task of one module; its fast side is empty, for an answer to take its place."""
+    assert found.problem is not None and found.side is not None
+    match = _FILE.match(name)
+    family = (match[2] if match else name).replace("_", "-").strip("-").lower()
+    candidate = Candidate(
+        id=f"kernelbench/level{level}/{name.strip('_')}",
+        family=family,
+        domain="deep-learning",
+        license=LICENSE,
+        origin=Origin("model", suite="kernelbench", url=URL, made="fast"),
+        techniques=(),
+        description=f"KernelBench, level {level}, {name}: device code against eager PyTorch.",
+        problem=found.problem,
+        slow=found.side,
+        fast=Side("", ()),
+    )
+    return Task(candidate.id, family, "kernelbench", shown.request(candidate, brief=brief), candidate)

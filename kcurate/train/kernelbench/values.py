@@ -1,0 +1,121 @@
+"""What values a module's inputs and parameters take: a generator of problems for each, found from samples.
+
+Inputs that are plain uniform numbers from 0 to 1 are made harder where the result stays finite: over positive
+numbers many activations are the identity and a maximum over zero padding is no mistake. Not covered: shapes
+(`kernelbench.meta_shapes`), whether a problem is strong enough (`kernelbench.module_problem`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kcurate.records import Init
+
+Array = npt.NDArray[Any]
+
+UNIFORM = Init("uniform")
+# Both signs, and beyond the knees of clipped activations (1 and 3).
+HARDER = Init("normal", {"std": 2})
+# Where those are too much: for the exponential of a sum, say.
+BOTH_SIGNS = Init("normal")
+# Where even those cancel nearly everything.
+FEW_NEGATIVE = Init("uniform", {"low": -1, "high": 2})
+# How many generators there are to try at most.
+CHOICES = 4
+# Whose long products neither vanish nor overflow.
+NEAR_ONE = Init("uniform", {"low": 0.9, "high": 1.1})
+# Weights that are all one, or all zero, say nothing: these are around them.
+AROUND_ONE = Init("uniform", {"low": 0.5, "high": 1.5})
+AROUND_ZERO = Init("uniform", {"low": -0.5, "high": 0.5})
+# How far sums of float32 may be from what they ought to be.
+CLOSE = 1e-4
+# Samples of a distribution are recognised from so many values on.
+ENOUGH = 200
+# The largest of n uniform values is below 1 - FEW/n once in e**FEW times.
+FEW = 12
+
+
+def input_init(seen: Sequence[Array], bounds: tuple[int, int | str] | None) -> Init | None:
+    """The generator of an input of which `seen` are samples of different seeds; None: none of ours.
+
+    `bounds` are low and high of integers (high may be an expression).
+    """
+    first = seen[0]
+    if first.dtype == bool:
+        return Init("integers", {"low": 0, "high": 2})
+    if first.dtype.kind in "iu":
+        if bounds is None:
+            return None
+        return Init("integers", {"low": bounds[0], "high": bounds[1]})
+    if first.dtype.kind != "f" or sum(one.size for one in seen) < ENOUGH:
+        return None
+    return _structured(seen) or _drawn(seen)
+
+
+def _structured(seen: Sequence[Array]) -> Init | None:
+    if all(set(np.unique(one)) <= {-1.0, 1.0} for one in seen):
+        return Init("signs")
+    if all(one.ndim and one.shape[-1] > 1 for one in seen):
+        sums = [one.sum(axis=-1, dtype=np.float64) for one in seen]
+        if all((one > 0).all() for one in seen) and all(np.abs(total - 1).max() < CLOSE for total in sums):
+            return Init("shares")
+    if not all(one.ndim >= 2 and one.shape[-1] == one.shape[-2] > 1 for one in seen):
+        return None
+    if all(np.array_equal(one, np.swapaxes(one, -1, -2)) for one in seen):
+        return Init("symmetric")
+    if all(not np.tril(one, -1).any() for one in seen):
+        return Init("triangle", {"part": "upper"})
+    if all(not np.triu(one, 1).any() for one in seen):
+        return Init("triangle", {"part": "lower"})
+    return None
+
+
+def _drawn(seen: Sequence[Array]) -> Init | None:
+    """Uniform from 0, of one height or of one that changes from seed to seed; or normal."""
+    heights = [float(one.max()) for one in seen]
+    if all(float(one.min()) >= 0 for one in seen) and max(heights) <= 1.0:
+        if not all(_looks_uniform(one, height) for one, height in zip(seen, heights, strict=True)):
+            return None
+        lowest = min(height + FEW / one.size for height, one in zip(heights, seen, strict=True))
+        return UNIFORM if lowest > 1.0 else Init("rescaled")
+    values = np.concatenate([one.ravel() for one in seen]).astype(np.float64)
+    mean, std = float(values.mean()), float(values.std())
+    if abs(mean) < 0.2 and abs(std - 1) < 0.2 and np.abs(values).max() > 2:
+        return Init("normal")
+    return None
+
+
+def _looks_uniform(values: Array, height: float) -> bool:
+    shares = values.astype(np.float64).ravel() / (height or 1.0)
+    spread = 4.0 / np.sqrt(values.size)
+    return bool(abs(shares.mean() - 0.5) < 0.05 + spread and abs(shares.std() - 0.2887) < 0.05 + spread)
+
+
+def harder(init: Init, product: bool) -> tuple[Init, ...]:
+    """What to try in place of a generator, the best first; the last is itself."""
+    if init != UNIFORM:
+        return (init,)
+    return (NEAR_ONE, init) if product else (HARDER, BOTH_SIGNS, FEW_NEGATIVE, init)
+
+
+def state_init(values: Array) -> Init | None:
+    """The generator of a parameter or registered buffer that was made like this; None: none of ours."""
+    if values.dtype.kind != "f":
+        return None
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        return {0.0: AROUND_ZERO, 1.0: AROUND_ONE}.get(low)
+    if values.size < 2 or not np.isfinite(values).all():
+        return None
+    if low < 0 < high:
+        low, high = -max(-low, high), max(-low, high)
+    return Init("uniform", {"low": _rounded(low), "high": _rounded(high)})
+
+
+def _rounded(value: float) -> float:
+    """To two digits, so that the problem reads well."""
+    return float(f"{value:.2g}")

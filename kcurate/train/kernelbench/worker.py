@@ -1,0 +1,184 @@
+"""Modules made into problems in processes of their own: their text is code that a user chose, not ours.
+
+A process imports torch, shuts itself in (no network, no writing outside its folder, limited memory), and
+makes one module after another into a problem; one that takes too long is killed and replaced. Not covered:
+how a problem is made (`kernelbench.module_problem`), where modules come from (`kernelbench.tasks`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+
+from kcurate import codec
+from kcurate.errors import BackendError, MissingDependencyError, ProblemError
+from kcurate.judge.workers.nursery import worker_environment
+from kcurate.judge.workers.protocol import Channel, ChannelClosed, ChannelTimeout, Frame, pair
+from kcurate.records import Problem, Side
+
+BOOT = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from kcurate.train.kernelbench.worker import main; main(int(sys.argv[2]))"
+)
+START_TIMEOUT_S = 120.0
+# The slowest of KernelBench's level 1 takes 6 s (2-core x86-64 machine).
+MODULE_TIMEOUT_S = 120.0
+MOST_PROCESSES = 8
+
+
+@dataclass(frozen=True)
+class Found:
+    """What became of one module: its problem, the side that calls it, the file's own sizes; or `why` not."""
+
+    problem: Problem | None = None
+    side: Side | None = None
+    as_in_file: Mapping[str, int] | None = None
+    why: str = ""
+
+
+def find_all(modules: Mapping[str, str], bench_bytes: int | None) -> dict[str, Found]:
+    """Make every module (name to text) into a problem, in as many processes as this machine has cores.
+
+    Raises:
+        MissingDependencyError: torch is not installed. BackendError: our code broke.
+    """
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+    for name in modules:
+        waiting.put(name)
+    count = max(1, min(len(modules), len(os.sched_getaffinity(0)), MOST_PROCESSES))
+    found: dict[str, Found] = {}
+
+    def serve() -> None:
+        with contextlib.closing(_Process()) as process, contextlib.suppress(queue.Empty):
+            while True:
+                name = waiting.get_nowait()
+                found[name] = process.find(modules[name], bench_bytes)
+
+    with ThreadPoolExecutor(count) as threads:
+        for job in [threads.submit(serve) for _ in range(count)]:
+            job.result()
+    return {name: found[name] for name in modules}
+
+
+class _Process:
+    """One process, started when it is needed and again when it has died."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="kcurate-kernelbench-")
+        self._running: tuple[subprocess.Popen[bytes], Channel] | None = None
+
+    def find(self, code: str, bench_bytes: int | None) -> Found:
+        """Make one module into a problem."""
+        channel = self._channel()
+        try:
+            channel.send({"code": code, "bench_bytes": bench_bytes})
+            return _found(channel.receive(MODULE_TIMEOUT_S))
+        except ChannelTimeout:
+            self._end()
+            return Found(why=f"looking at it takes more than {MODULE_TIMEOUT_S:.0f} s")
+        except ChannelClosed:
+            self._end()
+            return Found(why="looking at it ended the process: out of memory, or a fault in it")
+
+    def _channel(self) -> Channel:
+        if self._running is None:
+            channel, theirs = pair()
+            process = subprocess.Popen(
+                [sys.executable, "-c", BOOT, json.dumps(sys.path), str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                cwd=self._folder,
+                env=worker_environment(self._folder),
+                start_new_session=True,
+            )
+            theirs.close()
+            self._running = (process, channel)
+            try:
+                greeting = channel.receive(START_TIMEOUT_S)
+            except (ChannelTimeout, ChannelClosed) as error:
+                self._end()
+                raise BackendError("the process that looks at modules did not start") from error
+            if "missing" in greeting.body:
+                raise MissingDependencyError(
+                    "tasks in PyTorch need torch", hint="pip install 'kcurate[train]'"
+                )
+        return self._running[1]
+
+    def _end(self) -> None:
+        if self._running is not None:
+            process, channel = self._running
+            self._running = None
+            channel.close()
+            process.kill()
+            process.wait()
+
+    def close(self) -> None:
+        """End the process."""
+        self._end()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _found(frame: Frame) -> Found:
+    body = frame.body
+    if "error" in body:
+        raise BackendError(f"our code broke: {body['error']}", hint="please report it")
+    if "why" in body:
+        return Found(why=str(body["why"]))
+    problem, side = codec.from_data(Problem, body["problem"]), codec.from_data(Side, body["side"])
+    return Found(problem, side, {str(name): int(value) for name, value in body["as_in_file"].items()})
+
+
+def main(fd: int) -> None:
+    """The life of a process: import, shut in, greet, answer until the channel closes."""
+    channel = Channel.from_fd(fd)
+    sys.excepthook = _reporting(channel)
+    try:
+        import torch._dynamo  # noqa: F401 - so that nothing has to be written later
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        channel.send({"missing": "torch"})
+        return
+    from kcurate.backends import torch_module
+    from kcurate.judge.workers.inside import isolation
+    from kcurate.train.kernelbench.module_problem import problem_of
+
+    torch_module.preload("emulator")
+    warnings.simplefilter("ignore")  # of modules that are not ours
+    isolation.enter("compile", "emulator")
+    channel.send({})
+    with contextlib.suppress(ChannelClosed):
+        while True:
+            body = channel.receive().body
+            try:
+                made = problem_of(body["code"], body["bench_bytes"])
+            except ProblemError as error:
+                channel.send({"why": error.what})
+                continue
+            data = {"problem": codec.to_data(made.problem), "side": codec.to_data(made.side)}
+            channel.send({**data, "as_in_file": dict(made.as_in_file)})
+
+
+def _reporting(
+    channel: Channel,
+) -> Callable[[type[BaseException], BaseException, TracebackType | None], None]:
+    """A bug of ours reaches the parent as text."""
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        with contextlib.suppress(ChannelClosed):
+            channel.send({"error": "".join(traceback.format_exception(kind, error, trace))})
+
+    return hook

@@ -1,0 +1,1 @@
+"""A completion becomes a reward: read, judged, scored."""

@@ -1,0 +1,291 @@
+"""Rewards for a batch of answers, from judges that work while the caller does something else.
+
+Equal answers are judged once: those in the same batch, those under way for another, those of earlier steps
+and (with a file) of an earlier run. An answer that hangs costs its own time limit and nothing else. A ratio
+that asks for an audit is judged a second time, with new inputs in new processes. Not covered: what an outcome
+earns (`reward.schemes`), how a verdict is made (`kcurate.judge`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+from kcurate import backends
+from kcurate.errors import BackendError, KcurateError
+from kcurate.judge.gpu_lock import GpuLock, lock_name
+from kcurate.judge.judging import JudgeConfig
+from kcurate.judge.referees import batch as judge_pool
+from kcurate.judge.referees.local import Bench, Referees
+from kcurate.judge.referees.ray_cluster import cluster
+from kcurate.records import Candidate, Verdict
+from kcurate.train.devices import Meanwhile
+from kcurate.train.reward import schemes
+from kcurate.train.reward.answers import Readable, Refused, read
+from kcurate.train.reward.schemes import Scheme
+from kcurate.train.reward.settled import Settled, asks_for_audit, settle
+from kcurate.train.reward.verdict_cache import VerdictCache, answer_key
+from kcurate.train.task import Judged, Task
+
+# Beyond the judge's own limits for each thing it asks of a side; begun ahead, an answer waits with its times
+# until a draw has ended.
+LIMIT_S = {"cuda": 1800.0, "emulator": 900.0}
+
+_Coming = Future[tuple[Verdict, ...]]
+
+
+@dataclass(frozen=True)
+class PoolConfig:
+    """Who judges. `backend` auto: the GPU if there is one. `jobs` 0: as suits the machine.
+
+    `limit_s`: what one answer may take in all, None for the backend's. `cache_file`: JSON lines of verdicts.
+    `torch`: tasks may have a given side in PyTorch, which is trusted code. `ray`: the address of a cluster
+    that judges in place of this machine; `gpus` are not asked then, and `jobs` 0 is one a GPU. `meanwhile`:
+    what may be judged while answers are drawn.
+    """
+
+    backend: str = "auto"
+    gpus: tuple[int, ...] = (0,)
+    jobs: int = 0
+    timed: bool = True
+    limit_s: float | None = None
+    cache_size: int = 50_000
+    cache_file: Path | None = None
+    torch: bool = False
+    ray: str | None = None
+    meanwhile: Meanwhile = "nothing"
+
+
+@dataclass
+class _Entry:
+    """One answer of a batch on its way: refused at once, or with verdicts to come."""
+
+    task: Task
+    read: Readable | Refused
+    coming: _Coming | None = None
+    cached: bool = False
+
+
+class RewardPool:
+    """Judges that stay from the first batch on, and what they found. Safe for many threads; `close` it.
+
+    `bench`: judges other than those that `config` names.
+    """
+
+    def __init__(
+        self, scheme: Scheme, config: PoolConfig | None = None, *, bench: Bench | None = None
+    ) -> None:
+        self.config = config or PoolConfig()
+        self._scheme = scheme
+        self._opened = bench
+        self._cache = VerdictCache(self.config.cache_size, self.config.cache_file)
+        self._under_way: dict[str, _Coming] = {}
+        self._begun: set[str] = set()
+        self._early = ThreadPoolExecutor(1, "early-answers")
+        self._lock = threading.Lock()
+
+    @property
+    def _bench(self) -> Bench:
+        with self._lock:
+            if self._opened is None:
+                self._opened = open_referees(self.config)
+            return self._opened
+
+    @property
+    def timed(self) -> bool:
+        """Whether speed is measured; where it is not, `faster` earns nothing.
+
+        Raises:
+            KcurateError: this machine cannot judge at all.
+        """
+        return self.config.timed and self._bench.environment().backend == "cuda"
+
+    async def score(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
+        """What every reply to its task earned, in their order. Replies to one task in one call are a group.
+
+        Raises:
+            KcurateError: this machine cannot judge at all.
+        """
+        entries = await asyncio.to_thread(self._begin, tasks, replies)
+        coming = [entry.coming for entry in entries if entry.coming is not None]
+        await asyncio.gather(*(asyncio.wrap_future(one) for one in coming))
+        return self._end(entries)
+
+    @property
+    def ahead(self) -> bool:
+        """Whether answers may be judged while others are drawn (`begin`)."""
+        return self.config.meanwhile != "nothing"
+
+    @property
+    def beside(self) -> bool:
+        """Whether that is on the very GPU that draws."""
+        return self.config.meanwhile == "untimed"
+
+    @contextlib.contextmanager
+    def drawing(self) -> Iterator[None]:
+        """Around the drawing of answers: on a GPU that also judges, nobody takes times meanwhile.
+
+        Raises:
+            KcurateError: this machine cannot judge at all.
+        """
+        if not self.beside:
+            yield
+            return
+        with contextlib.closing(GpuLock(lock_name(self._bench.environment()))) as lock, lock.busy():
+            yield
+
+    def begin(self, task: Task, reply: str) -> None:
+        """Begin judging an answer that will be scored; what goes wrong is said then."""
+        self._early.submit(self._begin, [task], [reply], early=True)
+
+    def score_now(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
+        """`score`, for callers that have no event loop."""
+        return self._end(self._begin(tasks, replies))
+
+    def close(self) -> None:
+        """End the judges; what is known is on disk then, if there is a file."""
+        self._early.shutdown(cancel_futures=True)
+        if self._opened is not None:
+            self._opened.close()
+        self._cache.close()
+
+    def _begin(self, tasks: Sequence[Task], replies: Sequence[str], *, early: bool = False) -> list[_Entry]:
+        environment = self._bench.environment()
+        with self._lock:
+            self._cache.open(environment)
+        if len(tasks) != len(replies):
+            raise ValueError(f"{len(tasks)} tasks and {len(replies)} replies")
+        entries: dict[int, _Entry] = {}
+        for index in _in_turn(tasks):
+            entry = entries[index] = _Entry(tasks[index], read(tasks[index], replies[index]))
+            if isinstance(entry.read, Readable):
+                key = answer_key(entry.read.candidate, environment.device, timed=self.config.timed)
+                entry.coming, entry.cached = self._ask(key, entry.read.candidate, early=early)
+        return [entries[index] for index in range(len(tasks))]
+
+    def _ask(self, key: str, candidate: Candidate, *, early: bool) -> tuple[_Coming, bool]:
+        """The verdicts to come, and whether nobody has to judge for it.
+
+        What was begun early counts where it is first scored.
+        """
+        with self._lock:
+            scored = not early and key in self._begun
+            if scored:
+                self._begun.discard(key)
+            if (coming := self._under_way.get(key)) is not None:
+                return coming, not scored
+            promise: _Coming = Future()
+            promise.set_running_or_notify_cancel()  # others may wait for it: nobody cancels it
+            known = self._cache.find(key)
+            if known and not asks_for_audit(known):
+                promise.set_result(known)
+                return promise, not scored
+            self._under_way[key] = promise
+            if early:
+                self._begun.add(key)
+        self._submit(key, candidate, promise, known)
+        return promise, False
+
+    def _submit(
+        self,
+        key: str,
+        candidate: Candidate,
+        promise: _Coming,
+        so_far: tuple[Verdict, ...],
+    ) -> None:
+        def done(future: Future[Verdict]) -> None:
+            try:
+                verdict = future.result()
+                self._cache.add(key, verdict)
+            except CancelledError:
+                return self._end_of(key, promise, BackendError("the judges were closed"))
+            except KcurateError as error:
+                return self._end_of(key, promise, error)
+            verdicts = (*so_far, verdict)
+            if asks_for_audit(verdicts):
+                return self._submit(key, candidate, promise, verdicts)
+            return self._end_of(key, promise, verdicts)
+
+        self._bench.submit(candidate).add_done_callback(done)
+
+    def _end_of(self, key: str, promise: _Coming, found: tuple[Verdict, ...] | KcurateError) -> None:
+        """Tell all who wait for an answer's verdicts."""
+        with self._lock:
+            self._under_way.pop(key, None)
+        if isinstance(found, KcurateError):
+            promise.set_exception(found)
+        else:
+            promise.set_result(found)
+
+    def _end(self, entries: Sequence[_Entry]) -> list[Judged]:
+        """Wait for what is still to come, and make rewards of it, group by group."""
+        settled = [settle(entry.read, entry.coming.result() if entry.coming else ()) for entry in entries]
+        groups: dict[str, list[int]] = defaultdict(list)
+        for index, entry in enumerate(entries):
+            groups[entry.task.id].append(index)
+        judged: dict[int, Judged] = {}
+        for members in groups.values():
+            terms = schemes.terms_of(self._scheme, [settled[i].earned for i in members])
+            for i, one in zip(members, terms, strict=True):
+                judged[i] = _judged(entries[i], settled[i], one)
+        return [judged[index] for index in range(len(entries))]
+
+
+def _in_turn(tasks: Sequence[Task]) -> Iterator[int]:
+    """The places of the tasks, one of each group in turn, so that referees start on different references."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for index, task in enumerate(tasks):
+        groups[task.id].append(index)
+    for row in zip_longest(*groups.values()):
+        yield from (index for index in row if index is not None)
+
+
+def _judged(entry: _Entry, settled: Settled, terms: schemes.Terms) -> Judged:
+    return Judged(
+        task_id=entry.task.id,
+        outcome=settled.earned.outcome,
+        reward=sum(terms.values()),
+        components=terms,
+        speedup=settled.speedup,
+        detail=settled.detail,
+        audit=settled.audit,
+        cheat=settled.cheat,
+        cached=entry.cached,
+        judge_s=0.0 if entry.cached else settled.judge_s,
+    )
+
+
+def open_referees(config: PoolConfig) -> Referees:
+    """The referees of a pool; they start at once, and are waited for when they are needed.
+
+    Raises:
+        InputError: no such backend, or no such cluster. MissingDependencyError: Ray is not installed.
+    """
+    if config.ray is not None:
+        return _on_cluster(config, config.ray)
+    backend = backends.resolve(config.backend)
+    judging, limit_s = _judging(config, backend), _limit_s(config, backend)
+    return judge_pool.open_referees(judging, gpus=config.gpus, jobs=config.jobs, limit_s=limit_s)
+
+
+def _on_cluster(config: PoolConfig, address: str) -> Referees:
+    found = cluster(address)
+    backend = ("cuda" if found.gpus else "emulator") if config.backend == "auto" else config.backend
+    jobs = config.jobs or max(1, found.places(backend))
+    judging = _judging(config, backends.resolve(backend))
+    return Referees(judging, jobs=jobs, limit_s=_limit_s(config, judging.backend), hire=found.hire)
+
+
+def _judging(config: PoolConfig, backend: str) -> JudgeConfig:
+    return JudgeConfig(backend=backend, timed=config.timed, torch=config.torch)
+
+
+def _limit_s(config: PoolConfig, backend: str) -> float:
+    return LIMIT_S[backend] if config.limit_s is None else config.limit_s

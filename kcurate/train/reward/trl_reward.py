@@ -1,0 +1,140 @@
+"""The judge as a reward of `trl.GRPOTrainer`, and what it found, summed up for a step's line of metrics.
+
+Each process judges the answers that it asked for itself. Not covered: judging (`reward.pool`), what an
+outcome earns (`reward.schemes`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kcurate.train.models import Form
+from kcurate.train.run_folder import RunFolder
+from kcurate.train.task import Judged, Task
+
+
+class Begins(Protocol):
+    """Who judges answers while others are drawn (`kcurate.train.ahead`)."""
+
+    def drawing(self) -> AbstractContextManager[None]:
+        """What drawing answers goes on within."""
+
+    def begin(self, task: Task, reply: str) -> None:
+        """Begin judging an answer that will be scored."""
+
+
+class Pool(Begins, Protocol):
+    """Who scores answers: `kcurate.train.reward.pool.RewardPool`."""
+
+    @property
+    def ahead(self) -> bool:
+        """Whether it may judge while answers are drawn."""
+
+    @property
+    def beside(self) -> bool:
+        """Whether it does so on the very GPU that draws."""
+
+    async def score(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
+        """One `Judged` an answer, in order."""
+
+
+@dataclass
+class Tally:
+    """What the answers of a step earned; adds up over processes. `step`: the one that they were drawn for."""
+
+    step: int = 0
+    judged: list[Judged] = field(default_factory=list)
+    waited_s: float = 0.0
+
+    def line(self) -> dict[str, Any]:
+        """The numbers for a line of metrics; empty when nothing was judged."""
+        count = len(self.judged)
+        if not count:
+            return {}
+        names = sorted({name for one in self.judged for name in one.components})
+        rewards = [one.reward for one in self.judged]
+        return {
+            "answers": count,
+            "judged_reward": sum(rewards) / count,
+            "components": {n: sum(one.components.get(n, 0.0) for one in self.judged) / count for n in names},
+            "outcomes": dict(sorted(Counter(one.outcome for one in self.judged).items())),
+            "cheats": sum(one.cheat for one in self.judged),
+            "audits": sum(one.audit for one in self.judged),
+            "cached": sum(one.cached for one in self.judged),
+            "judge_s": round(sum(one.judge_s for one in self.judged), 3),
+            "waited_s": round(self.waited_s, 3),
+            "best_speedup": max((one.speedup for one in self.judged if one.speedup), default=None),
+        }
+
+
+class Rewards:
+    """What a GRPO trainer calls for rewards, and what it called for since the last line of metrics."""
+
+    def __init__(self, pool: Pool, tasks: Mapping[str, Task], form: Form, run: RunFolder, *, writes: bool):
+        self._pool = pool
+        self._tasks = tasks
+        self._form = form
+        self._run = run
+        self._writes = writes
+        self._tally = Tally()
+
+    def function(self) -> Callable[..., Any]:
+        """The reward function: one reward an answer of a batch."""
+
+        async def judged_reward(completions: Any, task_id: Any, trainer_state: Any, **_: Any) -> list[float]:
+            _settle()
+            started_s = time.monotonic()
+            tasks = [self._tasks[one] for one in task_id]
+            replies = [self._form.reply(one) for one in completions]
+            judged = await self._pool.score(tasks, replies)
+            self._tally.waited_s += time.monotonic() - started_s
+            self._tally.judged += judged
+            self._tally.step = trainer_state.global_step + 1
+            return [one.reward for one in judged]
+
+        return judged_reward
+
+    def take(self) -> dict[str, Any]:
+        """The numbers since the last call, of all processes (all must call); their answers are put down."""
+        tally, self._tally = self._tally, Tally()
+        import torch
+
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            everyone: list[Any] = [None] * torch.distributed.get_world_size()
+            torch.distributed.all_gather_object(everyone, tally)
+            tally = Tally(
+                max(one.step for one in everyone),
+                [judged for one in everyone for judged in one.judged],
+                max(one.waited_s for one in everyone),
+            )
+        if self._writes:
+            for judged in tally.judged:
+                self._run.judged.append({"stage": "grpo", "step": tally.step, **line_of(judged)})
+        return tally.line()
+
+
+def line_of(one: Judged) -> dict[str, Any]:
+    """A judged answer as a line of `judged.jsonl`."""
+    return {
+        "task": one.task_id,
+        "outcome": one.outcome,
+        "reward": one.reward,
+        "speedup": one.speedup,
+        "detail": one.detail[:300],
+        "judge_s": round(one.judge_s, 3),
+        "cached": one.cached,
+        "audit": one.audit,
+    }
+
+
+def _settle() -> None:
+    """Let the GPU finish what training gave it: nothing else may run on it while times are taken."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()

@@ -1,0 +1,56 @@
+"""Pairs with their verdicts for a stage that goes on past what cannot be read.
+
+Not covered: which verdicts belong to a pair (`kcurate.verdicts.standing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcurate import store
+from kcurate.errors import InputError
+from kcurate.records import Candidate, Verdict
+from kcurate.verdicts import standing
+from kcurate.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A folder whose pair, or a verdict beside it, cannot be read; `file` lies in it."""
+
+    folder: Path
+    file: str
+    why: str
+
+    def __str__(self) -> str:
+        """One line: the file, and what is wrong with it."""
+        return f"{self.folder / self.file}: {self.why}"
+
+
+def judged(
+    folders: Iterable[Path], workspace: Workspace
+) -> Iterator[tuple[Candidate, tuple[Verdict, ...]] | Unreadable]:
+    """Every folder, once: its pair with all verdicts on its content or id, or why it cannot be read."""
+    rest = list(folders)
+    done = 0
+    try:
+        for pair in standing.judged(rest, workspace):
+            done += 1
+            yield pair
+    except InputError:
+        rest = rest[done:]
+        broken = {folder: found for folder in rest if (found := _unreadable(folder)) is not None}
+        yield from broken.values()
+        yield from standing.judged((folder for folder in rest if folder not in broken), workspace)
+
+
+def _unreadable(folder: Path) -> Unreadable | None:
+    try:
+        store.read_candidate(folder)
+        store.read_verdicts(folder)
+    except InputError as error:
+        file = (error.where or "").removeprefix(f"{folder}/")
+        return Unreadable(folder, file, " ".join(error.what.split()))
+    return None

@@ -1,0 +1,1 @@
+"""`kcurate verify-dataset`: published rows judged again."""

@@ -1,0 +1,192 @@
+"""`kcurate verify-dataset`: every published row judged again, and what came out otherwise.
+
+A row's published code is judged, not the original. Drift is told by row and device: another outcome, or a
+speedup whose interval does not meet the published one. New verdicts are kept in the workspace beside those of
+other GPU models and replace none. Not covered: how a verdict is made
+(`kcurate.judge`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from kcurate import backends, store
+from kcurate.errors import MissingDependencyError
+from kcurate.judge.judging import JudgeConfig
+from kcurate.judge.referees import batch
+from kcurate.published_rows import candidate_of, opened, read_rows
+from kcurate.records import Outcome, Summary, Verdict
+from kcurate.workspace import Workspace
+
+# A speedup may move by this share of itself beyond its interval: clocks and drivers differ between machines.
+SPEEDUP_SLACK = 0.05
+
+
+class Drift(StrEnum):
+    """How a row's new verdict stands to the published one, in the order in which it is asked.
+
+    `same`: correct, and the speedup where it was; `untimed`: correct, on a device that takes no times;
+    `other_device`: confirmed on another GPU model, where a speedup may be another.
+    """
+
+    BROKEN = "broken"
+    NOT_FASTER = "not_faster"
+    UNCLEAR = "unclear"
+    UNTIMED = "untimed"
+    OTHER_DEVICE = "other_device"
+    SPEEDUP_MOVED = "speedup_moved"
+    SAME = "same"
+
+
+_BAD = (Drift.BROKEN, Drift.NOT_FASTER, Drift.SPEEDUP_MOVED, Drift.UNCLEAR)
+
+
+@dataclass(frozen=True)
+class VerifyConfig:
+    """What to judge again (a folder, or USER/NAME on the Hub), on what. `rows` 0: all; `gpu`: its number."""
+
+    dataset: str
+    workspace: Path
+    backend: str = "auto"
+    gpu: int = 0
+    jobs: int = 0
+    rows: int = 0
+    revision: str | None = None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A row and what became of it on `device`; speedups None where no time was taken."""
+
+    id: str
+    drift: Drift
+    device: str
+    outcome: str
+    detail: str
+    published_device: str
+    published_speedup: float | None
+    speedup: float | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """The counts, and every row that drifted."""
+
+    summary: Summary
+    drifted: tuple[Compared, ...]
+
+
+def run(config: VerifyConfig, *, note: Callable[[str], None] = lambda _: None) -> Report:
+    """Judge rows again; the counts are over the rows judged.
+
+    Raises:
+        InputError: no such dataset. MissingDependencyError: the backend asked for is not here.
+        RemoteError: the Hub cannot be reached.
+    """
+    from tqdm import tqdm
+
+    started_s = time.monotonic()
+    with opened(config.dataset, revision=config.revision, note=note) as folder:
+        rows = _rows(folder, config.rows)
+    judging = _judging(config, note)
+    workspace = Workspace(config.workspace)
+    record = workspace.start_run("verify-dataset", asdict(config) | {"workspace": str(config.workspace)})
+    candidates = [candidate_of(row) for row in rows]
+    jobs = config.jobs or batch.default_jobs(judging.backend, 1)
+    compared: dict[int, Compared] = {}
+    with tqdm(total=len(rows), unit="row", desc="verify-dataset") as bar:
+        judged = batch.judge_many(enumerate(candidates), judging, gpus=(judging.gpu,), jobs=jobs)
+        with contextlib.closing(judged):
+            for index, verdict in judged:
+                compared[index] = compare(rows[index], verdict)
+                _keep(workspace, verdict)
+                bar.update()
+    ordered = [compared[index] for index in sorted(compared)]
+    counts = Counter(one.drift for one in ordered)
+    items = {"rows": {drift.value: counts[drift] for drift in Drift if counts[drift]}}
+    lines = [{key: value for key, value in asdict(one).items() if value is not None} for one in ordered]
+    store.write_bytes(record.folder / "drift.json", store.pretty_json(lines))
+    summary = Summary("verify-dataset", items, time.monotonic() - started_s, str(workspace.root))
+    return Report(record.finish(summary), tuple(one for one in ordered if one.drift in _BAD))
+
+
+def compare(row: Mapping[str, Any], verdict: Verdict) -> Compared:
+    """What the new verdict says of a published row."""
+    speedup = verdict.speedup
+    return Compared(
+        id=row["id"],
+        drift=_drift(row, verdict),
+        device=verdict.environment.device,
+        outcome=verdict.outcome.value,
+        detail=verdict.detail,
+        published_device=row["device"],
+        published_speedup=row["speedup"],
+        speedup=speedup.ratio if speedup else None,
+    )
+
+
+def _drift(row: Mapping[str, Any], verdict: Verdict) -> Drift:
+    if verdict.outcome is Outcome.HARNESS_ERROR:
+        return Drift.UNCLEAR
+    if not verdict.outcome.correct:
+        return Drift.BROKEN
+    if verdict.outcome is Outcome.AMBIGUOUS_TIMING:
+        return Drift.UNCLEAR
+    if verdict.outcome is Outcome.NOT_FASTER:
+        return Drift.NOT_FASTER
+    if verdict.speedup is None or row["speedup"] is None:
+        return Drift.UNTIMED
+    if verdict.environment.device != row["device"]:
+        return Drift.OTHER_DEVICE
+    slack = SPEEDUP_SLACK * row["speedup"]
+    apart = max(verdict.speedup.low - row["speedup_high"], row["speedup_low"] - verdict.speedup.high)
+    return Drift.SPEEDUP_MOVED if apart > slack else Drift.SAME
+
+
+def _rows(folder: Path, limit: int) -> list[dict[str, Any]]:
+    """The rows, or `limit` of them spread over the whole set."""
+    rows = sorted((row for inside in read_rows(folder).values() for row in inside), key=_id)
+    return rows if not 0 < limit < len(rows) else [rows[i * len(rows) // limit] for i in range(limit)]
+
+
+def _id(row: Mapping[str, Any]) -> str:
+    return str(row["id"])
+
+
+def _judging(config: VerifyConfig, note: Callable[[str], None]) -> JudgeConfig:
+    backend = backends.resolve(config.backend)
+    if backend == "emulator":
+        if config.backend == "auto":
+            note("no GPU here: the emulator checks correctness, and no times are taken")
+        return JudgeConfig(backend=backend)
+    count = backends.gpu_count()
+    if config.gpu >= count:
+        raise MissingDependencyError(f"there is no GPU {config.gpu}", where="--gpu", hint=f"{count} here")
+    return JudgeConfig(backend=backend, gpu=config.gpu)
+
+
+def _keep(workspace: Workspace, verdict: Verdict) -> None:
+    """Put the new verdict into the workspace's record of everything that was judged on the device."""
+    name = store.verdict_path(Path(), verdict.environment.device).stem
+    store.append_jsonl(workspace.verdicts / f"{name}.jsonl", verdict)
+
+
+def shown(drifted: Sequence[Compared]) -> list[tuple[str, str, str, str, str]]:
+    """Rows of a table of drift: id, drift, device, published and new speedup or what was found."""
+    return [
+        (
+            one.id,
+            one.drift.value,
+            one.device,
+            f"{one.published_speedup:.2f}" if one.published_speedup else "",
+            f"{one.speedup:.2f}" if one.speedup else one.detail[:80],
+        )
+        for one in drifted
+    ]
