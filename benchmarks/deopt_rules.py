@@ -36,11 +36,11 @@ from kcurate.deopt.starts import starts
 from kcurate.errors import InputError
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
+from kcurate.judge import compile_side
 from kcurate.judge.checks import same_binary
 from kcurate.judge.checks.static import check_source
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees.batch import default_jobs, judge_many
-from kcurate.judge.workers.compiling import Request
 from kcurate.records import SIDES, Candidate, Origin, Outcome, Side, Verdict
 from kcurate.records.pair import SideName
 from kcurate.workspace import Workspace
@@ -90,8 +90,7 @@ def before_judging(candidate: Candidate) -> str | None:
         return "static_reject"
     compiled: dict[SideName, Compiled] = {}
     for side in SIDES:
-        request = Request.of(candidate, side)
-        answer = CudaCompiler().compile(request.code, request.entry_points, request.symbols)
+        answer = compile_side(candidate, side, CudaCompiler())
         if isinstance(answer, CompileFailure):
             return "compile_error"
         compiled[side] = answer

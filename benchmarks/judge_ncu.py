@@ -12,8 +12,8 @@ from kcurate.backends.cuda import bench as cuda_bench
 from kcurate.backends.cuda.bench import Bench
 from kcurate.backends.cuda.compiler import CudaCompiler
 from kcurate.backends.cuda.device import CudaDevice
+from kcurate.judge import compile_side
 from kcurate.judge.timing.a_against_a import chain_of
-from kcurate.judge.workers.compiling import Request
 from kcurate.judge.workers.inside.execute import Prepared
 from kcurate.problem import program
 from kcurate.problem.inputs import contents
@@ -30,8 +30,7 @@ def main() -> None:
     for kind, value in json.loads(sys.argv[1]):
         one = chain_of(int(value)) if kind == "chain" else copy(value)
         assert one.problem is not None
-        request = Request.of(one, "fast")
-        made = compiler.compile(request.code, request.entry_points)
+        made = compile_side(one, "fast", compiler)
         assert isinstance(made, Compiled)
         bound = program.bind(one.problem, one.fast, one.problem.sizes.bench)
         values = contents.generate(one.problem, one.fast, one.problem.sizes.bench, 1)

@@ -26,10 +26,10 @@ from typing import Any
 
 from kcurate import resources, store
 from kcurate.backends.base import Compiled
+from kcurate.judge import compile_side
 from kcurate.judge.checks import same_binary
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees import batch
-from kcurate.judge.workers.compiling import Request
 from kcurate.mutate.honest import variants
 from kcurate.mutate.wrong import mutants
 from kcurate.records import Candidate, Outcome, Problem, Sizes, Verdict
@@ -81,8 +81,7 @@ def equivalent(trial: Trial) -> bool:
     both = replace(trial.candidate, slow=trial.original.fast)
     compiled = {}
     for side in ("slow", "fast"):
-        request = Request.of(both, side)
-        made = CudaCompiler().compile(request.code, request.entry_points, request.symbols)
+        made = compile_side(both, side, CudaCompiler())
         if not isinstance(made, Compiled):
             return False
         compiled[side] = made

@@ -13,9 +13,13 @@ from typing import Any
 
 from kcurate import codec
 from kcurate.cuda_source import normalise
-from kcurate.judge.checks.padded_work import LABELS
 from kcurate.records import Candidate, Side
 
+LABELS = re.compile(
+    r"slow|naive|na_ve|unoptimi[sz]ed|deoptimi[sz]ed|baseline|inefficient|suboptimal|uncoalesced|wasteful|"
+    r"fast(?!_?math)|optimi[sz]ed|speedup|sandbag",
+    re.IGNORECASE,
+)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 # Names that are not the code's own: CUDA, the compiler and the standard library write them with these marks.
 _FOREIGN = re.compile(r"__|\bstd\b|_fast\d*_t\b")

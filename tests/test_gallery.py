@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kcurate import gallery, resources, store
-from kcurate.judge.judging import PROTOCOL
 from kcurate.records import Outcome
+from kcurate.verdicts.keys import verdict_key
 
 
 def test_page_is_current() -> None:
@@ -15,7 +15,7 @@ def test_page_is_current() -> None:
 def test_every_built_in_pair_was_confirmed_as_it_is() -> None:
     unproved = []
     for folder in store.find_candidates(resources.pairs_dir()):
-        key = store.candidate_key(store.read_candidate(folder), protocol=PROTOCOL)
+        key = verdict_key(store.read_candidate(folder))
         verdicts = store.read_verdicts(folder)
         if not any(v.key == key and v.outcome is Outcome.CONFIRMED for v in verdicts):
             unproved.append(folder.name)

@@ -8,7 +8,6 @@
 | `card`, `plot` | the dataset card, from the data |
 | `stage` | `kcurate build` |
 | `push` | to the Hub: compare, upload, tag, load back |
-| `verify` | `kcurate verify-dataset`: published rows judged again |
 
 Not covered: code as it is published (`kcurate.neutral`), rows read back (`kcurate.published_rows`), a
 page to browse pairs in (`kcurate.report`), training (it reads the dataset).

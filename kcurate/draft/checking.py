@@ -16,7 +16,7 @@ from kcurate.draft import admit, reading
 from kcurate.draft.sizes import Settings
 from kcurate.draft.sketch import Draft
 from kcurate.errors import InputError
-from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.judge import Judge, JudgeConfig
 from kcurate.problem.check import check as check_problem
 from kcurate.records import Candidate, Outcome, Summary, Verdict
 from kcurate.suites.problems import tied

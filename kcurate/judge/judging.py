@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from kcurate import store
 from kcurate.backends.base import Compiled
 from kcurate.errors import BackendError
 from kcurate.judge import admission, negative_controls, sanitizer, verifying
@@ -29,9 +28,8 @@ from kcurate.judge.workers.side_proxy import RunningSide, both_sides
 from kcurate.judge.workers.spares import Stock, side_key
 from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
 from kcurate.records.pair import SideName
+from kcurate.verdicts.keys import verdict_key
 
-# Part of every verdict's key: a change of what is proved makes old verdicts invalid.
-PROTOCOL = "2"
 # Tries at a candidate whose process ended without a word.
 ATTEMPTS = 3
 # The GPU's state, noted before and after times are taken.
@@ -70,7 +68,7 @@ def reference_side(candidate: Candidate) -> SideName:
 
 def harness_verdict(candidate: Candidate, config: JudgeConfig, detail: str) -> Verdict:
     """The verdict when we, not the candidate, failed; a resumed run judges it again."""
-    key = store.candidate_key(candidate, protocol=PROTOCOL)
+    key = verdict_key(candidate)
     environment = Environment(backend=config.backend, device=config.backend)
     return Case(candidate, key, environment).verdict(Ruling(Outcome.HARNESS_ERROR, detail))
 
@@ -121,7 +119,7 @@ class Judge:
         Raises:
             MissingDependencyError: this machine lacks something that judging needs.
         """
-        key = store.candidate_key(candidate, protocol=PROTOCOL)
+        key = verdict_key(candidate)
         for _ in range(ATTEMPTS):
             case = Case(candidate, key, self._environment)
             try:

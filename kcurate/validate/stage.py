@@ -16,13 +16,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kcurate import backends, resources, store
+from kcurate import backends, judge, resources, store
 from kcurate.errors import InputError, MissingDependencyError
-from kcurate.judge.judging import PROTOCOL, JudgeConfig
-from kcurate.judge.referees import batch
+from kcurate.judge import JudgeConfig
 from kcurate.records import Outcome, Summary
 from kcurate.validate import inputs
-from kcurate.verdicts import ledger
+from kcurate.verdicts.keys import verdict_key
+from kcurate.verdicts.ledger import Ledger
 from kcurate.workspace import Workspace
 
 STAGE = "validate"
@@ -57,8 +57,8 @@ def run(config: ValidateConfig, *, note: Callable[[str], None] = lambda _: None)
     given = inputs.read(_folders(config, workspace))
     judging, gpus = _judge_config(config, note)
     started_run = workspace.start_run(STAGE, _plain(config))
-    environment = batch.describe_environment(judging)
-    book = ledger.Ledger(workspace, environment)
+    environment = judge.describe_environment(judging)
+    book = Ledger(workspace, environment)
     outcomes = _known(given, book, config)
     counts: Counter[str] = Counter()
     for item in given:
@@ -135,15 +135,15 @@ def _plain(config: ValidateConfig) -> dict[str, Any]:
     return data | {"workspace": str(config.workspace), "paths": [str(path) for path in config.paths]}
 
 
-def _known(given: tuple[inputs.Item, ...], book: ledger.Ledger, config: ValidateConfig) -> dict[int, Outcome]:
+def _known(given: tuple[inputs.Item, ...], book: Ledger, config: ValidateConfig) -> dict[int, Outcome]:
     """Outcomes that need no judging: unreadable folders, and final verdicts on file."""
     known: dict[int, Outcome] = {}
     for item in given:
         if item.candidate is None:
             known[item.index] = Outcome.MALFORMED
-            book.add(item, inputs.malformed_verdict(item, book.environment))
+            book.add(inputs.malformed_verdict(item, book.environment))
         elif not config.again:
-            verdict = book.find(item, store.candidate_key(item.candidate, protocol=PROTOCOL))
+            verdict = book.find(item.folder, verdict_key(item.candidate))
             if verdict is not None and verdict.outcome.final:
                 known[item.index] = verdict.outcome
     return known
@@ -155,7 +155,7 @@ def _judge_rest(
     counts: Counter[str],
     judging: JudgeConfig,
     gpus: tuple[int, ...],
-    book: ledger.Ledger,
+    book: Ledger,
     config: ValidateConfig,
 ) -> None:
     from tqdm import tqdm
@@ -165,15 +165,15 @@ def _judge_rest(
         for item in given
         if item.index not in outcomes and item.candidate is not None
     ]
-    jobs = config.jobs or batch.default_jobs(judging.backend, len(gpus))
+    jobs = config.jobs or judge.default_jobs(judging.backend, len(gpus))
     by_index = {item.index: item for item in given}
     with (
-        contextlib.closing(batch.judge_many(rest, judging, gpus=gpus, jobs=jobs)) as judged,
+        contextlib.closing(judge.judge_many(rest, judging, gpus=gpus, jobs=jobs)) as judged,
         tqdm(total=len(given), initial=len(given) - len(rest), unit="pair", desc=STAGE) as bar,
     ):
         bar.set_postfix(counts, refresh=False)
         for index, verdict in judged:
-            book.add(by_index[index], verdict)
+            book.add(verdict, beside=by_index[index].folder)
             counts[verdict.outcome] += 1
             bar.set_postfix(counts, refresh=False)
             bar.update()

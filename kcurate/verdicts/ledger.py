@@ -1,7 +1,8 @@
-"""Where verdicts are kept and found again: the workspace's JSON lines, and `verdicts/` beside a pair.
+"""Where verdicts are written and found again: the workspace's JSON lines, and `verdicts/` beside a pair.
 
-The JSON lines are the record of everything ever judged on a device; the last line of a key counts. Not
-covered: the files' form (`kcurate.store`).
+The one writer of verdicts. The JSON lines are the record of everything ever judged on a device; the last line
+of a key counts. Not covered: the files' form (`kcurate.store`), which verdict of several stands
+(`kcurate.verdicts.standing`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,23 @@ from pathlib import Path
 from kcurate import store
 from kcurate.errors import InputError
 from kcurate.records import Environment, Verdict
-from kcurate.validate.inputs import Item
 from kcurate.workspace import Workspace
+
+
+def path_of(workspace: Workspace, device: str) -> Path:
+    """The workspace's JSON lines of one device."""
+    return workspace.verdicts / f"{store.verdict_path(Path(), device).stem}.jsonl"
+
+
+def record(workspace: Workspace, verdict: Verdict, *, beside: Path | None = None) -> None:
+    """Append a verdict to the workspace; one from a GPU is also written `beside` its pair.
+
+    Raises:
+        InputError: a file cannot be written.
+    """
+    store.append_jsonl(path_of(workspace, verdict.environment.device), verdict)
+    if beside is not None and verdict.environment.backend == "cuda":
+        store.write_verdict(beside, verdict)
 
 
 class Ledger:
@@ -20,30 +36,26 @@ class Ledger:
 
     def __init__(self, workspace: Workspace, environment: Environment) -> None:
         self.environment = environment
-        name = store.verdict_path(Path(), environment.device).stem
-        self.path = workspace.verdicts / f"{name}.jsonl"
-        self._known = {verdict.key: verdict for verdict in store.read_jsonl(self.path, Verdict)}
+        self._workspace = workspace
+        path = path_of(workspace, environment.device)
+        self._known = {verdict.key: verdict for verdict in store.read_jsonl(path, Verdict)}
 
-    def find(self, item: Item, key: str) -> Verdict | None:
+    def find(self, folder: Path, key: str) -> Verdict | None:
         """The last verdict on this content on this device, from the workspace or from beside the pair."""
         if key in self._known:
             return self._known[key]
-        path = store.verdict_path(item.folder, self.environment.device)
         try:
-            verdict = store.read_json(path, Verdict)
+            verdict = store.read_json(store.verdict_path(folder, self.environment.device), Verdict)
         except InputError:
             return None
         return verdict if verdict.key == key else None
 
-    def add(self, item: Item, verdict: Verdict) -> None:
-        """Keep a new verdict; the one that is on file already is not written again.
+    def add(self, verdict: Verdict, *, beside: Path | None = None) -> None:
+        """Record a new verdict; the one that is on file already is not written again.
 
         Raises:
             InputError: a file cannot be written.
         """
-        if self._known.get(verdict.key) == verdict:
-            return
-        store.append_jsonl(self.path, verdict)
-        self._known[verdict.key] = verdict
-        if verdict.environment.backend == "cuda" and item.candidate is not None:
-            store.write_verdict(item.folder, verdict)
+        if self._known.get(verdict.key) != verdict:
+            record(self._workspace, verdict, beside=beside)
+            self._known[verdict.key] = verdict

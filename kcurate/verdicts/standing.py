@@ -3,7 +3,7 @@
 A verdict is of content: it counts for every pair whose key is the verdict's, whatever the pair was called
 when it was judged. One on the pair's id with another key only tells that the pair was another then. One lucky
 pass does not outweigh a counterexample, and a GPU's word on a pair outweighs the emulator's. Not covered:
-making verdicts, and writing them (`kcurate.validate`).
+making verdicts (`kcurate.judge`), writing them (`kcurate.verdicts.ledger`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from kcurate import store
-from kcurate.judge.judging import PROTOCOL
 from kcurate.records import Candidate, Outcome, Verdict
+from kcurate.verdicts.keys import verdict_key
 from kcurate.workspace import Workspace
 
 
@@ -37,7 +37,7 @@ def judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[tuple[Cand
             places.setdefault(name, []).append(place)
     for folder in folders:
         candidate = store.read_candidate(folder)
-        key = store.candidate_key(candidate, protocol=PROTOCOL)
+        key = verdict_key(candidate)
         found = sorted({*places.get(candidate.id, ()), *places.get(key, ())})
         ours = [_named(ledger[place], candidate.id, key) for place in found]
         beside = [_named(verdict, candidate.id, key) for verdict in store.read_verdicts(folder)]
@@ -50,7 +50,7 @@ def _named(verdict: Verdict, name: str, key: str) -> Verdict:
 
 def current(candidate: Candidate, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
     """The verdicts on exactly this code, plans and problem, in their order."""
-    key = store.candidate_key(candidate, protocol=PROTOCOL)
+    key = verdict_key(candidate)
     return tuple(verdict for verdict in verdicts if verdict.key == key)
 
 

@@ -17,12 +17,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kcurate import backends, store
+from kcurate import backends, judge, store
 from kcurate.errors import MissingDependencyError
-from kcurate.judge.judging import JudgeConfig
-from kcurate.judge.referees import batch
+from kcurate.judge import JudgeConfig
 from kcurate.published_rows import candidate_of, opened, read_rows
 from kcurate.records import Outcome, Summary, Verdict
+from kcurate.verdicts import ledger
 from kcurate.workspace import Workspace
 
 # A speedup may move by this share of itself beyond its interval: clocks and drivers differ between machines.
@@ -99,14 +99,14 @@ def run(config: VerifyConfig, *, note: Callable[[str], None] = lambda _: None) -
     workspace = Workspace(config.workspace)
     record = workspace.start_run("verify-dataset", asdict(config) | {"workspace": str(config.workspace)})
     candidates = [candidate_of(row) for row in rows]
-    jobs = config.jobs or batch.default_jobs(judging.backend, 1)
+    jobs = config.jobs or judge.default_jobs(judging.backend, 1)
     compared: dict[int, Compared] = {}
     with tqdm(total=len(rows), unit="row", desc="verify-dataset") as bar:
-        judged = batch.judge_many(enumerate(candidates), judging, gpus=(judging.gpu,), jobs=jobs)
+        judged = judge.judge_many(enumerate(candidates), judging, gpus=(judging.gpu,), jobs=jobs)
         with contextlib.closing(judged):
             for index, verdict in judged:
                 compared[index] = compare(rows[index], verdict)
-                _keep(workspace, verdict)
+                ledger.record(workspace, verdict)
                 bar.update()
     ordered = [compared[index] for index in sorted(compared)]
     counts = Counter(one.drift for one in ordered)
@@ -170,12 +170,6 @@ def _judging(config: VerifyConfig, note: Callable[[str], None]) -> JudgeConfig:
     if config.gpu >= count:
         raise MissingDependencyError(f"there is no GPU {config.gpu}", where="--gpu", hint=f"{count} here")
     return JudgeConfig(backend=backend, gpu=config.gpu)
-
-
-def _keep(workspace: Workspace, verdict: Verdict) -> None:
-    """Put the new verdict into the workspace's record of everything that was judged on the device."""
-    name = store.verdict_path(Path(), verdict.environment.device).stem
-    store.append_jsonl(workspace.verdicts / f"{name}.jsonl", verdict)
 
 
 def shown(drifted: Sequence[Compared]) -> list[tuple[str, str, str, str, str]]:

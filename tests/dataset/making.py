@@ -11,7 +11,6 @@ from small import scaled
 
 from kcurate import store
 from kcurate.dataset.rows import row
-from kcurate.judge.judging import PROTOCOL
 from kcurate.records import (
     Candidate,
     Environment,
@@ -22,6 +21,7 @@ from kcurate.records import (
     Speedup,
     Verdict,
 )
+from kcurate.verdicts.keys import verdict_key
 from kcurate.workspace import Workspace
 
 H200 = Environment("cuda", "NVIDIA H200", driver="580.1", details={"fast_copy_fraction": 0.8})
@@ -40,7 +40,7 @@ def pair(name: str, factor: int = 1, **changes: Any) -> Candidate:
 
 def verdict(candidate: Candidate, outcome: Outcome = Outcome.CONFIRMED, ratio: float = 1.5) -> Verdict:
     """A verdict on exactly this candidate."""
-    key = store.candidate_key(candidate, protocol=PROTOCOL)
+    key = verdict_key(candidate)
     if outcome is not Outcome.CONFIRMED:
         return Verdict(candidate.id, key, outcome, Environment("emulator", "CPU"))
     slow = SideReport(

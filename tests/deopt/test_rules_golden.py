@@ -13,12 +13,12 @@ from kcurate import store
 from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.backends.cuda.compiler import CudaCompiler
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
+from kcurate.judge import compile_side
 from kcurate.judge.checks import same_binary
 from kcurate.judge.checks.lexer import Source
 from kcurate.judge.checks.padded_work import label_leaks
 from kcurate.judge.checks.static import check_source
 from kcurate.judge.judging import Judge, JudgeConfig
-from kcurate.judge.workers.compiling import Request
 from kcurate.records import Candidate, Outcome, Side
 from kcurate.records.pair import SIDES, SideName
 
@@ -37,8 +37,7 @@ def judge() -> Iterator[Judge]:
 
 
 def compiled(candidate: Candidate, side: SideName) -> Compiled:
-    request = Request.of(candidate, side)
-    made = CudaCompiler().compile(request.code, request.entry_points, request.symbols)
+    made = compile_side(candidate, side, CudaCompiler())
     assert not isinstance(made, CompileFailure), made.log
     return made
 

@@ -17,9 +17,9 @@ from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.backends.cuda.compiler import CudaCompiler
 from kcurate.cuda_source.edit import tree_of
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
+from kcurate.judge import compile_side
 from kcurate.judge.checks import same_binary
 from kcurate.judge.judging import Judge, JudgeConfig
-from kcurate.judge.workers.compiling import Request
 from kcurate.records import Candidate, Origin, Outcome, Side
 from kcurate.records.pair import SIDES, SideName
 
@@ -75,8 +75,7 @@ def test_results_compile_and_compute_the_same(made: list[tuple[Rule, Candidate]]
 
 
 def compiled(candidate: Candidate, side: SideName) -> Compiled:
-    request = Request.of(candidate, side)
-    answer = CudaCompiler().compile(request.code, request.entry_points, request.symbols)
+    answer = compile_side(candidate, side, CudaCompiler())
     assert not isinstance(answer, CompileFailure), (candidate.id, answer.log)
     return answer
 

@@ -285,12 +285,12 @@ def test_a_kernel_that_never_ends_is_given_up_soon() -> None:
 def test_a_reference_stays_for_the_next_candidate_against_it(judge: Judge) -> None:
     first = small.scaled("first", bench=1 << 20)
     judge.judge(first)
-    kept = {side_proxy.worker.pid for running in judge.stock._references.values()}
+    kept = {running.worker.pid for running in judge.stock._references.values()}
     second = small.scaled("second", small.SCALE.replace("a * x[i]", "x[i] * a"), bench=1 << 20)
     assert judge.judge(second).outcome.correct
     wrong = small.scaled("third", small.SCALE.replace("a * x[i]", "x[i] + a"), bench=1 << 20)
     assert judge.judge(wrong).outcome is Outcome.MISMATCH
-    assert kept & {side_proxy.worker.pid for running in judge.stock._references.values()}
+    assert kept & {running.worker.pid for running in judge.stock._references.values()}
 
 
 def test_two_runs_of_the_judge_agree_on_the_ratio() -> None:

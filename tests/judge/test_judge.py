@@ -110,7 +110,7 @@ def test_a_reference_is_tried_once_for_all_its_variants(one: Judge, monkeypatch:
     def weakness(what: Problem, *_: object) -> None:
         tried.append("once")
 
-    monkeypatch.setattr(judge_module.controls, "weakness", weakness)
+    monkeypatch.setattr(judge_module.negative_controls, "weakness", weakness)
     reference = Side(small.SCALE_STRIDED + "// tried once\n", (small.CHUNKED,))
     for name in ("one", "another"):
         fast = Side(small.SCALE + f"// {name}\n", (small.EACH,))

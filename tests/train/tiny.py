@@ -16,12 +16,12 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from kcurate import prompts, store
-from kcurate.judge.judging import PROTOCOL
 from kcurate.records import Candidate, Environment, Outcome, Verdict
 from kcurate.train import pair_tasks
 from kcurate.train.models import PLAIN, Form
 from kcurate.train.settings import ModelSettings
 from kcurate.train.task import Task
+from kcurate.verdicts.keys import verdict_key
 
 TEMPLATE = (
     "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>{% endfor %}"
@@ -55,7 +55,7 @@ def write_pairs(root: Path, families: dict[str, str] = FAMILIES) -> Path:
 
 
 def _correct(candidate: Candidate) -> Verdict:
-    key = store.candidate_key(candidate, protocol=PROTOCOL)
+    key = verdict_key(candidate)
     return Verdict(candidate.id, key, Outcome.CORRECT, Environment("emulator", "CPU"))
 
 

@@ -14,7 +14,6 @@ import torch_modules
 from kcurate import store
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.records import Summary, Verdict
-from kcurate.validate import inputs
 from kcurate.validate.stage import ValidateConfig, parse_gpus, run
 from kcurate.verdicts import ledger
 
@@ -80,8 +79,8 @@ def test_verdicts_that_are_not_final_are_made_again(tmp_path: Path, given: Path)
 def test_a_fault_after_a_verdict_ends_the_judges_too(
     tmp_path: Path, given: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def add(_: ledger.Ledger, item: inputs.Item, verdict: Verdict) -> None:
-        if item.candidate is not None:
+    def add(_: ledger.Ledger, verdict: Verdict, *, beside: Path | None = None) -> None:
+        if beside is not None:
             raise ZeroDivisionError(verdict.outcome)
 
     monkeypatch.setattr(ledger.Ledger, "add", add)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kcurate import codec
 from kcurate.cuda_source.similarity import NEARLY_THE_SAME, Fingerprint, fingerprint
 from kcurate.deopt.models.targets import Target
-from kcurate.judge.checks import static
+from kcurate.judge import check_source, hints
 from kcurate.problem.answered import misfit
 from kcurate.problem.techniques import not_permitted, shown_in
 from kcurate.prompts import Technique
@@ -59,11 +59,11 @@ def check_side(
     given = target.given
     if fingerprint(side.code).exact == fingerprint(given.code).exact and side.plan == given.plan:
         return Refusal(AttemptOutcome.UNCHANGED, "")
-    findings = [*map(str, static.check_source(side, ("sham",))), *_idle_plan(side, given)]
+    findings = [*map(str, check_source(side, ("sham",))), *_idle_plan(side, given)]
     if findings:
         return Refusal(AttemptOutcome.SHAM, "; ".join(findings[:4]))
-    known = {finding.what for finding in static.hints(given)}
-    leaks = [str(finding) for finding in static.hints(side) if finding.what not in known]
+    known = {finding.what for finding in hints(given)}
+    leaks = [str(finding) for finding in hints(side) if finding.what not in known]
     if leaks:
         return Refusal(AttemptOutcome.LABEL_LEAK, "; ".join(leaks[:4]))
     return _shown_techniques(side, target, technique, permitted)

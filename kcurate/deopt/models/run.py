@@ -35,9 +35,9 @@ from kcurate.deopt.models.targets import Target, chosen_techniques, targets
 from kcurate.deopt.models.transcripts import Transcripts
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError, KcurateError
-from kcurate.judge.judging import JudgeConfig
-from kcurate.judge.referees.batch import open_referees
+from kcurate.judge import JudgeConfig, open_referees
 from kcurate.records import Candidate, SideName, Summary, Verdict
+from kcurate.verdicts import ledger
 from kcurate.workspace import Workspace
 
 Direction = Literal["slow", "fast"]
@@ -192,10 +192,7 @@ def _surroundings(
         if again and (folder / "pair.json").exists():
             return
         store.write_candidate(folder, candidate)
-        ledger = store.verdict_path(Path(), verdict.environment.device).stem
-        store.append_jsonl(workspace.verdicts / f"{ledger}.jsonl", verdict)
-        if verdict.environment.backend == "cuda":
-            store.write_verdict(folder, verdict)
+        ledger.record(workspace, verdict, beside=folder)
 
     return Surroundings(
         asking=asking,

@@ -15,12 +15,8 @@ from collections.abc import Iterator
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.lexer import Source, Token, partner
 from kcurate.judge.checks.word_lists import word_set
+from kcurate.neutral import LABELS
 
-LABELS = re.compile(
-    r"slow|naive|na_ve|unoptimi[sz]ed|deoptimi[sz]ed|baseline|inefficient|suboptimal|uncoalesced|wasteful|"
-    r"fast(?!_?math)|optimi[sz]ed|speedup|sandbag",
-    re.IGNORECASE,
-)
 _CONFESSION = re.compile(
     r"(?:intentional(?:ly)?|deliberate(?:ly)?|artificial(?:ly)?|purposely|needlessly) "
     r"(?:slow|inefficient|bad|wasteful|redundant|naive|delay|unoptimi|sub-?optimal)|"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kcurate import codec
-from kcurate.backends.base import Compiled, CompileFailure, EntryPoint, KernelFault
+from kcurate.backends.base import Compiled, CompileFailure, Compiler, EntryPoint, KernelFault
 from kcurate.backends.torch_module import compile_text
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.workers.nursery import Nursery, Role, Worker, WorkerDied, WorkerTimeout
@@ -146,6 +146,16 @@ def compile_case(case: Case, workers: CompileWorkers, *, sanitize: bool = False)
         compiled[side] = answer
     case.passed("compile")
     return compiled
+
+
+def compile_side(candidate: Candidate, side: SideName, compiler: Compiler) -> Compiled | CompileFailure:
+    """One side's binary, made in this process: for code that is trusted (tests, benchmarks).
+
+    Raises:
+        ProblemError: the plan cannot be bound.
+    """
+    wanted = Request.of(candidate, side)
+    return compiler.compile(wanted.code, wanted.entry_points, wanted.symbols)
 
 
 def _body(request: Request, sanitize: bool) -> dict[str, Any]:

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from kcurate import backends
+from kcurate import backends, judge
 from kcurate.errors import BackendError, KcurateError
+from kcurate.judge import JudgeConfig
 from kcurate.judge.gpu_lock import GpuLock, lock_name
-from kcurate.judge.judging import JudgeConfig
-from kcurate.judge.referees import batch as judge_pool
 from kcurate.judge.referees.local import Bench, Referees
 from kcurate.judge.referees.ray_cluster import cluster
 from kcurate.records import Candidate, Verdict
@@ -272,7 +271,7 @@ def open_referees(config: PoolConfig) -> Referees:
         return _on_cluster(config, config.ray)
     backend = backends.resolve(config.backend)
     judging, limit_s = _judging(config, backend), _limit_s(config, backend)
-    return judge_pool.open_referees(judging, gpus=config.gpus, jobs=config.jobs, limit_s=limit_s)
+    return judge.open_referees(judging, gpus=config.gpus, jobs=config.jobs, limit_s=limit_s)
 
 
 def _on_cluster(config: PoolConfig, address: str) -> Referees:

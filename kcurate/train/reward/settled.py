@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kcurate.judge.judging import reference_side
+from kcurate.judge import reference_side
 from kcurate.records import Candidate, Outcome, Verdict
 from kcurate.train.reward.answers import Readable, Refusal, Refused
 from kcurate.train.reward.schemes import AUDIT_RATIO, OURS, Earned

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from kcurate import codec, store
 from kcurate.cuda_source import normalise
-from kcurate.judge.judging import PROTOCOL
 from kcurate.records import Candidate, Environment, Outcome, SideReport, Verdict
+from kcurate.verdicts.keys import PROTOCOL
 
 _BLANKS = re.compile(r"[ \t]+")
 # What a line of the file keeps of a compiler's log.

@@ -74,7 +74,7 @@ def test_a_fault_after_a_verdict_ends_the_judges_too(tmp_path: Path) -> None:
     space = workspace(tmp_path / "work", [(pair(f"demo/{i}", i + 1), Outcome.CONFIRMED) for i in range(3)])
     build(BuildConfig(space.root))
     code = (
-        "import sys; from pathlib import Path; from kcurate.dataset import verify\n"
+        "import sys; from pathlib import Path; from kcurate.verify_dataset import stage as verify\n"
         "def compare(*_): raise ZeroDivisionError\n"
         "if __name__ == '__main__':\n"
         "    verify.compare = compare\n"
