@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+MAX_MODULE_LINES = 350
+MAX_FUNCTION_LINES = 60
 PACKAGE = Path(__file__).resolve().parent.parent / "kcurate"
 
 # Each line may import only from the lines above it, and never from its own line.
@@ -109,3 +111,73 @@ def test_help_loads_nothing_heavy() -> None:
     )
     assert done.returncode == 0
     assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize("reader", ["kcurate.show", "kcurate.report.stage", "kcurate.dataset.stage"])
+def test_reading_verdicts_imports_no_judge(reader: str) -> None:
+    code = (
+        f"import sys, pkgutil, importlib; import {reader}; package = sys.modules[{reader!r}].__package__; "
+        "path = getattr(sys.modules[package], '__path__', []) if package != 'kcurate' else []; "
+        "[importlib.import_module(f'{package}.{one.name}') for one in pkgutil.iter_modules(path)]; "
+        "print(sorted(name for name in sys.modules if name.startswith('kcurate.judge')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_rooms_have_no_circles() -> None:
+    """Imports at the top of modules never lead back to where they started."""
+    known = {module_of(path): path for path in [*FILES, PACKAGE / "__init__.py"]}
+    wanted = {name: list(needed(path, known)) for name, path in known.items()}
+    done: set[str] = set()
+    for start in wanted:
+        visit(start, wanted, done, ())
+
+
+def visit(name: str, wanted: dict[str, list[str]], done: set[str], trail: tuple[str, ...]) -> None:
+    assert name not in trail, " -> ".join((*trail[trail.index(name) :], name))
+    if name not in done:
+        for one in wanted[name]:
+            visit(one, wanted, done, (*trail, name))
+        done.add(name)
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def needed(path: Path, known: dict[str, Path]) -> Iterator[str]:
+    """Modules of ours that are imported when this one is."""
+    for node in ast.parse(path.read_bytes()).body:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("kcurate"):
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            found = [name if name in known else node.module for name in inside]
+            yield from (name for name in dict.fromkeys(found) if name in known and name != module_of(path))
+
+
+def test_what_runs_beside_a_candidate_imports_nothing_that_decides() -> None:
+    """`judge/workers/inside` is the untrusted side; it knows `workers` and nothing else of the judge."""
+    inside = PACKAGE / "judge" / "workers" / "inside"
+    for path in sorted(inside.rglob("*.py")):
+        for line, name in imports(path):
+            if name.startswith("kcurate.judge."):
+                assert name.startswith("kcurate.judge.workers."), f"{path}:{line}: {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_modules_and_functions_stay_short(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("\n") <= MAX_MODULE_LINES, f"{path} is too long"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0].lineno if takes_options(node) else node.lineno
+            lines = (node.end_lineno or 0) - first + 1
+            assert lines <= MAX_FUNCTION_LINES, f"{path}:{node.lineno}: {node.name} has {lines} lines"
+
+
+def takes_options(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """A command: its parameters are declarations of options, which do not count."""
+    return any("Annotated" in ast.dump(arg) for arg in node.args.args + node.args.kwonlyargs)
