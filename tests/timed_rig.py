@@ -6,19 +6,21 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kcurate import codec
 from kcurate.backends.base import EntryPoint, Grid, KernelArg, KernelFault, Memory, Module
 from kcurate.backends.cuda.driver import NotCapturable
 from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.errors import ProblemError
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.timing.calibration import Calibration
-from kcurate.judge.workers.inside.side_server import Runner
-from kcurate.judge.workers.protocol import Frame
+from kcurate.judge.workers.inside.side_server import SideServer
+from kcurate.judge.workers.messages import Reply, Request, pack_request, read_answer, read_request
 from kcurate.judge.workers.side_proxy import RunningSide
 from kcurate.records.pair import SideName
 
@@ -155,31 +157,33 @@ class Clock:
 class Here:
     """A run worker in this process."""
 
-    runner: Runner
+    server: SideServer
     alive: bool = True
-    answers: list[Frame | Exception] = field(default_factory=list)
+    answers: list[Reply[Any] | Exception] = field(default_factory=list)
 
     @property
     def pending(self) -> int:
         return len(self.answers)
 
-    def ask(
-        self, op: str, body: Mapping[str, Any] | None = None, blobs: Mapping[str, Any] | None = None
-    ) -> None:
+    def ask(self, request: Request[Any], blobs: Mapping[str, Any] | None = None) -> None:
+        """As `Worker` does: what is asked and answered becomes JSON on its way."""
+        asked = json.loads(json.dumps(pack_request(request)))
         try:
-            self.answers.append(Frame(*self.runner.handle(Frame({"op": op, **(body or {})}, blobs or {}))))
+            made = self.server.handle(read_request(asked), blobs or {})
+            answer = json.loads(json.dumps(codec.to_data(made.body)))
+            self.answers.append(Reply(read_answer(type(request), answer), made.blobs))
         except (KernelFault, ProblemError) as error:
             self.answers.append(error)
 
-    def answer(self, timeout_s: float, max_blob_bytes: int = 0) -> Frame:
+    def answer(self, timeout_s: float, max_blob_bytes: int = 0) -> Reply[Any]:
         found = self.answers.pop(0)
         if isinstance(found, Exception):
             raise found
         assert sum(blob.nbytes for blob in found.blobs.values()) <= max_blob_bytes or not found.blobs
         return found
 
-    def call(self, op: str, body: Any = None, blobs: Any = None, *, timeout_s: float) -> Frame:
-        self.ask(op, body, blobs)
+    def call(self, request: Request[Any], blobs: Any = None, *, timeout_s: float) -> Reply[Any]:
+        self.ask(request, blobs)
         return self.answer(timeout_s, 1 << 40)
 
     def kill(self) -> None:
@@ -210,12 +214,12 @@ class TimedJudge(Judge):
     def _here(self, side: SideName, *, primed: bool = False) -> RunningSide:
         device = Recorder(lambda: self.us[side], lambda number: self.spoil(side, number))
         self.devices[side] = device
-        return RunningSide(side, Here(Runner(device)), 60.0)  # type: ignore[arg-type]
+        return RunningSide(side, Here(SideServer(device)), 60.0)  # type: ignore[arg-type]
 
     def _prime(self, *_: object) -> None:
         """Workers in this process need no head start."""
 
     def _give_helpers(self, running: RunningSide) -> None:
-        runner = running.worker.runner  # type: ignore[attr-defined]
-        runner._salt = 77
-        runner._bench = runner._bench or Clock(runner._device)
+        server = running.worker.server  # type: ignore[attr-defined]
+        server._salt = 77
+        server._bench = server._bench or Clock(server._device)

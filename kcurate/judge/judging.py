@@ -23,6 +23,7 @@ from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.timing import a_against_a, calibration
 from kcurate.judge.timing.decision import Stopwatch, time_case
 from kcurate.judge.workers import compiling
+from kcurate.judge.workers.messages import Calibrate
 from kcurate.judge.workers.nursery import Nursery, Role
 from kcurate.judge.workers.side_proxy import RunningSide, both_sides
 from kcurate.judge.workers.spares import Stock, side_key
@@ -254,7 +255,7 @@ class Judge:
             try:
                 with self._lock.exclusive():
                     self.stock.give_helpers(running)
-                    found.append(running.call("calibrate").body["clock"])
+                    found.append(running.call(Calibrate()).body)
             finally:
                 running.worker.kill()
         return calibration.from_readings(found)

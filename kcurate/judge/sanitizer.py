@@ -15,21 +15,21 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kcurate import backends, codec
+from kcurate import backends
 from kcurate.backends.base import Compiled
 from kcurate.errors import BackendError
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
-from kcurate.judge.workers import compiling
 from kcurate.judge.workers.inside import execute
-from kcurate.judge.workers.inside.side_server import Runner
+from kcurate.judge.workers.inside.side_server import SideServer
+from kcurate.judge.workers.messages import Generate, Load, Run, pack_compiled, pack_request, read_request
 from kcurate.judge.workers.nursery import worker_environment
-from kcurate.judge.workers.protocol import Frame
 from kcurate.judge.workers.side_proxy import both_sides
 from kcurate.records import SIDES, Candidate, Outcome
 from kcurate.records.pair import SideName
@@ -83,16 +83,12 @@ def examine(
         BackendError: the tool, or what runs under it, broke.
     """
     assert candidate.problem is not None
-    described = {
-        **compiling.pack_compiled(compiled)[0],
-        "problem": codec.to_data(candidate.problem),
-        "side": {**codec.to_data(getattr(candidate, side)), "code": ""},
-        "sizes": dict(candidate.problem.sizes.test[0]),
-        "seed": seed,
-        "gpu": gpu,
-    }
+    described, _ = pack_compiled(compiled)
+    load = Load(described, candidate.problem, replace(getattr(candidate, side), code=""))
+    inputs = Generate("0", candidate.problem.sizes.test[0], seed, "nominal")
+    job = {"gpu": gpu, "requests": [pack_request(load), pack_request(inputs)]}
     with tempfile.TemporaryDirectory(prefix="kcurate-sanitize-") as folder:
-        Path(folder, "job.json").write_text(json.dumps(described))
+        Path(folder, "job.json").write_text(json.dumps(job))
         Path(folder, "binary").write_bytes(compiled.binary)
         command = [installed() or "compute-sanitizer", "--tool", tool, f"--error-exitcode={FOUND}"]
         if tool == "memcheck":  # asking for one parameter too many is how we count a kernel's parameters
@@ -130,8 +126,7 @@ def main(folder: str) -> None:
     execute.REDZONE_BYTES = 0
     job: Mapping[str, Any] = json.loads(Path(folder, "job.json").read_text())
     binary = np.frombuffer(Path(folder, "binary").read_bytes(), np.uint8)
-    runner = Runner(backends.open_device("cuda", job["gpu"]))
-    runner.handle(Frame({"op": "load", **job}, {"binary": binary}))
-    case = {"slot": "0", "sizes": job["sizes"], "seed": job["seed"], "variation": "nominal"}
-    runner.handle(Frame({"op": "generate", **case}))
-    runner.handle(Frame({"op": "run", "slot": "0", "poisons": [0], "summed": [], "keep": True}))
+    server = SideServer(backends.open_device("cuda", job["gpu"]))
+    for request in job["requests"]:
+        server.handle(read_request(request), {"binary": binary})
+    server.handle(Run("0", poisons=(0,), summed=(), keep=True), {})

@@ -32,7 +32,7 @@ from kcurate.judge.agreement import (
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.timing.decision import TimingJob
-from kcurate.judge.workers.protocol import Frame
+from kcurate.judge.workers.messages import Generate, Read, Reply, Run, RunAnswer
 from kcurate.judge.workers.side_proxy import RunningSide
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.inputs.contents import VARIATIONS
@@ -49,6 +49,10 @@ PATIENCE_S, PATIENCE_RATIO = 3.0, 300.0
 FRAME_SLACK_BYTES = 1 << 20
 
 
+# What a worker answers when it has run a trial.
+Ran = Reply[RunAnswer]
+
+
 @dataclass(frozen=True)
 class Trial:
     """One setting that both sides run on."""
@@ -59,10 +63,9 @@ class Trial:
     variation: str
 
     @property
-    def request(self) -> dict[str, Any]:
+    def request(self) -> Generate:
         """What a worker is asked for: the inputs of this trial."""
-        sizes = dict(self.sizes)
-        return {"slot": self.slot, "sizes": sizes, "seed": self.seed, "variation": self.variation}
+        return Generate(self.slot, self.sizes, self.seed, self.variation)
 
     @property
     def text(self) -> str:
@@ -151,7 +154,7 @@ class Verification:
                 self.sides[side].prepared()
             with hold():
                 for side in self.order:
-                    self.sides[side].ask("run", self._run_request(trial, side, keep))
+                    self.sides[side].ask(self._run_request(trial, side, keep))
                 frames = self._answers(trial)
             if at + 1 < len(series):
                 self._ask_generate(series[at + 1])
@@ -163,21 +166,17 @@ class Verification:
 
     def _ask_generate(self, trial: Trial) -> None:
         for side in self._lacking(trial):
-            self.sides[side].ask("generate", trial.request)
+            self.sides[side].ask(trial.request)
 
     def _lacking(self, trial: Trial) -> list[SideName]:
         """The sides whose inputs were not made ahead."""
         return [side for side in self.order if (trial.slot, trial.seed) not in self.sides[side].made]
 
-    def _run_request(self, trial: Trial, side: SideName, keep: bool) -> dict[str, Any]:
-        return {
-            "slot": trial.slot,
-            "poisons": [self._poisons.getrandbits(32) | 1 for _ in range(REPEATS)],
-            "summed": list(self._summed[side]) if keep else [],
-            "keep": keep,
-        }
+    def _run_request(self, trial: Trial, side: SideName, keep: bool) -> Run:
+        poisons = tuple(self._poisons.getrandbits(32) | 1 for _ in range(REPEATS))
+        return Run(trial.slot, poisons, self._summed[side] if keep else (), keep)
 
-    def _answers(self, trial: Trial) -> dict[SideName, Frame]:
+    def _answers(self, trial: Trial) -> dict[SideName, Ran]:
         """Both sides' answers; the other side's limit follows from how long the reference's took to come."""
         started_s = time.monotonic()
         reference, other = self.order
@@ -186,28 +185,26 @@ class Verification:
         limit_s = patience_s(self.case.environment.backend, waited_s)
         return {reference: first, other: self._answer(trial, other, limit_s)}
 
-    def _answer(self, trial: Trial, side: SideName, limit_s: float = math.inf) -> Frame:
+    def _answer(self, trial: Trial, side: SideName, limit_s: float = math.inf) -> Ran:
         size = sum(logical_bytes(self.problem.buffers[name], trial.sizes) for name in self._names())
         return self.sides[side].answer(REPEATS * size + FRAME_SLACK_BYTES, limit_s)
 
     def _names(self) -> tuple[str, ...]:
         return output_names(self.problem)
 
-    def _sum(self, side: SideName, frame: Frame) -> int:
+    def _sum(self, side: SideName, frame: Ran) -> int:
         with self.sides[side].sense():
-            return int(frame.body["sums"][0])
+            return frame.body.sums[0]
 
-    def _first(self, trial: Trial, side: SideName, frame: Frame) -> Outputs:
+    def _first(self, trial: Trial, side: SideName, frame: Ran) -> Outputs:
         """The first run's outputs, once no run has harmed anything."""
         self._unharmed(trial, side, frame)
         return self._outputs(trial, side, frame, 0, self._names())
 
-    def _steady(self, trial: Trial, side: SideName, frame: Frame, first: Outputs, keep: bool) -> None:
+    def _steady(self, trial: Trial, side: SideName, frame: Ran, first: Outputs, keep: bool) -> None:
         """Whether every run has shown the same as the first."""
         summed = frozenset(self._summed[side] if keep else ())
-        with self.sides[side].sense():
-            sums = {str(word) for word in frame.body["sums"]}
-        if len(sums) != 1:
+        if len(set(frame.body.sums)) != 1:
             raise self._unsteady(trial, side, ", ".join(sorted(summed)))
         rest = [name for name in self._names() if name not in summed]
         loose = [name for name in rest if name in getattr(self.case.candidate, side).nondeterministic]
@@ -218,15 +215,13 @@ class Verification:
                     raise self._unsteady(trial, side, name)
             self._agree_with_itself(trial, side, first, {**first, **again}, loose)
 
-    def _unharmed(self, trial: Trial, side: SideName, frame: Frame) -> None:
-        with self.sides[side].sense():
-            harmed = [str(line) for line in frame.body["integrity"]]
-        if harmed:
+    def _unharmed(self, trial: Trial, side: SideName, frame: Ran) -> None:
+        if harmed := frame.body.integrity:
             what = "; ".join(dict.fromkeys(harmed[:3]))
             raise Ruling(Outcome.MISMATCH, f"{what} ({trial.text})", side=side)
 
     def _outputs(
-        self, trial: Trial, side: SideName, frame: Frame, run: int, names: Sequence[str]
+        self, trial: Trial, side: SideName, frame: Ran, run: int, names: Sequence[str]
     ) -> dict[str, Any]:
         with self.sides[side].sense():
             return {
@@ -309,7 +304,7 @@ class Verification:
                 self.agree(trial, found)
         self.case.passed("timed_outputs_compared")
 
-    def _read_back(self, trial: Trial, summed: Sequence[str]) -> dict[SideName, Frame]:
+    def _read_back(self, trial: Trial, summed: Sequence[str]) -> dict[SideName, Ran]:
         for side in self.order:
-            self.sides[side].ask("read", {"slot": trial.slot, "summed": list(summed)})
+            self.sides[side].ask(Read(trial.slot, tuple(summed)))
         return {side: self._answer(trial, side) for side in self.order}

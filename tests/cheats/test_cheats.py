@@ -121,7 +121,7 @@ def test_compiles_unless_that_is_refused(
     ruling = admit(one)
     log = ""
     if ruling is None:
-        made = compilers.compile([compiling.Request.of(one, side) for side in SIDES])
+        made = compilers.compile([compiling.request_of(one, side) for side in SIDES])
         binaries = [binary for binary in made if isinstance(binary, Compiled)]
         log = "".join(getattr(answer, "log", "") for answer in made)
         for binary, side in zip(made, SIDES, strict=True):

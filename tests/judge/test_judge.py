@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import small
@@ -16,6 +17,7 @@ from kcurate.judge import judging as judge_module
 from kcurate.judge import verifying
 from kcurate.judge.judging import Judge, JudgeConfig, judge, reference_side
 from kcurate.judge.referees import batch
+from kcurate.judge.workers.messages import Request, Run
 from kcurate.judge.workers.nursery import Worker
 from kcurate.records import Buffer, Init, Launch, Origin, Outcome, Problem, Side, Sizes
 
@@ -162,13 +164,13 @@ def test_patience_has_a_least_and_follows_the_reference_on_gpus_alone() -> None:
 
 
 def test_a_worker_killed_from_outside_costs_no_verdict(one: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    asked: list[Request[Any]] = []
     original = Worker.ask
 
-    def ask(self: Worker, op: str, *args: object) -> None:
-        original(self, op, *args)  # type: ignore[arg-type]
-        if op == "run" and not asked:
-            asked.append(op)
+    def ask(self: Worker, request: Request[Any], blobs: Any = None) -> None:
+        original(self, request, blobs)
+        if isinstance(request, Run) and not asked:
+            asked.append(request)
             os.kill(self.pid, signal.SIGKILL)
 
     monkeypatch.setattr(Worker, "ask", ask)

@@ -6,18 +6,23 @@ import json
 import os
 import select
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kcurate import codec
 from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
+from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.errors import BackendError
 from kcurate.judge.workers import compiling
-from kcurate.judge.workers.compiling import CompileWorkers, Request
-from kcurate.judge.workers.nursery import Nursery, Role, Worker, WorkerDied, WorkerTimeout
-from kcurate.judge.workers.protocol import pair
+from kcurate.judge.workers.compiling import CompileWorkers
+from kcurate.judge.workers.inside.side_server import SideServer
+from kcurate.judge.workers.messages import OPERATIONS, Compile, Drop, Greeting, Witness
+from kcurate.judge.workers.nursery import Nursery, Role, Worker, WorkerDied, WorkerNonsense, WorkerTimeout
+from kcurate.judge.workers.protocol import Channel, pair
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
 
@@ -45,8 +50,8 @@ def compilers(nursery: Nursery) -> Iterator[CompileWorkers]:
     workers.close()
 
 
-def request(code: str) -> Request:
-    return Request(code, (EntryPoint("k"),), ())
+def request(code: str) -> Compile:
+    return Compile(code, (EntryPoint("k"),), ())
 
 
 def gone(pid: int) -> bool:
@@ -88,7 +93,7 @@ def test_a_killed_worker_is_noticed_and_does_not_harm_the_next(nursery: Nursery)
     worker.ready()
     os.kill(worker.pid, 9)
     with pytest.raises(WorkerDied):
-        worker.call("compile", {}, timeout_s=5)
+        worker.call(request(GOOD), timeout_s=5)
     assert not worker.alive
     second = nursery.fork(Role("compile", "cuda"))
     second.ready()
@@ -99,14 +104,14 @@ def test_silence_kills_the_worker(nursery: Nursery) -> None:
     worker = nursery.fork(Role("compile", "cuda"))
     worker.ready()
     with pytest.raises(WorkerTimeout):
-        worker.answer(0.05)
+        worker.call(request(BOMB), timeout_s=0.05)
     assert gone(worker.pid)
 
 
 def test_a_bug_of_ours_arrives_with_its_traceback(nursery: Nursery) -> None:
     worker = nursery.fork(Role("compile", "cuda"))
-    with pytest.raises(BackendError, match="KeyError"):
-        worker.call("compile", {}, timeout_s=5)
+    with pytest.raises(BackendError, match="a compile worker is asked for nothing else"):
+        worker.call(Drop(), timeout_s=5)
 
 
 def test_workers_end_with_the_nursery() -> None:
@@ -139,10 +144,29 @@ def test_a_nursery_that_is_closed_while_it_forks_ends_quietly(
 
 def test_workers_see_no_secret_and_cannot_write(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = nursery.fork(Role("compile", "cuda"))
-    inside = worker.ready().body["isolation"]
+    inside = worker.ready().isolation
     assert inside["limits"]
     environment = Path(f"/proc/{worker.pid}/environ").read_bytes()
     assert b"TOKEN" not in environment
     assert b"API_KEY" not in environment
     assert Path(f"/proc/{worker.pid}/cwd").readlink().name.startswith("kcurate-worker-")
     worker.kill()
+
+
+def test_a_worker_answers_every_operation_of_the_table() -> None:
+    answered = SideServer(EmulatorDevice()).methods.keys() | {Compile}
+    assert answered == {request for _, request, _ in OPERATIONS}
+
+
+def test_an_answer_of_another_form_is_nonsense_and_ends_the_worker() -> None:
+    ours, theirs = pair()
+    other = Channel(theirs)
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
+        worker = Worker(Role("run", "emulator"), process.pid, ours)
+        other.send(codec.to_data(Greeting({}, 0.0)))
+        worker.ask(Witness())
+        other.send({"sum": "a lot"})
+        with pytest.raises(WorkerNonsense):
+            worker.answer(5)
+        assert not worker.alive
+    other.close()

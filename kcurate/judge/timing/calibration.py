@@ -8,16 +8,19 @@ GPU, driver and protocol. Not covered: taking the A-against-A times (`kcurate.ju
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import json
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kcurate import store
+from kcurate import codec, store
+from kcurate.errors import RecordError
 from kcurate.judge.timing.statistics import MIN_MARGIN
+from kcurate.judge.workers.messages import ClockAnswer
 from kcurate.records import Environment
 
 VERSION = 4
@@ -46,23 +49,11 @@ class Calibration:
         return max(MIN_MARGIN, self.strays[index])
 
 
-def from_readings(read: Sequence[Mapping[str, Any]]) -> Calibration:
-    """The middle of what workers read (`kcurate.backends.cuda.clock`), before the self-test.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is not what a worker reads.
-    """
-
-    def middle(name: str) -> float:
-        return statistics.median(float(one[name]) for one in read)
-
-    return Calibration(
-        copy_bytes_per_s=middle("copy_bytes_per_s"),
-        event_overhead_us=middle("event_overhead_us"),
-        chain_overhead_us=middle("chain_overhead_us"),
-        chain_step_us=middle("chain_step_us"),
-        source="measured",
-    )
+def from_readings(read: Sequence[ClockAnswer]) -> Calibration:
+    """The middle of what workers read (`kcurate.backends.cuda.clock`), before the self-test."""
+    names = [one.name for one in dataclasses.fields(ClockAnswer)]
+    middle = {name: statistics.median(getattr(one, name) for one in read) for name in names}
+    return Calibration(**middle, source="measured")
 
 
 def cache_path(environment: Environment) -> Path:
@@ -79,10 +70,10 @@ def load(environment: Environment) -> Calibration | None:
     """What was measured on this GPU earlier; None when nothing usable is there."""
     try:
         data: dict[str, Any] = json.loads(cache_path(environment).read_bytes())
-        found = replace(from_readings([data]), strays=tuple(float(value) for value in data["strays"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        found = codec.from_data(Calibration, data)
+    except (OSError, ValueError, RecordError):
         return None
-    return found if all(map(math.isfinite, found.strays)) else None
+    return found if found.strays and all(map(math.isfinite, found.strays)) else None
 
 
 def save(environment: Environment, calibration: Calibration) -> None:

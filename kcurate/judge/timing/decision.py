@@ -15,6 +15,7 @@ from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.timing import bandwidth_floor, statistics
 from kcurate.judge.timing import blocks as timing
 from kcurate.judge.timing.calibration import Calibration
+from kcurate.judge.workers.messages import Block, Chain, Time, Witness
 from kcurate.judge.workers.side_proxy import RunningSide, both_sides
 from kcurate.records import SIDES, Outcome
 from kcurate.records.pair import SideName
@@ -50,20 +51,21 @@ class SideSampler:
 
     def __init__(self, running: RunningSide, job: TimingJob) -> None:
         self._running = running
-        summed = list(job.summed[running.side])
-        answer = running.call("time", {"slots": list(job.slots), "summed": summed, "poison": job.poison}).body
-        self.chain_runs = int(answer["chain_runs"])
-        self.l2_bytes = int(answer["l2_bytes"])
+        answer = running.call(Time(tuple(job.slots), job.summed[running.side], job.poison)).body
+        self.chain_runs = answer.chain_runs
+        self.l2_bytes = answer.l2_bytes
         self._sums = job.sums[running.side]
         self._witness = self._sum_of_ours()
-        self._compare(enumerate(answer["sums"]))
+        self._compare(enumerate(answer.sums))
         self.runs = 0
 
     def _sum_of_ours(self) -> int:
-        return int(self._running.call("witness").body["sum"])
+        return self._running.call(Witness()).body.sum
 
-    def _compare(self, found: Iterable[tuple[int, str]]) -> None:
-        if any(int(word) != self._sums[int(index)] for index, word in found):
+    def _compare(self, found: Iterable[tuple[int, int]]) -> None:
+        with self._running.sense():
+            same = all(word == self._sums[index] for index, word in found)
+        if not same:
             text = "a timed run gave other outputs than the verified one"
             raise Ruling(Outcome.MISMATCH, text, side=self._running.side)
 
@@ -83,7 +85,7 @@ class SideSampler:
             Ruling: the side failed.
         """
         if method == "chain":
-            self._running.call("chain", {"count": count})
+            self._running.call(Chain(count))
 
     def block(self, method: timing.Method, samples: int, first: int, count: int) -> list[float]:
         """Take samples; see `timing.Sampler`.
@@ -91,12 +93,10 @@ class SideSampler:
         Raises:
             Ruling: a timed run gave other outputs, or the side failed.
         """
-        body = {"method": method, "samples": samples, "first": first, "count": count}
-        answer = self._running.call("block", body).body
-        times = [float(t) for t in answer["times"]]
+        answer = self._running.call(Block(method, samples, first, count)).body
         self.runs += samples * max(1, count)
-        self._compare(answer["sums"])
-        return times
+        self._compare(answer.sums)
+        return list(answer.times)
 
 
 class Stopwatch:

@@ -7,26 +7,14 @@ theirs. Not covered: which code may be compiled (`checks.static`), the compilers
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from kcurate import codec
 from kcurate.backends.base import Compiled, CompileFailure, Compiler, EntryPoint, KernelFault
 from kcurate.backends.torch_module import compile_text
 from kcurate.judge.case import Case, Ruling
+from kcurate.judge.workers.messages import Compile, CompileAnswer, unpack_compiled
 from kcurate.judge.workers.nursery import Nursery, Role, Worker, WorkerDied, WorkerTimeout
-from kcurate.judge.workers.protocol import Blob, Frame
 from kcurate.problem import program
-from kcurate.records import (
-    SIDES,
-    BindTexture,
-    Candidate,
-    Outcome,
-    Resources,
-    steps,
-)
+from kcurate.records import SIDES, BindTexture, Candidate, Outcome, steps
 from kcurate.records.pair import SideName
 
 # Model-written templates can keep a compiler busy for hours.
@@ -40,34 +28,25 @@ FAILED = {
 }
 
 
-@dataclass(frozen=True)
-class Request:
-    """What one side wants compiled: kernels with their template arguments, and variables."""
+def request_of(candidate: Candidate, side: SideName, *, sanitize: bool = False) -> Compile:
+    """Everything that the side's plan names at any of the problem's sizes (a template argument may depend on
+    them).
 
-    code: str
-    entry_points: tuple[EntryPoint, ...]
-    symbols: tuple[str, ...]
-
-    @classmethod
-    def of(cls, candidate: Candidate, side: SideName) -> Request:
-        """Everything that the side's plan names at any of the problem's sizes (a template argument may
-        depend on them).
-
-        Raises:
-            ProblemError: the plan cannot be bound.
-        """
-        problem, record = candidate.problem, getattr(candidate, side)
-        assert problem is not None, "a candidate without a problem is not compiled"
-        entries: dict[EntryPoint, None] = {}
-        symbols: dict[str, None] = {}
-        for sizes in (*problem.sizes.test, problem.sizes.bench):
-            bound = program.bind(problem, record, sizes)
-            entries |= dict.fromkeys(EntryPoint(name, template) for name, template in bound.entry_points)
-            symbols |= dict.fromkeys(bound.symbols)
-            for step in steps(record.plan):
-                if isinstance(step, BindTexture):
-                    symbols[step.bind_texture] = None
-        return cls(record.code, tuple(entries), tuple(symbols))
+    Raises:
+        ProblemError: the plan cannot be bound.
+    """
+    problem, record = candidate.problem, getattr(candidate, side)
+    assert problem is not None, "a candidate without a problem is not compiled"
+    entries: dict[EntryPoint, None] = {}
+    symbols: dict[str, None] = {}
+    for sizes in (*problem.sizes.test, problem.sizes.bench):
+        bound = program.bind(problem, record, sizes)
+        entries |= dict.fromkeys(EntryPoint(name, template) for name, template in bound.entry_points)
+        symbols |= dict.fromkeys(bound.symbols)
+        for step in steps(record.plan):
+            if isinstance(step, BindTexture):
+                symbols[step.bind_texture] = None
+    return Compile(record.code, tuple(entries), tuple(symbols), sanitize)
 
 
 class CompileWorkers:
@@ -77,39 +56,37 @@ class CompileWorkers:
         self._nursery = nursery
         self._role = role
         self._workers = [nursery.fork(role) for _ in range(count)]
-        self._made: dict[tuple[Request, bool], Compiled] = {}
+        self._made: dict[Compile, Compiled] = {}
 
-    def compile(
-        self, requests: Sequence[Request], *, sanitize: bool = False
-    ) -> list[Compiled | CompileFailure]:
+    def compile(self, requests: Sequence[Compile]) -> list[Compiled | CompileFailure]:
         """Compile side by side; at most as many as there are workers. The last binaries are remembered:
         many candidates share a reference.
 
         Raises:
             BackendError: a compiler broke. MissingDependencyError: there is none.
         """
-        new = [one for one in dict.fromkeys(requests) if (one, sanitize) not in self._made]
-        found: dict[Request, Compiled | CompileFailure] = {
-            one: self._made[one, sanitize] for one in requests if one not in new
+        new = [one for one in dict.fromkeys(requests) if one not in self._made]
+        found: dict[Compile, Compiled | CompileFailure] = {
+            one: self._made[one] for one in requests if one not in new
         }
-        found |= zip(new, self._compile(new, sanitize), strict=True)
+        found |= zip(new, self._compile(new), strict=True)
         for one in requests:
             made = found[one]
             if isinstance(made, Compiled):
-                self._made.pop((one, sanitize), None)
-                self._made[one, sanitize] = made
+                self._made.pop(one, None)
+                self._made[one] = made
         while len(self._made) > REMEMBERED:
             self._made.pop(next(iter(self._made)))
         return [found[one] for one in requests]
 
-    def _compile(self, requests: Sequence[Request], sanitize: bool) -> list[Compiled | CompileFailure]:
+    def _compile(self, requests: Sequence[Compile]) -> list[Compiled | CompileFailure]:
         asked: list[Worker] = []
         try:
             for i, request in enumerate(requests):
                 if not self._workers[i].alive:
                     self._workers[i] = self._nursery.fork(self._role)
                 asked.append(self._workers[i])
-                asked[-1].ask("compile", _body(request, sanitize))
+                asked[-1].ask(request)
             return [_answer(worker) for worker in asked]
         except BaseException:
             for worker in asked:  # an answer may still be on its way: do not take it for the next one
@@ -129,8 +106,8 @@ def compile_case(case: Case, workers: CompileWorkers, *, sanitize: bool = False)
         Ruling: `compile_error`, with the side and its log. BackendError: a compiler broke.
     """
     device_code = [side for side in SIDES if getattr(case.candidate, side).language == "cuda"]
-    requests = [Request.of(case.candidate, side) for side in device_code]
-    made = dict(zip(device_code, workers.compile(requests, sanitize=sanitize), strict=True))
+    requests = [request_of(case.candidate, side, sanitize=sanitize) for side in device_code]
+    made = dict(zip(device_code, workers.compile(requests), strict=True))
     compiled: dict[SideName, Compiled] = {}
     for side in SIDES:
         answer = made[side] if side in made else compile_text(getattr(case.candidate, side).code)
@@ -154,61 +131,21 @@ def compile_side(candidate: Candidate, side: SideName, compiler: Compiler) -> Co
     Raises:
         ProblemError: the plan cannot be bound.
     """
-    wanted = Request.of(candidate, side)
+    wanted = request_of(candidate, side)
     return compiler.compile(wanted.code, wanted.entry_points, wanted.symbols)
-
-
-def _body(request: Request, sanitize: bool) -> dict[str, Any]:
-    return {
-        "code": request.code,
-        "entry_points": [[entry.name, list(entry.template)] for entry in request.entry_points],
-        "symbols": list(request.symbols),
-        "sanitize": sanitize,
-    }
 
 
 def _answer(worker: Worker) -> Compiled | CompileFailure:
     try:
-        frame = worker.answer(COMPILE_TIMEOUT_S)
+        reply = worker.answer(COMPILE_TIMEOUT_S)
     except WorkerTimeout:
         return CompileFailure(
             "timeout", f"the compiler ran past {COMPILE_TIMEOUT_S:.0f} s", COMPILE_TIMEOUT_S
         )
     except (WorkerDied, KernelFault):
         return CompileFailure("memory", "the compiler died: out of memory, or a bug in it", 0.0)
-    return unpack(frame)
-
-
-def unpack(frame: Frame) -> Compiled | CompileFailure:
-    """The compiler's answer out of a message."""
-    if "failure" in frame.body:
-        failure = frame.body["failure"]
-        return CompileFailure(failure["reason"], str(failure["log"]), float(failure["wall_s"]))
-    return unpack_compiled(frame)
-
-
-def unpack_compiled(frame: Frame) -> Compiled:
-    """A binary and its description out of a message."""
-    data = frame.body["compiled"]
-    return Compiled(
-        backend=data["backend"],
-        binary=frame.blobs["binary"].tobytes(),
-        sha256=data["sha256"],
-        lowered=dict(data["lowered"]),
-        resources=tuple(codec.from_data(Resources, item) for item in data["resources"]),
-        compiler=data["compiler"],
-        wall_s=float(data["wall_s"]),
-    )
-
-
-def pack_compiled(made: Compiled) -> tuple[dict[str, Any], dict[str, Blob]]:
-    """A binary and its description as a message."""
-    data = {
-        "backend": made.backend,
-        "sha256": made.sha256,
-        "lowered": dict(made.lowered),
-        "resources": codec.to_data(list(made.resources)),
-        "compiler": made.compiler,
-        "wall_s": made.wall_s,
-    }
-    return {"compiled": data}, {"binary": np.frombuffer(made.binary, np.uint8)}
+    answer: CompileAnswer = reply.body
+    if answer.failure is not None:
+        return answer.failure
+    assert answer.compiled is not None, "a binary, or why there is none"
+    return unpack_compiled(answer.compiled, reply.blobs)

@@ -20,12 +20,15 @@ import sys
 import tempfile
 import threading
 import weakref
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
+from kcurate import codec
 from kcurate.backends.base import KernelFault
-from kcurate.errors import BackendError, MissingDependencyError, ProblemError
+from kcurate.errors import BackendError, MissingDependencyError, ProblemError, RecordError
+from kcurate.judge.workers.messages import Greeting, Reply, Request, pack_request, read_answer
 from kcurate.judge.workers.protocol import (
     MAX_BLOB_BYTES,
     Blob,
@@ -36,6 +39,7 @@ from kcurate.judge.workers.protocol import (
     pair,
 )
 
+A = TypeVar("A")
 FaultReason = Literal["launch_error", "timeout", "out_of_bounds"]
 BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -49,6 +53,10 @@ START_TIMEOUT_S = 120.0
 
 class WorkerDied(Exception):  # noqa: N818 - an event that the judge turns into an outcome
     """The worker process ended without an answer."""
+
+
+class WorkerNonsense(WorkerDied):
+    """The worker sent something that is no answer to what it was asked; it has been killed."""
 
 
 class WorkerTimeout(Exception):  # noqa: N818 - an event that the judge turns into an outcome
@@ -82,37 +90,37 @@ class Worker:
         self.pid = pid
         self.channel = channel
         self.alive = True
-        self.pending = 0
-        self.greeting: Frame | None = None
+        self._asked: deque[type[Request[Any]]] = deque()
+        self._greeting: Greeting | None = None
         self._pidfd = -1
         with contextlib.suppress(OSError):
             self._pidfd = os.pidfd_open(pid)
 
-    def ready(self, timeout_s: float = START_TIMEOUT_S) -> Frame:
+    @property
+    def pending(self) -> int:
+        """How many requests have no answer yet."""
+        return len(self._asked)
+
+    def ready(self, timeout_s: float = START_TIMEOUT_S) -> Greeting:
         """Wait until it has opened its device; the greeting says what it found.
 
         Raises:
             MissingDependencyError: the device or compiler is not there. BackendError: it broke.
         """
-        if self.greeting is None:
+        if self._greeting is None:
             try:
-                self.greeting = self.answer(timeout_s)
+                self._greeting = codec.from_data(Greeting, dict(self._frame(timeout_s).body))
             except (WorkerDied, WorkerTimeout, KernelFault) as error:
                 self.kill()
                 raise BackendError(
                     f"a {self.role.backend} {self.role.kind} worker did not start: {error or 'no answer'}",
                     hint="run kcurate doctor",
                 ) from error
-        return self.greeting
+        return self._greeting
 
     def call(
-        self,
-        op: str,
-        body: Mapping[str, Any] | None = None,
-        blobs: Mapping[str, Blob] | None = None,
-        *,
-        timeout_s: float,
-    ) -> Frame:
+        self, request: Request[A], blobs: Mapping[str, Blob] | None = None, *, timeout_s: float
+    ) -> Reply[A]:
         """Ask for one thing and wait for the answer; after an exception the worker is dead.
 
         Raises:
@@ -120,12 +128,10 @@ class Worker:
             `timeout_s` seconds. WorkerDied: the process is gone. ProblemError: what it was asked for cannot
             be made; the worker lives. BackendError: our code broke in it.
         """
-        self.ask(op, body, blobs)
+        self.ask(request, blobs)
         return self.answer(timeout_s)
 
-    def ask(
-        self, op: str, body: Mapping[str, Any] | None = None, blobs: Mapping[str, Blob] | None = None
-    ) -> None:
+    def ask(self, request: Request[Any], blobs: Mapping[str, Blob] | None = None) -> None:
         """The first half of `call`: send the request and go on.
 
         Raises:
@@ -133,14 +139,22 @@ class Worker:
         """
         self.ready()
         try:
-            self.channel.send({"op": op, **(body or {})}, blobs)
-            self.pending += 1
+            self.channel.send(pack_request(request), blobs)
+            self._asked.append(type(request))
         except ChannelClosed as error:
             raise WorkerDied(self._obituary()) from error
 
-    def answer(self, timeout_s: float, max_blob_bytes: int = MAX_BLOB_BYTES) -> Frame:
-        """The second half of `call`; raises what that does. `pending` counts requests without answer."""
-        self.pending = max(0, self.pending - 1)
+    def answer(self, timeout_s: float, max_blob_bytes: int = MAX_BLOB_BYTES) -> Reply[Any]:
+        """The second half of `call`, for the oldest request without an answer; raises what that does."""
+        asked = self._asked.popleft()
+        frame = self._frame(timeout_s, max_blob_bytes)
+        try:
+            return Reply(read_answer(asked, frame.body), frame.blobs)
+        except RecordError as error:
+            self.kill()
+            raise WorkerNonsense("the worker's answer makes no sense") from error
+
+    def _frame(self, timeout_s: float, max_blob_bytes: int = MAX_BLOB_BYTES) -> Frame:
         try:
             frame = self.channel.receive(timeout_s, max_blob_bytes=max_blob_bytes)
         except ChannelTimeout as error:

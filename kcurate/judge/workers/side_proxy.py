@@ -10,20 +10,28 @@ import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from kcurate import codec
 from kcurate.backends.base import Compiled, KernelFault
 from kcurate.errors import BackendError, ProblemError
 from kcurate.judge.case import Ruling
-from kcurate.judge.workers import compiling
-from kcurate.judge.workers.nursery import Worker, WorkerDied, WorkerTimeout
-from kcurate.judge.workers.protocol import Blob, Frame
+from kcurate.judge.workers.messages import (
+    AskEnvironment,
+    Drop,
+    Generate,
+    Load,
+    Reply,
+    Request,
+    pack_compiled,
+)
+from kcurate.judge.workers.nursery import Worker, WorkerDied, WorkerNonsense, WorkerTimeout
+from kcurate.judge.workers.protocol import Blob
 from kcurate.records import Candidate, Environment, Outcome
 from kcurate.records.pair import SIDES, SideName
 
 T = TypeVar("T")
+A = TypeVar("A")
 
 # What a side may take for one thing it is asked; a kernel that never ends is killed after it. The emulator
 # is some thousand times slower than a GPU.
@@ -65,27 +73,23 @@ class RunningSide:
         """
         if self.loaded:
             return
-        body, blobs = compiling.pack_compiled(compiled)
-        side = getattr(candidate, self.side)
-        described = {
-            "problem": codec.to_data(candidate.problem),
-            "side": {**codec.to_data(side), "code": ""},
-        }
-        self.call("load", {**body, **described}, blobs)
+        assert candidate.problem is not None
+        described, blobs = pack_compiled(compiled)
+        side = replace(getattr(candidate, self.side), code="")
+        self.call(Load(described, candidate.problem, side), blobs)
         self.loaded = True
 
-    def prefetch(self, candidate: Candidate, requests: Iterable[Mapping[str, Any]]) -> None:
+    def prefetch(self, candidate: Candidate, requests: Iterable[Generate]) -> None:
         """Ask for inputs before the side is loaded, and go on; `settle` waits for them.
 
         A worker that is gone is left to whoever needs it next.
         """
         self.settle()
-        side = {**codec.to_data(getattr(candidate, self.side)), "code": ""}
-        described = {"problem": codec.to_data(candidate.problem), "side": side}
+        side = replace(getattr(candidate, self.side), code="")
         try:
             for request in requests:
-                self.worker.ask("generate", {**request, **described})
-                self.asked.append((str(request["slot"]), int(request["seed"])))
+                self.worker.ask(replace(request, problem=candidate.problem, side=side))
+                self.asked.append((request.slot, request.seed))
         except (WorkerDied, BackendError):
             self.worker.kill()
 
@@ -105,21 +109,19 @@ class RunningSide:
 
     def environment(self) -> Environment:
         """The device's state now."""
-        return codec.from_data(Environment, self.call("environment").body["environment"])
+        return self.call(AskEnvironment()).body.environment
 
-    def call(
-        self, op: str, body: Mapping[str, Any] | None = None, blobs: Mapping[str, Blob] | None = None
-    ) -> Frame:
+    def call(self, request: Request[A], blobs: Mapping[str, Blob] | None = None) -> Reply[A]:
         """Ask and wait."""
         with self.faults():
-            return self.worker.call(op, body, blobs, timeout_s=self.timeout_s)
+            return self.worker.call(request, blobs, timeout_s=self.timeout_s)
 
-    def ask(self, op: str, body: Mapping[str, Any] | None = None) -> None:
+    def ask(self, request: Request[Any]) -> None:
         """Ask and go on; `answer` waits."""
         with self.faults():
-            self.worker.ask(op, body)
+            self.worker.ask(request)
 
-    def answer(self, max_blob_bytes: int = 0, limit_s: float = math.inf) -> Frame:
+    def answer(self, max_blob_bytes: int = 0, limit_s: float = math.inf) -> Reply[Any]:
         """Wait for what was asked, `limit_s` at most; more than `max_blob_bytes` of arrays is not taken."""
         with self.faults():
             return self.worker.answer(min(self.timeout_s, limit_s), max_blob_bytes)
@@ -146,7 +148,7 @@ class RunningSide:
         try:
             while self.worker.pending:
                 self.worker.answer(self.timeout_s)
-            self.worker.call("drop", timeout_s=self.timeout_s)
+            self.worker.call(Drop(), timeout_s=self.timeout_s)
         except (KernelFault, WorkerTimeout, WorkerDied, BackendError, ProblemError):
             self.worker.kill()
         return self.worker.alive
@@ -173,5 +175,7 @@ class RunningSide:
             raise Ruling(OUTCOMES[fault.reason], fault.what, side=self.side) from fault
         except WorkerTimeout as error:
             raise Ruling(Outcome.TIMEOUT, str(error), side=self.side) from error
+        except WorkerNonsense as error:
+            raise Ruling(Outcome.LAUNCH_ERROR, str(error), side=self.side) from error
         except WorkerDied as error:
             raise Ruling(Outcome.LAUNCH_ERROR, str(error), side=self.side, unexplained=True) from error

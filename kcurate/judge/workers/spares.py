@@ -21,6 +21,7 @@ from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.errors import BackendError
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.workers import compiling
+from kcurate.judge.workers.messages import Compile, Generate, Helpers, pack_compiled
 from kcurate.judge.workers.nursery import Nursery, Role, Spares
 from kcurate.judge.workers.side_proxy import RUN_TIMEOUT_S, RunningSide
 from kcurate.records import Candidate, Environment
@@ -52,10 +53,11 @@ class Stock:
         self._work: Future[Any] | None = None
         self._priming: Future[None] | None = None
         self._spares = Spares(nursery, role, 1)
-        greeting = self._spares.first().ready().body
-        self.environment = codec.from_data(Environment, greeting["environment"])
+        greeting = self._spares.first().ready()
+        assert greeting.environment is not None, "a run worker says where it is"
+        self.environment: Environment = greeting.environment
         self._lock = GpuLock(lock_name(self.environment))
-        self.arch: str | None = greeting.get("arch")
+        self.arch: str | None = greeting.arch
         large = int(self.environment.details.get("memory_bytes") or 0) >= LARGE_GPU_BYTES
         self._kept = KEPT_REFERENCES[0 if large else 1] if role.backend == "cuda" else 0
         self._spares.resize(spares if large or role.backend != "cuda" else min(spares, FEW_SPARES))
@@ -87,9 +89,7 @@ class Stock:
         if self._helpers is not None:
             self._prime_spare()
 
-    def prime(
-        self, candidate: Candidate, reference: SideName, inputs: Sequence[Mapping[str, object]]
-    ) -> Future[None]:
+    def prime(self, candidate: Candidate, reference: SideName, inputs: Sequence[Generate]) -> Future[None]:
         """Start getting both workers ready that the candidate will need, in a thread of ours.
 
         `inputs` are the requests for inputs that need no binary. Wait for the answer before workers are
@@ -101,9 +101,7 @@ class Stock:
         self._work = self._priming
         return self._priming
 
-    def _prime(
-        self, candidate: Candidate, reference: SideName, inputs: Sequence[Mapping[str, object]]
-    ) -> None:
+    def _prime(self, candidate: Candidate, reference: SideName, inputs: Sequence[Generate]) -> None:
         made = other_side(reference)
         kept = self._references.get(side_key(candidate, reference))
         if kept is not None and kept.worker.alive:
@@ -176,8 +174,8 @@ class Stock:
             running.helped = False
             return
         assert self._helpers is not None, "compiled first"
-        body, blobs = compiling.pack_compiled(self._helpers)
-        running.call("helpers", {**body, "salt": str(secrets.randbits(62))}, blobs)
+        described, blobs = pack_compiled(self._helpers)
+        running.call(Helpers(described, secrets.randbits(62)), blobs)
 
     def compile_helpers(self, compilers: compiling.CompileWorkers) -> None:
         """Compile our timing kernels, once.
@@ -189,8 +187,7 @@ class Stock:
             return
         from kcurate.backends.cuda import bench
 
-        request = compiling.Request(bench.HELPERS, bench.HELPER_ENTRIES, ())
-        made = compilers.compile([request])[0]
+        made = compilers.compile([Compile(bench.HELPERS, bench.HELPER_ENTRIES, ())])[0]
         if isinstance(made, CompileFailure):
             raise BackendError(f"our own timing kernels do not compile: {made.log}")
         self._helpers = made

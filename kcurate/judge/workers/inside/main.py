@@ -20,21 +20,29 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from kcurate import backends, codec
 from kcurate.backends import torch_module
-from kcurate.backends.base import CompileFailure, Compiler, EntryPoint, KernelFault
+from kcurate.backends.base import CompileFailure, Compiler, KernelFault
 from kcurate.errors import MissingDependencyError, ProblemError
-from kcurate.judge.workers import compiling
 from kcurate.judge.workers.inside import isolation
-from kcurate.judge.workers.inside.side_server import Runner
-from kcurate.judge.workers.protocol import Blob, Channel, ChannelClosed, Frame
+from kcurate.judge.workers.inside.side_server import SideServer
+from kcurate.judge.workers.messages import (
+    Compile,
+    CompileAnswer,
+    Greeting,
+    Reply,
+    Request,
+    pack_compiled,
+    read_request,
+)
+from kcurate.judge.workers.protocol import Blob, Channel, ChannelClosed
 
-Answer = tuple[Mapping[str, Any], Mapping[str, Blob]]
-Handler = Callable[[Frame], Answer]
+Handler = Callable[[Request[Any], Mapping[str, Blob]], Reply[Any]]
 
 PR_SET_PDEATHSIG = 1
 
@@ -80,14 +88,16 @@ def _live(role: Mapping[str, Any], channel: Channel) -> None:
         channel.send({"missing": str(error)})
         return
     inside = isolation.enter(role["kind"], role["backend"])
-    channel.send({**greeting, "isolation": inside, "start_s": time.perf_counter() - started})
+    hello = replace(greeting, isolation=inside, start_s=time.perf_counter() - started)
+    channel.send(codec.to_data(hello))
     while True:
         try:
             frame = channel.receive()
         except ChannelClosed:
             os._exit(0)
         try:
-            body, blobs = handle(frame)
+            reply = handle(read_request(frame.body), frame.blobs)
+            body, blobs = codec.to_data(reply.body), reply.blobs
         except KernelFault as fault:
             _tell(channel, {"fault": fault.reason, "what": fault.what})
             os._exit(1)  # after a fault the device of this process is beyond use
@@ -114,25 +124,25 @@ def _report_crashes(channel: Channel) -> None:
     sys.excepthook = hook
 
 
-def _run_handler(role: Mapping[str, Any]) -> tuple[Handler, Mapping[str, Any]]:
+def _run_handler(role: Mapping[str, Any]) -> tuple[Handler, Greeting]:
     backends.warm_up(role["backend"])
     # Not under the GPU's lock: opening it is half a second of the driver's work on the CPU, and times would
     # wait for it. What that does to them shows in the spread that benchmarks/judge.py reports.
     device = backends.open_device(role["backend"], role["index"])
     environment = device.environment()
-    greeting = {"environment": codec.to_data(environment), "arch": getattr(device, "arch", None)}
-    return Runner(device).handle, greeting
+    return SideServer(device).handle, Greeting({}, 0.0, environment, arch=getattr(device, "arch", None))
 
 
-def _compile_handler(role: Mapping[str, Any]) -> tuple[Handler, Mapping[str, Any]]:
+def _compile_handler(role: Mapping[str, Any]) -> tuple[Handler, Greeting]:
     compiler = backends.open_compiler(role["backend"], **role["options"])
-    return lambda frame: compile_one(compiler, frame.body), {"compiler": compiler.name}
+    return lambda request, _: compile_one(compiler, request), Greeting({}, 0.0, compiler=compiler.name)
 
 
-def compile_one(compiler: Compiler, body: Mapping[str, Any]) -> Answer:
+def compile_one(compiler: Compiler, request: Request[Any]) -> Reply[CompileAnswer]:
     """Compile one side; the binary travels beside the description."""
-    entries = [EntryPoint(name, tuple(template)) for name, template in body["entry_points"]]
-    made = compiler.compile(body["code"], entries, body["symbols"], sanitize=body["sanitize"])
+    assert isinstance(request, Compile), "a compile worker is asked for nothing else"
+    made = compiler.compile(request.code, request.entry_points, request.symbols, sanitize=request.sanitize)
     if isinstance(made, CompileFailure):
-        return {"failure": {"reason": made.reason, "log": made.log, "wall_s": made.wall_s}}, {}
-    return compiling.pack_compiled(made)
+        return Reply(CompileAnswer(failure=made))
+    described, blobs = pack_compiled(made)
+    return Reply(CompileAnswer(described), blobs)

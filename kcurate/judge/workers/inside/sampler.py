@@ -24,6 +24,7 @@ from kcurate.judge.workers.inside.input_sets import (
     sum_regions,
 )
 from kcurate.judge.workers.inside.sample_chains import Chain
+from kcurate.judge.workers.messages import TimeAnswer
 
 # A chain's twins may take this much memory, and this part of what is free: other judges need some too.
 CHAIN_BYTES = 4 << 30
@@ -40,17 +41,17 @@ class TimedSide:
         self._events: list[tuple[Any, Any]] = []
         self._chain: Chain | None = None
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> TimeAnswer:
         """What the parent needs to choose a method; `chain_runs`: the longest chain there is room for."""
         largest = max(timed.runnable.size_bytes() for timed in self._sets)
         nodes = max(timed.nodes for timed in self._sets)
         room_bytes = min(CHAIN_BYTES, self._bench.free_bytes() // CHAIN_SHARE)
-        return {
-            "sets": len(self._sets),
-            "chain_runs": min(room_bytes // max(1, largest), MAX_GATED // nodes),
-            "nodes": nodes,
-            "l2_bytes": self._bench.l2_bytes,
-        }
+        return TimeAnswer(
+            sets=len(self._sets),
+            chain_runs=min(room_bytes // max(1, largest), MAX_GATED // nodes),
+            nodes=nodes,
+            l2_bytes=self._bench.l2_bytes,
+        )
 
     def sums(self) -> list[int]:
         """Run every set once; the checksum of its outputs."""

@@ -9,17 +9,40 @@ sample is taken (`kcurate.judge.workers.inside.sampler`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from kcurate import codec
 from kcurate.backends.base import Device, Memory, Module
 from kcurate.backends.torch_module import TorchModule
 from kcurate.errors import BackendError
-from kcurate.judge.workers import compiling
 from kcurate.judge.workers.inside.execute import Prepared
-from kcurate.judge.workers.protocol import Blob, Frame
+from kcurate.judge.workers.messages import (
+    AskEnvironment,
+    Block,
+    BlockAnswer,
+    Calibrate,
+    Chain,
+    ClockAnswer,
+    DeviceState,
+    Done,
+    Drop,
+    Generate,
+    Helpers,
+    Load,
+    Read,
+    Reply,
+    Request,
+    Run,
+    RunAnswer,
+    Time,
+    TimeAnswer,
+    Witness,
+    WitnessAnswer,
+    unpack_compiled,
+)
+from kcurate.judge.workers.protocol import Blob
 from kcurate.problem import program
 from kcurate.problem.inputs import contents
 from kcurate.problem.program import Program
@@ -30,12 +53,12 @@ if TYPE_CHECKING:
     from kcurate.judge.workers.inside.input_sets import Region
     from kcurate.judge.workers.inside.sampler import TimedSide
 
-Answer = tuple[Mapping[str, Any], Mapping[str, Blob]]
-NOTHING: Answer = ({}, {})
+A = TypeVar("A")
+DONE: Reply[Done] = Reply(Done())
 
 
-class Runner:
-    """One side on one device; requests are answered by the method of their name.
+class SideServer:
+    """One side on one device; each type of request has a method that answers it.
 
     A request that the device faults on raises `KernelFault`, and the process must end.
     """
@@ -49,79 +72,71 @@ class Runner:
         self._salt = 0
         self._timed: TimedSide | None = None
         self._slots: list[str] = []
-        self._ops: Mapping[str, Callable[[Frame], Answer]] = {
-            "environment": self._environment,
-            "load": self._load,
-            "generate": self._generate,
-            "run": self._run,
-            "drop": self._drop,
-            "helpers": self._helpers,
-            "time": self._time,
-            "chain": self._chain,
-            "block": self._block,
-            "read": self._read,
-            "witness": self._witness,
-            "calibrate": self._calibrate,
+        self.methods: Mapping[type[Request[Any]], Callable[[Any, Mapping[str, Blob]], Reply[Any]]] = {
+            AskEnvironment: self._environment,
+            Load: self._load,
+            Generate: self._generate,
+            Run: self._run,
+            Drop: self._drop,
+            Helpers: self._helpers,
+            Time: self._time,
+            Chain: self._chain,
+            Block: self._block,
+            Read: self._read,
+            Witness: self._witness,
+            Calibrate: self._calibrate,
         }
 
-    def handle(self, frame: Frame) -> Answer:
+    def handle(self, request: Request[A], blobs: Mapping[str, Blob]) -> Reply[A]:
         """Answer one request.
 
         Raises:
             KernelFault: the side did something that ends its run.
         """
-        return self._ops[frame.body["op"]](frame)
+        answer: Reply[A] = self.methods[type(request)](request, blobs)
+        return answer
 
-    def _environment(self, frame: Frame) -> Answer:
-        return {"environment": codec.to_data(self._device.environment())}, {}
+    def _environment(self, asked: AskEnvironment, _: Mapping[str, Blob]) -> Reply[DeviceState]:
+        return Reply(DeviceState(self._device.environment()))
 
-    def _load(self, frame: Frame) -> Answer:
-        """Load the binary; remember the problem and the side's plan."""
-        body = frame.body
-        problem, side = codec.from_data(Problem, body["problem"]), codec.from_data(Side, body["side"])
-        compiled = compiling.unpack_compiled(frame)
-        python = side.language == "torch"
-        self._loaded = (TorchModule(compiled) if python else self._device.load(compiled), problem, side)
-        return NOTHING
+    def _load(self, asked: Load, blobs: Mapping[str, Blob]) -> Reply[Done]:
+        compiled = unpack_compiled(asked.compiled, blobs)
+        python = asked.side.language == "torch"
+        module = TorchModule(compiled) if python else self._device.load(compiled)
+        self._loaded = (module, asked.problem, asked.side)
+        return DONE
 
-    def _generate(self, frame: Frame) -> Answer:
-        """Make the inputs of one case; needs no device, nor a binary when the problem comes with it."""
-        body = frame.body
-        if "problem" in body:
-            problem, side = codec.from_data(Problem, body["problem"]), codec.from_data(Side, body["side"])
+    def _generate(self, asked: Generate, _: Mapping[str, Blob]) -> Reply[Done]:
+        if asked.problem is not None and asked.side is not None:
+            problem, side = asked.problem, asked.side
         else:
-            _, problem, side = self._known()
-        bound = program.bind(problem, side, body["sizes"])
-        values = contents.generate(problem, side, body["sizes"], body["seed"], body["variation"])
-        self._inputs[body["slot"]] = (bound, values)
-        return NOTHING
+            _module, problem, side = self._known()
+        bound = program.bind(problem, side, asked.sizes)
+        values = contents.generate(problem, side, asked.sizes, asked.seed, asked.variation)
+        self._inputs[asked.slot] = (bound, values)
+        return DONE
 
-    def _run(self, frame: Frame) -> Answer:
-        """Run once for each of `poisons`, everything put as before a first run each time.
-
-        Hands over what was harmed, and each run's outputs as `<run>/<name>`: all of the first run, later
-        ones but for those in `summed`, of which it gives a sum.
-        """
-        slot = frame.body["slot"]
+    def _run(self, asked: Run, _: Mapping[str, Blob]) -> Reply[RunAnswer]:
+        slot = asked.slot
         if slot not in self._prepared:
             bound, values = self._inputs.pop(slot)
             digest = self._digest if self._bench is not None else None
             self._prepared[slot] = Prepared(self._device, self._known()[0], bound, values, digest)
-        prepared, summed = self._prepared[slot], frozenset(frame.body["summed"])
+        prepared, summed = self._prepared[slot], frozenset(asked.summed)
         harmed: list[str] = []
-        sums: list[str] = []
+        sums: list[int] = []
         blobs: dict[str, Blob] = {}
-        for index, poison in enumerate(frame.body["poisons"]):
+        for index, poison in enumerate(asked.poisons):
             prepared.reset(poison)
             prepared.run()
             prepared.finish()
             self._device.synchronize()
             harmed += prepared.integrity()
-            sums.append(str(self._sum(prepared, frame.body["summed"])))
+            sums.append(self._sum(prepared, asked.summed))
             blobs |= _blobs(prepared, f"{index}/", frozenset() if index == 0 else summed)
-        if not frame.body["keep"]:
+        if not asked.keep:
             self._prepared.pop(slot).close()
-        return {"integrity": harmed, "sums": sums}, blobs
+        return Reply(RunAnswer(tuple(harmed), tuple(sums)), blobs)
 
     def _sum(self, prepared: Prepared, names: Sequence[str]) -> int:
         """One sum over the outputs named, as `TimedSide` takes it."""
@@ -137,87 +152,78 @@ class Runner:
         assert self._bench is not None, "helpers come first"
         return sum_regions(self._bench, [Region(memory, offset_bytes, size_bytes)], self._salt ^ 0xD1)
 
-    def _drop(self, frame: Frame) -> Answer:
-        """Free every case, and everything that timing made."""
+    def _drop(self, asked: Drop, _: Mapping[str, Blob]) -> Reply[Done]:
         if self._timed is not None:
             self._timed.close()
             self._timed = None
         for slot in list(self._prepared):
             self._prepared.pop(slot).close()
         self._inputs.clear()
-        return NOTHING
+        return DONE
 
     def _known(self) -> tuple[Module, Problem, Side]:
         if self._loaded is None:
             raise BackendError("asked to run before anything was loaded")
         return self._loaded
 
-    def _helpers(self, frame: Frame) -> Answer:
-        """Load our own timing kernels (once), and take the salt of this case's sums."""
+    def _helpers(self, asked: Helpers, blobs: Mapping[str, Blob]) -> Reply[Done]:
         from kcurate.backends.cuda.bench import Bench
         from kcurate.backends.cuda.device import CudaDevice
 
         assert isinstance(self._device, CudaDevice), "only a GPU is timed"
-        self._salt = int(frame.body["salt"])
+        self._salt = asked.salt
         if self._bench is None:
-            self._bench = Bench(self._device, compiling.unpack_compiled(frame))
-        return NOTHING
+            self._bench = Bench(self._device, unpack_compiled(asked.compiled, blobs))
+        return DONE
 
-    def _time(self, frame: Frame) -> Answer:
-        """Get ready to time the cases named in `slots`, as they lie."""
+    def _time(self, asked: Time, _: Mapping[str, Blob]) -> Reply[TimeAnswer]:
         from kcurate.judge.workers.inside.sampler import TimedSide
 
         assert self._bench is not None, "helpers come first"
-        self._slots = list(frame.body["slots"])
-        chosen = [self._prepared[slot] for slot in frame.body["slots"]]
+        self._slots = list(asked.slots)
+        chosen = [self._prepared[slot] for slot in asked.slots]
         for prepared in chosen:
-            prepared.reset(frame.body["poison"])
-        sets = [_TimedCase(prepared, frame.body["summed"]) for prepared in chosen]
+            prepared.reset(asked.poison)
+        sets = [_TimedCase(prepared, asked.summed) for prepared in chosen]
         self._timed = TimedSide(self._bench, sets, self._salt)
-        sums = [str(word) for word in self._timed.sums()]
-        return {**self._timed.describe(), "sums": sums}, {}
+        sums = tuple(self._timed.sums())
+        return Reply(replace(self._timed.describe(), sums=sums))
 
-    def _chain(self, frame: Frame) -> Answer:
-        """Make the chain that blocks will run."""
+    def _chain(self, asked: Chain, _: Mapping[str, Blob]) -> Reply[Done]:
         assert self._timed is not None, "time comes first"
-        self._timed.ready(frame.body["count"])
-        return NOTHING
+        self._timed.ready(asked.count)
+        return DONE
 
-    def _block(self, frame: Frame) -> Answer:
-        """Take one block of samples."""
+    def _block(self, asked: Block, _: Mapping[str, Blob]) -> Reply[BlockAnswer]:
         assert self._timed is not None, "time comes first"
-        body = frame.body
-        if body["method"] == "chain":
-            times, sums = self._timed.chain(body["samples"], body["count"])
+        if asked.method == "chain":
+            times, sums = self._timed.chain(asked.samples, asked.count)
         else:
-            times, sums = self._timed.block(body["samples"], body["first"])
-        return {"times": times, "sums": [[index, str(word)] for index, word in sums]}, {}
+            times, sums = self._timed.block(asked.samples, asked.first)
+        return Reply(BlockAnswer(tuple(times), tuple(sums)))
 
-    def _read(self, frame: Frame) -> Answer:
-        """What lies in a case's outputs now, and what was harmed."""
-        prepared = self._prepared[frame.body["slot"]]
+    def _read(self, asked: Read, _: Mapping[str, Blob]) -> Reply[RunAnswer]:
+        prepared = self._prepared[asked.slot]
         harmed = prepared.integrity()
-        chained = self._timed.chained(self._slots.index(frame.body["slot"])) if self._timed else None
+        chained = self._timed.chained(self._slots.index(asked.slot)) if self._timed else None
         if isinstance(chained, _TimedCase):
             prepared = chained.prepared
             harmed += prepared.integrity()
-        return {"integrity": list(harmed)}, _blobs(prepared, "0/", frozenset(frame.body["summed"]))
+        return Reply(RunAnswer(tuple(harmed)), _blobs(prepared, "0/", frozenset(asked.summed)))
 
-    def _witness(self, frame: Frame) -> Answer:
-        """A sum over memory of ours that no candidate knows of: a change says that one went astray."""
+    def _witness(self, asked: Witness, _: Mapping[str, Blob]) -> Reply[WitnessAnswer]:
         assert self._timed is not None, "time comes first"
-        return {"sum": str(self._timed.witness())}, {}
+        return Reply(WitnessAnswer(self._timed.witness()))
 
-    def _calibrate(self, frame: Frame) -> Answer:
-        """What this GPU's clock and memory are like."""
+    def _calibrate(self, asked: Calibrate, _: Mapping[str, Blob]) -> Reply[ClockAnswer]:
         from kcurate.backends.cuda import clock
 
         assert self._bench is not None, "helpers come first"
-        return {"clock": clock.read(self._bench)}, {}
+        return Reply(ClockAnswer(**clock.read(self._bench)))
 
 
 class _TimedCase:
-    """A prepared case as `timed_side.Runnable`: every run starts from the same bindings of buffers."""
+    """A prepared case as `input_sets.Runnable`: every run starts from the same bindings of buffers."""
 
     def __init__(self, prepared: Prepared, summed: Sequence[str]) -> None:
         self.prepared = prepared
