@@ -15,8 +15,6 @@ from kcurate.errors import BackendError, KcurateError, MissingDependencyError
 from kcurate.records import CompiledKernel, Kernel
 
 ARCH = "sm_90"
-# Two hundred times what the slowest of the 148 kernels of Parboil and Rodinia takes.
-TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True)

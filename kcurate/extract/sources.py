@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kcurate import time_limits
 from kcurate.cuda_source import blank_comments, global_macros, local_includes
 from kcurate.errors import BackendError, InputError
 from kcurate.extract.includes import Reader, include_graph, roots_of
@@ -31,7 +32,6 @@ AUTO = "auto"
 KERNEL_MARK = b"__global__"
 LAUNCH_MARK = b"<<<"
 SCAN_CHUNK = 64
-SCAN_TIMEOUT_S = 300.0
 
 
 @dataclass
@@ -181,7 +181,7 @@ def _scan_all(files: TreeFiles, pool: Pool) -> dict[str, Scanned]:
         for at in range(0, len(paths), SCAN_CHUNK)
     ]
     found: dict[str, Scanned] = {}
-    for index, result in pool.run(scan, tasks, timeout_s=SCAN_TIMEOUT_S):
+    for index, result in pool.run(scan, tasks, timeout_s=time_limits.SCAN_FILES_S):
         if isinstance(result, Failure):
             raise BackendError(f"reading files {result.kind}: {result.detail}", where=str(tasks[index].root))
         found.update((each.path, each) for each in result)

@@ -15,6 +15,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from kcurate import time_limits
 from kcurate.errors import InputError
 from kcurate.extract import compiling
 from kcurate.extract.candidates import write_candidates
@@ -29,9 +30,7 @@ from kcurate.extract.walk import FileOutcome, Filter
 from kcurate.records import CompiledKernel, Kernel, Summary
 from kcurate.workspace import DEFAULT, Workspace
 
-# Parsing runs at megabytes a second; a unit that takes longer than this will not end.
 WRITTEN_TOGETHER = 16
-UNIT_TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ def _parse(files: TreeFiles, pool: Pool) -> TreeKernels:
         roots = sorted({*pending.values(), *launchers} - results.keys() - failed)
         launchers = []
         tasks = [UnitTask(files.tree.root, files.tree.manifest.layout.include, root) for root in roots]
-        answers = pool.run(read_unit, tasks, timeout_s=UNIT_TIMEOUT_S)
+        answers = pool.run(read_unit, tasks, timeout_s=time_limits.READ_UNIT_S)
         for index, result in _bar(answers, len(tasks), f"{files.tree.suite}: parse"):
             if isinstance(result, Failure):
                 failed.add(roots[index])
@@ -160,7 +159,10 @@ def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -
     size = 1 if compiler is not None else WRITTEN_TOGETHER
     heaps = [tasks[at : at + size] for at in range(0, len(tasks), size)]
     answers = pool.run(
-        compiling.finish_kernels, heaps, timeout_s=compiling.TIMEOUT_S, isolate=compiler is not None
+        compiling.finish_kernels,
+        heaps,
+        timeout_s=time_limits.COMPILE_EXTRACTED_S,
+        isolate=compiler is not None,
     )
     for index, result in _bar(answers, len(heaps), f"{tree.tree.suite}: kernels"):
         if isinstance(result, Failure):

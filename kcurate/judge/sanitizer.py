@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from kcurate import backends
+from kcurate import backends, time_limits
 from kcurate.backends.base import Compiled
 from kcurate.errors import BackendError
 from kcurate.judge.case import Case, Ruling
@@ -36,7 +36,6 @@ from kcurate.records.pair import SideName
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 FOUND = 9
-TIMEOUT_S = 120.0
 MAX_REPORT_CHARS = 4000
 BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -107,7 +106,7 @@ def examine(
             start_new_session=True,
         )
         try:
-            output, _ = process.communicate(timeout=TIMEOUT_S)
+            output, _ = process.communicate(timeout=time_limits.SANITIZE_S)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()

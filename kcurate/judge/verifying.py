@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kcurate import time_limits
 from kcurate.judge.agreement import (
     Outputs,
     differs,
@@ -42,9 +43,6 @@ from kcurate.records.pair import SideName, other_side
 REPEATS = 3
 # Input sets that timing rotates through.
 TIMED_SETS = 2
-# On a GPU a side has this long for a trial, or this many times as long as the reference took for it: one that
-# hangs keeps everybody from taking times until it is given up.
-PATIENCE_S, PATIENCE_RATIO = 3.0, 300.0
 # What a worker's description of a run may take beside the outputs.
 FRAME_SLACK_BYTES = 1 << 20
 
@@ -93,7 +91,7 @@ def timed_trials(problem: Problem, seed: int) -> list[Trial]:
 
 def patience_s(backend: str, reference_s: float) -> float:
     """Seconds that a side may still take for a trial when the reference took `reference_s`."""
-    return max(PATIENCE_S, PATIENCE_RATIO * reference_s) if backend == "cuda" else math.inf
+    return max(time_limits.TRIAL_S, time_limits.TRIAL_RATIO * reference_s) if backend == "cuda" else math.inf
 
 
 class Verification:

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import store
+from kcurate import store, time_limits
 from kcurate.backends.base import Compiled
 from kcurate.judge import admission
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks import static
 from kcurate.judge.judging import Judge, JudgeConfig
-from kcurate.judge.workers import compiling, side_proxy
+from kcurate.judge.workers import compiling
 from kcurate.judge.workers.nursery import Nursery, Role
 from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
 
@@ -116,7 +116,7 @@ def test_compiles_unless_that_is_refused(
     name: str, compilers: compiling.CompileWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name in BOMBS:
-        monkeypatch.setattr(compiling, "COMPILE_TIMEOUT_S", BOMB_TIMEOUT_S)
+        monkeypatch.setattr(time_limits, "COMPILE_SIDE_S", BOMB_TIMEOUT_S)
     one = candidate(name)
     ruling = admit(one)
     log = ""
@@ -144,7 +144,7 @@ def check(verdict: Verdict, name: str, allowed: tuple[str, ...]) -> None:
 @pytest.fixture(scope="module")
 def emulator() -> Iterator[Judge]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(side_proxy.RUN_TIMEOUT_S, "emulator", HANG_TIMEOUT_S)
+        patch.setitem(time_limits.RUN_S, "emulator", HANG_TIMEOUT_S)
         one = Judge(JudgeConfig(backend="emulator"))
         yield one
         one.close()
@@ -155,7 +155,7 @@ def emulator() -> Iterator[Judge]:
 )
 def test_on_the_emulator(name: str, emulator: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     if name in BOMBS:
-        monkeypatch.setattr(compiling, "COMPILE_TIMEOUT_S", BOMB_TIMEOUT_S)
+        monkeypatch.setattr(time_limits, "COMPILE_SIDE_S", BOMB_TIMEOUT_S)
     check(emulator.judge(candidate(name)), name, CASES[name].emulator)
     monkeypatch.undo()
     after = emulator.judge(candidate(HONEST))

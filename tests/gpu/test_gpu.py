@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import small
 
+from kcurate import time_limits
 from kcurate.backends.base import (
     Compiled,
     CompileFailure,
@@ -21,7 +22,6 @@ from kcurate.backends.base import (
     ScalarValue,
 )
 from kcurate.judge.judging import Judge, JudgeConfig
-from kcurate.judge.workers import side_proxy
 from kcurate.records import Outcome
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def test_a_kernel_that_never_ends_is_given_up_soon() -> None:
     with contextlib.closing(Judge(JudgeConfig("cuda", calibrate=False, timed=False))) as judge:
         verdict = judge.judge(small.scaled("spin", spin))
         assert verdict.outcome in (Outcome.TIMEOUT, Outcome.STATIC_REJECT), verdict.detail
-        assert verdict.wall_s < 0.6 * side_proxy.RUN_TIMEOUT_S["cuda"]
+        assert verdict.wall_s < 0.6 * time_limits.RUN_S["cuda"]
         assert judge.judge(small.scaled()).outcome is Outcome.CORRECT
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import small
 
+from kcurate import time_limits
 from kcurate.judge import judging as judge_module
 from kcurate.judge import verifying
 from kcurate.judge.judging import Judge, JudgeConfig, judge, reference_side
@@ -158,7 +159,7 @@ def test_a_side_has_as_long_as_follows_from_its_reference(
 
 
 def test_patience_has_a_least_and_follows_the_reference_on_gpus_alone() -> None:
-    assert verifying.patience_s("cuda", 0.002) == verifying.PATIENCE_S
+    assert verifying.patience_s("cuda", 0.002) == time_limits.TRIAL_S
     assert verifying.patience_s("cuda", 0.05) == pytest.approx(15.0)
     assert verifying.patience_s("emulator", 0.05) == math.inf
 

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import codec
+from kcurate import codec, time_limits
 from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
 from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.errors import BackendError
-from kcurate.judge.workers import compiling
 from kcurate.judge.workers.compiling import CompileWorkers
 from kcurate.judge.workers.inside.side_server import SideServer
 from kcurate.judge.workers.messages import OPERATIONS, Compile, Drop, Greeting, Witness
@@ -78,7 +77,7 @@ def test_both_sides_compile_and_a_failure_says_where(compilers: CompileWorkers) 
 def test_a_compiler_that_never_ends_is_killed_and_replaced(
     compilers: CompileWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiling, "COMPILE_TIMEOUT_S", 1.5)
+    monkeypatch.setattr(time_limits, "COMPILE_SIDE_S", 1.5)
     started = time.perf_counter()
     (made,) = compilers.compile([request(BOMB)])
     assert isinstance(made, CompileFailure)

@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 import numpy as np
 
-from kcurate import __version__
+from kcurate import __version__, time_limits
 from kcurate.backends.base import (
     Bytes,
     Compiled,
@@ -28,9 +28,6 @@ from kcurate.backends.emulator.library import Failure, Library, Variable, check_
 from kcurate.backends.emulator.memory import Memories, view
 from kcurate.records import Environment
 
-# Processor time of one launch. The largest launch of a built-in pair takes well under a second; the judge's
-# own limit on a whole run is 120 s.
-LAUNCH_LIMIT_S = 10.0
 TEXTURE_BYTES = 16
 
 
@@ -40,7 +37,7 @@ class EmulatorDevice:
     name = "emulator"
     timed = False
 
-    def __init__(self, limit_s: float = LAUNCH_LIMIT_S) -> None:
+    def __init__(self, limit_s: float = time_limits.EMULATED_LAUNCH_S) -> None:
         self._limit_s = limit_s
         self._memories = Memories()
         self._compiler: str | None = None

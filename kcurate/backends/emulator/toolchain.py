@@ -21,6 +21,7 @@ from pathlib import Path
 
 import platformdirs
 
+from kcurate import time_limits
 from kcurate.backends.emulator.source import INCLUDE, declared
 from kcurate.errors import BackendError, MissingDependencyError
 
@@ -58,7 +59,6 @@ SANITIZE = (
     "-fsanitize-undefined-trap-on-error",
     "-ftrivial-auto-var-init=pattern",
 )
-TIMEOUT_S = 60.0
 # About 40 KB each.
 MAX_KEPT = 5000
 
@@ -101,7 +101,11 @@ def find() -> Toolchain:
 def _version(command: tuple[str, ...]) -> str | None:
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(
-            [*command, "--version"], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            [*command, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=time_limits.COMPILE_FOR_EMULATOR_S,
+            check=False,
         )
         if not done.returncode and done.stdout.strip():
             return done.stdout.splitlines()[0].strip()
@@ -181,7 +185,7 @@ def shared_object(
     """Compile `unit` and link it with the runtime to `side.so` in `folder`; the log when that fails.
 
     Raises:
-        subprocess.TimeoutExpired: it ran past `TIMEOUT_S`.
+        subprocess.TimeoutExpired: it ran past `time_limits.COMPILE_FOR_EMULATOR_S`.
     """
     tools = find()
     (folder / "side.cpp").write_text(unit)
@@ -220,7 +224,7 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a compiler in a folder of its own; everything that it writes lies there.
 
     Raises:
-        subprocess.TimeoutExpired: it ran past `TIMEOUT_S`.
+        subprocess.TimeoutExpired: it ran past `time_limits.COMPILE_FOR_EMULATOR_S`.
     """
     place = str(folder)
     environment = {
@@ -239,6 +243,6 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=TIMEOUT_S,
+        timeout=time_limits.COMPILE_FOR_EMULATOR_S,
         check=False,
     )

@@ -13,13 +13,11 @@ import threading
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kcurate import time_limits
 from kcurate.errors import InputError, KcurateError, MissingDependencyError
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.referees.local import Lost, Referee
 from kcurate.records import Candidate, Environment, Verdict
-
-# What an actor may take to be placed and to open its device, on a cluster that starts machines on demand.
-START_LIMIT_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ class _RayReferee:
 
     def environment(self) -> Environment:
         """See `Referee`."""
-        found = self._ask(self._actor.environment.remote(), START_LIMIT_S)
+        found = self._ask(self._actor.environment.remote(), time_limits.START_RAY_REFEREE_S)
         assert isinstance(found, Environment)
         return found
 

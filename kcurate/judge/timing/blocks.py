@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from kcurate import time_limits
 from kcurate.judge.timing import statistics
 from kcurate.judge.workers.side_proxy import both_sides
 from kcurate.records import Speedup
@@ -34,11 +35,8 @@ CHAIN_BELOW_US = 50.0
 CHAIN_TOGETHER = 4.0
 # Nothing is claimed of a side that takes less.
 SHORTEST_US = 0.3
-MAX_TIMING_S = 3.0
 # How often the interval is looked at, in blocks.
 LOOK_EVERY = 4
-# However slow the sides are, this ends it; fewer than the least number of blocks is ambiguous.
-HARD_LIMIT_S = 30.0
 SAMPLES_PER_BLOCK = 8
 # A chain is an average of many runs already.
 CHAINS_PER_BLOCK = 1
@@ -131,7 +129,9 @@ def measure(
         _one_round(samplers, plan, samples, rng)
         count = len(samples.blocks["fast"])
         samples.wall_s = time.perf_counter() - started
-        out_of_time = samples.wall_s >= (MAX_TIMING_S if count >= statistics.MIN_BLOCKS else HARD_LIMIT_S)
+        out_of_time = samples.wall_s >= (
+            time_limits.TIMING_S if count >= statistics.MIN_BLOCKS else time_limits.TIMING_HARD_S
+        )
         if not out_of_time and (count < statistics.MIN_BLOCKS or count % LOOK_EVERY):
             continue
         samples.estimate = _estimate(samples, config.seed, margin)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kcurate import time_limits
 from kcurate.backends.base import Compiled, CompileFailure, Compiler, EntryPoint, KernelFault
 from kcurate.backends.torch_module import compile_text
 from kcurate.judge.case import Case, Ruling
@@ -17,8 +18,6 @@ from kcurate.problem import program
 from kcurate.records import SIDES, BindTexture, Candidate, Outcome, steps
 from kcurate.records.pair import SideName
 
-# Model-written templates can keep a compiler busy for hours.
-COMPILE_TIMEOUT_S = 20.0
 # Binaries that are kept at hand.
 REMEMBERED = 16
 FAILED = {
@@ -137,10 +136,10 @@ def compile_side(candidate: Candidate, side: SideName, compiler: Compiler) -> Co
 
 def _answer(worker: Worker) -> Compiled | CompileFailure:
     try:
-        reply = worker.answer(COMPILE_TIMEOUT_S)
+        reply = worker.answer(time_limits.COMPILE_SIDE_S)
     except WorkerTimeout:
         return CompileFailure(
-            "timeout", f"the compiler ran past {COMPILE_TIMEOUT_S:.0f} s", COMPILE_TIMEOUT_S
+            "timeout", f"the compiler ran past {time_limits.COMPILE_SIDE_S:.0f} s", time_limits.COMPILE_SIDE_S
         )
     except (WorkerDied, KernelFault):
         return CompileFailure("memory", "the compiler died: out of memory, or a bug in it", 0.0)

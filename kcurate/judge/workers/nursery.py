@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args
 
-from kcurate import codec
+from kcurate import codec, time_limits
 from kcurate.backends.base import KernelFault
 from kcurate.errors import BackendError, MissingDependencyError, ProblemError, RecordError
 from kcurate.judge.workers.messages import Greeting, Reply, Request, pack_request, read_answer
@@ -47,8 +47,6 @@ BOOT = (
 )
 # What a worker may see of our environment: nothing that could hold a secret.
 ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH")
-# A fork is answered at once; importing everything takes seconds on a busy machine.
-START_TIMEOUT_S = 120.0
 
 
 class WorkerDied(Exception):  # noqa: N818 - an event that the judge turns into an outcome
@@ -101,7 +99,7 @@ class Worker:
         """How many requests have no answer yet."""
         return len(self._asked)
 
-    def ready(self, timeout_s: float = START_TIMEOUT_S) -> Greeting:
+    def ready(self, timeout_s: float = time_limits.START_WORKER_S) -> Greeting:
         """Wait until it has opened its device; the greeting says what it found.
 
         Raises:
@@ -233,7 +231,7 @@ class Nursery:
         )
         theirs.close()
         self._control = ours
-        self._control.settimeout(START_TIMEOUT_S)
+        self._control.settimeout(time_limits.START_WORKER_S)
         self._asking = threading.Lock()
         self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
 

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from kcurate import time_limits
 from kcurate.backends.base import Compiled, KernelFault
 from kcurate.errors import BackendError, ProblemError
 from kcurate.judge.case import Ruling
@@ -33,11 +34,6 @@ from kcurate.records.pair import SIDES, SideName
 T = TypeVar("T")
 A = TypeVar("A")
 
-# What a side may take for one thing it is asked; a kernel that never ends is killed after it. The emulator
-# is some thousand times slower than a GPU.
-RUN_TIMEOUT_S = {"cuda": 20.0, "emulator": 120.0}
-# What making one trial's inputs may take; it is our code, on a machine that may be busy.
-GENERATE_TIMEOUT_S = 180.0
 OUTCOMES = {
     "launch_error": Outcome.LAUNCH_ERROR,
     "timeout": Outcome.TIMEOUT,
@@ -133,11 +129,11 @@ class RunningSide:
             Ruling: they cannot be made. BackendError: they took too long, which is no fault of the side.
         """
         try:
-            self.worker.answer(GENERATE_TIMEOUT_S)
+            self.worker.answer(time_limits.MAKE_INPUTS_S)
         except ProblemError as error:
             raise Ruling(Outcome.MALFORMED, str(error)) from error
         except WorkerTimeout as error:
-            raise BackendError(f"inputs were not made within {GENERATE_TIMEOUT_S:.0f} s") from error
+            raise BackendError(f"inputs were not made within {time_limits.MAKE_INPUTS_S:.0f} s") from error
         except WorkerDied as error:
             raise BackendError("the process that makes inputs died: out of memory?") from error
 

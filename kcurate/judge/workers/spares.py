@@ -16,14 +16,14 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from kcurate import codec, store
+from kcurate import codec, store, time_limits
 from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.errors import BackendError
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.workers import compiling
 from kcurate.judge.workers.messages import Compile, Generate, Helpers, pack_compiled
 from kcurate.judge.workers.nursery import Nursery, Role, Spares
-from kcurate.judge.workers.side_proxy import RUN_TIMEOUT_S, RunningSide
+from kcurate.judge.workers.side_proxy import RunningSide
 from kcurate.records import Candidate, Environment
 from kcurate.records.pair import SideName, other_side
 
@@ -43,7 +43,7 @@ class Stock:
     """
 
     def __init__(self, nursery: Nursery, role: Role, spares: int) -> None:
-        self._timeout_s = RUN_TIMEOUT_S[role.backend]
+        self._timeout_s = time_limits.RUN_S[role.backend]
         self._role = role
         self._python: tuple[Nursery, Spares] | None = None
         self._helpers: Compiled | None = None

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 
-from kcurate import codec
+from kcurate import codec, time_limits
 from kcurate.errors import BackendError, MissingDependencyError, ProblemError
 from kcurate.judge.workers.nursery import worker_environment
 from kcurate.judge.workers.protocol import Channel, ChannelClosed, ChannelTimeout, Frame, pair
@@ -32,9 +32,6 @@ BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from kcurate.train.kernelbench.worker import main; main(int(sys.argv[2]))"
 )
-START_TIMEOUT_S = 120.0
-# The slowest of KernelBench's level 1 takes 6 s (2-core x86-64 machine).
-MODULE_TIMEOUT_S = 120.0
 MOST_PROCESSES = 8
 
 
@@ -84,10 +81,10 @@ class _Process:
         channel = self._channel()
         try:
             channel.send({"code": code, "bench_bytes": bench_bytes})
-            return _found(channel.receive(MODULE_TIMEOUT_S))
+            return _found(channel.receive(time_limits.KERNELBENCH_MODULE_S))
         except ChannelTimeout:
             self._end()
-            return Found(why=f"looking at it takes more than {MODULE_TIMEOUT_S:.0f} s")
+            return Found(why=f"looking at it takes more than {time_limits.KERNELBENCH_MODULE_S:.0f} s")
         except ChannelClosed:
             self._end()
             return Found(why="looking at it ended the process: out of memory, or a fault in it")
@@ -107,7 +104,7 @@ class _Process:
             theirs.close()
             self._running = (process, channel)
             try:
-                greeting = channel.receive(START_TIMEOUT_S)
+                greeting = channel.receive(time_limits.START_WORKER_S)
             except (ChannelTimeout, ChannelClosed) as error:
                 self._end()
                 raise BackendError("the process that looks at modules did not start") from error

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from kcurate import backends, judge
+from kcurate import backends, judge, time_limits
 from kcurate.errors import BackendError, KcurateError
 from kcurate.judge import JudgeConfig
 from kcurate.judge.gpu_lock import GpuLock, lock_name
@@ -32,10 +32,6 @@ from kcurate.train.reward.schemes import Scheme
 from kcurate.train.reward.settled import Settled, asks_for_audit, settle
 from kcurate.train.reward.verdict_cache import VerdictCache, answer_key
 from kcurate.train.task import Judged, Task
-
-# Beyond the judge's own limits for each thing it asks of a side; begun ahead, an answer waits with its times
-# until a draw has ended.
-LIMIT_S = {"cuda": 1800.0, "emulator": 900.0}
 
 _Coming = Future[tuple[Verdict, ...]]
 
@@ -287,4 +283,4 @@ def _judging(config: PoolConfig, backend: str) -> JudgeConfig:
 
 
 def _limit_s(config: PoolConfig, backend: str) -> float:
-    return LIMIT_S[backend] if config.limit_s is None else config.limit_s
+    return time_limits.REWARD_S[backend] if config.limit_s is None else config.limit_s
