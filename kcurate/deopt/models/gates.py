@@ -7,17 +7,15 @@ label leaks (`kcurate.judge.checks.padded_work`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kcurate import codec
 from kcurate.cuda_source.similarity import NEARLY_THE_SAME, Fingerprint, fingerprint
 from kcurate.deopt.models.targets import Target
-from kcurate.judge import check_source, hints
+from kcurate.judge import check_source, hints, repeated_steps
 from kcurate.problem.answered import misfit
 from kcurate.problem.techniques import not_permitted, shown_in
 from kcurate.prompts import Technique
-from kcurate.records import AttemptOutcome, Candidate, For, Side, SideName, Step, Swap, Verdict, WhileNonzero
+from kcurate.records import AttemptOutcome, Candidate, Side, SideName, Verdict
 
 # Techniques that the text shows beyond doubt: a construct is there or it is not.
 CERTAIN = frozenset(
@@ -59,7 +57,9 @@ def check_side(
     given = target.given
     if fingerprint(side.code).exact == fingerprint(given.code).exact and side.plan == given.plan:
         return Refusal(AttemptOutcome.UNCHANGED, "")
-    findings = [*map(str, check_source(side, ("sham",))), *_idle_plan(side, given)]
+    given_already = repeated_steps(given.plan)
+    repeated = [what for what in repeated_steps(side.plan) if what not in given_already]
+    findings = [*map(str, check_source(side, ("sham",))), *(f"sham: the plan {what}" for what in repeated)]
     if findings:
         return Refusal(AttemptOutcome.SHAM, "; ".join(findings[:4]))
     known = {finding.what for finding in hints(given)}
@@ -77,28 +77,6 @@ def _shown_techniques(
     if target.made == "slow" and technique and technique.name in CERTAIN & shown_in(side.code):
         return Refusal(AttemptOutcome.TECHNIQUE_KEPT, technique.name)
     return None
-
-
-def _idle_plan(side: Side, given: Side) -> list[str]:
-    """Steps that do again what was just done, and loops that do not move on; not those of the given plan."""
-    known = set(_idle_steps(given.plan))
-    return [f"sham: the plan {what}" for what in _idle_steps(side.plan) if what not in known]
-
-
-def _idle_steps(plan: Iterable[Step]) -> list[str]:
-    found: list[str] = []
-    before: Step | None = None
-    for step in plan:
-        if step == before and not isinstance(step, Swap | For | WhileNonzero):
-            found.append(f"repeats a step: {codec.to_data(step)}")
-        if isinstance(step, For):
-            text = str(codec.to_data(step.do))
-            if step.for_ not in text and not any(isinstance(inner, Swap) for inner in step.do):
-                found.append(f"repeats the same {len(step.do)} steps over {step.for_!r}")
-        if isinstance(step, For | WhileNonzero):
-            found += _idle_steps(step.do)
-        before = step
-    return found
 
 
 @dataclass(frozen=True)
