@@ -5,7 +5,8 @@ Spans are half-open byte ranges of the original files. Nothing here reads a file
 | module | owns |
 |---|---|
 | `text` | blanking comments and what the grammar cannot take, at equal length |
-| `conditions`, `preprocess` | `#if` evaluation; splicing local includes, and the map back to the files |
+| `conditions`, `expansion` | `#if` evaluation; the expansion of macros in it |
+| `preprocess` | splicing local includes, and the map back to the files |
 | `macros` | calls and attributes that hide a kernel, words that stand for `__global__`, `push_macro` |
 | `items` | the parse: declarations, their names, what they use |
 | `closure`, `shim` | what a kernel needs, as one file; repairs for legacy CUDA |

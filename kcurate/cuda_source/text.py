@@ -22,9 +22,10 @@ def _spaces(match: re.Match[bytes]) -> bytes:
     return match[0].translate(_BLANK)
 
 
-def blank_comments(source: bytes) -> bytes:
-    """Comments become spaces (line breaks stay); literals stay."""
-    return _TOKEN.sub(lambda m: m[0].translate(_BLANK) if m[0][0] == 47 else m[0], source)
+def blank_comments(source: bytes, line_breaks: bool = True) -> bytes:
+    """Comments become spaces, but for their line breaks where those are to stay; literals stay."""
+    blank = _BLANK if line_breaks else b" " * 256
+    return _TOKEN.sub(lambda m: m[0].translate(blank) if m[0][0] == 47 else m[0], source)
 
 
 def blank_literals(source: bytes) -> bytes:

@@ -20,7 +20,7 @@ from kcurate.cuda_source.preprocess import Read, Resolve, Text, splice
 from kcurate.cuda_source.scopes import Scopes
 from kcurate.cuda_source.shim import repairs, shim_for
 from kcurate.cuda_source.text import blank_literals
-from kcurate.records import LaunchSite, Param, Span
+from kcurate.records import Condition, LaunchSite, Param, Span
 
 _DEVICE_METHOD = re.compile(rb"\b__(?:device|global)__\b[^;{}]*\{")
 
@@ -49,7 +49,8 @@ class UnitReport:
     A launch has the qualified name of the kernel that it means, as far as the unit shows it.
     `file_codes` is the joint file of all kernels that a file defines. `device_fractions` is the share of
     a file's code lines that lie in device functions, from 0 to 1. `missing` are includes not found.
-    `unread` counts, by file, the kernels that words announce and that could not be cut out.
+    `unread` counts, by file, the kernels that words announce and that could not be cut out. `conditions`
+    counts the conditions that were asked; `unevaluated` are those without an answer.
     """
 
     kernels: tuple[KernelSource, ...] = ()
@@ -58,6 +59,8 @@ class UnitReport:
     device_fractions: Mapping[str, float] | None = None
     missing: tuple[str, ...] = ()
     unread: Mapping[str, int] | None = None
+    conditions: int = 0
+    unevaluated: tuple[Condition, ...] = ()
 
 
 def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
@@ -102,6 +105,8 @@ def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
         device_fractions=_fractions(unit, text, by_path),
         missing=text.missing,
         unread=_unread(unit, text),
+        conditions=text.conditions,
+        unevaluated=text.unevaluated,
     )
 
 

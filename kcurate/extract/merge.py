@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from kcurate.extract.naming import kernel_id, shown, unique
 from kcurate.extract.sources import TreeFiles
 from kcurate.extract.units import UnitKernel, UnitResult
-from kcurate.records import Kernel, LaunchSite
+from kcurate.records import Condition, Kernel, LaunchSite
 from kcurate.suites import Place, Tree
 
 VariantKey = tuple[str | None, str | None]
@@ -22,7 +22,8 @@ class TreeKernels:
 
     `codes` is by kernel id; `file_codes` (the joint closure of a file's kernels) and `device_fractions`
     are by path, as are `failed` (its unit could not be parsed) and `source_paths` (everything read).
-    `unread` counts a path's kernels that could not be cut out.
+    `unread` counts a path's kernels that could not be cut out. `conditions` counts the `#if` and its like
+    that the units asked; `unevaluated` are those without an answer, each with the root of its unit.
     """
 
     tree: Tree
@@ -33,6 +34,8 @@ class TreeKernels:
     source_paths: tuple[str, ...]
     failed: frozenset[str]
     unread: Mapping[str, int]
+    conditions: int
+    unevaluated: tuple[tuple[str, Condition], ...]
 
 
 def merge(files: TreeFiles, results: Mapping[str, UnitResult], failed: set[str]) -> TreeKernels:
@@ -63,7 +66,10 @@ def merge(files: TreeFiles, results: Mapping[str, UnitResult], failed: set[str])
     taken = {kernel.span.path for kernel in kernels}
     broken = {p for p, roots in files.roots.items() if shown(p) not in taken and not failed.isdisjoint(roots)}
     read = tuple(found.path for found in files.found if found.outcome is None)
-    return TreeKernels(tree, tuple(kernels), codes, file_codes, fractions, read, frozenset(broken), unread)
+    asked = sum(result.conditions for result in results.values())
+    lost = tuple((root, each) for root, result in sorted(results.items()) for each in result.unevaluated)
+    known = (codes, file_codes, fractions, read, frozenset(broken), unread, asked, lost)
+    return TreeKernels(tree, tuple(kernels), *known)
 
 
 def _complete(

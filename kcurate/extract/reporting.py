@@ -75,6 +75,8 @@ def count_items(
         "kernels": _counted(outcome for tree in trees for outcome in _kernel_outcomes(tree)),
         "pairs": _counted(match.outcome for each in matches for match in each),
     }
+    asked, unevaluated = sum(t.conditions for t in trees), sum(len(t.unevaluated) for t in trees)
+    items["conditions"] = {"evaluated": asked - unevaluated, "unevaluated": unevaluated}
     if same_named:
         items["same_named_files"] = _counted(same_named.elements())
     return items
@@ -91,8 +93,8 @@ def write_reports(
     outcomes: Sequence[Mapping[str, FileOutcome]],
     matches: Sequence[Sequence[Match]],
 ) -> None:
-    """One JSON line a file and a pair in the run's folder: what became of each."""
-    files, pairs = [], []
+    """One JSON line a file, a pair and an unevaluated condition in the run's folder: what became of each."""
+    files, pairs, conditions = [], [], []
     for tree, by_path, found in zip(trees, outcomes, matches, strict=True):
         for path, outcome in sorted(by_path.items()):
             fraction = tree.device_fractions.get(path)
@@ -102,6 +104,9 @@ def write_reports(
             if path in tree.unread:
                 line["unread_kernels"] = tree.unread[path]
             files.append(line)
+        for root, condition in tree.unevaluated:
+            line = {"suite": tree.tree.suite, "unit": shown(root), **codec.to_data(condition)}
+            conditions.append(line)
         for match in found:
             sides = {"slow": match.slow and match.slow.path, "fast": match.fast and match.fast.path}
             pairs.append(
@@ -114,6 +119,6 @@ def write_reports(
                     "outcome": str(match.outcome),
                 }
             )
-    for name, lines in (("files", files), ("pairs", pairs)):
+    for name, lines in (("files", files), ("pairs", pairs), ("conditions", conditions)):
         data = b"".join(codec.canonical_json(line) + b"\n" for line in lines)
         store.write_bytes(log.folder / f"{name}.jsonl", data)

@@ -82,6 +82,10 @@ def run(config: ExtractConfig, *, note: Callable[[str], None] = lambda text: Non
     unread = sum(sum(tree.unread.values()) for tree in finished)
     if unread:
         note(f"{unread} kernels could not be cut out (macros make or hide them): {log.folder}/files.jsonl")
+    unevaluated = sum(len(tree.unevaluated) for tree in finished)
+    if unevaluated:
+        where = log.folder / "conditions.jsonl"
+        note(f"{unevaluated} conditions could not be evaluated, their branches are left out: {where}")
     return log.finish(
         Summary(
             stage="extract",
@@ -145,6 +149,9 @@ def _require_kernels(
     if any(tree.unread for tree in extracted):
         what = "no CUDA kernel could be cut out"
         hint = "kernels that macros make are not read: write them out (docs/extraction.md)"
+    elif lost := [condition for tree in extracted for _, condition in tree.unevaluated]:
+        first = f"{lost[0].path}:{lost[0].line}: {lost[0].text}"
+        hint = f"is one behind {first}? It could not be evaluated: {lost[0].why}"
     raise InputError(f"{what} ({seen})", where=", ".join(str(path) for path in config.paths), hint=hint)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from kcurate.cuda_source import KernelSource, extract_unit
 from kcurate.extract.includes import Reader
 from kcurate.extract.naming import shown
-from kcurate.records import Kernel, LaunchSite, Source, Span
+from kcurate.records import Condition, Kernel, LaunchSite, Source, Span
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,16 @@ class UnitKernel:
 class UnitResult:
     """What a unit holds; `kernels` in the order of their files, `file_codes` by path.
 
-    `unread` counts, by path, the kernels that could not be cut out.
+    `unread` counts, by path, the kernels that could not be cut out; `conditions` the `#if` and its like that
+    were asked, of which those `unevaluated` had no answer.
     """
 
     kernels: tuple[UnitKernel, ...]
     launches: tuple[tuple[str, LaunchSite], ...]
     file_codes: Mapping[str, bytes]
     unread: Mapping[str, int]
+    conditions: int
+    unevaluated: tuple[Condition, ...]
 
     def kernels_of(self, path: str) -> list[UnitKernel]:
         """The kernels that a file defines, in its order."""
@@ -54,19 +57,25 @@ def read_unit(task: UnitTask) -> UnitResult:
     reader = Reader(task.tree_root, task.include)
     report = extract_unit(task.root, reader.read, reader.resolve)
     fractions = report.device_fractions or {}
+    unevaluated = tuple(replace(condition, path=shown(condition.path)) for condition in report.unevaluated)
     kernels: dict[tuple[str, int], UnitKernel] = {}
     for kernel in report.kernels:  # a file that is included twice shows its kernels twice
         key = (kernel.span.path, kernel.span.start_byte)
-        kernels.setdefault(key, _unit_kernel(kernel, task.root, fractions.get(kernel.span.path, 0.0)))
+        made = _unit_kernel(kernel, task.root, fractions.get(kernel.span.path, 0.0), unevaluated)
+        kernels.setdefault(key, made)
     return UnitResult(
         kernels=tuple(kernel for _, kernel in sorted(kernels.items())),
         launches=tuple((name, _shown_site(site)) for name, site in report.launches),
         file_codes=report.file_codes or {},
         unread=report.unread or {},
+        conditions=report.conditions,
+        unevaluated=unevaluated,
     )
 
 
-def _unit_kernel(found: KernelSource, root: str, device_fraction: float) -> UnitKernel:
+def _unit_kernel(
+    found: KernelSource, root: str, device_fraction: float, unevaluated: tuple[Condition, ...]
+) -> UnitKernel:
     kernel = Kernel(
         id="",
         source=Source(""),
@@ -82,6 +91,7 @@ def _unit_kernel(found: KernelSource, root: str, device_fraction: float) -> Unit
         shims=found.shims,
         features=found.features,
         techniques=found.techniques,
+        unevaluated=unevaluated,
     )
     return UnitKernel(found.span.path, found.qualified, kernel, found.code, device_fraction)
 
