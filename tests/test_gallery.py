@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcurate import gallery, resources, store
-from kcurate.judge.judge import PROTOCOL
+from kcurate.judge import PROTOCOL
 from kcurate.records import Outcome
 
 

@@ -18,6 +18,7 @@ from kcurate import store
 from kcurate.backends.base import Compiled
 from kcurate.errors import BackendError
 from kcurate.judge import (
+    PROTOCOL,
     admission,
     calibration,
     compiling,
@@ -36,8 +37,6 @@ from kcurate.judge.workers import Nursery, Role
 from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
 from kcurate.records.pair import SideName
 
-# Part of every verdict's key: a change of what is proved makes old verdicts invalid.
-PROTOCOL = "2"
 # Tries at a candidate whose process ended without a word.
 ATTEMPTS = 3
 # The GPU's state, noted before and after times are taken.

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kcurate import store
-from kcurate.judge.judge import PROTOCOL
+from kcurate.judge import PROTOCOL
 from kcurate.records import Candidate, Outcome, Verdict
 from kcurate.workspace import Workspace
 

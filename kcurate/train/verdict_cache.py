@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kcurate import codec, store
 from kcurate.cuda_source import normalise
-from kcurate.judge.judge import PROTOCOL
+from kcurate.judge import PROTOCOL
 from kcurate.records import Candidate, Environment, Outcome, SideReport, Verdict
 
 _BLANKS = re.compile(r"[ \t]+")

@@ -18,8 +18,8 @@ from typing import Any
 
 from kcurate import backends, resources, store
 from kcurate.errors import InputError, MissingDependencyError
-from kcurate.judge import pool
-from kcurate.judge.judge import PROTOCOL, JudgeConfig
+from kcurate.judge import PROTOCOL, pool
+from kcurate.judge.judge import JudgeConfig
 from kcurate.records import Outcome, Summary
 from kcurate.validate import inputs, ledger
 from kcurate.workspace import Workspace

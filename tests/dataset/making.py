@@ -11,7 +11,7 @@ from small import scaled
 
 from kcurate import store
 from kcurate.dataset.rows import row
-from kcurate.judge.judge import PROTOCOL
+from kcurate.judge import PROTOCOL
 from kcurate.records import (
     Candidate,
     Environment,

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from kcurate import prompts, store
-from kcurate.judge.judge import PROTOCOL
+from kcurate.judge import PROTOCOL
 from kcurate.records import Candidate, Environment, Outcome, Verdict
 from kcurate.train import pair_tasks
 from kcurate.train.models import PLAIN, Form
