@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 WIDTH = 100
+_flat = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def pretty(data: Any) -> str:
@@ -14,17 +15,14 @@ def pretty(data: Any) -> str:
 
 
 def _render(data: Any, depth: int) -> str:
-    flat = json.dumps(data, ensure_ascii=False)
+    flat = _flat(data)
     if not isinstance(data, dict | list) or not data:
         return flat
     if depth and len(flat) + 2 * depth <= WIDTH:
         return flat
     inner = "  " * (depth + 1)
     if isinstance(data, dict):
-        rows = [
-            f"{inner}{json.dumps(key, ensure_ascii=False)}: {_render(value, depth + 1)}"
-            for key, value in data.items()
-        ]
+        rows = [f"{inner}{_flat(key)}: {_render(value, depth + 1)}" for key, value in data.items()]
     else:
         rows = [inner + _render(value, depth + 1) for value in data]
     opening, closing = ("{", "}") if isinstance(data, dict) else ("[", "]")

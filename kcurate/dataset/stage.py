@@ -174,11 +174,14 @@ def _files(
     parted = {split: [one for one in rows if places[one["id"]] == split] for split in parquet.SPLITS}
     parted = {split: inside for split, inside in parted.items() if inside}
     history = changes.follow(before, parted, config.version)
+    taught = {
+        split: [(one, sft_row(one)) for one in inside if teaches(one)] for split, inside in parted.items()
+    }
     made = {
         "pairs": parted,
-        **{
-            name: {split: [form(one) for one in inside if teaches(one)] for split, inside in parted.items()}
-            for name, form in (("sft", sft_row), ("grpo", grpo_row))
+        "sft": {split: [sft for _, sft in inside] for split, inside in taught.items()},
+        "grpo": {
+            split: [grpo_row(one, sft["prompt"]) for one, sft in inside] for split, inside in taught.items()
         },
     }
     made = {name: {split: x for split, x in found.items() if x} for name, found in made.items()}
