@@ -17,8 +17,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kcurate import backends, store
-from kcurate.errors import MissingDependencyError
+from kcurate import store
+from kcurate.backends.choice import choose
 from kcurate.judge import pool
 from kcurate.judge.judge import JudgeConfig
 from kcurate.published_rows import candidate_of, opened, read_rows
@@ -50,12 +50,12 @@ _BAD = (Drift.BROKEN, Drift.NOT_FASTER, Drift.SPEEDUP_MOVED, Drift.UNCLEAR)
 
 @dataclass(frozen=True)
 class VerifyConfig:
-    """What to judge again (a folder, or USER/NAME on the Hub), on what. `rows` 0: all; `gpu`: its number."""
+    """What to judge again (a folder, or USER/NAME on the Hub), on what. `rows` 0: all."""
 
     dataset: str
     workspace: Path
     backend: str = "auto"
-    gpu: int = 0
+    gpu: str = "0"
     jobs: int = 0
     rows: int = 0
     revision: str | None = None
@@ -95,14 +95,15 @@ def run(config: VerifyConfig, *, note: Callable[[str], None] = lambda _: None) -
     started_s = time.monotonic()
     with opened(config.dataset, revision=config.revision, note=note) as folder:
         rows = _rows(folder, config.rows)
-    judging = _judging(config, note)
+    place = choose(config.backend, config.gpu, note=note)
     workspace = Workspace(config.workspace)
     record = workspace.start_run("verify-dataset", asdict(config) | {"workspace": str(config.workspace)})
     candidates = [candidate_of(row) for row in rows]
-    jobs = config.jobs or pool.default_jobs(judging.backend, 1)
+    jobs = config.jobs or pool.default_jobs(place.backend, len(place.gpus))
     compared: dict[int, Compared] = {}
     with tqdm(total=len(rows), unit="row", desc="verify-dataset") as bar:
-        judged = pool.judge_many(enumerate(candidates), judging, gpus=(judging.gpu,), jobs=jobs)
+        judging = JudgeConfig(place.backend, place.gpus[0])
+        judged = pool.judge_many(enumerate(candidates), judging, gpus=place.gpus, jobs=jobs)
         with contextlib.closing(judged):
             for index, verdict in judged:
                 compared[index] = compare(rows[index], verdict)
@@ -158,18 +159,6 @@ def _rows(folder: Path, limit: int) -> list[dict[str, Any]]:
 
 def _id(row: Mapping[str, Any]) -> str:
     return str(row["id"])
-
-
-def _judging(config: VerifyConfig, note: Callable[[str], None]) -> JudgeConfig:
-    backend = backends.resolve(config.backend)
-    if backend == "emulator":
-        if config.backend == "auto":
-            note("no GPU here: the emulator checks correctness, and no times are taken")
-        return JudgeConfig(backend=backend)
-    count = backends.gpu_count()
-    if config.gpu >= count:
-        raise MissingDependencyError(f"there is no GPU {config.gpu}", where="--gpu", hint=f"{count} here")
-    return JudgeConfig(backend=backend, gpu=config.gpu)
 
 
 def _keep(workspace: Workspace, verdict: Verdict) -> None:

@@ -16,8 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kcurate import backends, resources, store
-from kcurate.errors import InputError, MissingDependencyError
+from kcurate import resources, store
+from kcurate.backends.choice import choose
+from kcurate.errors import InputError
 from kcurate.judge import pool
 from kcurate.judge.judge import PROTOCOL, JudgeConfig
 from kcurate.records import Outcome, Summary
@@ -54,7 +55,8 @@ def run(config: ValidateConfig, *, note: Callable[[str], None] = lambda _: None)
     started = time.perf_counter()
     workspace = Workspace(config.workspace)
     given = inputs.read(_folders(config, workspace))
-    judging, gpus = _judge_config(config, note)
+    place = choose(config.backend, config.gpu, note=note)
+    judging = JudgeConfig(place.backend, place.gpus[0], sanitize=config.sanitize, torch=config.trust_python)
     started_run = workspace.start_run(STAGE, _plain(config))
     environment = pool.describe_environment(judging)
     book = ledger.Ledger(workspace, environment)
@@ -63,7 +65,7 @@ def run(config: ValidateConfig, *, note: Callable[[str], None] = lambda _: None)
     for item in given:
         if item.index in outcomes:
             counts[outcomes[item.index]] += 1
-    _judge_rest(given, outcomes, counts, judging, gpus, book, config)
+    _judge_rest(given, outcomes, counts, judging, place.gpus, book, config)
     ordered = {str(outcome): counts[outcome] for outcome in Outcome if counts[outcome]}
     summary = Summary(
         stage=STAGE,
@@ -93,40 +95,6 @@ def _existing(path: Path) -> Path:
     """The path as given, or the built-in pair of that id."""
     built_in = resources.pairs_dir() / path
     return built_in if not path.exists() and not path.is_absolute() and built_in.is_dir() else path
-
-
-def _judge_config(config: ValidateConfig, note: Callable[[str], None]) -> tuple[JudgeConfig, tuple[int, ...]]:
-    backend = backends.resolve(config.backend)
-    if backend == "emulator":
-        if config.backend == "auto":
-            note("no GPU here: the emulator checks correctness, and no times are taken")
-        return JudgeConfig(backend=backend, sanitize=config.sanitize, torch=config.trust_python), (0,)
-    gpus = parse_gpus(config.gpu, backends.gpu_count())
-    trusted = config.trust_python
-    return JudgeConfig(backend=backend, gpu=gpus[0], sanitize=config.sanitize, torch=trusted), gpus
-
-
-def parse_gpus(text: str, count: int) -> tuple[int, ...]:
-    """The GPU numbers that `0`, `0,1` or `all` name; `count` is how many there are.
-
-    Raises:
-        InputError: not such a list. MissingDependencyError: a GPU that is not there.
-    """
-    if text == "all":
-        numbers = tuple(range(count))
-    else:
-        parts = [part.strip() for part in text.split(",")]
-        if not all(part.isdecimal() for part in parts):
-            raise InputError(f"not a list of GPUs: {text!r}", where="--gpu", hint="such as 0, 0,1 or all")
-        numbers = tuple(dict.fromkeys(int(part) for part in parts))
-    absent = [number for number in numbers if number >= count]
-    if absent or not numbers:
-        raise MissingDependencyError(
-            f"there is no GPU {absent[0] if absent else ''}".rstrip(),
-            where="--gpu",
-            hint=f"{count} here, see nvidia-smi -L; --backend emulator needs none",
-        )
-    return numbers
 
 
 def _plain(config: ValidateConfig) -> dict[str, Any]:

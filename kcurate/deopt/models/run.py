@@ -10,11 +10,12 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from kcurate import backends, resources, store
+from kcurate import resources, store
+from kcurate.backends.choice import EMULATED, Place
 from kcurate.cuda_source.similarity import fingerprint
 from kcurate.deopt.models import counting, prices
 from kcurate.deopt.models.asking import Asking
@@ -63,8 +64,7 @@ class ModelConfig:
     batch: bool = False
     max_tokens: int = 16_000
     concurrency: int = 8
-    backend: str = "auto"
-    gpus: tuple[int, ...] = (0,)
+    place: Place = EMULATED
     jobs: int = 0
 
 
@@ -178,8 +178,8 @@ def _asking(
 def _judge(config: ModelConfig, seams: Seams, stack: contextlib.ExitStack) -> tuple[JudgeFunction, str]:
     if seams.judge is not None:
         return seams.judge, seams.judge_name
-    judging = JudgeConfig(backend=backends.resolve(config.backend))
-    referees = open_referees(judging, gpus=config.gpus, jobs=config.jobs)
+    judging = JudgeConfig(backend=config.place.backend)
+    referees = open_referees(judging, gpus=config.place.gpus, jobs=config.jobs)
     stack.callback(referees.close)
     return lambda candidate: referees.submit(candidate).result(), referees.environment().device
 
@@ -277,5 +277,5 @@ def _mover(bar: object, asking: Asking) -> Callable[[], None]:
 
 
 def _plain(config: ModelConfig, name: ModelName) -> dict[str, object]:
-    plain = vars(config) | {"workspace": str(config.workspace), "paths": [str(path) for path in config.paths]}
+    plain = asdict(config) | {"workspace": str(config.workspace), "paths": [str(path) for path in config.paths]}
     return plain | {"model": name.model, "base_url": name.base_url}
