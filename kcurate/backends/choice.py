@@ -5,12 +5,13 @@ Not covered: the GPUs of a training run, which are renumbered (`kcurate.train.de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kcurate import backends
 from kcurate.backends import BackendName
 from kcurate.errors import InputError, MissingDependencyError
+from kcurate.notes import Note, silent
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Place:
 EMULATED = Place("emulator")
 
 
-def choose(backend: str, gpu: str = "0", *, note: Callable[[str], None] = lambda _: None) -> Place:
+def choose(backend: str, gpu: str = "0", *, note: Note = silent) -> Place:
     """The place that the options name; `gpu` is `0`, `0,1` or `all`, and means nothing to the emulator.
 
     Raises:

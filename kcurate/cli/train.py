@@ -189,13 +189,11 @@ def _settings(
 
 
 def _new_folder(workspace: Path, *, resume: bool) -> Path:
-    from datetime import UTC, datetime
-
     from kcurate.errors import InputError
+    from kcurate.runs import new_folder
 
     if resume:
         raise InputError("which run?", where="--resume", hint="give --out RUN")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("several processes need one folder", where="--out", hint="give --out RUN")
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
-    return workspace / "runs" / f"train-{stamp}"
+    return new_folder(workspace, "train")

@@ -21,7 +21,8 @@ from transformers.trainer_callback import PrinterCallback
 
 from kcurate.config import near
 from kcurate.errors import InputError, MissingDependencyError
-from kcurate.train.callbacks import Note, StepCallback
+from kcurate.notes import Note
+from kcurate.train.callbacks import StepCallback
 from kcurate.train.gradients import GradientGuard
 from kcurate.train.run_folder import RunFolder, StageName, step_of
 from kcurate.train.settings import GrpoSettings, SftSettings, TrainSettings
