@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 WIDTH = 100
 _flat = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def shown(path: str) -> str:
+    """A path as text that can be written to a record: bytes that are not UTF-8 become U+FFFD."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def pretty(data: Any) -> str:

@@ -16,10 +16,10 @@ PACKAGE = Path(__file__).resolve().parent.parent / "kcurate"
 
 # Each line may import only from the lines above it, and never from its own line.
 LAYERS = (
-    {"errors", "json_text", "records", "time_limits"},
+    {"errors", "json_text", "notes", "records", "time_limits"},
     {"codec", "config", "cuda_source", "hub", "mutate", "prompts", "resources"},
     {"neutral", "store"},
-    {"problem", "published_rows", "workspace"},
+    {"problem", "published_rows", "runs", "workspace"},
     {"backends", "suites", "verdicts"},
     {"judge"},
     {

@@ -113,6 +113,7 @@ def train(
     json: JsonOption = False,
 ) -> None:
     """Fine-tune a model on pairs, then reinforce it with the judge as reward."""
+    from kcurate.backends.choice import gpu_numbers
     from kcurate.cli import output
     from kcurate.train.extra import require_extra
 
@@ -123,7 +124,7 @@ def train(
         "tasks": tasks,
         "backend": None if backend == "auto" else backend,
         "train_gpu": train_gpu or None,
-        "judge_gpus": _numbers(judge_gpus),
+        "judge_gpus": None if judge_gpus is None else gpu_numbers(judge_gpus, where="--judge-gpus"),
         "jobs": jobs or None,
         "ray": ray,
         "samples": samples,
@@ -187,25 +188,12 @@ def _settings(
     return RunFolder(resumed).settings(sets, options)
 
 
-def _numbers(text: str | None) -> tuple[int, ...] | None:
-    from kcurate.errors import InputError
-
-    if text is None:
-        return None
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise InputError(f"not a list of GPUs: {text!r}", where="--judge-gpus", hint="such as 1 or 1,2")
-    return tuple(dict.fromkeys(int(part) for part in parts))
-
-
 def _new_folder(workspace: Path, *, resume: bool) -> Path:
-    from datetime import UTC, datetime
-
     from kcurate.errors import InputError
+    from kcurate.runs import new_folder
 
     if resume:
         raise InputError("which run?", where="--resume", hint="give --out RUN")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("several processes need one folder", where="--out", hint="give --out RUN")
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
-    return workspace / "runs" / f"train-{stamp}"
+    return new_folder(workspace, "train")

@@ -6,9 +6,8 @@ Not covered: making a draft (`stage`), reading a file back (`reading`).
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from kcurate import store
@@ -17,14 +16,15 @@ from kcurate.draft.sizes import Settings
 from kcurate.draft.sketch import Draft
 from kcurate.errors import InputError
 from kcurate.judge import Judge, JudgeConfig
+from kcurate.notes import Note, silent
 from kcurate.problem.check import check as check_problem
 from kcurate.records import Candidate, Outcome, Summary, Verdict
+from kcurate.runs import recorded
 from kcurate.suites.problems import tied
 from kcurate.workspace import Workspace
 
 RECORD_NAME = "problem.json"
 LEAST_SETTINGS = 2
-Note = Callable[[str], None]
 
 
 class Bench:
@@ -47,7 +47,7 @@ class Bench:
             self._judge = None
 
 
-def check(files: Sequence[Path], workspace_root: Path, *, note: Note = lambda text: None) -> Summary:
+def check(files: Sequence[Path], workspace_root: Path, *, note: Note = silent) -> Summary:
     """Check files that people finished; an admitted one is written as `problem.json` beside its kernel.
 
     Where a file is refused, its kernel has no `problem.json` any more.
@@ -56,32 +56,32 @@ def check(files: Sequence[Path], workspace_root: Path, *, note: Note = lambda te
         InputError: a file cannot be read, is not finished, or is refused; `note` got a line for each fault,
             and every file was checked.
     """
-    started_s = time.monotonic()
-    workspace = Workspace(workspace_root)
-    counts: Counter[str] = Counter()
-    faulty: list[reading.Fault] = []
-    with contextlib.closing(Bench()) as bench:
-        for path in files:
-            try:
-                found = reading.read(path)
-                against = _checked(found, workspace, bench)
-            except InputError as error:
-                against = [reading.Fault(path, None, error.what)]
-            counts["refused" if against else "admitted"] += 1
-            if not against:
-                note(f"{path}: admitted, {_folder(found, workspace) / RECORD_NAME}")
-            for fault in against:
-                note(str(fault))
-            faulty += against[:1]
-    if faulty:
-        raise InputError(
-            faulty[0].what,
-            where=faulty[0].where,
-            hint=f"{counts['refused']} of {len(files)} files cannot be used yet",
-        )
-    return Summary(
-        "problem check", {"files": dict(counts)}, round(time.monotonic() - started_s, 3), str(workspace_root)
-    )
+    with recorded("problem check", workspace_root, note=note) as record:
+        record.begin({"files": files, "workspace": workspace_root})
+        workspace = Workspace(workspace_root)
+        counts: Counter[str] = Counter()
+        faulty: list[reading.Fault] = []
+        with contextlib.closing(Bench()) as bench:
+            for path in files:
+                try:
+                    found = reading.read(path)
+                    against = _checked(found, workspace, bench)
+                except InputError as error:
+                    against = [reading.Fault(path, None, error.what)]
+                counts["refused" if against else "admitted"] += 1
+                if not against:
+                    record.note(f"{path}: admitted, {_folder(found, workspace) / RECORD_NAME}")
+                for fault in against:
+                    record.note(str(fault))
+                faulty += against[:1]
+        summary = record.finish({"files": dict(counts)})
+        if faulty:
+            raise InputError(
+                faulty[0].what,
+                where=faulty[0].where,
+                hint=f"{counts['refused']} of {len(files)} files cannot be used yet",
+            )
+        return summary
 
 
 def _checked(found: reading.Form, workspace: Workspace, bench: Bench) -> list[reading.Fault]:

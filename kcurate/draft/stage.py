@@ -8,7 +8,6 @@ files that people finished (`checking`).
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,10 +16,12 @@ from pathlib import Path
 from kcurate import store
 from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.draft import admit, form, infer, reading, tree
-from kcurate.draft.checking import RECORD_NAME, Bench, Note, faults
+from kcurate.draft.checking import RECORD_NAME, Bench, faults
 from kcurate.draft.sketch import Draft, Reason
 from kcurate.errors import InputError
+from kcurate.notes import Note, silent
 from kcurate.records import Kernel, KnownProblem, Summary
+from kcurate.runs import recorded
 from kcurate.suites.problems import find_problem, is_of, tied
 from kcurate.workspace import Workspace
 
@@ -45,43 +46,40 @@ class DraftConfig:
     again: bool = False
 
 
-def draft(
-    config: DraftConfig, *, note: Note = lambda text: None, complete: Complete | None = None
-) -> Summary:
+def draft(config: DraftConfig, *, note: Note = silent, complete: Complete | None = None) -> Summary:
     """Draft a problem for every kernel that has none, try it, and write `problem.toml` beside the kernel.
 
     Raises:
         InputError: a path that is no kernel, a tree that is not there, or a kernel named by the user that
             nothing launches.
     """
-    started_s = time.monotonic()
-    workspace = Workspace(config.workspace)
-    places = tree.roots(config.trees, workspace)
-    records = list(_records(config.kernels, workspace))
-    counts: dict[str, Counter[str]] = {"kernels": Counter(), "open": Counter(), "refused": Counter()}
-    unlaunched: list[str] = []
-    with contextlib.closing(Bench()) as bench:
-        for record in records:
-            kernel = store.read_json(record, Kernel)
-            outcome, why, line = _one(record, kernel, config, places, bench, complete)
-            counts["kernels"][outcome] += 1
-            if why:
-                counts[outcome][why] += 1
-            if why == Reason.NO_LAUNCH_SITE:
-                unlaunched.append(kernel.id)
-            note(f"{kernel.id}: {line}")
-    if config.kernels and unlaunched:
-        raise InputError(
-            "no launch of this kernel was found",
-            where=", ".join(unlaunched),
-            hint=f"fill in the plan in its {FORM_NAME}, or name the sources with --tree",
+    with recorded("problem draft", config.workspace, note=note) as record:
+        workspace = Workspace(config.workspace)
+        places = tree.roots(config.trees, workspace)
+        paths = list(_records(config.kernels, workspace))
+        counts: dict[str, Counter[str]] = {"kernels": Counter(), "open": Counter(), "refused": Counter()}
+        unlaunched: list[str] = []
+        record.begin(config)
+        with contextlib.closing(Bench()) as bench:
+            for path in paths:
+                kernel = store.read_json(path, Kernel)
+                outcome, why, line = _one(path, kernel, config, places, bench, complete)
+                counts["kernels"][outcome] += 1
+                if why:
+                    counts[outcome][why] += 1
+                if why == Reason.NO_LAUNCH_SITE:
+                    unlaunched.append(kernel.id)
+                record.note(f"{kernel.id}: {line}")
+        summary = record.finish(
+            {kind: dict(sorted(found.items())) for kind, found in counts.items() if found}
         )
-    return Summary(
-        "problem draft",
-        {kind: dict(sorted(found.items())) for kind, found in counts.items() if found},
-        round(time.monotonic() - started_s, 3),
-        str(config.workspace),
-    )
+        if config.kernels and unlaunched:
+            raise InputError(
+                "no launch of this kernel was found",
+                where=", ".join(unlaunched),
+                hint=f"fill in the plan in its {FORM_NAME}, or name the sources with --tree",
+            )
+        return summary
 
 
 def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:

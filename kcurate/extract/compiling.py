@@ -5,13 +5,14 @@ Runs in worker processes: a compiler that crashes or hangs on hostile input take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kcurate import store
 from kcurate.backends.cuda import cubin, nvrtc
 from kcurate.errors import BackendError, KcurateError, MissingDependencyError
+from kcurate.notes import Note
 from kcurate.records import CompiledKernel, Kernel
 
 ARCH = "sm_90"
@@ -30,7 +31,7 @@ class KernelTask:
     compiler: str | None
 
 
-def find_compiler(wanted: bool | None, note: Callable[[str], None]) -> str | None:
+def find_compiler(wanted: bool | None, note: Note) -> str | None:
     """The name and version of NVRTC; None when nothing is `wanted`, or (with None) when it is not installed.
 
     Raises:

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kcurate.extract.naming import kernel_id, shown, unique
+from kcurate.extract.naming import kernel_id, unique
 from kcurate.extract.sources import TreeFiles
 from kcurate.extract.units import UnitKernel, UnitResult
+from kcurate.json_text import shown
 from kcurate.records import Condition, Kernel, LaunchSite
 from kcurate.suites import Place, Tree
 

@@ -13,11 +13,6 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
 MAX_PART_LENGTH = 80
 
 
-def shown(path: str) -> str:
-    """A path as text that can be written to a record: bytes that are not UTF-8 become U+FFFD."""
-    return os.fsencode(path).decode("utf-8", "replace")
-
-
 def safe_part(name: str) -> str:
     """One folder name for `name`; when characters had to go, a hash keeps different names different."""
     safe = _UNSAFE.sub("_", name)

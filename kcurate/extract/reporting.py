@@ -10,12 +10,12 @@ from typing import Any
 
 from kcurate import codec, store
 from kcurate.extract.merge import TreeKernels
-from kcurate.extract.naming import shown
 from kcurate.extract.pairs import Match, PairOutcome
 from kcurate.extract.sources import TreeFiles
 from kcurate.extract.walk import FileOutcome
+from kcurate.json_text import shown
 from kcurate.records import Kernel
-from kcurate.workspace import Run
+from kcurate.runs import Run
 
 
 class KernelOutcome(StrEnum):

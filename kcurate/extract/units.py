@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kcurate.cuda_source import KernelSource, extract_unit
 from kcurate.extract.includes import Reader
-from kcurate.extract.naming import shown
+from kcurate.json_text import shown
 from kcurate.records import Condition, Kernel, LaunchSite, Source, Span
 
 

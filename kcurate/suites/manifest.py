@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from kcurate import codec, resources, store
+from kcurate.config import read_toml
 from kcurate.errors import InputError
 from kcurate.suites.layout import PLACEHOLDER, Layout
 
@@ -58,12 +58,7 @@ def load_manifest(path: Path) -> Manifest:
     Raises:
         InputError: it cannot be read, or is not TOML. RecordError: it does not match `source.json`.
     """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"not TOML: {error}", where=str(path), hint="see sources/ for the form") from error
+    data = read_toml(path)
     store.check_schema("source", data, where=str(path))
     manifest = codec.from_data(Manifest, data, where=str(path))
     for problem in _problems(manifest):

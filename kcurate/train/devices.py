@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kcurate import backends
-from kcurate.errors import InputError, MissingDependencyError
+from kcurate.backends.choice import require_gpus
+from kcurate.errors import InputError
 from kcurate.train.settings import JudgeSettings
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -54,8 +55,7 @@ def settle(settings: JudgeSettings) -> JudgePlace:
         if count and not launched():
             _show((settings.train_gpu,), count)
         return JudgePlace(backend, (0,), timed=False, meanwhile="everything")
-    if not count:
-        raise MissingDependencyError("no GPU here", where="--backend cuda", hint="--backend emulator")
+    require_gpus((), count, where="--backend cuda")
     if launched():
         rank, size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
         gpus = _share(settings.gpus, rank, size)
@@ -97,9 +97,5 @@ def _show(order: Sequence[int], count: int) -> None:
     names = (
         [one.strip() for one in given.split(",") if one.strip()] if given else [str(i) for i in range(count)]
     )
-    absent = [gpu for gpu in order if gpu >= len(names)]
-    if absent:
-        raise MissingDependencyError(
-            f"no GPU {absent[0]}: {len(names)} visible", where="--train-gpu, --judge-gpus"
-        )
+    require_gpus(order, len(names), where="--train-gpu, --judge-gpus")
     os.environ[VISIBLE] = ",".join(names[gpu] for gpu in order)

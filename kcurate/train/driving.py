@@ -6,7 +6,6 @@ Not covered: what is trained on (`sft`, `grpo`), the loop itself (`transformers.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import math
 import os
 import shutil
@@ -20,8 +19,10 @@ import torch
 from safetensors import SafetensorError
 from transformers.trainer_callback import PrinterCallback
 
+from kcurate.config import near
 from kcurate.errors import InputError, MissingDependencyError
-from kcurate.train.callbacks import Note, StepCallback
+from kcurate.notes import Note
+from kcurate.train.callbacks import StepCallback
 from kcurate.train.gradients import GradientGuard
 from kcurate.train.run_folder import RunFolder, StageName, step_of
 from kcurate.train.settings import GrpoSettings, SftSettings, TrainSettings
@@ -120,11 +121,10 @@ def arguments(cls: Any, given: Mapping[str, Any], extra: Mapping[str, Any], wher
     known = [one.name for one in fields(cls)]
     for name in extra:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
             raise InputError(
                 f"trl.{cls.__name__} has no {name!r}",
                 where=where,
-                hint=f"did you mean {near[0]}?" if near else "see its documentation",
+                hint=near(name, known, otherwise="see its documentation"),
             )
     try:
         made = cls(**{**given, **extra})

@@ -9,7 +9,7 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,13 @@ import torch
 
 from kcurate import codec, store
 from kcurate.errors import InputError, MissingDependencyError
+from kcurate.notes import Note, silent
 from kcurate.train import ahead, models
 from kcurate.train.models import Form
 from kcurate.train.reward.trl_reward import Pool, line_of
 from kcurate.train.scores import Row, row
 from kcurate.train.settings import TrainSettings
 from kcurate.train.task import Judged, Task
-
-Note = Callable[[str], None]
 
 
 def measure(
@@ -35,7 +34,7 @@ def measure(
     *,
     adapter: Path | None,
     timed: bool,
-    note: Note = lambda _: None,
+    note: Note = silent,
 ) -> tuple[Row, list[dict[str, Any]]]:
     """Draw at least `measure.samples` answers, as many to each task; the judged row, and its answers.
 

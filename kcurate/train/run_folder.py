@@ -8,6 +8,7 @@ sft/, grpo/       checkpoint-N/ while it runs, adapter/ when the stage is done
 measured.json     scores on the held-out tasks, answers.jsonl what they are of; README.md: the model card
 base/             the weights of a .gguf model, unpacked
 verdicts.jsonl    what the judges found, so that nothing is judged twice; summary.json: the counts
+log               what was said on the way, with times
 
 A stage is done when its adapter/ is there: it is put in place whole, by a rename.
 """

@@ -108,6 +108,12 @@ def test_summary_counts_add_up(whole: Path) -> None:
     assert sum(items["answers"].values()) == 16
 
 
+def test_the_log_has_what_was_said_on_the_way(whole: Path) -> None:
+    text = (whole / "log").read_text()
+    assert "4 tasks to teach, 4 to ask, 2 held out" in text
+    assert text.splitlines()[-1].endswith(" finished")
+
+
 def test_no_half_written_files_are_left(whole: Path) -> None:
     assert not [path for path in whole.rglob("*") if path.name.endswith((".part", ".tmp"))]
     assert not list(whole.rglob("adapter/training_args.bin")), "pickled files do not leave a run"
@@ -248,7 +254,7 @@ def test_resuming_without_a_run_and_a_file_in_its_place_are_one_line(
     assert "no run to resume here" in capsys.readouterr().err
     (tmp_path / "file").touch()
     assert run(command(model, pairs, tmp_path / "file")) == 1
-    assert "cannot write" in capsys.readouterr().err
+    assert "is not a folder" in capsys.readouterr().err
     assert (tmp_path / "file").read_bytes() == b""
 
 

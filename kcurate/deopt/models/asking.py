@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 
@@ -15,6 +14,7 @@ from kcurate.deopt.models.client import Client, Patience, Request, TryAgain, wit
 from kcurate.deopt.models.prices import Price
 from kcurate.deopt.models.transcripts import Transcripts, request_key
 from kcurate.errors import RemoteError
+from kcurate.notes import Note, silent
 from kcurate.records import Exchange, Prompt, ReplyStatus, Usage
 
 
@@ -41,7 +41,7 @@ class Asking:
         budget: Budget,
         max_tokens: int,
         patience: Patience | None = None,
-        note: Callable[[str], None] = lambda _: None,
+        note: Note = silent,
     ) -> None:
         self.client = client
         self.transcripts = transcripts

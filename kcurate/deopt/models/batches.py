@@ -24,6 +24,7 @@ from kcurate.deopt.models.client import Request, TryAgain, with_patience
 from kcurate.deopt.models.failures import lost, root_cause, sort_status, transport_errors
 from kcurate.deopt.models.transcripts import utc_now
 from kcurate.errors import RemoteError
+from kcurate.notes import Note, silent
 from kcurate.records import BatchJob, BatchRequest, Exchange, ReplyStatus
 
 # The API takes 100,000 requests or 256 MB at once; smaller batches end sooner.
@@ -45,7 +46,7 @@ class Batches:
         path: Path,
         *,
         poll_s: float = POLL_S,
-        note: Callable[[str], None] = lambda _: None,
+        note: Note = silent,
     ) -> None:
         self.client = client
         self.asking = asking

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from kcurate import backends, resources, store
+from kcurate import resources, store
+from kcurate.backends.choice import EMULATED, Place
 from kcurate.cuda_source.similarity import fingerprint
 from kcurate.deopt.models import counting, prices
 from kcurate.deopt.models.asking import Asking
@@ -36,7 +36,9 @@ from kcurate.deopt.models.transcripts import Transcripts
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError, KcurateError
 from kcurate.judge import JudgeConfig, open_referees
+from kcurate.notes import Note, silent
 from kcurate.records import Candidate, SideName, Summary, Verdict
+from kcurate.runs import recorded
 from kcurate.verdicts import ledger
 from kcurate.workspace import Workspace
 
@@ -63,8 +65,7 @@ class ModelConfig:
     batch: bool = False
     max_tokens: int = 16_000
     concurrency: int = 8
-    backend: str = "auto"
-    gpus: tuple[int, ...] = (0,)
+    place: Place = EMULATED
     jobs: int = 0
 
 
@@ -79,9 +80,7 @@ class Seams:
     poll_s: float = POLL_S
 
 
-def run(
-    config: ModelConfig, *, note: Callable[[str], None] = lambda _: None, seams: Seams | None = None
-) -> Summary:
+def run(config: ModelConfig, *, note: Note = silent, seams: Seams | None = None) -> Summary:
     """Write `pairs/<id>/deopt-<model>-.../` for every variant that the judge accepts.
 
     Raises:
@@ -90,24 +89,23 @@ def run(
         BudgetSpentError, RemoteError: the run ended early; all that was reached is on file and counted.
     """
     seams = seams or Seams()
-    started_s = time.monotonic()
     workspace = Workspace(config.workspace)
-    found, name = find_starts(config, workspace, note), parse_model(config.model)
-    asking = _asking(config, name, workspace, seams, note)
-    record = workspace.start_run("deopt", _plain(config, name))
-    with contextlib.ExitStack() as stack:
-        stack.callback(asking.client.close)
-        judge, judge_name = _judge(config, seams, stack)
-        around = _surroundings(asking, judge, judge_name, name, workspace)
-        searches = _searches(found, config, around, workspace)
-        failure = _drive(config, searches, asking, workspace, name, seams, note)
-    items = counting.count(searches, asking)
-    note(counting.spent(asking))
-    summary = Summary("deopt", items, round(time.monotonic() - started_s, 3), str(workspace.root))
-    record.finish(summary)
-    if failure is not None:
-        raise failure
-    return summary
+    with recorded("deopt", config.workspace, note=note) as record:
+        found, name = find_starts(config, workspace, record.note), parse_model(config.model)
+        asking = _asking(config, name, workspace, seams, record.note)
+        record.begin(config, model=name.model, base_url=name.base_url)
+        with contextlib.ExitStack() as stack:
+            stack.callback(asking.client.close)
+            judge, judge_name = _judge(config, seams, stack)
+            around = _surroundings(asking, judge, judge_name, name, workspace)
+            searches = _searches(found, config, around, workspace)
+            failure = _drive(config, searches, asking, workspace, name, seams, record.note)
+        items = counting.count(searches, asking)
+        record.note(counting.spent(asking))
+        summary = record.finish(items)
+        if failure is not None:
+            raise failure
+        return summary
 
 
 def made_side(direction: Direction) -> SideName:
@@ -142,9 +140,7 @@ def price_of(config: ModelConfig, name: ModelName) -> prices.Price | None:
     return price
 
 
-def find_starts(
-    config: ModelConfig, workspace: Workspace, note: Callable[[str], None] = lambda _: None
-) -> tuple[Start, ...]:
+def find_starts(config: ModelConfig, workspace: Workspace, note: Note = silent) -> tuple[Start, ...]:
     """The starts of a run.
 
     Raises:
@@ -158,9 +154,7 @@ def find_starts(
     return tuple(starts(config.paths, workspace, made=made_side(config.direction), note=note))
 
 
-def _asking(
-    config: ModelConfig, name: ModelName, workspace: Workspace, seams: Seams, note: Callable[[str], None]
-) -> Asking:
+def _asking(config: ModelConfig, name: ModelName, workspace: Workspace, seams: Seams, note: Note) -> Asking:
     if config.batch and name.provider != "anthropic":
         raise InputError("--batch works with Claude models alone", hint="leave it out")
     price = price_of(config, name)
@@ -178,8 +172,8 @@ def _asking(
 def _judge(config: ModelConfig, seams: Seams, stack: contextlib.ExitStack) -> tuple[JudgeFunction, str]:
     if seams.judge is not None:
         return seams.judge, seams.judge_name
-    judging = JudgeConfig(backend=backends.resolve(config.backend))
-    referees = open_referees(judging, gpus=config.gpus, jobs=config.jobs)
+    judging = JudgeConfig(backend=config.place.backend)
+    referees = open_referees(judging, gpus=config.place.gpus, jobs=config.jobs)
     stack.callback(referees.close)
     return lambda candidate: referees.submit(candidate).result(), referees.environment().device
 
@@ -250,7 +244,7 @@ def _drive(
     workspace: Workspace,
     name: ModelName,
     seams: Seams,
-    note: Callable[[str], None],
+    note: Note,
 ) -> KcurateError | None:
     from tqdm import tqdm
 
@@ -271,8 +265,3 @@ def _mover(bar: object, asking: Asking) -> Callable[[], None]:
             bar.set_postfix_str(f"${asking.budget.spent_usd:.4f}", refresh=False)  # type: ignore[attr-defined]
 
     return moved
-
-
-def _plain(config: ModelConfig, name: ModelName) -> dict[str, object]:
-    plain = vars(config) | {"workspace": str(config.workspace), "paths": [str(path) for path in config.paths]}
-    return plain | {"model": name.model, "base_url": name.base_url}
