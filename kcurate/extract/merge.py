@@ -1,4 +1,4 @@
-"""Units to kernels: one record a kernel, whichever unit it was read from, with its place, id and licence."""
+"""Merges unit results: one record per kernel, whichever unit it came from, with place, id and licence."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NamedSite = tuple[str, LaunchSite]
 
 @dataclass(frozen=True)
 class TreeKernels:
-    """All kernels of one tree in the order of their files.
+    """All kernels of one tree, in file order.
 
-    `codes` is by kernel id; `file_codes` (the joint closure of a file's kernels) and `device_fractions`
-    are by path, as are `failed` (its unit could not be parsed) and `source_paths` (everything read).
-    `unread` counts a path's kernels that could not be cut out. `conditions` counts the `#if` and its like
-    that the units asked; `unevaluated` are those without an answer, each with the root of its unit.
+    `codes` is by kernel id; `file_codes` (the joint closure of a file's kernels) and `device_fractions` are
+    by path. `failed` are paths whose unit could not be parsed, `source_paths` everything that was read.
+    `unread` counts a path's kernels that could not be extracted. `conditions` counts the preprocessor
+    conditions that were evaluated; `unevaluated` are those that could not be, each with its unit's root.
     """
 
     tree: Tree
@@ -40,7 +40,7 @@ class TreeKernels:
 
 
 def merge(files: TreeFiles, results: Mapping[str, UnitResult], failed: set[str]) -> TreeKernels:
-    """Take each file's kernels from the first of its units that has them."""
+    """Take each file's kernels from the first of its units that yields them."""
     tree = files.tree
     sites = _launches(tree, results)
     kernels: list[Kernel] = []
@@ -76,7 +76,7 @@ def merge(files: TreeFiles, results: Mapping[str, UnitResult], failed: set[str])
 def _complete(
     tree: Tree, place: Place, id_: str, member: UnitKernel, sites: Mapping[str, Sequence[NamedSite]]
 ) -> Kernel:
-    """The kernel with what its place tells; launches from other units when its own has none."""
+    """The kernel with its place filled in; launches from other units if its own has none."""
     kernel = member.kernel
     benchmark = place.benchmark or tree.suite
     facts = tree.benchmark(benchmark)
@@ -94,14 +94,14 @@ def _complete(
 
 
 def _sites_of(qualified: str, sites: Mapping[str, Sequence[NamedSite]]) -> Iterator[LaunchSite]:
-    """The launches that name a kernel by its qualified name, or by the end of it."""
+    """The launches that name a kernel by its qualified name or a suffix of it."""
     for name, site in sites.get(qualified.rpartition("::")[2], ()):
         if f"::{qualified}".endswith(f"::{name.removeprefix('::')}"):
             yield site
 
 
 def _launches(tree: Tree, results: Mapping[str, UnitResult]) -> dict[VariantKey, dict[str, list[NamedSite]]]:
-    """Every launch in a benchmark's variant by the last part of its name, each once, in the files' order."""
+    """The launches in each benchmark's variant by unqualified name, without duplicates, in file order."""
     sites: dict[VariantKey, dict[str, list[NamedSite]]] = defaultdict(lambda: defaultdict(list))
     for root, result in sorted(results.items()):
         place = tree.locate(root)

@@ -1,4 +1,4 @@
-"""What became of each file, kernel and pair: the counts of the summary, and a line each on disk."""
+"""Outcomes of files, kernels and pairs: counts for the summary, and one line each on disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kcurate.runs import Run
 
 
 class KernelOutcome(StrEnum):
-    """What became of a kernel."""
+    """Outcome of a kernel."""
 
     COMPILED = "compiled"
     COMPILE_ERROR = "compile_error"
@@ -30,7 +30,7 @@ class KernelOutcome(StrEnum):
 def file_outcomes(
     files: TreeFiles, tree: TreeKernels, min_device_fraction: float | None
 ) -> dict[str, FileOutcome]:
-    """The outcome of every file that the walk met, by path; None: the threshold of the suite's manifest."""
+    """The outcome of every file found by the walk, by path; None: the threshold of the suite's manifest."""
     least = min_device_fraction
     if least is None:
         least = files.tree.manifest.min_device_fraction
@@ -65,7 +65,7 @@ def count_items(
     outcomes: Sequence[Mapping[str, FileOutcome]],
     matches: Sequence[Sequence[Match]],
 ) -> dict[str, dict[str, int]]:
-    """Counts per outcome; `same_named_files` are those of the pairs that follow a layout's first rule."""
+    """Counts per outcome; `same_named_files` counts the pairs under a layout's first rule."""
     same_named: Counter[PairOutcome] = Counter()
     for tree, found in zip(trees, matches, strict=True):
         first = next(iter(tree.tree.manifest.layout.pairs), None)
@@ -93,7 +93,7 @@ def write_reports(
     outcomes: Sequence[Mapping[str, FileOutcome]],
     matches: Sequence[Sequence[Match]],
 ) -> None:
-    """One JSON line a file, a pair and an unevaluated condition in the run's folder: what became of each."""
+    """Write one JSON line per file, pair and unevaluated condition, with what became of it, to the run's folder."""
     files, pairs, conditions = [], [], []
     for tree, by_path, found in zip(trees, outcomes, matches, strict=True):
         for path, outcome in sorted(by_path.items()):

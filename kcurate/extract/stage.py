@@ -1,6 +1,6 @@
 """The stage: walk, parse in workers, compile in workers, match pairs, count everything.
 
-Running it again finishes what was cut off: parsing is repeated, compiled kernels are kept.
+A rerun completes an interrupted run: parsing is repeated, compiled kernels are kept.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ WRITTEN_TOGETHER = 16
 
 @dataclass(frozen=True)
 class ExtractConfig:
-    """What to extract and how; `jobs` 0 means one a core, `compile` None: when NVRTC is installed.
+    """What to extract and how; `jobs` 0: one per core; `compile` None: if NVRTC is installed.
 
-    `min_device_fraction` None: what the suite's manifest says.
+    `min_device_fraction` None: the threshold of the suite's manifest.
     """
 
     paths: tuple[Path, ...]
@@ -52,10 +52,10 @@ class ExtractConfig:
 
 
 def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
-    """Extract every kernel and natural pair; `note` is told what a person should know on the way.
+    """Extract every kernel and natural pair; `note` receives messages for the user.
 
     Raises:
-        InputError: a path that cannot be read, an unknown suite, no kernel anywhere.
+        InputError: a path cannot be read, the suite is unknown, or there is no kernel anywhere.
         MissingDependencyError: `compile` is True and NVRTC is not installed.
     """
     with recorded("extract", config.workspace, note=note) as record:
@@ -78,10 +78,10 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
         write_reports(record, finished, outcomes, matches)
         dropped = sum(list(each.values()).count(FileOutcome.BELOW_DEVICE_FRACTION) for each in outcomes)
         if dropped:
-            record.note(f"{dropped} files are below the device fraction, their kernels are kept: {listed}")
+            record.note(f"{dropped} files are below the device fraction; their kernels are kept: {listed}")
         unread = sum(sum(tree.unread.values()) for tree in finished)
         if unread:
-            record.note(f"{unread} kernels could not be cut out (macros make or hide them): {listed}")
+            record.note(f"{unread} kernels were not extracted (macros define or hide them): {listed}")
         unevaluated = sum(len(tree.unevaluated) for tree in finished)
         if unevaluated:
             left = f"{unevaluated} conditions could not be evaluated, their branches are left out"
@@ -94,7 +94,7 @@ def _bar(results: Iterable[Any], total: int, what: str) -> Iterable[Any]:
 
 
 def _parse(files: TreeFiles, pool: Pool) -> TreeKernels:
-    """Read every unit; a file whose best unit leaves its kernels out is read by itself."""
+    """Parse every unit; a file whose best unit skips its kernels is parsed by itself."""
     results: dict[str, UnitResult] = {}
     failed: set[str] = set()
     pending = {path: units[0] for path, units in files.roots.items()}
@@ -132,8 +132,8 @@ def _require_kernels(
     )
     what, hint = "no CUDA kernel found", "give a tree with __global__ functions"
     if any(tree.unread for tree in extracted):
-        what = "no CUDA kernel could be cut out"
-        hint = "kernels that macros make are not read: write them out (docs/extraction.md)"
+        what = "no CUDA kernel could be extracted"
+        hint = "kernels defined by macros are not parsed: write them out (docs/extraction.md)"
     elif lost := [condition for tree in extracted for _, condition in tree.unevaluated]:
         first = f"{lost[0].path}:{lost[0].line}: {lost[0].text}"
         hint = f"is one behind {first}? It could not be evaluated: {lost[0].why}"
@@ -147,7 +147,7 @@ def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -
         for kernel in tree.kernels
     ]
     kernels = list(tree.kernels)
-    # A compiler may die of what it is given, so each kernel is a task then; writing alone goes in heaps.
+    # A compiler may crash on its input, so each kernel is a separate task; without one, tasks are batched.
     size = 1 if compiler is not None else WRITTEN_TOGETHER
     heaps = [tasks[at : at + size] for at in range(0, len(tasks), size)]
     answers = pool.run(
@@ -167,7 +167,7 @@ def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -
 
 
 def _pairs(tree: TreeKernels, folder: Path) -> list[Match]:
-    """Match the variants of a tree and write what is a pair."""
+    """Match the variants of a tree and write the pairs."""
     by_path: dict[str, list[Kernel]] = {}
     for kernel in tree.kernels:
         by_path.setdefault(kernel.span.path, []).append(kernel)

@@ -303,14 +303,14 @@ def test_kernels_that_macros_make_are_not_lost_in_silence(tmp_path: Path) -> Non
     tree.mkdir()
     (tree / "make.cuh").write_text("#define MAKE(name) __global__ void name(float *x) { *x = 1; }\n")
     (tree / "made.cu").write_text('#include "make.cuh"\nMAKE(one)\nMAKE(two)\n')
-    with pytest.raises(InputError, match=r"could be cut out .*1 no_kernel, 1 unread_kernel.*extraction\.md"):
+    with pytest.raises(InputError, match=r"be extracted .*1 no_kernel, 1 unread_kernel.*extraction\.md"):
         extract(workspace, tree)
     (tree / "plain.cu").write_text("__global__ void three(float *x) { *x = 3; }\n")
     summary = run(ExtractConfig((tree,), workspace, compile=False), note=notes.append)
     assert summary.items["files"] == {"extracted": 1, "no_kernel": 1, "unread_kernel": 1}
     assert summary.items["kernels"] == {"not_compiled": 1, "unread": 2}
     assert [line.get("unread_kernels") for line in report(workspace, "files")] == [2, None, None]
-    assert "2 kernels could not be cut out" in notes[-1]
+    assert "2 kernels were not extracted" in notes[-1]
 
 
 def test_a_macro_of_a_header_that_stands_for_global_marks_the_kernels_of_other_files(tmp_path: Path) -> None:
