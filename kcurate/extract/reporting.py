@@ -93,7 +93,7 @@ def write_reports(
     outcomes: Sequence[Mapping[str, FileOutcome]],
     matches: Sequence[Sequence[Match]],
 ) -> None:
-    """Write one JSON line per file, pair and unevaluated condition, with what became of it, to the run's folder."""
+    """Write one JSON line per file, pair and unevaluated condition to the run's folder."""
     files, pairs, conditions = [], [], []
     for tree, by_path, found in zip(trees, outcomes, matches, strict=True):
         for path, outcome in sorted(by_path.items()):
