@@ -42,7 +42,7 @@ _MOVING = frozenset(
     b"__has_include_next".split()
 )
 # Defined by the compiler without a definition: their own names stand for it.
-BUILT_IN: Mapping[bytes, bytes] = {name: name for name in sorted(_QUESTIONS | _MOVING)}
+BUILT_IN: dict[bytes, bytes] = {name: name for name in sorted(_QUESTIONS | _MOVING)}
 MAX_TOKENS = 20_000
 MAX_DEPTH = 40
 

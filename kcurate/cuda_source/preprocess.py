@@ -1,8 +1,8 @@
 """Local includes spliced in and conditionals resolved; macros, code and system includes stay as written.
 
 The result is one text and a map back to the files. `#if` is evaluated as the device compiler would. A branch
-whose condition cannot be evaluated is left out, as by g++ after its error, and the condition is kept. Not
-covered: expanding macros in code.
+whose condition cannot be evaluated is left out, as by g++ after a syntax error, and the condition is kept.
+Not covered: expanding macros in code.
 """
 
 from __future__ import annotations
@@ -21,21 +21,20 @@ from kcurate.records import Condition, Span
 Resolve = Callable[[str, str], str | None]
 Read = Callable[[str], bytes | None]
 
-# What nvcc defines when it compiles device code for sm_90 on Linux.
-PREDEFINED: Mapping[bytes, bytes] = {
-    b"__CUDACC__": b"1",
-    b"__NVCC__": b"1",
-    b"__CUDA_ARCH__": b"900",
-    b"CUDART_VERSION": b"13000",
-    b"CUDA_VERSION": b"13000",
-    b"__CUDACC_VER_MAJOR__": b"13",
-    b"__cplusplus": b"201703L",
-    b"__linux__": b"1",
-    b"__unix__": b"1",
-    b"__x86_64__": b"1",
-    b"__LP64__": b"1",
-    b"__GNUC__": b"12",
-    **BUILT_IN,
+# What nvcc 13.0 with g++ 12 defines for sm_90 on Linux, as far as code is likely to ask.
+_DEFINED = b"""
+__CUDACC__=1 __NVCC__=1 __CUDA_ARCH__=900 __CUDA_ARCH_LIST__=900 CUDART_VERSION=13000 CUDA_VERSION=13000
+__CUDACC_VER_MAJOR__=13 __CUDACC_VER_MINOR__=0 __CUDACC_VER_BUILD__=88 __cplusplus=201703L __GNUC__=12
+__GNUG__=12 __GNUC_MINOR__=2 _GNU_SOURCE=1 __STDC__=1 __STDC_HOSTED__=1 __EXCEPTIONS=1 __GXX_RTTI=1 __ELF__=1
+__linux__=1 __linux=1 linux=1 __gnu_linux__=1 __unix__=1 __unix=1 unix=1 __x86_64__=1 __x86_64=1
+__amd64__=1 __amd64=1
+__LP64__=1 _LP64=1 __CHAR_BIT__=8 __SIZEOF_SHORT__=2 __SIZEOF_INT__=4 __SIZEOF_LONG__=8 __SIZEOF_LONG_LONG__=8
+__SIZEOF_POINTER__=8 __SIZEOF_SIZE_T__=8 __SIZEOF_INT128__=16 __INT_MAX__=0x7fffffff
+__LONG_MAX__=0x7fffffffffffffffL __BYTE_ORDER__=1234 __ORDER_LITTLE_ENDIAN__=1234 __ORDER_BIG_ENDIAN__=4321
+__cpp_constexpr=201603L __cpp_if_constexpr=201606L __cpp_inline_variables=201606L __cpp_exceptions=199711L
+"""
+PREDEFINED: Mapping[bytes, bytes] = BUILT_IN | {
+    name: value for name, _, value in (each.partition(b"=") for each in _DEFINED.split())
 }
 MAX_BYTES = 32 << 20
 MAX_DEPTH = 60

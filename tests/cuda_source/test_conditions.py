@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -16,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kcurate.cuda_source.conditions import evaluate
-from kcurate.cuda_source.expansion import UnevaluatedError
-from kcurate.cuda_source.preprocess import Text, splice
+from kcurate.cuda_source.expansion import BUILT_IN, UnevaluatedError
+from kcurate.cuda_source.preprocess import PREDEFINED, Text, splice
 from kcurate.cuda_source.text import blank_comments
 
 settings.register_profile(
@@ -152,6 +153,15 @@ def test_random_expressions_mean_what_they_mean_to_gxx(conditions: list[str]) ->
 
 
 DIRECTIVES = (FOLDER / "directives.h").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the host of PREDEFINED is x86-64")
+def test_predefined_macros_are_those_of_gxx() -> None:
+    names = [name.decode() for name in PREDEFINED if name not in BUILT_IN and b"CUDA" not in name]
+    names = [name for name in names if name != "__NVCC__" and not name.startswith("__GNU")]  # its version
+    conditions = [f"{name} == {PREDEFINED[name.encode()].decode()} && {name}" for name in names]
+    assert len(names) > 30
+    assert dict(zip(names, by_gxx(conditions, ""), strict=True)) == dict.fromkeys(names, True)
 
 
 def marks(text: str) -> list[str]:
