@@ -92,6 +92,7 @@ def test_resolved_settings_are_read_back_the_same(name: str, tmp_path: Path) -> 
         ("sft=3", "sft is a table"),
         ("sft.epochs", "not KEY=VALUE"),
         ("sft.max_length=1", "unknown key 'sft.max_length'"),
+        ("judge.ahead=true", "unknown key 'judge.ahead'"),
     ],
 )
 def test_wrong_settings_are_named(text: str, said: str) -> None:
