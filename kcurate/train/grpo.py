@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from trl import GRPOConfig, GRPOTrainer
 
 from kcurate.errors import InputError
-from kcurate.train import ahead, models
+from kcurate.train import models
 from kcurate.train.callbacks import StepCallback
 from kcurate.train.driving import Stage, arguments, common, drive, micro_batch, opening, processes
 from kcurate.train.models import Form
@@ -82,12 +82,10 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None)
             processing_class=tokenizer,
             peft_config=models.lora(stage.settings.lora, model) if adapter is None else None,
         )
-    if pool.ahead and settings.vllm == "off":
-        ahead.attach(trainer.model, tokenizer, form, tasks, pool)
     callback = StepCallback(
         "grpo", stage.run, stage.stop, stage.note, rewards.take, period=settings.generate_every
     )
-    turns = knobs(trainer.args.per_device_train_batch_size, settings, beside=pool.beside)
+    turns = knobs(trainer.args.per_device_train_batch_size, settings)
     with sdpa_kernel(list(ATTENTION)):
         return drive(trainer, stage, callback, turns)
 
@@ -128,9 +126,9 @@ def config(stage: Stage, count: int) -> Any:
     return arguments(GRPOConfig, given, settings.trl, "grpo.trl")
 
 
-def knobs(at_once: int, settings: GrpoSettings, *, beside: bool = False) -> str:
-    """What to turn when memory runs out, the first first; `beside`: judges work on the GPU that draws."""
-    turns = ["--set judge.ahead=false (same result, longer waits)"] if beside else []
+def knobs(at_once: int, settings: GrpoSettings) -> str:
+    """What to turn when memory runs out, the first first."""
+    turns = []
     if at_once > 1:
         turns.append(f"--set grpo.micro_batch={at_once // 2} (same result)")
     if not settings.gradient_checkpointing:

@@ -126,8 +126,7 @@ class CurriculumSettings:
 class JudgeSettings:
     """Who judges. `gpus` empty: the GPU that trains, in turns with it. `jobs` 0: what suits the machine.
 
-    `ray`: the address of a Ray cluster that judges in place of this machine. `ahead`: judge answers while
-    others of their draw are being written; on the GPU that draws, all but their times.
+    `ray`: the address of a Ray cluster that judges in place of this machine.
     """
 
     backend: Literal["auto", "cuda", "emulator"] = "auto"
@@ -136,7 +135,6 @@ class JudgeSettings:
     jobs: int = 0
     timed: bool = True
     ray: str = ""
-    ahead: bool = True
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,6 @@ def judges(config: TrainConfig, folder: RunFolder, place: JudgePlace, rank: int)
         cache_file=cache,
         torch=own.tasks.source != "pairs",
         ray=own.judge.ray or None,
-        meanwhile=place.meanwhile if own.judge.ahead else "nothing",
     )
     with contextlib.closing(RewardPool(scheme, pool_config)) as pool:
         yield pool

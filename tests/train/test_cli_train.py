@@ -556,30 +556,3 @@ def test_sigterm_ends_scoring_and_keeps_what_is_done(
     assert run(["train", "--out", str(out), "--resume", "--backend", "emulator"]) == 143
     assert "rows that are done are kept" in capsys.readouterr().err
     assert json.loads((out / "measured.json").read_bytes())["rows"] == rows["rows"][:1]
-
-
-def test_answers_of_a_draw_are_begun_while_others_are_drawn(
-    whole: Path, model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from kcurate.train.reward.pool import RewardPool
-
-    begun: list[tuple[str, str]] = []
-    scored: list[tuple[str, str]] = []
-    begin, score = RewardPool.begin, RewardPool.score
-
-    def noting_begin(self: RewardPool, task: Any, reply: str) -> None:
-        begun.append((task.id, reply))
-        begin(self, task, reply)
-
-    async def noting_score(self: RewardPool, tasks: Any, replies: Any) -> Any:
-        scored.extend((task.id, reply) for task, reply in zip(tasks, replies, strict=True))
-        return await score(self, tasks, replies)
-
-    monkeypatch.setattr(RewardPool, "begin", noting_begin)
-    monkeypatch.setattr(RewardPool, "score", noting_score)
-    adapter = str(whole / "sft/adapter")
-    words = command(model, pairs, tmp_path / "run", "--samples", "4", "--adapter", adapter, stage="grpo")
-    assert run([*words, "--set", "measure.base=false"]) == 0
-    assert len(scored) == 2 * 8 + 4
-    assert begun
-    assert set(begun) <= set(scored)

@@ -98,6 +98,7 @@ def test_resolved_settings_are_read_back_the_same(name: str, tmp_path: Path) -> 
         ("sft.packing=1", "sft.packing is bool, not 1"),
         ("sft.epochs", "not KEY=VALUE"),
         ("sft.max_length=1", "unknown key 'sft.max_length'"),
+        ("judge.ahead=true", "unknown key 'judge.ahead'"),
     ],
 )
 def test_wrong_settings_are_named(text: str, said: str) -> None:
