@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "kcurate"
 
 # Each line may import only from the lines above it, and never from its own line.
 LAYERS = (
-    {"errors", "json_text", "notes", "records"},
+    {"errors", "headers", "json_text", "notes", "records"},
     {"codec", "config", "cuda_source", "hub", "metrics", "mutate", "prompts", "resources"},
     {"store"},
     {"problem", "published_rows", "runs", "workspace"},
