@@ -13,17 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from kcurate import headers
 from kcurate.cuda_source.instantiations import declaration, missing
 from kcurate.cuda_source.items import Item, Parsed
 from kcurate.cuda_source.macros import Saved, without_saving
 from kcurate.cuda_source.text import IDENTIFIER, blank_literals, without_comments
 
-# Headers with device code that NVRTC, nvcc and the emulator provide; every other include is host code.
-DEVICE_HEADERS = re.compile(
-    rb"\s*#\s*include\s*[<\"]((?:cuda_fp16|cuda_bf16|cuda_fp8|mma|cuda_pipeline|cuda_pipeline_primitives|"
-    rb"cuda_awbarrier|math_constants|cooperative_groups|cooperative_groups/[\w/]+|cuComplex)\.h|"
-    rb"(?:cuda|cub)/[\w/.]+)[>\"]"
-)
+_INCLUDE = re.compile(rb"\s*#\s*include\s*[<\"]([\w/.]+)[>\"]")
 _REAL_CONSTANT = re.compile(rb"\bconst\b(?=[^=]*\b(?:float|double)\b)|\b(?:float|double)\s+(const)\b")
 # Qualifiers of variables visible to device code.
 _DEVICE_VISIBLE = frozenset(
@@ -171,7 +167,8 @@ class Unit:
         return sorted([*chosen.values(), *context], key=lambda item: item.start)
 
     def _device_header(self, item: Item) -> bool:
-        return item.kind == "include" and DEVICE_HEADERS.match(self.parsed.text, item.start) is not None
+        match = _INCLUDE.match(self.parsed.text, item.start) if item.kind == "include" else None
+        return match is not None and headers.kept(match[1].decode())
 
     def _using_namespace(self, item: Item, opened: Mapping[bytes, int]) -> bool:
         """A directive for a namespace of a device header, or one that an earlier chosen item opens."""
