@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from kcurate.judge.tokens import Source
 
 from kcurate import headers
 from kcurate.backends.cuda import host_headers
 from kcurate.backends.emulator.source import INCLUDE
 from kcurate.judge import spelling_checks
+from kcurate.judge.checks.lexer import Source
 
 
 def test_emulated_headers_are_those_of_its_folder() -> None:
