@@ -69,6 +69,7 @@ class _Entry:
     row: dict[str, Any] | None = None
 
 
+@store.without_collector()
 def run(config: BuildConfig, *, note: Callable[[str], None] = lambda _: None) -> Summary:
     """Write `dataset/` of the workspace, whole or not at all; a pair that cannot be read is named in a note.
 

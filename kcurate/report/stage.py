@@ -33,6 +33,7 @@ class ReportConfig:
         return self.out or self.workspace / FILE
 
 
+@store.without_collector()
 def run(config: ReportConfig, *, note: Callable[[str], None] = lambda _: None) -> Summary:
     """Write the page; the counts are over the pairs by the outcome that stands for them.
 
