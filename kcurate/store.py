@@ -7,11 +7,13 @@ Not covered: where the files of a workspace lie (`kcurate.workspace`) and how a 
 from __future__ import annotations
 
 import errno
+import gc
 import hashlib
 import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -240,6 +242,18 @@ def read_jsonl(path: Path, cls: type[T]) -> Iterator[T]:
             except RecordError:
                 continue
             yield record
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Keep Python's collector from walking over all records, which hold no cycles, while more are read."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def candidate_data(candidate: Candidate) -> dict[str, Any]:

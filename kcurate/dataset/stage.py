@@ -70,7 +70,12 @@ class _Entry:
     row: dict[str, Any] | None = None
 
 
+<<<<<<< HEAD
 def run(config: BuildConfig, *, note: Note = silent) -> Summary:
+=======
+@store.without_collector()
+def run(config: BuildConfig, *, note: Callable[[str], None] = lambda _: None) -> Summary:
+>>>>>>> speed
     """Write `dataset/` of the workspace, whole or not at all; a pair that cannot be read is named in a note.
 
     Raises:

@@ -33,7 +33,12 @@ class ReportConfig:
         return self.out or self.workspace / FILE
 
 
+<<<<<<< HEAD
 def run(config: ReportConfig, *, note: Note = silent) -> Summary:
+=======
+@store.without_collector()
+def run(config: ReportConfig, *, note: Callable[[str], None] = lambda _: None) -> Summary:
+>>>>>>> speed
     """Write the page; the counts are over the pairs by the outcome that stands for them.
 
     A pair that cannot be read is counted as malformed, named in a note, and not on the page.
