@@ -6,8 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import resources, store
-from kcurate.errors import InputError
+from kcurate import store
 from kcurate.judge import readable
 from kcurate.notes import Note, silent
 from kcurate.records import Outcome, Summary
@@ -42,12 +41,7 @@ def run(config: ReportConfig, *, note: Note = silent) -> Summary:
         InputError: there is no pair at all, or a file cannot be read or written.
     """
     workspace = Workspace(config.workspace)
-    roots = [workspace.pairs, *([resources.pairs_dir()] if config.built_in else [])]
-    folders = [folder for root in roots if root.is_dir() for folder in store.find_candidates(root)]
-    if not folders:
-        raise InputError(
-            "no pairs here", where=str(workspace.root), hint="run kcurate extract, or add --built-in"
-        )
+    folders = readable.pair_folders(workspace, built_in=config.built_in)
     with recorded("report", config.workspace, note=note) as record:
         record.begin(config)
         entries: dict[str, Entry] = {}

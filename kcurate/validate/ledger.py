@@ -6,8 +6,6 @@ covered: the files' form (`kcurate.store`).
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from kcurate import store
 from kcurate.errors import InputError
 from kcurate.records import Environment, Verdict
@@ -20,8 +18,7 @@ class Ledger:
 
     def __init__(self, workspace: Workspace, environment: Environment) -> None:
         self.environment = environment
-        name = store.verdict_path(Path(), environment.device).stem
-        self.path = workspace.verdicts / f"{name}.jsonl"
+        self.path = workspace.ledger(environment.device)
         self._known = {verdict.key: verdict for verdict in store.read_jsonl(self.path, Verdict)}
 
     def find(self, item: Item, key: str) -> Verdict | None:

@@ -186,8 +186,7 @@ def _surroundings(
         if again and (folder / "pair.json").exists():
             return
         store.write_candidate(folder, candidate)
-        ledger = store.verdict_path(Path(), verdict.environment.device).stem
-        store.append_jsonl(workspace.verdicts / f"{ledger}.jsonl", verdict)
+        store.append_jsonl(workspace.ledger(verdict.environment.device), verdict)
         if verdict.environment.backend == "cuda":
             store.write_verdict(folder, verdict)
 
