@@ -12,9 +12,11 @@ from __future__ import annotations
 import contextlib
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,11 @@ def recorded(
     except BaseException:
         run.log(traceback.format_exc().rstrip())
         raise
+
+
+def ordered(counts: Counter[str], outcomes: type[StrEnum]) -> dict[str, int]:
+    """Counts in the order of an enumeration, without those of nothing."""
+    return {outcome.value: counts[outcome] for outcome in outcomes if counts[outcome]}
 
 
 def new_folder(workspace: Path, stage: str) -> Path:

@@ -9,10 +9,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from kcurate import store
 from kcurate.config import DEFAULT_WORKSPACE
 
 DEFAULT = DEFAULT_WORKSPACE
+
+
+class _Rooted(Protocol):
+    @property
+    def root(self) -> Path: ...
+
+
+class Inside:
+    """A path inside a folder's `root`: an attribute of a class that gives the folder's paths names."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, folder: _Rooted, _: type[object]) -> Path:
+        return folder.root / self.name
 
 
 @dataclass(frozen=True)
@@ -21,47 +38,14 @@ class Workspace:
 
     root: Path
 
-    @property
-    def kernels(self) -> Path:
-        """Extracted kernels."""
-        return self.root / "kernels"
+    kernels = Inside("kernels")  # as extracted
+    pairs = Inside("pairs")  # and candidates
+    verdicts = Inside("verdicts")  # JSON lines, one file a device
+    transcripts = Inside("transcripts")  # exchanges with models
+    attempts = Inside("attempts")  # JSON lines of what became of models' answers
+    batches = Inside("batches")  # JSON lines of requests handed in together
+    dataset = Inside("dataset")  # what build writes
 
-    @property
-    def pairs(self) -> Path:
-        """Candidates and pairs."""
-        return self.root / "pairs"
-
-    @property
-    def verdicts(self) -> Path:
-        """JSON lines of verdicts, one file a device."""
-        return self.root / "verdicts"
-
-    @property
-    def transcripts(self) -> Path:
-        """Exchanges with models."""
-        return self.root / "transcripts"
-
-    @property
-    def attempts(self) -> Path:
-        """JSON lines of what became of models' answers."""
-        return self.root / "attempts"
-
-    @property
-    def batches(self) -> Path:
-        """JSON lines of requests handed in together."""
-        return self.root / "batches"
-
-    @property
-    def runs(self) -> Path:
-        """One folder a run."""
-        return self.root / "runs"
-
-    @property
-    def cache(self) -> Path:
-        """Compiled code and other things that can be made again."""
-        return self.root / "cache"
-
-    @property
-    def dataset(self) -> Path:
-        """The local dataset."""
-        return self.root / "dataset"
+    def ledger(self, device: str) -> Path:
+        """The JSON lines of everything that was judged on a device."""
+        return self.verdicts / f"{store.verdict_path(self.verdicts, device).stem}.jsonl"

@@ -22,17 +22,9 @@ if TYPE_CHECKING:
 
 # What only models, and only rules, have a use for.
 OF_MODELS = (
-    "techniques",
-    "variants",
-    "rounds",
-    "policy",
-    "max_usd",
-    "price",
-    "batch",
-    "max_tokens",
-    "concurrency",
+    "techniques", "variants", "rounds", "policy", "max_usd", "price", "batch", "max_tokens", "concurrency",
     "dry_run",
-)
+)  # fmt: skip
 OF_RULES = ("rules",)
 
 

@@ -14,19 +14,6 @@ if TYPE_CHECKING:
     from kcurate.train.settings import TrainSettings
     from kcurate.train.stage import TrainConfig
 
-# Options of the command line by the setting that they give.
-_SETTINGS = {
-    "model": "model.name",
-    "dataset": "tasks.dataset",
-    "tasks": "tasks.source",
-    "backend": "judge.backend",
-    "train_gpu": "judge.train_gpu",
-    "judge_gpus": "judge.gpus",
-    "jobs": "judge.jobs",
-    "ray": "judge.ray",
-    "samples": "measure.samples",
-}
-
 
 def train(
     stage: Annotated[
@@ -119,15 +106,15 @@ def train(
 
     require_extra()
     given = {
-        "model": model,
-        "dataset": dataset or None,
-        "tasks": tasks,
-        "backend": None if backend == "auto" else backend,
-        "train_gpu": train_gpu or None,
-        "judge_gpus": None if judge_gpus is None else gpu_numbers(judge_gpus, where="--judge-gpus"),
-        "jobs": jobs or None,
-        "ray": ray,
-        "samples": samples,
+        "model.name": model,
+        "tasks.dataset": dataset or None,
+        "tasks.source": tasks,
+        "judge.backend": None if backend == "auto" else backend,
+        "judge.train_gpu": train_gpu or None,
+        "judge.gpus": None if judge_gpus is None else gpu_numbers(judge_gpus, where="--judge-gpus"),
+        "judge.jobs": jobs or None,
+        "judge.ray": ray,
+        "measure.samples": samples,
     }
     folder = out or _new_folder(workspace, resume=resume)
     settings = _settings(given, recipe, config, tuple(sets or ()), folder if resume else None)
@@ -179,7 +166,7 @@ def _settings(
     options: dict[str, Any] = {}
     for name, value in given.items():
         if value is not None:
-            table, key = _SETTINGS[name].split(".")
+            table, _, key = name.partition(".")
             options.setdefault(table, {})[key] = value
     if resumed is None:
         return resolve(recipe=recipe, file=config, sets=sets, options=options)

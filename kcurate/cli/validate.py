@@ -58,6 +58,3 @@ def validate(
         jobs=jobs,
     )
     output.report(run(config, note=output.note), as_json=json)
-
-
-command = validate

@@ -19,10 +19,9 @@ from kcurate.dataset import card, changes, licences, parquet, plot, splits
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, Rules
 from kcurate.dataset.rows import row
 from kcurate.dataset.tuning import grpo_row, sft_row, teaches
-from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.records import Candidate, Summary, Verdict
-from kcurate.runs import recorded
+from kcurate.runs import ordered, recorded
 from kcurate.verdicts import readable, standing
 from kcurate.workspace import Workspace
 
@@ -70,23 +69,15 @@ class _Entry:
     row: dict[str, Any] | None = None
 
 
-<<<<<<< HEAD
-def run(config: BuildConfig, *, note: Note = silent) -> Summary:
-=======
 @store.without_collector()
-def run(config: BuildConfig, *, note: Callable[[str], None] = lambda _: None) -> Summary:
->>>>>>> speed
+def run(config: BuildConfig, *, note: Note = silent) -> Summary:
     """Write `dataset/` of the workspace, whole or not at all; a pair that cannot be read is named in a note.
 
     Raises:
         InputError: there is no pair at all, or an option that cannot be used.
     """
     workspace = Workspace(config.workspace)
-    folders = _folders(workspace, built_in=config.built_in)
-    if not folders:
-        raise InputError(
-            "no pairs here", where=str(workspace.root), hint="run kcurate extract, or add --built-in"
-        )
+    folders = readable.pair_folders(workspace, built_in=config.built_in)
     with recorded("build", config.workspace, note=note) as record:
         gates = Gates(config.rules)
         _restore(workspace.dataset)
@@ -96,17 +87,11 @@ def run(config: BuildConfig, *, note: Callable[[str], None] = lambda _: None) ->
             gates.refusals.append(_refusal(found, workspace))
             record.note(f"left out: {found}")
         entries = [_gated(entry, gates) for entry in _entries(pairs)]
-        counts = Counter([*(entry.outcome for entry in entries), *(RowOutcome.BAD_ROW for _ in broken)])
+        counts = Counter[str]([*(entry.outcome for entry in entries), *(RowOutcome.BAD_ROW for _ in broken)])
         kept = [entry for entry in entries if entry.row is not None]
         if kept:
             _write(workspace.dataset, _files(kept, gates, config, changes.read(workspace.dataset)))
-        ordered = {outcome.value: counts[outcome] for outcome in RowOutcome if counts[outcome]}
-        return record.finish({"pairs": ordered})
-
-
-def _folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
-    roots = [workspace.pairs, *([resources.pairs_dir()] if built_in else [])]
-    return [folder for root in roots if root.is_dir() for folder in store.find_candidates(root)]
+        return record.finish({"pairs": ordered(counts, RowOutcome)})
 
 
 def _read(folders: Iterable[Path], workspace: Workspace) -> tuple[list[_Judged], list[readable.Unreadable]]:

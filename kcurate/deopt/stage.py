@@ -17,7 +17,7 @@ from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.records import Candidate, Side, Summary
-from kcurate.runs import recorded
+from kcurate.runs import ordered, recorded
 from kcurate.workspace import Workspace
 
 
@@ -70,12 +70,8 @@ def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
                     made += 1
                     store.write_candidate(workspace.pairs / candidate.id, candidate)
             kernels[StartOutcome.DEOPTIMISED if made else StartOutcome.NO_RULE_APPLIES] += 1
-        items = {"kernels": _ordered(kernels, StartOutcome), "rewrites": _ordered(rewrites, RewriteOutcome)}
+        items = {"kernels": ordered(kernels, StartOutcome), "rewrites": ordered(rewrites, RewriteOutcome)}
         return record.finish(items)
-
-
-def _ordered(counts: Counter[str], outcomes: type[StrEnum]) -> dict[str, int]:
-    return {outcome.value: counts[outcome] for outcome in outcomes if counts[outcome]}
 
 
 def _chosen(names: Sequence[str]) -> tuple[Rule, ...]:

@@ -41,7 +41,7 @@ def roots(trees: Sequence[Path], workspace: Workspace) -> tuple[Path, ...]:
     if trees:
         return tuple(trees)
     found: list[Path] = []
-    for config in sorted(workspace.runs.glob("extract-*/config.json"), reverse=True):
+    for config in sorted(workspace.root.glob("runs/extract-*/config.json"), reverse=True):
         try:
             paths = json.loads(config.read_bytes()).get("paths", [])
         except (OSError, ValueError):

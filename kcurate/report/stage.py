@@ -6,8 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import resources, store
-from kcurate.errors import InputError
+from kcurate import store
 from kcurate.notes import Note, silent
 from kcurate.records import Outcome, Summary
 from kcurate.report.entries import Entry, entry
@@ -33,12 +32,8 @@ class ReportConfig:
         return self.out or self.workspace / FILE
 
 
-<<<<<<< HEAD
-def run(config: ReportConfig, *, note: Note = silent) -> Summary:
-=======
 @store.without_collector()
-def run(config: ReportConfig, *, note: Callable[[str], None] = lambda _: None) -> Summary:
->>>>>>> speed
+def run(config: ReportConfig, *, note: Note = silent) -> Summary:
     """Write the page; the counts are over the pairs by the outcome that stands for them.
 
     A pair that cannot be read is counted as malformed, named in a note, and not on the page.
@@ -47,12 +42,7 @@ def run(config: ReportConfig, *, note: Callable[[str], None] = lambda _: None) -
         InputError: there is no pair at all, or a file cannot be read or written.
     """
     workspace = Workspace(config.workspace)
-    roots = [workspace.pairs, *([resources.pairs_dir()] if config.built_in else [])]
-    folders = [folder for root in roots if root.is_dir() for folder in store.find_candidates(root)]
-    if not folders:
-        raise InputError(
-            "no pairs here", where=str(workspace.root), hint="run kcurate extract, or add --built-in"
-        )
+    folders = readable.pair_folders(workspace, built_in=config.built_in)
     with recorded("report", config.workspace, note=note) as record:
         record.begin(config)
         entries: dict[str, Entry] = {}

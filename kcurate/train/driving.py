@@ -68,19 +68,19 @@ def warmup(wanted: int, steps: int, stage: StageName, note: Note) -> int:
     return min(wanted, most)
 
 
-def micro_batch(wanted: int, per_process: int, most: int) -> int:
-    """How many rows go through the model at once: what is wanted, or the largest divisor up to `most`.
+def batches(settings: SftSettings | GrpoSettings, rows: int, most: int) -> dict[str, int]:
+    """The trainer's arguments for a step of `rows` rows over all processes, each of which has a whole share.
+
+    So many go through the model at once as are wanted, or as divide the share, up to `most`.
 
     Raises:
         InputError: the wanted number does not divide the rows of a process.
     """
-    if wanted:
-        if per_process % wanted:
-            raise InputError(
-                f"{per_process} rows a step and process are no multiple of {wanted}", where="micro_batch"
-            )
-        return wanted
-    return next(size for size in range(min(most, per_process), 0, -1) if per_process % size == 0)
+    share, wanted = rows // processes()[1], settings.micro_batch
+    if wanted and share % wanted:
+        raise InputError(f"{share} rows a step and process are no multiple of {wanted}", where="micro_batch")
+    at_once = wanted or next(size for size in range(min(most, share), 0, -1) if share % size == 0)
+    return {"per_device_train_batch_size": at_once, "gradient_accumulation_steps": share // at_once}
 
 
 def common(stage: Stage, part: SftSettings | GrpoSettings, steps: int) -> dict[str, Any]:

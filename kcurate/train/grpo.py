@@ -18,7 +18,7 @@ from trl import GRPOConfig, GRPOTrainer
 from kcurate.errors import InputError
 from kcurate.train import models
 from kcurate.train.callbacks import StepCallback
-from kcurate.train.driving import Stage, arguments, common, drive, micro_batch, opening, processes
+from kcurate.train.driving import Stage, arguments, batches, common, drive, opening, processes
 from kcurate.train.models import Form
 from kcurate.train.reward.trl_reward import Pool, Rewards
 from kcurate.train.settings import GrpoSettings
@@ -102,14 +102,12 @@ def config(stage: Stage, count: int) -> Any:
         raise InputError(
             f"{settings.prompts} prompts do not divide by {world} processes", where="grpo.prompts"
         )
-    share = settings.prompts * settings.generations // world
-    at_once = micro_batch(settings.micro_batch, share, MOST_AT_ONCE)
+    split = batches(settings, settings.prompts * settings.generations, MOST_AT_ONCE)
     given = {
         **common(stage, settings, steps_of(settings, count)),
-        "per_device_train_batch_size": at_once,
-        "gradient_accumulation_steps": share // at_once,
+        **split,
         "save_steps": math.ceil(settings.save_steps / settings.generate_every) * settings.generate_every,
-        "steps_per_generation": share // at_once * settings.generate_every,
+        "steps_per_generation": split["gradient_accumulation_steps"] * settings.generate_every,
         "num_generations": settings.generations,
         "max_completion_length": settings.max_completion_tokens,
         "temperature": settings.temperature,

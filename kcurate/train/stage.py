@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -272,7 +273,7 @@ def _finish(
     counts: dict[str, Any] = {
         "tasks": {"taught": len(tasks.taught), "asked": len(tasks.asked), "held_out": len(tasks.held_out)},
         "steps": steps,
-        "answers": _outcomes(folder),
+        "answers": dict(sorted(Counter(line["outcome"] for line in folder.judged.lines()).items())),
     }
     about = {f"{kind} {key}": value for kind in ("tasks", "steps") for key, value in counts[kind].items()}
     model_card.write(folder, config.settings, {"recipe": config.settings.recipe, **about})
@@ -280,13 +281,6 @@ def _finish(
     if config.push is not None:
         hub.push(folder, config.push, private=config.private, note=record.note)
     return summary
-
-
-def _outcomes(folder: RunFolder) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for line in folder.judged.lines():
-        counts[line["outcome"]] = counts.get(line["outcome"], 0) + 1
-    return dict(sorted(counts.items()))
 
 
 def _free() -> None:

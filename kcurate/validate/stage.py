@@ -19,7 +19,7 @@ from kcurate.errors import InputError
 from kcurate.judge import JudgeConfig
 from kcurate.notes import Note, silent
 from kcurate.records import Outcome, Summary
-from kcurate.runs import recorded
+from kcurate.runs import ordered, recorded
 from kcurate.validate import inputs
 from kcurate.verdicts.keys import verdict_key
 from kcurate.verdicts.ledger import Ledger
@@ -56,20 +56,15 @@ def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
         workspace = Workspace(config.workspace)
         given = inputs.read(_folders(config, workspace))
         place = choose(config.backend, config.gpu, note=record.note)
-        judging = JudgeConfig(
-            place.backend, place.gpus[0], sanitize=config.sanitize, torch=config.trust_python
-        )
+        trusted = config.trust_python
+        judging = JudgeConfig(place.backend, place.gpus[0], sanitize=config.sanitize, torch=trusted)
         record.begin(config)
         environment = judge.describe_environment(judging)
         book = Ledger(workspace, environment)
         outcomes = _known(given, book, config)
-        counts: Counter[str] = Counter()
-        for item in given:
-            if item.index in outcomes:
-                counts[outcomes[item.index]] += 1
+        counts = Counter[str](outcomes.values())
         _judge_rest(given, outcomes, counts, judging, place.gpus, book, config)
-        ordered = {str(outcome): counts[outcome] for outcome in Outcome if counts[outcome]}
-        return record.finish({"candidates": ordered})
+        return record.finish({"candidates": ordered(counts, Outcome)})
 
 
 def _folders(config: ValidateConfig, workspace: Workspace) -> list[Path]:
@@ -123,15 +118,13 @@ def _judge_rest(
         for item in given
         if item.index not in outcomes and item.candidate is not None
     ]
-    jobs = config.jobs or judge.default_jobs(judging.backend, len(gpus))
-    by_index = {item.index: item for item in given}
     with (
-        contextlib.closing(judge.judge_many(rest, judging, gpus=gpus, jobs=jobs)) as judged,
+        contextlib.closing(judge.judge_many(rest, judging, gpus=gpus, jobs=config.jobs)) as judged,
         tqdm(total=len(given), initial=len(given) - len(rest), unit="pair", desc=STAGE) as bar,
     ):
         bar.set_postfix(counts, refresh=False)
         for index, verdict in judged:
-            book.add(verdict, beside=by_index[index].folder)
+            book.add(verdict, beside=given[index].folder)
             counts[verdict.outcome] += 1
             bar.set_postfix(counts, refresh=False)
             bar.update()

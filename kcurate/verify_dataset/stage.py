@@ -22,7 +22,7 @@ from kcurate.judge import JudgeConfig
 from kcurate.notes import Note, silent
 from kcurate.published_rows import candidate_of, opened, read_rows
 from kcurate.records import Outcome, Summary, Verdict
-from kcurate.runs import recorded
+from kcurate.runs import ordered, recorded
 from kcurate.verdicts import ledger
 from kcurate.workspace import Workspace
 
@@ -100,22 +100,21 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
         workspace = Workspace(config.workspace)
         record.begin(config)
         candidates = [candidate_of(row) for row in rows]
-        jobs = config.jobs or judge.default_jobs(place.backend, len(place.gpus))
         compared: dict[int, Compared] = {}
         with tqdm(total=len(rows), unit="row", desc="verify-dataset") as bar:
             judging = JudgeConfig(place.backend, place.gpus[0])
-            judged = judge.judge_many(enumerate(candidates), judging, gpus=place.gpus, jobs=jobs)
+            judged = judge.judge_many(enumerate(candidates), judging, gpus=place.gpus, jobs=config.jobs)
             with contextlib.closing(judged):
                 for index, verdict in judged:
                     compared[index] = compare(rows[index], verdict)
                     ledger.record(workspace, verdict)
                     bar.update()
-        ordered = [compared[index] for index in sorted(compared)]
-        counts = Counter(one.drift for one in ordered)
-        items = {"rows": {drift.value: counts[drift] for drift in Drift if counts[drift]}}
-        lines = [{key: value for key, value in asdict(one).items() if value is not None} for one in ordered]
+        every = [compared[index] for index in sorted(compared)]
+        counts = Counter[str](one.drift for one in every)
+        lines = [{key: value for key, value in asdict(one).items() if value is not None} for one in every]
         store.write_bytes(record.folder / "drift.json", store.pretty_json(lines))
-        return Report(record.finish(items), tuple(one for one in ordered if one.drift in _BAD))
+        summary = record.finish({"rows": ordered(counts, Drift)})
+        return Report(summary, tuple(one for one in every if one.drift in _BAD))
 
 
 def compare(row: Mapping[str, Any], verdict: Verdict) -> Compared:

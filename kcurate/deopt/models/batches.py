@@ -22,6 +22,7 @@ from kcurate.deopt.models.budget import BudgetSpentError
 from kcurate.deopt.models.claude import ClaudeClient
 from kcurate.deopt.models.client import Request, TryAgain, with_patience
 from kcurate.deopt.models.failures import lost, root_cause, sort_status, transport_errors
+from kcurate.deopt.models.streamed import sdk
 from kcurate.deopt.models.transcripts import utc_now
 from kcurate.errors import RemoteError
 from kcurate.notes import Note, silent
@@ -54,7 +55,7 @@ class Batches:
         self.poll_s = poll_s
         self.note = note
         self._api = client.api.messages.batches
-        self._sdk = claude.sdk()
+        self._sdk = sdk("anthropic")
         self._broken = transport_errors(self._sdk)
         self._returned: Counter[str] = Counter()
         self._rejected: dict[str, Exchange] = {}
