@@ -1,7 +1,7 @@
 """The Messages API through the `anthropic` client: one streamed exchange with prompt caching and one tool.
 
-The rules and the kernel are marked for the server's prompt cache. A call of the answer tool is demanded
-where the model lets it be, and asked for in the prompt where it does not. Not covered: batches (`batches`).
+The rules and the kernel are marked for the server's prompt cache. The answer tool is forced for models that
+allow it, and requested in the prompt for the others. Not covered: batches (`batches`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kcurate.prompts.replies import Form
 from kcurate.records import Exchange, ReplyStatus, Usage
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
-# Between two events of a stream; the server sends pings while a model thinks.
+# Between two events of a stream; the server sends pings while the model thinks.
 TIMEOUT_S = 180.0
 CONNECT_TIMEOUT_S = 15.0
 _CACHED = {"type": "ephemeral"}
@@ -49,7 +49,7 @@ def sdk() -> ModuleType:
 
 
 def open_sdk(*, timeout_s: float = TIMEOUT_S) -> Any:
-    """The real client; key and base URL come from its own environment variables. It never retries itself.
+    """The real client; its key and base URL come from its own environment variables. It never retries.
 
     Raises:
         MissingDependencyError: there is no API key.
@@ -61,7 +61,7 @@ def open_sdk(*, timeout_s: float = TIMEOUT_S) -> Any:
 
 
 def body(model: str, request: Request) -> dict[str, Any]:
-    """The request as the Messages API takes it (the same in a batch)."""
+    """The request in the form of the Messages API (the same in a batch)."""
     prompt, use = request.prompt, prices.tool_use(model)
     choice: dict[str, Any] = {"type": "auto"}
     if use != "auto":
@@ -89,7 +89,7 @@ def body(model: str, request: Request) -> dict[str, Any]:
 
 @dataclass
 class _Reading:
-    """A message as far as it has come."""
+    """A message, as far as it has been received."""
 
     usage: Usage | None = None
     stop_reason: str | None = None
@@ -98,7 +98,7 @@ class _Reading:
     in_tool: bool = False
 
     def take(self, event: Any) -> None:
-        """One event of the stream; kinds that are not known (thinking, pings) are passed over."""
+        """Process one stream event; unknown kinds (thinking, pings) are ignored."""
         kind = getattr(event, "type", None)
         if kind == "message_start":
             self.usage = usage_of(event.message.usage)
@@ -119,7 +119,7 @@ class _Reading:
 
 
 class ClaudeClient:
-    """One Claude model. Safe to use from many threads."""
+    """One Claude model. Thread-safe."""
 
     form: Form = "tool"
 
@@ -131,7 +131,7 @@ class ClaudeClient:
         self._broken = transport_errors(self._sdk)
 
     def ask(self, request: Request) -> Exchange:
-        """One exchange, one try.
+        """One exchange, tried once.
 
         Raises:
             TryAgain: it may work later. RemoteError: it will not work for any request.
@@ -153,14 +153,14 @@ class ClaudeClient:
             return self.refused(error, reading.usage)
         except self._broken as error:
             raise lost(sdk, error, began=True, usage=reading.usage) from error
-        except (ValueError, AttributeError) as error:  # not JSON, or events without their parts
+        except (ValueError, AttributeError) as error:  # not JSON, or incomplete events
             raise TryAgain(
-                f"the server's answer is not one: {root_cause(error)}", usage=reading.usage
+                f"the server's response is malformed: {root_cause(error)}", usage=reading.usage
             ) from error
-        except sdk.AnthropicError as error:  # credentials that cannot be read, and the like
+        except sdk.AnthropicError as error:  # for example, unreadable credentials
             raise RemoteError(root_cause(error), where=self.where, hint=f"check {KEY_VARIABLE}") from error
         if reading.stop_reason is None or reading.usage is None:
-            raise TryAgain("the server's answer ended too early", began=True, usage=reading.usage)
+            raise TryAgain("the server's response ended early", began=True, usage=reading.usage)
         status = _STATUS.get(reading.stop_reason, ReplyStatus.ANSWERED)
         reply, form = reply_of("".join(reading.text), reading.tool)
         return Exchange(
@@ -174,11 +174,11 @@ class ClaudeClient:
         )
 
     def close(self) -> None:
-        """Give its connections back."""
+        """Close its connections."""
         self.api.close()
 
     def refused(self, error: Any, usage: Usage | None = None) -> Exchange:
-        """What an `APIStatusError` means (see `failures.sort_status`)."""
+        """The meaning of an `APIStatusError` (see `failures.sort_status`)."""
         return sort_status(
             error.status_code,
             getattr(error, "type", None),
@@ -192,7 +192,7 @@ class ClaudeClient:
 
 
 def reply_of(text: str, tool: Iterable[str] | None) -> tuple[str, Form]:
-    """The answer in a message: the tool's input if it was called, else the text."""
+    """The answer in a message: the tool input if the tool was called, else the text."""
     if tool is None:
         return text, "text"
     return "".join(tool) or "{}", "tool"
@@ -204,7 +204,7 @@ def status_of(stop_reason: str | None) -> ReplyStatus:
 
 
 def usage_of(counted: Any) -> Usage:
-    """The tokens that the server counted."""
+    """The token counts from the server."""
     return Usage(
         input_tokens=counted.input_tokens or 0,
         output_tokens=counted.output_tokens or 0,
@@ -214,7 +214,7 @@ def usage_of(counted: Any) -> Usage:
 
 
 def _later(first: Usage | None, counted: Any) -> Usage:
-    """The counts at the end; those that are not given again hold."""
+    """The final counts; those not repeated keep their first value."""
     start = first or Usage(0, 0)
     read = {
         "input_tokens": getattr(counted, "input_tokens", None),

@@ -1,7 +1,7 @@
 """Chat-completion servers (vLLM, Ollama, llama.cpp, OpenAI itself) through the official `openai` client.
 
-Answers come as text in the form that models are trained on here (`kcurate.prompts.replies`), since few of
-these servers can be made to call a tool.
+Answers are text in the form that models are trained on here (`kcurate.prompts.replies`), because few of
+these servers can be forced to call a tool.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kcurate.records import Exchange, ReplyStatus, Usage
 KEY_VARIABLE = "OPENAI_API_KEY"
 URL_VARIABLE = "OPENAI_BASE_URL"
 HOST = "api.openai.com"
-# A local server may be loading the model, or think long before its first token.
+# A local server may still be loading the model, or think for a long time before the first token.
 TIMEOUT_S = 600.0
 CONNECT_TIMEOUT_S = 15.0
 
@@ -42,7 +42,7 @@ def sdk() -> ModuleType:
 
 @dataclass
 class _Reading:
-    """A completion as far as it has come."""
+    """A completion, as far as it has been received."""
 
     text: list[str] = field(default_factory=list)
     finish_reason: str | None = None
@@ -50,7 +50,7 @@ class _Reading:
     usage: Usage | None = None
 
     def take(self, chunk: Any) -> None:
-        """One chunk of the stream."""
+        """Process one chunk of the stream."""
         if chunk.usage is not None:
             self.usage = _usage(chunk.usage)
         for choice in chunk.choices[:1]:
@@ -61,7 +61,7 @@ class _Reading:
 
 
 class CompatibleClient:
-    """One model of one chat-completion server. Safe to use from many threads."""
+    """One model of one chat-completion server. Thread-safe."""
 
     form: Form = "text"
 
@@ -73,7 +73,7 @@ class CompatibleClient:
         if not key and (base_url is None or HOST in base_url):
             raise MissingDependencyError("no API key for OpenAI", hint=f"set {KEY_VARIABLE}")
         self.api = openai.OpenAI(
-            api_key=key or "none",  # a server of one's own asks for no key, the client for a word
+            api_key=key or "none",  # a local server needs no key, but the client requires a value
             base_url=base_url,
             max_retries=0,
             timeout=openai.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
@@ -82,7 +82,7 @@ class CompatibleClient:
         self._broken = transport_errors(openai)
 
     def ask(self, request: Request) -> Exchange:
-        """One exchange, one try.
+        """One exchange, tried once.
 
         Raises:
             TryAgain: it may work later. RemoteError: it will not work for any request.
@@ -108,14 +108,14 @@ class CompatibleClient:
             raise TryAgain(
                 f"the server failed: {root_cause(error)}", began=True, usage=reading.usage
             ) from error
-        except (ValueError, AttributeError, TypeError) as error:  # not JSON, or chunks without their parts
+        except (ValueError, AttributeError, TypeError) as error:  # not JSON, or incomplete chunks
             raise TryAgain(
-                f"the server's answer is not one: {root_cause(error)}", usage=reading.usage
+                f"the server's response is malformed: {root_cause(error)}", usage=reading.usage
             ) from error
         except sdk.OpenAIError as error:
             raise RemoteError(root_cause(error), where=self.where, hint=f"check {KEY_VARIABLE}") from error
         if reading.finish_reason is None:
-            raise TryAgain("the server's answer ended too early", began=True, usage=reading.usage)
+            raise TryAgain("the server's response ended early", began=True, usage=reading.usage)
         return Exchange(
             _status(reading),
             reply="".join(reading.text),
@@ -126,7 +126,7 @@ class CompatibleClient:
         )
 
     def close(self) -> None:
-        """Give its connections back."""
+        """Close its connections."""
         self.api.close()
 
     def _body(self, request: Request) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def _status(reading: _Reading) -> ReplyStatus:
 
 
 def _usage(counted: Any) -> Usage:
-    """The tokens that the server counted; those read from its cache are counted apart."""
+    """The token counts from the server; tokens read from its cache are counted separately."""
     details = getattr(counted, "prompt_tokens_details", None)
     cached = (getattr(details, "cached_tokens", None) or 0) if details is not None else 0
     prompt = counted.prompt_tokens or 0
