@@ -1,6 +1,6 @@
-"""Files of people (and of models) checked: read, run on the emulator, admitted or refused with file and line.
+"""Checks completed drafts (by people or models): read, run on the emulator, admitted or refused.
 
-Not covered: making a draft (`stage`), reading a file back (`reading`).
+Not covered: making a draft (`stage`), parsing the file (`reading`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LEAST_SETTINGS = 2
 
 
 class Bench:
-    """A judge that is opened when it is first needed, and again when it breaks."""
+    """A judge, opened on first use and reopened if it breaks."""
 
     def __init__(self) -> None:
         self._judge: Judge | None = None
@@ -41,20 +41,20 @@ class Bench:
         return self._judge.judge(candidate)
 
     def close(self) -> None:
-        """End the workers."""
+        """Stop the workers."""
         if self._judge is not None:
             self._judge.close()
             self._judge = None
 
 
 def check(files: Sequence[Path], workspace_root: Path, *, note: Note = silent) -> Summary:
-    """Check files that people finished; an admitted one is written as `problem.json` beside its kernel.
+    """Check completed files; an admitted one is written as `problem.json` beside its kernel.
 
-    Where a file is refused, its kernel has no `problem.json` any more.
+    If a file is refused, its kernel's `problem.json` is removed.
 
     Raises:
-        InputError: a file cannot be read, is not finished, or is refused; `note` got a line for each fault,
-            and every file was checked.
+        InputError: a file cannot be read, is incomplete, or is refused. All files are checked first, and
+            `note` receives one line per fault.
     """
     with recorded("problem check", workspace_root, note=note) as record:
         record.begin({"files": files, "workspace": workspace_root})
@@ -85,13 +85,13 @@ def check(files: Sequence[Path], workspace_root: Path, *, note: Note = silent) -
 
 
 def _checked(found: reading.Form, workspace: Workspace, bench: Bench) -> list[reading.Fault]:
-    """What is said against a file; its kernel's record is written, or removed where it is refused."""
+    """A file's faults; its kernel's record is written, or removed if the file is refused."""
     folder = _folder(found, workspace)
     against = [*found.faults]
     try:
         code = (folder / "kernel.cu").read_bytes().decode("utf-8", "replace")
     except OSError:
-        what = f"there is no kernel {found.kernel!r} below {workspace.kernels}"
+        what = f"no kernel {found.kernel!r} in {workspace.kernels}"
         return against or [reading.Fault(found.path, reading.line_of(found.text, "draft.kernel"), what)]
     if found.known is not None and not against:
         against = faults(found, code, bench)
@@ -103,20 +103,20 @@ def _checked(found: reading.Form, workspace: Workspace, bench: Bench) -> list[re
 
 
 def _folder(found: reading.Form, workspace: Workspace) -> Path:
-    """The folder of a file's kernel: its own, else by name."""
+    """The folder of a file's kernel: the file's own folder, else found by name."""
     folder = found.path.parent
     return folder if (folder / "kernel.cu").is_file() else workspace.kernels / (found.kernel or "")
 
 
 def faults(found: reading.Form, code: str, bench: Bench) -> list[reading.Fault]:
-    """What the problem's check and the emulator say against a finished file."""
+    """Faults found in a complete file by the problem check and the emulator."""
     known = found.known
-    assert known is not None, "the form was read"
+    assert known is not None, "the form was parsed"
     settings = known.problem.sizes.test
     different = [one for i, one in enumerate(settings) if one not in settings[:i]]
     if len(different) < (LEAST_SETTINGS if known.problem.sizes.bench else 1):
         line = reading.line_of(found.text, "problem.sizes.test")
-        return [reading.Fault(found.path, line, f"fewer than {LEAST_SETTINGS} different settings of sizes")]
+        return [reading.Fault(found.path, line, f"fewer than {LEAST_SETTINGS} different size settings")]
     issues = check_problem(admit.plain_candidate(known, code, found.kernel or ""))
     if issues:
         return [*dict.fromkeys(found.fault(issue) for issue in issues)]

@@ -105,7 +105,7 @@ class _Reading(Reading):
 
 
 class ClaudeClient(StreamedClient):
-    """One Claude model. Safe to use from many threads."""
+    """One Claude model. Thread-safe."""
 
     form: Form = "tool"
     reading, key, id_header = _Reading, KEY_VARIABLE, "request-id"

@@ -50,7 +50,7 @@ class _Reading(Reading):
 
 
 class CompatibleClient(StreamedClient):
-    """One model of one chat-completion server. Safe to use from many threads."""
+    """One model of one chat-completion server. Thread-safe."""
 
     form: Form = "text"
     reading, key, id_header = _Reading, KEY_VARIABLE, "x-request-id"

@@ -1,7 +1,7 @@
-"""A whole run with a model: searches set up from starts, driven, counted; or shown and priced, unasked.
+"""A whole run with a model: searches set up from starts, driven, counted.
 
-Equal input, equal options and an equal model find everything on file that an earlier run left. Not covered:
-the rules (`kcurate.deopt.rules`), what a command prints.
+With the same input, options and model, a run reuses everything that an earlier run saved. Not covered: the
+rules (`kcurate.deopt.rules`), what a command prints.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ Direction = Literal["slow", "fast"]
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What to ask of which model. `max_usd` None: no limit; `price` overrides the table; `jobs` 0: as suits.
+    """What to ask of which model. `max_usd` None: no limit; `price` overrides the table; `jobs` 0: automatic.
 
-    `max_usd` limits this run; what earlier runs spent is not counted again.
+    `max_usd` limits this run alone; spending of earlier runs is not counted.
     """
 
     workspace: Path
@@ -71,7 +71,7 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class Seams:
-    """What a test may put in the place of the real thing. `judge` None: the judges of this machine."""
+    """What a test may replace. `judge` None: the judges of this machine."""
 
     judge: JudgeFunction | None = None
     judge_name: str = "test"
@@ -84,9 +84,9 @@ def run(config: ModelConfig, *, note: Note = silent, seams: Seams | None = None)
     """Write `pairs/<id>/deopt-<model>-.../` for every variant that the judge accepts.
 
     Raises:
-        InputError: options that cannot be used, or nothing to start from.
+        InputError: unusable options, or nothing to start from.
         MissingDependencyError: no judge on this machine, or no key.
-        BudgetSpentError, RemoteError: the run ended early; all that was reached is on file and counted.
+        BudgetSpentError, RemoteError: the run ended early; all results so far are saved and counted.
     """
     seams = seams or Seams()
     workspace = Workspace(config.workspace)
@@ -109,7 +109,7 @@ def run(config: ModelConfig, *, note: Note = silent, seams: Seams | None = None)
 
 
 def made_side(direction: Direction) -> SideName:
-    """The side that is asked for."""
+    """The side that the model writes."""
     return "slow" if direction == "slow" else "fast"
 
 
@@ -126,7 +126,7 @@ def open_client(name: ModelName, timeout_s: float | None = None) -> Client:
 
 
 def price_of(config: ModelConfig, name: ModelName) -> prices.Price | None:
-    """What the model costs; None where that is not known and no budget asks.
+    """The price of the model; None if it is unknown and there is no budget.
 
     Raises:
         InputError: there is a budget, but no price.
@@ -134,8 +134,8 @@ def price_of(config: ModelConfig, name: ModelName) -> prices.Price | None:
     price = prices.parse_price(config.price) if config.price else prices.find_price(name.model)
     if price is None and config.max_usd is not None:
         raise InputError(
-            f"no price is known for {name.model}, so --max-usd cannot be kept",
-            hint="give --price IN,OUT in dollars per million tokens (0,0 for a server of your own)",
+            f"no price is known for {name.model}, so --max-usd cannot be enforced",
+            hint="give --price IN,OUT in dollars per million tokens (0,0 for your own server)",
         )
     return price
 
@@ -144,10 +144,10 @@ def find_starts(config: ModelConfig, workspace: Workspace, note: Note = silent) 
     """The starts of a run.
 
     Raises:
-        InputError: options that cannot be used, or nothing to start from.
+        InputError: unusable options, or nothing to start from.
     """
     if config.variants < 1 or config.rounds < 1:
-        raise InputError("--variants and --rounds count from 1")
+        raise InputError("--variants and --rounds must be at least 1")
     if config.max_usd is not None and not 0 <= config.max_usd < math.inf:
         raise InputError(f"not an amount: {config.max_usd}", where="--max-usd")
     chosen_techniques(config.techniques)
@@ -156,7 +156,7 @@ def find_starts(config: ModelConfig, workspace: Workspace, note: Note = silent) 
 
 def _asking(config: ModelConfig, name: ModelName, workspace: Workspace, seams: Seams, note: Note) -> Asking:
     if config.batch and name.provider != "anthropic":
-        raise InputError("--batch works with Claude models alone", hint="leave it out")
+        raise InputError("--batch works only with Claude models", hint="leave it out")
     price = price_of(config, name)
     return Asking(
         open_client(name, seams.timeout_s),
@@ -200,7 +200,7 @@ def _surroundings(
 
 
 def goals(config: ModelConfig, start: Start) -> list[Target]:
-    """What is asked for from a start; nothing while its problem is not known."""
+    """The goals for a start; empty if its problem is unknown."""
     wanted = chosen_techniques(config.techniques)
     return targets(
         start, made_side(config.direction), wanted, config.variants, ladders=config.policy == "sqd"
@@ -210,7 +210,7 @@ def goals(config: ModelConfig, start: Start) -> list[Target]:
 def _searches(
     found: Sequence[Start], config: ModelConfig, around: Surroundings, workspace: Workspace
 ) -> list[StartSearches]:
-    """The searches of every start; what an earlier start asks for already is not asked for again."""
+    """The searches of every start; goals that an earlier start already has are skipped."""
     made: list[StartSearches] = []
     seen: set[str] = set()
     archives: dict[str, Variants] = {}
@@ -228,7 +228,7 @@ def _searches(
 
 
 def _add_existing(variants: Variants, start: Start, folder: Path, made: SideName) -> None:
-    """Add what there is already: a pair's own side, and variants on disk, by rules or by any model."""
+    """Add existing variants: a pair's own side, and those on disk, made by rules or by any model."""
     if start.other is not None:
         variants.add(Known(start.id, None, fingerprint(start.other.code)))
     for path in sorted(folder.glob("*/pair.json")):

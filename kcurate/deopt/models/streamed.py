@@ -48,7 +48,7 @@ class Reading:
 
 
 class StreamedClient:
-    """One model through an SDK's client. Safe to use from many threads."""
+    """One model through an SDK's client. Thread-safe."""
 
     form: Form
     reading: ClassVar[type[Reading]]
