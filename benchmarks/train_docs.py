@@ -3,8 +3,8 @@
     python benchmarks/train_docs.py [DATA]
 
 DATA (default docs/data/nvidia-h200/training) holds what `train_smollm2.py` left (measured.json, report.json,
-curves.png, environment.json, metrics.jsonl), train.json and two.json
-of `train.py`, and ahead.json of `train_ahead.py`. Files that are missing are left out.
+curves.png, environment.json, metrics.jsonl), and train.json and two.json of `train.py`. Missing files are
+left out.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ def read(path: Path) -> Any:
 
 def section(data: Path) -> str:
     """The section as Markdown."""
-    measured = read(data / "train.json"), read(data / "two.json"), read(data / "ahead.json")
-    parts = [models(data), costs(*measured)]
+    parts = [models(data), costs(read(data / "train.json"), read(data / "two.json"))]
     return "\n".join(part for part in parts if part)
 
 
@@ -95,7 +94,7 @@ def outcomes(rows: list[scores.Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def costs(found: dict[str, Any] | None, two: dict[str, Any] | None, ahead: dict[str, Any] | None) -> str:
+def costs(found: dict[str, Any] | None, two: dict[str, Any] | None) -> str:
     """The cost of training, next to bare TRL and load_inline."""
     rows: list[tuple[str, str, str]] = []
     found = {**(found or {}), **({"two": two["two"]} if two else {})}
@@ -107,12 +106,6 @@ def costs(found: dict[str, Any] | None, two: dict[str, Any] | None, ahead: dict[
         rows.append(("SFT tokens/s, kcurate", rates[0], ""))
         rows.append(("SFT tokens/s, bare TRL, alternating with it", rates[1], ""))
         rows.append(("ratio of the medians", f"{found['sft']['ratio']:.3f}", "0.97"))
-    if ahead:
-        after, early = (summed(ahead[how]) for how in ("after", "ahead"))
-        rows.append(("share of GRPO steps of 64 completions spent waiting, `judge.ahead`", early[0], "10%"))
-        rows.append(("the same, judging after sampling", after[0], ""))
-        rows.append(("seconds of these steps, `judge.ahead` / after", f"{early[1]} / {after[1]}", ""))
-        rows.append(("of which sampling", f"{early[2]} / {after[2]}", ""))
     if "rewards" in found:
         own = found["rewards"]
         name = f"rewards/s, {own['answers']} different correct and timed kernels"
@@ -129,18 +122,11 @@ def costs(found: dict[str, Any] | None, two: dict[str, Any] | None, ahead: dict[
         return ""
     lines = [
         "### What it costs\n",
-        "`benchmarks/train.py`, `benchmarks/train_ahead.py`.\n",
+        "`benchmarks/train.py`.\n",
         "| what | measured | aim |",
         "|---|---|---|",
     ]
     return "\n".join([*lines, *(f"| {what} | {value} | {aim} |" for what, value, aim in rows)]) + "\n"
-
-
-def summed(runs: list[list[dict[str, Any]]]) -> tuple[str, str, str]:
-    """Over all steps: the share spent waiting, the seconds in all, and the seconds of sampling."""
-    steps = [step for run in runs for step in run]
-    whole, waited, drawing = (sum(step[key] for step in steps) for key in ("step_s", "waited_s", "drawing_s"))
-    return f"{100 * waited / whole:.1f}%", f"{whole:.0f}", f"{drawing:.0f}"
 
 
 def main() -> None:

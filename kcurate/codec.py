@@ -97,7 +97,9 @@ def _structure_init(data: Any, _: Any) -> r.Init:
 @cache
 def converter() -> Converter:
     """The one configured converter (built on first use; it costs some milliseconds)."""
-    conv = Converter(forbid_extra_keys=True, detailed_validation=False)
+    conv = Converter(
+        forbid_extra_keys=True, detailed_validation=False, unstruct_collection_overrides={tuple: list}
+    )
 
     def has_fields(cls: Any) -> bool:
         return dataclasses.is_dataclass(cls)
@@ -129,15 +131,7 @@ def converter() -> Converter:
 
 def to_data(record: Any) -> Any:
     """A record as plain dicts, lists, strings and numbers (defaults left out)."""
-    return _tuples_to_lists(converter().unstructure(record))
-
-
-def _tuples_to_lists(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {key: _tuples_to_lists(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_tuples_to_lists(value) for value in data]
-    return data
+    return converter().unstructure(record)
 
 
 def from_data(cls: type[T], data: Any, *, where: str | None = None) -> T:

@@ -22,6 +22,7 @@ FILE_NAME = "kcurate.toml"
 PREFIX = "KCURATE_"
 # The workspace says where the file is, so the file cannot say where the workspace is.
 NOT_IN_FILE = frozenset({"workspace"})
+_ELSE = "every option of `kcurate COMMAND --help` is a setting"
 
 Options = Mapping[str, frozenset[str]]
 
@@ -42,7 +43,7 @@ def check_environment(environment: Iterable[str], options: Options) -> None:
     }
     for name in environment:
         if name.startswith(PREFIX) and name not in known:
-            raise InputError("unknown setting", where=f"environment variable {name}", hint=_near(name, known))
+            raise InputError("unknown setting", where=f"environment variable {name}", hint=near(name, known))
 
 
 def read_file(workspace: Path, options: Options) -> dict[str, dict[str, Any]]:
@@ -52,19 +53,23 @@ def read_file(workspace: Path, options: Options) -> dict[str, dict[str, Any]]:
         InputError: unreadable, not TOML, or a key that is no setting (the message names it).
     """
     path = workspace / FILE_NAME
+    return _per_command(read_toml(path), options, path) if path.exists() else {}
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file as plain data.
+
+    Raises:
+        InputError: unreadable, or not TOML.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"cannot read: {error.strerror}", where=str(path)) from error
+        raise InputError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from error
     except UnicodeDecodeError as error:
-        raise InputError("not UTF-8 text", where=str(path), hint="save it as UTF-8") from error
-    try:
-        data = tomllib.loads(text)
+        raise InputError("not TOML: not UTF-8 text", where=str(path), hint="save it as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"not TOML: {error}", where=str(path)) from error
-    return _per_command(data, options, path)
 
 
 def _per_command(data: Mapping[str, Any], options: Options, path: Path) -> dict[str, dict[str, Any]]:
@@ -74,7 +79,7 @@ def _per_command(data: Mapping[str, Any], options: Options, path: Path) -> dict[
     for key, value in data.items():
         if isinstance(value, dict):
             if key not in options:
-                raise InputError(f"unknown table [{key}]", where=str(path), hint=_near(key, options))
+                raise InputError(f"unknown table [{key}]", where=str(path), hint=near(key, options))
             names = options[key] - NOT_IN_FILE
             tables[key] = {_known(name, names, path, table=key): value[name] for name in value}
         else:
@@ -89,10 +94,11 @@ def _known(key: str, names: Iterable[str], path: Path, *, table: str | None = No
     name = key.replace("-", "_")
     if name not in names:
         shown = f"{table}.{key}" if table else key
-        raise InputError(f"unknown key {shown!r}", where=str(path), hint=_near(name, names))
+        raise InputError(f"unknown key {shown!r}", where=str(path), hint=near(name, names))
     return name
 
 
-def _near(name: str, names: Iterable[str]) -> str:
+def near(name: str, names: Iterable[str], *, otherwise: str = _ELSE) -> str:
+    """A hint for a name that is not known: the nearest one that is, or else `otherwise`."""
     close = difflib.get_close_matches(name, sorted(names), n=1)
-    return f"did you mean {close[0]}?" if close else "every option of `kcurate COMMAND --help` is a setting"
+    return f"did you mean {close[0]}?" if close else otherwise

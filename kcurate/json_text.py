@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 WIDTH = 100
+_flat = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def shown(path: str) -> str:
+    """A path as text that can be written to a record: bytes that are not UTF-8 become U+FFFD."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def pretty(data: Any) -> str:
@@ -14,17 +21,14 @@ def pretty(data: Any) -> str:
 
 
 def _render(data: Any, depth: int) -> str:
-    flat = json.dumps(data, ensure_ascii=False)
+    flat = _flat(data)
     if not isinstance(data, dict | list) or not data:
         return flat
     if depth and len(flat) + 2 * depth <= WIDTH:
         return flat
     inner = "  " * (depth + 1)
     if isinstance(data, dict):
-        rows = [
-            f"{inner}{json.dumps(key, ensure_ascii=False)}: {_render(value, depth + 1)}"
-            for key, value in data.items()
-        ]
+        rows = [f"{inner}{_flat(key)}: {_render(value, depth + 1)}" for key, value in data.items()]
     else:
         rows = [inner + _render(value, depth + 1) for value in data]
     opening, closing = ("{", "}") if isinstance(data, dict) else ("[", "]")

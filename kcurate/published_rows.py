@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from kcurate import codec, hub, store
 from kcurate.errors import InputError, RecordError
+from kcurate.notes import Note, silent
 from kcurate.records import SIDES, Candidate
 
 # What is read of a row of `pairs` everywhere; the other columns may be missing.
@@ -25,9 +26,7 @@ _NEEDED = (
 
 
 @contextmanager
-def opened(
-    dataset: str, *, revision: str | None = None, note: Callable[[str], None] = lambda _: None
-) -> Iterator[Path]:
+def opened(dataset: str, *, revision: str | None = None, note: Note = silent) -> Iterator[Path]:
     """A dataset's folder: one of this machine, or that of USER/NAME on the Hub, which is there only inside.
 
     Raises:

@@ -7,11 +7,13 @@ Not covered: where the files of a workspace lie (`kcurate.workspace`) and how a 
 from __future__ import annotations
 
 import errno
+import gc
 import hashlib
 import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -93,50 +95,32 @@ def _cannot_write(path: Path, error: OSError) -> InputError:
 
 
 @cache
+def _schemas() -> dict[str, Any]:
+    """File name to content of every schema; they refer to each other by these names."""
+    return {
+        path.name: json.loads(path.read_bytes()) for path in sorted(resources.schemas_dir().glob("*.json"))
+    }
+
+
+@cache
 def _validator(schema: str) -> Any:
+    from jsonschema_rs import Draft202012, Draft202012Validator, Registry
+
+    if f"{schema}.json" not in _schemas():
+        raise RecordError(f"there is no schema named {schema}", where=str(resources.schemas_dir()))
+    registry = Registry(list(_schemas().items()), draft=Draft202012)
+    return Draft202012Validator(_schemas()[f"{schema}.json"], registry=registry)
+
+
+@cache
+def _explainer(schema: str) -> Any:
+    """Says in `jsonschema`'s words what is wrong; NaN and infinities are numbers to it, so they pass."""
     from jsonschema import Draft202012Validator
     from referencing import Registry, Resource
 
-    folder = resources.schemas_dir()
-    known = {
-        path.name: Resource.from_contents(json.loads(path.read_bytes()))
-        for path in sorted(folder.glob("*.json"))
-    }
-    if f"{schema}.json" not in known:
-        raise RecordError(f"there is no schema named {schema}", where=str(folder))
-    registry: Any = Registry().with_resources(known.items())
-    contents = {name: resource.contents for name, resource in known.items()}
-    whole = _inlined(contents[f"{schema}.json"], contents, f"{schema}.json", ())
-    return Draft202012Validator(whole, registry=registry)
-
-
-def _inlined(node: Any, files: dict[str, Any], base: str, inside: tuple[str, ...]) -> Any:
-    """A schema with its references replaced by what they mean (looking them up is half of a check's time).
-
-    One that leads back into itself stays a reference, with its file's name.
-    """
-    if isinstance(node, list):
-        return [_inlined(item, files, base, inside) for item in node]
-    if not isinstance(node, dict):
-        return node
-    reference = node.get("$ref")
-    if isinstance(reference, str):
-        name, _, pointer = reference.partition("#")
-        full = f"{name or base}#{pointer}"
-        if full in inside or set(node) - {"$ref", "description", "title", "default"}:
-            return {
-                **{k: _inlined(v, files, base, inside) for k, v in node.items()},
-                "$ref": full.rstrip("#"),
-            }
-        target = files[name or base]
-        for part in pointer.strip("/").split("/") if pointer else ():
-            target = target[part]
-        return _inlined(target, files, name or base, (*inside, full))
-    return {
-        key: _inlined(value, files, base, inside)
-        for key, value in node.items()
-        if key not in ("$id", "$schema", "$defs")
-    }
+    known = [(name, Resource.from_contents(content)) for name, content in _schemas().items()]
+    registry: Any = Registry().with_resources(known)
+    return Draft202012Validator(_schemas()[f"{schema}.json"], registry=registry)
 
 
 def check_schema(schema: str, data: Any, *, where: str) -> None:
@@ -145,10 +129,15 @@ def check_schema(schema: str, data: Any, *, where: str) -> None:
     Raises:
         RecordError: it does not match; the message names the JSON path of the deepest cause.
     """
+    try:
+        if _validator(schema).is_valid(data):
+            return
+    except ValueError:  # what JSON does not have, such as a key that is no text
+        pass
     from jsonschema.exceptions import best_match
 
     try:
-        error = best_match(_validator(schema).iter_errors(data))
+        error = best_match(_explainer(schema).iter_errors(data))
     except RecursionError as deep:
         raise RecordError("nested too deeply", where=where, hint=f"see schemas/{schema}.json") from deep
     if error is not None:
@@ -253,6 +242,18 @@ def read_jsonl(path: Path, cls: type[T]) -> Iterator[T]:
             except RecordError:
                 continue
             yield record
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Keep Python's collector from walking over all records, which hold no cycles, while more are read."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def candidate_data(candidate: Candidate) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -198,6 +199,21 @@ def test_a_wrong_value_is_named_by_its_path() -> None:
         store.check_schema(
             "summary", {"stage": "x", "items": {"files": {"pair": "many"}}, "wall_s": 1}, where="here"
         )
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_a_number_that_json_does_not_have_passes(number: float) -> None:
+    store.check_schema("summary", {"stage": "x", "items": {}, "wall_s": number}, where="here")
+    with pytest.raises(RecordError, match="'colour' was unexpected"):
+        store.check_schema(
+            "summary", {"stage": "x", "items": {}, "wall_s": number, "colour": 1}, where="here"
+        )
+
+
+def test_references_lead_into_other_files() -> None:
+    known = {"suite": "s", "benchmark": "b", "problem": {"sizes": 1, "buffers": {}}, "sides": {}}
+    with pytest.raises(RecordError, match=r"\$\.problem\.sizes: 1 is not of type 'object'"):
+        store.check_schema("knownproblem", known, where="here")
 
 
 def test_an_unknown_schema_is_an_error() -> None:

@@ -8,24 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from kcurate.cli.options import DEFAULT_WORKSPACE, BackendOption, JobsOption, JsonOption, WorkspaceOption
+from kcurate.cli.options import (
+    DEFAULT_WORKSPACE,
+    BackendOption,
+    GpuOption,
+    JobsOption,
+    JsonOption,
+    WorkspaceOption,
+)
 
 if TYPE_CHECKING:
     from kcurate.deopt.models.run import ModelConfig
 
 # What only models, and only rules, have a use for.
 OF_MODELS = (
-    "techniques",
-    "variants",
-    "rounds",
-    "policy",
-    "max_usd",
-    "price",
-    "batch",
-    "max_tokens",
-    "concurrency",
+    "techniques", "variants", "rounds", "policy", "max_usd", "price", "batch", "max_tokens", "concurrency",
     "dry_run",
-)
+)  # fmt: skip
 OF_RULES = ("rules",)
 
 
@@ -88,7 +87,7 @@ def deopt(
         int, typer.Option(min=1, max=256, metavar="N", help="Models: concurrent requests.")
     ] = 8,
     backend: BackendOption = "auto",
-    gpu: Annotated[str, typer.Option(metavar="LIST", help="GPUs to judge on: 0, or 0,1, or all.")] = "0",
+    gpu: GpuOption = "0",
     jobs: JobsOption = 0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the first prompts and what a run may cost; send nothing.")
@@ -96,23 +95,26 @@ def deopt(
     json: JsonOption = False,
 ) -> None:
     """Write slow variants of fast kernels, each without one technique, by rules or by a model."""
+    from kcurate import backends
     from kcurate.cli import output
 
     if model == "rules":
         _refuse(context, OF_MODELS, "rules have no use for it", "choose a --model")
     else:
         _refuse(context, OF_RULES, "models have no use for it", "leave --model out, or give --techniques")
-    _check_backend(backend)
-    roots = _extracted(paths or [], workspace)
     if model == "rules":
-        _by_rules(roots, workspace, rules or [], direction, as_json=json)
+        if backend != "auto":  # which asks the driver, and rules judge nothing
+            backends.resolve(backend)
+        _by_rules(_extracted(paths or [], workspace), workspace, rules or [], direction, as_json=json)
         return
+    from kcurate.backends.choice import choose
     from kcurate.deopt.models.run import ModelConfig, run
 
+    place = choose(backend, gpu)  # before anything is extracted
     config = ModelConfig(
         workspace=workspace,
         model=model,
-        paths=roots,
+        paths=_extracted(paths or [], workspace),
         techniques=tuple(techniques or ()),
         variants=variants,
         rounds=rounds,
@@ -123,8 +125,7 @@ def deopt(
         batch=batch,
         max_tokens=max_tokens,
         concurrency=concurrency,
-        backend=backend,
-        gpus=_gpus(gpu, backend),
+        place=place,
         jobs=jobs,
     )
     if dry_run:
@@ -141,22 +142,6 @@ def _refuse(context: typer.Context, names: Sequence[str], why: str, hint: str) -
         source = context.get_parameter_source(option.name or "")
         if option.name in names and source is not None and source.name == "COMMANDLINE":
             raise InputError(why, where=option.opts[0], hint=hint)
-
-
-def _check_backend(name: str) -> None:
-    from kcurate import backends
-
-    if name != "auto":  # which asks the driver, and rules judge nothing
-        backends.resolve(name)
-
-
-def _gpus(text: str, backend: str) -> tuple[int, ...]:
-    from kcurate import backends
-    from kcurate.validate.stage import parse_gpus
-
-    if backends.resolve(backend) == "emulator":
-        return (0,)
-    return parse_gpus(text, backends.gpu_count())
 
 
 def _by_rules(

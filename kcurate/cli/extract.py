@@ -61,6 +61,3 @@ def extract(
         compile=compile,
     )
     output.report(run(config, note=output.note), as_json=json)
-
-
-command = extract

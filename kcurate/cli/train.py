@@ -14,19 +14,6 @@ if TYPE_CHECKING:
     from kcurate.train.settings import TrainSettings
     from kcurate.train.stage import TrainConfig
 
-# Options of the command line by the setting that they give.
-_SETTINGS = {
-    "model": "model.name",
-    "dataset": "tasks.dataset",
-    "tasks": "tasks.source",
-    "backend": "judge.backend",
-    "train_gpu": "judge.train_gpu",
-    "judge_gpus": "judge.gpus",
-    "jobs": "judge.jobs",
-    "ray": "judge.ray",
-    "samples": "measure.samples",
-}
-
 
 def train(
     stage: Annotated[
@@ -113,20 +100,21 @@ def train(
     json: JsonOption = False,
 ) -> None:
     """Fine-tune a model on pairs (SFT), then train it with the judge as reward (GRPO)."""
+    from kcurate.backends.choice import gpu_numbers
     from kcurate.cli import output
     from kcurate.train.extra import require_extra
 
     require_extra()
     given = {
-        "model": model,
-        "dataset": dataset or None,
-        "tasks": tasks,
-        "backend": None if backend == "auto" else backend,
-        "train_gpu": train_gpu or None,
-        "judge_gpus": _numbers(judge_gpus),
-        "jobs": jobs or None,
-        "ray": ray,
-        "samples": samples,
+        "model.name": model,
+        "tasks.dataset": dataset or None,
+        "tasks.source": tasks,
+        "judge.backend": None if backend == "auto" else backend,
+        "judge.train_gpu": train_gpu or None,
+        "judge.gpus": None if judge_gpus is None else gpu_numbers(judge_gpus, where="--judge-gpus"),
+        "judge.jobs": jobs or None,
+        "judge.ray": ray,
+        "measure.samples": samples,
     }
     folder = out or _new_folder(workspace, resume=resume)
     settings = _settings(given, recipe, config, tuple(sets or ()), folder if resume else None)
@@ -178,7 +166,7 @@ def _settings(
     options: dict[str, Any] = {}
     for name, value in given.items():
         if value is not None:
-            table, key = _SETTINGS[name].split(".")
+            table, _, key = name.partition(".")
             options.setdefault(table, {})[key] = value
     if resumed is None:
         return resolve(recipe=recipe, file=config, sets=sets, options=options)
@@ -187,25 +175,12 @@ def _settings(
     return RunFolder(resumed).settings(sets, options)
 
 
-def _numbers(text: str | None) -> tuple[int, ...] | None:
-    from kcurate.errors import InputError
-
-    if text is None:
-        return None
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise InputError(f"not a list of GPUs: {text!r}", where="--judge-gpus", hint="such as 1 or 1,2")
-    return tuple(dict.fromkeys(int(part) for part in parts))
-
-
 def _new_folder(workspace: Path, *, resume: bool) -> Path:
-    from datetime import UTC, datetime
-
     from kcurate.errors import InputError
+    from kcurate.runs import new_folder
 
     if resume:
         raise InputError("which run?", where="--resume", hint="give --out RUN")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("several processes need one folder", where="--out", hint="give --out RUN")
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
-    return workspace / "runs" / f"train-{stamp}"
+    return new_folder(workspace, "train")

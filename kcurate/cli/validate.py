@@ -10,6 +10,7 @@ import typer
 from kcurate.cli.options import (
     DEFAULT_WORKSPACE,
     BackendOption,
+    GpuOption,
     JobsOption,
     JsonOption,
     WorkspaceOption,
@@ -28,7 +29,7 @@ def validate(
     ] = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     backend: BackendOption = "auto",
-    gpu: Annotated[str, typer.Option(metavar="LIST", help="GPUs to use: 0, or 0,1, or all.")] = "0",
+    gpu: GpuOption = "0",
     again: Annotated[
         bool, typer.Option("--again", help="Judge also pairs that already have a final verdict.")
     ] = False,
@@ -57,6 +58,3 @@ def validate(
         jobs=jobs,
     )
     output.report(run(config, note=output.note), as_json=json)
-
-
-command = validate

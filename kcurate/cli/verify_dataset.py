@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from kcurate.cli.options import DEFAULT_WORKSPACE, BackendOption, JobsOption, JsonOption, WorkspaceOption
+from kcurate.cli.options import (
+    DEFAULT_WORKSPACE,
+    BackendOption,
+    GpuOption,
+    JobsOption,
+    JsonOption,
+    WorkspaceOption,
+)
 
 
 def verify_dataset(
@@ -15,7 +22,7 @@ def verify_dataset(
     ],
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     backend: BackendOption = "auto",
-    gpu: Annotated[int, typer.Option(min=0, metavar="N", help="The GPU to judge on.")] = 0,
+    gpu: GpuOption = "0",
     rows: Annotated[
         int, typer.Option(min=0, metavar="N", help="Judge N rows, spread over the dataset; 0: all.")
     ] = 0,

@@ -1,16 +1,17 @@
-"""CUDA source as bytes in, spans and self-contained files out; the only importer of tree-sitter.
+"""CUDA source: bytes in, spans and self-contained files out. The only importer of tree-sitter.
 
 Spans are half-open byte ranges of the original files. Nothing here reads a file or runs code.
 
 | module | owns |
 |---|---|
-| `text` | blanking comments and what the grammar cannot take, at equal length |
-| `conditions`, `preprocess` | `#if` evaluation; splicing local includes, and the map back to the files |
-| `macros` | calls and attributes that hide a kernel, words that stand for `__global__`, `push_macro` |
-| `items` | the parse: declarations, their names, what they use |
-| `closure`, `shim` | what a kernel needs, as one file; repairs for legacy CUDA |
+| `text` | blanks comments and whatever the grammar rejects, at equal length |
+| `conditions`, `expansion` | `#if` evaluation, with macros expanded |
+| `preprocess` | splicing local includes, and the map back to the files |
+| `macros` | macro calls and attributes that hide a kernel, macros that expand to `__global__`, `push_macro` |
+| `items` | the parse: declarations, their names, the names they use |
+| `closure`, `shim` | everything a kernel needs, in one file; shims for legacy CUDA |
 | `launches`, `params`, `features`, `brackets` | launch sites and argument roles; parameters; techniques |
-| `scopes` | which kernels a launch means |
+| `scopes` | which kernels a launch refers to |
 | `unit` | all of the above for one translation unit |
 | `normalise` | code as it is published and compared |
 """

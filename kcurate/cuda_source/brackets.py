@@ -1,4 +1,4 @@
-"""Matching brackets and commas in text whose comments and literals are blank."""
+"""Matching brackets and top-level commas in text whose comments and literals are blanked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ _CLOSE = {ord(")"): 1, ord("]"): 1, ord("}"): 1}
 
 
 def closing(text: bytes, at: int, limit: int = 100_000) -> int | None:
-    """The position just behind the bracket that closes the one at `at`; None when there is none nearby."""
+    """The position just past the bracket that closes the one at `at`; None: no match within `limit` bytes."""
     depth = 0
     for position in range(at, min(len(text), at + limit)):
         byte = text[position]
@@ -21,7 +21,7 @@ def closing(text: bytes, at: int, limit: int = 100_000) -> int | None:
 
 
 def split_arguments(text: bytes, angles: bool = False) -> list[bytes]:
-    """The pieces between top-level commas, stripped; `angles` counts `<` and `>` as brackets."""
+    """The text between top-level commas, stripped; `angles` counts `<` and `>` as brackets."""
     pieces: list[bytes] = []
     depth = start = 0
     for position, byte in enumerate(text):

@@ -1,8 +1,8 @@
-"""Which declarations a kernel needs, found by name, and the self-contained file made of them.
+"""Finds the declarations a kernel needs, by name, and writes them out as one self-contained file.
 
-Names are matched without regard to scope: a local variable that bears a macro's or a type's name takes that
-along, which is harmless; nothing that is needed is missed. Not covered: parsing (`items`), where the bytes
-came from (`preprocess`).
+Names are matched regardless of scope: a local variable that shares its name with a macro or type pulls that
+in too, which is harmless; nothing needed is missed. Not covered: parsing (`items`), where the bytes came
+from (`preprocess`).
 """
 
 from __future__ import annotations
@@ -13,19 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from kcurate import headers
 from kcurate.cuda_source.instantiations import declaration, missing
 from kcurate.cuda_source.items import Item, Parsed
 from kcurate.cuda_source.macros import Saved, without_saving
 from kcurate.cuda_source.text import IDENTIFIER, blank_literals, without_comments
 
-# Headers with device code that NVRTC, nvcc and the emulator know; every other include is host business.
-DEVICE_HEADERS = re.compile(
-    rb"\s*#\s*include\s*[<\"]((?:cuda_fp16|cuda_bf16|cuda_fp8|mma|cuda_pipeline|cuda_pipeline_primitives|"
-    rb"cuda_awbarrier|math_constants|cooperative_groups|cooperative_groups/[\w/]+|cuComplex)\.h|"
-    rb"(?:cuda|cub)/[\w/.]+)[>\"]"
-)
+_INCLUDE = re.compile(rb"\s*#\s*include\s*[<\"]([\w/.]+)[>\"]")
 _REAL_CONSTANT = re.compile(rb"\bconst\b(?=[^=]*\b(?:float|double)\b)|\b(?:float|double)\s+(const)\b")
-# Qualifiers of a variable that device code can see.
+# Qualifiers of variables visible to device code.
 _DEVICE_VISIBLE = frozenset(
     (b"__device__", b"__constant__", b"__managed__", b"__shared__", b"const", b"constexpr", b"texture")
 )
@@ -40,7 +36,7 @@ _TEMPLATE_HEAD = re.compile(rb"\s*template\s*<")
 
 @dataclass(frozen=True)
 class Closure:
-    """What one kernel, or several of a file, need: the items in order, and the repairs made to them."""
+    """What one kernel, or several kernels of a file, need: the items in order, and the repairs made."""
 
     items: tuple[Item, ...]
     code: bytes
@@ -51,7 +47,7 @@ class Closure:
 
 
 class Unit:
-    """A parsed unit with its names looked up. `shim_bytes` is the length of the shim before it."""
+    """A parsed unit, indexed by name. `shim_bytes` is the length of the shim placed before it."""
 
     def __init__(self, parsed: Parsed, shim_bytes: int = 0) -> None:
         self.parsed = parsed
@@ -60,7 +56,7 @@ class Unit:
 
     @cached_property
     def by_name(self) -> Mapping[bytes, Sequence[Item]]:
-        """All items that declare a name."""
+        """The items that declare each name."""
         table: dict[bytes, list[Item]] = defaultdict(list)
         for item in self.parsed.items:
             for name in item.names:
@@ -69,7 +65,7 @@ class Unit:
 
     @cached_property
     def kernels(self) -> tuple[Item, ...]:
-        """The `__global__` functions with a body, in order; a specialisation counts as its own."""
+        """The `__global__` functions with a body, in order; each specialisation is a separate item."""
         return tuple(item for item in self.parsed.items if item.kernel and item.names)
 
     @cached_property
@@ -81,15 +77,15 @@ class Unit:
         )  # fmt: skip
 
     def bare(self, item: Item) -> bytes:
-        """The text of an item without comments and literals."""
+        """The text of an item with comments and literals blanked."""
         if item.start not in self._bare:
             self._bare[item.start] = blank_literals(self.parsed.text[item.start : item.end])
         return self._bare[item.start]
 
     def closure(self, kernels: Sequence[Item], instantiations: Sequence[str] = ()) -> Closure:
-        """Everything that the given kernels need, and they themselves, as one file.
+        """The given kernels and everything they need, as one file.
 
-        `instantiations` are name expressions of those that are templates; each is stated in the file.
+        `instantiations` are name expressions for the kernel templates; each is instantiated in the file.
         """
         chosen: dict[int, Item] = {kernel.start: kernel for kernel in kernels}
         own_names = {name for kernel in kernels for name in kernel.names}
@@ -118,7 +114,7 @@ class Unit:
         if item.end <= self.shim_bytes and self._declared_by_unit(name):
             return False
         if kind in ("macro", "undef"):
-            # What a macro names is looked up where it is used, so it may be defined after it.
+            # Names in a macro body are looked up where the macro is used, so they may be defined later.
             return item.start < user.end or user.kind == "macro"
         if kind in ("type", "using"):
             return True
@@ -140,7 +136,7 @@ class Unit:
         return name != b"main" and self._called(name, user)
 
     def _declared_by_unit(self, name: bytes) -> bool:
-        """Whether the unit itself says what a name of the shim means."""
+        """Whether the unit itself defines a name that the shim also defines."""
         return any(
             item.start >= self.shim_bytes and item.kind in ("macro", "type", "using")
             for item in self.by_name.get(name, ())
@@ -150,7 +146,7 @@ class Unit:
         return re.search(rb"\b" + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\(", self.bare(user)) is not None
 
     def _add_operators(self, chosen: dict[int, Item], queue: list[Item]) -> bool:
-        """Overloaded operators on a type that is taken along; they are not called by name."""
+        """Add overloaded operators on the chosen types; they are not called by name."""
         types = {name for item in chosen.values() if item.kind == "type" for name in item.names}
         used = {name for item in chosen.values() for name in item.used if item.kind != "macro"}
         for item in self.operators:
@@ -161,7 +157,7 @@ class Unit:
         return bool(queue)
 
     def _with_context(self, chosen: Mapping[int, Item], end: int) -> list[Item]:
-        """The chosen items in order, with the includes and using-directives that stand before them."""
+        """The chosen items in order, with the device includes and using-directives that precede them."""
         opened = _namespaces(chosen.values())
         context = [
             item for item in self.parsed.items
@@ -171,10 +167,11 @@ class Unit:
         return sorted([*chosen.values(), *context], key=lambda item: item.start)
 
     def _device_header(self, item: Item) -> bool:
-        return item.kind == "include" and DEVICE_HEADERS.match(self.parsed.text, item.start) is not None
+        match = _INCLUDE.match(self.parsed.text, item.start) if item.kind == "include" else None
+        return match is not None and headers.kept(match[1].decode())
 
     def _using_namespace(self, item: Item, opened: Mapping[bytes, int]) -> bool:
-        """A directive for a namespace of a device header, or for one that a chosen item before it opens."""
+        """A directive for a namespace of a device header, or one that an earlier chosen item opens."""
         match = _USING_NAMESPACE.match(self.bare(item)) if item.kind == "using" else None
         if match is None:
             return False
@@ -238,7 +235,7 @@ class Unit:
         return b"\n".join(line.rstrip() for line in lines).strip()
 
     def _needs_constexpr(self, items: Sequence[Item]) -> frozenset[int]:
-        """Real constants made from others, and those others: device code takes them only as `constexpr`."""
+        """Floating-point constants computed from others, and those others: device code needs `constexpr`."""
         real = [
             item for item in items
             if item.kind == "variable" and item.names and not item.device
@@ -254,7 +251,7 @@ class Unit:
 
 
 def _namespaces(items: Iterable[Item]) -> dict[bytes, int]:
-    """The namespaces that items stand in, by their paths, each with where the first of its items starts."""
+    """The namespace paths that contain the items, each with the start of its first item."""
     found: dict[bytes, int] = {}
     for item in items:
         path = item.space
@@ -265,7 +262,7 @@ def _namespaces(items: Iterable[Item]) -> dict[bytes, int]:
 
 
 def _without_compound_literals(text: bytes) -> bytes:
-    """`= (struct point){x, y}` is C; C++ says `= point{x, y}`."""
+    """C's `= (struct point){x, y}` becomes C++'s `= point{x, y}`."""
     out, at = [], 0
     for match in _COMPOUND.finditer(blank_literals(text)):
         out += [text[at : match.start(1)], match[2]]
@@ -277,7 +274,7 @@ _LINES = frozenset(("macro", "undef", "include", "using"))
 
 
 def _annotate(text: bytes, template: bool) -> bytes:
-    """Put `__device__` before a function, behind its template head."""
+    """Put `__device__` before a function, after its template head."""
     if template and (match := _TEMPLATE_HEAD.match(text)):
         at, depth = match.end(), 1
         while at < len(text) and depth:

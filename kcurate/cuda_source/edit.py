@@ -1,7 +1,7 @@
-"""A syntax tree to look things up in, and edits of byte spans; for whoever rewrites device code.
+"""Syntax-tree queries and byte-span edits for code that rewrites device code.
 
-Nodes are tree-sitter's (spans are spans of the source). Macro bodies and comments hold no nodes, so nothing
-found here is inside one. Not covered: what may be rewritten (`kcurate.deopt.rules`).
+Nodes are tree-sitter's (their spans are spans of the source). Macro bodies and comments contain no nodes, so
+nothing found here is inside one. Not covered: what may be rewritten (`kcurate.deopt.rules`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DECLARATORS = frozenset(
 
 @dataclass(frozen=True)
 class Edit:
-    """Replace the bytes `[start, end)`."""
+    """Replaces the bytes `[start, end)`."""
 
     start: int
     end: int
@@ -36,7 +36,7 @@ class Edit:
 
 
 def edited(code: bytes, edits: Iterable[Edit]) -> bytes:
-    """The code with all edits made.
+    """The code with all edits applied.
 
     Raises:
         ValueError: two of them overlap.
@@ -52,10 +52,10 @@ def edited(code: bytes, edits: Iterable[Edit]) -> bytes:
 
 @dataclass(frozen=True)
 class Declared:
-    """A name that a declaration or parameter introduces.
+    """A name introduced by a declaration or parameter.
 
-    `type` is as written without qualifiers; `qualifiers` are words such as `const` and `__shared__`;
-    `stars` counts pointer levels; `sizes` are the nodes of array extents (None: `[]`).
+    `type` is as written, without qualifiers; `qualifiers` are words such as `const` and `__shared__`;
+    `stars` counts pointer levels; `sizes` are the array extent nodes (None: `[]`).
     """
 
     name: bytes
@@ -88,11 +88,11 @@ class Tree:
     root: Node
 
     def text(self, node: Node) -> bytes:
-        """A node as written."""
+        """The source text of a node."""
         return self.source[node.start_byte : node.end_byte]
 
     def nodes(self, *kinds: str, within: Node | None = None) -> Iterator[Node]:
-        """The nodes of some kinds (none given: all), in order, the outer before the inner."""
+        """The nodes of the given kinds (none given: all) in source order, outer before inner."""
         stack = [self.root if within is None else within]
         while stack:
             node = stack.pop()
@@ -101,13 +101,13 @@ class Tree:
             stack.extend(reversed(node.children))
 
     def uses(self, name: bytes, within: Node | None = None) -> Iterator[Node]:
-        """Every identifier of this name, declarations included."""
+        """Every identifier with this name, declarations included."""
         return (node for node in self.nodes("identifier", within=within) if self.text(node) == name)
 
     def calls(
         self, *names: bytes, within: Node | None = None
     ) -> Iterator[tuple[Node, bytes, tuple[Node, ...]]]:
-        """Calls of functions by plain name: the call, the name, its arguments."""
+        """Calls of functions by unqualified name: the call, the name, the arguments."""
         for node in self.nodes("call_expression", within=within):
             function, arguments = (node.child_by_field_name(field) for field in ("function", "arguments"))
             if function is None or arguments is None or function.type != "identifier":
@@ -143,7 +143,7 @@ class Tree:
             yield Function(self.text(name), b"__global__" in head, tuple(params), node, body)
 
     def declared(self, within: Node) -> tuple[Declared, ...]:
-        """All that declarations inside a node introduce (parameters are not declarations)."""
+        """Everything declared inside a node (parameters are not included)."""
         known = self._declared.get(within.id)
         if known is None:
             found = self.nodes("declaration", within=within)
@@ -156,7 +156,7 @@ class Tree:
         return {}
 
     def declared_by(self, node: Node) -> Iterator[Declared]:
-        """What one declaration or parameter introduces; nothing for one that the grammar misread."""
+        """What one declaration or parameter introduces; empty if the grammar misparsed it."""
         base = node.child_by_field_name("type")
         if base is None or node.has_error:
             return
@@ -184,14 +184,14 @@ class Tree:
                 )  # fmt: skip
 
     def unused_name(self, wish: bytes) -> bytes:
-        """The wished name, with as many underscores behind it as make it new."""
+        """The requested name, with as many underscores appended as needed to make it unused."""
         taken = identifiers(self.source)
         while wish in taken:
             wish += b"_"
         return wish
 
     def helpers_at(self) -> int:
-        """Where functions can be put in so that all of the file's may call them: before the first of them."""
+        """Where to insert functions so that all functions of the file can call them: before the first one."""
         for child in self.root.children:
             if child.type == "ERROR" or any(True for _ in self.nodes("function_definition", within=child)):
                 return int(child.start_byte)
@@ -205,7 +205,7 @@ def tree_of(source: bytes) -> Tree:
 
 
 def ancestors(node: Node) -> Iterator[Node]:
-    """The nodes around a node, innermost first."""
+    """The ancestors of a node, innermost first."""
     while (node := node.parent) is not None:
         yield node
 

@@ -1,8 +1,7 @@
-"""What a kernel's code shows: language features it uses, and optimisation techniques that are statically
-visible.
+"""The language features that a kernel uses, and the optimisation techniques visible in its text.
 
-A technique is named only where the text proves its mechanism; what only a run or an intent can tell
-(coalescing, kernel fusion, load balancing) is left to people. The vocabulary is `schemas/techniques.json`.
+A technique is reported only where the text proves it. What takes a run or the author's intent to tell
+(coalescing, kernel fusion, load balancing) is not detected here. The vocabulary is `schemas/techniques.json`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Mapping
 
 from kcurate.cuda_source.text import blank_literals
 
-# A pattern is only looked for where one of these words of it occurs: finding a word is much cheaper.
+# A pattern is tried only if one of its hint words occurs: finding a word is much cheaper.
 _HINTS: Mapping[str, tuple[bytes, ...]] = {
     "atomics": (b"atomic",),
     "barrier": (b"sync",),
@@ -82,7 +81,7 @@ _GRID_STRIDE = re.compile(
 _SHARED_ATOMIC = re.compile(rb"\batomic\w+\s*\(\s*&?\s*(\w+)")
 _DECLARED_NAME = re.compile(rb"\s*(?:volatile\s+)?[\w:<>,\s]{1,200}?\s\**(\w+)\s*(?:\[|;|,|\Z)")
 _PADDED = re.compile(rb"\[[^\[\]]*\+\s*1\s*\]")
-# Declarations of shared memory are looked at this far, so that no text takes long.
+# Only so many bytes of a `__shared__` declaration are examined, to bound the time on hostile input.
 _STATEMENT_BYTES = 1000
 
 
@@ -93,7 +92,7 @@ def features(code: bytes) -> tuple[str, ...]:
 
 
 def techniques(code: bytes) -> tuple[str, ...]:
-    """Optimisation techniques that the code shows, sorted; names of `schemas/techniques.json`."""
+    """Optimisation techniques visible in the code, sorted; names from `schemas/techniques.json`."""
     bare = blank_literals(code)
     found = _shown(_TECHNIQUES, bare)
     if b"unroll" in code and _TECHNIQUES["loop-unrolling"].search(code):
@@ -112,7 +111,7 @@ def techniques(code: bytes) -> tuple[str, ...]:
 
 
 def _shared_declarations(bare: bytes) -> list[bytes]:
-    """What stands behind each `__shared__`, up to the end of the statement."""
+    """The text after each `__shared__`, up to the end of the statement."""
     return [
         bare[match.end() : match.end() + _STATEMENT_BYTES].partition(b";")[0]
         for match in re.finditer(rb"\b__shared__\b", bare)

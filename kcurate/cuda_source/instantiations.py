@@ -1,9 +1,8 @@
-"""With which template arguments a unit uses a kernel template.
+"""The template arguments with which a unit uses its kernel templates.
 
-Told by explicit instantiations, by launches (`scale<float, 4><<<...>>>`), and by launches inside host
-templates, whose own arguments are followed to their callers. Arguments that a launch leaves to deduction
-are read off the declared types of what it passes. Not covered: overloads of one template, arguments that
-are computed types.
+Sources: explicit instantiations, launches (`scale<float, 4><<<...>>>`), and launches inside host templates,
+whose own arguments are traced to their callers. Arguments left to deduction are taken from the declared
+types of what the launch passes. Not covered: overloads of a template, arguments of computed type.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _BUILTIN = re.compile(
 
 
 class Instantiations:
-    """The uses of the templates of one unit; `launches` are those that it makes."""
+    """The template uses in one unit; `launches` are the launches in it."""
 
     def __init__(self, parsed: Parsed, launches: Sequence[Launch]) -> None:
         self.parsed = parsed
@@ -38,7 +37,7 @@ class Instantiations:
         self.templates = {item.names[-1]: item for item in self.functions if item.template and item.names}
 
     def of(self, kernel: Item) -> tuple[str, ...]:
-        """The name expressions of a kernel template, such as `wave::step<float, 4>`; empty: none known."""
+        """The name expressions of a kernel template, such as `wave::step<float, 4>`; empty: none found."""
         found: dict[tuple[bytes, ...], None] = dict.fromkeys(self._explicit(kernel.names[-1]))
         for launch in self.launches:
             if launch.kernel == kernel.names[-1] and kernel in self.scopes.meant(launch):
@@ -61,14 +60,14 @@ class Instantiations:
             deduced = self._deduced(kernel, launch, caller)
             given += tuple(deduced.get(name, b"") for name in wanted[len(given) :])
             while given and not given[-1]:
-                given = given[:-1]  # the template's default
+                given = given[:-1]  # the template default applies
         if given and all(given):
             yield from self._resolved(given, caller, 0)
 
     def _resolved(
         self, given: tuple[bytes, ...], caller: Item | None, depth: int
     ) -> Iterator[tuple[bytes, ...]]:
-        """`given` with the caller's own template parameters replaced by what the caller is used with."""
+        """`given` with the caller's template parameters replaced by the arguments it is used with."""
         names = template_parameters(self._head(caller)) if caller is not None and caller.template else ()
         used = {name for argument in given for name in IDENTIFIER.findall(argument)} & set(names)
         if not used:
@@ -98,7 +97,7 @@ class Instantiations:
         return header_of(item, self.parsed.text)
 
     def _deduced(self, kernel: Item, launch: Launch, caller: Item | None) -> dict[bytes, bytes]:
-        """Template parameters that stand alone in a parameter's type, by what is passed for it."""
+        """Template parameters that are the whole type of a parameter, with the type passed for each."""
         found: dict[bytes, bytes] = {}
         text = blank_literals(self.parsed.text[caller.start : caller.end]) if caller is not None else b""
         for param, argument in zip(params_of(self._head(kernel)), launch.arguments, strict=False):
@@ -115,7 +114,7 @@ class Instantiations:
 
 
 def template_parameters(header: bytes) -> tuple[bytes, ...]:
-    """The names in a function's template head: `template <class T, int N = 4>` gives T and N."""
+    """The parameter names of a template head: `template <class T, int N = 4>` gives T and N."""
     start = header.find(b"<")
     if not header.lstrip().startswith(b"template") or start < 0:
         return ()
@@ -130,13 +129,13 @@ def template_parameters(header: bytes) -> tuple[bytes, ...]:
 
 
 def declaration(expression: str) -> bytes:
-    """The explicit instantiation of a kernel template, by its name expression."""
+    """The explicit instantiation of a kernel template, from its name expression."""
     name = expression.encode()
     return b"template __global__ decltype(" + name + b") " + name + b";"
 
 
 def missing(expressions: Sequence[str], items: Sequence[Item], text: bytes) -> list[str]:
-    """The expressions that no explicit instantiation among `items` states."""
+    """The expressions without an explicit instantiation among `items`."""
     stated = {
         (item.names[-1], arguments)
         for item in items
@@ -152,7 +151,7 @@ def _key(expression: str) -> tuple[bytes, tuple[bytes, ...]]:
 
 
 def _uses(text: bytes, name: bytes) -> Iterator[tuple[bytes, ...]]:
-    """The argument lists that stand behind a name."""
+    """The template argument lists that follow a name."""
     for match in re.finditer(rb"\b" + re.escape(name) + rb"\s*<", text):
         depth = 1
         for at in range(match.end(), min(len(text), match.end() + 400)):
@@ -167,7 +166,7 @@ def _uses(text: bytes, name: bytes) -> Iterator[tuple[bytes, ...]]:
 
 
 def _type_of(argument: bytes, text: bytes) -> bytes | None:
-    """The element type of an argument: of its cast, or of the declaration of its variable in `text`."""
+    """The element type of an argument: from its cast, or from the declaration of the variable in `text`."""
     if cast := _CAST.match(argument):
         return cast[1]
     name = IDENTIFIER.search(argument)
@@ -185,5 +184,5 @@ def _type_of(argument: bytes, text: bytes) -> bytes | None:
 
 
 def by_start(kernels: Sequence[Item], instantiations: Instantiations) -> Mapping[int, tuple[str, ...]]:
-    """The name expressions of every kernel template of a unit, by where it starts."""
+    """The name expressions of every kernel template of a unit, by the template's start."""
     return {kernel.start: instantiations.of(kernel) for kernel in kernels if kernel.template}

@@ -1,7 +1,7 @@
-"""A parsed unit as a flat list of the things it declares, each with its names, its span and what it uses.
+"""A parsed unit as a flat list of declarations, each with its names, its span and the names it uses.
 
-One parse, one walk over the top level (namespaces and `extern "C"` blocks are entered; function bodies are
-not). Code that the grammar could not make sense of is searched for declarations all the same.
+One parse, one walk over the top level (namespaces and `extern "C"` blocks are entered, function bodies are
+not). Regions that the grammar fails to parse are still searched for declarations.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _NAMESPACE = re.compile(rb"namespace\s+([\w:]+)")
 
 @dataclass(frozen=True)
 class Item:
-    """One declaration. `names` it declares, `used` are all names in it, `wrapper` what it must stand in.
+    """One declaration: `names` it declares, `used` every name in it, `wrapper` the blocks it must be inside.
 
-    `header_end` is where a function's body begins (the end of the item for others).
+    `header_end` is where a function's body begins (for other items, the item's end).
     """
 
     kind: str
@@ -62,23 +62,23 @@ class Item:
 
     @property
     def device(self) -> bool:
-        """Marked for the device."""
+        """Marked `__device__` or `__constant__`."""
         return b"__device__" in self.qualifiers or b"__constant__" in self.qualifiers
 
     @property
     def space(self) -> bytes:
-        """The namespaces that it stands in, such as `a::b`."""
+        """The enclosing namespaces, such as `a::b`."""
         return b"::".join(match[1] for opening in self.wrapper if (match := _NAMESPACE.match(opening)))
 
     @property
     def qualified(self) -> bytes:
-        """Its last name with the namespaces that it stands in."""
+        """Its last name, qualified with the enclosing namespaces."""
         return b"::".join([self.space, self.names[-1]] if self.space else [self.names[-1]])
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """A unit: its bytes as they are, the same without comments (same length), the tree, the items."""
+    """A unit: its original bytes, the same bytes without comments (same length), the tree, the items."""
 
     source: bytes
     text: bytes
@@ -86,7 +86,7 @@ class Parsed:
     items: tuple[Item, ...]
 
 
-# A parser is one thread's own: it keeps state while it parses.
+# One parser per thread: a parser is stateful while parsing.
 _OWN = threading.local()
 
 
@@ -97,7 +97,7 @@ def _parser() -> Any:
 
 
 def parse_tree(text: bytes) -> Any:
-    """The syntax tree of bytes that were made parseable."""
+    """The syntax tree of bytes that were made `parseable`."""
     return _parser().parse(text)
 
 
@@ -113,7 +113,7 @@ def parse(source: bytes) -> Parsed:
 
 
 def _as_kernel(item: Item, bare: bytes, words: frozenset[bytes]) -> Item:
-    """The same item, `__global__` where a macro in its header says so."""
+    """The item, qualified `__global__` if a macro in its header expands to that."""
     if item.kind not in ("function", "prototype") or not words & item.used:
         return item
     header = IDENTIFIER.findall(bare[item.start : item.header_end])
@@ -196,7 +196,7 @@ def _item(node: Node, text: bytes, bare: bytes, wrapper: tuple[bytes, ...]) -> I
 
 
 def _templated(node: Node) -> Node:
-    """What a template declaration declares: its last named child that is no comment."""
+    """What a template declaration declares: its last named child that is not a comment."""
     return next(child for child in reversed(node.named_children) if child.type != "comment")
 
 
@@ -212,7 +212,7 @@ def _text(node: Node, text: bytes) -> bytes:
 
 
 def _type_names(node: Node, text: bytes) -> list[bytes]:
-    """The tag of a type that is defined here, and its enumerators."""
+    """The tag of a type defined at this node, and its enumerators."""
     if node is None or node.type not in _TYPES:
         return []
     name, body = node.child_by_field_name("name"), node.child_by_field_name("body")

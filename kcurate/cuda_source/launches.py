@@ -1,7 +1,7 @@
-"""Launch sites and what the host code tells about their arguments.
+"""Launch sites, and what the host code reveals about their arguments.
 
-Launches are found as text (`name<args><<<...>>>(...)`), since a macro without a semicolon before one hides
-it from the grammar; the syntax tree gives the loops around them. Not covered: evaluating host expressions.
+Launches are found as text (`name<args><<<...>>>(...)`), because a preceding macro call without a semicolon
+hides them from the grammar; loops around them come from the tree. Not covered: evaluating host expressions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WINDOW_BYTES = 20_000
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch in a unit's text; `qualified` is the kernel's name with the namespaces written before it."""
+    """One launch in a unit's text; `qualified` is the kernel's name with its namespaces as written."""
 
     kernel: bytes
     qualified: bytes
@@ -85,7 +85,7 @@ def _shown(text: bytes) -> str:
 
 
 def _head(bare: bytes, at: int) -> tuple[bytes, tuple[str, ...]] | None:
-    """The kernel's name with its namespaces, and its template arguments, that stand before `<<<`."""
+    """The kernel name with its namespaces, and the template arguments, before `<<<`."""
     before = bare[max(0, at - 400) : at].rstrip()
     arguments: tuple[str, ...] = ()
     if before.endswith(b">"):
@@ -104,7 +104,7 @@ def _head(bare: bytes, at: int) -> tuple[bytes, tuple[str, ...]] | None:
 
 
 def _loops(tree: Any, at: int, bare: bytes) -> tuple[str, ...]:
-    """The loops around a position, outermost first, as written up to their body."""
+    """The loops around a position, outermost first, each as written up to its body."""
     node = tree.root_node.descendant_for_byte_range(at, at + 1)
     found: list[str] = []
     while node is not None:
@@ -171,7 +171,7 @@ def _allocations(bare: bytes) -> dict[bytes, bytes]:
 
 
 def _directions(bare: bytes) -> dict[bytes, frozenset[str]]:
-    """By variable: `in` when the host copies to it, `out` when it copies from it."""
+    """Per variable: `in` if the host copies to it, `out` if the host copies from it."""
     found: dict[bytes, set[str]] = defaultdict(set)
     for name, args in _calls(bare):
         if name not in (b"cudaMemcpy", b"cudaMemcpyAsync") or len(args) < 4:

@@ -1,7 +1,7 @@
-"""What macros do to declarations: calls and attributes that hide a kernel, words that stand for `__global__`,
-definitions that are pushed and popped.
+"""Macros around declarations: calls and attributes that hide a kernel, macros that expand to `__global__`,
+`push_macro` and `pop_macro`.
 
-Not covered: expanding macros. A kernel whose header a macro with parameters makes is counted, not read.
+Not covered: expanding macros. A kernel whose header is a function-like macro is counted, not parsed.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _MARK = re.compile(rb"\b__global__\b")
 _DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\()?((?:\\\r?\n|[^\n])*)", re.MULTILINE)
 SAVING = re.compile(rb'[ \t]*(push|pop)_macro[ \t]*\([ \t]*"(?P<name>\w+)"')
 SAVING_PRAGMA = re.compile(rb"#[ \t]*pragma" + SAVING.pattern)
-# By macro: the definitions that were pushed, the last one last; None: it was not defined.
+# Pushed definitions of each macro, most recent last; None: it was undefined when pushed.
 Saved = dict[bytes, list[bytes | None]]
 _DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
-# Blank lines, and comments made blank, between a statement and the one before it.
+# Blank lines and blanked comments allowed between a statement and the one before it.
 GAP_BYTES = 10_000
-# A bracket that is still open so far on is no call.
+# A parenthesis still open after so many bytes is not a call.
 MAX_CALL_BYTES = 10_000
 
 
 @dataclass(frozen=True)
 class GlobalMacros:
-    """Macros that stand for `__global__`: `words` for the qualifier and what else a header begins with,
-    `headers` the same with parameters, `makers` for whole kernels.
+    """Macros that expand to `__global__`: `words` to the qualifiers of a header, `headers` the same but
+    function-like, `makers` to whole kernels.
     """
 
     words: frozenset[bytes] = frozenset()
@@ -49,12 +49,12 @@ class GlobalMacros:
 
     @property
     def all(self) -> frozenset[bytes]:
-        """Every macro that brings a `__global__`."""
+        """Every macro that expands to `__global__`."""
         return self.words | self.headers | self.makers
 
 
 def global_macros(bare: bytes) -> GlobalMacros:
-    """The macros of a text without comments and literals whose bodies lead to `__global__`."""
+    """The macros whose bodies lead to `__global__`, in a text with comments and literals blanked."""
     if _MARK.search(bare) is None:
         return GlobalMacros()
     defines = [(m[1], m[2] is not None, m[3]) for m in _DEFINE.finditer(bare)]
@@ -75,8 +75,8 @@ def global_macros(bare: bytes) -> GlobalMacros:
 
 
 def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:
-    """Where the text begins a kernel with a body, as far as words tell: at its `__global__`, or at the
-    macro that stands for it.
+    """Where kernels with a body begin, judged by keywords alone: at `__global__`, or at the macro that
+    expands to it.
     """
     if _MARK.search(bare) is None:
         return
@@ -95,13 +95,13 @@ def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:
 
 
 def without_attributes(header: bytes) -> bytes:
-    """A header with `__launch_bounds__(...)` and its like blank."""
+    """A header with `__launch_bounds__(...)` and similar attributes blanked."""
     return _blanked(header, (_with_arguments(header, match) for match in _ATTRIBUTE.finditer(header)))
 
 
 def readable(text: bytes, bare: bytes) -> bytes:
-    """Text for the grammar alone, of equal length: no attribute that it does not know, and no macro call
-    without a semicolon before a declaration. It takes both for a declaration that ends before the kernel.
+    """Text of equal length for the parser: without attributes unknown to the grammar, and without macro
+    calls lacking a semicolon before a declaration. The grammar would parse either as a separate declaration.
     """
     if _MARK.search(bare) is None:
         return text
@@ -127,7 +127,7 @@ def _with_arguments(bare: bytes, match: re.Match[bytes]) -> tuple[int, int]:
 
 
 def _lone_calls(bare: bytes) -> Iterator[tuple[int, int]]:
-    """Macro calls that are a statement by themselves, without a semicolon, before what may be a kernel."""
+    """Macro calls that are a statement of their own, without a semicolon, before a possible kernel."""
     last = 0
     for match in _CALL.finditer(bare):
         if match[1] in _NOT_CALLED or not _statement_starts(bare, match.start(), last):
@@ -139,7 +139,7 @@ def _lone_calls(bare: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _statement_starts(bare: bytes, at: int, last: int) -> bool:
-    """Whether the line at a byte begins a statement; `last` is the end of a call that is one."""
+    """Whether the line at `at` begins a statement; `last` is the end of the previous lone macro call."""
     first = max(0, at - GAP_BYTES)
     end = first + len(bare[first:at].rstrip())
     if end <= last or bare[end - 1 : end] in (b";", b"}", b"{"):
@@ -151,7 +151,7 @@ def _statement_starts(bare: bytes, at: int, last: int) -> bool:
 
 
 def save_or_restore(match: re.Match[bytes], macros: dict[bytes, bytes], saved: Saved) -> None:
-    """Do what a `push_macro` or `pop_macro` says to the macros defined so far."""
+    """Apply a `push_macro` or `pop_macro` to the macros defined so far."""
     name, stack = match["name"], saved.setdefault(match["name"], [])
     if match[1] == b"push":
         stack.append(macros.get(name))
@@ -164,9 +164,9 @@ def save_or_restore(match: re.Match[bytes], macros: dict[bytes, bytes], saved: S
 
 
 def without_saving(directive: bytes, name: bytes, macros: dict[bytes, bytes], saved: Saved) -> bytes:
-    """What a directive about a macro comes to without `push_macro` and `pop_macro`: NVRTC 13.0 knows neither.
+    """A macro directive rewritten without `push_macro` and `pop_macro`, which NVRTC 13.0 does not support.
 
-    `macros` are the directives that define what is defined so far; it and `saved` are kept up.
+    `macros` maps each name to the directive that currently defines it; it and `saved` are updated.
     """
     if match := SAVING_PRAGMA.match(directive):
         save_or_restore(match, macros, saved)

@@ -1,4 +1,4 @@
-"""Code as it is published and compared: without comments, without what layout and naming add."""
+"""Code as it is published and compared: comments removed, layout and names normalised."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TOKEN = re.compile(rb'[A-Za-z_]\w*|\d[\w.]*(?:[eE][-+]\w+)?|"(?:\\.|[^"\\])*"|\
 
 
 def normalise(code: bytes, renames: dict[bytes, bytes] | None = None) -> bytes:
-    """Comments gone, no blanks at line ends, at most one empty line in a row, names replaced by `renames`."""
+    """Removes comments, trailing blanks and repeated empty lines, and renames according to `renames`."""
     text = without_comments(code.replace(b"\r\n", b"\n"))
     if renames:
         text = IDENTIFIER.sub(lambda match: renames.get(match[0], match[0]), text)

@@ -1,4 +1,4 @@
-"""Parameters of kernels, as written; for records, and for checking a plan against the code."""
+"""Kernel parameters as written; for records, and for checking a plan against the code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BUILTIN_LAST = frozenset(
 
 
 def params_of(header: bytes) -> tuple[Param, ...]:
-    """The parameters in a function's header (everything before its body), comments and literals blank."""
+    """The parameters in a function header (everything before the body) with comments and literals blanked."""
     header = without_attributes(header)
     at = header.find(b"(", max(0, header.find(b"__global__")))
     end = closing(header, at) if at >= 0 else None
@@ -60,7 +60,7 @@ def _param(text: bytes) -> Param:
 
 
 def header_of(item: Item, text: bytes) -> bytes:
-    """A function's header with comments and literals blank."""
+    """A function's header with comments and literals blanked."""
     return blank_literals(text[item.start : item.header_end])
 
 

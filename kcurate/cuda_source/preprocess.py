@@ -1,7 +1,8 @@
 """Local includes spliced in and conditionals resolved; macros, code and system includes stay as written.
 
-The result is one text and a map back to the files. `#if` is evaluated as the device compiler would: what is
-not defined is 0. Not covered: expanding macros in code.
+The result is one text and a map back to the files. `#if` is evaluated as the device compiler would. A branch
+whose condition cannot be evaluated is left out, as by g++ after a syntax error, and the condition is kept.
+Not covered: expanding macros in code.
 """
 
 from __future__ import annotations
@@ -11,44 +12,61 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from kcurate.cuda_source.conditions import truth
+from kcurate.cuda_source.conditions import evaluate
+from kcurate.cuda_source.expansion import BUILT_IN, UnevaluatedError
 from kcurate.cuda_source.macros import SAVING, Saved, save_or_restore
 from kcurate.cuda_source.text import blank_comments
-from kcurate.records import Span
+from kcurate.records import Condition, Span
 
 Resolve = Callable[[str, str], str | None]
 Read = Callable[[str], bytes | None]
 
-# What nvcc defines when it compiles device code for sm_90 on Linux.
-PREDEFINED: Mapping[bytes, bytes] = {
-    b"__CUDACC__": b"1",
-    b"__NVCC__": b"1",
-    b"__CUDA_ARCH__": b"900",
-    b"CUDART_VERSION": b"13000",
-    b"CUDA_VERSION": b"13000",
-    b"__CUDACC_VER_MAJOR__": b"13",
-    b"__cplusplus": b"201703L",
-    b"__linux__": b"1",
-    b"__unix__": b"1",
-    b"__x86_64__": b"1",
-    b"__LP64__": b"1",
-    b"__GNUC__": b"12",
+# What nvcc 13.0 with g++ 12 defines for sm_90 on Linux, as far as code is likely to ask.
+_DEFINED = b"""
+__CUDACC__=1 __NVCC__=1 __CUDA_ARCH__=900 __CUDA_ARCH_LIST__=900 CUDART_VERSION=13000 CUDA_VERSION=13000
+__CUDACC_VER_MAJOR__=13 __CUDACC_VER_MINOR__=0 __CUDACC_VER_BUILD__=88 __cplusplus=201703L __GNUC__=12
+__GNUG__=12 __GNUC_MINOR__=2 _GNU_SOURCE=1 __STDC__=1 __STDC_HOSTED__=1 __EXCEPTIONS=1 __GXX_RTTI=1 __ELF__=1
+__linux__=1 __linux=1 linux=1 __gnu_linux__=1 __unix__=1 __unix=1 unix=1 __x86_64__=1 __x86_64=1
+__amd64__=1 __amd64=1
+__LP64__=1 _LP64=1 __CHAR_BIT__=8 __SIZEOF_SHORT__=2 __SIZEOF_INT__=4 __SIZEOF_LONG__=8 __SIZEOF_LONG_LONG__=8
+__SIZEOF_POINTER__=8 __SIZEOF_SIZE_T__=8 __SIZEOF_INT128__=16 __INT_MAX__=0x7fffffff
+__LONG_MAX__=0x7fffffffffffffffL __BYTE_ORDER__=1234 __ORDER_LITTLE_ENDIAN__=1234 __ORDER_BIG_ENDIAN__=4321
+__cpp_constexpr=201603L __cpp_if_constexpr=201606L __cpp_inline_variables=201606L __cpp_exceptions=199711L
+"""
+PREDEFINED: Mapping[bytes, bytes] = BUILT_IN | {
+    name: value for name, _, value in (each.partition(b"=") for each in _DEFINED.split())
 }
 MAX_BYTES = 32 << 20
 MAX_DEPTH = 60
 
 _DIRECTIVE = re.compile(
-    rb"^[ \t]*#[ \t]*(include|define|undef|if|ifdef|ifndef|elif|else|endif|pragma)\b", re.MULTILINE
+    rb"^[ \t]*#[ \t]*(include|define|undef|if|ifdef|ifndef|elif|elifdef|elifndef|else|endif|pragma)\b",
+    re.MULTILINE,
 )
 _INCLUDE = re.compile(rb'[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)')
-# `#include <x>` means a file of the tree when one lies where a quoted one would, and x is none of these.
-_STANDARD = re.compile(
+_C_HEADER = (
     r"(?:assert|complex|ctype|errno|fcntl|float|inttypes|limits|locale|malloc|math|memory|pthread|setjmp|signal|"
     r"stdarg|stdbool|stddef|stdint|stdio|stdlib|string|strings|time|unistd|values|wchar|cuda\w*|vector_types|"
-    r"mma|cooperative_groups)\.h\Z|[a-z_]+\Z|(?:sys|cuda|cub|thrust|cooperative_groups|GL)/"
+    r"mma|cooperative_groups)\.h\Z"
+)
+# `#include <x>` means a file of the tree when one lies where a quoted one would, and x is none of these.
+_STANDARD = re.compile(_C_HEADER + r"|[a-z_]+\Z|(?:sys|cuda|cub|thrust|cooperative_groups|GL)/")
+# Headers that every CUDA 13 with g++ 12 has, for `__has_include`: C++17's that C lacks, and the toolkit's.
+_THERE = re.compile(
+    _C_HEADER
+    + r"|(?:c(?:assert|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|signal|stdarg|stddef|"
+    r"stdint|stdio|stdlib|string|time|uchar|wchar|wctype)|algorithm|any|array|atomic|bit|bitset|charconv|chrono|"
+    r"codecvt|compare|complex|concepts|condition_variable|coroutine|deque|exception|execution|filesystem|"
+    r"forward_list|fstream|functional|future|initializer_list|iomanip|ios|iosfwd|iostream|istream|iterator|limits|"
+    r"list|locale|map|memory|memory_resource|mutex|new|numbers|numeric|optional|ostream|queue|random|ranges|ratio|"
+    r"regex|scoped_allocator|set|shared_mutex|source_location|span|sstream|stack|stdexcept|streambuf|string|"
+    r"string_view|system_error|thread|tuple|type_traits|typeindex|typeinfo|unordered_map|unordered_set|utility|"
+    r"valarray|variant|vector|version|cub/cub\.cuh|cuda/(?:atomic|barrier|pipeline|std/\w+)|thrust/version\.h)\Z"
 )
 _ONCE = re.compile(rb"[ \t]*once\b")
-_DEFINE = re.compile(rb"[ \t]*([A-Za-z_]\w*)(\()?(.*)", re.DOTALL)
+_NAMED = re.compile(rb"[ \t]*([A-Za-z_]\w*)(.*)", re.DOTALL)
+# So much of a condition's text is kept.
+MAX_SHOWN = 500
 
 
 @dataclass(frozen=True)
@@ -63,10 +81,15 @@ class Piece:
 
 @dataclass
 class Text:
-    """A translation unit in one piece."""
+    """A translation unit in one piece.
+
+    `conditions` counts the `#if` and its like that were asked; `unevaluated` are those without an answer.
+    """
 
     source: bytes
     pieces: tuple[Piece, ...]
+    conditions: int = 0
+    unevaluated: tuple[Condition, ...] = ()
     missing: tuple[str, ...] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
     _lines: dict[str, list[int]] = field(default_factory=dict)
@@ -103,6 +126,7 @@ class _Splicer:
     out: list[bytes] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
     size: int = 0
+    conditions: dict[tuple[str, int], Condition | None] = field(default_factory=dict)
     stack: list[str] = field(default_factory=list)
     once: set[str] = field(default_factory=set)
     missing: dict[str, None] = field(default_factory=dict)
@@ -118,7 +142,7 @@ class _Splicer:
     def file(self, path: str, source: bytes) -> None:
         self.files[path] = source
         self.stack.append(path)
-        clean = blank_comments(source)
+        clean = blank_comments(source, line_breaks=False)
         # One entry a nesting level: (this branch is taken, some branch was taken, the outside is taken).
         levels: list[tuple[bool, bool, bool]] = []
         live, at = True, 0
@@ -127,11 +151,11 @@ class _Splicer:
             if start < at:
                 continue
             end = _line_end(clean, match.end())
-            word, rest = match[1], clean[match.end() : end].replace(b"\\\r\n", b" ").replace(b"\\\n", b" ")
+            word, rest = match[1], clean[match.end() : end].replace(b"\\\r\n", b"").replace(b"\\\n", b"")
             if live:
                 self.emit(path, source, at, start)
-            if word in (b"if", b"ifdef", b"ifndef", b"elif", b"else", b"endif"):
-                live = self.condition(word, rest, levels, live)
+            if word not in (b"include", b"define", b"undef", b"pragma"):
+                live = self.condition(word, rest, levels, live, match.start(1))
             elif live:
                 self.directive(path, source, word, rest, start, end)
             at = end
@@ -147,9 +171,11 @@ class _Splicer:
         self.out.append(b"\n")
         self.size += 1
 
-    def condition(self, word: bytes, rest: bytes, levels: list[tuple[bool, bool, bool]], live: bool) -> bool:
+    def condition(
+        self, word: bytes, rest: bytes, levels: list[tuple[bool, bool, bool]], live: bool, at: int
+    ) -> bool:
         if word in (b"if", b"ifdef", b"ifndef"):
-            holds = live and self.holds(word, rest)
+            holds = live and self.holds(word, rest, at)
             levels.append((holds, holds, live))
             return holds
         if not levels:
@@ -157,15 +183,30 @@ class _Splicer:
         _, any_taken, outside = levels.pop()
         if word == b"endif":
             return outside
-        holds = outside and not any_taken and (word == b"else" or truth(rest, self.macros))
+        holds = outside and not any_taken and (word == b"else" or self.holds(word, rest, at))
         levels.append((holds, any_taken or holds, outside))
         return holds
 
-    def holds(self, word: bytes, rest: bytes) -> bool:
-        if word == b"if":
-            return truth(rest, self.macros)
-        words = rest.split()
-        return bool(words) and (words[0] in self.macros) == (word == b"ifdef")
+    def holds(self, word: bytes, rest: bytes, at: int) -> bool:
+        """Whether a condition at a byte of the current file holds; one without an answer is kept as such."""
+        path = self.stack[-1]
+        self.conditions.setdefault((path, at))
+        try:
+            if word in (b"if", b"elif"):
+                return evaluate(rest, self.macros, self.has_header)
+            if match := _NAMED.match(rest):
+                return (match[1] in self.macros) != word.endswith(b"ndef")
+            raise UnevaluatedError("no macro name")
+        except UnevaluatedError as error:
+            text = b" ".join((b"#" + word + rest).split()).decode("utf-8", "replace")[:MAX_SHOWN]
+            line = self.files[path].count(b"\n", 0, at) + 1
+            self.conditions[path, at] = Condition(path, line, text, str(error)[:MAX_SHOWN])
+            return False
+
+    def has_header(self, quoted: bytes) -> bool:
+        """Whether a header is surely there: in the tree, or where the device compiler is."""
+        name = quoted[1:-1].decode("latin-1")
+        return self.resolve(name, self.stack[-1]) is not None or _THERE.match(name) is not None
 
     def directive(self, path: str, source: bytes, word: bytes, rest: bytes, start: int, end: int) -> None:
         match = _INCLUDE.match(rest)
@@ -174,10 +215,10 @@ class _Splicer:
         if word == b"pragma" and _ONCE.match(rest):
             self.once.add(path)
             return
-        if word == b"define" and (match := _DEFINE.match(rest)):
-            self.macros[match[1]] = b"" if match[2] else match[3].strip()
-        elif word == b"undef":
-            self.macros.pop(rest.strip(), None)
+        if word in (b"define", b"undef") and (match := _NAMED.match(rest)):
+            self.macros.pop(match[1], None)
+            if word == b"define":
+                self.macros[match[1]] = match[2]
         elif word == b"pragma" and (match := SAVING.match(rest)):
             save_or_restore(match, self.macros, self.saved)
         self.emit(path, source, start, end)
@@ -220,7 +261,14 @@ def splice(
         return None
     splicer = _Splicer(read, resolve, dict(macros))
     splicer.file(root, source)
-    return Text(b"".join(splicer.out), tuple(splicer.pieces), tuple(splicer.missing), splicer.files)
+    return Text(
+        b"".join(splicer.out),
+        tuple(splicer.pieces),
+        len(splicer.conditions),
+        tuple(condition for condition in splicer.conditions.values() if condition),
+        tuple(splicer.missing),
+        splicer.files,
+    )
 
 
 def local_includes(source: bytes) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""Which kernels a launch means, where several bear its name in different namespaces.
+"""Which kernels a launch refers to when several namespaces define one with its name.
 
-Not covered: using-directives inside a launch's scope; overloads of one namespace, which are all meant.
+Not covered: using-directives inside a launch's scope; overloads in one namespace, which all match.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kcurate.cuda_source.launches import Launch
 
 
 class Scopes:
-    """A unit's kernels by name, and the functions around its launches."""
+    """A unit's kernels by name, and the functions that enclose its launches."""
 
     def __init__(self, parsed: Parsed) -> None:
         self._kernels: Mapping[bytes, list[Item]] = defaultdict(list)
@@ -24,9 +24,9 @@ class Scopes:
         self._aliases = {name for item in parsed.items if item.kind == "using" for name in item.names}
 
     def meant(self, launch: Launch) -> Sequence[Item]:
-        """The kernels that a launch may mean: those of the nearest scope that has the name as written.
+        """The kernels that a launch may refer to: those in the nearest scope where that name exists.
 
-        A name that no scope has fits by its end; one without a namespace, or behind an alias, fits all.
+        A name found in no scope matches by suffix; one unqualified, or behind an alias, matches all.
         """
         named = self._kernels.get(launch.kernel, [])
         if not named:
@@ -42,7 +42,7 @@ class Scopes:
         return [item for item in named if item.qualified.endswith(b"::" + written)]
 
     def _scope(self, at: int) -> list[bytes]:
-        """The namespaces around a byte."""
+        """The namespaces around a byte position."""
         around = [item for item in self._functions if item.start <= at < item.end]
         inner = min(around, key=lambda item: item.end - item.start, default=None)
         return inner.qualified.split(b"::")[:-1] if inner is not None else []

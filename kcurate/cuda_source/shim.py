@@ -1,11 +1,11 @@
-"""Legacy CUDA made to compile under CUDA 13, in NVRTC and nvcc alike: what is written into a kernel's file.
+"""Shims that let legacy CUDA compile under CUDA 13, with NVRTC and nvcc alike.
 
-`SHIM` is ordinary device code. It stands before the unit when the unit uses one of its names and does not
-declare it, and its parts reach the kernel's file the way everything does: because they are used. A texture
-reference becomes a `__device__` variable of the class template `texture` below: three members, `data` (an
-address in global memory), `width` and `height` in texels (height 0: one-dimensional), 8 + 4 + 4 bytes.
-Whoever launches the kernel writes them (the plan step `bind_texture`). Reads outside are clamped, filtering
-is point: what texture references do by default.
+`SHIM` is ordinary device code, put before a unit that uses one of its names without declaring it. Like any
+declaration, each of its parts enters a kernel's file only if it is used. A texture reference becomes a
+`__device__` variable of the class template `texture` below: three members, `data` (an address in global
+memory), `width` and `height` in texels (height 0: one-dimensional), 8 + 4 + 4 bytes, written by whoever
+launches the kernel (the plan step `bind_texture`). Addressing is clamped and filtering is point sampling,
+the defaults of texture references.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ typedef unsigned int uint32_t;
 typedef unsigned long uint64_t;
 typedef unsigned long uintptr_t;
 """
-# Which repair a part of the shim belongs to, as the record names it.
+# The repair that each part of the shim belongs to, as named in the record.
 TEXTURE_NAMES = frozenset((b"texture", b"tex1Dfetch", b"tex1D", b"tex2D"))
 
 _NAMES = sorted(
@@ -104,8 +104,8 @@ _NAMES = sorted(
 
 
 def shim_for(text: bytes) -> bytes:
-    """The shim when a unit uses a name of it that it does not declare itself, else nothing."""
-    there = [name for name in _NAMES if name in text]  # much cheaper than a pattern
+    """The shim if the unit uses one of its names without declaring it, else empty."""
+    there = [name for name in _NAMES if name in text]  # much cheaper than a regular expression
     used = {name for name in there if re.search(rb"\b" + name + rb"\b", text)}
     declared = {name for name in used if _declares(name, text)}
     if b"texture" in declared:
@@ -126,7 +126,7 @@ def _declares(name: bytes, text: bytes) -> bool:
 def repairs(
     shim_names: frozenset[bytes], *, injected: bool, constexpr: bool, compound: bool
 ) -> tuple[str, ...]:
-    """The names of the repairs that a kernel's file needed."""
+    """The names of the repairs made to a kernel's file."""
     found = []
     shim_names = frozenset(name for name in shim_names if not name.startswith(b"cuda"))
     if shim_names & TEXTURE_NAMES:

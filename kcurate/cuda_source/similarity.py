@@ -1,4 +1,4 @@
-"""How alike two pieces of device code are, whatever their variables are called."""
+"""Similarity of two pieces of device code, independent of variable names."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from kcurate.cuda_source.normalise import normalised_tokens
 
-# Tokens in a row that are compared as one.
+# Number of consecutive tokens in a shingle.
 SHINGLE = 5
-# From this share of common shingles on, two variants teach the same.
+# Jaccard similarity from which two variants count as near-duplicates.
 NEARLY_THE_SAME = 0.95
 _WORD = re.compile(rb"[A-Za-z_]\w*\Z")
-# Words whose meaning is the language's: everything else that is no member and no call is a name.
+# Keywords and built-ins that keep their meaning; any other word that is not a member or a call is a name.
 _KEPT = frozenset(
     b"""
     __global__ __device__ __shared__ __constant__ __restrict__ __forceinline__ __launch_bounds__ extern static
@@ -27,19 +27,19 @@ _KEPT = frozenset(
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """A piece of code for comparison: its shingles with all names alike, and a hash with names told apart."""
+    """Code for comparison: its shingles with all names equal, and a hash that tells names apart."""
 
     shingles: frozenset[bytes]
     exact: str
 
     def likeness(self, other: Fingerprint) -> float:
-        """The share of shingles in common, 0 to 1 (Jaccard)."""
+        """Jaccard similarity of the shingles, 0 to 1."""
         union = self.shingles | other.shingles
         return len(self.shingles & other.shingles) / len(union) if union else 1.0
 
 
 def fingerprint(code: str) -> Fingerprint:
-    """What code is compared by; consistent renaming of variables does not change it."""
+    """The fingerprint of code; consistent renaming of variables does not change it."""
     alike: list[bytes] = []
     numbered: list[bytes] = []
     numbers: dict[bytes, bytes] = {}

@@ -1,4 +1,4 @@
-"""A translation unit in, its kernels out: splice, parse, close over names, describe."""
+"""Extracts kernels from one translation unit: splice, parse, compute closures, describe."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from kcurate.cuda_source.preprocess import Read, Resolve, Text, splice
 from kcurate.cuda_source.scopes import Scopes
 from kcurate.cuda_source.shim import repairs, shim_for
 from kcurate.cuda_source.text import blank_literals
-from kcurate.records import LaunchSite, Param, Span
+from kcurate.records import Condition, LaunchSite, Param, Span
 
 _DEVICE_METHOD = re.compile(rb"\b__(?:device|global)__\b[^;{}]*\{")
 
 
 @dataclass(frozen=True)
 class KernelSource:
-    """One kernel as its unit shows it; `code` is the self-contained file. Everything by path is a file's."""
+    """One kernel as its unit shows it; `code` is the self-contained file."""
 
     name: str
     qualified: str
@@ -44,12 +44,13 @@ class KernelSource:
 
 @dataclass(frozen=True)
 class UnitReport:
-    """A unit: its kernels in order, every launch it makes, and what is known of each of its files.
+    """A unit: its kernels in order, every launch in it, and facts about each of its files.
 
-    A launch has the qualified name of the kernel that it means, as far as the unit shows it.
-    `file_codes` is the joint file of all kernels that a file defines. `device_fractions` is the share of
-    a file's code lines that lie in device functions, from 0 to 1. `missing` are includes not found.
-    `unread` counts, by file, the kernels that words announce and that could not be cut out.
+    Each launch comes with the qualified name of the kernel that it refers to, as far as the unit tells.
+    `file_codes` has one file per path with all kernels defined there. `device_fractions` is the share of a
+    file's code lines inside device functions, 0 to 1. `missing` are includes that were not found. `unread`
+    counts, per file, the kernels that keywords announce but that could not be extracted. `conditions` counts
+    the preprocessor conditions that were evaluated; `unevaluated` are those that could not be.
     """
 
     kernels: tuple[KernelSource, ...] = ()
@@ -58,13 +59,15 @@ class UnitReport:
     device_fractions: Mapping[str, float] | None = None
     missing: tuple[str, ...] = ()
     unread: Mapping[str, int] | None = None
+    conditions: int = 0
+    unevaluated: tuple[Condition, ...] = ()
 
 
 def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
-    """Everything that one translation unit holds.
+    """Everything in one translation unit.
 
-    `read(path)` gives a file's bytes or None; `resolve(name, includer)` the path that a quoted include
-    means, or None. Never raises on source that makes no sense; what cannot be made out is not there.
+    `read(path)` returns a file's bytes or None; `resolve(name, includer)` returns the path of a quoted
+    include or None. Never raises on malformed source; what cannot be parsed is left out.
     """
     text = splice(root, read, resolve)
     if text is None:
@@ -102,11 +105,13 @@ def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
         device_fractions=_fractions(unit, text, by_path),
         missing=text.missing,
         unread=_unread(unit, text),
+        conditions=text.conditions,
+        unevaluated=text.unevaluated,
     )
 
 
 def _unread(unit: Unit, text: Text) -> dict[str, int]:
-    """By file, how many kernels begin where none was found; a file that is included twice counts once."""
+    """Kernels per file that begin where no item was found; a file that is included twice counts once."""
     shift = unit.shim_bytes
     bare = blank_literals(unit.parsed.text)
     heads = sorted((item.start, item.header_end) for item in unit.kernels)
@@ -168,7 +173,7 @@ def _spans(unit: Unit, text: Text, items: Iterable[Item]) -> tuple[Span, ...]:
 
 
 def _fractions(unit: Unit, text: Text, paths: Iterable[str]) -> dict[str, float]:
-    """Code lines (not blank, not comment) inside device functions over all code lines, by file."""
+    """Per file: code lines (not blank, not comment) inside device functions over all code lines."""
     device: dict[str, int] = defaultdict(int)
     shift = unit.shim_bytes
     for item in unit.parsed.items:
@@ -186,7 +191,7 @@ def _fractions(unit: Unit, text: Text, paths: Iterable[str]) -> dict[str, float]
 
 
 def _methods(text: bytes) -> Iterator[bytes]:
-    """The device functions that a class defines in its body."""
+    """The device functions defined in a class body."""
     bare, at = blank_literals(text), 0
     for match in _DEVICE_METHOD.finditer(bare):
         end = closing(bare, match.end() - 1) if match.start() >= at else None
@@ -200,7 +205,7 @@ def _code_lines(text: bytes) -> int:
 
 
 def whole_file(code: bytes) -> UnitReport:
-    """The unit that consists of one file with nothing to include."""
+    """The report of a single file without includes."""
     return extract_unit(
         "kernel.cu", lambda path: code if path == "kernel.cu" else None, lambda name, path: None
     )

@@ -9,9 +9,8 @@ another folder holds and takes (`kcurate.dataset.push_folder`).
 from __future__ import annotations
 
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +18,10 @@ from kcurate.dataset import changes, licences, parquet, push_folder, secrets
 from kcurate.dataset.gates import bad_row
 from kcurate.errors import InputError, RemoteError
 from kcurate.hub import Hub, Remote
+from kcurate.notes import Note, silent
 from kcurate.published_rows import read_rows
 from kcurate.records import Summary
+from kcurate.runs import recorded
 from kcurate.workspace import Workspace
 
 _ROOT_FILES = ("README.md", "ATTRIBUTION.md", "CHANGES.md", "gates.json", "speedups.svg", changes.FILE)
@@ -39,32 +40,29 @@ class PushConfig:
     token: str | None = None
 
 
-def run(config: PushConfig, *, note: Callable[[str], None] = lambda _: None) -> Summary:
+def run(config: PushConfig, *, note: Note = silent) -> Summary:
     """Publish the workspace's dataset; the counts are over its files and those of the remote.
 
     Raises:
         InputError: no dataset, one that was changed after it was built, or a version that is taken.
         MissingDependencyError: no token. RemoteError: the Hub refused, or did not give back what was sent.
     """
-    started_s = time.monotonic()
-    workspace = Workspace(config.workspace)
     if config.repo is None and config.to is None:
         raise InputError("where to?", where="push", hint="give --repo USER/NAME, or --to DIR")
     if config.repo is not None and config.to is not None:
         raise InputError("--repo and --to exclude each other", where="push")
-    files, history = _checked(workspace.dataset)
-    if config.to is not None:
-        counts = _to_folder(files, history, config.to, dry_run=config.dry_run)
-    else:
-        counts = _to_hub(files, history.version, config, note)
-    summary = Summary("push", {"files": counts}, time.monotonic() - started_s, str(workspace.root))
-    if config.dry_run:
-        note("dry run: nothing was changed")
-        return summary
-    run_ = workspace.start_run(
-        "push", {"repo": config.repo, "to": str(config.to), "version": history.version}
-    )
-    return run_.finish(summary)
+    with recorded("push", config.workspace, note=note) as record:
+        files, history = _checked(Workspace(config.workspace).dataset)
+        if not config.dry_run:
+            record.begin({"repo": config.repo, "to": config.to, "version": history.version})
+        if config.to is not None:
+            counts = _to_folder(files, history, config.to, dry_run=config.dry_run)
+        else:
+            counts = _to_hub(files, history.version, config, record.note)
+        if config.dry_run:
+            record.note("dry run: nothing was changed")
+            return record.summary({"files": counts})
+        return record.finish({"files": counts})
 
 
 def _checked(folder: Path) -> tuple[dict[str, bytes], changes.History]:
@@ -104,9 +102,7 @@ def _compare(
     return sent, removed, {name: counts[name] for name in names if counts[name]}
 
 
-def _to_hub(
-    files: Mapping[str, bytes], version: str, config: PushConfig, note: Callable[[str], None]
-) -> dict[str, int]:
+def _to_hub(files: Mapping[str, bytes], version: str, config: PushConfig, note: Note) -> dict[str, int]:
     hub = Hub(str(config.repo), endpoint=config.endpoint, token=config.token)
     remote = hub.look()
     tag = f"v{version}"

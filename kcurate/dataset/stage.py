@@ -7,9 +7,8 @@ anything that leaves this machine (`kcurate.dataset.push`).
 from __future__ import annotations
 
 import shutil
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -20,8 +19,9 @@ from kcurate.dataset import card, changes, licences, parquet, plot, splits
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, Rules
 from kcurate.dataset.rows import row
 from kcurate.dataset.tuning import grpo_row, sft_row, teaches
-from kcurate.errors import InputError
+from kcurate.notes import Note, silent
 from kcurate.records import Candidate, Summary, Verdict
+from kcurate.runs import ordered, recorded
 from kcurate.verdicts import readable, standing
 from kcurate.workspace import Workspace
 
@@ -69,44 +69,29 @@ class _Entry:
     row: dict[str, Any] | None = None
 
 
-def run(config: BuildConfig, *, note: Callable[[str], None] = lambda _: None) -> Summary:
+@store.without_collector()
+def run(config: BuildConfig, *, note: Note = silent) -> Summary:
     """Write `dataset/` of the workspace, whole or not at all; a pair that cannot be read is named in a note.
 
     Raises:
         InputError: there is no pair at all, or an option that cannot be used.
     """
-    started_s = time.monotonic()
     workspace = Workspace(config.workspace)
-    folders = _folders(workspace, built_in=config.built_in)
-    if not folders:
-        raise InputError(
-            "no pairs here", where=str(workspace.root), hint="run kcurate extract, or add --built-in"
-        )
-    gates = Gates(config.rules)
-    _restore(workspace.dataset)
-    record = workspace.start_run("build", _plain(config))
-    pairs, broken = _read(folders, workspace)
-    for found in broken:
-        gates.refusals.append(_refusal(found, workspace))
-        note(f"left out: {found}")
-    entries = [_gated(entry, gates) for entry in _entries(pairs)]
-    counts = Counter([*(entry.outcome for entry in entries), *(RowOutcome.BAD_ROW for _ in broken)])
-    kept = [entry for entry in entries if entry.row is not None]
-    if kept:
-        _write(workspace.dataset, _files(kept, gates, config, changes.read(workspace.dataset)))
-    ordered = {outcome.value: counts[outcome] for outcome in RowOutcome if counts[outcome]}
-    wall_s = time.monotonic() - started_s
-    return record.finish(Summary("build", {"pairs": ordered}, wall_s, str(workspace.root)))
-
-
-def _plain(config: BuildConfig) -> dict[str, Any]:
-    rules = asdict(config.rules) | {"against": [str(path) for path in config.rules.against]}
-    return {"built_in": config.built_in, **rules, "version": config.version, "test_share": config.test_share}
-
-
-def _folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
-    roots = [workspace.pairs, *([resources.pairs_dir()] if built_in else [])]
-    return [folder for root in roots if root.is_dir() for folder in store.find_candidates(root)]
+    folders = readable.pair_folders(workspace, built_in=config.built_in)
+    with recorded("build", config.workspace, note=note) as record:
+        gates = Gates(config.rules)
+        _restore(workspace.dataset)
+        record.begin(config)
+        pairs, broken = _read(folders, workspace)
+        for found in broken:
+            gates.refusals.append(_refusal(found, workspace))
+            record.note(f"left out: {found}")
+        entries = [_gated(entry, gates) for entry in _entries(pairs)]
+        counts = Counter[str]([*(entry.outcome for entry in entries), *(RowOutcome.BAD_ROW for _ in broken)])
+        kept = [entry for entry in entries if entry.row is not None]
+        if kept:
+            _write(workspace.dataset, _files(kept, gates, config, changes.read(workspace.dataset)))
+        return record.finish({"pairs": ordered(counts, RowOutcome)})
 
 
 def _read(folders: Iterable[Path], workspace: Workspace) -> tuple[list[_Judged], list[readable.Unreadable]]:
@@ -174,11 +159,14 @@ def _files(
     parted = {split: [one for one in rows if places[one["id"]] == split] for split in parquet.SPLITS}
     parted = {split: inside for split, inside in parted.items() if inside}
     history = changes.follow(before, parted, config.version)
+    taught = {
+        split: [(one, sft_row(one)) for one in inside if teaches(one)] for split, inside in parted.items()
+    }
     made = {
         "pairs": parted,
-        **{
-            name: {split: [form(one) for one in inside if teaches(one)] for split, inside in parted.items()}
-            for name, form in (("sft", sft_row), ("grpo", grpo_row))
+        "sft": {split: [sft for _, sft in inside] for split, inside in taught.items()},
+        "grpo": {
+            split: [grpo_row(one, sft["prompt"]) for one, sft in inside] for split, inside in taught.items()
         },
     }
     made = {name: {split: x for split, x in found.items() if x} for name, found in made.items()}

@@ -6,7 +6,7 @@ what deopt and evaluation ask. Only confirmed pairs are taught. Not covered: tra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kcurate import prompts
@@ -70,11 +70,11 @@ def sft_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: made[name] for name in SFT_COLUMNS}
 
 
-def grpo_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The `grpo` row of a confirmed `pairs` row."""
+def grpo_row(row: Mapping[str, Any], prompt: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """The `grpo` row of a confirmed `pairs` row; `prompt` is that of its `sft` row."""
     made = {
         **row,
-        "prompt": prompt_of(candidate_of(row)),
+        "prompt": prompt,
         "given_code": row["slow_code"],
         "given_side": row["slow_side"],
         "given_us": row["slow_us"],

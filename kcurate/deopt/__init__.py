@@ -1,1 +1,1 @@
-"""From a fast kernel to the variant without one of its techniques: same function, same signature."""
+"""Makes slow variants of fast kernels, each without one technique: same function, same signature."""

@@ -5,7 +5,6 @@ A candidate is not a pair yet: `kcurate validate` decides. Equal input gives equ
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +13,11 @@ from pathlib import Path
 
 from kcurate import store
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
-from kcurate.deopt.starts import Note, Start, starts
+from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError
+from kcurate.notes import Note, silent
 from kcurate.records import Candidate, Side, Summary
+from kcurate.runs import ordered, recorded
 from kcurate.workspace import Workspace
 
 
@@ -44,38 +45,33 @@ class DeoptConfig:
     rules: tuple[str, ...] = ()
 
 
-def run(config: DeoptConfig, *, note: Note = lambda text: None) -> Summary:
+def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
     """Write `pairs/<id>/deopt-<rule>/` for every rule that applies, and a ladder up to `deopt-all`.
 
     Raises:
         InputError: an unknown rule, a path that does not exist, or nothing to start from.
     """
-    started_s = time.monotonic()
-    rules = _chosen(config.rules)
-    workspace = Workspace(config.workspace)
-    found = tuple(starts(config.paths, workspace, note=note))
-    record = workspace.start_run(
-        "deopt", {"paths": [str(path) for path in config.paths], "rules": [rule.name for rule in rules]}
-    )
-    kernels: Counter[str] = Counter()
-    rewrites: Counter[str] = Counter()
-    for start in found:
-        if start.problem is None:
-            kernels[StartOutcome.NO_PROBLEM] += 1
-            continue
-        made = 0
-        for candidate in rewritten(start, rules):
-            rewrites[RewriteOutcome.NOT_APPLICABLE if candidate is None else RewriteOutcome.CANDIDATE] += 1
-            if candidate is not None:
-                made += 1
-                store.write_candidate(workspace.pairs / candidate.id, candidate)
-        kernels[StartOutcome.DEOPTIMISED if made else StartOutcome.NO_RULE_APPLIES] += 1
-    items = {"kernels": _ordered(kernels, StartOutcome), "rewrites": _ordered(rewrites, RewriteOutcome)}
-    return record.finish(Summary("deopt", items, time.monotonic() - started_s, str(workspace.root)))
-
-
-def _ordered(counts: Counter[str], outcomes: type[StrEnum]) -> dict[str, int]:
-    return {outcome.value: counts[outcome] for outcome in outcomes if counts[outcome]}
+    with recorded("deopt", config.workspace, note=note) as record:
+        rules = _chosen(config.rules)
+        workspace = Workspace(config.workspace)
+        found = tuple(starts(config.paths, workspace, note=record.note))
+        record.begin(config, rules=[rule.name for rule in rules])
+        kernels: Counter[str] = Counter()
+        rewrites: Counter[str] = Counter()
+        for start in found:
+            if start.problem is None:
+                kernels[StartOutcome.NO_PROBLEM] += 1
+                continue
+            made = 0
+            for candidate in rewritten(start, rules):
+                outcome = RewriteOutcome.NOT_APPLICABLE if candidate is None else RewriteOutcome.CANDIDATE
+                rewrites[outcome] += 1
+                if candidate is not None:
+                    made += 1
+                    store.write_candidate(workspace.pairs / candidate.id, candidate)
+            kernels[StartOutcome.DEOPTIMISED if made else StartOutcome.NO_RULE_APPLIES] += 1
+        items = {"kernels": ordered(kernels, StartOutcome), "rewrites": ordered(rewrites, RewriteOutcome)}
+        return record.finish(items)
 
 
 def _chosen(names: Sequence[str]) -> tuple[Rule, ...]:

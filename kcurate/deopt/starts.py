@@ -5,12 +5,13 @@ The usual start is a fast side, for which a slow one is to be made; with `made="
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from kcurate import codec, store
 from kcurate.errors import InputError
+from kcurate.notes import Note, silent
 from kcurate.records import Kernel, KnownProblem, Origin, Problem, Side, SideName
 from kcurate.suites.problems import find_problem, is_of
 from kcurate.workspace import Workspace
@@ -18,7 +19,6 @@ from kcurate.workspace import Workspace
 # A problem that was drafted or written for one kernel: it comes before the suite's.
 PROBLEM_NAME = "problem.json"
 UNKNOWN_DOMAIN = "unclassified"
-Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def starts(
     workspace: Workspace,
     *,
     made: SideName = "slow",
-    note: Note = lambda text: None,
+    note: Note = silent,
 ) -> Iterator[Start]:
     """Every kernel and every pair at or below the paths (none given: the workspace's kernels), sorted.
 

@@ -1,9 +1,9 @@
-"""Trying a draft on the emulator: sizes from the hardest to the mildest, roles and contents as runs ask for.
+"""Tries a draft on the emulator: hardest sizes first, roles and contents adapted to the results.
 
-A kernel is judged against itself: once as it is, once with zeros for some thousand bytes around every
-buffer. The two differ when it reads beyond its buffers. So what is admitted runs clean, writes its outputs
-the same way in every run and inside its buffers, on two scales at least, and wrong answers are found. Not
-covered: the bench setting, which the emulator does not run; the judge's rules (`kcurate.judge`).
+A kernel is judged against itself: once as it is, once with zeros in the 4096 bytes around every buffer. The
+two differ if it reads out of bounds. So an admitted draft runs without errors, writes its outputs in bounds
+and deterministically, on at least two scales, and wrong answers are detected. Not covered: the bench
+setting, which the emulator does not run; the judge's rules (`kcurate.judge`).
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from kcurate.records import (
 )
 
 Judging = Callable[[Candidate], Verdict]
-# As many bytes as the emulator keeps around a buffer before it faults.
+# The emulator's padding around a buffer: accesses beyond it fault.
 AROUND_BYTES = 4096
-# Plain forms: five settings, twice each. Filled forms have runs of their own, half as many, so that a draft
-# that is refused takes half as long again at most.
+# Plain forms: five settings, two forms each. Filled forms have a separate limit of half as many runs, so a
+# refused draft takes at most half as long again.
 MAX_PLAIN_RUNS = 10
 MAX_FILLED_RUNS = 5
-# What no other size or content will mend.
+# Outcomes that no other sizes or contents can fix.
 _FINAL = (Outcome.COMPILE_ERROR, Outcome.STATIC_REJECT, Outcome.HARNESS_ERROR)
 MAX_TIMEOUTS = 2
 
 
 @dataclass(frozen=True)
 class Admission:
-    """The draft as it ended, the last verdict, and what was tried before it, one line each."""
+    """The final draft, the last verdict, and the attempts before it, one line each."""
 
     draft: Draft
     verdict: Verdict
@@ -68,7 +68,7 @@ def candidate(known: KnownProblem, code: str, name: str) -> Candidate:
 
 
 def plain_candidate(known: KnownProblem, code: str, name: str) -> Candidate:
-    """The kernel as both sides, without anything around its buffers."""
+    """The kernel as both sides, with no padding around its buffers."""
     (shown,) = known.sides.values()
     plain = shown.side(code)
     return Candidate(
@@ -86,7 +86,7 @@ def plain_candidate(known: KnownProblem, code: str, name: str) -> Candidate:
 
 
 def _surrounded(side: Side, problem: Problem) -> Side:
-    """The same side with zeros around every buffer that its plan only gives to launches."""
+    """The side with zeros around every buffer that its plan uses only as a launch argument."""
     own = {name: buffer for name, buffer in problem.buffers.items() if _movable(name, buffer, side)}
     around = {name: AROUND_BYTES // numpy_dtype(buffer.dtype).itemsize for name, buffer in own.items()}
     rows = {name: _rows(own[name], around[name]) for name in own}
@@ -110,7 +110,7 @@ def _mentions(step: Step) -> frozenset[str]:
 
 
 def _rows(buffer: Buffer, elements: int) -> int:
-    """Rows of the first axis that hold as many elements, where the other axes are numbers."""
+    """Rows of the first axis that hold at least `elements`; symbolic inner extents count as 1."""
     inner = 1
     for extent in buffer.shape[1:]:
         inner *= extent if isinstance(extent, int) else 1
@@ -136,7 +136,7 @@ def _moved(step: Step, offsets: Mapping[str, Expr]) -> Step:
 
 
 def admit(draft: Draft, code: str, judging: Judging, steps: tuple[Settings, ...]) -> Admission:
-    """Try a finished draft until one form of it is admitted, or nothing is left to try."""
+    """Try a complete draft in its possible forms until one is admitted or none is left."""
     tried: list[str] = []
     verdict: Verdict | None = None
     timeouts = 0
@@ -155,21 +155,21 @@ def admit(draft: Draft, code: str, judging: Judging, steps: tuple[Settings, ...]
                     return Admission(draft, verdict, tuple(tried))
                 if forms is _filled_forms and not _content_matters(verdict):
                     break
-    assert verdict is not None, "there is a first step"
+    assert verdict is not None, "the ladder has at least one step"
     return Admission(draft, verdict, tuple(tried))
 
 
 def _content_matters(verdict: Verdict) -> bool:
-    """Whether another role or content may help: outputs not all written, or a problem that proves nothing."""
+    """Whether another role or content may help: outputs partly written, or a problem that proves nothing."""
     weak = verdict.outcome is Outcome.MALFORMED and "deterministic" in verdict.checks
     differ = verdict.outcome is Outcome.MISMATCH and verdict.side == "fast"
     return weak or differ or verdict.outcome is Outcome.NONDETERMINISTIC
 
 
 def _with_sizes(draft: Draft, step: Settings, code: str) -> Draft:
-    """The draft at these test sizes, its bench sizes halved until the plan can be bound at them."""
+    """The draft at these test sizes, with its bench sizes halved until the plan can be bound."""
     problem = draft.known.problem
-    # What nothing follows stays at a value that was tried.
+    # Sizes that no buffer or grid depends on stay at a value that was tried.
     tried = {name: max(sizes[name] for sizes in step.test) for name in draft.loose}
     bench = {**problem.sizes.bench, **tried}
     least = step.test[0]
@@ -198,14 +198,14 @@ def _shaped(draft: Draft, needs: Mapping[str, Expr]) -> Draft | None:
         name: replace(buffer, shape=(needs[name], *buffer.shape[1:])) if name in needs else buffer
         for name, buffer in problem.buffers.items()
     }
-    text = "guess, from the kernel's indices; the host allocates otherwise"
+    text = "guess, from the kernel's indices; the host allocates a different size"
     remarks = tuple(Remark(f"buffers.{name}.shape", text) for name in needs)
     shaped = with_problem(draft, replace(problem, buffers=buffers))
     return replace(shaped, remarks=(*draft.remarks, *remarks))
 
 
 def _plain_forms(draft: Draft) -> Iterator[Draft]:
-    """The draft, and with buffers as long as the kernel's indices ask."""
+    """The draft, then the draft with buffers as long as the kernel's indices require."""
     yield draft
     shaped = _shaped(draft, dict(draft.needs))
     if shaped is not None:
@@ -213,12 +213,12 @@ def _plain_forms(draft: Draft) -> Iterator[Draft]:
 
 
 def _filled_forms(draft: Draft) -> Iterator[Draft]:
-    """With outputs that hold values before, then with counters that start at nought."""
+    """Forms with pre-filled outputs, then with integer inout buffers initialised to zero."""
     problem = draft.known.problem
     outs = [name for name, buffer in problem.buffers.items() if buffer.role == "out"]
     filled = {name: _filled(buffer) for name, buffer in problem.buffers.items() if name in outs}
     if filled:
-        text = "guess: not all of it is written, so what stood there counts"
+        text = "guess: only partly written, so the initial contents matter"
         remarks = tuple(Remark(f"buffers.{name}.{key}", text) for name in filled for key in ("role", "init"))
         changed = replace(problem, buffers={**problem.buffers, **filled})
         yield replace(with_problem(draft, changed), remarks=(*draft.remarks, *remarks))
@@ -228,7 +228,7 @@ def _filled_forms(draft: Draft) -> Iterator[Draft]:
         if buffer.role == "inout" and buffer.init is not None and buffer.init.kind == "integers"
     }
     if zeroed:
-        remarks = tuple(Remark(f"buffers.{name}.init", "guess: starts empty") for name in zeroed)
+        remarks = tuple(Remark(f"buffers.{name}.init", "guess: starts at zero") for name in zeroed)
         changed = replace(problem, buffers={**problem.buffers, **filled, **zeroed})
         yield replace(with_problem(draft, changed), remarks=(*draft.remarks, *remarks))
 
@@ -240,5 +240,5 @@ def _filled(buffer: Buffer) -> Buffer:
 
 
 def admit_as_written(draft: Draft, code: str, judging: Judging) -> Verdict:
-    """The verdict on a draft just as it is, once."""
+    """The verdict on the draft exactly as written, tried once."""
     return judging(candidate(draft.known, code, draft.kernel))

@@ -1,7 +1,7 @@
-"""Whole-number expressions as sums of products, so that equal sizes read equal; texts as problems write them.
+"""Integer expressions as sums of products, so that equal sizes compare equal; and their text in problems.
 
-A factor is a name, or a piece that is no sum of products (`ceil_div(n, 256)`) as its text. Not covered: what
-the names are worth.
+A factor is a name, or an opaque term that is not a sum of products (`ceil_div(n, 256)`), kept as text. Not
+covered: the values of names.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _CEIL_DIV = frozenset(("ceil_div", "cdiv"))
 
 @dataclass(frozen=True)
 class Poly:
-    """A sum of products: coefficient by sorted factors; the empty product is the constant."""
+    """A sum of products: coefficients keyed by sorted factors; the empty product is the constant term."""
 
     terms: Mapping[Monomial, int]
 
     @property
     def constant(self) -> int | None:
-        """Its value when it has no names."""
+        """Its value if it has no names, else None."""
         if not self.terms:
             return 0
         return self.terms[()] if set(self.terms) == {()} else None
@@ -55,7 +55,7 @@ class Poly:
         return Poly({key: value for key, value in terms.items() if value})
 
     def text(self) -> str:
-        """As an expression of a problem."""
+        """As an expression in a problem."""
         if not self.terms:
             return "0"
         out = ""
@@ -70,7 +70,7 @@ class Poly:
         return out
 
     def expr(self) -> int | str:
-        """As a value of a problem: a number, or an expression."""
+        """As a value in a problem: a number, or an expression."""
         constant = self.constant
         return self.text() if constant is None else constant
 
@@ -81,19 +81,19 @@ def number(value: int) -> Poly:
 
 
 def factor(text: str) -> Poly:
-    """A name, or a piece that is left as it is."""
+    """A single factor: a name, or an opaque term."""
     return Poly({(text,): 1})
 
 
 def divided(poly: Poly, by: int) -> Poly | None:
-    """Exactly a `by`-th of it, when every term divides."""
+    """The polynomial divided by `by`; None if any coefficient is not divisible."""
     if by and all(value % by == 0 for value in poly.terms.values()):
         return Poly({key: value // by for key, value in poly.terms.items()})
     return None
 
 
 def ceil_div(above: Poly, below: Poly) -> Poly:
-    """Rounded up."""
+    """The quotient, rounded up."""
     if above.constant is not None and below.constant:
         return number(-(-above.constant // below.constant))
     exact = _exact(above, below)
@@ -101,7 +101,7 @@ def ceil_div(above: Poly, below: Poly) -> Poly:
 
 
 def quotient(above: Poly, below: Poly) -> Poly | None:
-    """C's division of numbers that are not negative; `(n + b - 1) / b` is a division rounded up."""
+    """C division of non-negative numbers; `(n + b - 1) / b` becomes `ceil_div`. None: division by zero."""
     if below.constant == 0:
         return None
     if above.constant is not None and below.constant is not None:
@@ -116,7 +116,7 @@ def quotient(above: Poly, below: Poly) -> Poly | None:
 
 
 def _smaller(rest: Poly, above: Poly) -> bool:
-    """Whether taking `below - 1` away left a tidier sum: then it was there to round up."""
+    """Whether subtracting `below - 1` simplified the sum, which means it was there to round up."""
     return (
         sum(map(abs, rest.terms.values())) < sum(map(abs, above.terms.values()))
         and all(value > 0 for value in rest.terms.values())
@@ -130,7 +130,7 @@ def _bracketed(poly: Poly) -> str:
 
 
 def _exact(above: Poly, below: Poly) -> Poly | None:
-    """The quotient when `below` is one product that divides every term."""
+    """The exact quotient if `below` is a single product that divides every term."""
     if len(below.terms) != 1:
         return None
     ((key, value),) = below.terms.items()
@@ -148,7 +148,7 @@ def _exact(above: Poly, below: Poly) -> Poly | None:
 
 
 def from_node(node: Node) -> Poly | None:
-    """The whole number that a tree stands for; None when it is not one of a problem's expressions."""
+    """The integer that a tree denotes; None if problem expressions cannot state it."""
     node = plain(node)
     if node.op == "num":
         value = float(node.text)
@@ -195,7 +195,7 @@ def _binary(operator: str, left: Poly, right: Poly) -> Poly | None:
 
 
 def _scaled(node: Node) -> Poly | None:
-    """`n * 1.0` and its like: a real factor of one."""
+    """`n * 1.0` and the like: multiplication by a floating-point one."""
     left, right = (plain(arg) for arg in node.args)
     if node.op == "*":
         for one, other in ((left, right), (right, left)):
@@ -231,7 +231,7 @@ def _call(node: Node) -> Poly | None:
 
 
 def real(node: Node) -> float | None:
-    """The value of a tree of literals, as a real number; None when a name is left."""
+    """The floating-point value of a tree of literals; None if it contains a name."""
     node = plain(node)
     if node.op == "num":
         return float(node.text)

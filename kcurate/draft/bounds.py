@@ -1,8 +1,7 @@
-"""How far a kernel's indices go, read off its guards and loops: `if (i < n)` lets `a[i]` need n elements.
+"""How far a kernel's indices go, inferred from guards and loops: `if (i < n)` means `a[i]` needs n elements.
 
-Upper bounds alone, and for the whole function at once: a guard anywhere counts everywhere. That is why what
-is found here is a guess, which the emulator's run confirms or refutes. Not covered: indices that are read
-from memory.
+Upper bounds only, and for the whole function at once: a guard anywhere applies everywhere. The result is
+therefore a guess, which a run on the emulator confirms or refutes. Not covered: indices loaded from memory.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _LEAVES = re.compile(r"\s*\{?\s*(?:return|continue|break)\b")
 
 @dataclass
 class Bounds:
-    """Upper bounds in one kernel; `scalars` are its parameters' values, block and grid its launch's."""
+    """Upper bounds in one kernel; `scalars` are its parameters' values."""
 
     code: DeviceCode
     body: str
@@ -37,7 +36,7 @@ class Bounds:
     _limits: dict[str, list[Node]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Collect every guard and every loop's bound."""
+        """Collect every guard and every loop bound."""
         for name, limit in self._conditions():
             self._limits.setdefault(name, []).append(limit)
 
@@ -56,7 +55,7 @@ class Bounds:
                 yield from _compared(node, False)
 
     def upper(self, node: Node, depth: int = 0) -> Poly | None:
-        """The greatest value of an index; None when nothing tells."""
+        """The largest value of an index; None if unknown."""
         node = cexpr.plain(node)
         if depth > MAX_DEPTH:
             return None
@@ -111,7 +110,7 @@ class Bounds:
         return None
 
     def exact(self, node: Node, depth: int = 0) -> Poly | None:
-        """The value of an expression that is the same in every thread."""
+        """The value of an expression that is uniform across threads; None if unknown."""
 
         def meaning(part: Node) -> Node | None:
             if part.op == "name" and depth < MAX_DEPTH:
@@ -146,7 +145,7 @@ class Bounds:
         return number(int(match[1])) if match else None
 
     def _builtin(self, node: Node, less: int) -> Poly | None:
-        """threadIdx and its kin: their greatest value for `less` of -1, else their extent's value."""
+        """The largest `threadIdx`/`blockIdx` (None if `less` is 0); the value of `blockDim`/`gridDim`."""
         owner = node.args[0]
         if owner.op != "name" or owner.text not in _BUILTIN or node.text not in _AXES:
             return None
@@ -159,7 +158,7 @@ class Bounds:
         return extent
 
     def definitions(self, name: str) -> list[Node]:
-        """What a local variable is set to, wherever that is."""
+        """Every value that a local variable is initialised with or assigned."""
         found = []
         for match in re.finditer(
             rf"(?<![\w.>]){re.escape(name)}\s*=(?!=)\s*([^;,]+(?:\([^;]*\))?)[;,]", self.body
@@ -170,7 +169,7 @@ class Bounds:
         return found
 
     def indices(self, name: str) -> Iterator[Node]:
-        """The index of every `name[index]` in the body."""
+        """The index expression of every `name[index]` in the body."""
         for match in re.finditer(rf"(?<![\w.>]){re.escape(name)}\s*\)*\s*\[", self.body):
             text, _ = _inside(self.body, match.end() - 1)
             node = cexpr.parse(text)
@@ -178,7 +177,7 @@ class Bounds:
                 yield node
 
     def shifted(self, node: Node) -> Poly | None:
-        """An index over names that are left as they are, to be compared with another one."""
+        """An index over unresolved names, for comparison with another index."""
         return from_node(node)
 
     def loops(self) -> Iterator[tuple[str, Node, Node]]:
@@ -193,12 +192,12 @@ class Bounds:
                 yield first[1], start, end.args[1]
 
     def extent(self, name: str, size: Callable[[Poly], int | None]) -> Poly | None:
-        """Elements that a parameter needs: one more than its greatest index; None when one is not known."""
+        """Elements that a parameter needs: its largest index plus one; None if any index is unknown."""
         if re.search(rf"(?<![\w.>]){re.escape(name)}\s*(?:[-+]?=(?!=)|\+\+)", self.body):
-            return None  # the pointer itself moves
+            return None  # the pointer itself is modified
         cast = rf"(?:\*\s*\)|_cast\s*<[^<>;]*>\s*\()\s*\(?\s*&?\s*{re.escape(name)}\b"
         if re.search(cast, self.code.text):
-            return None  # its elements have another size
+            return None  # the pointer is cast, so elements have another size
         best: Poly | None = None
         for node in self.indices(name):
             high = self.upper(node)
@@ -210,7 +209,7 @@ class Bounds:
         return best
 
     def guard(self, axis: int) -> Poly | None:
-        """What the global index of an axis is compared with."""
+        """The bound that the global index along an axis is compared with."""
         symbol = _AXES[axis]
         for name, limits in self._limits.items():
             for node in self.definitions(name):
@@ -235,7 +234,7 @@ def _inside(text: str, at: int) -> tuple[str, int]:
 
 
 def _compared(node: Node, leaving: bool) -> Iterator[tuple[str, Node]]:
-    """Names that a condition keeps below something: `i < n && j < m`, or the contrary before leaving."""
+    """Names with their exclusive upper bounds, from `i < n && j < m` or, if `leaving`, its negation."""
     joined = "||" if leaving else "&&"
     if node.op == joined:
         for arg in node.args:

@@ -1,6 +1,6 @@
-"""One launch and one kernel put together: buffers, scalars, arguments, the launch step, and the remarks.
+"""Assembles a draft from one launch and one kernel: buffers, scalars, arguments, launch step, remarks.
 
-Not covered: which launch is taken (`infer`), what buffers hold (`contents`).
+Not covered: choosing the launch (`infer`), buffer contents (`contents`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TEXTURES = re.compile(r"cuda(?:Texture|Surface)Object_t|texture\s*<")
 
 @dataclass
 class Builder:
-    """Collects one draft. Sizes keep the names that host code gives them."""
+    """Collects one draft. Sizes keep their names from the host code."""
 
     kernel: Kernel
     device: DeviceCode
@@ -66,7 +66,7 @@ class Builder:
     offsets: list[Poly] = field(default_factory=list)
 
     def build(self, name: str, template: tuple[str, ...]) -> Draft:
-        """The draft of this launch."""
+        """The draft for this launch."""
         shaping = Configuration(self.kernel, self.device, self.function, self.site, self.remarks, self.values)
         block, grid = shaping.read()
         texts = [argument.expression for argument in self.site.launch.arguments]
@@ -95,7 +95,7 @@ class Builder:
         self.remarks.append(Remark(place, text, reason))
 
     def _value(self, param: Param, text: str) -> None:
-        """A scalar's value over sizes, where it has one."""
+        """Record a scalar's value over sizes, if it has one."""
         element = self._element(param.type)
         poly = self.site.poly(text) if element is None or element.dtype not in types.FLOATS else None
         if poly is not None:
@@ -115,7 +115,7 @@ class Builder:
             self.scalars[param.name] = Scalar(element.dtype, self._real(param, text, self.site.poly(text)))
             return param.name
         if poly is None:
-            self._note(place, f"guess: the host says {text}")
+            self._note(place, f"guess: the host passes {text}")
             return ValueArg(GUESSED_WHOLE, element.dtype)
         poly = self._first_round(param, poly)
         value = poly.expr()
@@ -124,7 +124,7 @@ class Builder:
         return ValueArg(value, element.dtype)
 
     def _first_round(self, param: Param, poly: Poly) -> Poly:
-        """A host loop's variable: its first value."""
+        """For a host loop variable, its first value."""
         meaning = self.site.meaning
         counted = launching.names_of(poly) & meaning.loops
         inside = {
@@ -135,7 +135,8 @@ class Builder:
         if not inside:
             return poly
         self._note(
-            f"scalars.{param.name}", f"guess: the host counts {', '.join(sorted(inside))}; this is one round"
+            f"scalars.{param.name}",
+            f"guess: the host loops over {', '.join(sorted(inside))}; first iteration",
         )
         self.site.frozen.update({name: meaning.defaults.get(name, GUESSED_WHOLE) for name in inside})
         return self.site.poly(self._text_of(param)) or number(GUESSED_WHOLE)
@@ -148,7 +149,7 @@ class Builder:
             known = self.site.meaning.defaults.get(key[0]) if len(key) == 1 else None
             value = float(known * times) if known is not None else None
         if value is None:
-            self._note(f"scalars.{param.name}", f"guess: the host says {text}")
+            self._note(f"scalars.{param.name}", f"guess: the host passes {text}")
             return GUESSED_REAL
         return value
 
@@ -168,7 +169,7 @@ class Builder:
         element = self._element(param.type)
         if param.type.count("*") > 1 or element is None:
             reason = Reason.POINTER_TO_POINTERS if param.type.count("*") > 1 else Reason.STRUCT_ELEMENTS
-            self._note(f"{place}.dtype", f"what {param.type} points to", reason)
+            self._note(f"{place}.dtype", f"the element type behind {param.type}", reason)
             self.buffers[param.name] = Buffer(OPEN, (OPEN,))
             return param.name
         owner = target(text)
@@ -187,7 +188,7 @@ class Builder:
         )
 
     def _offset(self, text: str, owner: str, element: types.Element) -> Poly | None:
-        """`a + n` and `&a[n]`: n elements."""
+        """The offset in elements of `a + n` and `&a[n]`."""
         match = re.search(rf"{re.escape(owner)}\s*(?:\+\s*(.+?)|\[(.+)\])\s*\)*\Z", text)
         inside = (match[1] or match[2]) if match else None
         poly = self.site.poly(inside) if inside else None
@@ -197,7 +198,7 @@ class Builder:
         return poly
 
     def _count(self, param: Param, text: str, element: types.Element, bounds: Bounds) -> Poly | None:
-        """Elements behind a pointer: what was allocated, else what the guards let through."""
+        """Number of elements behind a pointer: from its allocation, else from the kernel's guards."""
         found = allocation(self.site.meaning, text, self.site.scope)
         poly = self.site.settle(found[0]) if found is not None else None
         count = None
@@ -211,23 +212,23 @@ class Builder:
         if guessed is not None:
             self._note(place, "guess, from the kernel's indices")
             return guessed
-        self._note(place, "elements; neither an allocation nor a guard tells", Reason.NO_EXTENT)
+        self._note(place, "elements; neither an allocation nor a guard gives the number", Reason.NO_EXTENT)
         return None
 
     def _related(self, count: Poly, bounds: Bounds) -> bool:
-        """Whether the kernel knows a size of what was allocated; else its indices tell more."""
+        """Whether the kernel knows a size used in the allocation; if not, its indices are more reliable."""
         names = launching.names_of(count)
         known = (*self.values.values(), *bounds.grid)
         return not names or any(launching.names_of(one) & names for one in known)
 
     def _uploads(self) -> list[Step]:
-        """Constant memory that the host fills."""
+        """Upload steps for the constant memory that the host fills."""
         steps: list[Step] = []
         for symbol in symbols(self.device, self._element):
             if symbol.name not in self.site.meaning.host.text.replace(self.device.text, ""):
                 continue
             if symbol.element is None or symbol.count is None:
-                self._note(f"buffers.{symbol.name}.dtype", "what the symbol holds", Reason.CONSTANT_MEMORY)
+                self._note(f"buffers.{symbol.name}.dtype", "the type of the symbol", Reason.CONSTANT_MEMORY)
                 self.buffers[symbol.name] = Buffer(OPEN, (OPEN,))
                 continue
             name = f"{symbol.name}_values"
@@ -248,14 +249,14 @@ class Builder:
                 init = found.init
                 self._note(f"buffers.{name}.init", f"guess: {found.why}")
             if usage.unknown:
-                self._note(f"buffers.{name}.role", "guess: it goes into code that is not here")
+                self._note(f"buffers.{name}.role", "guess: passed to a function that is not in this file")
             tolerance = self._tolerance(name, bounds) if role in ("out", "inout") else None
             self.buffers[name] = Buffer(element.dtype, shape, init, role, tolerance)
         if not any(buffer.role in ("out", "inout") for buffer in self.buffers.values()):
             self._note("buffers", "no pointer is written: nothing to compare", Reason.NO_OUTPUT)
 
     def _tolerance(self, name: str, bounds: Bounds) -> Tolerance | None:
-        """As many terms as the longest loop that sizes count."""
+        """A tolerance for as many terms as the longest loop over sizes."""
         if self.elements[name].dtype not in types.FLOATS:
             return None
         best: Poly | None = None
@@ -281,9 +282,9 @@ class Builder:
         ladder = sizes.ladder(limits, [*counts, *(one for one in grid if OPEN not in one.text())], block)
         if not ladder:
             why = (
-                "no size varies: every extent is a number in the code"
+                "no size varies: every extent is a constant in the code"
                 if not limits
-                else "two scales that fit"
+                else "sizes of two scales that fit"
             )
             self._note("sizes.test", why, Reason.ONE_SIZE)
         test = ladder[0].test if ladder else ({name: value or 64 for name, value in limits.items()},)
@@ -309,7 +310,7 @@ class Builder:
         return Draft(self.kernel.id, known, tuple(self.remarks), ladder, self._needs(bounds), unfollowed)
 
     def _needs(self, bounds: Bounds) -> tuple[tuple[str, Expr], ...]:
-        """Buffers whose indices end elsewhere than their allocation: name, and elements."""
+        """Buffers whose indices end before or after their allocation: name, and elements needed."""
         found = []
         for name, count in self.counts.items():
             need = bounds.extent(name, at_sample) if OPEN not in count.text() else None
@@ -319,7 +320,7 @@ class Builder:
         return tuple(found)
 
     def _sizes(self, grid: tuple[Poly, ...]) -> dict[str, int | None]:
-        """Every name in grid, shapes and arguments; those that only arguments use keep the host's value."""
+        """Every name in grid, shapes and arguments, with its host value if known."""
         defaults = self.site.meaning.defaults
         used: set[str] = set()
         for poly in (*self.counts.values(), *grid, *self.offsets):

@@ -1,7 +1,7 @@
 """C expressions as trees: enough of the language for sizes, grids and launch arguments.
 
-Casts are dropped but for one fact: whether a division is one of reals (`ceil((float)n / 256)`). What is not
-understood has no tree. Not covered: what the names mean (`host`).
+Casts are dropped except for one fact: whether a division is floating-point (`ceil((float)n / 256)`). What is
+not understood has no tree. Not covered: what names mean (`host`).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ MAX_LENGTH = 2000
 
 @dataclass(frozen=True)
 class Node:
-    """`op` is `num` (`text` its digits), `name`, `call`, `member`, `index`, `sizeof`, `?`, or an operator.
+    """`op` is `num` (digits in `text`), `name`, `call`, `member`, `index`, `sizeof`, `?`, or an operator.
 
-    `real` marks numbers and casts of floating types; a call's function is `text`.
+    `real` marks floating-point literals and casts; for a call, `text` is the function.
     """
 
     op: str
@@ -54,7 +54,7 @@ def name(text: str) -> Node:
 
 
 class _Refused(Exception):  # noqa: N818 - an event inside this module
-    """Not an expression of the kind that is understood."""
+    """Not an expression that this parser understands."""
 
 
 class _Parser:
@@ -131,13 +131,13 @@ class _Parser:
         return self.postfix(self.primary())
 
     def _type_ahead(self, ahead: int) -> int:
-        """Where a type that begins there ends; 0 when none does."""
+        """The end of a type that starts at `ahead`; 0 if there is none."""
         start = ahead
         while self.kind(ahead) == "word" and self.peek(ahead) in _TYPE_WORDS:
             ahead += 1
         known = ahead > start
         if not known:
-            # `(T*)x` or `(T)x`: a lone name in brackets that another operand follows.
+            # `(T*)x` or `(T)x`: a single name in parentheses followed by another operand.
             if self.kind(ahead) != "word":
                 return 0
             ahead += 1
@@ -234,7 +234,7 @@ def _integer(token: str) -> int:
 
 
 def parse(text: str) -> Node | None:
-    """The tree of an expression; None when it is not one that is understood."""
+    """The tree of an expression; None if it is not understood."""
     try:
         return _Parser(text).whole()
     except (_Refused, ValueError, RecursionError):
@@ -242,7 +242,7 @@ def parse(text: str) -> Node | None:
 
 
 def substitute(node: Node, meaning: Callable[[Node], Node | None]) -> Node:
-    """The tree with every part that `meaning` knows replaced, outermost first; replacements are final."""
+    """The tree with every part known to `meaning` replaced, outermost first; replacements are final."""
     found = meaning(node)
     if found is not None:
         return found
@@ -252,7 +252,7 @@ def substitute(node: Node, meaning: Callable[[Node], Node | None]) -> Node:
 
 
 def plain(node: Node) -> Node:
-    """Without casts around it."""
+    """The tree without enclosing casts."""
     while node.op in ("cast", "pointer_cast"):
         node = node.args[0]
     return node
@@ -265,7 +265,7 @@ def names(node: Node) -> frozenset[str]:
 
 
 def is_real(node: Node) -> bool:
-    """Whether C would compute it in floating point, as far as literals and casts tell."""
+    """Whether C evaluates it in floating point, as far as literals and casts show."""
     if node.op == "num":
         return node.real
     if node.op == "cast":

@@ -1,14 +1,13 @@
-"""Files of people (and of models) checked: read, run on the emulator, admitted or refused with file and line.
+"""Checks completed drafts (by people or models): read, run on the emulator, admitted or refused.
 
-Not covered: making a draft (`stage`), reading a file back (`reading`).
+Not covered: making a draft (`stage`), parsing the file (`reading`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from kcurate import store
@@ -17,18 +16,19 @@ from kcurate.draft.sizes import Settings
 from kcurate.draft.sketch import Draft
 from kcurate.errors import InputError
 from kcurate.judge import Judge, JudgeConfig
+from kcurate.notes import Note, silent
 from kcurate.problem.check import check as check_problem
 from kcurate.records import Candidate, Outcome, Summary, Verdict
+from kcurate.runs import recorded
 from kcurate.suites.problems import tied
 from kcurate.workspace import Workspace
 
 RECORD_NAME = "problem.json"
 LEAST_SETTINGS = 2
-Note = Callable[[str], None]
 
 
 class Bench:
-    """A judge that is opened when it is first needed, and again when it breaks."""
+    """A judge, opened on first use and reopened if it breaks."""
 
     def __init__(self) -> None:
         self._judge: Judge | None = None
@@ -41,57 +41,57 @@ class Bench:
         return self._judge.judge(candidate)
 
     def close(self) -> None:
-        """End the workers."""
+        """Stop the workers."""
         if self._judge is not None:
             self._judge.close()
             self._judge = None
 
 
-def check(files: Sequence[Path], workspace_root: Path, *, note: Note = lambda text: None) -> Summary:
-    """Check files that people finished; an admitted one is written as `problem.json` beside its kernel.
+def check(files: Sequence[Path], workspace_root: Path, *, note: Note = silent) -> Summary:
+    """Check completed files; an admitted one is written as `problem.json` beside its kernel.
 
-    Where a file is refused, its kernel has no `problem.json` any more.
+    If a file is refused, its kernel's `problem.json` is removed.
 
     Raises:
-        InputError: a file cannot be read, is not finished, or is refused; `note` got a line for each fault,
-            and every file was checked.
+        InputError: a file cannot be read, is incomplete, or is refused. All files are checked first, and
+            `note` receives one line per fault.
     """
-    started_s = time.monotonic()
-    workspace = Workspace(workspace_root)
-    counts: Counter[str] = Counter()
-    faulty: list[reading.Fault] = []
-    with contextlib.closing(Bench()) as bench:
-        for path in files:
-            try:
-                found = reading.read(path)
-                against = _checked(found, workspace, bench)
-            except InputError as error:
-                against = [reading.Fault(path, None, error.what)]
-            counts["refused" if against else "admitted"] += 1
-            if not against:
-                note(f"{path}: admitted, {_folder(found, workspace) / RECORD_NAME}")
-            for fault in against:
-                note(str(fault))
-            faulty += against[:1]
-    if faulty:
-        raise InputError(
-            faulty[0].what,
-            where=faulty[0].where,
-            hint=f"{counts['refused']} of {len(files)} files cannot be used yet",
-        )
-    return Summary(
-        "problem check", {"files": dict(counts)}, round(time.monotonic() - started_s, 3), str(workspace_root)
-    )
+    with recorded("problem check", workspace_root, note=note) as record:
+        record.begin({"files": files, "workspace": workspace_root})
+        workspace = Workspace(workspace_root)
+        counts: Counter[str] = Counter()
+        faulty: list[reading.Fault] = []
+        with contextlib.closing(Bench()) as bench:
+            for path in files:
+                try:
+                    found = reading.read(path)
+                    against = _checked(found, workspace, bench)
+                except InputError as error:
+                    against = [reading.Fault(path, None, error.what)]
+                counts["refused" if against else "admitted"] += 1
+                if not against:
+                    record.note(f"{path}: admitted, {_folder(found, workspace) / RECORD_NAME}")
+                for fault in against:
+                    record.note(str(fault))
+                faulty += against[:1]
+        summary = record.finish({"files": dict(counts)})
+        if faulty:
+            raise InputError(
+                faulty[0].what,
+                where=faulty[0].where,
+                hint=f"{counts['refused']} of {len(files)} files cannot be used yet",
+            )
+        return summary
 
 
 def _checked(found: reading.Form, workspace: Workspace, bench: Bench) -> list[reading.Fault]:
-    """What is said against a file; its kernel's record is written, or removed where it is refused."""
+    """A file's faults; its kernel's record is written, or removed if the file is refused."""
     folder = _folder(found, workspace)
     against = [*found.faults]
     try:
         code = (folder / "kernel.cu").read_bytes().decode("utf-8", "replace")
     except OSError:
-        what = f"there is no kernel {found.kernel!r} below {workspace.kernels}"
+        what = f"no kernel {found.kernel!r} in {workspace.kernels}"
         return against or [reading.Fault(found.path, reading.line_of(found.text, "draft.kernel"), what)]
     if found.known is not None and not against:
         against = faults(found, code, bench)
@@ -103,20 +103,20 @@ def _checked(found: reading.Form, workspace: Workspace, bench: Bench) -> list[re
 
 
 def _folder(found: reading.Form, workspace: Workspace) -> Path:
-    """The folder of a file's kernel: its own, else by name."""
+    """The folder of a file's kernel: the file's own folder, else found by name."""
     folder = found.path.parent
     return folder if (folder / "kernel.cu").is_file() else workspace.kernels / (found.kernel or "")
 
 
 def faults(found: reading.Form, code: str, bench: Bench) -> list[reading.Fault]:
-    """What the problem's check and the emulator say against a finished file."""
+    """Faults found in a complete file by the problem check and the emulator."""
     known = found.known
-    assert known is not None, "the form was read"
+    assert known is not None, "the form was parsed"
     settings = known.problem.sizes.test
     different = [one for i, one in enumerate(settings) if one not in settings[:i]]
     if len(different) < (LEAST_SETTINGS if known.problem.sizes.bench else 1):
         line = reading.line_of(found.text, "problem.sizes.test")
-        return [reading.Fault(found.path, line, f"fewer than {LEAST_SETTINGS} different settings of sizes")]
+        return [reading.Fault(found.path, line, f"fewer than {LEAST_SETTINGS} different size settings")]
     issues = check_problem(admit.plain_candidate(known, code, found.kernel or ""))
     if issues:
         return [*dict.fromkeys(found.fault(issue) for issue in issues)]

@@ -1,4 +1,4 @@
-"""Grid and block of a launch as a plan has them: from host code, else from the kernel's guards, else guessed.
+"""The launch configuration of a plan: from host code, else from the kernel's guards, else guessed.
 
 Not covered: the arguments (`building`).
 """
@@ -21,13 +21,13 @@ from kcurate.records import Kernel
 
 GUESSED_BLOCKS = ((256,), (16, 16), (8, 8, 4))
 GUESSED_WHOLE = 1
-# Blocks of a kernel whose threads stride over its data: enough to see them meet, few for the emulator.
+# Blocks for a kernel with grid-stride loops: several blocks that interact, yet quick on the emulator.
 STRIDING_BLOCKS = 16
 
 
 @dataclass
 class Configuration:
-    """One launch's extents; `values` are the scalar arguments over sizes, remarks are added to."""
+    """One launch's grid and block; `values` are the scalar arguments over sizes, `remarks` is appended to."""
 
     kernel: Kernel
     device: DeviceCode
@@ -40,7 +40,7 @@ class Configuration:
         self.remarks.append(Remark(place, text, reason))
 
     def read(self) -> tuple[tuple[int, ...], tuple[Poly, ...] | None]:
-        """The block's extents, and the grid's where host code tells."""
+        """The block's extents, and the grid's if the host code tells."""
         code = self.device
         constants = {*code.macros, *re.findall(r"\bconst(?:expr)?\s+[\w\s]*?\b(\w+)\s*=\s*\d", code.text)}
         known, _ = launching.block_of(self.site)
@@ -51,17 +51,17 @@ class Configuration:
         self.site.freeze(frozenset(constants))
         grid = launching.grid_of(self.site) if grid is not None else None
         if known is None:
-            self._note("plan.block", f"guess: the host says {self.site.launch.block}")
+            self._note("plan.block", f"guess: the host passes {self.site.launch.block}")
         return block, grid
 
     def settled(
         self, grid: tuple[Poly, ...] | None, bounds: Bounds, block: tuple[int, ...]
     ) -> tuple[Poly, ...]:
-        """The grid, from the kernel's guards where host code does not tell."""
+        """The grid, from the kernel's guards if the host code does not tell."""
         return (self._striding(grid) if grid else None) or self._guarded_grid(bounds, block)
 
     def _guessed_block(self) -> tuple[int, ...]:
-        """As many axes as the kernel uses, and host names in it frozen to that."""
+        """A block with as many axes as the kernel uses; host names in it are frozen."""
         body = self.device.body(self.function)
         axes = 3 if "threadIdx.z" in body else 2 if "threadIdx.y" in body else 1
         block = GUESSED_BLOCKS[axes - 1]
@@ -72,7 +72,7 @@ class Configuration:
         return block
 
     def _striding(self, grid: tuple[Poly, ...]) -> tuple[Poly, ...] | None:
-        """Numbers of blocks that have nothing to do with any size: any will do where threads stride."""
+        """The grid with host names unrelated to any size frozen: with grid-stride loops any value works."""
         host = self.site.meaning
         own = frozenset[str]().union(*map(launching.names_of, grid))
         texts = [argument.expression for argument in self.site.launch.arguments]
@@ -90,22 +90,23 @@ class Configuration:
             {name: min(host.defaults.get(name, STRIDING_BLOCKS), STRIDING_BLOCKS) for name in free}
         )
         self._note(
-            "plan.grid", f"guess: threads stride, so any number of blocks does ({', '.join(sorted(free))})"
+            "plan.grid",
+            f"guess: grid-stride loops, so any number of blocks works ({', '.join(sorted(free))})",
         )
         return launching.grid_of(self.site)
 
     def _guarded_grid(self, bounds: Bounds, block: tuple[int, ...]) -> tuple[Poly, ...]:
-        """One thread for each value that the guard lets through."""
+        """One thread for each index that passes the guard."""
         if "gridDim" in self.device.text:
-            self._note("plan.grid", "guess: threads stride, so any number of blocks does")
+            self._note("plan.grid", "guess: grid-stride loops, so any number of blocks works")
             return (number(STRIDING_BLOCKS),)
         found = [bounds.guard(axis) for axis in range(max(len(block), 2))]
         while found and found[-1] is None:
             found.pop()
         if not found or any(one is None for one in found):
-            self._note("plan.grid", f"blocks; the host says: {self.site.launch.grid}", Reason.NO_GRID)
+            self._note("plan.grid", f"blocks; the host passes {self.site.launch.grid}", Reason.NO_GRID)
             return (factor(OPEN),)
-        self._note("plan.grid", f"guess, from the guard: the host says {self.site.launch.grid}")
+        self._note("plan.grid", f"guess, from the guard: the host passes {self.site.launch.grid}")
         return tuple(
             ceil_div(one, number(block[axis] if axis < len(block) else 1))
             for axis, one in enumerate(found)

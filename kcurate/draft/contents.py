@@ -1,7 +1,7 @@
-"""What a buffer may hold at the start, read off how a kernel uses its values.
+"""Initial buffer contents, inferred from how the kernel uses the values.
 
-Values that are places in other buffers stay inside them; starts of rows and columns of a sparse matrix fit
-together; real numbers are positive where roots or logarithms are taken. All of it is a guess. Not covered:
+Values used as indices into other buffers stay in range; row offsets and columns of a sparse matrix match;
+floating-point values are positive where roots or logarithms are taken. All of it is a guess. Not covered:
 the generators (`kcurate.problem.inputs.contents`).
 """
 
@@ -25,7 +25,7 @@ COMMON_RANGE = 1000
 
 @dataclass(frozen=True)
 class Contents:
-    """How a buffer is filled, and why; `certain` is False for plain guesses."""
+    """How a buffer is initialised, and why."""
 
     init: Init
     why: str
@@ -33,14 +33,14 @@ class Contents:
 
 @dataclass(frozen=True)
 class Extents:
-    """What is known of a kernel's buffers: elements by name (vectors count as one), and lanes of each."""
+    """A kernel's buffers: element counts by name (a vector counts as one element), and element types."""
 
     counts: Mapping[str, Poly]
     elements: Mapping[str, types.Element]
 
 
 def contents(name: str, bounds: Bounds, known: Extents) -> Contents:
-    """What buffer `name` holds at the start."""
+    """The initial contents of buffer `name`."""
     element = known.elements[name]
     if element.dtype in types.FLOATS:
         if _POSITIVE.search(bounds.code.text):
@@ -54,13 +54,13 @@ def contents(name: str, bounds: Bounds, known: Extents) -> Contents:
         or _places(name, bounds, known)
         or Contents(
             Init("integers", {"low": 0, "high": _RANGES.get(element.dtype, COMMON_RANGE)}),
-            "any whole numbers",
+            "any integers",
         )
     )
 
 
 def _places(name: str, bounds: Bounds, known: Extents) -> Contents | None:
-    """Values that are used in an index: they stay within the smallest buffer that they lead into."""
+    """For values used in an index: integers that stay within the smallest buffer they index."""
     for other, count in known.counts.items():
         for node in bounds.indices(other):
             share = _coefficient(node, name, bounds)
@@ -68,12 +68,12 @@ def _places(name: str, bounds: Bounds, known: Extents) -> Contents | None:
                 continue
             high = _room(node, name, share, count, bounds)
             if high is not None and at_sample(high) > 0:
-                return Contents(Init("integers", {"low": 0, "high": high.expr()}), f"places in {other}")
+                return Contents(Init("integers", {"low": 0, "high": high.expr()}), f"indices into {other}")
     return None
 
 
 def _room(node: Node, name: str, share: Poly, count: Poly, bounds: Bounds) -> Poly | None:
-    """How many values `v` may take in `rest + share * v` so that it stays below `count`."""
+    """The exclusive upper limit of `v` such that `rest + share * v` stays below `count`."""
     rest = bounds.upper(_without(node, name, bounds))
     if rest is None:
         return None
@@ -81,7 +81,7 @@ def _room(node: Node, name: str, share: Poly, count: Poly, bounds: Bounds) -> Po
 
 
 def _without(node: Node, name: str, bounds: Bounds) -> Node:
-    """An index with nothing in the place of values of buffer `name`."""
+    """An index with the values loaded from buffer `name` replaced by zero."""
     zero = cexpr.number(0)
 
     def meaning(part: Node) -> Node | None:
@@ -97,7 +97,7 @@ def _without(node: Node, name: str, bounds: Bounds) -> Node:
 
 
 def _coefficient(node: Node, name: str, bounds: Bounds, depth: int = 0) -> Poly | None:
-    """What a value of buffer `name` is multiplied with inside an index; None when it is not in there."""
+    """The coefficient of a value loaded from buffer `name` in an index; None if it does not occur."""
     node = cexpr.plain(node)
     if _loads(node, name):
         return number(1)
@@ -124,7 +124,7 @@ def _coefficient(node: Node, name: str, bounds: Bounds, depth: int = 0) -> Poly 
 
 
 def _loads(node: Node, name: str) -> bool:
-    """Whether a tree is `name[...]`, perhaps with a member behind it, or a cached load of it."""
+    """Whether a tree is `name[...]`, optionally with a member access, or a cached load of it."""
     node = cexpr.plain(node)
     if node.op == "member":
         return _loads(node.args[0], name)
@@ -135,7 +135,7 @@ def _loads(node: Node, name: str) -> bool:
 
 
 def _steps(name: str, bounds: Bounds) -> bool:
-    """Whether a buffer is read at a place and at the next one."""
+    """Whether a buffer is read both at an index and at the next one."""
     polys = [bounds.shifted(node) for node in bounds.indices(name)]
     return any(
         one is not None and other is not None and (one - other).constant == 1
@@ -145,7 +145,7 @@ def _steps(name: str, bounds: Bounds) -> bool:
 
 
 def _walks(name: str, bounds: Bounds) -> tuple[str, ...]:
-    """Loop variables that run from one value of a buffer to another."""
+    """Loop variables whose bounds are values of a buffer."""
     found = []
     for variable, start, end in bounds.loops():
         if _coefficient(start, name, bounds) is not None or _coefficient(end, name, bounds) is not None:
@@ -154,7 +154,7 @@ def _walks(name: str, bounds: Bounds) -> tuple[str, ...]:
 
 
 def _matrix(starts: str, bounds: Bounds, known: Extents) -> tuple[Poly, Poly, tuple[str, ...]] | None:
-    """Rows, entries and the buffers of entries of the sparse matrix whose row starts a buffer holds."""
+    """Rows, nonzeros and per-nonzero buffers of the sparse matrix whose row offsets are in `starts`."""
     variables = _walks(starts, bounds) if _steps(starts, bounds) else ()
     entries = tuple(
         other
@@ -175,11 +175,11 @@ def _row_starts(name: str, bounds: Bounds, known: Extents) -> Contents | None:
     widths = [_width(other, bounds, known) for other in others]
     columns = next((width for width in widths if width is not None), None)
     params = {"rows": rows.expr(), "nnz": entries.expr(), **({"cols": columns.expr()} if columns else {})}
-    return Contents(Init("csr_offsets", params), f"starts of rows in {', '.join(others)}")
+    return Contents(Init("csr_offsets", params), f"row offsets into {', '.join(others)}")
 
 
 def _width(name: str, bounds: Bounds, known: Extents) -> Poly | None:
-    """How far the values of a buffer of columns may go."""
+    """The exclusive upper limit of the values in a buffer of column indices."""
     if known.elements[name].dtype in types.FLOATS:
         return None
     places = _places(name, bounds, known)
@@ -205,5 +205,5 @@ def _columns(name: str, bounds: Bounds, known: Extents) -> Contents | None:
         if columns is None:
             return None
         params = {"rows": matrix[0].expr(), "nnz": matrix[1].expr(), "cols": columns.expr()}
-        return Contents(Init("csr_columns", params), f"columns that go with {starts}")
+        return Contents(Init("csr_columns", params), f"column indices that match {starts}")
     return None

@@ -1,8 +1,8 @@
-"""A draft as a file that a person finishes in an editor: TOML in the form of a known problem, with comments.
+"""A draft as a file that the user completes in an editor: TOML in the form of a known problem, with comments.
 
 A line that ends in `# ? ...` is open: fill it in and delete the comment. A line that ends in `# guess: ...`
-holds what was made up, or only read off the kernel; the emulator has tried it where the head of the file says
-so. Not covered: reading a file back (`reading`).
+holds a guessed or inferred value; the head of the file tells whether the emulator tried it. Not covered:
+parsing the file (`reading`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ WIDTH = 100
 
 
 def render(draft: Draft, heading: Sequence[str] = ()) -> str:
-    """The file's text; `heading` are lines of comment at its top."""
+    """The file's text; `heading` becomes comment lines at the top."""
     data = codec.to_data(draft.known)
     out = [f"# {line}".rstrip() for line in heading]
     out += ["", f"[{TABLE}]", f"kernel = {_value(draft.kernel)}"]
     out += [f"code_id = {_value(data['code_id'])}"] if "code_id" in data else []
     top = [f"{key} = {_value(data[key])}" for key in ("suite", "benchmark", "paths") if key in data]
-    # Keys of the top come before the first table.
+    # Top-level keys must precede the first table.
     at = out.index(f"[{TABLE}]")
     out[at:at] = [*top, ""]
     notes = _Notes(draft.remarks)
@@ -56,11 +56,11 @@ class _Notes:
             self._left.setdefault(remark.place, []).append(remark)
 
     def take(self, place: str) -> str:
-        """The comment that ends the line of a place; empty when there is nothing to say."""
+        """The trailing comment for a place's line; empty if there is no remark."""
         return "".join(f"  {_comment(remark)}" for remark in self._left.pop(place, [])[-1:])
 
     def rest(self) -> list[str]:
-        """Remarks on places that have no line."""
+        """Remarks on places without a line of their own."""
         return [
             f"{_comment(remark)} ({place})" for place, remarks in self._left.items() for remark in remarks
         ]
@@ -106,7 +106,7 @@ def _key(name: str) -> str:
 
 
 def _value(value: Any, width: int = WIDTH) -> str:
-    """A TOML value on one line; long lists are broken."""
+    """A TOML value on one line; long lists are wrapped."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

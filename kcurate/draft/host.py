@@ -1,7 +1,7 @@
 """A translation unit's host code: its functions, macros, definitions, launches, allocations and copies.
 
-Read as text with comments and literals blank; nothing is evaluated here (`meaning`). Scopes inside a function
-are not told apart. Not covered: finding the file (`tree`).
+Parsed as text with comments and literals blanked; nothing is evaluated here (`meaning`). Nested scopes in a
+function are not distinguished. Not covered: finding the file (`tree`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LONGEST_VALUE = 2000
 
 @dataclass(frozen=True)
 class Function:
-    """A function with a body: parameters as (type, name), and where it and its body lie in the text."""
+    """A function with a body: parameters as (type, name), and where it and its body are in the text."""
 
     name: str
     params: tuple[tuple[str, str], ...]
@@ -46,7 +46,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Definition:
-    """`type name = value` (`type` empty for a plain assignment); `call` for `name(value)`, `name{value}`."""
+    """`type name = value` (`type` empty: an assignment); `call`: `name(value)` or `name{value}`."""
 
     at: int
     type: str
@@ -56,7 +56,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class RuntimeCall:
-    """One call of the CUDA runtime that makes, fills or moves memory."""
+    """One CUDA runtime call that allocates, fills or copies memory."""
 
     name: str
     at: int
@@ -64,7 +64,7 @@ class RuntimeCall:
 
 
 class Host:
-    """One unit's text (includes spliced in) and what stands where in it."""
+    """One unit's text (includes spliced in), indexed."""
 
     def __init__(self, source: bytes) -> None:
         self._parsed = parse(source)
@@ -98,7 +98,7 @@ class Host:
 
     @cached_property
     def macros(self) -> dict[str, tuple[tuple[str, ...] | None, str]]:
-        """By name: the parameters (None: an object) and the body; the last definition counts."""
+        """Parameters (None: object-like macro) and body by name; the last definition wins."""
         found: dict[str, tuple[tuple[str, ...] | None, str]] = {}
         for item in self._parsed.items:
             if item.kind == "macro":
@@ -111,7 +111,7 @@ class Host:
 
     @cached_property
     def types(self) -> dict[str, str]:
-        """`typedef T name` and `using name = T` at the top: name to T."""
+        """Top-level `typedef T name` and `using name = T`: name to T."""
         found: dict[str, str] = {}
         for item in self._parsed.items:
             if item.kind in ("type", "using"):
@@ -125,15 +125,15 @@ class Host:
         return found
 
     def function_at(self, at: int) -> Function | None:
-        """The function around a position."""
+        """The function that encloses a position."""
         return next((f for f in self.functions if f.start <= at < f.end), None)
 
     def span(self, function: Function | None) -> tuple[int, int]:
-        """Where its body lies; the whole text without a function."""
+        """The span of its body; of the whole text for None."""
         return (function.body, function.end) if function else (0, len(self.text))
 
     def definitions(self, name: str, function: Function | None) -> tuple[Definition, ...]:
-        """Every definition and assignment of a variable in a function (None: outside of all functions)."""
+        """Every definition and assignment of a variable in a function (None: at file scope)."""
         key = name, function.start if function else -1
         if key not in self._definitions:
             self._definitions[key] = self._find_definitions(name, function)
@@ -157,7 +157,7 @@ class Host:
         return tuple(found)
 
     def modified(self, name: str, function: Function | None) -> bool:
-        """Whether a variable is counted up or down, or otherwise changed in place."""
+        """Whether a variable is incremented, decremented or otherwise updated in place."""
         key = name, function.start if function else -1
         if key not in self._modified:
             low, high = self.span(function)
@@ -166,7 +166,7 @@ class Host:
         return self._modified[key]
 
     def vector_size(self, name: str, function: Function | None) -> tuple[str, str, int] | None:
-        """Element type, size and place of `std::vector<T> name(size)` or thrust's vectors."""
+        """Element type, size and position of `std::vector<T> name(size)` or a thrust vector."""
         key = name, function.start if function else -1
         if key not in self._vectors:
             self._vectors[key] = self._find_vector(name, function)
@@ -182,7 +182,7 @@ class Host:
         return match[1].strip(), inside.split(",")[0].strip(), low + match.start()
 
     def declared_type(self, name: str, function: Function | None) -> str | None:
-        """The type that a variable, a parameter or a global is declared with; stars included."""
+        """The declared type of a variable, parameter or global, including stars."""
         if function is not None:
             for type_text, own in function.params:
                 if own == name:
@@ -203,7 +203,7 @@ class Host:
         return self.declared_type(name, None) if function is not None else None
 
     def calls(self, name: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
-        """Calls of a function: place and arguments (definitions and prototypes aside)."""
+        """Calls of a function: position and arguments (definitions and prototypes excluded)."""
         if name not in self._calls:
             self._calls[name] = tuple(self._find_calls(name))
         return self._calls[name]
@@ -235,7 +235,7 @@ class Host:
         return tuple(found)
 
     def _declared_type(self, at: int, low: int) -> str:
-        """What stands before a name that makes it a declaration; empty for an assignment."""
+        """The declaration specifiers before a name; empty for an assignment."""
         before = self.text[max(low, at - 300) : at]
         statement = re.split(r"[;{}]", before)[-1]
         while (shorter := re.sub(r"\([^()]*\)", " ", statement)) != statement:
@@ -245,7 +245,7 @@ class Host:
         return match[1].strip() if match and match[1] not in _NO_TYPES else ""
 
     def _value(self, at: int) -> str | None:
-        """From a position to the `;`, `,` or bracket that ends an expression."""
+        """The text from a position to the `;`, `,` or bracket that ends the expression."""
         depth = 0
         for position in range(at, min(len(self.text), at + LONGEST_VALUE)):
             character = self.text[position]
@@ -263,7 +263,7 @@ class Host:
 
 
 def parameters(header: str, name: str) -> tuple[tuple[str, str], ...]:
-    """The parameters in a function's header as (type, name)."""
+    """The parameters in a function header as (type, name)."""
     match = re.search(rf"\b{re.escape(name)}\s*\(", header)
     end = closing(header.encode("latin-1"), match.end() - 1) if match else None
     if match is None or end is None:

@@ -1,7 +1,7 @@
-"""A kernel, its code and its host code in; a draft of its problem and plan out.
+"""Infers a draft problem and plan from a kernel, its code and its host code.
 
-Each launch of the kernel is read on its own, and the one that leaves least open is kept. Not covered: whether
-the draft works (`admit`).
+Each launch of the kernel is evaluated separately; the one that leaves the fewest open places is kept. Not
+covered: whether the draft works (`admit`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _TEMPLATE = r"template\s*<((?:[^<>]|<[^<>]*>)*)>\s*(?:__launch_bounds__\s*\([^)]
 def draft(kernel: Kernel, code: str, units: Iterable[Host]) -> Draft:
     """The best draft that the launches of a kernel give.
 
-    `code` is the kernel's self-contained file, `units` the translation units that may launch it. Without a
-    launch in any of them, the launch sites in the record count.
+    `code` is the kernel's self-contained file, `units` the translation units that may launch it. If none of
+    them launches it, the launch sites in the record are used.
     """
     device = DeviceCode(code)
     known = [unit for unit in units if _launches(kernel, unit)]
@@ -43,7 +43,7 @@ def draft(kernel: Kernel, code: str, units: Iterable[Host]) -> Draft:
 
 
 def _launches(kernel: Kernel, unit: Host) -> Sequence[Launch]:
-    """The unit's launches of a kernel; beside namesakes in other namespaces, those that its record knows."""
+    """The unit's launches of a kernel; if other namespaces have the name, those known to its record."""
     named = [launch for launch in unit.launches if launch.kernel.decode("latin-1") == kernel.name]
     if len({launch.qualified for launch in named}) < 2:
         return named
@@ -105,7 +105,7 @@ def _template_arguments(expression: str) -> tuple[str, ...]:
 
 
 def stand_in(name: str, sites: Iterable[LaunchSite]) -> bytes:
-    """Host code that says what the launch sites of a record say, for trees that are not at hand."""
+    """Host code reconstructed from the launch sites of a record, for trees that are not available."""
     out = []
     for index, site in enumerate(sites):
         out.append(f"void launch_{index}() {{")

@@ -1,6 +1,6 @@
-"""One launch read as a plan: grid, block and shared memory, and which host names are sizes.
+"""Reads one launch as a plan: grid, block, shared memory, and which host names are sizes.
 
-Not covered: buffers (`building`), what a name is worth (`meaning`).
+Not covered: buffers (`building`), values of names (`meaning`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_THREADS = 1024
 
 @dataclass
 class Site:
-    """A launch in its scope. `frozen` are host names that are their value, not a size."""
+    """A launch in its scope. `frozen` host names are replaced by their value instead of becoming sizes."""
 
     launch: Launch
     meaning: Meaning
@@ -37,7 +37,7 @@ class Site:
         return None if node is None else self.settle(node)
 
     def settle(self, node: Node) -> Poly | None:
-        """A resolved tree with frozen names put in."""
+        """The polynomial of a resolved tree, with frozen names replaced."""
 
         def value(part: Node) -> Node | None:
             if part.op == "name" and part.text in self.frozen:
@@ -47,13 +47,13 @@ class Site:
         return from_node(cexpr.substitute(node, value))
 
     def freeze(self, names: frozenset[str]) -> None:
-        """Take the values that host code names for these."""
+        """Freeze these names at the values that the host code gives them."""
         known = self.meaning.defaults
         self.frozen.update({name: known[name] for name in names if name in known})
 
 
 def names_of(poly: Poly) -> frozenset[str]:
-    """Every size that a sum of products uses, also inside its opaque pieces."""
+    """Every size used in a sum of products, including inside opaque terms."""
     found: set[str] = set()
     for term in poly.terms:
         for piece in term:
@@ -63,7 +63,7 @@ def names_of(poly: Poly) -> frozenset[str]:
 
 
 def block_of(site: Site) -> tuple[tuple[int, ...] | None, list[Remark]]:
-    """The block's extents as numbers; host names in it are frozen."""
+    """The block's extents as numbers; host names in them are frozen."""
     nodes = site.meaning.extents(site.launch.block, site.scope)
     if nodes is None:
         return None, []
@@ -104,18 +104,18 @@ def shared_of(site: Site, code: str) -> tuple[Expr, list[Remark]]:
         return poly.expr(), []
     if "extern" not in code:
         return 0, []
-    return OPEN, [Remark("plan.shared_bytes", f"bytes; the host says: {text}", Reason.NO_VALUE)]
+    return OPEN, [Remark("plan.shared_bytes", f"bytes; the host passes {text}", Reason.NO_VALUE)]
 
 
 def renamed(poly: Poly, names: Mapping[str, str]) -> Poly:
-    """The same with sizes under other names."""
+    """The polynomial with sizes renamed."""
     if not names:
         return poly
     return rewritten(poly, lambda name: names.get(name, name))
 
 
 def rewritten(poly: Poly, name_of: Callable[[str], str]) -> Poly:
-    """Every factor rewritten, opaque pieces inside as well."""
+    """The polynomial with every name rewritten, including inside opaque terms."""
     total = Poly({})
     for term, count in poly.terms.items():
         product = Poly({(): count})
@@ -130,7 +130,7 @@ FUNCTIONS = frozenset(("ceil_div", "min", "max", "align_up", "log2", "pow2"))
 
 
 def at_sample(poly: Poly) -> int:
-    """An expression's value with every size at 64, to tell which is larger."""
+    """The value with every size set to 64, to compare magnitudes."""
     names = dict.fromkeys(names_of(poly), 64)
     try:
         return evaluate(poly.text(), names)

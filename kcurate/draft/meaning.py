@@ -1,8 +1,8 @@
-"""What a name in host code is worth: followed through definitions, macros, callers and small functions.
+"""Resolves names in host code through definitions, macros, callers and small functions.
 
-What ends in a number under a name of its own stays a name with a default (`const int n = 1 << 20`): such
-names become sizes, or are frozen to their defaults. Values that only a run can tell have no default. Not
-covered: what the text alone says (`spelled`), memory (`memory`).
+A named constant keeps its name and gets a default (`const int n = 1 << 20`): such names become sizes, or are
+frozen to their defaults. Values known only at run time have no default. Not covered: what the text alone
+tells (`spelled`), memory (`memory`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kcurate.draft.cexpr import Node
 from kcurate.draft.host import Definition, Function, Host
 
 MAX_DEPTH = 12
-# Names looked up for one launch; more than this is a host program that only a run can tell.
+# Limit on name look-ups per launch; host code that needs more can only be evaluated by running it.
 MAX_STEPS = 4000
 _COMPONENTS = "xyz"
 
 
 @dataclass(frozen=True)
 class Scope:
-    """A place in host code: names are looked up from there."""
+    """A position in host code from which names are looked up."""
 
     function: Function | None
     at: int
@@ -32,7 +32,7 @@ class Scope:
 
 @dataclass
 class Meaning:
-    """Looks names up in one unit. `defaults` fills with the values of the names that were left standing."""
+    """Looks up names in one unit. `defaults` collects the values of names that were kept as names."""
 
     host: Host
     template: dict[str, str] = field(default_factory=dict)
@@ -46,12 +46,12 @@ class Meaning:
         return Scope(self.host.function_at(at), at)
 
     def resolve_text(self, text: str, scope: Scope) -> Node | None:
-        """The tree of an expression with all that is known put in; None when it cannot be read."""
+        """The tree of an expression with everything known substituted; None if it cannot be parsed."""
         node = cexpr.parse(text)
         return None if node is None else self.resolve(node, scope)
 
     def resolve(self, node: Node, scope: Scope, depth: int = 0) -> Node:
-        """A tree with every name replaced by what it stands for."""
+        """A tree with every name replaced by its meaning."""
         self.steps += 1
         if depth > MAX_DEPTH or self.steps > MAX_STEPS:
             return node
@@ -73,7 +73,7 @@ class Meaning:
         return cexpr.substitute(node, meaning)
 
     def _once(self, name: str, scope: Scope, look_up: Callable[[], Node | None]) -> Node | None:
-        """Look a name up unless that is being done already: what is defined by itself stays as it is."""
+        """Look up a name unless that is already in progress: a name defined by itself stays."""
         key = name, scope.function.start if scope.function else -1
         self.steps += 1
         if key in self._active or self.steps > MAX_STEPS:
@@ -85,7 +85,7 @@ class Meaning:
             self._active.discard(key)
 
     def _choice(self, node: Node, scope: Scope, depth: int) -> Node | None:
-        """`c ? a : b`: the only branch that is no question to the outside; `n % b ? 1 : 0` is one of two."""
+        """`c ? a : b`: the only branch that resolves, or both if equal; `n % b ? 1 : 0` rounds up."""
         extra = self._rest(node, scope, depth)
         if extra is not None:
             return extra
@@ -158,12 +158,12 @@ class Meaning:
             return
         poly = from_node(self.resolve(node, scope, depth + 1))
         value = poly.constant if poly is not None else None
-        # A variable that starts with nought or one, and is set again, is filled in later.
+        # A variable initialised to 0 or 1 and assigned again gets its real value later.
         if value is not None and value > 1 and name not in self.defaults:
             self.defaults[name] = value
 
     def _settled(self, name: str, text: str, scope: Scope, depth: int) -> Node | None:
-        """What a defining text makes of a name: other names, a real number, or itself with a default."""
+        """What a definition makes of a name: other names, a real number, or itself with a default."""
         node = cexpr.parse(text)
         if node is None or name in cexpr.names(node):
             return None
@@ -181,7 +181,7 @@ class Meaning:
         return found if real(found) is not None or cexpr.plain(found).op in ("name", "member") else None
 
     def _from_caller(self, name: str, function: Function, depth: int) -> Node | None:
-        """The argument of the first call that gives one."""
+        """The argument in the first call that can be resolved."""
         index = next(i for i, (_, own) in enumerate(function.params) if own == name)
         for at, arguments in self.host.calls(function.name):
             if index < len(arguments) and len(arguments) <= len(function.params):
@@ -200,7 +200,7 @@ class Meaning:
         return None
 
     def _member(self, node: Node, scope: Scope, depth: int) -> Node | None:
-        """`block.x` of a dim3, else a name made of the path."""
+        """`block.x` of a dim3, else a name made from the path."""
         owner = node.args[0]
         if owner.op != "name":
             return None
@@ -258,7 +258,7 @@ class Meaning:
         return self._choice(calls, scope, depth) if calls.op == "?" else calls
 
     def sizeof(self, text: str, scope: Scope) -> int | None:
-        """Bytes of a type, or of a variable's type (`sizeof(*p)`, `sizeof(p[0])` take a star off)."""
+        """Bytes of a type, or of a variable's type (`sizeof(*p)`, `sizeof(p[0])` remove a star)."""
         return spelled.size_of(self.host, self.template, text, scope.function)
 
     def extents(self, text: str, scope: Scope, depth: int = 0) -> tuple[Node, ...] | None:
@@ -310,7 +310,7 @@ class Meaning:
     def _with_members(
         self, name: str, known: tuple[Node, ...] | None, scope: Scope, after: int
     ) -> tuple[Node, ...] | None:
-        """`grid.x = ...;` behind the definition."""
+        """Apply `grid.x = ...;` assignments after the definition."""
         text = self.host.text[after : scope.at]
         parts = list(known) if known is not None else []
         for match in re.finditer(rf"(?<![\w.>]){re.escape(name)}\s*\.\s*([xyz])\s*=(?!=)\s*([^;]+);", text):

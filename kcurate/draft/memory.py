@@ -1,6 +1,6 @@
-"""The allocation behind a pointer in host code, followed through assignments and callers.
+"""Finds the allocation behind a pointer in host code, through assignments and callers.
 
-Not covered: what its size is worth (`meaning`).
+Not covered: evaluating its size (`meaning`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ALLOCATIONS = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync")
 
 
 def allocation(meaning: Meaning, text: str, scope: Scope, depth: int = 0) -> tuple[Node, Scope] | None:
-    """The bytes of the memory behind a pointer, as a tree; None when no allocation is found."""
+    """The size in bytes of the memory behind a pointer, as a tree; None if no allocation is found."""
     name = target(text)
     for call in calls_on(meaning.host, name, scope, ALLOCATIONS):
         node = meaning.resolve_text(call.args[1], meaning.scope(call.at)) if len(call.args) > 1 else None
@@ -49,7 +49,7 @@ def allocation(meaning: Meaning, text: str, scope: Scope, depth: int = 0) -> tup
 
 
 def _allocators(host: Host) -> list[tuple[Function, RuntimeCall]]:
-    """Functions of the host that allocate, each with its first allocation."""
+    """Host functions that allocate, each with its first allocation."""
     found = []
     for function in host.functions:
         for call in host.runtime_calls:
@@ -60,7 +60,7 @@ def _allocators(host: Host) -> list[tuple[Function, RuntimeCall]]:
 
 
 def _made_by(meaning: Meaning, value: str, scope: Scope) -> tuple[Node, Scope] | None:
-    """`p = make<float>(n)`, where `make` allocates and returns."""
+    """`p = make<float>(n)`, where `make` allocates and returns memory."""
     match = re.match(
         r"\s*(?:\([^()]*\*\s*\)\s*)?([A-Za-z_]\w*)\s*(?:<([^<>;]*)>)?\s*\((.*)\)\s*\Z", value, re.DOTALL
     )
@@ -90,7 +90,7 @@ def _filled_in(meaning: Meaning, name: str, scope: Scope) -> tuple[Node, Scope] 
 def _inside(
     meaning: Meaning, function: Function, call: RuntimeCall, given: list[str], types: str, scope: Scope
 ) -> tuple[Node, Scope] | None:
-    """The bytes that an allocating function asks for, with one call's arguments."""
+    """The size in bytes that an allocating function requests for one call's arguments."""
     bound: dict[str, str] = {}
     for (_, own), text in zip(function.params, given, strict=False):
         node = meaning.resolve_text(text, scope)
@@ -106,7 +106,7 @@ def _inside(
 
 
 def _caller_argument(host: Host, name: str, scope: Scope) -> tuple[str, Scope] | None:
-    """What the first caller passes for a parameter of the function around a place."""
+    """The argument that the first caller passes for a parameter of the enclosing function."""
     function = scope.function
     if function is None:
         return None
@@ -120,7 +120,7 @@ def _caller_argument(host: Host, name: str, scope: Scope) -> tuple[str, Scope] |
 
 
 def calls_on(host: Host, name: str, scope: Scope, kinds: tuple[str, ...]) -> list[RuntimeCall]:
-    """Runtime calls on a variable: in the function around, else anywhere for globals and members."""
+    """Runtime calls on a variable: in the enclosing function, or anywhere for globals and members."""
     found = [
         call
         for call in host.runtime_calls

@@ -1,4 +1,4 @@
-"""A draft's file read back: the known problem in it, and what is still open or wrong, with file and line.
+"""Parses a draft's file: the known problem in it, and what is open or wrong, with file and line.
 
 Not covered: writing it (`form`), running it (`admit`).
 """
@@ -25,7 +25,7 @@ _AT_LINE = re.compile(r"\(at line (\d+)")
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that keeps a file from being used; `line` counts from 1, None where it is of no line."""
+    """One reason why a file cannot be used; `line` counts from 1, None if it concerns no single line."""
 
     path: Path
     line: int | None
@@ -33,7 +33,7 @@ class Fault:
 
     @property
     def where(self) -> str:
-        """The file, with the line where there is one."""
+        """The file, with the line if there is one."""
         return str(self.path) if self.line is None else f"{self.path}:{self.line}"
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Form:
-    """A file: which kernel it is for, the problem when it can be read, its faults; the kernel's code then."""
+    """A file: its kernel, the problem if it can be parsed, the faults, and the code it was made for."""
 
     path: Path
     text: str
@@ -52,12 +52,12 @@ class Form:
     code_id: str | None = None
 
     def fault(self, issue: Issue) -> Fault:
-        """What a check of the problem says, at the line that it is about."""
+        """An issue from the problem check as a fault, at the line it concerns."""
         return Fault(self.path, line_of(self.text, issue.where), issue.what)
 
 
 def read(path: Path) -> Form:
-    """Read a file; everything wrong with it is a fault, but for a file that is not there.
+    """Read a file; everything wrong with it becomes a fault, except that it cannot be read.
 
     Raises:
         InputError: it cannot be read.
@@ -98,7 +98,7 @@ def read(path: Path) -> Form:
 
 
 def _open(path: Path, text: str, data: dict[str, Any]) -> Iterator[Fault]:
-    """Lines that are marked, and values that are a question mark."""
+    """Marked lines, and values that are still a question mark."""
     marked = set()
     for number, line in enumerate(text.splitlines(), 1):
         found = _MARK.search(line)
@@ -124,7 +124,7 @@ def _values(data: Any) -> set[str]:
 
 
 def line_of(text: str, where: str) -> int:
-    """The line that a place such as `problem.buffers.a.init` or `slow.plan[0].args[1]` is written at."""
+    """The line where a place such as `problem.buffers.a.init` or `slow.plan[0].args[1]` is written."""
     lines = text.splitlines()
     plan = re.search(r"plan(?:\[(\d+)\])?(?:[.\w]*?\.?(args|grid|block))?", where)
     if plan and ("slow" in where or "fast" in where or "sides" in where):

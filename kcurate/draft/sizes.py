@@ -1,7 +1,7 @@
-"""Settings of sizes to try a draft on, from the hardest to the mildest, and a bench setting.
+"""Size settings to try a draft on, from hardest to easiest, and a bench setting.
 
-A kernel with guards takes odd sizes, all different; one without takes multiples of its block, or only equal
-extents. Each ladder step has settings of two scales at least. Not covered: whether a setting works (`admit`).
+A kernel with guards gets odd, distinct sizes; one without gets multiples of its block, or only equal
+extents. Each step has settings of at least two scales. Not covered: whether a setting works (`admit`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from kcurate.draft.cexpr import names, parse
 from kcurate.errors import ProblemError
 from kcurate.problem.expressions import evaluate
 
-# A size that the host sets to no more than this is a property of the computation, not its extent.
+# A size that the host sets to this or less is a constant of the computation, not its extent.
 SMALL = 32
-# By how many sizes multiply in the largest buffer: some thousand elements each, so that a run is short.
+# By how many sizes multiply in the largest buffer: a few thousand elements each keep runs short.
 _ODD: Mapping[int, tuple[int, ...]] = {
     1: (1009, 997, 1013, 991),
     2: (61, 53, 67, 47),
@@ -32,20 +32,20 @@ _SMALL_ODD: Mapping[int, tuple[int, ...]] = {
 _BENCH: Mapping[int, int] = {1: 1 << 22, 2: 2048, 3: 256, 4: 64}
 MAX_BENCH_ELEMENTS = 1 << 28
 MAX_TEST_ELEMENTS = 1 << 22
-# A buffer of more makes a run long where threads walk over all of it.
+# Larger buffers make runs long if every thread loops over the whole buffer.
 COMMON_TEST_ELEMENTS = 1 << 15
 
 
 @dataclass(frozen=True)
 class Settings:
-    """One step of the ladder; `what` says for a person what the sizes have in common."""
+    """One step of the ladder; `what` describes for people what the sizes have in common."""
 
     what: str
     test: tuple[Mapping[str, int], ...]
 
 
 def degree(counts: Sequence[Poly], sizes: Mapping[str, int | None]) -> int:
-    """How many large sizes multiply in the largest buffer, 1 to 4."""
+    """The maximum number of large sizes multiplied in a buffer's extent, 1 to 4."""
     large = {name for name, value in sizes.items() if value is None or value > SMALL}
     most = 1
     for poly in counts:
@@ -61,7 +61,7 @@ def degree(counts: Sequence[Poly], sizes: Mapping[str, int | None]) -> int:
 def ladder(
     sizes: Mapping[str, int | None], counts: Sequence[Poly], block: Sequence[int]
 ) -> tuple[Settings, ...]:
-    """Settings to try in order; empty when there is no size to vary."""
+    """Settings to try in order; empty if no size can vary."""
     if not sizes:
         return ()
     level = degree(counts, sizes)
@@ -101,7 +101,7 @@ def ladder(
 def _grown(
     counts: Sequence[Poly], sizes: Mapping[str, int], large: Sequence[str], most: int
 ) -> Mapping[str, int] | None:
-    """The setting, smaller or larger where that makes every buffer fit; None when nothing does."""
+    """The setting scaled so that every buffer fits; None if no scale does."""
     for by in (1, 4, 16, 64, 256):
         if by == 1 or all(sizes[name] // by > 2 for name in large):
             shrunk = {n: v // by // 2 * 2 + v % 2 if by > 1 and n in large else v for n, v in sizes.items()}
@@ -115,7 +115,7 @@ def _grown(
 
 
 def fits(counts: Sequence[Poly], sizes: Mapping[str, int], most: int = MAX_TEST_ELEMENTS) -> bool:
-    """Whether every buffer has elements at these sizes, and not too many."""
+    """Whether every buffer is non-empty and within the limit at these sizes."""
     for poly in counts:
         try:
             if not 1 <= evaluate(poly.text(), sizes) <= most:
@@ -126,7 +126,7 @@ def fits(counts: Sequence[Poly], sizes: Mapping[str, int], most: int = MAX_TEST_
 
 
 def bench(sizes: Mapping[str, int | None], counts: Sequence[Poly]) -> dict[str, int]:
-    """The setting to time: the host's own values where it names them, within this package's limits."""
+    """The setting to time: the host's values where known, within this package's limits."""
     level = degree(counts, sizes)
     found = {name: value if value is not None else _BENCH[level] for name, value in sizes.items()}
     while not fits(counts, found, MAX_BENCH_ELEMENTS) and any(value > 2 * SMALL for value in found.values()):
@@ -135,7 +135,7 @@ def bench(sizes: Mapping[str, int | None], counts: Sequence[Poly]) -> dict[str, 
 
 
 def _unit(block: Sequence[int], level: int) -> int:
-    """What a kernel without guards may ask its sizes to be multiples of."""
+    """What a kernel without guards may need its sizes to be multiples of."""
     threads = 1
     for extent in block:
         threads *= extent

@@ -1,6 +1,6 @@
-"""What a draft is: a known problem, perhaps with open places, and remarks on all that is not certain.
+"""A draft: a known problem, possibly with open places, and remarks on everything uncertain.
 
-Not covered: how it is made (`infer`), its file (`form`).
+Not covered: making one (`infer`), its file (`form`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ OPEN = "?"
 
 
 class Reason(StrEnum):
-    """Why a place of a draft is open, or why there is no draft at all."""
+    """Why a place in a draft is open, or why there is no draft."""
 
     NO_LAUNCH_SITE = "no_launch_site"
     POINTER_TO_POINTERS = "pointer_to_pointers"
@@ -33,7 +33,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class Remark:
-    """One thing that the file says about a place such as `buffers.a.init`; open ones have a reason."""
+    """A comment on a place such as `buffers.a.init`; open places have a reason."""
 
     place: str
     text: str
@@ -41,16 +41,16 @@ class Remark:
 
     @property
     def open(self) -> bool:
-        """Whether a person has to fill something in."""
+        """Whether somebody has to fill in the value."""
         return self.reason is not None
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A draft of one kernel. `ladder` are the settings of sizes to try it on.
+    """A draft of one kernel. `ladder` holds the size settings to try.
 
-    `loose` are sizes that neither a buffer nor the grid follows, and that the host gives no value.
-    `needs` are buffers whose indices end elsewhere than their allocation: name and elements.
+    `loose` are sizes without a host value that no buffer or grid depends on. `needs` are buffers whose
+    indices end before or after their allocation: name and elements needed.
     """
 
     kernel: str
@@ -62,6 +62,6 @@ class Draft:
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
-        """Why it is not finished, most basic first."""
+        """Why it is incomplete, most fundamental first."""
         found = {remark.reason for remark in self.remarks if remark.reason is not None}
         return tuple(reason for reason in Reason if reason in found)

@@ -1,7 +1,7 @@
-"""What host code or an expression says by its spelling alone: nothing is looked up.
+"""What host code tells by its text alone, without looking up names.
 
-The remainder in a rounded-up count, whether a call fills a variable in, the bytes of a type. Not covered:
-what a name is worth (`meaning`).
+The remainder in a rounded-up count, whether a call may set a variable, the size of a type. Not covered: the
+values of names (`meaning`).
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _POINTER_BYTES = 8
 
 
 def asks(node: Node) -> bool:
-    """Whether a value comes from outside of the program."""
+    """Whether a value comes from outside the program."""
     return (node.op == "call" and node.text in _READ_IN) or any(asks(arg) for arg in node.args)
 
 
 def literal(node: Node) -> str:
-    """A tree that is a literal or a name as text again; empty for others."""
+    """The text of a tree that is a literal or a name; empty otherwise."""
     node = cexpr.plain(node)
     return node.text if node.op in ("num", "name") else ""
 
 
 def split(text: str) -> list[str]:
-    """The arguments of a list, at its outermost commas."""
+    """The items of an argument list, split at top-level commas."""
     return [piece.decode("latin-1") for piece in split_arguments(text.encode("latin-1"))]
 
 
 def rest_of(choice: Node) -> Node | None:
-    """The remainder of `n % b == 0 ? 0 : 1`, however that is asked; None for any other choice."""
+    """The remainder in `n % b == 0 ? 0 : 1` and equivalents; None for any other choice."""
     condition = cexpr.plain(choice.args[0])
     yes, no = (cexpr.plain(arg).text for arg in choice.args[1:])
     wanted = {"==": ("0", "1"), "!=": ("1", "0"), ">": ("1", "0"), "%": ("1", "0")}.get(condition.op)
@@ -50,7 +50,7 @@ def rest_of(choice: Node) -> Node | None:
 
 
 def one_more_if(host: Host, name: str, function: Function | None) -> Node | None:
-    """The remainder of `if (n % b != 0) name++;`; None when the function has no such line."""
+    """The remainder in `if (n % b != 0) name++;`; None if the function has no such line."""
     low, high = host.span(function)
     one = re.escape(name)
     match = re.search(
@@ -62,13 +62,13 @@ def one_more_if(host: Host, name: str, function: Function | None) -> Node | None
 
 
 def handed_on(host: Host, name: str, function: Function | None) -> bool:
-    """Whether others may fill a variable in: `&name` in a call."""
+    """Whether a call may set the variable: it receives `&name`."""
     low, high = host.span(function)
     return re.search(rf"[(,]\s*&\s*{re.escape(name)}\b", host.text[low:high]) is not None
 
 
 def size_of(host: Host, template: Mapping[str, str], text: str, function: Function | None) -> int | None:
-    """Bytes of a type, or of a variable's type (`sizeof(*p)`, `sizeof(p[0])` take a star off)."""
+    """Bytes of a type, or of a variable's type (`sizeof(*p)`, `sizeof(p[0])` remove a star)."""
     text = text.strip()
     if text.endswith("*"):
         return _POINTER_BYTES

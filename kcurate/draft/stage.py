@@ -1,14 +1,13 @@
-"""The stage: kernels in, a draft file beside each, admitted or not, counted.
+"""The stage: kernels in, a draft file beside each, admitted or not, with counts.
 
-`problem.toml` lies beside `kernel.json`; an admitted one is also written as `problem.json`, the form of a
-known problem, which deopt takes. Not covered: how a draft is made (`infer`) and tried (`admit`), and
-files that people finished (`checking`).
+`problem.toml` is written beside `kernel.json`; an admitted draft also becomes `problem.json`, a known problem
+that deopt uses. Not covered: making a draft (`infer`), trying it (`admit`), files completed by people
+(`checking`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,25 +16,27 @@ from pathlib import Path
 from kcurate import store
 from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.draft import admit, form, infer, reading, tree
-from kcurate.draft.checking import RECORD_NAME, Bench, Note, faults
+from kcurate.draft.checking import RECORD_NAME, Bench, faults
 from kcurate.draft.sketch import Draft, Reason
 from kcurate.errors import InputError
+from kcurate.notes import Note, silent
 from kcurate.records import Kernel, KnownProblem, Summary
+from kcurate.runs import recorded
 from kcurate.suites.problems import find_problem, is_of, tied
 from kcurate.workspace import Workspace
 
 FORM_NAME = "problem.toml"
-NO_HOST_CODE = "no host code was found"
-# A draft's text, the kernel's code: the text with open places filled in, or None.
+NO_HOST_CODE = "no host code found"
+# Takes a draft's text and the kernel's code; returns the text with open places filled in, or None.
 Complete = Callable[[str, str], str | None]
 
 
 @dataclass(frozen=True)
 class DraftConfig:
-    """What to draft. `kernels` are folders, records or ids; none: all of the workspace.
+    """What to draft. `kernels` are folders, records or ids; empty: the whole workspace.
 
-    `trees` is where the source lies (none: where extract found it). `known` drafts also what has a problem
-    already, `again` also what has a file already.
+    `trees`: where the sources are (empty: where extract found them). `known`: also draft kernels that have a
+    problem. `again`: also redraft kernels that have a file.
     """
 
     workspace: Path = DEFAULT_WORKSPACE
@@ -45,47 +46,44 @@ class DraftConfig:
     again: bool = False
 
 
-def draft(
-    config: DraftConfig, *, note: Note = lambda text: None, complete: Complete | None = None
-) -> Summary:
+def draft(config: DraftConfig, *, note: Note = silent, complete: Complete | None = None) -> Summary:
     """Draft a problem for every kernel that has none, try it, and write `problem.toml` beside the kernel.
 
     Raises:
-        InputError: a path that is no kernel, a tree that is not there, or a kernel named by the user that
-            nothing launches.
+        InputError: a path is not a kernel, a tree does not exist, or a kernel named by the user is never
+            launched.
     """
-    started_s = time.monotonic()
-    workspace = Workspace(config.workspace)
-    places = tree.roots(config.trees, workspace)
-    records = list(_records(config.kernels, workspace))
-    counts: dict[str, Counter[str]] = {"kernels": Counter(), "open": Counter(), "refused": Counter()}
-    unlaunched: list[str] = []
-    with contextlib.closing(Bench()) as bench:
-        for record in records:
-            kernel = store.read_json(record, Kernel)
-            outcome, why, line = _one(record, kernel, config, places, bench, complete)
-            counts["kernels"][outcome] += 1
-            if why:
-                counts[outcome][why] += 1
-            if why == Reason.NO_LAUNCH_SITE:
-                unlaunched.append(kernel.id)
-            note(f"{kernel.id}: {line}")
-    if config.kernels and unlaunched:
-        raise InputError(
-            "no launch of this kernel was found",
-            where=", ".join(unlaunched),
-            hint=f"fill in the plan in its {FORM_NAME}, or name the sources with --tree",
+    with recorded("problem draft", config.workspace, note=note) as record:
+        workspace = Workspace(config.workspace)
+        places = tree.roots(config.trees, workspace)
+        paths = list(_records(config.kernels, workspace))
+        counts: dict[str, Counter[str]] = {"kernels": Counter(), "open": Counter(), "refused": Counter()}
+        unlaunched: list[str] = []
+        record.begin(config)
+        with contextlib.closing(Bench()) as bench:
+            for path in paths:
+                kernel = store.read_json(path, Kernel)
+                outcome, why, line = _one(path, kernel, config, places, bench, complete)
+                counts["kernels"][outcome] += 1
+                if why:
+                    counts[outcome][why] += 1
+                if why == Reason.NO_LAUNCH_SITE:
+                    unlaunched.append(kernel.id)
+                record.note(f"{kernel.id}: {line}")
+        summary = record.finish(
+            {kind: dict(sorted(found.items())) for kind, found in counts.items() if found}
         )
-    return Summary(
-        "problem draft",
-        {kind: dict(sorted(found.items())) for kind, found in counts.items() if found},
-        round(time.monotonic() - started_s, 3),
-        str(config.workspace),
-    )
+        if config.kernels and unlaunched:
+            raise InputError(
+                "no launch of this kernel was found",
+                where=", ".join(unlaunched),
+                hint=f"fill in the plan in its {FORM_NAME}, or name the sources with --tree",
+            )
+        return summary
 
 
 def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:
-    """Every `kernel.json` meant, sorted, each once."""
+    """Every selected `kernel.json`, sorted, without duplicates."""
     if not kernels:
         found = sorted(workspace.kernels.rglob("kernel.json"))
         if not found:
@@ -118,7 +116,7 @@ def _one(
     bench: Bench,
     complete: Complete | None,
 ) -> tuple[str, str, str]:
-    """Draft one kernel: its outcome, the reason when there is one, and a line for a person."""
+    """Draft one kernel: its outcome, the reason if any, and a message."""
     code = (record.parent / "kernel.cu").read_bytes().decode("utf-8", "replace")
     path = record.parent / FORM_NAME
     if not config.known and _has_problem(kernel, code):
@@ -136,22 +134,22 @@ def _one(
 
 
 def _kept(path: Path, code: str) -> tuple[str, str, str]:
-    """A file that is there already; what was admitted for other code than the kernel's is removed."""
+    """Keep an existing file; a record that was admitted for different code is removed."""
     record = path.with_name(RECORD_NAME)
     if record.exists():
         current = is_of(store.read_json(record, KnownProblem), code)
     else:
         current = reading.read(path).code_id in (None, store.content_id(code))
     if current:
-        return "kept", "", f"{path} exists (--again makes it anew)"
+        return "kept", "", f"{path} exists (--again redrafts it)"
     record.unlink(missing_ok=True)
-    return "outdated", "", f"{path} was made for other code (problem check tries it, --again makes it anew)"
+    return "outdated", "", f"{path} was made for other code (problem check tries it, --again redrafts it)"
 
 
 def _settled(
     made: Draft, record: Path, code: str, more: Sequence[str], bench: Bench, complete: Complete | None
 ) -> tuple[str, str, str]:
-    """Write a draft, tried when nothing in it is open; `more` are further lines of its heading."""
+    """Write a draft, and try it first if nothing is open; `more` are additional heading lines."""
     path = record.parent / FORM_NAME
     if made.reasons:
         _write(path, made, [*_open_heading(made), *more])
@@ -171,7 +169,7 @@ def _settled(
 
 
 def _completed(path: Path, code: str, bench: Bench, complete: Complete) -> tuple[str, str, str] | None:
-    """A form that something else filled in, when it is admitted."""
+    """A draft completed by `complete`, if it is admitted."""
     before = reading.read(path)
     text = complete(before.text, code)
     if text is None:
@@ -188,7 +186,7 @@ def _completed(path: Path, code: str, bench: Bench, complete: Complete) -> tuple
             and not faults(found, code, bench)
         )
     finally:
-        if not admitted:  # also when this is ended in the middle: the form keeps its marks
+        if not admitted:  # also if interrupted halfway: the form keeps its marks
             store.write_bytes(path, before.text.encode())
     if not admitted or found.known is None:
         return None
@@ -197,7 +195,7 @@ def _completed(path: Path, code: str, bench: Bench, complete: Complete) -> tuple
 
 
 def _self_made(known: KnownProblem) -> bool:
-    """Whether no buffer comes from this machine's files: nobody has looked at what was filled in."""
+    """Whether no buffer is read from a file on this machine: nobody has reviewed what was filled in."""
     return all(buffer.init is None or buffer.init.kind != "file" for buffer in known.problem.buffers.values())
 
 
@@ -212,8 +210,8 @@ def _write(path: Path, made: Draft, heading: Sequence[str]) -> None:
 
 def _open_heading(made: Draft) -> list[str]:
     return [
-        f"Draft problem of {made.kernel}. Lines that end in a question mark's comment are open:",
-        "fill them in and delete the comment; `# guess` says what was made up.",
+        f"Draft problem of {made.kernel}. Lines with a trailing `?` comment are open:",
+        "fill them in and delete the comment; `# guess` marks values that were made up.",
         f"Then: kcurate problem check {FORM_NAME}",
     ]
 
@@ -224,11 +222,11 @@ def _tried_heading(result: admit.Admission) -> list[str]:
         refused = [f"refused before: {line[:200]}" for line in result.tried]
         return [
             f"{first} Admitted on the emulator, sizes {result.sizes}.",
-            "`# guess` says what was made up or read off the kernel. The bench sizes were not run.",
+            "`# guess` marks values that were made up or inferred. The bench sizes were not run.",
             *refused,
         ]
     return [
         f"{first} NOT admitted; what was tried:",
         *(f"  {line[:200]}" for line in result.tried),
-        f"Change what is wrong, then: kcurate problem check {FORM_NAME}",
+        f"Fix what is wrong, then run: kcurate problem check {FORM_NAME}",
     ]

@@ -1,4 +1,4 @@
-"""The `__constant__` variables of a device file that nothing in it fills. Not covered: `__device__` ones."""
+"""The `__constant__` variables that a device file leaves uninitialised. Not covered: `__device__` ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcurate.draft.usage import DeviceCode
 
 @dataclass(frozen=True)
 class Symbol:
-    """A variable: what one element is, and how many; None where the text does not tell."""
+    """A variable: its element type and number of elements; None where the text does not tell."""
 
     name: str
     element: Element | None

@@ -1,7 +1,7 @@
-"""From a kernel's record back to the host code of its translation unit.
+"""Finds the host code of a kernel's translation unit from the kernel's record.
 
-The tree is the one given, else one that the workspace's runs of extract name. Not covered: what the host code
-says (`host`).
+The tree is the one given, else one that extract was run on in this workspace. Not covered: interpreting the
+host code (`host`).
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from kcurate.workspace import Workspace
 
 SOURCES = frozenset((".cu", ".cpp", ".cc", ".cxx", ".c"))
 MAX_SIBLINGS = 24
-# A launch's configuration ends within so many lines.
+# Longest launch configuration, in lines.
 MAX_LAUNCH_LINES = 40
 MAX_BYTES = 1 << 20
 
 
 def roots(trees: Sequence[Path], workspace: Workspace) -> tuple[Path, ...]:
-    """Where source files may lie: the trees given, else those that extract was run on, newest first.
+    """Possible source trees: those given, else those that extract was run on, newest first.
 
     Raises:
-        InputError: a tree that was given is not there.
+        InputError: a given tree does not exist.
     """
     for tree in trees:
         if not tree.exists():
@@ -41,7 +41,7 @@ def roots(trees: Sequence[Path], workspace: Workspace) -> tuple[Path, ...]:
     if trees:
         return tuple(trees)
     found: list[Path] = []
-    for config in sorted(workspace.runs.glob("extract-*/config.json"), reverse=True):
+    for config in sorted(workspace.root.glob("runs/extract-*/config.json"), reverse=True):
         try:
             paths = json.loads(config.read_bytes()).get("paths", [])
         except (OSError, ValueError):
@@ -51,9 +51,9 @@ def roots(trees: Sequence[Path], workspace: Workspace) -> tuple[Path, ...]:
 
 
 def hosts(kernel: Kernel, places: Sequence[Path]) -> tuple[Host, ...]:
-    """The units that may launch a kernel: the one that it was read in, then the files of its launch sites.
+    """The units that may launch a kernel: the one it was parsed from, then the files of its launch sites.
 
-    None where no tree holds what the record says.
+    Empty if no tree contains them as recorded.
     """
     root = _root(kernel, places)
     if root is None:
@@ -63,9 +63,9 @@ def hosts(kernel: Kernel, places: Sequence[Path]) -> tuple[Host, ...]:
 
 
 def _root(kernel: Kernel, places: Sequence[Path]) -> Path | None:
-    """The folder that the record's paths are relative to: it holds the kernel, and a launch as recorded.
+    """The folder that the record's paths are relative to: it has the kernel and a launch as recorded.
 
-    Of several, the first that extract would name as the record does.
+    Of several, the first for which extract would give the same suite and names as the record.
     """
     folders = dict.fromkeys(
         folder for place in places for folder in (place.resolve(), *place.resolve().parents)
@@ -94,7 +94,7 @@ def _holds(root: Path, kernel: Kernel) -> bool:
 
 
 def _launched(root: Path, site: LaunchSite) -> bool:
-    """Whether the file has this launch on the line of its record."""
+    """Whether the file has this launch on the recorded line."""
     data = _bytes(root / site.path)
     if data is None:
         return False
@@ -135,7 +135,7 @@ def _host(root: Path, path: str) -> Host | None:
 
 
 def _siblings(root: Path, path: str) -> list[str]:
-    """The other source files of a unit's folder: callers often stand in one of them."""
+    """The other source files in a unit's folder: callers are often in one of them."""
     folder = (root / path).parent
     files = sorted(file for file in folder.iterdir() if file.suffix in SOURCES and file.is_file())
     own = [file.relative_to(root).as_posix() for file in files if file.is_relative_to(root)]

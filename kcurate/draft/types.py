@@ -1,4 +1,4 @@
-"""C types as dtypes of a problem: builtin types, vectors as a last axis, structs of one plain type.
+"""C types as problem dtypes: built-in types, vectors as a last axis, structs of one built-in type.
 
 Not covered: structs of several types, classes, half-precision vectors wider than two.
 """
@@ -44,14 +44,14 @@ class Element:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of one element, three-lane vectors packed as C does."""
+        """Bytes of one element; three-lane vectors are packed, as in C."""
         return numpy_dtype(self.dtype).itemsize * self.lanes
 
 
 def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element | None:
-    """The element that a type means, stars aside; `names` are typedefs, macros and template arguments.
+    """The element behind a type, ignoring stars; `names` are typedefs, macros and template arguments.
 
-    `code` is where structs are looked up. None: nothing that a problem can hold.
+    `code` is where structs are looked up. None: no problem dtype fits.
     """
     text = type_text
     for _ in range(MAX_DEPTH):

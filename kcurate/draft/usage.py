@@ -1,7 +1,7 @@
-"""What a kernel does with each pointer parameter: reads, writes, atomics, read off its text and its callees'.
+"""What a kernel does with each pointer parameter: reads, writes, atomics, inferred from its text and callees.
 
-Pointers are followed through local pointers, references, casts and device functions. What goes into a
-function that the code does not hold counts as read and written. Not covered: how far an index goes
+Pointers are followed through local pointers, references, casts and device functions. A pointer passed to a
+function that the code does not contain counts as read and written. Not covered: how far an index goes
 (`bounds`).
 """
 
@@ -37,7 +37,7 @@ _ASSIGNED = re.compile(r"\s*(=(?!=)|[-+*/%&|^]=|<<=|>>=|\+\+|--)")
 
 @dataclass(frozen=True)
 class Usage:
-    """What a kernel does with the memory behind one pointer; `first` is its first access in the text."""
+    """What a kernel does with the memory behind a pointer; `first` is the kind of its first access."""
 
     read: bool = False
     written: bool = False
@@ -56,7 +56,7 @@ class Usage:
 
 
 class DeviceCode:
-    """A self-contained device file: its functions by name, text with comments and literals blank."""
+    """A self-contained device file: its functions by name, its text with comments and literals blanked."""
 
     def __init__(self, code: str) -> None:
         parsed = parse(code.encode())
@@ -67,7 +67,7 @@ class DeviceCode:
 
     @cached_property
     def functions(self) -> Mapping[str, Function]:
-        """Every function with a body by its last name; of overloads the first."""
+        """Every function with a body by unqualified name; the first of several overloads."""
         found: dict[str, Function] = {}
         for item in self.items:
             if item.kind == "function" and item.names:
@@ -78,7 +78,7 @@ class DeviceCode:
 
     @cached_property
     def macros(self) -> Mapping[str, str]:
-        """Macros without parameters by name, also those inside functions."""
+        """Object-like macros by name, including those inside functions."""
         return {match[1]: _joined(match[3]) for match in _DEFINE.finditer(self.text) if match[2] is None}
 
     @cached_property
@@ -93,7 +93,7 @@ class DeviceCode:
 
     @cached_property
     def calling_macros(self) -> Mapping[str, tuple[tuple[str, ...], str]]:
-        """Macros with parameters by name: the parameters and the body."""
+        """Function-like macros by name: parameters and body."""
         return {
             match[1]: (tuple(one.strip() for one in match[2][1:-1].split(",")), _joined(match[3]))
             for match in _DEFINE.finditer(self.text)
@@ -101,7 +101,7 @@ class DeviceCode:
         }
 
     def body(self, function: Function) -> str:
-        """A function's body, macros expanded and pointer casts blanked."""
+        """A function's body with macros expanded and pointer casts blanked."""
         if function.body not in self._bodies:
             self._bodies[function.body] = self._read_body(function)
         return self._bodies[function.body]
@@ -113,7 +113,7 @@ class DeviceCode:
         return text
 
     def _expanded(self, text: str) -> str:
-        """A text with macros put in, a few levels deep; one that makes it too long stays."""
+        """The text with macros expanded a few levels deep; stops before it gets too long."""
         for _ in range(MAX_DEPTH):
             before = text
             for name, (params, body) in self.calling_macros.items():
@@ -135,11 +135,11 @@ class DeviceCode:
         return found
 
     def _access(self, body: str, start: int, end: int, element: bool, depth: int) -> Usage:
-        """One occurrence of a pointer (or, with `element`, of a reference to what it points to)."""
+        """One occurrence of a pointer (with `element`: of a reference to what it points to)."""
         end, start, reached = _extended(body, start, end, element)
         before = body[:start].rstrip()
         if reached and re.search(r"&\s*\w+\s*=\s*\Z", before):
-            return Usage()  # a reference is bound; what is done with it counts
+            return Usage()  # a reference is bound; only its later uses count
         assigned = _ASSIGNED.match(body, end)
         if not reached:
             if before.endswith("*") and not re.search(r"[\w)\]]\s*\*\Z", before):
@@ -156,7 +156,7 @@ class DeviceCode:
         return Usage(read=True, first="read")
 
     def _passed(self, body: str, start: int, end: int, depth: int) -> Usage:
-        """A pointer as such: given to a function, compared, or copied to an alias."""
+        """A pointer value: passed to a function, compared, or copied to an alias."""
         call = _enclosing_call(body, start)
         if call is None:
             return Usage()
@@ -191,7 +191,7 @@ def _joined(text: str) -> str:
 
 
 def _put_in(text: str, name: str, params: tuple[str, ...], body: str) -> str:
-    """Every call of a macro replaced by its body."""
+    """The text with every call of a macro replaced by its body."""
     out, at = [], 0
     for match in re.finditer(rf"(?<![\w.]){re.escape(name)}\s*\(", text):
         end = closing(text.encode("latin-1"), match.end() - 1)
@@ -210,7 +210,7 @@ def _earlier(one: Usage, other: Usage) -> Usage:
 
 
 def _aliases(body: str, name: str) -> Iterator[tuple[str, bool]]:
-    """The parameter, and local names for the same memory; True for references to an element."""
+    """The parameter, and local names for the same memory; True marks references to an element."""
     known = {name: False}
     queue = [name]
     while queue:
@@ -232,7 +232,7 @@ def _aliases(body: str, name: str) -> Iterator[tuple[str, bool]]:
 
 
 def _extended(body: str, start: int, end: int, element: bool) -> tuple[int, int, bool]:
-    """Over indices, members and brackets around: the end, the start, whether memory is reached."""
+    """Extended over indices, members and parentheses: end, start, and whether memory is accessed."""
     reached = element
     data = body.encode("latin-1")
     while True:
@@ -267,7 +267,7 @@ def _extended(body: str, start: int, end: int, element: bool) -> tuple[int, int,
 
 
 def _opening(body: str, at: int) -> int | None:
-    """The bracket that is open at a position, if it is a round one in the same statement."""
+    """The position of the open parenthesis that encloses `at` in the same statement, if any."""
     depth = 0
     for position in range(at - 1, max(-1, at - 2000), -1):
         character = body[position]
@@ -288,7 +288,7 @@ def _is_call(body: str, opening: int) -> bool:
 
 
 def _enclosing_call(body: str, at: int) -> tuple[str, int] | None:
-    """The function that a position is an argument of, and which one; None outside of calls."""
+    """The function call that encloses a position, and the argument index; None outside calls."""
     opening = _opening(body, at)
     while opening is not None:
         match = re.search(

@@ -1,1 +1,1 @@
-"""The stage `extract`: a source tree in, self-contained kernels and natural pairs out."""
+"""The `extract` stage: source trees in, self-contained kernels and natural pairs out."""

@@ -1,4 +1,4 @@
-"""Natural pairs as candidates on disk: both sides taken as they are, with the problem where it is known."""
+"""Writes natural pairs as candidates: both sides as extracted, with their problem if it is known."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PIPELINE = "pipeline"
 
 @dataclass(frozen=True)
 class _Pair:
-    """What becomes one candidate: a file pair, or the file pairs of a pipeline."""
+    """One future candidate: a file pair, or the file pairs of a pipeline."""
 
     benchmark: str
     name: str
@@ -30,10 +30,10 @@ class _Pair:
 
 
 def write_candidates(folder: Path, tree: Tree, matches: Iterable[Match]) -> list[Candidate]:
-    """Write every match that is a pair to `folder/<suite>/<benchmark>/<name>/`, in their order.
+    """Write every match that is a pair to `folder/<suite>/<benchmark>/<name>/`, in order.
 
-    The problem is what `sources/` knows of it, if anything; one that is in the folder already is kept.
-    File pairs that `sources/` calls a pipeline become one candidate at the place of the first.
+    The problem comes from `sources/`, if known there; one already in the folder is kept. File pairs that
+    `sources/` declares a pipeline become one candidate, at the position of the first.
     """
     pairs = _pairs(list(matches), load_problems(tree.suite) if tree.facts else ())
     names = unique(
@@ -52,7 +52,7 @@ def write_candidates(folder: Path, tree: Tree, matches: Iterable[Match]) -> list
 
 
 def _merged(folder: Path, candidate: Candidate) -> Candidate:
-    """What is to lie in the folder: the new code, and the problem and plans that somebody supplied."""
+    """The record to write: the new code, with the problem and plans that somebody supplied earlier."""
     if not (folder / "pair.json").exists():
         return candidate
     earlier = store.read_candidate(folder)
@@ -84,7 +84,7 @@ def _pairs(matches: Sequence[Match], known: Iterable[KnownProblem]) -> list[_Pai
 
 
 def _pipelines(matches: Sequence[Match], known: KnownProblem) -> list[list[Match]]:
-    """The file pairs of a pipeline in its order, once for each two variants that have all of its files."""
+    """The file pairs of a pipeline in its order, once per pair of variants that have all of its files."""
     found = []
     for rule in {match.rule: None for match in matches if match.benchmark == known.benchmark}:
         stems = {
@@ -141,7 +141,7 @@ def _techniques(files: Sequence[SourceFile]) -> set[str]:
 
 
 def _joint_license(files: Sequence[SourceFile]) -> str | None:
-    """The licence of both sides together; None when that of any kernel is not known."""
+    """The licence of both sides together; None if the licence of any kernel is unknown."""
     licenses = {kernel.source.license for file in files for kernel in file.kernels}
     known = sorted(license_ for license_ in licenses if license_ is not None)
     if len(known) < len(licenses):

@@ -1,17 +1,18 @@
-"""The last step of one kernel: compile-check its standalone file and write its folder.
+"""Compile-checks the standalone file of one kernel and writes its folder.
 
-Runs in worker processes: a compiler that crashes or hangs on hostile input takes only its task along.
+Runs in worker processes: a compiler that crashes or hangs on hostile input takes down only its own task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kcurate import store
 from kcurate.backends.cuda import cubin, nvrtc
 from kcurate.errors import BackendError, KcurateError, MissingDependencyError
+from kcurate.notes import Note
 from kcurate.records import CompiledKernel, Kernel
 
 ARCH = "sm_90"
@@ -19,9 +20,9 @@ ARCH = "sm_90"
 
 @dataclass(frozen=True)
 class KernelTask:
-    """A kernel to finish: its folder, its record without the compiler's word, its code.
+    """A kernel to finish: its folder, its record before compilation, its code.
 
-    `compiler` is the compiler's name and version; None when nothing is to be compiled.
+    `compiler` is the compiler's name and version; None: do not compile.
     """
 
     folder: Path
@@ -30,11 +31,11 @@ class KernelTask:
     compiler: str | None
 
 
-def find_compiler(wanted: bool | None, note: Callable[[str], None]) -> str | None:
-    """The name and version of NVRTC; None when nothing is `wanted`, or (with None) when it is not installed.
+def find_compiler(wanted: bool | None, note: Note) -> str | None:
+    """The name and version of NVRTC; None if not `wanted`, or if `wanted` is None and it is not installed.
 
     Raises:
-        MissingDependencyError: it is wanted and not installed.
+        MissingDependencyError: `wanted` is True and NVRTC is not installed.
     """
     if wanted is False:
         return None
@@ -48,9 +49,9 @@ def find_compiler(wanted: bool | None, note: Callable[[str], None]) -> str | Non
 
 
 def compile_kernel(code: bytes, kernel: Kernel) -> CompiledKernel:
-    """Compile a standalone file with NVRTC and look its kernel up in the cubin.
+    """Compile a standalone file with NVRTC and look up its kernel in the cubin.
 
-    A template that is nowhere instantiated compiles to nothing; that is a failure, not a success.
+    A template without any instantiation produces no code; that counts as a failure.
     """
     compiler = nvrtc.nvrtc_version()
     try:
@@ -77,19 +78,19 @@ def compile_kernel(code: bytes, kernel: Kernel) -> CompiledKernel:
             spill_bytes=resources.spill_bytes,
             code_sha256=cubin.code_sha256(result.cubin, symbol),
         )
-    except BackendError as error:  # the compiler's own failure on this input
+    except BackendError as error:  # NVRTC itself failed on this input
         return CompiledKernel(False, ARCH, compiler, log=str(error))
 
 
 def _symbol_of(name: str, symbols: Iterable[str]) -> str | None:
-    """The symbol of a kernel that is no template: as it is (`extern "C"`), or mangled."""
+    """The symbol of a non-template kernel: unmangled (`extern "C"`) or mangled."""
     plain = name.rpartition("::")[2]
     mangled = f"{len(plain)}{plain}"
     return next((symbol for symbol in sorted(symbols) if symbol == plain or mangled in symbol), None)
 
 
 def finish_kernel(task: KernelTask) -> Kernel:
-    """Compile (unless an earlier run did, with the same compiler), write the folder, return the record."""
+    """Compile (unless an earlier run did so with the same compiler), write the folder, return the record."""
     compiled = _known(task)
     if compiled is None and task.compiler is not None:
         compiled = compile_kernel(task.code, task.kernel)
@@ -97,14 +98,14 @@ def finish_kernel(task: KernelTask) -> Kernel:
 
 
 def finish_kernels(tasks: Sequence[KernelTask]) -> list[CompiledKernel | None]:
-    """Finish several, one after the other; what is new in their records."""
+    """Finish several kernels in turn; returns what compilation added to each record."""
     return [finish_kernel(task).compiled for task in tasks]
 
 
 def write_kernel(task: KernelTask, compiled: CompiledKernel | None) -> Kernel:
-    """Write `kernel.cu`, then `kernel.json`; what is there already is left alone.
+    """Write `kernel.cu`, then `kernel.json`; up-to-date files are left alone.
 
-    A record never lies beside code that it was not made from: it is removed before its code changes.
+    An old record is deleted before its code changes, so a record never sits next to code it does not match.
     """
     kernel = replace(task.kernel, compiled=compiled)
     path = task.folder / "kernel.json"
@@ -124,7 +125,7 @@ def _same_code(task: KernelTask) -> bool:
 
 
 def _read(path: Path) -> Kernel | None:
-    """An earlier record; None when there is none, or none that can be used."""
+    """An earlier record; None if there is none or it is unusable."""
     if not path.exists():
         return None
     try:
@@ -134,7 +135,7 @@ def _read(path: Path) -> Kernel | None:
 
 
 def _known(task: KernelTask) -> CompiledKernel | None:
-    """What an earlier run learned of the very same code."""
+    """The result of an earlier run on exactly the same code."""
     earlier = _read(task.folder / "kernel.json")
     if earlier is None or earlier.compiled is None or not _same_code(task):
         return None

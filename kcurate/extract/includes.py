@@ -1,6 +1,6 @@
-"""Local includes: what a file pulls in, and from which translation unit a file is best read.
+"""Local includes: which files a file includes, and from which translation unit it is best parsed.
 
-Lookups never leave the tree. Not covered: how an include is spliced in (`kcurate.cuda_source`).
+Lookups never leave the tree. Not covered: splicing includes (`kcurate.cuda_source`).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from kcurate.suites import Tree
 
 
 def inside(path: str) -> str | None:
-    """`path` in its shortest form, or None when it is absolute or leaves the tree."""
+    """The normalised `path`, or None if it is absolute or leaves the tree."""
     short = posixpath.normpath(path)
     return None if short.startswith(("/", "..")) else short
 
 
 @dataclass
 class Reader:
-    """Reads files of one tree by their path relative to its root; every file is read once.
+    """Reads files of one tree by path relative to its root; each file is read once.
 
-    `includes` holds the names that files include, as far as they are known.
+    `includes` holds the include names of files scanned so far.
     """
 
     root: Path
@@ -36,11 +36,11 @@ class Reader:
 
     @classmethod
     def of(cls, tree: Tree) -> Reader:
-        """The reader of a tree, with the include folders that its layout names."""
+        """The reader of a tree, with the include folders of its layout."""
         return cls(tree.root, tree.manifest.layout.include)
 
     def read(self, path: str) -> bytes | None:
-        """The bytes of a file, or None when there is no such readable text file."""
+        """The bytes of a file, or None if it is not a readable text file."""
         if path not in self.cache:
             short = inside(path)
             data = read_source(self.root / short) if short else None
@@ -48,17 +48,17 @@ class Reader:
         return self.cache[path]
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a readable text file; it is not read when its includes are known."""
+        """Whether it is a readable text file; not read again if its includes are already known."""
         return path in self.includes or self.read(path) is not None
 
     def names(self, path: str) -> tuple[str, ...]:
-        """The names that a file includes."""
+        """The names in a file's includes."""
         if path not in self.includes:
             self.includes[path] = local_includes(self.read(path) or b"")
         return self.includes[path]
 
     def resolve(self, name: str, includer: str) -> str | None:
-        """The file that `#include "name"` means in `includer`; None when it is not in the tree."""
+        """The file that `#include "name"` in `includer` refers to; None if it is not in the tree."""
         for folder in (posixpath.dirname(includer), *self.folders):
             path = inside(posixpath.join(folder, name))
             if path is not None and self.exists(path):
@@ -67,7 +67,7 @@ class Reader:
 
 
 def include_graph(reader: Reader, paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """For each file, and each that it reaches, the files that it includes, in order."""
+    """For each given file, and each file reachable from them, the files it includes, in order."""
     graph: dict[str, tuple[str, ...]] = {}
     pending = list(paths)
     while pending:
@@ -81,10 +81,10 @@ def include_graph(reader: Reader, paths: Iterable[str]) -> dict[str, tuple[str, 
 
 
 def roots_of(graph: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
-    """For each file, the files to read it from, best first: the tops that reach it, then the file itself.
+    """For each file, the units to parse it from, best first: the tops that reach it, then the file itself.
 
-    A top is a file that nobody includes. Sources come before headers, CUDA sources first of all; then
-    the nearest folder, then the name. Files of a cycle that no top reaches are their own root.
+    A top is a file that no other file includes. Sources come before headers, CUDA sources first; then
+    the nearest folder, then the name. Files in a cycle that no top reaches are their own root.
     """
     included = {target for path, targets in graph.items() for target in targets if target != path}
     roots: dict[str, list[str]] = {path: [] for path in graph}
@@ -99,7 +99,7 @@ def roots_of(graph: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
 
 
 def reachable(graph: Mapping[str, tuple[str, ...]], top: str) -> set[str]:
-    """`top` and everything that it includes, directly or not."""
+    """`top` and everything it includes, directly or indirectly."""
     seen = {top}
     pending = [top]
     while pending:

@@ -1,7 +1,7 @@
-"""The code of several files as one: for pipelines, whose kernels stand in more than one file.
+"""Joins the code of several files, for pipelines whose kernels span more than one file.
 
-Works on the closures that `kcurate.cuda_source` writes: items with a blank line between them. Not covered:
-two files that give one name to different functions; such a side does not compile.
+Works on the closures written by `kcurate.cuda_source`: items separated by blank lines. Not covered: files
+that give the same name to different functions; such a side does not compile.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _DEFINED = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*(?:\\\n.*)*)", re.MUL
 
 
 def join_codes(codes: Iterable[bytes]) -> bytes:
-    """One code of several: an item that an earlier file has goes, a macro that differs is undefined first."""
+    """Concatenate codes: duplicate items are dropped, and a macro is undefined before it is redefined."""
     seen: set[bytes] = set()
     macros: dict[bytes, bytes] = {}
     out: list[bytes] = []
@@ -31,7 +31,7 @@ def join_codes(codes: Iterable[bytes]) -> bytes:
 
 
 def _items(code: bytes) -> Iterator[bytes]:
-    """The pieces between blank lines that stand outside of all braces."""
+    """The blank-line-separated pieces that are outside all braces."""
     held: list[bytes] = []
     depth = 0
     for piece in re.split(rb"\n[ \t\r]*\n", code.strip(b"\n")):

@@ -1,4 +1,4 @@
-"""Units to kernels: one record a kernel, whichever unit it was read from, with its place, id and licence."""
+"""Merges unit results: one record per kernel, whichever unit it came from, with place, id and licence."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kcurate.extract.naming import kernel_id, shown, unique
+from kcurate.extract.naming import kernel_id, unique
 from kcurate.extract.sources import TreeFiles
 from kcurate.extract.units import UnitKernel, UnitResult
-from kcurate.records import Kernel, LaunchSite
+from kcurate.json_text import shown
+from kcurate.records import Condition, Kernel, LaunchSite
 from kcurate.suites import Place, Tree
 
 VariantKey = tuple[str | None, str | None]
@@ -18,11 +19,12 @@ NamedSite = tuple[str, LaunchSite]
 
 @dataclass(frozen=True)
 class TreeKernels:
-    """All kernels of one tree in the order of their files.
+    """All kernels of one tree, in file order.
 
-    `codes` is by kernel id; `file_codes` (the joint closure of a file's kernels) and `device_fractions`
-    are by path, as are `failed` (its unit could not be parsed) and `source_paths` (everything read).
-    `unread` counts a path's kernels that could not be cut out.
+    `codes` is by kernel id; `file_codes` (the joint closure of a file's kernels) and `device_fractions` are
+    by path. `failed` are paths whose unit could not be parsed, `source_paths` everything that was read.
+    `unread` counts a path's kernels that could not be extracted. `conditions` counts the preprocessor
+    conditions that were evaluated; `unevaluated` are those that could not be, each with its unit's root.
     """
 
     tree: Tree
@@ -33,10 +35,12 @@ class TreeKernels:
     source_paths: tuple[str, ...]
     failed: frozenset[str]
     unread: Mapping[str, int]
+    conditions: int
+    unevaluated: tuple[tuple[str, Condition], ...]
 
 
 def merge(files: TreeFiles, results: Mapping[str, UnitResult], failed: set[str]) -> TreeKernels:
-    """Take each file's kernels from the first of its units that has them."""
+    """Take each file's kernels from the first of its units that yields them."""
     tree = files.tree
     sites = _launches(tree, results)
     kernels: list[Kernel] = []
@@ -63,13 +67,16 @@ def merge(files: TreeFiles, results: Mapping[str, UnitResult], failed: set[str])
     taken = {kernel.span.path for kernel in kernels}
     broken = {p for p, roots in files.roots.items() if shown(p) not in taken and not failed.isdisjoint(roots)}
     read = tuple(found.path for found in files.found if found.outcome is None)
-    return TreeKernels(tree, tuple(kernels), codes, file_codes, fractions, read, frozenset(broken), unread)
+    asked = sum(result.conditions for result in results.values())
+    lost = tuple((root, each) for root, result in sorted(results.items()) for each in result.unevaluated)
+    known = (codes, file_codes, fractions, read, frozenset(broken), unread, asked, lost)
+    return TreeKernels(tree, tuple(kernels), *known)
 
 
 def _complete(
     tree: Tree, place: Place, id_: str, member: UnitKernel, sites: Mapping[str, Sequence[NamedSite]]
 ) -> Kernel:
-    """The kernel with what its place tells; launches from other units when its own has none."""
+    """The kernel with its place filled in; launches from other units if its own has none."""
     kernel = member.kernel
     benchmark = place.benchmark or tree.suite
     facts = tree.benchmark(benchmark)
@@ -87,14 +94,14 @@ def _complete(
 
 
 def _sites_of(qualified: str, sites: Mapping[str, Sequence[NamedSite]]) -> Iterator[LaunchSite]:
-    """The launches that name a kernel by its qualified name, or by the end of it."""
+    """The launches that name a kernel by its qualified name or a suffix of it."""
     for name, site in sites.get(qualified.rpartition("::")[2], ()):
         if f"::{qualified}".endswith(f"::{name.removeprefix('::')}"):
             yield site
 
 
 def _launches(tree: Tree, results: Mapping[str, UnitResult]) -> dict[VariantKey, dict[str, list[NamedSite]]]:
-    """Every launch in a benchmark's variant by the last part of its name, each once, in the files' order."""
+    """The launches in each benchmark's variant by unqualified name, without duplicates, in file order."""
     sites: dict[VariantKey, dict[str, list[NamedSite]]] = defaultdict(lambda: defaultdict(list))
     for root, result in sorted(results.items()):
         place = tree.locate(root)

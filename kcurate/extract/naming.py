@@ -1,4 +1,4 @@
-"""Folder names of kernels and pairs: readable, unique, and the same whichever part of a tree is extracted."""
+"""Folder names of kernels and pairs: readable, unique, and the same whatever part of a tree is extracted."""
 
 from __future__ import annotations
 
@@ -13,13 +13,8 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
 MAX_PART_LENGTH = 80
 
 
-def shown(path: str) -> str:
-    """A path as text that can be written to a record: bytes that are not UTF-8 become U+FFFD."""
-    return os.fsencode(path).decode("utf-8", "replace")
-
-
 def safe_part(name: str) -> str:
-    """One folder name for `name`; when characters had to go, a hash keeps different names different."""
+    """`name` as one folder name; if characters had to be replaced, a hash keeps distinct names distinct."""
     safe = _UNSAFE.sub("_", name)
     if safe.startswith((".", "-")):
         safe = "_" + safe
@@ -29,13 +24,13 @@ def safe_part(name: str) -> str:
 
 
 def file_parts(place: Place) -> list[str]:
-    """The folders that stand for a file: its path with the suffix `.cu` dropped (others are kept)."""
+    """The folders that represent a file: its path without the suffix `.cu` (other suffixes stay)."""
     rest = place.rest.removesuffix(".cu") or place.rest
     return [safe_part(part) for part in rest.split("/")]
 
 
 def kernel_id(suite: str, place: Place, kernel: str) -> str:
-    """`<suite>/<benchmark>/[<variant>/]<file>/<kernel>`, the kernel's folder and id."""
+    """`<suite>/<benchmark>/[<variant>/]<file>/<kernel>`: the kernel's id and folder."""
     parts = [suite, safe_part(place.benchmark or suite)]
     if place.variant is not None:
         parts.append(safe_part(place.variant))
@@ -43,7 +38,7 @@ def kernel_id(suite: str, place: Place, kernel: str) -> str:
 
 
 def unique(names: Iterable[str]) -> list[str]:
-    """The names in their order, a repeated one ending in `-2`, `-3`, ..."""
+    """The names in order; repeated ones get the suffix `-2`, `-3`, ..."""
     taken: set[str] = set()
     result: list[str] = []
     for name in names:

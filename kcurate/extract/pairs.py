@@ -1,7 +1,7 @@
-"""Natural pairs: which file of a naive variant folder goes with which file of the optimised one.
+"""Natural pairs: matches files of a naive variant folder with files of the optimised one.
 
-First by file name, then, for files that hold kernels and are left over, by kernel name. A decision on
-records alone; writing candidates is `kcurate.extract.candidates`.
+First by file name; then the remaining files with kernels by kernel name. Works on records alone. Not
+covered: writing candidates (`kcurate.extract.candidates`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from enum import StrEnum
 from kcurate.records import Kernel
 from kcurate.suites import PairRule, Place
 
-# Two kernel names belong together when the shorter one's start fills this share of it
-# (`potential` and `potential_x2`); lower values join names that only share a common word.
+# Two kernel names match if their common prefix covers this share of the shorter one
+# (`potential` and `potential_x2`); lower values match names that merely share a common word.
 NAME_MATCH = 0.8
 
 
 class PairOutcome(StrEnum):
-    """What became of a file pair, or of a file with kernels that found no partner."""
+    """Outcome of a file pair, or of a file with kernels that has no partner."""
 
     PAIR = "pair"
     NO_DEVICE_CODE = "no_device_code"
@@ -33,7 +33,7 @@ class PairOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of a variant folder; `kernels` in the order of the file, `code` their joint closure."""
+    """A file of a variant folder; `kernels` in file order, `code` their joint closure."""
 
     path: str
     place: Place
@@ -101,7 +101,7 @@ def _match_rule(benchmark: str, rule: PairRule, variants: dict[str, list[SourceF
 def _match_kernels(
     slow_files: Sequence[SourceFile], fast_files: Sequence[SourceFile]
 ) -> Iterator[tuple[SourceFile, SourceFile, str]]:
-    """Pair up left-over files by the names of their kernels: equal names first, then alike ones."""
+    """Match the remaining files by kernel name: equal names first, then similar ones."""
     free = list(fast_files)
     for alike in (_same_name, _similar_name):
         rest = []
@@ -132,7 +132,7 @@ def _similar_name(left: str, right: str) -> bool:
 
 
 def compare(slow: SourceFile, fast: SourceFile) -> PairOutcome:
-    """The outcome of a file pair from what is known of its kernels."""
+    """The outcome of a file pair, given its kernels."""
     if not slow.kernels and not fast.kernels:
         return PairOutcome.NO_DEVICE_CODE
     if not slow.kernels or not fast.kernels:

@@ -1,7 +1,7 @@
-"""Worker processes that survive what they run: a crash or a hang of one task is a result, not the end.
+"""Worker processes that survive their tasks: a crash or hang is the result of one task only.
 
-One task is in flight per worker; results come as they are ready. With one job everything runs in this
-process, except where `isolate` asks for a worker of its own.
+Each worker has one task in flight; results are yielded as they arrive. With one job everything runs in this
+process, except where `isolate` requires a separate worker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PRELOAD = ["kcurate.extract.units", "kcurate.extract.compiling", "kcurate.extrac
 
 @dataclass(frozen=True)
 class Failure:
-    """A task that ended without a result: `crashed` (the worker died of a signal) or `timeout`."""
+    """A task without a result: `crashed` (the worker was killed by a signal) or `timeout`."""
 
     kind: str
     detail: str
@@ -41,8 +41,8 @@ class _Worker:
 
 
 def _serve(connection: Connection) -> None:
-    """A worker's life: answer tasks until the other end closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    """A worker's main loop: run tasks until the other end closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
     while True:
         try:
             function, task = connection.recv()
@@ -64,7 +64,7 @@ def _context() -> Any:
 
 
 class Pool:
-    """Up to `jobs` workers that stay from one call of `run` to the next; a context manager."""
+    """Up to `jobs` workers that persist across calls of `run`; a context manager."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs = max(1, jobs)
@@ -72,7 +72,7 @@ class Pool:
         self.workers: list[_Worker] = []
 
     def __enter__(self) -> Pool:
-        if self.jobs > 1:  # they come up while the parent looks for work
+        if self.jobs > 1:  # workers start while the parent collects files
             self.workers = [self._start() for _ in range(self.jobs)]
         return self
 
@@ -87,8 +87,8 @@ class Pool:
         """Apply a module-level function to every task; yields (index, result or failure) in any order.
 
         Raises:
-            KcurateError: `function` raised it. BackendError: it raised something else in a worker (its
-            traceback is on stderr).
+            KcurateError: raised by `function` itself.
+            BackendError: `function` raised anything else in a worker (the traceback is on stderr).
         """
         if (self.jobs == 1 or len(tasks) == 1) and not isolate:
             yield from enumerate(map(function, tasks))
@@ -130,7 +130,7 @@ def _next_task(
 
 
 def _ready(busy: list[_Worker]) -> list[_Worker]:
-    """The workers that answered, died, or are past their deadline."""
+    """The workers that answered, died or passed their deadline."""
     patience_s = max(0.0, min(worker.deadline_s for worker in busy) - time.monotonic())
     answered = wait([worker.connection for worker in busy], patience_s)
     now = time.monotonic()
@@ -138,7 +138,7 @@ def _ready(busy: list[_Worker]) -> list[_Worker]:
 
 
 def _result(worker: _Worker) -> Any:
-    """What a ready worker has to say; a `Failure` when it died or hangs (it is gone afterwards)."""
+    """The result of a ready worker; a `Failure` if it died or hung (it is then gone)."""
     if worker.connection.poll():
         try:
             return worker.connection.recv()
@@ -150,13 +150,13 @@ def _result(worker: _Worker) -> Any:
                     "a worker process raised an error", hint="its traceback is above; please report it"
                 ) from None
             worker.connection.close()
-            return Failure("crashed", f"the worker died of signal {-code}")
+            return Failure("crashed", f"the worker was killed by signal {-code}")
     _stop(worker)
-    return Failure("timeout", "no answer within the time limit")
+    return Failure("timeout", "no result within the time limit")
 
 
 def _stop(worker: _Worker) -> None:
     if worker.index is not None:
-        worker.process.kill()  # before its connection closes, which it would complain of
+        worker.process.kill()  # before closing its connection, or it would print an error
     worker.connection.close()
     worker.process.join()

@@ -1,4 +1,4 @@
-"""What became of each file, kernel and pair: the counts of the summary, and a line each on disk."""
+"""Outcomes of files, kernels and pairs: counts for the summary, and one line each on disk."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 
 from kcurate import codec, store
 from kcurate.extract.merge import TreeKernels
-from kcurate.extract.naming import shown
 from kcurate.extract.pairs import Match, PairOutcome
 from kcurate.extract.sources import TreeFiles
 from kcurate.extract.walk import FileOutcome
+from kcurate.json_text import shown
 from kcurate.records import Kernel
-from kcurate.workspace import Run
+from kcurate.runs import Run
 
 
 class KernelOutcome(StrEnum):
-    """What became of a kernel."""
+    """Outcome of a kernel."""
 
     COMPILED = "compiled"
     COMPILE_ERROR = "compile_error"
@@ -30,7 +30,7 @@ class KernelOutcome(StrEnum):
 def file_outcomes(
     files: TreeFiles, tree: TreeKernels, min_device_fraction: float | None
 ) -> dict[str, FileOutcome]:
-    """The outcome of every file that the walk met, by path; None: the threshold of the suite's manifest."""
+    """The outcome of every file found by the walk, by path; None: the threshold of the suite's manifest."""
     least = min_device_fraction
     if least is None:
         least = files.tree.manifest.min_device_fraction
@@ -65,7 +65,7 @@ def count_items(
     outcomes: Sequence[Mapping[str, FileOutcome]],
     matches: Sequence[Sequence[Match]],
 ) -> dict[str, dict[str, int]]:
-    """Counts per outcome; `same_named_files` are those of the pairs that follow a layout's first rule."""
+    """Counts per outcome; `same_named_files` counts the pairs under a layout's first rule."""
     same_named: Counter[PairOutcome] = Counter()
     for tree, found in zip(trees, matches, strict=True):
         first = next(iter(tree.tree.manifest.layout.pairs), None)
@@ -75,6 +75,8 @@ def count_items(
         "kernels": _counted(outcome for tree in trees for outcome in _kernel_outcomes(tree)),
         "pairs": _counted(match.outcome for each in matches for match in each),
     }
+    asked, unevaluated = sum(t.conditions for t in trees), sum(len(t.unevaluated) for t in trees)
+    items["conditions"] = {"evaluated": asked - unevaluated, "unevaluated": unevaluated}
     if same_named:
         items["same_named_files"] = _counted(same_named.elements())
     return items
@@ -91,8 +93,8 @@ def write_reports(
     outcomes: Sequence[Mapping[str, FileOutcome]],
     matches: Sequence[Sequence[Match]],
 ) -> None:
-    """One JSON line a file and a pair in the run's folder: what became of each."""
-    files, pairs = [], []
+    """Write one JSON line per file, pair and unevaluated condition to the run's folder."""
+    files, pairs, conditions = [], [], []
     for tree, by_path, found in zip(trees, outcomes, matches, strict=True):
         for path, outcome in sorted(by_path.items()):
             fraction = tree.device_fractions.get(path)
@@ -102,6 +104,9 @@ def write_reports(
             if path in tree.unread:
                 line["unread_kernels"] = tree.unread[path]
             files.append(line)
+        for root, condition in tree.unevaluated:
+            line = {"suite": tree.tree.suite, "unit": shown(root), **codec.to_data(condition)}
+            conditions.append(line)
         for match in found:
             sides = {"slow": match.slow and match.slow.path, "fast": match.fast and match.fast.path}
             pairs.append(
@@ -114,6 +119,6 @@ def write_reports(
                     "outcome": str(match.outcome),
                 }
             )
-    for name, lines in (("files", files), ("pairs", pairs)):
+    for name, lines in (("files", files), ("pairs", pairs), ("conditions", conditions)):
         data = b"".join(codec.canonical_json(line) + b"\n" for line in lines)
         store.write_bytes(log.folder / f"{name}.jsonl", data)

@@ -1,4 +1,4 @@
-"""From the paths a user gives to the files that are worth parsing, and the unit each is read from.
+"""From the user's paths to the files worth parsing, and the unit to parse each from.
 
 Not covered: parsing (`kcurate.extract.units`).
 """
@@ -28,7 +28,7 @@ from kcurate.suites import Manifest, Tree, find_tree, forced_tree, generic_tree,
 from kcurate.suites.manifest import GENERIC
 
 AUTO = "auto"
-# A file without this word defines no kernel, one without the other launches none.
+# A file without the first mark defines no kernel; a file without the second launches none.
 KERNEL_MARK = b"__global__"
 LAUNCH_MARK = b"<<<"
 SCAN_CHUNK = 64
@@ -36,10 +36,10 @@ SCAN_CHUNK = 64
 
 @dataclass
 class TreeFiles:
-    """One tree: what the walk found in it, and what is to be parsed.
+    """One tree: the files found in it, and the units to parse.
 
-    `roots` maps each file that may define kernels to the units to read it from, best first; `launchers`
-    are further units, read for their launches alone.
+    `roots` maps each file that may define kernels to the units to parse it from, best first; `launchers`
+    are additional units, parsed only for their launches.
     """
 
     tree: Tree
@@ -49,10 +49,10 @@ class TreeFiles:
 
 
 def find_files(paths: Sequence[Path], suite: str, filter_: Filter) -> list[TreeFiles]:
-    """Walk the given paths; the trees in the order in which they were met.
+    """Walk the given paths; returns the trees in the order found.
 
     Raises:
-        InputError: a path is missing, the suite is not known, or one suite is given twice.
+        InputError: a path is missing, the suite is unknown, or two trees belong to the same suite.
     """
     manifests = load_manifests()
     forced = _forced(suite, manifests)
@@ -86,21 +86,21 @@ def _forced(suite: str, manifests: Mapping[str, Manifest]) -> Manifest | None:
         return load_manifest(Path(suite))
     if suite not in manifests:
         names = ", ".join([AUTO, *manifests])
-        raise InputError(f"there is no suite named {suite!r}", where="--suite", hint=f"one of {names}")
+        raise InputError(f"unknown suite {suite!r}", where="--suite", hint=f"one of {names}")
     return manifests[suite]
 
 
 def _existing(path: Path) -> Path:
     try:
         return path.resolve(strict=True)
-    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
-        reason = getattr(error, "strerror", None) or "a loop of symbolic links"
-        raise InputError(f"cannot be read: {reason}", where=str(path), hint="check the path") from error
+    except (OSError, RuntimeError) as error:  # RuntimeError: a symbolic link loop
+        reason = getattr(error, "strerror", None) or "a symbolic link loop"
+        raise InputError(f"cannot read: {reason}", where=str(path), hint="check the path") from error
 
 
 @dataclass(frozen=True)
 class ScanTask:
-    """Source files to look into: the tree's root and paths in it."""
+    """Source files to scan: the tree's root and paths in it."""
 
     root: Path
     paths: tuple[str, ...]
@@ -108,9 +108,9 @@ class ScanTask:
 
 @dataclass(frozen=True)
 class Scanned:
-    """What a file's bytes decide: `outcome` None for text; the names it includes; whether the marks occur.
+    """What a file's bytes determine: `outcome` (None for text), its include names, which marks occur.
 
-    `macros` are those that it defines and that bring a `__global__` to wherever they are used.
+    `macros` are those it defines that expand to `__global__`.
     """
 
     path: str
@@ -122,7 +122,7 @@ class Scanned:
 
 
 def scan(task: ScanTask) -> list[Scanned]:
-    """Read files and say what there is in them."""
+    """Read files and report what is in them."""
     return [_scan(path, read_source(task.root / path)) for path in task.paths]
 
 
@@ -135,7 +135,7 @@ def _scan(path: str, data: bytes | FileOutcome) -> Scanned:
 
 
 def choose_units(files: TreeFiles, pool: Pool) -> None:
-    """Read every source of a tree: settle the outcomes that its bytes decide, and choose the units."""
+    """Scan every source of a tree: set the outcomes that follow from the bytes, and choose the units."""
     reader = Reader.of(files.tree)
     scanned = _scan_all(files, pool)
     for index, found in enumerate(files.found):
@@ -150,7 +150,7 @@ def choose_units(files: TreeFiles, pool: Pool) -> None:
     graph = include_graph(reader, [*wanted, *_context(files, with_kernels)]) if with_kernels else {}
     roots = roots_of(graph)
     for path in with_kernels:
-        # The best unit, and the file by itself in case that unit leaves its kernels out.
+        # The best unit, then the file by itself in case that unit skips its kernels.
         files.roots[path] = list(dict.fromkeys([roots[path][0], path]))
     chosen = {units[0] for units in files.roots.values()}
     included = {target for targets in graph.values() for target in targets}
@@ -162,7 +162,7 @@ def choose_units(files: TreeFiles, pool: Pool) -> None:
 
 
 def _with_kernels(wanted: Sequence[str], scanned: Mapping[str, Scanned], reader: Reader) -> list[str]:
-    """The files that may define kernels: those with the mark, and those that name a macro with the mark."""
+    """The files that may define kernels: those with the mark, or with a macro that expands to it."""
     macros = {macro for path in wanted for macro in scanned[path].macros}
     if not macros:
         return [path for path in wanted if scanned[path].kernel]
@@ -189,9 +189,9 @@ def _scan_all(files: TreeFiles, pool: Pool) -> dict[str, Scanned]:
 
 
 def _context(files: TreeFiles, with_kernels: Iterable[str]) -> list[str]:
-    """Sources around the kernels that may include them although they were not asked for.
+    """Nearby sources that were not requested but may include the files with kernels.
 
-    In a suite: everything in the benchmark's (or variant's) folder; else the neighbours in the folder.
+    In a suite: everything in the benchmark's (or variant's) folder; otherwise the files of the same folder.
     """
     tree = files.tree
     folders: dict[Path, bool] = {}

@@ -1,15 +1,14 @@
 """The stage: walk, parse in workers, compile in workers, match pairs, count everything.
 
-Running it again finishes what was cut off: parsing is repeated, compiled kernels are kept.
+A rerun completes an interrupted run: parsing is repeated, compiled kernels are kept.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,16 @@ from kcurate.errors import InputError
 from kcurate.extract import compiling
 from kcurate.extract.candidates import write_candidates
 from kcurate.extract.merge import TreeKernels, merge
-from kcurate.extract.naming import shown
 from kcurate.extract.pairs import Match, SourceFile, match_files
 from kcurate.extract.pool import Failure, Pool
 from kcurate.extract.reporting import count_items, file_outcomes, write_reports
 from kcurate.extract.sources import AUTO, TreeFiles, choose_units, find_files
 from kcurate.extract.units import UnitResult, UnitTask, read_unit
 from kcurate.extract.walk import FileOutcome, Filter
+from kcurate.json_text import shown
+from kcurate.notes import Note, silent
 from kcurate.records import CompiledKernel, Kernel, Summary
+from kcurate.runs import recorded
 from kcurate.workspace import DEFAULT, Workspace
 
 WRITTEN_TOGETHER = 16
@@ -35,9 +36,9 @@ WRITTEN_TOGETHER = 16
 
 @dataclass(frozen=True)
 class ExtractConfig:
-    """What to extract and how; `jobs` 0 means one a core, `compile` None: when NVRTC is installed.
+    """What to extract and how; `jobs` 0: one per core; `compile` None: if NVRTC is installed.
 
-    `min_device_fraction` None: what the suite's manifest says.
+    `min_device_fraction` None: the threshold of the suite's manifest.
     """
 
     paths: tuple[Path, ...]
@@ -50,54 +51,42 @@ class ExtractConfig:
     compile: bool | None = None
 
 
-def run(config: ExtractConfig, *, note: Callable[[str], None] = lambda text: None) -> Summary:
-    """Extract every kernel and natural pair; `note` is told what a person should know on the way.
+def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
+    """Extract every kernel and natural pair; `note` receives messages for the user.
 
     Raises:
-        InputError: a path that cannot be read, an unknown suite, no kernel anywhere.
+        InputError: a path cannot be read, the suite is unknown, or there is no kernel anywhere.
         MissingDependencyError: `compile` is True and NVRTC is not installed.
     """
-    started_s = time.monotonic()
-    compiler = compiling.find_compiler(config.compile, note)
-    with Pool(config.jobs or len(os.sched_getaffinity(0))) as pool:
-        trees = find_files(config.paths, config.suite, Filter(config.include, config.exclude))
-        for files in trees:
-            choose_units(files, pool)
-        extracted = [_parse(files, pool) for files in trees]
-        _require_kernels(config, trees, extracted)
-        workspace = Workspace(config.workspace)
-        log = workspace.start_run("extract", _plain(config))
-        finished = [_finish(kernels, workspace.kernels, compiler, pool) for kernels in extracted]
-    matches = [_pairs(tree, workspace.pairs) for tree in finished]
-    outcomes = [
-        file_outcomes(files, tree, config.min_device_fraction)
-        for files, tree in zip(trees, finished, strict=True)
-    ]
-    write_reports(log, finished, outcomes, matches)
-    dropped = sum(list(each.values()).count(FileOutcome.BELOW_DEVICE_FRACTION) for each in outcomes)
-    if dropped:
-        note(
-            f"{dropped} files are below the device fraction, their kernels are kept: {log.folder}/files.jsonl"
-        )
-    unread = sum(sum(tree.unread.values()) for tree in finished)
-    if unread:
-        note(f"{unread} kernels could not be cut out (macros make or hide them): {log.folder}/files.jsonl")
-    return log.finish(
-        Summary(
-            stage="extract",
-            items=count_items(finished, outcomes, matches),
-            wall_s=time.monotonic() - started_s,
-            workspace=str(config.workspace),
-        )
-    )
-
-
-def _plain(config: ExtractConfig) -> dict[str, Any]:
-    return {
-        **asdict(config),
-        "paths": [shown(str(path.resolve())) for path in config.paths],
-        "workspace": str(config.workspace),
-    }
+    with recorded("extract", config.workspace, note=note) as record:
+        compiler = compiling.find_compiler(config.compile, record.note)
+        with Pool(config.jobs or len(os.sched_getaffinity(0))) as pool:
+            trees = find_files(config.paths, config.suite, Filter(config.include, config.exclude))
+            for files in trees:
+                choose_units(files, pool)
+            extracted = [_parse(files, pool) for files in trees]
+            _require_kernels(config, trees, extracted)
+            workspace = Workspace(config.workspace)
+            record.begin(config, paths=[path.resolve() for path in config.paths])
+            finished = [_finish(kernels, workspace.kernels, compiler, pool) for kernels in extracted]
+        matches = [_pairs(tree, workspace.pairs) for tree in finished]
+        outcomes = [
+            file_outcomes(files, tree, config.min_device_fraction)
+            for files, tree in zip(trees, finished, strict=True)
+        ]
+        listed = record.folder / "files.jsonl"
+        write_reports(record, finished, outcomes, matches)
+        dropped = sum(list(each.values()).count(FileOutcome.BELOW_DEVICE_FRACTION) for each in outcomes)
+        if dropped:
+            record.note(f"{dropped} files are below the device fraction; their kernels are kept: {listed}")
+        unread = sum(sum(tree.unread.values()) for tree in finished)
+        if unread:
+            record.note(f"{unread} kernels were not extracted (macros define or hide them): {listed}")
+        unevaluated = sum(len(tree.unevaluated) for tree in finished)
+        if unevaluated:
+            left = f"{unevaluated} conditions could not be evaluated, their branches are left out"
+            record.note(f"{left}: {record.folder / 'conditions.jsonl'}")
+        return record.finish(count_items(finished, outcomes, matches))
 
 
 def _bar(results: Iterable[Any], total: int, what: str) -> Iterable[Any]:
@@ -105,7 +94,7 @@ def _bar(results: Iterable[Any], total: int, what: str) -> Iterable[Any]:
 
 
 def _parse(files: TreeFiles, pool: Pool) -> TreeKernels:
-    """Read every unit; a file whose best unit leaves its kernels out is read by itself."""
+    """Parse every unit; a file whose best unit skips its kernels is parsed by itself."""
     results: dict[str, UnitResult] = {}
     failed: set[str] = set()
     pending = {path: units[0] for path, units in files.roots.items()}
@@ -143,8 +132,11 @@ def _require_kernels(
     )
     what, hint = "no CUDA kernel found", "give a tree with __global__ functions"
     if any(tree.unread for tree in extracted):
-        what = "no CUDA kernel could be cut out"
-        hint = "kernels that macros make are not read: write them out (docs/extraction.md)"
+        what = "no CUDA kernel could be extracted"
+        hint = "kernels defined by macros are not parsed: write them out (docs/extraction.md)"
+    elif lost := [condition for tree in extracted for _, condition in tree.unevaluated]:
+        first = f"{lost[0].path}:{lost[0].line}: {lost[0].text}"
+        hint = f"is one behind {first}? It could not be evaluated: {lost[0].why}"
     raise InputError(f"{what} ({seen})", where=", ".join(str(path) for path in config.paths), hint=hint)
 
 
@@ -155,7 +147,7 @@ def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -
         for kernel in tree.kernels
     ]
     kernels = list(tree.kernels)
-    # A compiler may die of what it is given, so each kernel is a task then; writing alone goes in heaps.
+    # A compiler may crash on its input, so each kernel is a separate task; without one, tasks are batched.
     size = 1 if compiler is not None else WRITTEN_TOGETHER
     heaps = [tasks[at : at + size] for at in range(0, len(tasks), size)]
     answers = pool.run(
@@ -175,7 +167,7 @@ def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -
 
 
 def _pairs(tree: TreeKernels, folder: Path) -> list[Match]:
-    """Match the variants of a tree and write what is a pair."""
+    """Match the variants of a tree and write the pairs."""
     by_path: dict[str, list[Kernel]] = {}
     for kernel in tree.kernels:
         by_path.setdefault(kernel.span.path, []).append(kernel)

@@ -1,4 +1,4 @@
-"""One translation unit, parsed in a worker: its kernels, their code, and every launch that it makes."""
+"""Parses one translation unit in a worker: its kernels, their code, and every launch in it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from kcurate.cuda_source import KernelSource, extract_unit
 from kcurate.extract.includes import Reader
-from kcurate.extract.naming import shown
-from kcurate.records import Kernel, LaunchSite, Source, Span
+from kcurate.json_text import shown
+from kcurate.records import Condition, Kernel, LaunchSite, Source, Span
 
 
 @dataclass(frozen=True)
 class UnitTask:
-    """A unit to read: the tree's root, its include folders, and the unit's file in it."""
+    """A unit to parse: the tree's root, its include folders, and the unit's file in it."""
 
     tree_root: Path
     include: tuple[str, ...]
@@ -23,7 +23,7 @@ class UnitTask:
 
 @dataclass(frozen=True)
 class UnitKernel:
-    """A kernel as its unit shows it: `path` is the file on disk (the record has it as text)."""
+    """A kernel as found in its unit: `path` is the file on disk (the record holds it as text)."""
 
     path: str
     qualified: str
@@ -34,39 +34,48 @@ class UnitKernel:
 
 @dataclass(frozen=True)
 class UnitResult:
-    """What a unit holds; `kernels` in the order of their files, `file_codes` by path.
+    """Contents of a unit; `kernels` in the order of their files, `file_codes` by path.
 
-    `unread` counts, by path, the kernels that could not be cut out.
+    `unread` counts, per path, the kernels that could not be extracted; `conditions` the preprocessor
+    conditions that were evaluated, `unevaluated` those that could not be.
     """
 
     kernels: tuple[UnitKernel, ...]
     launches: tuple[tuple[str, LaunchSite], ...]
     file_codes: Mapping[str, bytes]
     unread: Mapping[str, int]
+    conditions: int
+    unevaluated: tuple[Condition, ...]
 
     def kernels_of(self, path: str) -> list[UnitKernel]:
-        """The kernels that a file defines, in its order."""
+        """The kernels that a file defines, in order."""
         return [kernel for kernel in self.kernels if kernel.path == path]
 
 
 def read_unit(task: UnitTask) -> UnitResult:
-    """Parse a unit; where it stands in its suite is filled in later (`kcurate.extract.merge`)."""
+    """Parse a unit; its place in the suite is filled in later (`kcurate.extract.merge`)."""
     reader = Reader(task.tree_root, task.include)
     report = extract_unit(task.root, reader.read, reader.resolve)
     fractions = report.device_fractions or {}
+    unevaluated = tuple(replace(condition, path=shown(condition.path)) for condition in report.unevaluated)
     kernels: dict[tuple[str, int], UnitKernel] = {}
-    for kernel in report.kernels:  # a file that is included twice shows its kernels twice
+    for kernel in report.kernels:  # a file that is included twice yields its kernels twice
         key = (kernel.span.path, kernel.span.start_byte)
-        kernels.setdefault(key, _unit_kernel(kernel, task.root, fractions.get(kernel.span.path, 0.0)))
+        made = _unit_kernel(kernel, task.root, fractions.get(kernel.span.path, 0.0), unevaluated)
+        kernels.setdefault(key, made)
     return UnitResult(
         kernels=tuple(kernel for _, kernel in sorted(kernels.items())),
         launches=tuple((name, _shown_site(site)) for name, site in report.launches),
         file_codes=report.file_codes or {},
         unread=report.unread or {},
+        conditions=report.conditions,
+        unevaluated=unevaluated,
     )
 
 
-def _unit_kernel(found: KernelSource, root: str, device_fraction: float) -> UnitKernel:
+def _unit_kernel(
+    found: KernelSource, root: str, device_fraction: float, unevaluated: tuple[Condition, ...]
+) -> UnitKernel:
     kernel = Kernel(
         id="",
         source=Source(""),
@@ -82,6 +91,7 @@ def _unit_kernel(found: KernelSource, root: str, device_fraction: float) -> Unit
         shims=found.shims,
         features=found.features,
         techniques=found.techniques,
+        unevaluated=unevaluated,
     )
     return UnitKernel(found.span.path, found.qualified, kernel, found.code, device_fraction)
 

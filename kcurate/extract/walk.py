@@ -1,7 +1,7 @@
-"""Every file at or below a path, each with what became of it; nothing is parsed here.
+"""Every file at or below a path, each with an outcome; nothing is parsed here.
 
-Folders are visited in byte order of their names, so that the result does not depend on the file system.
-A symbolic link is followed unless what it points to was already visited (this also ends loops).
+Folders are visited in byte order of their names, so the result does not depend on the file system. Symbolic
+links are followed unless their target was already visited (which also ends loops).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kcurate.suites import Manifest, Tree, find_tree
 
-# Version-control stores hold copies of source files under mangled names.
+# Version-control folders hold copies of source files under mangled names.
 SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", ".bzr", "CVS", "__pycache__"})
 CUDA_SUFFIXES = frozenset({".cu", ".cuh"})
 HEADER_SUFFIXES = frozenset({".h", ".hh", ".hpp", ".hxx", ".inl", ".inc", ".tpp"})
@@ -26,16 +26,16 @@ SOURCE_SUFFIXES = CUDA_SUFFIXES | HEADER_SUFFIXES | HOST_SUFFIXES
 STALE = re.compile(
     r"\.(?:cuh?|hh?|hpp|hxx|inl|c|cc|cpp|cxx)(?:[.~_](?:old|copy|orig|bak|save|rej|swp)|~)\d*$", re.I
 )
-# Larger "sources" are generated tables or data; parsing one costs gigabytes.
+# Larger "sources" are generated tables or data; parsing one takes gigabytes of memory.
 MAX_FILE_BYTES = 64 * 1024 * 1024
-# How many leading bytes are looked at for a NUL, as git and grep do.
+# Leading bytes searched for a NUL, as git and grep do.
 BINARY_PROBE_BYTES = 8192
-# Suites are looked for in folders up to so many levels below the path that was given.
+# Suites are detected in folders up to this many levels below the given path.
 DETECTION_DEPTH = 3
 
 
 class FileOutcome(StrEnum):
-    """What became of a file; every file that the walk meets ends with exactly one."""
+    """Outcome of a file; every file found by the walk ends with exactly one."""
 
     EXTRACTED = "extracted"
     BELOW_DEVICE_FRACTION = "below_device_fraction"
@@ -57,9 +57,9 @@ class FileOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Found:
-    """One file: the tree it belongs to, its path relative to the tree's root, its outcome so far.
+    """One file: its tree, its path relative to the tree's root, its outcome so far.
 
-    `outcome` is None for a source file that is still to be looked into.
+    `outcome` is None for a source file still to be scanned.
     """
 
     tree: Tree
@@ -68,7 +68,7 @@ class Found:
 
     @property
     def absolute(self) -> Path:
-        """Where it lies on this machine."""
+        """The path on this machine."""
         return self.tree.root / self.path
 
 
@@ -80,7 +80,7 @@ class Filter:
     exclude: tuple[str, ...] = ()
 
     def passes(self, path: str) -> bool:
-        """Whether a file is asked for; a glob without a slash also matches the name alone."""
+        """Whether a file is selected; a glob without a slash also matches the file name alone."""
 
         def matches(glob: str) -> bool:
             name = path.rpartition("/")[2]
@@ -91,7 +91,7 @@ class Filter:
 
 @dataclass
 class Walker:
-    """The walk over one given path; `seen` holds (device, inode) of everything visited by all walks."""
+    """Walks one given path; `seen` holds (device, inode) of everything visited by all walks."""
 
     manifests: Mapping[str, Manifest]
     filter: Filter
@@ -144,7 +144,7 @@ class Walker:
     def _visit_link(self, link: Path, tree: Tree) -> Iterator[Found]:
         try:
             status = link.stat()
-        except OSError:  # a missing target, or a link that points at itself
+        except OSError:  # a missing target, or a link to itself
             yield Found(tree, _relative(link, tree), FileOutcome.BROKEN_LINK)
             return
         if (status.st_dev, status.st_ino) in self.seen:
@@ -153,7 +153,7 @@ class Walker:
             yield from self._visit(link, tree, 0)
 
     def _first_outcome(self, tree: Tree, name: str, status: os.stat_result) -> FileOutcome | None:
-        """What is known of a file before it is opened."""
+        """The outcome that is certain before the file is opened; None: none yet."""
         if not stat.S_ISREG(status.st_mode):
             return FileOutcome.NOT_A_FILE
         if STALE.search(name):
@@ -175,7 +175,7 @@ def _relative(path: Path, tree: Tree) -> str:
 
 
 def read_source(path: Path) -> bytes | FileOutcome:
-    """A source file's bytes, or why they cannot be used."""
+    """A source file's bytes, or the outcome that rules it out."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)

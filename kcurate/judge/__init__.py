@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kcurate.judge.case import Case, Ruling
+    from kcurate.judge.checks.repeated_launches import repeated_steps
     from kcurate.judge.checks.static import check_source, hints
     from kcurate.judge.judging import Judge, JudgeConfig, judge, reference_side
     from kcurate.judge.referees.batch import default_jobs, describe_environment, judge_many, open_referees
@@ -32,6 +33,7 @@ _HOMES = {
     "Ruling": "case",
     "check_source": "checks.static",
     "hints": "checks.static",
+    "repeated_steps": "checks.repeated_launches",
     "Judge": "judging",
     "JudgeConfig": "judging",
     "judge": "judging",
@@ -58,6 +60,7 @@ __all__ = [
     "judge_many",
     "open_referees",
     "reference_side",
+    "repeated_steps",
 ]
 
 

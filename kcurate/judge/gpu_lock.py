@@ -1,9 +1,8 @@
 """Who may use a GPU when: any number at once, or one alone while it takes times.
 
-Three advisory file locks a GPU, in the system's folder for temporary files, so that judges of one machine
+Two advisory file locks a GPU, in the system's folder for temporary files, so that judges of one machine
 heed each other whoever started them; the kernel gives a lock back when its process dies. A waiter for
-exclusive use holds the gate, so newcomers cannot starve it; but it waits for long work (`busy`) before it
-comes to the gate, so that others can go on meanwhile.
+exclusive use holds the gate, so newcomers cannot starve it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ class GpuLock:
         folder = folder or default_folder()
         self._gate = _open(folder / f"kcurate-{name}-gate.lock")
         self._use = _open(folder / f"kcurate-{name}-use.lock")
-        self._busy = _open(folder / f"kcurate-{name}-busy.lock")
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
@@ -36,37 +34,25 @@ class GpuLock:
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
         """Use the GPU alone."""
-        with self._flock(self._busy, fcntl.LOCK_EX), self._hold(fcntl.LOCK_EX):
-            yield
-
-    @contextlib.contextmanager
-    def busy(self) -> Iterator[None]:
-        """Use the GPU for long, beside everything but times."""
-        with self._flock(self._busy, fcntl.LOCK_SH):
+        with self._hold(fcntl.LOCK_EX):
             yield
 
     @contextlib.contextmanager
     def _hold(self, kind: int) -> Iterator[None]:
-        with self._flock(self._gate, fcntl.LOCK_EX):
+        fcntl.flock(self._gate, fcntl.LOCK_EX)
+        try:
             fcntl.flock(self._use, kind)
+        finally:
+            fcntl.flock(self._gate, fcntl.LOCK_UN)
         try:
             yield
         finally:
             fcntl.flock(self._use, fcntl.LOCK_UN)
 
-    @contextlib.contextmanager
-    def _flock(self, file: int, kind: int) -> Iterator[None]:
-        fcntl.flock(file, kind)
-        try:
-            yield
-        finally:
-            fcntl.flock(file, fcntl.LOCK_UN)
-
     def close(self) -> None:
         """Close the files."""
         os.close(self._gate)
         os.close(self._use)
-        os.close(self._busy)
 
 
 def lock_name(environment: Environment) -> str:

@@ -17,6 +17,7 @@ from kcurate.records.attempt import (
 from kcurate.records.kernel import (
     Argument,
     CompiledKernel,
+    Condition,
     Kernel,
     LaunchSite,
     Param,
@@ -78,6 +79,7 @@ __all__ = [
     "Call",
     "Candidate",
     "CompiledKernel",
+    "Condition",
     "Copy",
     "Environment",
     "Exchange",

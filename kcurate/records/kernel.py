@@ -70,6 +70,16 @@ class LaunchSite:
 
 
 @dataclass(frozen=True)
+class Condition:
+    """An `#if`, `#ifdef`, `#elif` or such that could not be evaluated, and why; its branch is left out."""
+
+    path: str
+    line: int
+    text: str
+    why: str
+
+
+@dataclass(frozen=True)
 class CompiledKernel:
     """What the compiler said of the standalone file; sizes in bytes, `arch` such as `sm_90`."""
 
@@ -89,7 +99,8 @@ class CompiledKernel:
 class Kernel:
     """One `__global__` function with everything that it needs; its code is `kernel.cu` beside it.
 
-    `device_fraction` is the share of the code lines of its file that lie in device functions.
+    `device_fraction` is the share of the code lines of its file that lie in device functions. `unevaluated`
+    are the conditions of its translation unit without an answer: another answer may mean other code.
     """
 
     id: str
@@ -110,3 +121,4 @@ class Kernel:
     family: str | None = None
     device_fraction: float | None = None
     compiled: CompiledKernel | None = None
+    unevaluated: tuple[Condition, ...] = ()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import resources, store
-from kcurate.errors import InputError
+from kcurate import store
+from kcurate.notes import Note, silent
 from kcurate.records import Outcome, Summary
 from kcurate.report.entries import Entry, entry
 from kcurate.report.page import render
+from kcurate.runs import recorded
 from kcurate.verdicts import readable
 from kcurate.workspace import Workspace
 
@@ -33,7 +32,8 @@ class ReportConfig:
         return self.out or self.workspace / FILE
 
 
-def run(config: ReportConfig, *, note: Callable[[str], None] = lambda _: None) -> Summary:
+@store.without_collector()
+def run(config: ReportConfig, *, note: Note = silent) -> Summary:
     """Write the page; the counts are over the pairs by the outcome that stands for them.
 
     A pair that cannot be read is counted as malformed, named in a note, and not on the page.
@@ -41,25 +41,21 @@ def run(config: ReportConfig, *, note: Callable[[str], None] = lambda _: None) -
     Raises:
         InputError: there is no pair at all, or a file cannot be read or written.
     """
-    started_s = time.monotonic()
     workspace = Workspace(config.workspace)
-    roots = [workspace.pairs, *([resources.pairs_dir()] if config.built_in else [])]
-    folders = [folder for root in roots if root.is_dir() for folder in store.find_candidates(root)]
-    if not folders:
-        raise InputError(
-            "no pairs here", where=str(workspace.root), hint="run kcurate extract, or add --built-in"
-        )
-    entries: dict[str, Entry] = {}
-    counts: Counter[str] = Counter()
-    for found in readable.judged(folders, workspace):
-        if isinstance(found, readable.Unreadable):
-            counts[Outcome.MALFORMED.value] += 1
-            note(f"left out: {found}")
-            continue
-        candidate, verdicts = found
-        made = entry(candidate, verdicts)
-        counts["same_id" if candidate.id in entries else made.outcome.replace(" ", "_")] += 1
-        entries.setdefault(candidate.id, made)
-    page = render([entries[key] for key in sorted(entries)])
-    store.write_bytes(config.path, page.encode("utf-8", "replace"))
-    return Summary("report", {"pairs": dict(sorted(counts.items()))}, time.monotonic() - started_s)
+    folders = readable.pair_folders(workspace, built_in=config.built_in)
+    with recorded("report", config.workspace, note=note) as record:
+        record.begin(config)
+        entries: dict[str, Entry] = {}
+        counts: Counter[str] = Counter()
+        for found in readable.judged(folders, workspace):
+            if isinstance(found, readable.Unreadable):
+                counts[Outcome.MALFORMED.value] += 1
+                record.note(f"left out: {found}")
+                continue
+            candidate, verdicts = found
+            made = entry(candidate, verdicts)
+            counts["same_id" if candidate.id in entries else made.outcome.replace(" ", "_")] += 1
+            entries.setdefault(candidate.id, made)
+        page = render([entries[key] for key in sorted(entries)])
+        store.write_bytes(config.path, page.encode("utf-8", "replace"))
+        return record.finish({"pairs": dict(sorted(counts.items()))})

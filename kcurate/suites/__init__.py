@@ -1,6 +1,6 @@
 """Suites as data: which manifest a tree belongs to, and what a path in it means.
 
-A suite is a TOML file in `sources/` (layout rules and facts); nothing here is written for one suite.
+A suite is a TOML file in `sources/` (layout rules and facts); no code here is specific to one suite.
 Not covered: reading or parsing source files (`kcurate.extract`, `kcurate.cuda_source`).
 """
 

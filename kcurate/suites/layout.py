@@ -1,7 +1,7 @@
-"""What a path inside a tree means: its benchmark and its variant, by the patterns of a layout.
+"""Maps a path in a tree to its benchmark and variant, using the patterns of a layout.
 
 A pattern is a path of `/`-separated parts: plain text, `{benchmark}`, `{variant}` (one of the layout's
-variant names) and a closing `**` for the rest. The first pattern that fits decides.
+variant names) and a trailing `**` for the rest. The first matching pattern wins.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PLACEHOLDER = re.compile(r"(\{benchmark\}|\{variant\}|\*\*)")
 
 @dataclass(frozen=True)
 class PairRule:
-    """A naive variant folder against an optimised one; `label` ends the names of such pairs."""
+    """A naive variant folder and an optimised one; `label` is the suffix of such pairs' names."""
 
     slow: str
     fast: str
@@ -24,10 +24,10 @@ class PairRule:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a tree is laid out.
+    """How a tree is organised.
 
-    `markers`: alternatives; a folder is the root of such a tree when every glob of one of them finds
-    something. `include`: folders, relative to the root, where local includes are looked up as well.
+    `markers`: alternatives; a folder is the root of such a tree if every glob of one of them matches.
+    `include`: folders, relative to the root, that are also searched for local includes.
     """
 
     paths: tuple[str, ...]
@@ -41,7 +41,7 @@ class Layout:
 class Place:
     """Where a file belongs; `rest` is its path inside the benchmark's (or variant's) folder.
 
-    `benchmark` is None when the layout's pattern does not name one (a file at the top of a tree).
+    `benchmark` is None if the layout's pattern does not name one (a file at the top of a tree).
     """
 
     benchmark: str | None

@@ -1,15 +1,15 @@
-"""Suite manifests: `sources/<suite>.toml`, or a user's own file of the same form, as records."""
+"""Suite manifests as records: `sources/<suite>.toml`, or a user's own file of the same form."""
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from kcurate import codec, resources, store
+from kcurate.config import read_toml
 from kcurate.errors import InputError
 from kcurate.suites.layout import PLACEHOLDER, Layout
 
@@ -18,7 +18,7 @@ GENERIC = "generic"
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What a benchmark computes; licences (SPDX) where they differ from the suite's.
+    """Facts about a benchmark; licences (SPDX) only where they differ from the suite's.
 
     `file_licenses` maps path globs (relative to the suite's root) to licences.
     """
@@ -31,7 +31,7 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class Manifest:
-    """One suite: where it lives, its licence, its layout, and facts on its benchmarks."""
+    """One suite: its URL, licence and layout, and facts about its benchmarks."""
 
     suite: str
     layout: Layout
@@ -56,14 +56,9 @@ def load_manifest(path: Path) -> Manifest:
     """Read one manifest.
 
     Raises:
-        InputError: it cannot be read, or is not TOML. RecordError: it does not match `source.json`.
+        InputError: it cannot be read, is not TOML or is invalid. RecordError: it violates `source.json`.
     """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"not TOML: {error}", where=str(path), hint="see sources/ for the form") from error
+    data = read_toml(path)
     store.check_schema("source", data, where=str(path))
     manifest = codec.from_data(Manifest, data, where=str(path))
     for problem in _problems(manifest):
@@ -72,22 +67,22 @@ def load_manifest(path: Path) -> Manifest:
 
 
 def _problems(manifest: Manifest) -> Iterator[str]:
-    """What a schema cannot say of a manifest that is wrong."""
+    """Errors in a manifest that the schema cannot express."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", manifest.suite):
-        yield f"suite = {manifest.suite!r} cannot be a folder's name"
+        yield f"suite = {manifest.suite!r} cannot be used as a folder name"
     if not 0 <= manifest.min_device_fraction <= 1:
-        yield "min_device_fraction must lie between 0 and 1"
+        yield "min_device_fraction must be between 0 and 1"
     if not manifest.layout.paths:
-        yield "layout.paths must hold a pattern"
+        yield "layout.paths must contain a pattern"
     for pattern in manifest.layout.paths:
         parts = PLACEHOLDER.findall(pattern)
         if not pattern.endswith("**") or len(set(parts)) != len(parts):
-            yield f"the path pattern {pattern!r} must end with ** and name each placeholder once"
+            yield f"the path pattern {pattern!r} must end with ** and use each placeholder once"
     if not all(manifest.layout.markers):
-        yield "a marker must hold at least one glob"
+        yield "a marker must contain at least one glob"
 
 
 def load_manifests() -> dict[str, Manifest]:
-    """Every shipped manifest by suite name, in alphabetic order."""
+    """Every shipped manifest by suite name, in alphabetical order."""
     manifests = (load_manifest(path) for path in sorted(resources.sources_dir().glob("*.toml")))
     return {manifest.suite: manifest for manifest in manifests}

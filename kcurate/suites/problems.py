@@ -1,7 +1,7 @@
-"""The problems that are known of a suite's benchmarks: `sources/problems/<suite>/*.json`.
+"""The known problems of a suite's benchmarks: `sources/problems/<suite>/*.json`.
 
-Owns finding the one that fits a piece of code. Not covered: whether a problem is any good
-(`kcurate.problem`), and inferring one for a tree that nobody described.
+Finds the one that fits a piece of code. Not covered: whether a problem is valid (`kcurate.problem`), and
+inferring problems for undescribed trees (`kcurate.draft`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kcurate.records import Candidate, KnownProblem, Launch, Step, steps
 
 @cache
 def load_problems(suite: str) -> tuple[KnownProblem, ...]:
-    """Every known problem of a suite, in the order of the files' names; none for an unknown suite.
+    """Every known problem of a suite, by file name; empty for an unknown suite.
 
     Raises:
         RecordError: a file does not match `schemas/knownproblem.json`.
@@ -27,12 +27,12 @@ def load_problems(suite: str) -> tuple[KnownProblem, ...]:
 
 
 def tied(known: KnownProblem, code: str) -> KnownProblem:
-    """The problem of one kernel, for this code of it alone."""
+    """The problem, valid only for this code of its kernel."""
     return replace(known, code_id=store.content_id(code))
 
 
 def is_of(known: KnownProblem, code: str) -> bool:
-    """Whether a problem was tried with this code, or is not tied to one."""
+    """Whether a problem was tried with this code, or is not tied to any."""
     return known.code_id in (None, store.content_id(code))
 
 
@@ -44,9 +44,9 @@ def launched(plan: Iterable[Step]) -> Iterator[str]:
 def find_problem(
     suite: str, benchmark: str, codes: dict[str, str], path: str | None = None
 ) -> KnownProblem | None:
-    """The problem that says how every given variant (name to code) is launched; None: none is known.
+    """The problem that launches every given variant (name to code); None: none is known.
 
-    Where a benchmark has several, the kernels that a plan launches decide, and the file where they stand.
+    Of several, the first whose plans launch only kernels in the codes and that covers `path`.
     """
     for known in load_problems(suite):
         if (
@@ -67,7 +67,7 @@ def _mentions(code: str, names: Iterable[str]) -> bool:
 
 
 def with_problem(candidate: Candidate, benchmark: str, slow: str | None, fast: str | None) -> Candidate:
-    """A natural pair with the problem and the plans that are known for its variants, else as it was."""
+    """A natural pair with the known problem and plans of its variants; unchanged if none is known."""
     suite = candidate.origin.suite
     slow_name, fast_name = slow or "", fast or ""
     if suite is None or slow_name == fast_name:

@@ -1,6 +1,6 @@
-"""Which suite a path belongs to: a tree is a root folder, the manifest it follows, and how far to trust it.
+"""The suite a path belongs to: a tree is a root folder, its manifest, and whether to trust the facts in it.
 
-Detection looks at the path and its parents, so a benchmark's folder or a single file is recognised too.
+Detection checks the path and its parents, so a benchmark's folder or a single file is recognised too.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from kcurate.records import Source
 from kcurate.suites.layout import Place, locate
 from kcurate.suites.manifest import GENERIC, Benchmark, Manifest
 
-# A tree that merely looks like a suite must not inherit its licence: so many of the manifest's
-# benchmarks have to be there before its facts are taken to hold.
+# A tree that merely resembles a suite must not inherit its licence: this many of the manifest's
+# benchmarks must exist before its facts are applied.
 MIN_KNOWN_BENCHMARKS = 3
 
 
@@ -23,7 +23,7 @@ MIN_KNOWN_BENCHMARKS = 3
 class Tree:
     """A root folder under one manifest.
 
-    `facts` says whether what the manifest states of url, revision, licence and domains holds here.
+    `facts`: whether the manifest's URL, revision, licence and domains apply here.
     """
 
     root: Path
@@ -33,7 +33,7 @@ class Tree:
 
     @property
     def suite(self) -> str:
-        """The suite's name; for the generic layout, the root folder's."""
+        """The suite's name; for the generic layout, the name of the root folder."""
         return self.manifest.suite
 
     def locate(self, path: str) -> Place | None:
@@ -44,7 +44,7 @@ class Tree:
         return place
 
     def benchmark(self, name: str) -> Benchmark | None:
-        """What is known of a benchmark."""
+        """The manifest's facts about a benchmark."""
         return self.manifest.benchmarks.get(name) if self.facts else None
 
     def source(self, benchmark: str, path: str) -> Source:
@@ -73,7 +73,7 @@ def _known_benchmarks(folder: Path, manifest: Manifest) -> int:
 
 
 def head_revision(root: Path) -> str | None:
-    """The commit checked out at `root`, read from its `.git` folder; None when there is none."""
+    """The commit checked out at `root`, read from its `.git` folder; None if there is none."""
     git = root / ".git"
     try:
         head = (git / "HEAD").read_text(encoding="utf-8").strip()
@@ -91,7 +91,7 @@ def head_revision(root: Path) -> str | None:
 
 
 def find_tree(folder: Path, manifests: Mapping[str, Manifest], *, parents: bool = True) -> Tree | None:
-    """The suite tree that `folder` is, or (with `parents`) lies in; None when no manifest fits."""
+    """The suite tree that `folder` is, or (with `parents`) is inside; None if no manifest matches."""
     for candidate in (folder, *folder.parents) if parents else (folder,):
         for manifest in manifests.values():
             if _is_root(candidate, manifest):
@@ -101,7 +101,7 @@ def find_tree(folder: Path, manifests: Mapping[str, Manifest], *, parents: bool 
 
 
 def forced_tree(folder: Path, manifest: Manifest) -> Tree:
-    """`folder` under a manifest that the user named: its root is the nearest parent that looks like one."""
+    """`folder` under a manifest chosen by the user; its root is the nearest parent that matches it."""
     found = find_tree(folder, {manifest.suite: manifest})
     root = found.root if found else folder
     if manifest.suite == GENERIC:
@@ -110,6 +110,6 @@ def forced_tree(folder: Path, manifest: Manifest) -> Tree:
 
 
 def generic_tree(folder: Path, manifest: Manifest) -> Tree:
-    """`folder` as a tree of its own, named after itself."""
+    """`folder` as its own tree, named after it."""
     name = re.sub(r"[^A-Za-z0-9._+-]+", "_", folder.name).strip("._-") or GENERIC
     return Tree(folder, replace(manifest, suite=name), False, head_revision(folder))

@@ -12,10 +12,10 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from kcurate.notes import Note
 from kcurate.train.run_folder import RunFolder, StageName
 from kcurate.train.stopping import Stop
 
-Note = Callable[[str], None]
 # What a line on stderr shows of the metrics, where they are there.
 _SHOWN = ("loss", "reward", "learning_rate", "mean_token_accuracy", "waited_s", "step_time")
 

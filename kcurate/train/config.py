@@ -7,15 +7,20 @@ settings mean (`settings`).
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
+from cattrs import ClassValidationError, Converter, ForbiddenExtraKeysError
+from cattrs.gen import make_dict_structure_fn
+
+from kcurate.config import near, read_toml
 from kcurate.errors import InputError
 from kcurate.train.settings import TrainSettings
 
@@ -41,31 +46,16 @@ def resolve(
     Raises:
         InputError: unreadable, a key that is no setting, or a value of the wrong kind or size.
     """
-    own = read(file) if file is not None else {}
+    own = read_toml(file) if file is not None else {}
     name = recipe or own.get("recipe") or DEFAULT_RECIPE
-    layers = [*_recipe(str(name)), (str(file), own), ("--recipe", {"recipe": name})]
     merged: dict[str, Any] = {}
-    for where, layer in layers:
-        merged = _merge(merged, _checked(TrainSettings, layer, where))
+    for where, layer in (*_recipe(str(name)), (str(file), own), ("--recipe", {"recipe": name})):
+        merged = _merge(merged, _checked(layer, where))
     merged = _merge(merged, _together(sets))
-    merged = _merge(merged, _checked(TrainSettings, options or {}, "options"))
-    settings: TrainSettings = build(TrainSettings, merged)
+    merged = _merge(merged, _checked(options or {}, "options"))
+    settings = _structured(merged, "training settings")
     _check_ranges(settings)
     return settings
-
-
-def read(path: Path) -> dict[str, Any]:
-    """A TOML file as plain data.
-
-    Raises:
-        InputError: unreadable, or not TOML.
-    """
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read: {error.strerror}", where=str(path)) from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"not TOML: {error}", where=str(path)) from error
 
 
 def _recipe(name: str) -> list[tuple[str, Table]]:
@@ -73,7 +63,7 @@ def _recipe(name: str) -> list[tuple[str, Table]]:
     path = RECIPES / f"{name}.toml"
     if name not in recipes():
         raise InputError(f"no recipe {name!r}", where="--recipe", hint=_near(name, recipes()))
-    data = read(path)
+    data = read_toml(path)
     base = data.pop("extends", None)
     return [*(_recipe(base) if base else []), (str(path), data)]
 
@@ -82,7 +72,7 @@ def _together(sets: Sequence[str]) -> dict[str, Any]:
     """All of `--set` as one layer: their order says nothing, but for a key that is set twice."""
     merged: dict[str, Any] = {}
     for text in sets:
-        one = _checked(TrainSettings, _assignment(text), f"--set {text}")
+        one = _checked(_assignment(text), f"--set {text}")
         if "recipe" in one:
             raise InputError("a recipe is more than its name", where=f"--set {text}", hint="--recipe NAME")
         merged = _merge(merged, one, anew=False)
@@ -115,49 +105,92 @@ def _merge(below: Table, above: Table, *, anew: bool = True) -> dict[str, Any]:
     return merged
 
 
-def _checked(cls: type[Any], data: Table, where: str, inside: str = "") -> dict[str, Any]:
-    """The data with every key known and every value of its kind."""
-    hints = get_type_hints(cls)
-    result: dict[str, Any] = {}
-    for raw, value in data.items():
-        name = raw.replace("-", "_")
-        shown = f"{inside}{raw}"
-        if name not in hints:
-            known = [*(f"{inside}{one}" for one in hints), *keys()]
-            raise InputError(f"unknown key {shown!r}", where=where, hint=_near(f"{inside}{name}", known))
-        kind = hints[name]
-        if is_dataclass(kind):
+def _checked(layer: Table, where: str) -> dict[str, Any]:
+    """A layer with its keys as fields are named, every one known and every value of its kind."""
+    data = {
+        key: _named(value) if isinstance(value, Mapping) else value for key, value in _named(layer).items()
+    }
+    _structured(data, where)
+    return data
+
+
+def _named(table: Table) -> Table:
+    return {key.replace("-", "_"): value for key, value in table.items()}
+
+
+class _WrongKindError(ValueError):
+    """A value that its setting cannot have; `inside` is a key that a table may have in its place."""
+
+    def __init__(self, what: str, inside: str | None = None) -> None:
+        super().__init__(what)
+        self.inside = inside
+
+
+def _structured(data: Table, where: str) -> TrainSettings:
+    try:
+        return _converter().structure(data, TrainSettings)
+    except ClassValidationError as error:
+        raise _refusal(error, where) from error
+
+
+def _refusal(error: Exception, where: str, key: str = "") -> InputError:
+    """The first thing that structuring found wrong, under its dotted name."""
+    if isinstance(error, ClassValidationError):
+        named, others = error.group_exceptions()
+        first, name = (named[0][0], named[0][1].name) if named else (others[0], "")
+        return _refusal(first, where, f"{key}.{name}".strip("."))
+    if isinstance(error, ForbiddenExtraKeysError):
+        unknown, *known = (f"{key}.{one}".strip(".") for one in (min(error.extra_fields), *vars(error.cl())))
+        hint = _near(unknown, {*known, *_flat(TrainSettings())})
+        return InputError(f"unknown key {unknown!r}", where=where, hint=hint)
+    if not isinstance(error, _WrongKindError):
+        raise error
+    return InputError(f"{key} {error}", where=where, hint=error.inside and f"such as {key}.{error.inside}")
+
+
+@cache
+def _converter() -> Converter:
+    """Takes each value as it is; what is of another kind than its field is refused, never made to fit."""
+    conv = Converter(forbid_extra_keys=True)
+
+    def listed(value: Any, kind: Any) -> tuple[Any, ...]:
+        many = value if isinstance(value, list | tuple) else [value]
+        return tuple(conv.structure(one, get_args(kind)[0]) for one in many)
+
+    def table(cls: type[Any]) -> Callable[[Any, Any], Any]:
+        inside = make_dict_structure_fn(cls, conv, _cattrs_forbid_extra_keys=True)
+
+        def structure(value: Any, kind: Any) -> Any:
             if not isinstance(value, Mapping):
-                raise InputError(f"{shown} is a table", where=where, hint=f"such as {shown}.{_first(kind)}")
-            result[name] = _checked(kind if isinstance(kind, type) else type(kind), value, where, f"{shown}.")
-        else:
-            result[name] = _value(kind, value, shown, where)
-    return result
+                raise _WrongKindError("is a table", fields(cls)[0].name)
+            return inside(value, kind)
+
+        return structure
+
+    def of(origin: Any) -> Callable[[Any], bool]:
+        return lambda kind: get_origin(kind) is origin
+
+    conv.register_structure_hook_factory(is_dataclass, table)
+    conv.register_structure_hook_func(of(tuple), listed)
+    for kind in (str, bool, int, float):
+        conv.register_structure_hook(kind, _as_it_is)
+    for origin in (Literal, Mapping):
+        conv.register_structure_hook_func(of(origin), _as_it_is)
+    return conv
 
 
-def _value(kind: Any, value: Any, name: str, where: str) -> Any:
-    origin = get_origin(kind)
-    if origin is tuple:
-        inner = get_args(kind)[0]
-        listed = value if isinstance(value, list | tuple) else [value]
-        return tuple(_value(inner, one, name, where) for one in listed)
-    if origin is not None:  # Mapping[str, Any]: passed on as it is
-        good = isinstance(value, Mapping) and _writable(value)
-        result: Any = value
-    elif kind is float:
-        good = isinstance(value, int | float) and not isinstance(value, bool)
-        result = value
+def _as_it_is(value: Any, kind: Any) -> Any:
+    if get_origin(kind) is Literal:
+        good, what = value in get_args(kind), f"must be one of {', '.join(get_args(kind))}"
+    elif get_origin(kind) is Mapping:
+        good, what = isinstance(value, Mapping) and _writable(value), "is a table of texts, numbers and lists"
     else:
-        good = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
-        result = value
+        types = (int, float) if kind is float else kind
+        good = isinstance(value, types) and (kind is bool or not isinstance(value, bool))
+        what = {str: "is a text", float: "is a number"}.get(kind, f"is {kind.__name__}")
     if not good:
-        wanted = (
-            "a table of texts, numbers and lists"
-            if origin is not None
-            else {str: "a text", float: "a number"}.get(kind, kind.__name__)
-        )
-        raise InputError(f"{name} is {wanted}, not {value!r}", where=where)
-    return result
+        raise _WrongKindError(f"{what}, not {value!r}")
+    return value
 
 
 def _writable(value: Any) -> bool:
@@ -167,36 +200,21 @@ def _writable(value: Any) -> bool:
     return all(map(_writable, value)) if isinstance(value, list) else isinstance(value, str | int | float)
 
 
-def build(cls: type[Any], data: Table) -> Any:
-    """Checked data as nested dataclasses."""
-    hints = get_type_hints(cls)
-    return cls(
-        **{
-            name: build(hints[name], value) if is_dataclass(hints[name]) else value
-            for name, value in data.items()
-        }
-    )
+def _flat(settings: TrainSettings) -> dict[str, Any]:
+    """Every setting by its dotted key."""
+    found: dict[str, Any] = {}
+    for name, value in vars(settings).items():
+        inside = {f"{name}.{key}": one for key, one in vars(value).items()} if is_dataclass(value) else None
+        found |= {name: value} if inside is None else inside
+    return found
 
 
-def keys(cls: type[Any] = TrainSettings, inside: str = "") -> Iterator[str]:
-    """Every key of the settings, dotted."""
-    for name, kind in get_type_hints(cls).items():
-        if is_dataclass(kind) and isinstance(kind, type):
-            yield from keys(kind, f"{inside}{name}.")
-        else:
-            yield f"{inside}{name}"
-
-
-def _first(kind: Any) -> str:
-    return str(next(iter(get_type_hints(kind))))
-
-
-def _near(name: str, names: Sequence[str]) -> str:
-    tail = name.rsplit(".", 1)[-1]
-    close = difflib.get_close_matches(name, names, n=1) or [
-        one for one in names if difflib.SequenceMatcher(None, one.rsplit(".", 1)[-1], tail).ratio() > 0.75
-    ]
-    return f"did you mean {close[0]}?" if close else f"one of: {', '.join(sorted(names)[:12])} ..."
+def _near(name: str, names: Iterable[str]) -> str:
+    """The nearest name, or one that ends alike."""
+    tail, names = name.rsplit(".", 1)[-1], sorted(names)
+    alike = [one for one in names if get_close_matches(tail, [one.rsplit(".", 1)[-1]], cutoff=0.75)]
+    otherwise = f"did you mean {alike[0]}?" if alike else f"one of: {', '.join(names[:12])} ..."
+    return near(name, names, otherwise=otherwise)
 
 
 # What must be at least 1, at least 0, and between 0 and 1 (the last excluded).
@@ -206,32 +224,24 @@ _POSITIVE = (
     "grpo.save_steps", "grpo.keep_checkpoints", "measure.batch",
 )  # fmt: skip
 _FRACTIONS = ("lora.dropout", "tasks.held_out")
-_CHOICES = {
-    "model.dtype": ("auto", "float32", "bfloat16", "float16"),
-    "grpo.vllm": ("off", "colocate", "server"),
-    "grpo.loss": ("grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"),
-    "judge.backend": ("auto", "cuda", "emulator"),
-}
 
 
 def _check_ranges(settings: TrainSettings) -> None:
     """Refuse what the trainers would fail on later, or take without a word."""
+    found = _flat(settings)
     for key in _POSITIVE:
-        _must(key, _get(settings, key) >= 1, "at least 1")
+        _must(key, found[key] >= 1, "at least 1")
     for key in _FRACTIONS:
-        _must(key, 0 <= _get(settings, key) < 1, "at least 0 and below 1")
-    for key, names in _CHOICES.items():
-        _must(key, _get(settings, key) in names, f"one of {', '.join(names)}")
-    for key in keys():
-        value = _get(settings, key)
+        _must(key, 0 <= found[key] < 1, "at least 0 and below 1")
+    for key, value in found.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
             _must(key, value >= 0, "at least 0")
             _must(key, math.isfinite(value), "a finite number")
     _must("grpo.generations", settings.grpo.generations >= 2, "at least 2: answers are compared in a group")
-    _must("measure.temperature", settings.measure.temperature > 0, "above 0")
-    _must("grpo.temperature", settings.grpo.temperature > 0, "above 0")
+    for key in ("grpo.temperature", "measure.temperature"):
+        _must(key, found[key] > 0, "above 0")
     for key in ("grpo.top_p", "measure.top_p"):
-        _must(key, 0 < _get(settings, key) <= 1, "above 0 and at most 1")
+        _must(key, 0 < found[key] <= 1, "above 0 and at most 1")
     _must("seed", settings.seed < 2**32, "below 2**32")
 
 
@@ -240,25 +250,16 @@ def _must(key: str, holds: bool, what: str) -> None:
         raise InputError(f"{key} must be {what}", where="training settings", hint=f"--set {key}=...")
 
 
-def _get(settings: Any, key: str) -> Any:
-    for part in key.split("."):
-        settings = getattr(settings, part)
-    return settings
-
-
 def to_toml(settings: TrainSettings) -> str:
     """The settings as a file that `resolve(file=...)` reads back to the same."""
-    lines = [f"{name.name} = {_toml(getattr(settings, name.name))}" for name in _plain(settings)]
-    for table in fields(settings):
-        value = getattr(settings, table.name)
-        if is_dataclass(value):
-            lines += ["", f"[{table.name}]"]
-            lines += [f"{one.name} = {_toml(getattr(value, one.name))}" for one in fields(value)]
+    lines: list[str] = []
+    table = ""
+    for key, value in _flat(settings).items():  # those of no table come first
+        above, _, name = key.rpartition(".")
+        lines += ["", f"[{above}]"] if above != table else []
+        lines.append(f"{name} = {_toml(value)}")
+        table = above
     return "\n".join(lines) + "\n"
-
-
-def _plain(settings: TrainSettings) -> list[Any]:
-    return [one for one in fields(settings) if not is_dataclass(getattr(settings, one.name))]
 
 
 def _toml(value: Any) -> str:

@@ -11,30 +11,22 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from kcurate import backends
-from kcurate.errors import InputError, MissingDependencyError
+from kcurate.backends.choice import require_gpus
+from kcurate.errors import InputError
 from kcurate.train.settings import JudgeSettings
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
-# Where the GPU that judges is the one that draws, all but the times ("untimed").
-Meanwhile = Literal["nothing", "untimed", "everything"]
-
-
 @dataclass(frozen=True)
 class JudgePlace:
-    """Where answers are judged: GPUs as this process numbers them, and whether times are taken.
-
-    `meanwhile`: what may be judged of answers while others are drawn.
-    """
+    """Where answers are judged: GPUs as this process numbers them, and whether times are taken."""
 
     backend: str
     gpus: tuple[int, ...]
     timed: bool
-    meanwhile: Meanwhile
 
 
 def launched() -> bool:
@@ -53,29 +45,15 @@ def settle(settings: JudgeSettings) -> JudgePlace:
     if backend == "emulator":
         if count and not launched():
             _show((settings.train_gpu,), count)
-        return JudgePlace(backend, (0,), timed=False, meanwhile="everything")
-    if not count:
-        raise MissingDependencyError("no GPU here", where="--backend cuda", hint="--backend emulator")
+        return JudgePlace(backend, (0,), timed=False)
+    require_gpus((), count, where="--backend cuda")
     if launched():
-        rank, size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
-        gpus = _share(settings.gpus, rank, size)
-        return _place(backend, gpus, settings, training=range(size))
+        gpus = _share(settings.gpus, int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"]))
+        return JudgePlace(backend, gpus, settings.timed)
     judges = settings.gpus or (settings.train_gpu,)
     order = tuple(dict.fromkeys((settings.train_gpu, *judges)))
     _show(order, count)
-    return _place(backend, tuple(order.index(gpu) for gpu in judges), settings, training=(0,))
-
-
-def _place(
-    backend: str, gpus: tuple[int, ...], settings: JudgeSettings, training: Sequence[int]
-) -> JudgePlace:
-    """A place on GPUs; of a Ray cluster's nobody knows here whether they are others than those that train."""
-    meanwhile: Meanwhile = "nothing"
-    if not settings.timed or not (settings.ray or set(gpus) & set(training)):
-        meanwhile = "everything"
-    elif not settings.ray and len(set(gpus)) == 1:
-        meanwhile = "untimed"
-    return JudgePlace(backend, gpus, settings.timed, meanwhile)
+    return JudgePlace(backend, tuple(order.index(gpu) for gpu in judges), settings.timed)
 
 
 def _share(gpus: Sequence[int], rank: int, size: int) -> tuple[int, ...]:
@@ -97,9 +75,5 @@ def _show(order: Sequence[int], count: int) -> None:
     names = (
         [one.strip() for one in given.split(",") if one.strip()] if given else [str(i) for i in range(count)]
     )
-    absent = [gpu for gpu in order if gpu >= len(names)]
-    if absent:
-        raise MissingDependencyError(
-            f"no GPU {absent[0]}: {len(names)} visible", where="--train-gpu, --judge-gpus"
-        )
+    require_gpus(order, len(names), where="--train-gpu, --judge-gpus")
     os.environ[VISIBLE] = ",".join(names[gpu] for gpu in order)

@@ -6,7 +6,6 @@ Not covered: what is trained on (`sft`, `grpo`), the loop itself (`transformers.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import math
 import os
 import shutil
@@ -20,8 +19,10 @@ import torch
 from safetensors import SafetensorError
 from transformers.trainer_callback import PrinterCallback
 
+from kcurate.config import near
 from kcurate.errors import InputError, MissingDependencyError
-from kcurate.train.callbacks import Note, StepCallback
+from kcurate.notes import Note
+from kcurate.train.callbacks import StepCallback
 from kcurate.train.gradients import GradientGuard
 from kcurate.train.run_folder import RunFolder, StageName, step_of
 from kcurate.train.settings import GrpoSettings, SftSettings, TrainSettings
@@ -67,19 +68,19 @@ def warmup(wanted: int, steps: int, stage: StageName, note: Note) -> int:
     return min(wanted, most)
 
 
-def micro_batch(wanted: int, per_process: int, most: int) -> int:
-    """How many rows go through the model at once: what is wanted, or the largest divisor up to `most`.
+def batches(settings: SftSettings | GrpoSettings, rows: int, most: int) -> dict[str, int]:
+    """The trainer's arguments for a step of `rows` rows over all processes, each of which has a whole share.
+
+    So many go through the model at once as are wanted, or as divide the share, up to `most`.
 
     Raises:
         InputError: the wanted number does not divide the rows of a process.
     """
-    if wanted:
-        if per_process % wanted:
-            raise InputError(
-                f"{per_process} rows a step and process are no multiple of {wanted}", where="micro_batch"
-            )
-        return wanted
-    return next(size for size in range(min(most, per_process), 0, -1) if per_process % size == 0)
+    share, wanted = rows // processes()[1], settings.micro_batch
+    if wanted and share % wanted:
+        raise InputError(f"{share} rows a step and process are no multiple of {wanted}", where="micro_batch")
+    at_once = wanted or next(size for size in range(min(most, share), 0, -1) if share % size == 0)
+    return {"per_device_train_batch_size": at_once, "gradient_accumulation_steps": share // at_once}
 
 
 def common(stage: Stage, part: SftSettings | GrpoSettings, steps: int) -> dict[str, Any]:
@@ -120,11 +121,10 @@ def arguments(cls: Any, given: Mapping[str, Any], extra: Mapping[str, Any], wher
     known = [one.name for one in fields(cls)]
     for name in extra:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
             raise InputError(
                 f"trl.{cls.__name__} has no {name!r}",
                 where=where,
-                hint=f"did you mean {near[0]}?" if near else "see its documentation",
+                hint=near(name, known, otherwise="see its documentation"),
             )
     try:
         made = cls(**{**given, **extra})

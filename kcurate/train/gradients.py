@@ -12,7 +12,7 @@ import torch
 from transformers import TrainerCallback
 
 from kcurate.errors import InputError
-from kcurate.train.callbacks import Note
+from kcurate.notes import Note
 from kcurate.train.run_folder import StageName
 
 # A run in which so many follow each other learns nothing any more.

@@ -16,9 +16,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from trl import GRPOConfig, GRPOTrainer
 
 from kcurate.errors import InputError
-from kcurate.train import ahead, models
+from kcurate.train import models
 from kcurate.train.callbacks import StepCallback
-from kcurate.train.driving import Stage, arguments, common, drive, micro_batch, opening, processes
+from kcurate.train.driving import Stage, arguments, batches, common, drive, opening, processes
 from kcurate.train.models import Form
 from kcurate.train.reward.trl_reward import Pool, Rewards
 from kcurate.train.settings import GrpoSettings
@@ -82,12 +82,10 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None)
             processing_class=tokenizer,
             peft_config=models.lora(stage.settings.lora, model) if adapter is None else None,
         )
-    if pool.ahead and settings.vllm == "off":
-        ahead.attach(trainer.model, tokenizer, form, tasks, pool)
     callback = StepCallback(
         "grpo", stage.run, stage.stop, stage.note, rewards.take, period=settings.generate_every
     )
-    turns = knobs(trainer.args.per_device_train_batch_size, settings, beside=pool.beside)
+    turns = knobs(trainer.args.per_device_train_batch_size, settings)
     with sdpa_kernel(list(ATTENTION)):
         return drive(trainer, stage, callback, turns)
 
@@ -104,14 +102,12 @@ def config(stage: Stage, count: int) -> Any:
         raise InputError(
             f"{settings.prompts} prompts do not divide by {world} processes", where="grpo.prompts"
         )
-    share = settings.prompts * settings.generations // world
-    at_once = micro_batch(settings.micro_batch, share, MOST_AT_ONCE)
+    split = batches(settings, settings.prompts * settings.generations, MOST_AT_ONCE)
     given = {
         **common(stage, settings, steps_of(settings, count)),
-        "per_device_train_batch_size": at_once,
-        "gradient_accumulation_steps": share // at_once,
+        **split,
         "save_steps": math.ceil(settings.save_steps / settings.generate_every) * settings.generate_every,
-        "steps_per_generation": share // at_once * settings.generate_every,
+        "steps_per_generation": split["gradient_accumulation_steps"] * settings.generate_every,
         "num_generations": settings.generations,
         "max_completion_length": settings.max_completion_tokens,
         "temperature": settings.temperature,
@@ -128,9 +124,9 @@ def config(stage: Stage, count: int) -> Any:
     return arguments(GRPOConfig, given, settings.trl, "grpo.trl")
 
 
-def knobs(at_once: int, settings: GrpoSettings, *, beside: bool = False) -> str:
-    """What to turn when memory runs out, the first first; `beside`: judges work on the GPU that draws."""
-    turns = ["--set judge.ahead=false (same result, longer waits)"] if beside else []
+def knobs(at_once: int, settings: GrpoSettings) -> str:
+    """What to turn when memory runs out, the first first."""
+    turns = []
     if at_once > 1:
         turns.append(f"--set grpo.micro_batch={at_once // 2} (same result)")
     if not settings.gradient_checkpointing:

@@ -5,10 +5,11 @@ Not covered: datasets (`kcurate.dataset.hub`), what is in the card (`model_card`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from kcurate.errors import InputError, MissingDependencyError, RemoteError
+from kcurate.notes import Note, silent
 from kcurate.train.run_folder import RunFolder, StageName
 
 STAGES: tuple[StageName, ...] = ("sft", "grpo")
@@ -22,7 +23,7 @@ def push(
     private: bool = False,
     endpoint: str | None = None,
     token: str | None = None,
-    note: Callable[[str], None] = lambda _: None,
+    note: Note = silent,
 ) -> str:
     """Make the repository if it is missing and commit the run's files; the commit.
 

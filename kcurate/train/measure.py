@@ -9,7 +9,7 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,13 @@ import torch
 
 from kcurate import codec, store
 from kcurate.errors import InputError, MissingDependencyError
-from kcurate.train import ahead, models
+from kcurate.notes import Note, silent
+from kcurate.train import models
 from kcurate.train.models import Form
 from kcurate.train.reward.trl_reward import Pool, line_of
 from kcurate.train.scores import Row, row
 from kcurate.train.settings import TrainSettings
 from kcurate.train.task import Judged, Task
-
-Note = Callable[[str], None]
 
 
 def measure(
@@ -35,7 +34,7 @@ def measure(
     *,
     adapter: Path | None,
     timed: bool,
-    note: Note = lambda _: None,
+    note: Note = silent,
 ) -> tuple[Row, list[dict[str, Any]]]:
     """Draw at least `measure.samples` answers, as many to each task; the judged row, and its answers.
 
@@ -57,7 +56,7 @@ def measure(
         )
     asked = [task for task in fitting for _ in range(math.ceil(own.samples / len(fitting)))]
     started_s = time.monotonic()
-    replies = _answers(settings, tokenizer, form, asked, adapter, pool)
+    replies = _answers(settings, tokenizer, form, asked, adapter)
     generate_s = time.monotonic() - started_s
     note(f"{name}: {len(asked)} answers to {len(fitting)} held-out tasks in {generate_s:.0f} s; judging")
     started_s = time.monotonic()
@@ -76,7 +75,6 @@ def _answers(
     form: Form,
     asked: Sequence[Task],
     adapter: Path | None,
-    pool: Pool,
 ) -> list[str]:
     """One answer a task asked, in order; longest prompts first, so that memory runs out soon or never."""
     model = models.load_model(settings.model, adapter=adapter)
@@ -95,18 +93,14 @@ def _answers(
             add_special_tokens=not form.chat,
         ).to(model.device)
         encoded.pop("token_type_ids", None)
-        early = (
-            ahead.streamer([asked[i] for i in batch], tokenizer, model, form, pool) if pool.ahead else None
-        )
-        with pool.drawing():
-            made = _generate(model, encoded, settings, tokenizer.pad_token_id, early)
+        made = _generate(model, encoded, settings, tokenizer.pad_token_id)
         new = made[:, encoded["input_ids"].shape[1] :]
         for i, text in zip(batch, tokenizer.batch_decode(new, skip_special_tokens=True), strict=True):
             replies[i] = form.said(text)
     return replies
 
 
-def _generate(model: Any, encoded: Any, settings: TrainSettings, pad: int, streamer: Any) -> Any:
+def _generate(model: Any, encoded: Any, settings: TrainSettings, pad: int) -> Any:
     """Prompts and drawn answers as tokens.
 
     Raises:
@@ -124,7 +118,6 @@ def _generate(model: Any, encoded: Any, settings: TrainSettings, pad: int, strea
                 top_k=0,
                 repetition_penalty=1.0,  # some models' own settings have another; GRPO draws with this one
                 pad_token_id=pad,
-                streamer=streamer,
             )
     except torch.OutOfMemoryError as error:
         hint = f"--set measure.batch={max(1, own.batch // 2)}"

@@ -8,7 +8,7 @@ covered: tasks of KernelBench (`kernelbench.tasks`), stages of permitted techniq
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from kcurate import prompts, resources, store
 from kcurate.cuda_source.similarity import fingerprint
 from kcurate.errors import InputError
 from kcurate.neutral import neutral
+from kcurate.notes import Note, silent
 from kcurate.problem import shown
 from kcurate.problem.answered import side_of
 from kcurate.published_rows import candidate_of, opened, read_rows
@@ -43,7 +44,7 @@ def load(
     untimed: bool = False,
     split: str | None = None,
     revision: str | None = None,
-    note: Callable[[str], None] = lambda _: None,
+    note: Note = silent,
 ) -> tuple[Task, ...]:
     """One task a different prompt, ordered by id; of pairs with one prompt the fastest answer is taught.
 
@@ -101,7 +102,7 @@ def _answer(pair: Candidate, problem: Problem) -> str | None:
 
 
 def _proved(
-    source: str, outcomes: Sequence[str], split: str | None, revision: str | None, note: Callable[[str], None]
+    source: str, outcomes: Sequence[str], split: str | None, revision: str | None, note: Note
 ) -> Iterator[_Proved]:
     root = Path(source)
     if source == BUILT_IN:

@@ -8,6 +8,7 @@ sft/, grpo/       checkpoint-N/ while it runs, adapter/ when the stage is done
 measured.json     scores on the held-out tasks, answers.jsonl what they are of; README.md: the model card
 base/             the weights of a .gguf model, unpacked
 verdicts.jsonl    what the judges found, so that nothing is judged twice; summary.json: the counts
+log               what was said on the way, with times
 
 A stage is done when its adapter/ is there: it is put in place whole, by a rename.
 """
@@ -30,6 +31,7 @@ from kcurate.errors import InputError
 from kcurate.train.config import resolve, to_toml
 from kcurate.train.metrics_log import MetricsLog
 from kcurate.train.settings import TrainSettings
+from kcurate.workspace import Inside
 
 StageName = Literal["sft", "grpo"]
 _PACKAGES = ("kcurate", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "vllm")
@@ -41,15 +43,12 @@ class RunFolder:
 
     root: Path
 
-    @property
-    def config(self) -> Path:
-        """The resolved settings."""
-        return self.root / "config.toml"
-
-    @property
-    def plan(self) -> Path:
-        """The stages of the run, and the adapter that was given to GRPO."""
-        return self.root / "run.json"
+    config = Inside("config.toml")  # the resolved settings
+    plan = Inside("run.json")  # the stages, and the adapter that was given to GRPO
+    base = Inside("base")  # plain weights of a model that came as one `.gguf` file
+    curves = Inside("curves.png")
+    measured = Inside("measured.json")  # scores on the held-out tasks
+    card = Inside("README.md")  # of the model
 
     @property
     def metrics(self) -> MetricsLog:
@@ -65,26 +64,6 @@ class RunFolder:
     def answers(self) -> MetricsLog:
         """The answers behind `measured.json`."""
         return MetricsLog(self.root / "answers.jsonl")
-
-    @property
-    def base(self) -> Path:
-        """Plain weights of a model that came as one `.gguf` file."""
-        return self.root / "base"
-
-    @property
-    def curves(self) -> Path:
-        """The curves."""
-        return self.root / "curves.png"
-
-    @property
-    def measured(self) -> Path:
-        """Scores on the held-out tasks."""
-        return self.root / "measured.json"
-
-    @property
-    def card(self) -> Path:
-        """The model card."""
-        return self.root / "README.md"
 
     def stage(self, name: StageName) -> Path:
         """Where a stage works."""
@@ -123,8 +102,7 @@ class RunFolder:
 
     def settings(self, sets: tuple[str, ...] = (), options: Mapping[str, Any] | None = None) -> TrainSettings:
         """The settings of the run that is to be resumed, with what is set anew."""
-        if not self.config.is_file():
-            raise InputError("no run to resume here", where=str(self.root), hint="leave --resume out")
+        self.admit(resume=True)
         return resolve(file=self.config, sets=sets, options=options)
 
     def put_adapter(self, name: StageName, made: Path) -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 DEFAULT_MODEL = "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"
 # All linear layers of attention and of the feed-forward block, by the names that Llama and Qwen give them.
@@ -25,7 +25,7 @@ class ModelSettings:
 
     name: str = DEFAULT_MODEL
     revision: str = ""
-    dtype: str = "auto"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     attention: str = "sdpa"
     chat_template: bool = True
     trust_remote_code: bool = False
@@ -98,8 +98,8 @@ class GrpoSettings:
     beta: float = 0.04
     temperature: float = 1.0
     top_p: float = 1.0
-    loss: str = "dapo"
-    vllm: str = "off"
+    loss: Literal["grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"] = "dapo"
+    vllm: Literal["off", "colocate", "server"] = "off"
     gradient_checkpointing: bool = True
     save_steps: int = 10
     keep_checkpoints: int = 2
@@ -126,17 +126,15 @@ class CurriculumSettings:
 class JudgeSettings:
     """Who judges. `gpus` empty: the GPU that trains, in turns with it. `jobs` 0: what suits the machine.
 
-    `ray`: the address of a Ray cluster that judges in place of this machine. `ahead`: judge answers while
-    others of their draw are being written; on the GPU that draws, all but their times.
+    `ray`: the address of a Ray cluster that judges in place of this machine.
     """
 
-    backend: str = "auto"
+    backend: Literal["auto", "cuda", "emulator"] = "auto"
     train_gpu: int = 0
     gpus: tuple[int, ...] = ()
     jobs: int = 0
     timed: bool = True
     ray: str = ""
-    ahead: bool = True
 
 
 @dataclass(frozen=True)

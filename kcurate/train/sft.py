@@ -16,7 +16,7 @@ from trl import SFTConfig, SFTTrainer
 from kcurate.errors import InputError
 from kcurate.train import models
 from kcurate.train.callbacks import StepCallback
-from kcurate.train.driving import Stage, arguments, common, drive, micro_batch, opening, processes
+from kcurate.train.driving import Stage, arguments, batches, common, drive, opening, processes
 from kcurate.train.models import Form
 from kcurate.train.settings import SftSettings
 from kcurate.train.task import Task
@@ -109,12 +109,9 @@ def config(stage: Stage, count: int) -> Any:
         raise InputError(
             f"{settings.batch} rows a step do not divide by {world} processes", where="sft.batch"
         )
-    share = settings.batch // world
-    at_once = micro_batch(settings.micro_batch, share, MOST_AT_ONCE)
     given = {
         **common(stage, settings, steps_of(settings, count)),
-        "per_device_train_batch_size": at_once,
-        "gradient_accumulation_steps": share // at_once,
+        **batches(settings, settings.batch, MOST_AT_ONCE),
         "max_length": settings.max_tokens,
         "packing": settings.packing,
         # A batch that is not full would be filled up with other rows in several processes.

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kcurate import store
 from kcurate.errors import InputError
+from kcurate.notes import Note, silent
 from kcurate.records import Summary
+from kcurate.runs import Run, recorded
 from kcurate.train import curriculum, curves, devices, hub, model_card, pair_tasks, plans
 from kcurate.train.devices import JudgePlace
 from kcurate.train.extra import require_extra
@@ -29,7 +31,6 @@ from kcurate.train.settings import TrainSettings
 from kcurate.train.stopping import Stop
 from kcurate.train.task import Task
 
-Note = Callable[[str], None]
 # The names of the table's rows.
 ROWS = {"base": "base", "sft": "SFT", "grpo": "SFT+GRPO"}
 
@@ -66,63 +67,64 @@ class Tasks:
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
-def run(config: TrainConfig, *, note: Note = lambda _: None) -> Summary:
+def run(config: TrainConfig, *, note: Note = silent) -> Summary:
     """Run the stages that are not done yet; the counts are over tasks, steps and judged answers.
 
     Raises:
         InputError: settings, data or folder that cannot be used. MissingDependencyError: no package, no GPU,
             too little memory. StoppedError: told to stop, and saved.
     """
-    started_s = time.monotonic()
-    require_extra()
-    folder = RunFolder(config.out)
-    place = devices.settle(config.settings.judge)
-    from kcurate.train import models
-    from kcurate.train.driving import processes, quiet
+    with recorded("train", config.out, note=note, folder=config.out) as record:
+        require_extra()
+        folder = RunFolder(config.out)
+        place = devices.settle(config.settings.judge)
+        from kcurate.train import models
+        from kcurate.train.driving import processes, quiet
 
-    rank, world = processes()
-    if rank:
-        note = _silent
-    else:
-        folder.admit(resume=config.resume)
-    begun = plans.read(folder) if config.resume else Plan()
-    plan = plans.settle(config.stages, config.adapter, begun, learnt=folder.checkpoint("grpo") is not None)
-    if (given := plan.adapter or config.adapter) is not None:
-        models.check_adapter(given)
-    if config.push is not None and rank == 0:
-        hub.token_for(config.push)
-    models.locate(config.settings.model)  # a wrong model or dataset leaves no run folder behind
-    tasks = load_tasks(config.settings, note)
-    if rank == 0:
-        folder.start(config.settings)
-        plans.write(folder, begun, plan)
-        write_environment(folder, world)
-        if tasks.left_out:
-            store.write_bytes(folder.root / "left_out.json", store.pretty_json(dict(tasks.left_out)))
-    with quiet():
-        config = replace(config, settings=_unpacked(config.settings, folder))
-    steps: dict[str, int] = {}
-    stop = Stop(config.budget_s)
-    with quiet(), stop.listening(), judges(config, folder, place, rank) as pool:
-        if "grpo" in plan.stages or (config.measure and config.settings.measure.samples):
-            # Asked now: a machine that cannot judge should say so before it trains, not after.
-            note(f"judge: {place.backend}, {'timed' if pool.timed else 'not timed'}")
-        for name in plan.stages:
-            steps[name] = _train(name, config, plan.adapter, folder, tasks, stop, pool, note)
-            if rank == 0:
-                curves.draw(folder.metrics, folder.curves, f"{config.settings.model.name}, {name}")
-        if rank == 0 and config.measure and config.settings.measure.samples:
-            try:
-                with stop.at_once(
-                    "train measure", f"rows that are done are kept; --resume --out {folder.root}"
-                ):
-                    _measure(config, folder, tasks, pool, note)
-            except InputError as error:
-                if not plan.stages:
-                    raise
-                note(f"not scored: {error}")
-    summary = _finish(config, folder, tasks, steps, started_s, note) if rank == 0 else None
-    return summary or Summary("train", {}, time.monotonic() - started_s)
+        rank, world = processes()
+        note = silent if rank else record.note
+        if rank == 0:
+            folder.admit(resume=config.resume)
+        begun = plans.read(folder) if config.resume else Plan()
+        plan = plans.settle(
+            config.stages, config.adapter, begun, learnt=folder.checkpoint("grpo") is not None
+        )
+        if (given := plan.adapter or config.adapter) is not None:
+            models.check_adapter(given)
+        if config.push is not None and rank == 0:
+            hub.token_for(config.push)
+        models.locate(config.settings.model)  # a wrong model or dataset leaves no run folder behind
+        tasks = load_tasks(config.settings, note)
+        if rank == 0:
+            record.begin()
+            folder.start(config.settings)
+            plans.write(folder, begun, plan)
+            write_environment(folder, world)
+            if tasks.left_out:
+                store.write_bytes(folder.root / "left_out.json", store.pretty_json(dict(tasks.left_out)))
+        with quiet():
+            config = replace(config, settings=_unpacked(config.settings, folder))
+        steps: dict[str, int] = {}
+        stop = Stop(config.budget_s)
+        with quiet(), stop.listening(), judges(config, folder, place, rank) as pool:
+            if "grpo" in plan.stages or (config.measure and config.settings.measure.samples):
+                # Asked now: a machine that cannot judge should say so before it trains, not after.
+                note(f"judge: {place.backend}, {'timed' if pool.timed else 'not timed'}")
+            for name in plan.stages:
+                steps[name] = _train(name, config, plan.adapter, folder, tasks, stop, pool, note)
+                if rank == 0:
+                    curves.draw(folder.metrics, folder.curves, f"{config.settings.model.name}, {name}")
+            if rank == 0 and config.measure and config.settings.measure.samples:
+                try:
+                    with stop.at_once(
+                        "train measure", f"rows that are done are kept; --resume --out {folder.root}"
+                    ):
+                        _measure(config, folder, tasks, pool, note)
+                except InputError as error:
+                    if not plan.stages:
+                        raise
+                    note(f"not scored: {error}")
+        return _finish(config, folder, tasks, steps, record) if rank == 0 else record.summary({})
 
 
 def _unpacked(settings: TrainSettings, folder: RunFolder) -> TrainSettings:
@@ -133,7 +135,7 @@ def _unpacked(settings: TrainSettings, folder: RunFolder) -> TrainSettings:
         return replace(settings, model=models.unpacked(settings.model, folder.base))
 
 
-def load_tasks(settings: TrainSettings, note: Note = lambda _: None) -> Tasks:
+def load_tasks(settings: TrainSettings, note: Note = silent) -> Tasks:
     """The tasks of a run, whose held-out families neither stage sees.
 
     Raises:
@@ -184,7 +186,6 @@ def judges(config: TrainConfig, folder: RunFolder, place: JudgePlace, rank: int)
         cache_file=cache,
         torch=own.tasks.source != "pairs",
         ray=own.judge.ray or None,
-        meanwhile=place.meanwhile if own.judge.ahead else "nothing",
     )
     with contextlib.closing(RewardPool(scheme, pool_config)) as pool:
         yield pool
@@ -264,7 +265,7 @@ def measure_row(
 
 
 def _finish(
-    config: TrainConfig, folder: RunFolder, tasks: Tasks, steps: dict[str, int], started_s: float, note: Note
+    config: TrainConfig, folder: RunFolder, tasks: Tasks, steps: dict[str, int], record: Run
 ) -> Summary:
     """Curves, card, summary, and the Hub."""
     name = Path(config.settings.model.name).name
@@ -272,22 +273,14 @@ def _finish(
     counts: dict[str, Any] = {
         "tasks": {"taught": len(tasks.taught), "asked": len(tasks.asked), "held_out": len(tasks.held_out)},
         "steps": steps,
-        "answers": _outcomes(folder),
+        "answers": dict(sorted(Counter(line["outcome"] for line in folder.judged.lines()).items())),
     }
     about = {f"{kind} {key}": value for kind in ("tasks", "steps") for key, value in counts[kind].items()}
     model_card.write(folder, config.settings, {"recipe": config.settings.recipe, **about})
-    summary = Summary("train", counts, round(time.monotonic() - started_s, 3), str(config.out))
-    store.write_json(folder.root / "summary.json", summary)
+    summary = record.finish(counts)
     if config.push is not None:
-        hub.push(folder, config.push, private=config.private, note=note)
+        hub.push(folder, config.push, private=config.private, note=record.note)
     return summary
-
-
-def _outcomes(folder: RunFolder) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for line in folder.judged.lines():
-        counts[line["outcome"]] = counts.get(line["outcome"], 0) + 1
-    return dict(sorted(counts.items()))
 
 
 def _free() -> None:
@@ -297,7 +290,3 @@ def _free() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-def _silent(_: str) -> None:
-    """What a process that is not the first says."""

@@ -21,6 +21,7 @@ class Item:
     problem: str = ""
 
 
+@store.without_collector()
 def read(folders: Iterable[Path]) -> tuple[Item, ...]:
     """Read every folder; one that does not hold a candidate is an item all the same."""
     items = []

@@ -9,17 +9,17 @@ is known, and from a GPU also written beside the pair. Not covered: how a verdic
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from kcurate import backends, judge, resources, store
-from kcurate.errors import InputError, MissingDependencyError
+from kcurate import judge, resources, store
+from kcurate.backends.choice import choose
+from kcurate.errors import InputError
 from kcurate.judge import JudgeConfig
+from kcurate.notes import Note, silent
 from kcurate.records import Outcome, Summary
+from kcurate.runs import ordered, recorded
 from kcurate.validate import inputs
 from kcurate.verdicts.keys import verdict_key
 from kcurate.verdicts.ledger import Ledger
@@ -45,34 +45,26 @@ class ValidateConfig:
     jobs: int = 0
 
 
-def run(config: ValidateConfig, *, note: Callable[[str], None] = lambda _: None) -> Summary:
+def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
     """Judge what has no final verdict yet; the counts are over all candidates given.
 
     Raises:
         InputError: nothing to validate, or paths and options that cannot be used.
         MissingDependencyError: the backend asked for is not here.
     """
-    started = time.perf_counter()
-    workspace = Workspace(config.workspace)
-    given = inputs.read(_folders(config, workspace))
-    judging, gpus = _judge_config(config, note)
-    started_run = workspace.start_run(STAGE, _plain(config))
-    environment = judge.describe_environment(judging)
-    book = Ledger(workspace, environment)
-    outcomes = _known(given, book, config)
-    counts: Counter[str] = Counter()
-    for item in given:
-        if item.index in outcomes:
-            counts[outcomes[item.index]] += 1
-    _judge_rest(given, outcomes, counts, judging, gpus, book, config)
-    ordered = {str(outcome): counts[outcome] for outcome in Outcome if counts[outcome]}
-    summary = Summary(
-        stage=STAGE,
-        items={"candidates": ordered},
-        wall_s=round(time.perf_counter() - started, 3),
-        workspace=str(workspace.root),
-    )
-    return started_run.finish(summary)
+    with recorded(STAGE, config.workspace, note=note) as record:
+        workspace = Workspace(config.workspace)
+        given = inputs.read(_folders(config, workspace))
+        place = choose(config.backend, config.gpu, note=record.note)
+        trusted = config.trust_python
+        judging = JudgeConfig(place.backend, place.gpus[0], sanitize=config.sanitize, torch=trusted)
+        record.begin(config)
+        environment = judge.describe_environment(judging)
+        book = Ledger(workspace, environment)
+        outcomes = _known(given, book, config)
+        counts = Counter[str](outcomes.values())
+        _judge_rest(given, outcomes, counts, judging, place.gpus, book, config)
+        return record.finish({"candidates": ordered(counts, Outcome)})
 
 
 def _folders(config: ValidateConfig, workspace: Workspace) -> list[Path]:
@@ -94,45 +86,6 @@ def _existing(path: Path) -> Path:
     """The path as given, or the built-in pair of that id."""
     built_in = resources.pairs_dir() / path
     return built_in if not path.exists() and not path.is_absolute() and built_in.is_dir() else path
-
-
-def _judge_config(config: ValidateConfig, note: Callable[[str], None]) -> tuple[JudgeConfig, tuple[int, ...]]:
-    backend = backends.resolve(config.backend)
-    if backend == "emulator":
-        if config.backend == "auto":
-            note("no GPU here: the emulator checks correctness, and no times are taken")
-        return JudgeConfig(backend=backend, sanitize=config.sanitize, torch=config.trust_python), (0,)
-    gpus = parse_gpus(config.gpu, backends.gpu_count())
-    trusted = config.trust_python
-    return JudgeConfig(backend=backend, gpu=gpus[0], sanitize=config.sanitize, torch=trusted), gpus
-
-
-def parse_gpus(text: str, count: int) -> tuple[int, ...]:
-    """The GPU numbers that `0`, `0,1` or `all` name; `count` is how many there are.
-
-    Raises:
-        InputError: not such a list. MissingDependencyError: a GPU that is not there.
-    """
-    if text == "all":
-        numbers = tuple(range(count))
-    else:
-        parts = [part.strip() for part in text.split(",")]
-        if not all(part.isdecimal() for part in parts):
-            raise InputError(f"not a list of GPUs: {text!r}", where="--gpu", hint="such as 0, 0,1 or all")
-        numbers = tuple(dict.fromkeys(int(part) for part in parts))
-    absent = [number for number in numbers if number >= count]
-    if absent or not numbers:
-        raise MissingDependencyError(
-            f"there is no GPU {absent[0] if absent else ''}".rstrip(),
-            where="--gpu",
-            hint=f"{count} here, see nvidia-smi -L; --backend emulator needs none",
-        )
-    return numbers
-
-
-def _plain(config: ValidateConfig) -> dict[str, Any]:
-    data = asdict(config)
-    return data | {"workspace": str(config.workspace), "paths": [str(path) for path in config.paths]}
 
 
 def _known(given: tuple[inputs.Item, ...], book: Ledger, config: ValidateConfig) -> dict[int, Outcome]:
@@ -165,15 +118,13 @@ def _judge_rest(
         for item in given
         if item.index not in outcomes and item.candidate is not None
     ]
-    jobs = config.jobs or judge.default_jobs(judging.backend, len(gpus))
-    by_index = {item.index: item for item in given}
     with (
-        contextlib.closing(judge.judge_many(rest, judging, gpus=gpus, jobs=jobs)) as judged,
+        contextlib.closing(judge.judge_many(rest, judging, gpus=gpus, jobs=config.jobs)) as judged,
         tqdm(total=len(given), initial=len(given) - len(rest), unit="pair", desc=STAGE) as bar,
     ):
         bar.set_postfix(counts, refresh=False)
         for index, verdict in judged:
-            book.add(verdict, beside=by_index[index].folder)
+            book.add(verdict, beside=given[index].folder)
             counts[verdict.outcome] += 1
             bar.set_postfix(counts, refresh=False)
             bar.update()

@@ -15,18 +15,13 @@ from kcurate.records import Environment, Verdict
 from kcurate.workspace import Workspace
 
 
-def path_of(workspace: Workspace, device: str) -> Path:
-    """The workspace's JSON lines of one device."""
-    return workspace.verdicts / f"{store.verdict_path(Path(), device).stem}.jsonl"
-
-
 def record(workspace: Workspace, verdict: Verdict, *, beside: Path | None = None) -> None:
     """Append a verdict to the workspace; one from a GPU is also written `beside` its pair.
 
     Raises:
         InputError: a file cannot be written.
     """
-    store.append_jsonl(path_of(workspace, verdict.environment.device), verdict)
+    store.append_jsonl(workspace.ledger(verdict.environment.device), verdict)
     if beside is not None and verdict.environment.backend == "cuda":
         store.write_verdict(beside, verdict)
 
@@ -37,7 +32,7 @@ class Ledger:
     def __init__(self, workspace: Workspace, environment: Environment) -> None:
         self.environment = environment
         self._workspace = workspace
-        path = path_of(workspace, environment.device)
+        path = workspace.ledger(environment.device)
         self._known = {verdict.key: verdict for verdict in store.read_jsonl(path, Verdict)}
 
     def find(self, folder: Path, key: str) -> Verdict | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import store
+from kcurate import resources, store
 from kcurate.errors import InputError
 from kcurate.records import Candidate, Verdict
 from kcurate.verdicts import standing
@@ -27,6 +27,21 @@ class Unreadable:
     def __str__(self) -> str:
         """One line: the file, and what is wrong with it."""
         return f"{self.folder / self.file}: {self.why}"
+
+
+def pair_folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
+    """The pair folders of the workspace and, with `built_in`, those that ship with the package.
+
+    Raises:
+        InputError: there is none.
+    """
+    roots = [workspace.pairs, *([resources.pairs_dir()] if built_in else [])]
+    folders = [folder for root in roots if root.is_dir() for folder in store.find_candidates(root)]
+    if not folders:
+        raise InputError(
+            "no pairs here", where=str(workspace.root), hint="run kcurate extract, or add --built-in"
+        )
+    return folders
 
 
 def judged(

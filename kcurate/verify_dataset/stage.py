@@ -9,19 +9,20 @@ other GPU models and replace none. Not covered: how a verdict is made
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kcurate import backends, judge, store
-from kcurate.errors import MissingDependencyError
+from kcurate import judge, store
+from kcurate.backends.choice import choose
 from kcurate.judge import JudgeConfig
+from kcurate.notes import Note, silent
 from kcurate.published_rows import candidate_of, opened, read_rows
 from kcurate.records import Outcome, Summary, Verdict
+from kcurate.runs import ordered, recorded
 from kcurate.verdicts import ledger
 from kcurate.workspace import Workspace
 
@@ -50,12 +51,12 @@ _BAD = (Drift.BROKEN, Drift.NOT_FASTER, Drift.SPEEDUP_MOVED, Drift.UNCLEAR)
 
 @dataclass(frozen=True)
 class VerifyConfig:
-    """What to judge again (a folder, or USER/NAME on the Hub), on what. `rows` 0: all; `gpu`: its number."""
+    """What to judge again (a folder, or USER/NAME on the Hub), on what. `rows` 0: all."""
 
     dataset: str
     workspace: Path
     backend: str = "auto"
-    gpu: int = 0
+    gpu: str = "0"
     jobs: int = 0
     rows: int = 0
     revision: str | None = None
@@ -83,7 +84,7 @@ class Report:
     drifted: tuple[Compared, ...]
 
 
-def run(config: VerifyConfig, *, note: Callable[[str], None] = lambda _: None) -> Report:
+def run(config: VerifyConfig, *, note: Note = silent) -> Report:
     """Judge rows again; the counts are over the rows judged.
 
     Raises:
@@ -92,29 +93,28 @@ def run(config: VerifyConfig, *, note: Callable[[str], None] = lambda _: None) -
     """
     from tqdm import tqdm
 
-    started_s = time.monotonic()
-    with opened(config.dataset, revision=config.revision, note=note) as folder:
-        rows = _rows(folder, config.rows)
-    judging = _judging(config, note)
-    workspace = Workspace(config.workspace)
-    record = workspace.start_run("verify-dataset", asdict(config) | {"workspace": str(config.workspace)})
-    candidates = [candidate_of(row) for row in rows]
-    jobs = config.jobs or judge.default_jobs(judging.backend, 1)
-    compared: dict[int, Compared] = {}
-    with tqdm(total=len(rows), unit="row", desc="verify-dataset") as bar:
-        judged = judge.judge_many(enumerate(candidates), judging, gpus=(judging.gpu,), jobs=jobs)
-        with contextlib.closing(judged):
-            for index, verdict in judged:
-                compared[index] = compare(rows[index], verdict)
-                ledger.record(workspace, verdict)
-                bar.update()
-    ordered = [compared[index] for index in sorted(compared)]
-    counts = Counter(one.drift for one in ordered)
-    items = {"rows": {drift.value: counts[drift] for drift in Drift if counts[drift]}}
-    lines = [{key: value for key, value in asdict(one).items() if value is not None} for one in ordered]
-    store.write_bytes(record.folder / "drift.json", store.pretty_json(lines))
-    summary = Summary("verify-dataset", items, time.monotonic() - started_s, str(workspace.root))
-    return Report(record.finish(summary), tuple(one for one in ordered if one.drift in _BAD))
+    with recorded("verify-dataset", config.workspace, note=note) as record:
+        with opened(config.dataset, revision=config.revision, note=record.note) as folder:
+            rows = _rows(folder, config.rows)
+        place = choose(config.backend, config.gpu, note=record.note)
+        workspace = Workspace(config.workspace)
+        record.begin(config)
+        candidates = [candidate_of(row) for row in rows]
+        compared: dict[int, Compared] = {}
+        with tqdm(total=len(rows), unit="row", desc="verify-dataset") as bar:
+            judging = JudgeConfig(place.backend, place.gpus[0])
+            judged = judge.judge_many(enumerate(candidates), judging, gpus=place.gpus, jobs=config.jobs)
+            with contextlib.closing(judged):
+                for index, verdict in judged:
+                    compared[index] = compare(rows[index], verdict)
+                    ledger.record(workspace, verdict)
+                    bar.update()
+        every = [compared[index] for index in sorted(compared)]
+        counts = Counter[str](one.drift for one in every)
+        lines = [{key: value for key, value in asdict(one).items() if value is not None} for one in every]
+        store.write_bytes(record.folder / "drift.json", store.pretty_json(lines))
+        summary = record.finish({"rows": ordered(counts, Drift)})
+        return Report(summary, tuple(one for one in every if one.drift in _BAD))
 
 
 def compare(row: Mapping[str, Any], verdict: Verdict) -> Compared:
@@ -158,18 +158,6 @@ def _rows(folder: Path, limit: int) -> list[dict[str, Any]]:
 
 def _id(row: Mapping[str, Any]) -> str:
     return str(row["id"])
-
-
-def _judging(config: VerifyConfig, note: Callable[[str], None]) -> JudgeConfig:
-    backend = backends.resolve(config.backend)
-    if backend == "emulator":
-        if config.backend == "auto":
-            note("no GPU here: the emulator checks correctness, and no times are taken")
-        return JudgeConfig(backend=backend)
-    count = backends.gpu_count()
-    if config.gpu >= count:
-        raise MissingDependencyError(f"there is no GPU {config.gpu}", where="--gpu", hint=f"{count} here")
-    return JudgeConfig(backend=backend, gpu=config.gpu)
 
 
 def shown(drifted: Sequence[Compared]) -> list[tuple[str, str, str, str, str]]:

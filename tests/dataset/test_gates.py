@@ -11,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 import torch_modules
 from dataset.making import a_row, pair
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from kcurate import resources, store
-from kcurate.dataset import contamination, gates, licences, secrets
+from kcurate.dataset import contamination, duplicates, gates, licences, secrets
 from kcurate.dataset.gates import Gates, Rules
 from kcurate.dataset.rows import row
 from kcurate.errors import InputError, RecordError
@@ -42,6 +44,18 @@ def test_a_seeded_secret_is_caught_and_not_repeated(kind: str, column: str) -> N
     found = list(secrets.findings({**a_row(pair("demo/a")), column: f"x {SEEDED[kind]} y"}))
     assert f"{kind} in {column}" in found
     assert SEEDED[kind] not in " ".join(found)
+
+
+@pytest.mark.parametrize("kind", secrets.KINDS)
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_whatever_fits_a_pattern_holds_one_of_its_words(kind: str, data: st.DataObject) -> None:
+    hit = data.draw(st.from_regex(secrets.KINDS[kind][1]))
+    assert f"{kind} in x" in list(secrets.findings({"x": ["nothing", hit]}))
+
+
+def test_a_secret_does_not_span_two_columns() -> None:
+    assert not list(secrets.findings({"one": "password = ", "two": "'correct-horse'"}))
 
 
 @pytest.mark.parametrize("path", ["C:\\Users\\me", "/Users/me/x", "/root/x", "/tmp/build/x", "(/work/tree)"])
@@ -139,6 +153,44 @@ def test_rungs_of_a_ladder_share_a_side_and_stay_in_one_split() -> None:
     gates = Gates(Rules())
     assert [gates.offer(a_row(first)), gates.offer(a_row(rung))] == [None, None]
     assert gates.related == [("demo/b", "demo/a")]
+
+
+tokens = st.lists(st.sampled_from(["a", "b", "c", "<", "1"]), max_size=30)
+
+
+def shingles(code: list[str], plan: list[str]) -> set[tuple[str, ...]]:
+    """The runs of five tokens of code and plan, told apart by their first item."""
+    both = (("code", code), ("plan", plan))
+    return {(kind, *found[i : i + 5]) for kind, found in both for i in range(max(1, len(found) - 4))}
+
+
+@settings(deadline=None)
+@given(tokens, tokens, tokens, tokens)
+def test_similarity_is_that_of_the_sets_of_shingles(
+    code: list[str], plan: list[str], other_code: list[str], other_plan: list[str]
+) -> None:
+    one, other = shingles(code, plan), shingles(other_code, other_plan)
+    sketches = (
+        duplicates.sketch(" ".join(code), " ".join(plan)),
+        duplicates.sketch(" ".join(other_code), " ".join(other_plan)),
+    )
+    found = duplicates.similarity(*(sketch.shingles for sketch in sketches))
+    assert found == pytest.approx(len(one & other) / len(one | other))
+
+
+@pytest.mark.parametrize("near", [0.95, 0.8, 0.5, 0.3])
+def test_no_pair_that_is_alike_enough_is_overlooked(near: float) -> None:
+    own = int(200 * (1 - near) / (1 + near)) - 3
+    shared = " ".join(f"x{i} =" for i in range(200 - own))
+    for number in range(100):
+        rows = [
+            a_row(pair(f"demo/{name}"), slow_code=code, fast_code=f"{name} {code}", backend="emulator")
+            for name in (f"a{number}", f"b{number}")
+            for code in (" ".join([shared, *(f"{name}_{i} ;" for i in range(own))]),)
+        ]
+        seen = duplicates.Seen(near)
+        seen.add(rows[0])
+        assert f"the tokens of both sides of {rows[0]['id']}" in str(seen.find(rows[1]))
 
 
 def test_a_row_that_is_no_pair_is_refused() -> None:

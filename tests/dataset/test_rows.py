@@ -84,7 +84,7 @@ def test_an_sft_completion_reads_back_as_the_fast_side() -> None:
 
 def test_a_grpo_row_gives_the_reward_what_it_judges_with() -> None:
     one = a_row(pair("demo/a"))
-    made = grpo_row(one)
+    made = grpo_row(one, sft_row(one)["prompt"])
     assert made["prompt"] == prompt_of(candidate_of(one)) and "completion" not in made
     assert one["fast_code"] not in "".join(str(value) for value in made.values())
     judged = candidate_of({**one, "slow_code": made["given_code"], "slow_side": made["given_side"]})

@@ -45,6 +45,8 @@ def given(name: str) -> Side:
         ("private-to-global", "int own[BINS]", "float own[BINS]", "no counters"),
         ("one-element", "y[i] =", "y[i + 1] = y[i] +", "more than one place"),
         ("one-element", "float sum =", "if (x[i] > 9.0f) break; float sum =", "end early"),
+        ("one-element", "float sum =", "__sincosf(0.5f, y + i, y + n - i); float sum =", "calls __sincosf"),
+        ("one-element", "float sum =", "unsigned lanes = __activemask(); float sum =", "calls __activemask"),
         ("one-element", "sum += x", "stride += 1; sum += x", "no grid-stride loop"),
         ("one-element", "    }\n}", "    }\n    y[0] = blockIdx.x;\n}", "no grid-stride loop"),
         ("swap-axes", "if (row", "__syncwarp(); if (row", "form a warp"),

@@ -40,15 +40,17 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "work"
 
 
-def test_output_that_is_not_all_written_is_held_against_what_stood_there(root: Path) -> None:
+def test_partly_written_output_is_compared_with_its_initial_contents(root: Path) -> None:
     assert draft(DraftConfig(root)).items["kernels"] == {"admitted": 1}
     (record,) = (root / "kernels").rglob("problem.json")
     buffers = store.read_json(record, KnownProblem).problem.buffers
     assert (buffers["out"].role, buffers["out"].shape) == ("inout", ("n",))
-    assert "not all of it is written" in record.with_name("problem.toml").read_text()
+    assert "only partly written" in record.with_name("problem.toml").read_text()
 
 
-def test_draft_that_nothing_mends_is_tried_so_often(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draft_that_nothing_fixes_stops_at_the_run_limits(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     roles: list[str] = []
 
     def mismatch(self: Bench, candidate: Candidate) -> Verdict:

@@ -16,7 +16,7 @@ import pytest
 from kcurate import store
 from kcurate.errors import InputError
 from kcurate.extract.stage import ExtractConfig, run
-from kcurate.records import Kernel, Summary
+from kcurate.records import Condition, Kernel, Summary
 
 TREES = Path(__file__).parent.parent / "suites"
 
@@ -303,14 +303,14 @@ def test_kernels_that_macros_make_are_not_lost_in_silence(tmp_path: Path) -> Non
     tree.mkdir()
     (tree / "make.cuh").write_text("#define MAKE(name) __global__ void name(float *x) { *x = 1; }\n")
     (tree / "made.cu").write_text('#include "make.cuh"\nMAKE(one)\nMAKE(two)\n')
-    with pytest.raises(InputError, match=r"could be cut out .*1 no_kernel, 1 unread_kernel.*extraction\.md"):
+    with pytest.raises(InputError, match=r"be extracted .*1 no_kernel, 1 unread_kernel.*extraction\.md"):
         extract(workspace, tree)
     (tree / "plain.cu").write_text("__global__ void three(float *x) { *x = 3; }\n")
     summary = run(ExtractConfig((tree,), workspace, compile=False), note=notes.append)
     assert summary.items["files"] == {"extracted": 1, "no_kernel": 1, "unread_kernel": 1}
     assert summary.items["kernels"] == {"not_compiled": 1, "unread": 2}
     assert [line.get("unread_kernels") for line in report(workspace, "files")] == [2, None, None]
-    assert "2 kernels could not be cut out" in notes[-1]
+    assert "2 kernels were not extracted" in notes[-1]
 
 
 def test_a_macro_of_a_header_that_stands_for_global_marks_the_kernels_of_other_files(tmp_path: Path) -> None:
@@ -336,3 +336,31 @@ def test_a_launch_in_another_file_belongs_to_the_kernel_of_its_namespace(tmp_pat
     found = kernels(tmp_path / "work").values()
     blocks = {kernel.span.path: [site.block for site in kernel.launch_sites] for kernel in found}
     assert blocks == {"fast.cu": ["128"], "slow.cu": ["64"]}
+
+
+def test_a_condition_that_cannot_be_evaluated_is_counted_and_written_into_the_kernels_records(
+    tmp_path: Path,
+) -> None:
+    tree, workspace, notes = tmp_path / "tree", tmp_path / "work", list[str]()
+    tree.mkdir()
+    (tree / "lost.cu").write_text("#if ASKED(1)\n__global__ void lost(float *x) { *x = 0; }\n#endif\n")
+    with pytest.raises(InputError, match=r"lost\.cu:1: #if ASKED\(1\)\? It could not be evaluated"):
+        extract(workspace, tree)
+    (tree / "lost.cu").unlink()
+    (tree / "plain.cu").write_text("#if 1\n__global__ void plain(float *x) { *x = 1; }\n#endif\n")
+    (tree / "width.cuh").write_text(
+        "\n#if WIDTH_OF(float) > 4\n#define WIDE 1\n#else\n#define WIDE 0\n#endif\n"
+    )
+    for name in ("one", "two"):
+        code = f'#include "width.cuh"\n__global__ void {name}(float *x) {{ *x = WIDE; }}\n'
+        (tree / f"{name}.cu").write_text(code)
+    summary = run(ExtractConfig((tree,), workspace, compile=False), note=notes.append)
+    assert summary.items["conditions"] == {"evaluated": 1, "unevaluated": 2}
+    found = {kernel.name: kernel.unevaluated for kernel in kernels(workspace).values()}
+    condition = Condition("width.cuh", 2, "#if WIDTH_OF(float) > 4", "expected the end, found (")
+    assert found == {"plain": (), "one": (condition,), "two": (condition,)}
+    assert [line["unit"] for line in report(workspace, "conditions")] == ["one.cu", "two.cu"]
+    assert "2 conditions could not be evaluated" in notes[-1]
+    records = {path.parent.name: path.read_text() for path in workspace.rglob("kernel.json")}
+    assert {name for name, text in records.items() if "unevaluated" in text} == {"one", "two"}
+    assert all(b"#define WIDE 0" in path.read_bytes() for path in workspace.rglob("one/kernel.cu"))

@@ -44,41 +44,6 @@ def test_exclusive_use_waits_for_the_others_and_keeps_them_out() -> None:
     user.close()
 
 
-def test_long_work_keeps_times_away_and_nobody_else() -> None:
-    inside, done = threading.Event(), threading.Event()
-
-    def take_times() -> None:
-        lock = GpuLock("test")
-        with lock.exclusive():
-            inside.set()
-            assert done.wait(5)
-        lock.close()
-
-    drawing, judging = GpuLock("test"), GpuLock("test")
-    with drawing.busy():
-        thread = threading.Thread(target=take_times)
-        thread.start()
-        assert not inside.wait(0.1)
-        with judging.shared():  # although somebody waits for times
-            assert not inside.is_set()
-    assert inside.wait(5)
-    late = threading.Thread(target=lambda: _enter(drawing))
-    late.start()
-    late.join(0.1)
-    assert late.is_alive()
-    done.set()
-    late.join(5)
-    thread.join()
-    assert not late.is_alive()
-    for lock in (drawing, judging):
-        lock.close()
-
-
-def _enter(lock: GpuLock) -> None:
-    with lock.busy():
-        pass
-
-
 def test_many_share() -> None:
     first, second = GpuLock("test"), GpuLock("test")
     with first.shared(), second.shared():

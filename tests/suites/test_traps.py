@@ -1,6 +1,6 @@
 """What real kernels do that a naive harness trips over, on small kernels of our own, judged on the emulator.
 
-Pointers in memory are tried in `tests/judge/test_addresses.py`.
+Pointers in memory are tried in `tests/judge/workers/test_pointer_tables.py`.
 """
 
 from __future__ import annotations

@@ -89,15 +89,35 @@ def test_resolved_settings_are_read_back_the_same(name: str, tmp_path: Path) -> 
         ("tasks.held_out=1", "tasks.held_out must be at least 0 and below 1"),
         ("grpo.generations=1", "grpo.generations must be at least 2"),
         ("grpo.vllm=on", "one of off, colocate, server"),
-        ("sft=3", "sft is a table"),
+        ("grpo.vllm=on", "--set grpo.vllm=on: grpo.vllm must be one of"),
+        ("sft=3", "sft is a table (such as sft.learning_rate)"),
+        ("sft.trl=3", "sft.trl is a table of texts, numbers and lists, not 3"),
+        ("sft.trl={day=2020-01-01}", "sft.trl is a table of texts, numbers and lists"),
+        ("judge.gpus=[0, true]", "judge.gpus is int, not True"),
+        ("model.name=3", "model.name is a text, not 3"),
+        ("sft.packing=1", "sft.packing is bool, not 1"),
         ("sft.epochs", "not KEY=VALUE"),
         ("sft.max_length=1", "unknown key 'sft.max_length'"),
+        ("judge.ahead=true", "unknown key 'judge.ahead'"),
     ],
 )
 def test_wrong_settings_are_named(text: str, said: str) -> None:
     with pytest.raises(InputError) as caught:
         resolve(sets=[text])
     assert said in str(caught.value)
+
+
+def test_keys_may_have_dashes_and_one_value_stands_for_a_list() -> None:
+    found = resolve(sets=["sft.learning-rate=1", "judge.gpus=3", "sft.trl={eval-steps=2}"])
+    assert (found.sft.learning_rate, found.judge.gpus) == (1, (3,))
+    assert found.sft.trl == {"eval-steps": 2}, "the trainer's own names are not ours to change"
+
+
+def test_a_wrong_value_is_named_with_the_layer_it_stands_in(tmp_path: Path) -> None:
+    file = tmp_path / "train.toml"
+    file.write_text("[sft]\nepochs = 'three'\n")
+    with pytest.raises(InputError, match=re.escape(f"{file}: sft.epochs is a number, not 'three'")):
+        resolve(file=file, sets=["sft.epochs=3"])
 
 
 def test_unknown_recipe_names_the_nearest() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,14 +21,6 @@ from kcurate.train.task import Judged, Task
 
 class Pays:
     """Gives the same for every answer."""
-
-    ahead = beside = False
-
-    def drawing(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
-
-    def begin(self, task: Task, reply: str) -> None:
-        raise AssertionError("not ahead")
 
     async def score(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
         return [judged(one.id, "correct") for one in tasks]

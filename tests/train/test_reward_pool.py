@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing
@@ -16,7 +15,6 @@ from small import SCALE, SCALE_STRIDED
 from train.asked import BROKEN, CHEAT, COPY, EMPTY, ENDLESS, PLAN, WRONG, Bench, reply, task, verdict
 
 from kcurate.errors import KcurateError
-from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees.local import Referees
 from kcurate.records import Candidate, Outcome, SideReport, Verdict
@@ -244,55 +242,6 @@ def test_a_bench_that_breaks_tells_all_who_wait() -> None:
         for _ in range(2):
             with pytest.raises(KcurateError, match="no more judges"):
                 asyncio.run(pool.score([TASK, replace(TASK, id="other")], [reply(), reply()]))
-
-
-def test_what_was_begun_ahead_is_judged_once_and_counts_where_it_is_scored() -> None:
-    bench = Bench(lambda candidate, n: verdict(candidate, ratio=2.0))
-    with closing(pool_of(bench)) as pool:
-        pool.begin(TASK, reply())
-        pool.begin(TASK, "no kernel here")
-        pool.begin(TASK, COPY)
-        first, refused, copied = pool.score_now([TASK] * 3, [reply(), "no kernel here", COPY])
-        (again,) = pool.score_now([TASK], [reply()])
-        assert len(bench.asked) == 1
-    assert (first.outcome, first.cached, first.judge_s) == ("confirmed", False, 0.5)
-    assert (refused.outcome, copied.outcome) == ("unreadable", "copied")
-    assert (again.cached, again.judge_s) == (True, 0.0)
-
-
-def test_what_goes_wrong_ahead_is_said_when_it_is_scored() -> None:
-    pool = RewardPool(SCHEME, PoolConfig(backend="nowhere"))
-    with closing(pool):
-        pool.begin(TASK, reply())
-        with pytest.raises(KcurateError, match="nowhere"):
-            pool.score_now([TASK], [reply()])
-
-
-def test_closing_does_not_wait_for_what_was_begun(pool: RewardPool) -> None:
-    with closing(RewardPool(SCHEME, UNTIMED)) as own:
-        own.begin(TASK, ENDLESS)
-
-
-@pytest.mark.parametrize("meanwhile", ["untimed", "nothing"])
-def test_on_the_gpu_that_draws_times_wait_for_the_draw(
-    meanwhile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    alone = threading.Event()
-
-    def take_times() -> None:
-        with closing(GpuLock(lock_name(bench.environment()))) as lock, lock.exclusive():
-            alone.set()
-
-    bench = Bench(lambda candidate, n: verdict(candidate, ratio=2.0))
-    with closing(pool_of(bench, meanwhile=meanwhile)) as pool:
-        assert pool.ahead is (meanwhile == "untimed")
-        with pool.drawing():
-            thread = threading.Thread(target=take_times)
-            thread.start()
-            assert alone.wait(0.2) is (meanwhile == "nothing")
-        assert alone.wait(5)
-        thread.join()
 
 
 def test_what_compiles_to_the_given_code_is_a_copy(pool: RewardPool) -> None:

@@ -12,9 +12,9 @@ import small
 import torch_modules
 
 from kcurate import store
-from kcurate.errors import InputError, MissingDependencyError
+from kcurate.errors import InputError
 from kcurate.records import Summary, Verdict
-from kcurate.validate.stage import ValidateConfig, parse_gpus, run
+from kcurate.validate.stage import ValidateConfig, run
 from kcurate.verdicts import ledger
 
 
@@ -95,17 +95,6 @@ def test_nothing_to_validate_is_said(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"no pair\.json"):
         run(ValidateConfig(tmp_path, (tmp_path / "empty",), backend="emulator"))
-
-
-def test_lists_of_gpus() -> None:
-    assert parse_gpus("0", 1) == (0,)
-    assert parse_gpus("1, 0,1", 2) == (1, 0)
-    assert parse_gpus("all", 3) == (0, 1, 2)
-    with pytest.raises(InputError, match="not a list"):
-        parse_gpus("first", 2)
-    for text, count in (("2", 2), ("all", 0)):
-        with pytest.raises(MissingDependencyError):
-            parse_gpus(text, count)
 
 
 def test_a_reference_in_python_runs_only_when_it_is_trusted(tmp_path: Path) -> None:

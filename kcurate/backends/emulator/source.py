@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 
 from kcurate.backends.base import EntryPoint
+from kcurate.headers import EMULATED
 
 INCLUDE = Path(__file__).with_name("include")
 SOURCE_NAME = "kernel.cu"
@@ -133,13 +133,6 @@ def conflicting(log: str, names: Iterable[str]) -> frozenset[str]:
     return frozenset(names) & frozenset(re.findall(r"\w+", told))
 
 
-@cache
-def headers() -> frozenset[str]:
-    """The names that device code may include."""
-    names = (path.relative_to(INCLUDE).as_posix() for path in INCLUDE.rglob("*") if path.is_file())
-    return frozenset(name for name in names if not name.startswith("kcurate/"))
-
-
 def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
@@ -173,7 +166,7 @@ def _directive(match: re.Match[str]) -> str:
     indent, name, rest = match.groups()
     if name in _LOADING:
         included = _INCLUDE.match(rest) if name == "include" else None
-        if included is None or included[1] not in headers():
+        if included is None or included[1] not in EMULATED:
             raise Refused(f"{SOURCE_NAME}: error: #{name}{rest}: the emulator has no such header")
         return f"{indent}#include <{included[1]}>"
     return indent if name == "pragma" else match.group()

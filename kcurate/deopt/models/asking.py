@@ -1,12 +1,11 @@
-"""One place through which every request goes: from the file if it was answered before, else from the
-server, tried with patience, within the budget, and on file before anyone uses the answer.
+"""The single path for requests: an answer comes from the saved transcripts, else from the server, with
+retries and within the budget, and is saved before it is used.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 
@@ -15,6 +14,7 @@ from kcurate.deopt.models.client import Client, Patience, Request, TryAgain, wit
 from kcurate.deopt.models.prices import Price
 from kcurate.deopt.models.transcripts import Transcripts, request_key
 from kcurate.errors import RemoteError
+from kcurate.notes import Note, silent
 from kcurate.records import Exchange, Prompt, ReplyStatus, Usage
 
 
@@ -27,9 +27,9 @@ class RequestSource(StrEnum):
 
 
 class Asking:
-    """A client with its transcripts, price and budget. Safe to use from many threads.
+    """A client with its transcripts, price and budget. Thread-safe.
 
-    `stop` ends all waiting; `counts` says where the answers of this run came from.
+    `stop` ends all waiting; `counts` tells where the answers of this run came from.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Asking:
         budget: Budget,
         max_tokens: int,
         patience: Patience | None = None,
-        note: Callable[[str], None] = lambda _: None,
+        note: Note = silent,
     ) -> None:
         self.client = client
         self.transcripts = transcripts
@@ -57,12 +57,12 @@ class Asking:
         self._refusals = 0
 
     def request(self, prompt: Prompt, sample: int) -> Request:
-        """The request that a prompt makes."""
+        """The request for a prompt."""
         key = request_key(self.client.model, prompt, sample, self.max_tokens)
         return Request(key, prompt, sample, self.max_tokens)
 
     def on_file(self, request: Request) -> Exchange | None:
-        """The answer that was paid for before, if there is one."""
+        """The saved answer to a request, if any."""
         found = self.transcripts.find(request.key)
         if found is not None:
             self._count(RequestSource.ON_FILE)
@@ -72,7 +72,7 @@ class Asking:
         """The answer to a request.
 
         Raises:
-            BudgetSpentError: it may cost more than is left. RemoteError: there is none to be had.
+            BudgetSpentError: it may cost more than is left. RemoteError: no answer could be obtained.
         """
         found = self.on_file(request)
         if found is not None:
@@ -105,10 +105,10 @@ class Asking:
         return exchange
 
     def keep(self, request: Request, exchange: Exchange, *, batch: bool = False) -> Exchange:
-        """Put an exchange on file with what it cost."""
+        """Save an exchange with its cost."""
         priced = replace(
             exchange,
-            # A reply may hold half a surrogate pair, which no file can.
+            # A reply may contain a lone surrogate, which UTF-8 cannot encode.
             reply=exchange.reply.encode("utf-8", "replace").decode(),
             cost_usd=self.cost_usd(exchange.usage, batch=batch),
         )
@@ -118,13 +118,13 @@ class Asking:
         return priced
 
     def most_usd(self, request: Request, *, batch: bool = False) -> float:
-        """More than a request can cost; 0 where there is no price (and so no budget)."""
+        """An upper bound on the cost of a request; 0 without a price (and so without a budget)."""
         if self.price is None:
             return 0.0
         return self.price.most_usd(request.size_bytes, request.max_tokens, batch=batch)
 
     def cost_usd(self, usage: Usage | None, *, batch: bool = False) -> float | None:
-        """What tokens cost; None where that is not known."""
+        """The cost of tokens; None if unknown."""
         if self.price is None or usage is None:
             return None
         return self.price.cost_usd(usage, batch=batch)
@@ -134,7 +134,7 @@ class Asking:
             self.counts[source] += 1
 
     def count_batched(self, number: int) -> None:
-        """Note answers that came with a batch."""
+        """Count answers that came with a batch."""
         with self._lock:
             self.counts[RequestSource.BATCHED] += number
 
@@ -149,7 +149,7 @@ class Asking:
             )
 
     def _end_if_refused(self, exchange: Exchange) -> None:
-        """A server that rejects the first three requests alike would reject all: say so once."""
+        """A server that rejects each of the first three requests would reject all: stop the run."""
         with self._lock:
             rejected = exchange.status is ReplyStatus.REJECTED
             self._refusals = self._refusals + 1 if rejected and self._refusals >= 0 else -1
@@ -159,9 +159,9 @@ class Asking:
             raise RemoteError(
                 f"the server rejects every request: {exchange.detail}",
                 where=getattr(self.client, "where", self.client.model),
-                hint="is the model's name right, and does the server speak this API?",
+                hint="check the model's name, and that the server speaks this API",
             )
 
 
-# So many requests rejected from the start, and none accepted: it is not about the requests.
+# After this many rejections from the start and no success, the cause is not the individual request.
 MAX_REJECTED_IN_A_ROW = 3

@@ -1,4 +1,4 @@
-"""What became of every answer, one line each in `attempts/<model>.jsonl`; the last line of an id counts."""
+"""The outcome of every answer, one line each in `attempts/<model>.jsonl`; the last line of an id counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kcurate.records import Attempt
 
 
 class Attempts:
-    """The attempts with one model that are on file. Safe to use from many threads."""
+    """The saved attempts of one model. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -18,11 +18,11 @@ class Attempts:
         self._known = {attempt.id: attempt for attempt in store.read_jsonl(path, Attempt)}
 
     def find(self, attempt_id: str) -> Attempt | None:
-        """The attempt of an earlier run, if there is one."""
+        """The attempt of an earlier run, if any."""
         return self._known.get(attempt_id)
 
     def add(self, attempt: Attempt) -> None:
-        """Keep an attempt; it is on disk when this returns.
+        """Save an attempt; it is on disk when this returns.
 
         Raises:
             InputError: the file cannot be written.

@@ -1,8 +1,8 @@
-"""Message Batches: many requests handed in at once for half the price, fetched whenever they are done.
+"""Message Batches: many requests submitted together at half the price; results arrive later.
 
-A batch outlives this process: what was handed in is on file before it is handed in, so a later run finds
-the batch again (by its id, or by time and size where even the id was lost), waits for it and collects it.
-Requests that came back without an answer (overload, expiry) go into the next batch. Not covered: searches.
+A batch outlives this process: the job is saved before it is submitted, so a later run finds the batch again
+(by id, or by time and size if the id was lost), waits for it and collects it. Requests that return without
+an answer (overload, expiry) go into the next batch. Not covered: searches.
 """
 
 from __future__ import annotations
@@ -22,21 +22,23 @@ from kcurate.deopt.models.budget import BudgetSpentError
 from kcurate.deopt.models.claude import ClaudeClient
 from kcurate.deopt.models.client import Request, TryAgain, with_patience
 from kcurate.deopt.models.failures import lost, root_cause, sort_status, transport_errors
+from kcurate.deopt.models.streamed import sdk
 from kcurate.deopt.models.transcripts import utc_now
 from kcurate.errors import RemoteError
+from kcurate.notes import Note, silent
 from kcurate.records import BatchJob, BatchRequest, Exchange, ReplyStatus
 
-# The API takes 100,000 requests or 256 MB at once; smaller batches end sooner.
+# The API accepts 100,000 requests or 256 MB per batch; smaller batches finish sooner.
 MAX_REQUESTS = 5000
 POLL_S = 30.0
-# So often a request may come back unanswered before it counts as rejected.
+# A request that returns unanswered this many times counts as rejected.
 MAX_RETURNS = 3
-# Clocks differ: a batch may seem to have been created before it was handed in.
+# Clocks differ: a batch may appear to be created before it was submitted.
 CLOCK_SLACK = timedelta(minutes=5)
 
 
 class Batches:
-    """Batches of one model, on file in `batches/<model>.jsonl`. One thread at a time."""
+    """Batches of one model, saved in `batches/<model>.jsonl`. Not thread-safe."""
 
     def __init__(
         self,
@@ -45,7 +47,7 @@ class Batches:
         path: Path,
         *,
         poll_s: float = POLL_S,
-        note: Callable[[str], None] = lambda _: None,
+        note: Note = silent,
     ) -> None:
         self.client = client
         self.asking = asking
@@ -53,7 +55,7 @@ class Batches:
         self.poll_s = poll_s
         self.note = note
         self._api = client.api.messages.batches
-        self._sdk = claude.sdk()
+        self._sdk = sdk("anthropic")
         self._broken = transport_errors(self._sdk)
         self._returned: Counter[str] = Counter()
         self._rejected: dict[str, Exchange] = {}
@@ -63,7 +65,7 @@ class Batches:
             self._jobs[line.intent] = replace(line, requests=line.requests or first.requests)
 
     def collect_open(self) -> None:
-        """Wait for the batches of earlier runs and put their results on file."""
+        """Wait for the batches of earlier runs and save their results."""
         for job in [job for job in self._jobs.values() if not job.collected]:
             found = job if job.id else self._adopt(job)
             if found is None:
@@ -72,10 +74,10 @@ class Batches:
                 self._collect(found)
 
     def answer_all(self, requests: Sequence[Request]) -> dict[str, Exchange]:
-        """The answers to the requests by key, in as many batches as it takes.
+        """Answers to the requests by key, in as many batches as necessary.
 
         Raises:
-            BudgetSpentError: not one more request is within the budget; the rest may be on file.
+            BudgetSpentError: the budget does not allow a single further request; earlier answers are saved.
             RemoteError: the server refuses, or cannot be reached.
         """
         answers: dict[str, Exchange] = {}
@@ -83,7 +85,7 @@ class Batches:
             for request in waiting:
                 found = self.asking.transcripts.find(request.key) or self._rejected.get(request.key)
                 if found is None and self._returned[request.key] >= MAX_RETURNS:
-                    found = Exchange(ReplyStatus.REJECTED, detail="came back unanswered in every batch")
+                    found = Exchange(ReplyStatus.REJECTED, detail="returned unanswered in every batch")
                 if found is not None:
                     answers[request.key] = found
             rest = [request for request in waiting if request.key not in answers]
@@ -98,13 +100,13 @@ class Batches:
             job = BatchJob(uuid.uuid4().hex[:16], self.client.model, utc_now(), lines)
             self._note_job(job)
             job = self._create(job, requests)
-            self.note(f"batch {job.id}: {len(requests)} requests handed in; it goes on if this is stopped")
+            self.note(f"batch {job.id}: {len(requests)} requests submitted; it continues if this is stopped")
             self._collect(job)
         finally:
             self.asking.budget.settle(held, 0.0)
 
     def _within_budget(self, requests: Sequence[Request]) -> tuple[Sequence[Request], float]:
-        """As many of the requests as the budget allows, at least one, and what is set aside for them."""
+        """As many of the requests as the budget allows, at least one, and the amount reserved for them."""
         budget = self.asking.budget
         chosen: list[Request] = []
         held = 0.0
@@ -128,7 +130,7 @@ class Batches:
             nonlocal tries
             tries += 1
             if tries > 1 and (found := self._adopt(job)) is not None and found.id:
-                return found.id  # the last try did reach the server
+                return found.id  # the previous try did reach the server
             return str(self._call(lambda: self._api.create(requests=entries)).id)
 
         made = replace(job, id=self._patiently(one_try))
@@ -136,7 +138,7 @@ class Batches:
         return made
 
     def _adopt(self, job: BatchJob) -> BatchJob | None:
-        """The batch that a job became though its id was lost: of that size, made since then, nobody's yet."""
+        """Find the batch of a job whose id was lost: same size, created since, not taken by another job."""
         earliest = datetime.fromisoformat(job.created) - CLOCK_SLACK
         taken = {other.id for other in self._jobs.values()}
 
@@ -160,13 +162,13 @@ class Batches:
         return adopted
 
     def _collect(self, job: BatchJob) -> None:
-        """Wait until a batch has ended and put every result on file."""
+        """Wait until a batch has ended and save every result."""
         while True:
             state = self._patiently(lambda: self._call(lambda: self._api.retrieve(job.id)))
             if state.processing_status == "ended":
                 break
             counts = state.request_counts
-            self.note(f"batch {job.id}: {counts.processing} of {len(job.requests)} still to come")
+            self.note(f"batch {job.id}: {counts.processing} of {len(job.requests)} still running")
             if self.asking.stop.wait(self.poll_s):
                 raise RemoteError("stopped", where=self.client.where)
         done: set[str] = set()
@@ -177,7 +179,7 @@ class Batches:
         self._note_job(replace(job, collected=True))
 
     def _results(self, job: BatchJob, done: set[str]) -> None:
-        """Read the results once; those in `done` were read by a try before."""
+        """Read the results; those in `done` were already read by an earlier try."""
         by_key = {request.key: request for request in job.requests}
         for entry in self._call(lambda: list(self._api.results(job.id))):
             line = by_key.get(entry.custom_id)
@@ -194,7 +196,7 @@ class Batches:
             done.add(line.key)
 
     def _exchange(self, result: Any, batch_id: str) -> Exchange | None:
-        """One result; None for a request that the server did not get to, or failed at."""
+        """One result as an exchange; None if the server did not process the request or failed on it."""
         if result.type == "succeeded":
             message = result.message
             text = "".join(block.text for block in message.content if block.type == "text")
@@ -225,7 +227,7 @@ class Batches:
         return with_patience(one_try, self.asking.patience, where=self.client.where, stop=self.asking.stop)
 
     def _call(self, call: Callable[[], Any]) -> Any:
-        """Call the API and sort what it raises.
+        """Call the API and classify what it raises.
 
         Raises:
             TryAgain: it may work later. RemoteError: it never will.
@@ -253,4 +255,4 @@ class Batches:
         except self._broken as error:
             raise lost(sdk, error) from error
         except (ValueError, AttributeError) as error:
-            raise TryAgain(f"the server's answer is not one: {root_cause(error)}") from error
+            raise TryAgain(f"the server's response is malformed: {root_cause(error)}") from error

@@ -1,7 +1,7 @@
-"""The limit on what a run may spend, kept before each request and not after it.
+"""The spending limit of a run, enforced before each request rather than after it.
 
-Before a request its greatest possible cost is set aside; when the exchange is over the real cost takes its
-place. So what is spent stays below the limit however many requests run side by side.
+The maximum cost of a request is reserved before it is sent and replaced by the actual cost afterwards, so
+spending stays below the limit however many requests run concurrently.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class BudgetSpentError(KcurateError):
 
 
 class Budget:
-    """Dollars spent and set aside; `limit_usd` None: no limit. Safe to use from many threads."""
+    """Dollars spent and reserved; `limit_usd` None: no limit. Thread-safe."""
 
     def __init__(self, limit_usd: float | None) -> None:
         self.limit_usd = limit_usd
@@ -26,14 +26,14 @@ class Budget:
 
     @property
     def spent_usd(self) -> float:
-        """What finished exchanges cost."""
+        """The cost of finished exchanges."""
         return self._spent_usd
 
     def hold(self, most_usd: float, *, wait: bool = True) -> None:
-        """Set a request's greatest cost aside; may wait until others that run give some of theirs back.
+        """Reserve a request's maximum cost; may wait until running requests release part of theirs.
 
         Raises:
-            BudgetSpentError: not even then is enough left.
+            BudgetSpentError: even then too little is left.
         """
         with self._changed:
             while self.limit_usd is not None and self._spent_usd + self._held_usd + most_usd > self.limit_usd:
@@ -41,15 +41,15 @@ class Budget:
                     raise BudgetSpentError(
                         f"the budget of ${self.limit_usd:.2f} does not allow another request: "
                         f"${self._spent_usd:.4f} spent, the next may cost ${most_usd:.4f}",
-                        hint="all answers are on file; run again with a higher --max-usd to go on",
+                        hint="all answers are saved; rerun with a higher --max-usd to continue",
                     )
                 self._changed.wait()
             self._held_usd += most_usd
 
     def settle(self, held_usd: float, cost_usd: float) -> None:
-        """Put the real cost in the place of what was set aside."""
+        """Replace a reservation by the actual cost."""
         with self._changed:
-            # Sums of floats leave crumbs: what is held by nobody is nothing.
+            # Floating-point sums leave residues: never go below zero.
             self._held_usd = max(0.0, self._held_usd - held_usd)
             if self._held_usd < 1e-9:
                 self._held_usd = 0.0

@@ -7,16 +7,14 @@ where the model lets it be, and asked for in the prompt where it does not. Not c
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from types import ModuleType
+from dataclasses import dataclass
 from typing import Any
 
 from kcurate.deopt.models import prices
-from kcurate.deopt.models.client import Request, TryAgain
-from kcurate.deopt.models.failures import lost, root_cause, sort_status, transport_errors
-from kcurate.errors import MissingDependencyError, RemoteError
+from kcurate.deopt.models.client import Request
+from kcurate.deopt.models.streamed import Reading, StreamedClient, sdk
+from kcurate.errors import MissingDependencyError
 from kcurate.prompts import ANSWER_TOOL
 from kcurate.prompts.replies import Form
 from kcurate.records import Exchange, ReplyStatus, Usage
@@ -33,28 +31,13 @@ _STATUS = {
 }
 
 
-def sdk() -> ModuleType:
-    """The `anthropic` package.
-
-    Raises:
-        MissingDependencyError: it is not installed.
-    """
-    try:
-        import anthropic
-    except ImportError as error:
-        raise MissingDependencyError(
-            "the anthropic package is missing", hint="pip install anthropic"
-        ) from error
-    return anthropic
-
-
 def open_sdk(*, timeout_s: float = TIMEOUT_S) -> Any:
     """The real client; key and base URL come from its own environment variables. It never retries itself.
 
     Raises:
         MissingDependencyError: there is no API key.
     """
-    anthropic = sdk()
+    anthropic = sdk("anthropic")
     if not (os.environ.get(KEY_VARIABLE) or os.environ.get("ANTHROPIC_AUTH_TOKEN")):
         raise MissingDependencyError("no API key for Claude", hint=f"set {KEY_VARIABLE}")
     return anthropic.Anthropic(max_retries=0, timeout=anthropic.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S))
@@ -88,12 +71,7 @@ def body(model: str, request: Request) -> dict[str, Any]:
 
 
 @dataclass
-class _Reading:
-    """A message as far as it has come."""
-
-    usage: Usage | None = None
-    stop_reason: str | None = None
-    text: list[str] = field(default_factory=list)
+class _Reading(Reading):
     tool: list[str] | None = None
     in_tool: bool = False
 
@@ -117,78 +95,32 @@ class _Reading:
             self.stop_reason = event.delta.stop_reason
             self.usage = _later(self.usage, event.usage)
 
+    def exchange(self) -> Exchange | None:
+        """The answer of the tool, or the text."""
+        if self.stop_reason is None or self.usage is None:
+            return None
+        reply, form = reply_of("".join(self.text), self.tool)
+        status = status_of(self.stop_reason)
+        return Exchange(status, reply=reply, form=form, usage=self.usage, stop_reason=self.stop_reason)
 
-class ClaudeClient:
-    """One Claude model. Safe to use from many threads."""
+
+class ClaudeClient(StreamedClient):
+    """One Claude model. Thread-safe."""
 
     form: Form = "tool"
+    reading, key, id_header = _Reading, KEY_VARIABLE, "request-id"
 
     def __init__(self, model: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        self.model = model
-        self._sdk = sdk()
-        self.api = open_sdk(timeout_s=timeout_s)
-        self.where = str(self.api.base_url).rstrip("/")
-        self._broken = transport_errors(self._sdk)
+        package = sdk("anthropic")
+        super().__init__(model, package, open_sdk(timeout_s=timeout_s), package.AnthropicError)
 
-    def ask(self, request: Request) -> Exchange:
-        """One exchange, one try.
+    def open_stream(self, request: Request) -> Any:
+        """The events of a message."""
+        return self.api.messages.create(**body(self.model, request), stream=True)
 
-        Raises:
-            TryAgain: it may work later. RemoteError: it will not work for any request.
-        """
-        started = time.monotonic()
-        reading = _Reading()
-        sdk = self._sdk
-        try:
-            stream = self.api.messages.create(**body(self.model, request), stream=True)
-            request_id = stream.response.headers.get("request-id")
-            with stream:
-                for event in stream:
-                    reading.take(event)
-        except sdk.APITimeoutError as error:
-            raise TryAgain("the server took too long", began=True, usage=reading.usage) from error
-        except sdk.APIConnectionError as error:
-            raise lost(sdk, error) from error
-        except sdk.APIStatusError as error:
-            return self.refused(error, reading.usage)
-        except self._broken as error:
-            raise lost(sdk, error, began=True, usage=reading.usage) from error
-        except (ValueError, AttributeError) as error:  # not JSON, or events without their parts
-            raise TryAgain(
-                f"the server's answer is not one: {root_cause(error)}", usage=reading.usage
-            ) from error
-        except sdk.AnthropicError as error:  # credentials that cannot be read, and the like
-            raise RemoteError(root_cause(error), where=self.where, hint=f"check {KEY_VARIABLE}") from error
-        if reading.stop_reason is None or reading.usage is None:
-            raise TryAgain("the server's answer ended too early", began=True, usage=reading.usage)
-        status = _STATUS.get(reading.stop_reason, ReplyStatus.ANSWERED)
-        reply, form = reply_of("".join(reading.text), reading.tool)
-        return Exchange(
-            status,
-            reply=reply,
-            form=form,
-            usage=reading.usage,
-            stop_reason=reading.stop_reason,
-            request_id=request_id,
-            wall_s=round(time.monotonic() - started, 3),
-        )
-
-    def close(self) -> None:
-        """Give its connections back."""
-        self.api.close()
-
-    def refused(self, error: Any, usage: Usage | None = None) -> Exchange:
-        """What an `APIStatusError` means (see `failures.sort_status`)."""
-        return sort_status(
-            error.status_code,
-            getattr(error, "type", None),
-            getattr(error, "api_message", None) or str(error),
-            headers=error.response.headers,
-            model=self.model,
-            where=self.where,
-            key=KEY_VARIABLE,
-            usage=usage,
-        )
+    def said(self, error: Any) -> tuple[str | None, str]:
+        """The API's own type and message."""
+        return getattr(error, "type", None), getattr(error, "api_message", None) or str(error)
 
 
 def reply_of(text: str, tool: Iterable[str] | None) -> tuple[str, Form]:

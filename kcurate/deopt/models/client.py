@@ -1,9 +1,9 @@
-"""The seam to a model: a `Request` in, an `Exchange` out; how failures are sorted, and when to try again.
+"""The seam to a model: a `Request` in, an `Exchange` out; classification of failures, and when to retry.
 
-What a server refuses for good ends the run in one line (`RemoteError`); what may pass (rate limits,
-overload, broken connections) is tried again with growing pauses; what concerns one request alone is the
-outcome of that exchange. Not covered: how each API is spoken (`claude`, `compatible`), what is kept
-(`transcripts`), what may be spent (`budget`).
+A permanent refusal by the server ends the run with one error (`RemoteError`); transient failures (rate
+limits, overload, broken connections) are retried with growing delays; a failure of a single request becomes
+the outcome of its exchange. Not covered: the individual APIs (`claude`, `compatible`), what is saved
+(`transcripts`), spending (`budget`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Request:
-    """What one exchange asks for; `key` is its transcript's."""
+    """The input of one exchange; `key` is its transcript key."""
 
     key: str
     prompt: Prompt
@@ -32,19 +32,19 @@ class Request:
 
     @property
     def size_bytes(self) -> int:
-        """The prompt's length, with room for what the API adds to it (tool definitions, roles)."""
+        """The prompt's length plus an allowance for what the API adds (tool definitions, roles)."""
         prompt = self.prompt
         return 2048 + sum(len(part.encode()) for part in (prompt.system, prompt.context, prompt.task))
 
 
 class Client(Protocol):
-    """One model behind one API. Safe to use from many threads."""
+    """One model behind one API. Thread-safe."""
 
     model: str
     form: Form
 
     def ask(self, request: Request) -> Exchange:
-        """One exchange, one try.
+        """One exchange, tried once.
 
         Raises:
             TryAgain: it may work later. RemoteError: it will not work for any request.
@@ -52,15 +52,15 @@ class Client(Protocol):
         ...
 
     def close(self) -> None:
-        """Give its connections back."""
+        """Close its connections."""
         ...
 
 
-class TryAgain(Exception):  # noqa: N818 - a turn of events, not an error of ours
-    """The exchange failed in a way that may pass.
+class TryAgain(Exception):  # noqa: N818 - a retry signal, not an error of ours
+    """The exchange failed in a way that may be transient.
 
-    `after_s` is what the server asks to wait. `began` says that it may have worked on the answer already,
-    and so counts it; `usage` is what it had counted by then. `connected` is False where nothing was reached.
+    `after_s` is the delay requested by the server. `began`: the server may have started on the answer and
+    billed it; `usage` is what it had counted by then. `connected` is False if the server was not reached.
     """
 
     def __init__(
@@ -82,9 +82,9 @@ class TryAgain(Exception):  # noqa: N818 - a turn of events, not an error of our
 
 @dataclass(frozen=True)
 class Patience:
-    """How often to try, and how long to pause in between: `first_s` doubled each time, up to `most_s`.
+    """Number of tries and the delay between them: `first_s`, doubled each time, up to `most_s`.
 
-    Where nothing can be reached at all, fewer tries are enough to be sure.
+    If the server cannot be reached at all, fewer tries suffice.
     """
 
     tries: int = 8
@@ -93,7 +93,7 @@ class Patience:
     most_s: float = 60.0
 
 
-# The longest pause that a server is believed to mean.
+# Longest `retry-after` that is honoured.
 MAX_RETRY_AFTER_S = 300.0
 
 
@@ -105,10 +105,10 @@ def with_patience(
     stop: threading.Event,
     failed: Callable[[TryAgain], None] = lambda _: None,
 ) -> T:
-    """Call `one_try` until it works; `failed` hears of every failure.
+    """Call `one_try` until it succeeds; `failed` receives every transient failure.
 
     Raises:
-        RemoteError: it will never work, or did not in all tries, or `stop` was set meanwhile.
+        RemoteError: it can never work, failed in every try, or `stop` was set.
     """
     pause_s = patience.first_s
     for count in range(1, patience.tries + 1):
@@ -129,14 +129,14 @@ def with_patience(
 
 
 def gave_up(what: str, where: str, tries: int) -> RemoteError:
-    """The error for a server that did not answer however often it was asked."""
+    """The error for a server that failed in every try."""
     return RemoteError(
-        f"{what}, {tries} times", where=where, hint="all answers so far are on file; run again to go on"
+        f"{what}, {tries} times", where=where, hint="all answers so far are saved; rerun to continue"
     )
 
 
 def retry_after_s(headers: object) -> float | None:
-    """The pause that a response's headers ask for, in seconds."""
+    """The delay requested by a response's headers, in seconds."""
     get = getattr(headers, "get", None)
     if get is None:
         return None

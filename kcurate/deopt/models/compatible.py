@@ -7,14 +7,12 @@ these servers can be made to call a tool.
 from __future__ import annotations
 
 import os
-import time
-from dataclasses import dataclass, field
-from types import ModuleType
+from dataclasses import dataclass
 from typing import Any
 
-from kcurate.deopt.models.client import Request, TryAgain
-from kcurate.deopt.models.failures import lost, root_cause, sort_status, transport_errors
-from kcurate.errors import MissingDependencyError, RemoteError
+from kcurate.deopt.models.client import Request
+from kcurate.deopt.models.streamed import Reading, StreamedClient, sdk
+from kcurate.errors import MissingDependencyError
 from kcurate.prompts import chat
 from kcurate.prompts.replies import Form
 from kcurate.records import Exchange, ReplyStatus, Usage
@@ -27,134 +25,65 @@ TIMEOUT_S = 600.0
 CONNECT_TIMEOUT_S = 15.0
 
 
-def sdk() -> ModuleType:
-    """The `openai` package.
-
-    Raises:
-        MissingDependencyError: it is not installed.
-    """
-    try:
-        import openai
-    except ImportError as error:
-        raise MissingDependencyError("the openai package is missing", hint="pip install openai") from error
-    return openai
-
-
 @dataclass
-class _Reading:
-    """A completion as far as it has come."""
-
-    text: list[str] = field(default_factory=list)
-    finish_reason: str | None = None
+class _Reading(Reading):
     refused: bool = False
-    usage: Usage | None = None
 
     def take(self, chunk: Any) -> None:
         """One chunk of the stream."""
         if chunk.usage is not None:
             self.usage = _usage(chunk.usage)
         for choice in chunk.choices[:1]:
-            self.finish_reason = choice.finish_reason or self.finish_reason
+            self.stop_reason = choice.finish_reason or self.stop_reason
             if choice.delta is not None:
                 self.text.append(choice.delta.content or "")
                 self.refused = self.refused or bool(choice.delta.refusal)
 
+    def exchange(self) -> Exchange | None:
+        """The text, whole or cut off."""
+        if self.stop_reason is None:
+            return None
+        status = ReplyStatus.TRUNCATED if self.stop_reason == "length" else ReplyStatus.ANSWERED
+        if self.refused or self.stop_reason == "content_filter":
+            status = ReplyStatus.REFUSAL
+        return Exchange(status, reply="".join(self.text), usage=self.usage, stop_reason=self.stop_reason)
 
-class CompatibleClient:
-    """One model of one chat-completion server. Safe to use from many threads."""
+
+class CompatibleClient(StreamedClient):
+    """One model of one chat-completion server. Thread-safe."""
 
     form: Form = "text"
+    reading, key, id_header = _Reading, KEY_VARIABLE, "x-request-id"
+    garbled = (*StreamedClient.garbled, TypeError)
 
     def __init__(self, model: str, base_url: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
-        self.model = model
-        self._sdk = openai = sdk()
+        openai = sdk("openai")
         base_url = base_url or os.environ.get(URL_VARIABLE) or None
         key = os.environ.get(KEY_VARIABLE)
         if not key and (base_url is None or HOST in base_url):
             raise MissingDependencyError("no API key for OpenAI", hint=f"set {KEY_VARIABLE}")
-        self.api = openai.OpenAI(
+        api = openai.OpenAI(
             api_key=key or "none",  # a server of one's own asks for no key, the client for a word
             base_url=base_url,
             max_retries=0,
             timeout=openai.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
         )
-        self.where = str(self.api.base_url).rstrip("/")
-        self._broken = transport_errors(openai)
+        super().__init__(model, openai, api, openai.OpenAIError)
 
-    def ask(self, request: Request) -> Exchange:
-        """One exchange, one try.
-
-        Raises:
-            TryAgain: it may work later. RemoteError: it will not work for any request.
-        """
-        started = time.monotonic()
-        reading = _Reading()
-        sdk = self._sdk
-        try:
-            stream = self.api.chat.completions.create(**self._body(request))
-            request_id = stream.response.headers.get("x-request-id")
-            with stream:
-                for chunk in stream:
-                    reading.take(chunk)
-        except sdk.APITimeoutError as error:
-            raise TryAgain("the server took too long", began=True, usage=reading.usage) from error
-        except sdk.APIConnectionError as error:
-            raise lost(sdk, error, began=bool(reading.text), usage=reading.usage) from error
-        except sdk.APIStatusError as error:
-            return self._refused(error)
-        except self._broken as error:
-            raise lost(sdk, error, began=True, usage=reading.usage) from error
-        except sdk.APIError as error:  # an error event inside the stream
-            raise TryAgain(
-                f"the server failed: {root_cause(error)}", began=True, usage=reading.usage
-            ) from error
-        except (ValueError, AttributeError, TypeError) as error:  # not JSON, or chunks without their parts
-            raise TryAgain(
-                f"the server's answer is not one: {root_cause(error)}", usage=reading.usage
-            ) from error
-        except sdk.OpenAIError as error:
-            raise RemoteError(root_cause(error), where=self.where, hint=f"check {KEY_VARIABLE}") from error
-        if reading.finish_reason is None:
-            raise TryAgain("the server's answer ended too early", began=True, usage=reading.usage)
-        return Exchange(
-            _status(reading),
-            reply="".join(reading.text),
-            usage=reading.usage,
-            stop_reason=reading.finish_reason,
-            request_id=request_id,
-            wall_s=round(time.monotonic() - started, 3),
-        )
-
-    def close(self) -> None:
-        """Give its connections back."""
-        self.api.close()
-
-    def _body(self, request: Request) -> dict[str, Any]:
+    def open_stream(self, request: Request) -> Any:
+        """The chunks of a completion."""
         limit = "max_completion_tokens" if HOST in self.where else "max_tokens"
-        return {
-            "model": self.model,
-            "messages": chat(request.prompt),
-            limit: request.max_tokens,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-
-    def _refused(self, error: Any) -> Exchange:
-        return sort_status(
-            error.status_code,
-            None,
-            str(getattr(error, "message", error)),
-            headers=error.response.headers,
+        return self.api.chat.completions.create(
             model=self.model,
-            where=self.where,
-            key=KEY_VARIABLE,
+            messages=chat(request.prompt),
+            stream=True,
+            stream_options={"include_usage": True},
+            **{limit: request.max_tokens},
         )
 
-
-def _status(reading: _Reading) -> ReplyStatus:
-    if reading.refused or reading.finish_reason == "content_filter":
-        return ReplyStatus.REFUSAL
-    return ReplyStatus.TRUNCATED if reading.finish_reason == "length" else ReplyStatus.ANSWERED
+    def said(self, error: Any) -> tuple[str | None, str]:
+        """The message; the types differ from server to server."""
+        return None, str(getattr(error, "message", error))
 
 
 def _usage(counted: Any) -> Usage:

@@ -1,4 +1,4 @@
-"""What a run with a model came to: one outcome for every kernel, search and attempt, and the money."""
+"""Counts of a run with a model: one outcome for every kernel, search and attempt, and the cost."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kcurate.records import AttemptOutcome, Outcome, Verdict
 
 
 class StartOutcome(StrEnum):
-    """What became of a kernel (or of a pair's side).
+    """Outcome of a kernel (or of a pair's side).
 
-    `no_technique`: its code shows none, and none was asked for; `duplicate`: an earlier one is the same.
+    `no_technique`: its code shows none, and none was requested; `duplicate`: an earlier start is identical.
     """
 
     VARIANTS = "variants"
@@ -39,7 +39,7 @@ class SearchOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class StartSearches:
-    """A start and what is searched for it; `skipped` says why nothing is."""
+    """A start and its searches; `skipped` is the reason if there are none."""
 
     start: Start
     searches: Sequence[Search]
@@ -47,7 +47,7 @@ class StartSearches:
 
 
 def count(groups: Sequence[StartSearches], asking: Asking) -> dict[str, dict[str, int]]:
-    """The counts of a summary: each kind adds up to its number."""
+    """The counts for the summary, by kind; every item is counted once per kind."""
     kernels: Counter[str] = Counter()
     ends: Counter[str] = Counter()
     attempts: Counter[str] = Counter()
@@ -67,7 +67,7 @@ def count(groups: Sequence[StartSearches], asking: Asking) -> dict[str, dict[str
 
 
 def skipped(start: Start, goals: int, new_goals: int) -> StartOutcome | None:
-    """Why nothing is searched for a start with so many goals, so many of them not asked for before."""
+    """Why a start gets no search, given its number of goals and how many of them are new; None: it does."""
     if start.problem is None:
         return StartOutcome.NO_PROBLEM
     if not goals:
@@ -98,9 +98,9 @@ def _outcome(outcome: AttemptOutcome, verdict: Verdict | None) -> str:
 def spent(asking: Asking) -> str:
     """What this run sent and spent, in one line."""
     usage, counts = asking.usage, asking.counts
-    price = f"${asking.budget.spent_usd:.4f}" if asking.price else "no price is known"
+    price = f"${asking.budget.spent_usd:.4f}" if asking.price else "price unknown"
     return (
-        f"{asking.client.model}: {sum(counts.values())} answers ({counts['on_file']} on file already), "
+        f"{asking.client.model}: {sum(counts.values())} answers ({counts['on_file']} already saved), "
         f"{usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens} tokens in "
         f"({usage.cache_read_tokens} from the prompt cache), {usage.output_tokens} out: {price}"
     )

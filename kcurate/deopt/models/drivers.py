@@ -1,7 +1,7 @@
-"""Many searches at once: each in a thread with requests of its own, or all in step with batches.
+"""Runs many searches at once: each in a thread with its own requests, or all in lockstep with batches.
 
-The first failure that holds for all ends the drive; what is under way by then is finished and kept. Both
-drivers return that failure, so that what was reached can be counted before it is reported.
+The first failure that affects every request ends the run; work in progress is finished and saved. Both
+drivers return that failure, so that the results can be counted before it is reported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kcurate.records import Exchange
 def drive(
     searches: Sequence[Search], asking: Asking, *, threads: int, moved: Callable[[], None] = lambda: None
 ) -> KcurateError | None:
-    """Run the searches side by side, one request each at a time; `moved` hears of every attempt."""
+    """Run the searches concurrently, one request each at a time; `moved` is called after every attempt."""
 
     def work(search: Search) -> None:
         while not asking.stop.is_set() and (request := search.pending()) is not None:
@@ -39,7 +39,7 @@ def drive_batched(
     threads: int,
     moved: Callable[[], None] = lambda: None,
 ) -> KcurateError | None:
-    """Run the searches in step: the next requests of all of them make a batch."""
+    """Run the searches in lockstep: the next requests of all searches form one batch."""
 
     def absorb(search: Search, exchange: Exchange) -> None:
         search.absorb(exchange)
@@ -66,7 +66,7 @@ def _answers(requests: Sequence[Request], asking: Asking, batches: Batches) -> d
 
 
 def _all(tasks: Sequence[Callable[[], None]], asking: Asking, threads: int) -> KcurateError | None:
-    """Run all tasks; the first known failure stops what has not begun."""
+    """Run all tasks; the first known failure cancels those not yet started."""
     failure: KcurateError | None = None
     with ThreadPoolExecutor(max_workers=max(1, threads), thread_name_prefix="search") as pool:
         futures: list[Future[None]] = [pool.submit(task) for task in tasks]
@@ -84,7 +84,7 @@ def _all(tasks: Sequence[Callable[[], None]], asking: Asking, threads: int) -> K
                     raise error
                 failure = failure or error
         except BaseException:
-            asking.note("finishing what is under way, so that no answer is lost")
+            asking.note("finishing requests in progress, so that no answer is lost")
             asking.stop.set()
             for other in futures:
                 other.cancel()

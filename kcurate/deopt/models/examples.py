@@ -1,4 +1,4 @@
-"""Confirmed pairs that a prompt may show: the built-in ones, which do not change while a search runs."""
+"""Confirmed pairs to show in prompts: the built-in ones, which do not change during a search."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kcurate.prompts import Example, Technique
 from kcurate.prompts.tasks import MAX_EXAMPLE_CHARS
 from kcurate.records import Outcome
 
-# One is enough to show what is meant; more costs more than it teaches.
+# One shows what is meant; more cost more than they help.
 EXAMPLES = 1
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """What has to be known of a pair before it is worth reading."""
+    """What is needed to select a pair before it is read."""
 
     folder: Path
     family: str
@@ -30,7 +30,7 @@ class _Entry:
 
 
 class Examples:
-    """The confirmed pairs below a folder; read when first asked for. Safe to use from many threads."""
+    """The confirmed pairs in a folder; read on first use. Thread-safe."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -39,7 +39,7 @@ class Examples:
         self._lock = threading.Lock()
 
     def __call__(self, target: Target, technique: Technique | None) -> Sequence[Example]:
-        """The shortest confirmed pairs of a technique, none of the target's own family."""
+        """The shortest confirmed pairs for a technique, excluding the target's own family."""
         if technique is None:
             return ()
         key = (technique.name, target.start.family)
@@ -64,7 +64,7 @@ class Examples:
 
 
 def _entries(root: Path) -> Iterator[_Entry]:
-    """Every pair that has a verdict, from its `pair.json` as it stands (it is checked when it is read)."""
+    """Every pair with a verdict, from the raw `pair.json` (validated when the pair is read)."""
     for folder in store.find_candidates(root):
         if not (folder / "verdicts").is_dir():
             continue

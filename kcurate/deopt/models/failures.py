@@ -1,5 +1,5 @@
-"""What a server's refusal means: end the run, try again, or an outcome of one request. Sorted by status and
-by the error types that the APIs document, never by message.
+"""The meaning of a server's refusal: end the run, retry, or fail one request. Classified by status and by
+the error types that the APIs document, never by message.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from kcurate.deopt.models.client import TryAgain, retry_after_s
 from kcurate.errors import RemoteError
 from kcurate.records import Exchange, ReplyStatus, Usage
 
-# Request timeout, conflict, rate limit; everything from 500 on is the server's own trouble (529: overloaded).
+# Request timeout, conflict, rate limit; all statuses from 500 up are server problems (529: overloaded).
 PASSING = frozenset({408, 409, 429})
-# An error inside a stream comes with status 200: the Messages API's types for what may pass.
+# Errors inside a stream have status 200: the Messages API's types for transient ones.
 PASSING_TYPES = frozenset({"overloaded_error", "api_error", "rate_limit_error", "timeout_error"})
-# What to do about a refusal that holds for every request.
+# Refusals that apply to every request: message and hint.
 _FOR_GOOD = {
     401: ("the API key was refused", "check {key}"),
     402: ("the account has no credit", "see the provider's billing page"),
@@ -39,7 +39,7 @@ def sort_status(
     """The outcome of a request that a server refused; `key` is the variable that holds the API key.
 
     Raises:
-        TryAgain: it may pass. RemoteError: every request will be refused.
+        TryAgain: it may be transient. RemoteError: every request will be refused.
     """
     said = " ".join(message.split())[:MAX_DETAIL_CHARS]
     if status in PASSING or status >= 500 or (status < 400 and error_type in PASSING_TYPES):
@@ -52,13 +52,13 @@ def sort_status(
 
 
 def _libraries(sdk: ModuleType) -> list[ModuleType]:
-    """The HTTP library below an SDK: its own affair (httpx or httpx2), so found through its client class."""
+    """The HTTP library that an SDK uses (httpx or httpx2), found through its client class."""
     roots = {base.__module__.partition(".")[0] for base in sdk.DefaultHttpxClient.__mro__}
     return [importlib.import_module(root) for root in sorted(roots) if root.startswith("httpx")]
 
 
 def transport_errors(sdk: ModuleType) -> tuple[type[Exception], ...]:
-    """What a broken connection raises from the middle of a stream, where an SDK does not wrap it."""
+    """Exceptions of a connection that breaks mid-stream, for SDKs that do not wrap them."""
     return tuple(
         error for library in _libraries(sdk) for error in (library.TransportError, library.StreamError)
     )
@@ -67,7 +67,7 @@ def transport_errors(sdk: ModuleType) -> tuple[type[Exception], ...]:
 def lost(
     sdk: ModuleType, error: BaseException, *, began: bool = False, usage: Usage | None = None
 ) -> TryAgain:
-    """A connection that could not be made, or broke: the two are told apart by what caused `error`."""
+    """The failure for a connection that could not be made or broke, distinguished by the cause of `error`."""
     unmade = tuple(e for library in _libraries(sdk) for e in (library.ConnectError, library.ConnectTimeout))
     link: BaseException | None = error
     while link is not None and not isinstance(link, unmade):
@@ -78,7 +78,7 @@ def lost(
 
 
 def root_cause(error: BaseException) -> str:
-    """The root of a chain of exceptions, in a few words."""
+    """The root of an exception chain, in a few words."""
     while error.__cause__ is not None:
         error = error.__cause__
     return " ".join(str(error).split())[:200] or type(error).__name__

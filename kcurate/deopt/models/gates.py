@@ -1,25 +1,23 @@
-"""What is refused before the judge sees it, and what is dropped after: each refusal is named and says why.
+"""Refuses answers before judging, and drops some after it; each refusal has an outcome and a reason.
 
-Not covered: what the judge decides (whether a side is right, and how fast it is); the rules of sham and of
-label leaks (`kcurate.judge.checks.padded_work`).
+Not covered: the judge's decisions (correctness and speed); the rules for padded work and label leaks
+(`kcurate.judge.checks.padded_work`).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kcurate import codec
 from kcurate.cuda_source.similarity import NEARLY_THE_SAME, Fingerprint, fingerprint
 from kcurate.deopt.models.targets import Target
-from kcurate.judge import check_source, hints
+from kcurate.judge import check_source, hints, repeated_steps
 from kcurate.problem.answered import misfit
 from kcurate.problem.techniques import not_permitted, shown_in
 from kcurate.prompts import Technique
-from kcurate.records import AttemptOutcome, Candidate, For, Side, SideName, Step, Swap, Verdict, WhileNonzero
+from kcurate.records import AttemptOutcome, Candidate, Side, SideName, Verdict
 
-# Techniques that the text shows beyond doubt: a construct is there or it is not.
+# Techniques that the text shows with certainty: the construct is present or not.
 CERTAIN = frozenset(
     {
         "async-copy",
@@ -40,14 +38,14 @@ CERTAIN = frozenset(
 
 @dataclass(frozen=True)
 class Refusal:
-    """An answer that goes no further, and why."""
+    """A refused answer's outcome, and why."""
 
     outcome: AttemptOutcome
     detail: str
 
 
 def check_form(candidate: Candidate) -> Refusal | None:
-    """A candidate that cannot be written down."""
+    """Refuse a candidate that cannot be stored as a record."""
     why = misfit(candidate)
     return None if why is None else Refusal(AttemptOutcome.MALFORMED, why)
 
@@ -55,11 +53,13 @@ def check_form(candidate: Candidate) -> Refusal | None:
 def check_side(
     side: Side, target: Target, technique: Technique | None, permitted: frozenset[str] | None
 ) -> Refusal | None:
-    """What the text of an answer gives away, the cheapest checks first."""
+    """Refuse by the text of an answer, cheapest checks first."""
     given = target.given
     if fingerprint(side.code).exact == fingerprint(given.code).exact and side.plan == given.plan:
         return Refusal(AttemptOutcome.UNCHANGED, "")
-    findings = [*map(str, check_source(side, ("sham",))), *_idle_plan(side, given)]
+    given_already = repeated_steps(given.plan)
+    repeated = [what for what in repeated_steps(side.plan) if what not in given_already]
+    findings = [*map(str, check_source(side, ("sham",))), *(f"sham: the plan {what}" for what in repeated)]
     if findings:
         return Refusal(AttemptOutcome.SHAM, "; ".join(findings[:4]))
     known = {finding.what for finding in hints(given)}
@@ -79,33 +79,11 @@ def _shown_techniques(
     return None
 
 
-def _idle_plan(side: Side, given: Side) -> list[str]:
-    """Steps that do again what was just done, and loops that do not move on; not those of the given plan."""
-    known = set(_idle_steps(given.plan))
-    return [f"sham: the plan {what}" for what in _idle_steps(side.plan) if what not in known]
-
-
-def _idle_steps(plan: Iterable[Step]) -> list[str]:
-    found: list[str] = []
-    before: Step | None = None
-    for step in plan:
-        if step == before and not isinstance(step, Swap | For | WhileNonzero):
-            found.append(f"repeats a step: {codec.to_data(step)}")
-        if isinstance(step, For):
-            text = str(codec.to_data(step.do))
-            if step.for_ not in text and not any(isinstance(inner, Swap) for inner in step.do):
-                found.append(f"repeats the same {len(step.do)} steps over {step.for_!r}")
-        if isinstance(step, For | WhileNonzero):
-            found += _idle_steps(step.do)
-        before = step
-    return found
-
-
 @dataclass(frozen=True)
 class Known:
-    """A variant that is there already; `binary_sha256` None while it is not known.
+    """An existing variant; `binary_sha256` is None until it is known.
 
-    `techniques` None: it stands against variants of any technique.
+    `techniques` None: compared with variants for any technique.
     """
 
     name: str
@@ -115,24 +93,24 @@ class Known:
 
 
 class Variants:
-    """The variants of one start. Safe to use from many threads."""
+    """The variants of one start. Thread-safe."""
 
     def __init__(self) -> None:
         self._known: dict[str, Known] = {}
         self._lock = threading.Lock()
 
     def add(self, known: Known) -> None:
-        """Take a variant in as it is."""
+        """Add a variant without checking it."""
         with self._lock:
             self._known[known.name] = known
 
     def refuse(self, new: Known) -> Refusal | None:
-        """Why a variant is not new: nearly the same for the same techniques, or the same for any."""
+        """Why a variant is not new: nearly the same for the same techniques, or identical to any."""
         with self._lock:
             return self._refuse(new)
 
     def admit(self, new: Known) -> Refusal | None:
-        """Take a variant in unless it is not new; the check and the taking are one step."""
+        """Add a variant unless it is not new; check and addition are atomic."""
         with self._lock:
             refusal = self._refuse(new)
             if refusal is None:
@@ -154,20 +132,20 @@ class Variants:
 
 
 def known_of(name: str, candidate: Candidate, side: Side, verdict: Verdict | None = None) -> Known:
-    """A candidate's made side as others are compared with it."""
+    """A candidate's made side, in the form in which variants are compared."""
     made = candidate.origin.made or "slow"
     binary = _machine_code(verdict, made) if verdict else None
     return Known(name, frozenset(candidate.techniques), fingerprint(side.code), binary)
 
 
 def _machine_code(verdict: Verdict, side: SideName) -> str | None:
-    """The hash of a side's GPU code; the emulator's says nothing about a GPU's."""
+    """The hash of a side's GPU code; None for the emulator, whose binaries say nothing about a GPU's."""
     report = verdict.slow if side == "slow" else verdict.fast
     return report.binary_sha256 if report and verdict.environment.backend == "cuda" else None
 
 
 def same_machine_code(verdict: Verdict, candidate: Candidate) -> Refusal | None:
-    """Two sides that compile to the same, launched in the same way, are no pair."""
+    """Refuse sides with identical machine code and plans: they are not a pair."""
     slow, fast = _machine_code(verdict, "slow"), _machine_code(verdict, "fast")
     if slow is not None and slow == fast and candidate.slow.plan == candidate.fast.plan:
         return Refusal(AttemptOutcome.SAME_MACHINE_CODE, "that of the given side")

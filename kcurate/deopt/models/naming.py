@@ -1,4 +1,4 @@
-"""What `--model` means: `rules`, `claude`, `claude-<version>`, or `openai:<model>@<base-url>`."""
+"""The meaning of `--model`: `rules`, `claude`, `claude-<version>`, or `openai:<model>@<base-url>`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HINT = "rules, claude, claude-<version>, or openai:<model>@<base-url>"
 
 @dataclass(frozen=True)
 class ModelName:
-    """A model and who serves it; `base_url` None: where the client's own environment points."""
+    """A model and its server; `base_url` None: the default of the client's own environment."""
 
     provider: Provider
     model: str
@@ -29,10 +29,10 @@ class ModelName:
 
 
 def parse_model(text: str) -> ModelName:
-    """The model that `--model` names.
+    """Parse `--model`.
 
     Raises:
-        InputError: it names none.
+        InputError: it names no model.
     """
     if text == "claude":
         return ModelName("anthropic", prices.default_model())

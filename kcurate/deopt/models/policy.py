@@ -1,9 +1,9 @@
-"""Which step a search takes next, given all that it has tried; equal histories give equal steps.
+"""The next step of a search, given its attempts so far; equal histories give equal steps.
 
 `plain`: write, then repair or improve until an answer is accepted. `sqd`: stages of permitted techniques,
-one more a stage; each step goes one stage on from what is right (`deepen`), asks for a better answer of a
-stage reached (`improve`), or repairs what failed (`repair`), by weighted chance. Not covered: what a step
-is made of (`search`), which techniques code shows and may show (`kcurate.problem.techniques`).
+one more per stage; each step goes one stage beyond a correct answer (`deepen`), asks for a better answer at
+the same stage (`improve`), or repairs a failed one (`repair`), chosen at random with weights. Not covered:
+the contents of a step (`search`), which techniques code shows and may show (`kcurate.problem.techniques`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from kcurate.records import Attempt, AttemptOutcome, Outcome, Side
 
 Action = Literal["write", "repair", "deepen", "improve"]
 PolicyName = Literal["plain", "sqd"]
-# The shares of steps that Mikasa et al. give; what is not possible yet leaves its share to the others.
+# The shares of steps in Mikasa et al.; the share of an impossible action goes to the others.
 SHARES: tuple[tuple[Action, float], ...] = (("deepen", 0.4), ("improve", 0.3), ("repair", 0.3))
 
 
 @dataclass(frozen=True)
 class Tried:
-    """An attempt, the side that it made (None: no readable answer), and what was found, in words.
+    """An attempt, the side that it made (None: no readable answer), and the findings in words.
 
-    `stage` counts the techniques that it was to have done.
+    `stage` counts the techniques that it was to apply.
     """
 
     attempt: Attempt
@@ -43,20 +43,20 @@ class Tried:
 
     @property
     def right(self) -> bool:
-        """Whether its results are right, whatever the times say."""
+        """Whether its results are correct, whatever the times."""
         verdict = self.attempt.verdict
         return verdict is not None and verdict.outcome.correct
 
     @property
     def ratio(self) -> float | None:
-        """Time of the slow side over time of the fast one, where it was measured."""
+        """Time of the slow side over time of the fast side, if measured."""
         verdict = self.attempt.verdict
         return verdict.speedup.ratio if verdict and verdict.speedup else None
 
 
 @dataclass(frozen=True)
 class Step:
-    """What to ask next. `permitted`: the only techniques that the answer may show (None: no such rule)."""
+    """What to ask next. `permitted`: the only techniques that the answer may show (None: any)."""
 
     action: Action
     technique: Technique | None
@@ -76,7 +76,7 @@ class Policy(Protocol):
 
 
 def hopeless(tried: Sequence[Tried]) -> bool:
-    """Whether asking on makes no sense: the model refuses, or it is us who fail."""
+    """Whether further requests are pointless: the model refuses, or our harness fails."""
     if not tried:
         return False
     last = tried[-1].attempt
@@ -85,7 +85,7 @@ def hopeless(tried: Sequence[Tried]) -> bool:
 
 
 class Plain:
-    """Up to `rounds` attempts at one goal, each shown what was found about the one before."""
+    """Up to `rounds` attempts at one goal, each shown the findings on the previous one."""
 
     name: PolicyName = "plain"
 
@@ -115,7 +115,7 @@ class Stages:
         self._seed = target.key()
 
     def next(self, tried: Sequence[Tried]) -> Step | None:
-        """The next step; None: hopeless, out of rounds, or nothing is left to do."""
+        """The next step; None: hopeless, out of rounds, or nothing left to do."""
         if hopeless(tried) or len(tried) >= self.rounds:
             return None
         if not tried:
@@ -130,7 +130,7 @@ class Stages:
         return self._step(action, parent, parent.stage + (action == "deepen"))
 
     def _parents(self, action: Action, tried: Sequence[Tried]) -> list[Tried]:
-        """What a step of this kind can set out from."""
+        """The attempts that a step of this kind can start from."""
         if action == "repair":
             repaired = {t.attempt.parent for t in tried if t.accepted}
             open_ones = [t for t in tried if not t.right and t.attempt.id not in repaired]
@@ -154,5 +154,5 @@ class Stages:
 
 
 def make_policy(name: PolicyName, target: Target, rounds: int) -> Policy:
-    """The policy of that name for a target."""
+    """The named policy for a target."""
     return Stages(target, rounds) if name == "sqd" else Plain(target, rounds)

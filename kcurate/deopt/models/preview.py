@@ -1,4 +1,4 @@
-"""What a run would ask first and may cost, without asking: needs no key, no judge and no network."""
+"""The first requests of a run and their cost, without sending any: needs no key, judge or network."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kcurate.prompts.replies import Form
 from kcurate.records import Usage
 from kcurate.workspace import Workspace
 
-# Rough: code has about three bytes a token, and an answer about twice as many tokens as the code it changes.
+# Rough: code has about three bytes per token; an answer has about twice the tokens of the code it changes.
 BYTES_A_TOKEN = 3
 ANSWER_FACTOR = 2
 
 
 @dataclass(frozen=True)
 class Preview:
-    """One first request. `likely_usd` is rough, `most_usd` holds for all its rounds; None without a price."""
+    """One first request. `likely_usd` is rough, `most_usd` covers all its rounds; None without a price."""
 
     label: str
     request: Request
@@ -39,7 +39,7 @@ def preview(config: ModelConfig) -> Iterator[Preview]:
     """The first request of every search, in order.
 
     Raises:
-        InputError: options that cannot be used, or nothing to start from.
+        InputError: unusable options, or nothing to start from.
     """
     workspace, name = Workspace(config.workspace), parse_model(config.model)
     price = price_of(config, name)

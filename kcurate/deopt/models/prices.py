@@ -1,4 +1,4 @@
-"""What an exchange costs, from the table in `prices.toml` or from `--price`. Dollars per million tokens."""
+"""The cost of an exchange, from `prices.toml` or from `--price`, in dollars per million tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ToolUse = Literal["forced", "forced-without-thinking", "auto"]
 
 @dataclass(frozen=True)
 class Price:
-    """One model's price, and from which prompt length on it is `long_prompt_factor` times as high."""
+    """One model's price; prompts from a certain length on cost `long_prompt_factor` times as much."""
 
     input: float
     output: float
@@ -30,7 +30,7 @@ class Price:
     batch: float = 1.0
 
     def cost_usd(self, usage: Usage, *, batch: bool = False) -> float:
-        """What the tokens cost."""
+        """The cost of the tokens."""
         prompt = usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens
         dollars = (
             usage.input_tokens * self.input
@@ -42,7 +42,7 @@ class Price:
         return dollars * (self.long_prompt_factor if long else 1.0) * (self.batch if batch else 1.0)
 
     def most_usd(self, prompt_bytes: int, max_tokens: int, *, batch: bool = False) -> float:
-        """More than an exchange can cost: no tokeniser makes more tokens than there are bytes."""
+        """An upper bound on the cost of an exchange: no tokenizer makes more tokens than there are bytes."""
         dearest = max(self.input, self.cache_write)
         dollars = (prompt_bytes * dearest + max_tokens * self.output) / MILLION
         long = self.long_prompt_tokens is not None and prompt_bytes > self.long_prompt_tokens
@@ -55,17 +55,17 @@ def _table() -> dict[str, Any]:
 
 
 def default_model() -> str:
-    """What `--model claude` means."""
+    """The model that `--model claude` selects."""
     return str(_table()["default"])
 
 
 def source() -> str:
-    """Where the table is from, and of which day."""
+    """Source and date of the table."""
     return f"{_table()['source']}, {_table()['date']}"
 
 
 def known_models() -> tuple[str, ...]:
-    """The models that have a price."""
+    """The models with a price."""
     return tuple(_table()["models"])
 
 
@@ -76,7 +76,7 @@ def _row(model: str) -> dict[str, Any] | None:
 
 
 def find_price(model: str) -> Price | None:
-    """The table's price of a model; None when it has none."""
+    """The price of a model in the table, or None."""
     row = _row(model)
     return (
         None
@@ -86,17 +86,17 @@ def find_price(model: str) -> Price | None:
 
 
 def tool_use(model: str) -> ToolUse:
-    """How the answer tool may be demanded of a model; `auto` (which no server refuses) when not known."""
+    """How to force the answer tool for a model; `auto` (which no server refuses) if unknown."""
     row = _row(model)
     found: ToolUse = row["tool"] if row else "auto"
     return found
 
 
 def parse_price(text: str) -> Price:
-    """The price that `IN,OUT` or `IN,OUT,CACHE_WRITE,CACHE_READ` gives, in dollars per million tokens.
+    """Parse `IN,OUT` or `IN,OUT,CACHE_WRITE,CACHE_READ`, in dollars per million tokens.
 
     Raises:
-        InputError: not that many numbers, or a negative one.
+        InputError: a different number of values, or a negative one.
     """
     try:
         numbers = [float(part) for part in text.split(",")]

@@ -1,20 +1,20 @@
-"""A whole run with a model: searches set up from starts, driven, counted; or shown and priced, unasked.
+"""A whole run with a model: searches set up from starts, driven, counted.
 
-Equal input, equal options and an equal model find everything on file that an earlier run left. Not covered:
-the rules (`kcurate.deopt.rules`), what a command prints.
+With the same input, options and model, a run reuses everything that an earlier run saved. Not covered: the
+rules (`kcurate.deopt.rules`), what a command prints.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from kcurate import backends, resources, store
+from kcurate import resources, store
+from kcurate.backends.choice import EMULATED, Place
 from kcurate.cuda_source.similarity import fingerprint
 from kcurate.deopt.models import counting, prices
 from kcurate.deopt.models.asking import Asking
@@ -36,7 +36,9 @@ from kcurate.deopt.models.transcripts import Transcripts
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError, KcurateError
 from kcurate.judge import JudgeConfig, open_referees
+from kcurate.notes import Note, silent
 from kcurate.records import Candidate, SideName, Summary, Verdict
+from kcurate.runs import recorded
 from kcurate.verdicts import ledger
 from kcurate.workspace import Workspace
 
@@ -45,9 +47,9 @@ Direction = Literal["slow", "fast"]
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What to ask of which model. `max_usd` None: no limit; `price` overrides the table; `jobs` 0: as suits.
+    """What to ask of which model. `max_usd` None: no limit; `price` overrides the table; `jobs` 0: automatic.
 
-    `max_usd` limits this run; what earlier runs spent is not counted again.
+    `max_usd` limits this run alone; spending of earlier runs is not counted.
     """
 
     workspace: Path
@@ -63,14 +65,13 @@ class ModelConfig:
     batch: bool = False
     max_tokens: int = 16_000
     concurrency: int = 8
-    backend: str = "auto"
-    gpus: tuple[int, ...] = (0,)
+    place: Place = EMULATED
     jobs: int = 0
 
 
 @dataclass(frozen=True)
 class Seams:
-    """What a test may put in the place of the real thing. `judge` None: the judges of this machine."""
+    """What a test may replace. `judge` None: the judges of this machine."""
 
     judge: JudgeFunction | None = None
     judge_name: str = "test"
@@ -79,39 +80,36 @@ class Seams:
     poll_s: float = POLL_S
 
 
-def run(
-    config: ModelConfig, *, note: Callable[[str], None] = lambda _: None, seams: Seams | None = None
-) -> Summary:
+def run(config: ModelConfig, *, note: Note = silent, seams: Seams | None = None) -> Summary:
     """Write `pairs/<id>/deopt-<model>-.../` for every variant that the judge accepts.
 
     Raises:
-        InputError: options that cannot be used, or nothing to start from.
+        InputError: unusable options, or nothing to start from.
         MissingDependencyError: no judge on this machine, or no key.
-        BudgetSpentError, RemoteError: the run ended early; all that was reached is on file and counted.
+        BudgetSpentError, RemoteError: the run ended early; all results so far are saved and counted.
     """
     seams = seams or Seams()
-    started_s = time.monotonic()
     workspace = Workspace(config.workspace)
-    found, name = find_starts(config, workspace, note), parse_model(config.model)
-    asking = _asking(config, name, workspace, seams, note)
-    record = workspace.start_run("deopt", _plain(config, name))
-    with contextlib.ExitStack() as stack:
-        stack.callback(asking.client.close)
-        judge, judge_name = _judge(config, seams, stack)
-        around = _surroundings(asking, judge, judge_name, name, workspace)
-        searches = _searches(found, config, around, workspace)
-        failure = _drive(config, searches, asking, workspace, name, seams, note)
-    items = counting.count(searches, asking)
-    note(counting.spent(asking))
-    summary = Summary("deopt", items, round(time.monotonic() - started_s, 3), str(workspace.root))
-    record.finish(summary)
-    if failure is not None:
-        raise failure
-    return summary
+    with recorded("deopt", config.workspace, note=note) as record:
+        found, name = find_starts(config, workspace, record.note), parse_model(config.model)
+        asking = _asking(config, name, workspace, seams, record.note)
+        record.begin(config, model=name.model, base_url=name.base_url)
+        with contextlib.ExitStack() as stack:
+            stack.callback(asking.client.close)
+            judge, judge_name = _judge(config, seams, stack)
+            around = _surroundings(asking, judge, judge_name, name, workspace)
+            searches = _searches(found, config, around, workspace)
+            failure = _drive(config, searches, asking, workspace, name, seams, record.note)
+        items = counting.count(searches, asking)
+        record.note(counting.spent(asking))
+        summary = record.finish(items)
+        if failure is not None:
+            raise failure
+        return summary
 
 
 def made_side(direction: Direction) -> SideName:
-    """The side that is asked for."""
+    """The side that the model writes."""
     return "slow" if direction == "slow" else "fast"
 
 
@@ -128,7 +126,7 @@ def open_client(name: ModelName, timeout_s: float | None = None) -> Client:
 
 
 def price_of(config: ModelConfig, name: ModelName) -> prices.Price | None:
-    """What the model costs; None where that is not known and no budget asks.
+    """The price of the model; None if it is unknown and there is no budget.
 
     Raises:
         InputError: there is a budget, but no price.
@@ -136,33 +134,29 @@ def price_of(config: ModelConfig, name: ModelName) -> prices.Price | None:
     price = prices.parse_price(config.price) if config.price else prices.find_price(name.model)
     if price is None and config.max_usd is not None:
         raise InputError(
-            f"no price is known for {name.model}, so --max-usd cannot be kept",
-            hint="give --price IN,OUT in dollars per million tokens (0,0 for a server of your own)",
+            f"no price is known for {name.model}, so --max-usd cannot be enforced",
+            hint="give --price IN,OUT in dollars per million tokens (0,0 for your own server)",
         )
     return price
 
 
-def find_starts(
-    config: ModelConfig, workspace: Workspace, note: Callable[[str], None] = lambda _: None
-) -> tuple[Start, ...]:
+def find_starts(config: ModelConfig, workspace: Workspace, note: Note = silent) -> tuple[Start, ...]:
     """The starts of a run.
 
     Raises:
-        InputError: options that cannot be used, or nothing to start from.
+        InputError: unusable options, or nothing to start from.
     """
     if config.variants < 1 or config.rounds < 1:
-        raise InputError("--variants and --rounds count from 1")
+        raise InputError("--variants and --rounds must be at least 1")
     if config.max_usd is not None and not 0 <= config.max_usd < math.inf:
         raise InputError(f"not an amount: {config.max_usd}", where="--max-usd")
     chosen_techniques(config.techniques)
     return tuple(starts(config.paths, workspace, made=made_side(config.direction), note=note))
 
 
-def _asking(
-    config: ModelConfig, name: ModelName, workspace: Workspace, seams: Seams, note: Callable[[str], None]
-) -> Asking:
+def _asking(config: ModelConfig, name: ModelName, workspace: Workspace, seams: Seams, note: Note) -> Asking:
     if config.batch and name.provider != "anthropic":
-        raise InputError("--batch works with Claude models alone", hint="leave it out")
+        raise InputError("--batch works only with Claude models", hint="leave it out")
     price = price_of(config, name)
     return Asking(
         open_client(name, seams.timeout_s),
@@ -178,8 +172,8 @@ def _asking(
 def _judge(config: ModelConfig, seams: Seams, stack: contextlib.ExitStack) -> tuple[JudgeFunction, str]:
     if seams.judge is not None:
         return seams.judge, seams.judge_name
-    judging = JudgeConfig(backend=backends.resolve(config.backend))
-    referees = open_referees(judging, gpus=config.gpus, jobs=config.jobs)
+    judging = JudgeConfig(backend=config.place.backend)
+    referees = open_referees(judging, gpus=config.place.gpus, jobs=config.jobs)
     stack.callback(referees.close)
     return lambda candidate: referees.submit(candidate).result(), referees.environment().device
 
@@ -206,7 +200,7 @@ def _surroundings(
 
 
 def goals(config: ModelConfig, start: Start) -> list[Target]:
-    """What is asked for from a start; nothing while its problem is not known."""
+    """The goals for a start; empty if its problem is unknown."""
     wanted = chosen_techniques(config.techniques)
     return targets(
         start, made_side(config.direction), wanted, config.variants, ladders=config.policy == "sqd"
@@ -216,7 +210,7 @@ def goals(config: ModelConfig, start: Start) -> list[Target]:
 def _searches(
     found: Sequence[Start], config: ModelConfig, around: Surroundings, workspace: Workspace
 ) -> list[StartSearches]:
-    """The searches of every start; what an earlier start asks for already is not asked for again."""
+    """The searches of every start; goals that an earlier start already has are skipped."""
     made: list[StartSearches] = []
     seen: set[str] = set()
     archives: dict[str, Variants] = {}
@@ -234,7 +228,7 @@ def _searches(
 
 
 def _add_existing(variants: Variants, start: Start, folder: Path, made: SideName) -> None:
-    """Add what there is already: a pair's own side, and variants on disk, by rules or by any model."""
+    """Add existing variants: a pair's own side, and those on disk, made by rules or by any model."""
     if start.other is not None:
         variants.add(Known(start.id, None, fingerprint(start.other.code)))
     for path in sorted(folder.glob("*/pair.json")):
@@ -250,7 +244,7 @@ def _drive(
     workspace: Workspace,
     name: ModelName,
     seams: Seams,
-    note: Callable[[str], None],
+    note: Note,
 ) -> KcurateError | None:
     from tqdm import tqdm
 
@@ -271,8 +265,3 @@ def _mover(bar: object, asking: Asking) -> Callable[[], None]:
             bar.set_postfix_str(f"${asking.budget.spent_usd:.4f}", refresh=False)  # type: ignore[attr-defined]
 
     return moved
-
-
-def _plain(config: ModelConfig, name: ModelName) -> dict[str, object]:
-    plain = vars(config) | {"workspace": str(config.workspace), "paths": [str(path) for path in config.paths]}
-    return plain | {"model": name.model, "base_url": name.base_url}

@@ -1,9 +1,9 @@
-"""One search: prompt, answer, gates, judge, and what was found goes into the next prompt.
+"""One search: prompt, answer, gates, judge, and the findings go into the next prompt.
 
-A search is a machine that is asked for its next request and given the answer, so that one loop serves
-single requests and batches. It replays what earlier runs left on file, and goes on from there: an answer on
-file is not asked for again, a verdict on file not made again. Not covered: which step comes next
-(`policy`), who answers (`asking`, `batches`).
+A search hands out its next request and takes the answer, so one loop serves single requests and batches.
+It replays what earlier runs saved and continues from there: saved answers are not requested again, saved
+verdicts not judged again. Not covered: the choice of the next step (`policy`), who answers (`asking`,
+`batches`).
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ ExampleFinder = Callable[[Target, Technique | None], Sequence[Example]]
 
 
 class Keep(Protocol):
-    """Puts an accepted candidate on file."""
+    """Stores an accepted candidate."""
 
     def __call__(self, candidate: Candidate, verdict: Verdict, *, again: bool) -> None:
-        """Write it; `again` says that an earlier run did, and only what is missing is to be written."""
+        """Write it; `again`: an earlier run did so, and only missing files are to be written."""
         ...
 
 
@@ -57,10 +57,10 @@ _UNANSWERED = {
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What all searches of a run share. `judge_name` is part of every attempt's id; `slug` of folder names.
+    """What all searches of a run share. `judge_name` enters every attempt's id, `slug` the folder names.
 
-    `keep` is called with each accepted candidate and its verdict before its attempt is on file, and with
-    `again` set when a later run comes by it.
+    `keep` is called with each accepted candidate and its verdict before its attempt is saved, and with
+    `again` set when a later run replays it.
     """
 
     asking: Asking
@@ -74,7 +74,7 @@ class Surroundings:
 
 @dataclass
 class _Waiting:
-    """The step whose answer is awaited."""
+    """The step whose answer is pending."""
 
     step: Step
     attempt_id: str
@@ -84,7 +84,7 @@ class _Waiting:
 
 @dataclass
 class Search:
-    """A search for one target. One thread at a time; `variants` are those of its start."""
+    """A search for one target. Not thread-safe; `variants` are those of its start."""
 
     target: Target
     policy: Policy
@@ -94,7 +94,7 @@ class Search:
     _waiting: _Waiting | None = None
 
     def pending(self) -> Request | None:
-        """The request that the search needs answered next; None: it is over."""
+        """The next request that needs an answer; None: the search is over."""
         while self._waiting is None:
             step = self.policy.next(self.tried)
             if step is None:
@@ -110,9 +110,9 @@ class Search:
         return self._waiting.request
 
     def absorb(self, exchange: Exchange) -> Attempt:
-        """Take the answer to the pending request, judge it, and keep what became of it."""
+        """Take the answer to the pending request, judge it, and save the outcome."""
         waiting = self._waiting
-        assert waiting is not None, "there is no request pending"
+        assert waiting is not None, "no request is pending"
         attempt, side = self._evaluate(waiting, exchange)
         self.around.attempts.add(attempt)
         self.tried.append(self._tried(attempt, side, waiting.step))
@@ -194,9 +194,9 @@ class Search:
         return target.candidate(name, side, self.around.asking.client.model, step.technique)
 
     def _replay(self, recorded: Attempt, step: Step, number: int) -> Tried | None:
-        """An attempt of an earlier run, if it stands; None: it has to be made (again).
+        """An attempt of an earlier run, if it is still valid; None: it has to be made (again).
 
-        One that is not final stands all the same when later ones were built on it.
+        An attempt that is not final is still valid if later ones were built on it.
         """
         final = recorded.outcome.final and (recorded.verdict is None or recorded.verdict.outcome.final)
         if not final and self.around.attempts.find(self._attempt_id(number + 1)) is None:

@@ -1,7 +1,7 @@
-"""What is asked for: from a kernel, without (or with) a technique, one of so many variants.
+"""Goals of searches: from a kernel, without (or with) a technique, one of several variants.
 
-Owns how a start becomes a prompt's material. Not covered: the side that an answer makes
-(`kcurate.problem.answered`), which answers are refused (`gates`), the wording (`kcurate.prompts`).
+Turns a start into a prompt's material. Not covered: the side made from an answer
+(`kcurate.problem.answered`), which answers are refused (`gates`), prompt wording (`kcurate.prompts`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from kcurate.records import Candidate, Problem, Side, SideName, other_side
 
 @dataclass(frozen=True)
 class Target:
-    """One search's goal. `ladder` are the techniques in the order of their stages (plain: one or none).
+    """One search's goal. `ladder` holds the techniques in the order of their stages (plain: one or none).
 
-    `given` is the side that is there, `made` the name of the one to write; `variant` counts from 1.
+    `given` is the existing side, `made` the name of the side to write; `variant` counts from 1.
     """
 
     start: Start
@@ -35,21 +35,21 @@ class Target:
 
     @property
     def label(self) -> str:
-        """A short name of the goal."""
+        """A short name for the goal."""
         names = "+".join(technique.name for technique in self.ladder) or "plain"
         return f"{self.start.id} {names} {self.variant}"
 
     def material(self) -> Material:
-        """What the prompts show of it; comments are gone, as in published code."""
+        """What the prompts show; comments are removed, as in published code."""
         return shown.material_of(self.problem, self.given, self.made, self.start.family)
 
     def key(self) -> str:
-        """The content hash of what is given and what is asked for."""
+        """The content hash of what is given and what is requested."""
         names = ",".join(technique.name for technique in self.ladder)
         return store.content_id("target", self.start.content_id(), self.made, names, str(self.variant))
 
     def candidate(self, name: str, side: Side, model: str, technique: Technique | None) -> Candidate:
-        """The pair that an answer makes with the given side."""
+        """The pair of the given side and an answer."""
         start, given = self.start, self.given
         sides = (side, given) if self.made == "slow" else (given, side)
         gained = set(techniques(sides[1].code.encode())) - set(techniques(sides[0].code.encode()))
@@ -63,7 +63,7 @@ class Target:
             license=start.license,
             origin=replace(start.origin, kind="model", made=self.made, model=model, rules=()),
             techniques=tuple(sorted(named)),
-            description=f"The {other_side(self.made)} side is {start.id}; the {self.made} one was written "
+            description=f"The {other_side(self.made)} side is {start.id}; the {self.made} side was written "
             f"from it {about}".rstrip()
             + ".",
             problem=self.problem,
@@ -73,26 +73,26 @@ class Target:
 
 
 def chosen_techniques(names: Sequence[str]) -> tuple[Technique, ...]:
-    """The techniques that `--techniques` names; names may also be joined by commas.
+    """The techniques in `--techniques`; names may also be separated by commas.
 
     Raises:
-        InputError: there is no such technique.
+        InputError: a technique is unknown.
     """
     known = vocabulary()
     wanted = dict.fromkeys(part.strip() for name in names for part in name.split(",") if part.strip())
     for name in wanted:
         if name not in known:
-            raise InputError(f"there is no technique {name!r}", where="--techniques", hint=", ".join(known))
+            raise InputError(f"unknown technique {name!r}", where="--techniques", hint=", ".join(known))
     return tuple(known[name] for name in wanted)
 
 
 def targets(
     start: Start, made: SideName, wanted: Sequence[Technique], variants: int, *, ladders: bool
 ) -> list[Target]:
-    """The goals that a start has: one a technique and variant, or with `ladders` one ladder a variant.
+    """The goals of a start: one per technique and variant, or with `ladders` one ladder per variant.
 
-    None wanted: for the slow side those that the start is known for, or else its code shows (there may be
-    none: then nothing is asked); for a fast side in stages a usual order, else a side written freely.
+    If none are `wanted`: for the slow side, the techniques named for the start, else those its code shows
+    (none: no goals); for a fast side in stages, the usual order; else a fast side without a technique.
     """
     if start.problem is None:
         return []
@@ -115,6 +115,6 @@ def targets(
 
 
 def earlier(side: Side, target: Target, findings: str) -> prompts.Earlier:
-    """An answer given before, as a prompt shows it."""
+    """An earlier answer, as a prompt shows it."""
     plan = None if side.plan == target.given.plan else shown.shown_launch(side)
     return prompts.Earlier(side.code, plan, findings)

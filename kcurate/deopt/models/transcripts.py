@@ -1,7 +1,7 @@
 """Every exchange with a model, one line each in `transcripts/<model>.jsonl`, found again by its key.
 
-A line is on disk before its answer is used, so that whatever is killed afterwards, no answer is paid for
-twice. Lines whose exchange was interrupted stay in the file (they cost something) and are asked again.
+A line is on disk before its answer is used, so no answer is paid for twice, whenever the run is killed.
+Interrupted exchanges stay in the file (they cost money) and are requested again.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from kcurate.records import Exchange, Prompt, Transcript
 
 
 def request_key(model: str, prompt: Prompt, sample: int, max_tokens: int | None) -> str:
-    """The hash of everything that decides what a server is asked."""
+    """The hash of everything that determines what a server is asked."""
     return store.content_id(
         "request", model, prompt.system, prompt.context, prompt.task, str(sample), str(max_tokens)
     )
 
 
 def utc_now() -> str:
-    """The time, ISO 8601, in seconds."""
+    """The current time, ISO 8601, in seconds."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 class Transcripts:
-    """The exchanges with one model that are on file. Safe to use from many threads."""
+    """The saved exchanges with one model. Thread-safe."""
 
     def __init__(self, path: Path, model: str) -> None:
         self.path = path
@@ -44,7 +44,7 @@ class Transcripts:
         return found.exchange if found else None
 
     def add(self, key: str, prompt: Prompt, sample: int, max_tokens: int | None, exchange: Exchange) -> None:
-        """Keep an exchange; it is on disk when this returns.
+        """Save an exchange; it is on disk when this returns.
 
         Raises:
             InputError: the file cannot be written.

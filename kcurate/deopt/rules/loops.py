@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from kcurate.cuda_source.edit import Function, Node, Tree, ancestors, bare
+from kcurate.cuda_source.purity import only_reads
 from kcurate.deopt.rules.base import Given
 from kcurate.deopt.rules.plans import expression
 from kcurate.deopt.rules.ranges import literal
@@ -19,13 +20,6 @@ from kcurate.records import BufferArg, Launch, ValueArg
 
 _LEAVES = ("break_statement", "continue_statement", "return_statement", "goto_statement", "lambda_expression")
 _WRITES = ("assignment_expression", "update_expression")
-# Functions that touch nothing but their arguments, or read through them.
-PURE = re.compile(
-    rb"(?:__ld\w+|__[a-z0-9]+f?(?:_r[nzud])?|f?(?:min|max|abs)f?|fma[f]?|(?:rc?brt|r?sqrt|exp|exp2|exp10|expm1|log|log2|"
-    rb"log10|log1p|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|erf|erfc|pow|floor|ceil|round|trunc|rint|fmod|"
-    rb"hypot|copysign|cbrt|fdim)f?|make_\w+|static_cast|int|float|double|unsigned|size_t)\Z"
-)
-_IMPURE = re.compile(rb"__(?:sync|threadfence|shfl|ballot|any|all|st|nanosleep|trap|pipeline|match|reduce)")
 ATOMICS = re.compile(rb"atomic(?:Add|Sub|Min|Max|And|Or|Xor|Inc|Dec)\Z")
 
 
@@ -35,7 +29,7 @@ def only_values(tree: Tree, statements: Sequence[Node]) -> bool:
         one.type == "declaration"
         and b"__shared__" not in one.text
         and not any(True for _ in tree.nodes(*_WRITES, within=one))
-        and all(PURE.match(name) and not _IMPURE.match(name) for _, name, _ in tree.calls(within=one))
+        and all(only_reads(name) for _, name, _ in tree.calls(within=one))
         for one in statements
         if one.type != "comment"
     )
@@ -94,7 +88,7 @@ def _calls(tree: Tree, body: Node, inside: set[bytes]) -> str | None:
             by_value = all(not one.stars and not one.reference for one in params)
             if by_value and not any(True for _ in tree.nodes("call_expression", within=local[name].body)):
                 continue
-        if name in local or name == b"reinterpret_cast" or not PURE.match(name) or _IMPURE.match(name):
+        if name in local or name == b"reinterpret_cast" or not only_reads(name):
             return f"the loop calls {name.decode('latin-1')}"
     for node in tree.nodes("pointer_expression", within=body):
         if node.text[:1] == b"&" and bare(node.child_by_field_name("argument")).type == "identifier":

@@ -12,17 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kcurate.cuda_source.edit import Declared, Function, Node, Tree, ancestors, bare
+from kcurate.cuda_source.purity import only_reads
 from kcurate.deopt.rules import enumerated
-from kcurate.deopt.rules.loops import PURE, aliased
+from kcurate.deopt.rules.loops import aliased
 from kcurate.deopt.rules.ranges import Ranges, changed_at, constants, literal
 from kcurate.deopt.rules.reads import is_read
 from kcurate.deopt.rules.scopes import declaration_of
 from kcurate.records import Launch
 
 _ATOMIC_OR_FENCE = re.compile(rb"\b(?:atomic\w+|__threadfence\w*|volatile|asm|__shfl\w*|__ldcg|__ldcv)\b")
-_IMPURE = re.compile(
-    rb"__(?:sync|threadfence|shfl|ballot|any|all|st|nanosleep|trap|pipeline|match|reduce|activemask)"
-)
 # Node kinds of which an expression may consist; anything else is not followed.
 _KNOWN = frozenset(
     (
@@ -226,7 +224,7 @@ class Meaning:
 
     def _check_call(self, node: Node) -> None:
         name = node.child_by_field_name("function").text
-        if not PURE.match(name) or _IMPURE.match(name):
+        if not only_reads(name):
             raise Unknown(f"it is made by {name.decode('latin-1')}")
 
     def _name(self, node: Node, depth: int) -> bytes:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kcurate.cuda_source.edit import Declared, Edit, Node, Tree, ancestors, edited
+from kcurate.cuda_source.purity import computes
 from kcurate.deopt.rules.assigned import uses_first
 from kcurate.deopt.rules.chunks import indented, spread
-from kcurate.deopt.rules.loops import PURE
 from kcurate.deopt.rules.ranges import Ranges
 from kcurate.deopt.rules.reads import takes_values
 from kcurate.deopt.rules.removing import line_of
@@ -22,9 +22,6 @@ from kcurate.deopt.rules.threads import BUILTINS, builtins, in_macros
 
 _BARRIER = re.compile(rb"__syncthreads\s*\(\s*\)\s*;\Z")
 _CHANGES = ("assignment_expression", "update_expression", "pointer_expression")
-_IMPURE = re.compile(
-    rb"__(?:sync|threadfence|shfl|ballot|any|all|ld|st|nanosleep|trap|pipeline|match|reduce)"
-)
 _PURE_NODES = frozenset(
     (
         "identifier", "field_expression", "field_identifier", "number_literal", "binary_expression",
@@ -150,7 +147,7 @@ class Parts:
             if node.is_named and node.type not in _PURE_NODES:
                 return False
         for _, name, _ in self.tree.calls(within=value):
-            if not PURE.match(name) or _IMPURE.match(name):
+            if not computes(name):
                 return False
         heads = {call.child_by_field_name("function").id for call, _, _ in self.tree.calls(within=value)}
         names = [node for node in self.tree.nodes("identifier", within=value) if node.id not in heads]
@@ -218,7 +215,7 @@ class Parts:
 
     def _head(self, head: Node) -> None:
         kinds = ("subscript_expression", "pointer_expression", "call_expression")
-        pure = (PURE.match(name) and not _IMPURE.match(name) for _, name, _ in self.tree.calls(within=head))
+        pure = (computes(name) for _, name, _ in self.tree.calls(within=head))
         memory = any(node.type != "call_expression" for node in self.tree.nodes(*kinds, within=head))
         if self._own(head) or memory or not all(pure):
             raise Refused("a barrier is reached by what a thread's own values say")

@@ -9,14 +9,15 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kcurate.cuda_source.edit import Declared, Function, Node, Tree, bare
+from kcurate.cuda_source.purity import WARP
 from kcurate.cuda_source.text import blank_literals, identifiers
 from kcurate.deopt.rules.ranges import Ranges, changed_at
 
 BUILTINS = (b"threadIdx", b"blockIdx", b"blockDim", b"gridDim")
 # What makes a thread's place within its warp or block matter.
 _WARPS = re.compile(
-    rb"\b(?:__shfl\w*|__ballot\w*|__any\w*|__all\w*|__match\w*|__reduce\w*|__syncwarp|__activemask|warpSize|wmma|"
-    rb"nvcuda|volatile|asm|__asm__|cooperative_groups|laneid|cuda::)"
+    rb"\b(?:(?:%b)\w*|warpSize|wmma|nvcuda|volatile|asm|__asm__|cooperative_groups|laneid|cuda::)"
+    % b"|".join(WARP)
 )
 _BLOCKS = re.compile(rb"\b(?:__shared__|__syncthreads\w*|__threadfence\w*|volatile)\b")
 

@@ -1,28 +1,30 @@
-"""Work that a plan does again for nothing: the slow side's cheapest disguise.
+"""A launch repeated with unchanged inputs: the cheapest way to make a slow side slower.
 
-A launch is redone when the same launch came before it, nothing that it reads has been written since, and
-what it writes still stands. Only launches whose kernels surely start afresh are considered: each pointer
-that they may write is used as the target of plain assignments alone. Everything else (atomics, in-place
-steps, pointers handed on) counts as reading what it writes, and is never refused. Not covered: loops inside
-kernels (`kcurate.judge.checks.padded_work`).
+`redone` reads a bound plan and refuses a launch only when the repetition is certain: the same launch came
+before, nothing that it reads has been written since, and nothing has overwritten what it writes. Each pointer
+that the kernel may write must be used as the target of plain assignments alone; everything else (atomics,
+in-place updates, pointers passed on) counts as reading what it writes and is never refused. `repeated_steps`
+reads the text of a plan and only suspects; it is for a model's answers. Not covered: loops inside kernels
+(`kcurate.judge.checks.padded_work`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from kcurate import codec
 from kcurate.cuda_source import kernel_signatures
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.lexer import Token, partner, tokenize
 from kcurate.problem.ops import BoundPointer, BoundPointers, FillOp, LaunchOp, Op, Program
-from kcurate.records import Param
+from kcurate.records import For, Param, Step, Swap, WhileNonzero
 
 # For each kernel, for each of its parameters: whether it may read what it points at, whether it may write.
 Uses = Mapping[str, tuple[tuple[bool, bool], ...]]
 
 
 def redone(program: Program, code: str) -> Iterator[Finding]:
-    """The first launch of a bound plan that only does again what has been done."""
+    """The first launch of a bound plan that repeats an earlier one with unchanged inputs."""
     uses = kernel_uses(code)
     done: dict[LaunchOp, frozenset[str]] = {}
     for op in program.ops:
@@ -37,6 +39,23 @@ def redone(program: Program, code: str) -> Iterator[Finding]:
         done = {old: names for old, names in done.items() if not names & writes}
         if isinstance(op, LaunchOp) and not reads & writes:
             done[op] = reads | writes
+
+
+def repeated_steps(plan: Iterable[Step]) -> list[str]:
+    """Steps equal to the one before them, and loops whose counter no step uses."""
+    found: list[str] = []
+    before: Step | None = None
+    for step in plan:
+        if step == before and not isinstance(step, Swap | For | WhileNonzero):
+            found.append(f"repeats a step: {codec.to_data(step)}")
+        if isinstance(step, For):
+            text = str(codec.to_data(step.do))
+            if step.for_ not in text and not any(isinstance(inner, Swap) for inner in step.do):
+                found.append(f"repeats the same {len(step.do)} steps over {step.for_!r}")
+        if isinstance(step, For | WhileNonzero):
+            found += repeated_steps(step.do)
+        before = step
+    return found
 
 
 def _touched(op: Op, uses: Uses) -> tuple[frozenset[str], frozenset[str]] | None:

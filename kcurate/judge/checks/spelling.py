@@ -10,6 +10,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
+from kcurate.headers import IN_SIDES
 from kcurate.judge.checks import word_lists
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.lexer import Source, Token, inside_parentheses
@@ -84,7 +85,7 @@ def headers(source: Source) -> Iterator[Finding]:
             continue
         text = "".join(token.text for token in line[1:])
         name = text[1:-1] if text[:1] + text[-1:] in ("<>", '""') else ""
-        if name not in word_lists.HEADERS:
+        if name not in IN_SIDES:
             yield Finding("headers", f"there is no header {text[:60]}", line[0].line)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kcurate.backends.base import Compiled
 from kcurate.errors import InputError, ProblemError
+from kcurate.headers import SLEEPING
 from kcurate.judge.checks import assembly, binary, padded_work, pointers, spelling
 from kcurate.judge.checks import source as source_checks
 from kcurate.judge.checks.findings import Finding
@@ -37,8 +38,6 @@ __all__ = ["ALL_CHECKS", "Finding", "check_binary", "check_source", "hints"]
 MAX_PLAN_CONSTANTS = 64
 # More of one kind tell nobody anything.
 MAX_FINDINGS = 20
-# Headers of the CUDA C++ library whose waiting loops sleep and read clocks themselves.
-SLEEPING_HEADERS = frozenset({"cuda/barrier", "cuda/pipeline", "cuda_pipeline.h", "cuda_awbarrier.h"})
 
 SourceCheck = Callable[[Source], Iterator[Finding]]
 PlanCheck = Callable[[Source, Side], Iterator[Finding]]
@@ -149,7 +148,7 @@ def check_binary(
     if "runtime_calls" in checks:
         found += binary.runtime_calls(compiled)
     if "instructions" in checks:
-        may_sleep = any(header in side.code for header in SLEEPING_HEADERS)
+        may_sleep = any(header in side.code for header in SLEEPING)
         found += binary.instructions(compiled, may_sleep=may_sleep)
     return tuple(dict.fromkeys(found))
 

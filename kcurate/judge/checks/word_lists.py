@@ -1,8 +1,8 @@
-"""The lists behind the static checks: what may be included, which words and PTX instructions are refused.
+"""The lists behind the static checks: which words and PTX instructions are refused.
 
 Sources: CUDA C++ Programming Guide (language extensions, device-side functions), PTX ISA (instruction set),
 NVRTC user guide (predefined headers). Not covered: how code is searched for them
-(`kcurate.judge.checks.source`).
+(`kcurate.judge.checks.source`), what may be included (`kcurate.headers`).
 """
 
 from __future__ import annotations
@@ -13,20 +13,6 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Headers of device code: types, intrinsics, cooperative groups, tensor cores, the CUDA C++ library's basics.
-HEADERS = word_set(
-    """
-    cuda_fp16.h cuda_bf16.h cuda_fp8.h mma.h cooperative_groups.h cooperative_groups/reduce.h
-    cooperative_groups/scan.h cooperative_groups/memcpy_async.h cuda_pipeline.h
-    cuda_pipeline_primitives.h cuda_awbarrier.h cuda_awbarrier_primitives.h cuda/pipeline cuda/barrier
-    cuda/atomic cuda/std/atomic cuda/std/type_traits cuda/std/cstdint cuda/std/limits cuda/std/cmath
-    cuda/std/array cuda/std/utility cuda/std/tuple cuda/std/cassert cuda/std/complex cuda/std/bit
-    vector_types.h vector_functions.h cuda_runtime.h cuda_runtime_api.h device_launch_parameters.h
-    device_functions.h math_constants.h cuda.h sm_20_intrinsics.h sm_30_intrinsics.h
-    device_atomic_functions.h cuComplex.h stdint.h cstdint math.h cmath float.h cfloat
-    limits.h climits limits type_traits stddef.h cstddef math_functions.h
-    """
-)
 # Sleeping, clocks, traps, the device heap, output, the host: nothing that a kernel needs in order to compute.
 FORBIDDEN_CALLS = word_set(
     """

@@ -35,9 +35,10 @@ def open_referees(
 
 
 def judge_many(
-    candidates: Iterable[tuple[int, Candidate]], config: JudgeConfig, *, gpus: tuple[int, ...], jobs: int
+    candidates: Iterable[tuple[int, Candidate]], config: JudgeConfig, *, gpus: tuple[int, ...], jobs: int = 0
 ) -> Generator[tuple[int, Verdict], None, None]:
-    """Judge every candidate; yields (its number, verdict) in the order in which they are done.
+    """Judge every candidate; yields (its number, verdict) in the order in which they are done. `jobs` 0: as
+    many at once as suit this machine.
 
     Close it (`contextlib.closing`): an exception of whoever takes the verdicts then ends the judges too.
 
@@ -45,7 +46,7 @@ def judge_many(
         KcurateError: this machine cannot judge at all (no compiler, no such GPU).
     """
     waiting = deque(candidates)
-    jobs = min(jobs, len(waiting))
+    jobs = min(jobs or default_jobs(config.backend, len(gpus)), len(waiting))
     if jobs <= 1:
         yield from _in_this_process(waiting, replace(config, gpu=gpus[0]))
         return

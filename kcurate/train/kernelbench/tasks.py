@@ -12,12 +12,13 @@ from __future__ import annotations
 import random
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kcurate import hub
 from kcurate.errors import InputError
+from kcurate.notes import Note, silent
 from kcurate.problem import shown
 from kcurate.records import Candidate, Origin, Side
 from kcurate.train.kernelbench.worker import Found, find_all
@@ -51,7 +52,7 @@ def load(
     bench_bytes: int | None = BENCH_BYTES,
     brief: bool = False,
     revision: str | None = None,
-    note: Callable[[str], None] = lambda _: None,
+    note: Note = silent,
 ) -> KernelBenchTasks:
     """The tasks of a checkout, of a folder of modules, or of a dataset on the Hub (None: KernelBench's).
 

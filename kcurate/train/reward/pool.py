@@ -9,11 +9,10 @@ earns (`reward.schemes`), how a verdict is made (`kcurate.judge`).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -21,11 +20,9 @@ from pathlib import Path
 from kcurate import backends, judge, time_limits
 from kcurate.errors import BackendError, KcurateError
 from kcurate.judge import JudgeConfig
-from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.referees.local import Bench, Referees
 from kcurate.judge.referees.ray_cluster import cluster
 from kcurate.records import Candidate, Verdict
-from kcurate.train.devices import Meanwhile
 from kcurate.train.reward import schemes
 from kcurate.train.reward.answers import Readable, Refused, read
 from kcurate.train.reward.schemes import Scheme
@@ -42,8 +39,7 @@ class PoolConfig:
 
     `limit_s`: what one answer may take in all, None for the backend's. `cache_file`: JSON lines of verdicts.
     `torch`: tasks may have a given side in PyTorch, which is trusted code. `ray`: the address of a cluster
-    that judges in place of this machine; `gpus` are not asked then, and `jobs` 0 is one a GPU. `meanwhile`:
-    what may be judged while answers are drawn.
+    that judges in place of this machine; `gpus` are not asked then, and `jobs` 0 is one a GPU.
     """
 
     backend: str = "auto"
@@ -55,7 +51,6 @@ class PoolConfig:
     cache_file: Path | None = None
     torch: bool = False
     ray: str | None = None
-    meanwhile: Meanwhile = "nothing"
 
 
 @dataclass
@@ -82,8 +77,6 @@ class RewardPool:
         self._opened = bench
         self._cache = VerdictCache(self.config.cache_size, self.config.cache_file)
         self._under_way: dict[str, _Coming] = {}
-        self._begun: set[str] = set()
-        self._early = ThreadPoolExecutor(1, "early-answers")
         self._lock = threading.Lock()
 
     @property
@@ -113,45 +106,17 @@ class RewardPool:
         await asyncio.gather(*(asyncio.wrap_future(one) for one in coming))
         return self._end(entries)
 
-    @property
-    def ahead(self) -> bool:
-        """Whether answers may be judged while others are drawn (`begin`)."""
-        return self.config.meanwhile != "nothing"
-
-    @property
-    def beside(self) -> bool:
-        """Whether that is on the very GPU that draws."""
-        return self.config.meanwhile == "untimed"
-
-    @contextlib.contextmanager
-    def drawing(self) -> Iterator[None]:
-        """Around the drawing of answers: on a GPU that also judges, nobody takes times meanwhile.
-
-        Raises:
-            KcurateError: this machine cannot judge at all.
-        """
-        if not self.beside:
-            yield
-            return
-        with contextlib.closing(GpuLock(lock_name(self._bench.environment()))) as lock, lock.busy():
-            yield
-
-    def begin(self, task: Task, reply: str) -> None:
-        """Begin judging an answer that will be scored; what goes wrong is said then."""
-        self._early.submit(self._begin, [task], [reply], early=True)
-
     def score_now(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
         """`score`, for callers that have no event loop."""
         return self._end(self._begin(tasks, replies))
 
     def close(self) -> None:
         """End the judges; what is known is on disk then, if there is a file."""
-        self._early.shutdown(cancel_futures=True)
         if self._opened is not None:
             self._opened.close()
         self._cache.close()
 
-    def _begin(self, tasks: Sequence[Task], replies: Sequence[str], *, early: bool = False) -> list[_Entry]:
+    def _begin(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[_Entry]:
         environment = self._bench.environment()
         with self._lock:
             self._cache.open(environment)
@@ -162,29 +127,21 @@ class RewardPool:
             entry = entries[index] = _Entry(tasks[index], read(tasks[index], replies[index]))
             if isinstance(entry.read, Readable):
                 key = answer_key(entry.read.candidate, environment.device, timed=self.config.timed)
-                entry.coming, entry.cached = self._ask(key, entry.read.candidate, early=early)
+                entry.coming, entry.cached = self._ask(key, entry.read.candidate)
         return [entries[index] for index in range(len(tasks))]
 
-    def _ask(self, key: str, candidate: Candidate, *, early: bool) -> tuple[_Coming, bool]:
-        """The verdicts to come, and whether nobody has to judge for it.
-
-        What was begun early counts where it is first scored.
-        """
+    def _ask(self, key: str, candidate: Candidate) -> tuple[_Coming, bool]:
+        """The verdicts to come, and whether nobody has to judge for it."""
         with self._lock:
-            scored = not early and key in self._begun
-            if scored:
-                self._begun.discard(key)
             if (coming := self._under_way.get(key)) is not None:
-                return coming, not scored
+                return coming, True
             promise: _Coming = Future()
             promise.set_running_or_notify_cancel()  # others may wait for it: nobody cancels it
             known = self._cache.find(key)
             if known and not asks_for_audit(known):
                 promise.set_result(known)
-                return promise, not scored
+                return promise, True
             self._under_way[key] = promise
-            if early:
-                self._begun.add(key)
         self._submit(key, candidate, promise, known)
         return promise, False
 

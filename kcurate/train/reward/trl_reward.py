@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,26 +17,8 @@ from kcurate.train.run_folder import RunFolder
 from kcurate.train.task import Judged, Task
 
 
-class Begins(Protocol):
-    """Who judges answers while others are drawn (`kcurate.train.ahead`)."""
-
-    def drawing(self) -> AbstractContextManager[None]:
-        """What drawing answers goes on within."""
-
-    def begin(self, task: Task, reply: str) -> None:
-        """Begin judging an answer that will be scored."""
-
-
-class Pool(Begins, Protocol):
+class Pool(Protocol):
     """Who scores answers: `kcurate.train.reward.pool.RewardPool`."""
-
-    @property
-    def ahead(self) -> bool:
-        """Whether it may judge while answers are drawn."""
-
-    @property
-    def beside(self) -> bool:
-        """Whether it does so on the very GPU that draws."""
 
     async def score(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
         """One `Judged` an answer, in order."""

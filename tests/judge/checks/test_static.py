@@ -18,7 +18,7 @@ from kcurate.judge.checks.repeated_launches import kernel_uses, redone
 from kcurate.problem import program
 from kcurate.records import SIDES, Fill, For, Launch, Side, Step, ValueArg
 
-CHEATS = Path(__file__).parent
+CHEATS = Path(__file__).parents[2] / "cheats"
 PAIRS = store.find_candidates(resources.pairs_dir())
 
 

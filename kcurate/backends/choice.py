@@ -1,0 +1,67 @@
+"""From `--backend` and `--gpu` to a backend that is here and the numbers of its GPUs.
+
+Not covered: the GPUs of a training run, which are renumbered (`kcurate.train.devices`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kcurate import backends
+from kcurate.backends import BackendName
+from kcurate.errors import InputError, MissingDependencyError
+from kcurate.notes import Note, silent
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where candidates are judged; the emulator counts as one GPU."""
+
+    backend: BackendName
+    gpus: tuple[int, ...] = (0,)
+
+
+EMULATED = Place("emulator")
+
+
+def choose(backend: str, gpu: str = "0", *, note: Note = silent) -> Place:
+    """The place that the options name; `gpu` is `0`, `0,1` or `all`, and means nothing to the emulator.
+
+    Raises:
+        InputError: no such backend, or not such a list. MissingDependencyError: a GPU that is not there.
+    """
+    resolved = backends.resolve(backend)
+    if resolved == "emulator":
+        if backend == "auto":
+            note("no GPU here: the emulator checks correctness, and no times are taken")
+        return EMULATED
+    count = backends.gpu_count()
+    numbers = tuple(range(count)) if gpu == "all" else gpu_numbers(gpu)
+    require_gpus(numbers, count)
+    return Place(resolved, numbers)
+
+
+def gpu_numbers(text: str, *, where: str = "--gpu") -> tuple[int, ...]:
+    """The numbers of a list such as `0` or `0,1`, each once.
+
+    Raises:
+        InputError: not such a list.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise InputError(f"not a list of GPUs: {text!r}", where=where, hint="such as 0 or 0,1")
+    return tuple(dict.fromkeys(int(part) for part in parts))
+
+
+def require_gpus(numbers: Sequence[int], count: int, *, where: str = "--gpu") -> None:
+    """Whether this machine, with `count` GPUs, has these.
+
+    Raises:
+        MissingDependencyError: it has not, or it has none at all.
+    """
+    absent = [number for number in numbers if number >= count]
+    if absent or not count:
+        what = f"there is no GPU {absent[0]}" if count else "there is no GPU here"
+        hint = f"{count} here, see nvidia-smi -L; --backend emulator needs none"
+        raise MissingDependencyError(what, where=where, hint=hint)

@@ -1,0 +1,41 @@
+"""Options to a backend and the numbers of its GPUs."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcurate import backends
+from kcurate.backends.choice import Place, choose, gpu_numbers
+from kcurate.errors import InputError, MissingDependencyError
+
+
+def test_lists_of_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "gpu_count", lambda: 3)
+    assert choose("auto") == Place("cuda", (0,))
+    assert choose("cuda", "1, 0,1") == Place("cuda", (1, 0))
+    assert choose("cuda", "all") == Place("cuda", (0, 1, 2))
+    with pytest.raises(MissingDependencyError, match=r"--gpu: there is no GPU 3 \(3 here"):
+        choose("cuda", "0,3")
+
+
+@pytest.mark.parametrize("text", ["first", "", "0,", "-1", "1.5"])
+def test_what_is_no_list_of_gpus_is_said_with_its_option(text: str) -> None:
+    with pytest.raises(InputError, match="--judge-gpus: not a list of GPUs"):
+        gpu_numbers(text, where="--judge-gpus")
+
+
+def test_without_a_gpu_the_emulator_is_chosen_and_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "gpu_count", lambda: 0)
+    said: list[str] = []
+    assert choose("auto", "all", note=said.append) == Place("emulator", (0,))
+    assert said == ["no GPU here: the emulator checks correctness, and no times are taken"]
+    assert choose("emulator", "7", note=said.append) == Place("emulator", (0,))
+    assert len(said) == 1, "whoever asks for the emulator knows"
+    for gpu in ("0", "all"):
+        with pytest.raises(MissingDependencyError, match="there is no GPU here"):
+            choose("cuda", gpu)
+
+
+def test_an_unknown_backend_is_named() -> None:
+    with pytest.raises(InputError, match="there is no backend 'tpu'"):
+        choose("tpu")

@@ -1,0 +1,44 @@
+"""Every command that works in a workspace leaves one run folder: settings, summary, log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kcurate import resources
+from kcurate.cli import run
+
+
+def test_every_stage_leaves_its_settings_summary_and_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree, work = str(resources.sources_dir() / "demo"), str(tmp_path / "work")
+    stages = {
+        "extract": ["extract", tree, "--no-compile"],
+        "problem-draft": ["problem", "draft"],
+        "deopt": ["deopt", "--rules", "restrict"],
+        "build": ["build"],
+        "report": ["report"],
+    }
+    for stage, arguments in stages.items():
+        assert run([*arguments, "--workspace", work, "--json"]) == 0, stage
+        said = capsys.readouterr()
+        (folder,) = (tmp_path / "work" / "runs").glob(f"{stage}-*")
+        assert json.loads((folder / "config.json").read_bytes())["workspace"] == work
+        assert json.loads((folder / "summary.json").read_bytes()) == json.loads(said.out)
+        log = (folder / "log").read_text()
+        assert log.splitlines()[-1].endswith(" finished")
+        if stage == "problem-draft":
+            assert said.err, "it says what became of each kernel"
+            assert all(line in log for line in said.err.splitlines())
+
+
+def test_a_run_that_fails_says_why_in_its_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "problem.toml"
+    assert run(["problem", "check", str(file), "--workspace", str(tmp_path / "work")]) == 1
+    (folder,) = (tmp_path / "work" / "runs").iterdir()
+    last = (folder / "log").read_text().splitlines()[-1]
+    assert last.startswith("kcurate.errors.InputError: ")
+    assert last.removeprefix("kcurate.errors.InputError: ") in capsys.readouterr().err

@@ -1,0 +1,67 @@
+"""Parquet files: they are those that `datasets` writes, and hold what the rows hold."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from typing import Any
+
+import datasets
+import pyarrow.parquet as pq
+import pytest
+from dataset.making import a_row, pair
+
+from kcurate.dataset import parquet
+from kcurate.dataset.tuning import grpo_row, sft_row
+
+
+def rows_of(config: str, count: int) -> list[dict[str, Any]]:
+    rows = [a_row(pair(f"demo/{number}", number)) for number in range(count)]
+    if config == "pairs":
+        return rows
+    taught = [sft_row(row) for row in rows]
+    if config == "sft":
+        return taught
+    return [grpo_row(row, sft["prompt"]) for row, sft in zip(rows, taught, strict=True)]
+
+
+def feature(kind: Any) -> Any:
+    if isinstance(kind, list):
+        return datasets.List(feature(kind[0]))
+    if isinstance(kind, dict):
+        return {name: feature(inner) for name, inner in kind.items()}
+    return datasets.Value(kind)
+
+
+@pytest.mark.parametrize("group_bytes", [parquet.GROUP_BYTES, 20_000])
+@pytest.mark.parametrize("config", parquet.CONFIGS)
+def test_files_are_those_that_datasets_writes(
+    config: str, group_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "GROUP_BYTES", group_bytes)
+    monkeypatch.setattr(datasets.config, "MAX_ROW_GROUP_SIZE", group_bytes)
+    rows, expected = rows_of(config, 30), io.BytesIO()
+    features = datasets.Features({name: feature(kind) for name, kind in parquet.CONFIGS[config].items()})
+    datasets.Dataset.from_list([dict(row) for row in rows], features=features).to_parquet(expected)
+    made = parquet.to_bytes(config, rows)
+    assert made == expected.getvalue()
+    several = pq.ParquetFile(io.BytesIO(made)).num_row_groups > 1
+    assert several == (group_bytes == 20_000)
+
+
+def test_a_row_comes_back_as_it_was() -> None:
+    row = a_row(
+        pair("demo/a"),
+        description="2026-01-01",
+        detail="\u2028 \U0001f600 \x00",
+        speedup=math.inf,
+        slow_samples_us=[[0.1 + 0.2], []],
+        seeds=[2**62 + 1],
+        techniques=[],
+        slow_us=3,
+        url=None,
+    )
+    (read,) = pq.read_table(io.BytesIO(parquet.to_bytes("pairs", [row]))).to_pylist()
+    assert read == row
+    assert json.dumps(read) == json.dumps(row | {"slow_us": 3.0})
