@@ -1,4 +1,4 @@
-"""Write what rules came to on a GPU into docs/deopt-rules.md, between its marks, and its plot.
+"""Write the rules' GPU results into docs/deopt-rules.md, between its marks, and draw the plot.
 
     python benchmarks/deopt_docs.py
 
@@ -69,18 +69,18 @@ def table(verdicts: Iterable[Row]) -> str:
 
 
 def said(verdicts: Sequence[Row], file: str, origin: str) -> str:
-    """What all came to, in words."""
+    """All results as one paragraph."""
     counts = Counter(row["outcome"] for row in verdicts)
     same = sum(row.get("detail") == SAME_CODE for row in verdicts)
     sides = len({row["candidate"].rsplit("/", 1)[0] for row in verdicts if row["outcome"] == "confirmed"})
     rest = {name: count for name, count in counts.items() if name not in ("confirmed", "not_faster")}
     others = ", ".join(f"{count} {name}" for name, count in sorted(rest.items()))
     return (
-        f"All {len(verdicts)} {origin} (rows in [data/nvidia-h200/{file}](data/nvidia-h200/{file})):\n"
-        f"{counts['confirmed']} are confirmed, of {sides} fast sides, with a median speedup of "
-        f"{statistics.median(ratios(verdicts, 'confirmed')):.2f};\n"
-        f"{same} have the machine code of the original, "
-        f"{counts['not_faster'] - same} more are not slower by 2% or more; {others}.\n"
+        f"Of all {len(verdicts)} {origin} (rows in [data/nvidia-h200/{file}](data/nvidia-h200/{file})),\n"
+        f"{counts['confirmed']} are confirmed, from {sides} fast sides, with a median speedup of "
+        f"{statistics.median(ratios(verdicts, 'confirmed')):.2f}.\n"
+        f"{same} have the machine code of the original, and {counts['not_faster'] - same} more are not "
+        f"slower by 2% or more. Others: {others}.\n"
     )
 
 
@@ -92,11 +92,11 @@ def main() -> None:
     text = "\n".join(
         (
             "### The built-in fast sides\n",
-            said(own, "deopt.jsonl", "candidates of one rule, or of all together"),
+            said(own, "deopt.jsonl", "candidates of one rule or of all together"),
             "![speedups by rule](data/nvidia-h200/deopt-speedups.svg)\n",
             table(own),
             "### Parboil and Rodinia\n",
-            said(suites, "suites.jsonl", "candidates that rules made of the suites' kernels"),
+            said(suites, "suites.jsonl", "candidates that rules made from the suites' kernels"),
             table(suites),
         )
     )

@@ -1,10 +1,10 @@
-"""Write what was measured into docs/training.md, between its marks.
+"""Write the measurements into docs/training.md, between its marks.
 
     python benchmarks/train_docs.py [DATA]
 
 DATA (default docs/data/nvidia-h200/training) holds what `train_smollm2.py` left (measured.json, report.json,
-curves.png, environment.json, metrics.jsonl), and train.json and two.json of `train.py`. What is not there is
-not written.
+curves.png, environment.json, metrics.jsonl), and train.json and two.json of `train.py`. Missing files
+are left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kcurate.train import scores
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/training.md"
-TASKS = {"built-in": "built-in pairs", "rules": "variants that rules made"}
+TASKS = {"built-in": "built-in pairs", "rules": "variants made by rules"}
 
 
 def read(path: Path) -> Any:
@@ -50,15 +50,15 @@ def models(data: Path) -> str:
     spent = ", ".join(f"{name} {value:.0f}" for name, value in phases.items())
     lines = [
         "### SmolLM2-135M-Instruct on the built-in pairs and their variants\n",
-        f"One {', '.join(where['gpus'])}; {versions}; `benchmarks/train_smollm2.py`, one run. Scores are of\n"
-        f"{rows[0].samples} answers a row to {rows[0].tasks} tasks of families that were held out, with 95% "
-        "intervals: Wilson's\nover the answers for shares, a bootstrap over the tasks for the reward.\n",
+        f"One {', '.join(where['gpus'])}; {versions}; `benchmarks/train_smollm2.py`, one run. Each row\n"
+        f"scores {rows[0].samples} completions for {rows[0].tasks} tasks of held-out families, with 95% "
+        "intervals: Wilson's over the completions\nfor shares, a bootstrap over the tasks for the reward.\n",
         scores.markdown(rows),
         *origins(report.get("by_origin", {})),
-        f"GRPO: steps {grpo['steps']}, draws of answers {grpo['draws']} ({grpo['answers']} answers in all), "
-        f"{grpo['stepped_s']:.0f} s, of\nwhich it waited {grpo['waited_s']:.0f} s for rewards. "
+        f"GRPO: {grpo['steps']} steps, {grpo['draws']} rollout batches ({grpo['answers']} completions in "
+        f"all), {grpo['stepped_s']:.0f} s, of which {grpo['waited_s']:.0f} s waiting for rewards.\n"
         f"Phases in seconds: {spent}.\n",
-        "Outcomes of the answers:\n",
+        "Outcomes of the completions:\n",
         outcomes(rows),
     ]
     if (data / "curves.png").is_file():
@@ -68,13 +68,13 @@ def models(data: Path) -> str:
 
 
 def origins(counts: dict[str, dict[str, dict[str, int]]]) -> list[str]:
-    """The same answers, by where their tasks come from."""
+    """The same completions by the origin of their task."""
     if not counts:
         return []
     names = ("compiles", "correct", "copied", "faster")
     lines = [
-        "The same answers by where their tasks come from:\n",
-        "| model | tasks | answers | compile | correct | of these copied | faster |",
+        "The same completions by the origin of their task:\n",
+        "| model | tasks | completions | compile | correct | of these copied | faster |",
         "|---|---|---|---|---|---|---|",
     ]
     for row, kinds in counts.items():
@@ -85,7 +85,7 @@ def origins(counts: dict[str, dict[str, dict[str, int]]]) -> list[str]:
 
 
 def outcomes(rows: list[scores.Row]) -> str:
-    """Counts by outcome, a column a model."""
+    """Counts by outcome, one column per model."""
     names = sorted({name for row in rows for name in row.outcomes})
     lines = ["| outcome | " + " | ".join(row.name for row in rows) + " |", "|---" * (len(rows) + 1) + "|"]
     lines += [
@@ -95,7 +95,7 @@ def outcomes(rows: list[scores.Row]) -> str:
 
 
 def costs(found: dict[str, Any] | None, two: dict[str, Any] | None) -> str:
-    """What training costs beside bare TRL and load_inline."""
+    """The cost of training, next to bare TRL and load_inline."""
     rows: list[tuple[str, str, str]] = []
     found = {**(found or {}), **({"two": two["two"]} if two else {})}
     if "sft" in found:
@@ -104,20 +104,20 @@ def costs(found: dict[str, Any] | None, two: dict[str, Any] | None) -> str:
             for k in ("kcurate_tokens_a_s", "bare_trl_tokens_a_s")
         ]
         rows.append(("SFT tokens/s, kcurate", rates[0], ""))
-        rows.append(("SFT tokens/s, bare TRL in turns with it", rates[1], ""))
+        rows.append(("SFT tokens/s, bare TRL, alternating with it", rates[1], ""))
         rows.append(("ratio of the medians", f"{found['sft']['ratio']:.3f}", "0.97"))
     if "rewards" in found:
         own = found["rewards"]
-        name = f"rewards/s, {own['answers']} different kernels that are right and timed"
+        name = f"rewards/s, {own['answers']} different correct and timed kernels"
         rows.append((name, f"{own['batches'][-1]['a_second']:.2f}", ""))
         if isinstance(own["load_inline"], dict):
             rows.append(
-                ("rewards/s, torch load_inline one by one", f"{own['load_inline']['a_second']:.3f}", "")
+                ("rewards/s, torch load_inline, one at a time", f"{own['load_inline']['a_second']:.3f}", "")
             )
-    for part, how in (("two", "two processes"), ("fsdp", "two processes, the model sharded")):
+    for part, how in (("two", "two processes"), ("fsdp", "two processes with a sharded model")):
         if "largest_relative_difference" in found.get(part, {}):
             apart = found[part]["largest_relative_difference"]
-            rows.append((f"losses of {how} beside one, largest relative difference", f"{apart:.2g}", "noise"))
+            rows.append((f"largest relative difference in loss, {how} and one", f"{apart:.2g}", "noise"))
     if not rows:
         return ""
     lines = [

@@ -18,16 +18,17 @@ from kcurate.records import Candidate, Outcome, SideReport, Verdict
 HEAD = """# The built-in pairs
 
 `<domain>/<name>/{pair.json,slow.cu,fast.cu}`: the same computation written slow and written fast, with the
-problem and the launch plans as data. `verdicts/<gpu-model>.json` beside them is what the judge said, with
+problem and the launch plans as data. `verdicts/<gpu-model>.json` beside them is the judge's verdict, with
 every timing sample and the environment. Pairs of one family are rungs of a ladder: one problem at several
-levels.
+levels of optimisation.
 
-This page is generated from those files by `make docs`.
+`make docs` generates this page from those files.
 """
-COLUMNS = """- *speedup*: time of the slow side over time of the fast side, with the 98% bootstrap interval.
-- *of copy*: the bytes of the problem's buffers, moved once in the fast side's time, as a share of the copy
-  bandwidth measured on the same GPU. Small for what arithmetic, latency or dependent launches limit.
-- *registers*: of the slow and the fast side's largest kernel.
+COLUMNS = """- *speedup*: slow time over fast time, with the 98% bootstrap interval.
+- *of copy*: the bandwidth that the fast side reaches if it moves the problem's buffers once, as a share of
+  the copy bandwidth measured on the same GPU. Small for kernels limited by arithmetic, latency or dependent
+  launches.
+- *registers*: per thread, of the slow and the fast side's kernel that uses most.
 """
 # A fast side counts as limited by memory when moving its buffers once takes at least this share of its time.
 MEMORY_BOUND = 0.25
@@ -71,15 +72,12 @@ def _summary(listed: Sequence[Entry]) -> Iterator[str]:
         lows = [v.speedup.low for _, v in confirmed if v.speedup]
         median = statistics.median(ratios)
         yield f"- {len(confirmed)} confirmed on {', '.join(devices)}: median speedup {median:.2f},"
-        yield f"  least {min(lows):.2f} (lower end of its interval)."
+        yield f"  lowest {min(lows):.2f} (lower end of its interval)."
         shares = list(_fast_shares(confirmed).values())
         bound = [share for share in shares if share >= MEMORY_BOUND]
         near = sum(share >= NEAR_COPY for share in bound)
-        yield (
-            f"- Of {len(bound)} different fast sides that memory limits (their buffers take at least "
-            f"{MEMORY_BOUND:.0%} of"
-        )
-        yield f"  the time at copy bandwidth), {near} reach {NEAR_COPY:.0%} of the measured copy bandwidth."
+        yield f"- {len(bound)} different fast sides reach {MEMORY_BOUND:.0%} of the measured copy bandwidth"
+        yield f"  (taken as memory-bound); {near} of them reach {NEAR_COPY:.0%}."
 
 
 def _fast_shares(confirmed: Sequence[tuple[Candidate, Verdict]]) -> Mapping[str, float]:

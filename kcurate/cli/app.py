@@ -19,7 +19,7 @@ from kcurate.cli.settings import SettingsCommand, SettingsGroup
 HELP = "Curate slow/fast CUDA kernel pairs: extract, deoptimise, prove, publish."
 EPILOG = (
     "Every option is also a setting: KCURATE_<OPTION> in the environment, or a key in kcurate.toml in the "
-    "workspace. Flags come before the environment, that before the file."
+    "workspace. Flags override the environment, which overrides the file."
 )
 COMMANDS: Mapping[str, Callable[..., Any]] = {
     "extract": extract.extract,

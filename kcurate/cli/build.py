@@ -19,29 +19,29 @@ def build(
         list[Path] | None,
         typer.Option(
             metavar="PATH",
-            help="An evaluation set that no row may be taken from, such as a KernelBench checkout: a folder, "
-            "or a .jsonl or .parquet file. Again for more.",
+            help="Evaluation set that no row may overlap, such as a KernelBench checkout: a folder, "
+            "or a .jsonl or .parquet file. May be repeated.",
         ),
     ] = None,
     allow_licence: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="Let a LicenseRef-NAME through, or `unknown` for none. Again for more."
+            metavar="NAME", help="Allow a LicenseRef-NAME, or `unknown` for no licence. May be repeated."
         ),
     ] = None,
     near: Annotated[
         float,
-        typer.Option(metavar="SHARE", help="Share of equal tokens from which a pair is a near duplicate."),
+        typer.Option(metavar="SHARE", help="Share of equal shingles from which a pair is a near-duplicate."),
     ] = 0.95,
     test_share: Annotated[
         float, typer.Option(min=0, max=0.9, metavar="SHARE", help="Share of families for the test split.")
     ] = 0.1,
     version: Annotated[
-        str | None, typer.Option(metavar="X.Y.Z", help="The dataset's version; none: the next one.")
+        str | None, typer.Option(metavar="X.Y.Z", help="The dataset's version; default: the next one.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write the judged pairs as a dataset (pairs, sft, grpo; card, attribution) into dataset/."""
+    """Build a dataset from the judged pairs (pairs, sft, grpo; card, attribution) in dataset/."""
     from kcurate.cli import output
     from kcurate.dataset.gates import Rules
     from kcurate.dataset.stage import BuildConfig, run

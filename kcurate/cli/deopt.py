@@ -34,7 +34,7 @@ def deopt(
         list[Path] | None,
         typer.Argument(
             metavar="PATH",
-            help="Folders with kernels or pairs, or source trees (extracted first); default: the workspace's "
+            help="Folders of kernels or pairs, or source trees (extracted first); default: the workspace's "
             "kernels.",
             readable=False,
         ),
@@ -54,43 +54,43 @@ def deopt(
         list[str] | None,
         typer.Option(
             metavar="NAME,...",
-            help="Models: the techniques to take out (or put in).  [default: those that the code shows]",
+            help="Models: the techniques to remove (or add).  [default: those that the code shows]",
         ),
     ] = None,
-    variants: Annotated[int, typer.Option(min=1, metavar="N", help="Models: variants a technique.")] = 1,
-    rounds: Annotated[int, typer.Option(min=1, metavar="R", help="Models: attempts a variant.")] = 3,
+    variants: Annotated[int, typer.Option(min=1, metavar="N", help="Models: variants per technique.")] = 1,
+    rounds: Annotated[int, typer.Option(min=1, metavar="R", help="Models: attempts per variant.")] = 3,
     direction: Annotated[
         Literal["slow", "fast"],
-        typer.Option(help="Models: write the slow side of fast code, or the fast side of slow code."),
+        typer.Option(help="Models: write the slow side for fast code, or the fast side for slow code."),
     ] = "slow",
     policy: Annotated[
         Literal["plain", "sqd"],
-        typer.Option(help="Models: how the next attempt is chosen; sqd goes through techniques in stages."),
+        typer.Option(help="Models: how to choose the next attempt; sqd works through techniques in stages."),
     ] = "plain",
     max_usd: Annotated[
-        float | None, typer.Option(min=0, metavar="X", help="Models: spend no more than this in this run.")
+        float | None, typer.Option(min=0, metavar="X", help="Models: spend at most this much in this run.")
     ] = None,
     price: Annotated[
         str | None,
         typer.Option(
-            metavar="IN,OUT", help="Models: dollars per million tokens.  [default: the built-in table]"
+            metavar="IN,OUT", help="Models: price in USD per million tokens.  [default: the built-in table]"
         ),
     ] = None,
     batch: Annotated[
         bool,
-        typer.Option("--batch", help="Claude: hand requests in as batches, half as dear and slower."),
+        typer.Option("--batch", help="Claude: use the Batch API: half the price, slower."),
     ] = False,
     max_tokens: Annotated[
-        int, typer.Option(min=256, metavar="N", help="Models: the longest answer, thinking included.")
+        int, typer.Option(min=256, metavar="N", help="Models: longest answer, thinking included.")
     ] = 16_000,
     concurrency: Annotated[
-        int, typer.Option(min=1, max=256, metavar="N", help="Models: requests at once.")
+        int, typer.Option(min=1, max=256, metavar="N", help="Models: concurrent requests.")
     ] = 8,
     backend: BackendOption = "auto",
     gpu: GpuOption = "0",
     jobs: JobsOption = 0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the first prompts and what a run may cost; ask nobody.")
+        bool, typer.Option("--dry-run", help="Print the first prompts and what a run may cost; send nothing.")
     ] = False,
     json: JsonOption = False,
 ) -> None:

@@ -6,7 +6,7 @@ from kcurate.cli.options import JsonOption
 
 
 def doctor(json: JsonOption = False) -> None:
-    """Say what this machine can do, and how to get what is missing."""
+    """Show what works on this machine, and how to install what is missing."""
     from kcurate import doctor as checks
     from kcurate.cli import output
 

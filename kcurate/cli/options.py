@@ -12,19 +12,19 @@ from kcurate.config import DEFAULT_WORKSPACE as DEFAULT_WORKSPACE
 WorkspaceOption = Annotated[
     Path,
     typer.Option(
-        "--workspace", "-w", metavar="DIR", help="The folder to work in; made when missing.", readable=False
+        "--workspace", "-w", metavar="DIR", help="The folder to work in; created if missing.", readable=False
     ),
 ]
 JobsOption = Annotated[
-    int, typer.Option("--jobs", "-j", min=0, metavar="N", help="Worker processes; 0: one a core.")
+    int, typer.Option("--jobs", "-j", min=0, metavar="N", help="Worker processes; 0: one per core.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 BackendOption = Annotated[
     str,
     typer.Option(
         "--backend",
         metavar="NAME",
-        help="cuda, emulator, or auto: the GPU where there is one, else the emulator.",
+        help="cuda, emulator, or auto: the GPU if there is one, else the emulator.",
     ),
 ]
 GpuOption = Annotated[str, typer.Option("--gpu", metavar="LIST", help="GPUs to judge on: 0, or 0,1, or all.")]

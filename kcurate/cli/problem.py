@@ -16,23 +16,21 @@ def draft(
         list[str] | None,
         typer.Argument(
             metavar="KERNEL",
-            help="Folders of extracted kernels, or their ids; none: all of the workspace.",
+            help="Folders of extracted kernels, or their ids; default: all in the workspace.",
         ),
     ] = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     tree: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DIR", help="Where the sources lie; default: where extract found them."),
+        typer.Option(metavar="DIR", help="Where the sources are; default: where extract found them."),
     ] = None,
     known: Annotated[
-        bool, typer.Option("--known", help="Draft also for kernels whose suite has a problem for them.")
+        bool, typer.Option("--known", help="Also draft for kernels whose suite has a problem for them.")
     ] = False,
-    again: Annotated[
-        bool, typer.Option("--again", help="Make drafts anew where there is a file already.")
-    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Overwrite draft files that exist already.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Infer problems for kernels that have none: sizes, buffers, plan; try them on the emulator."""
+    """Infer problems (sizes, buffers, plan) for kernels that have none, and try them on the emulator."""
     from kcurate.cli import output
     from kcurate.draft.stage import DraftConfig
     from kcurate.draft.stage import draft as run
@@ -44,12 +42,12 @@ def draft(
 def check(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE", help="Draft files (problem.toml) that were finished.", readable=False),
+        typer.Argument(metavar="FILE", help="Finished draft files (problem.toml).", readable=False),
     ],
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     json: JsonOption = False,
 ) -> None:
-    """Say what is still open or wrong in drafts, by file and line; admit those that hold."""
+    """Report what is open or wrong in drafts, by file and line; admit those that pass."""
     from kcurate.cli import output
     from kcurate.draft.checking import check as run
 

@@ -21,7 +21,7 @@ def show(
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     json: JsonOption = False,
 ) -> None:
-    """Show both sides of a pair with plan, problem and verdicts; or an extracted kernel."""
+    """Show a pair (both sides, plan, problem, verdicts) or an extracted kernel."""
     from kcurate.cli import output
     from kcurate.show import ShownKernel, find
     from kcurate.workspace import Workspace

@@ -19,8 +19,8 @@ def train(
     stage: Annotated[
         Literal["all", "sft", "grpo", "measure"] | None,
         typer.Argument(
-            help="One stage alone; measure: only score on the held-out tasks.  [default: all, or those of "
-            "the run that goes on]",
+            help="Only this stage; measure: only score on the held-out tasks.  [default: all, or those of "
+            "the resumed run]",
             show_default=False,
         ),
     ] = None,
@@ -28,7 +28,7 @@ def train(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="On the Hub, a folder, or a .gguf file.  [default: deepseek-ai/DeepSeek-R1-Distill-Qwen-7B]",
+            help="Hub name, folder, or .gguf file.  [default: deepseek-ai/DeepSeek-R1-Distill-Qwen-7B]",
         ),
     ] = None,
     dataset: Annotated[
@@ -40,7 +40,7 @@ def train(
     ] = None,
     tasks: Annotated[
         str | None,
-        typer.Option(metavar="KIND", help="What GRPO asks: pairs, or kernelbench[:PATH].  [default: pairs]"),
+        typer.Option(metavar="KIND", help="GRPO prompts: pairs, or kernelbench[:PATH].  [default: pairs]"),
     ] = None,
     recipe: Annotated[
         str | None,
@@ -50,7 +50,7 @@ def train(
         ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="A TOML file over the recipe.")
+        Path | None, typer.Option("--config", metavar="FILE", help="A TOML file that overrides the recipe.")
     ] = None,
     sets: Annotated[
         list[str] | None,
@@ -63,43 +63,43 @@ def train(
         Path | None,
         typer.Option(metavar="RUN", help="The run's folder.  [default: runs/train-<time> in the workspace]"),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
     adapter: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="grpo: start from this adapter; measure: score this one alone."),
+        typer.Option(metavar="DIR", help="grpo: start from this adapter; measure: score only this one."),
     ] = None,
     row: Annotated[
-        str | None, typer.Option(metavar="NAME", help="measure: the name of the row of --adapter.")
+        str | None, typer.Option(metavar="NAME", help="measure: name of the score row for --adapter.")
     ] = None,
     samples: Annotated[
         int | None,
         typer.Option(
-            min=0, metavar="N", help="Answers a row on held-out tasks; 0: no scores.  [default: 256]"
+            min=0, metavar="N", help="Completions per score on held-out tasks; 0: no scores.  [default: 256]"
         ),
     ] = None,
     max_minutes: Annotated[
-        float, typer.Option(min=0, metavar="M", help="End training then, in good order; 0: no limit.")
+        float, typer.Option(min=0, metavar="M", help="Stop training gracefully after M minutes; 0: no limit.")
     ] = 0.0,
     backend: BackendOption = "auto",
     train_gpu: Annotated[int, typer.Option(min=0, metavar="N", help="The GPU that trains.")] = 0,
     judge_gpus: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="GPUs that judge, such as 1,2.  [default: the one that trains]"),
+        typer.Option(metavar="LIST", help="GPUs that judge, such as 1,2.  [default: the training GPU]"),
     ] = None,
     jobs: JobsOption = 0,
     ray: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="A Ray cluster that judges in place of this machine."),
+        typer.Option(metavar="ADDRESS", help="A Ray cluster that judges instead of this machine."),
     ] = None,
     push: Annotated[
-        str | None, typer.Option(metavar="USER/NAME", help="Put card and adapters on the Hub in the end.")
+        str | None, typer.Option(metavar="USER/NAME", help="Publish card and adapters on the Hub at the end.")
     ] = None,
     private: Annotated[
-        bool, typer.Option("--private", help="A repository that this makes is private.")
+        bool, typer.Option("--private", help="Create the repository on the Hub as private.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Fine-tune a model on pairs, then reinforce it with the judge as reward."""
+    """Fine-tune a model on pairs (SFT), then train it with the judge as reward (GRPO)."""
     from kcurate.backends.choice import gpu_numbers
     from kcurate.cli import output
     from kcurate.train.extra import require_extra

@@ -1,6 +1,6 @@
 """The dataset card, made from the data: `README.md` with the Hub's metadata on top.
 
-Every number in it is counted from the rows; nothing is claimed of rows that were not measured.
+Every number in it is counted from the rows; rows that were not measured claim no speedup.
 """
 
 from __future__ import annotations
@@ -39,35 +39,34 @@ _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**9
 
 _LEAD = """\
 One row is one pair: the same computation written slow and written fast in CUDA, its problem (sizes, buffers,
-scalars) and its launch plans as data, and the verdict that admitted it. `confirmed`: both sides agree on
-every test and the speedup was measured on the GPU in `device`. `correct`: both sides agree, and no time is
-claimed.
+scalars) and its launch plans as data, and its verdict. `confirmed`: both sides agree on every test and the
+speedup was measured on the GPU in `device`. `correct`: both sides agree, and no speedup is claimed.
 """
 _PROTOCOL = """\
 ## How a pair is proved
 
 Both sides are compiled with the same flags and run in a sandboxed process on several sizes and fresh secret
-inputs. Outputs are compared element by element (tolerances follow from dtype and the number of accumulated
-terms), start poisoned, and lie between guard zones; inputs must stay as they were, and results must repeat.
-Times are device times of interleaved blocks in random order with the cache flushed; the outputs of timed runs
-are compared too. A pair is confirmed when the lower end of the bootstrap interval of the ratio clears the
-margin in `speedup_margin`. `checks` lists what was run on a row, `slow_samples_us` and `fast_samples_us` are
-the raw times by block.
+inputs. Outputs start poisoned, lie between guard regions, and are compared element by element; tolerances
+follow from dtype and the number of accumulated terms. Inputs must be unchanged, and results must repeat.
+Times are device times of interleaved blocks in random order with the cache flushed. The outputs of timed runs
+are compared too. A pair is confirmed when the lower end of the ratio's bootstrap interval clears the margin
+in `speedup_margin`. `checks` lists what was run on a row; `slow_samples_us` and `fast_samples_us` are the raw
+times by block.
 """
 _CHECKED = """\
 ## Checked before publishing
 
-Schema, licences, secrets and local paths, exact and near duplicates (MinHash on normalised tokens, and equal
-machine code), overlap with evaluation sets.
+Schema, licences, secrets and local paths, exact duplicates and near-duplicates (MinHash on normalised tokens,
+and equal machine code), overlap with evaluation sets.
 """
 _LIMITS = """\
 ## Limits
 
-- A speedup holds for one GPU model, one size and one compiler. On another GPU it may be another, or none:
-  `kcurate verify-dataset` measures it on yours.
-- Correct means: equal on the sizes and inputs tried. It is no proof for all inputs.
-- The fast side is faster than the slow one, not the fastest there is.
-- Rows are a sample of what was curated, not of CUDA code at large.
+- A speedup holds for one GPU model, one size and one compiler. `kcurate verify-dataset` measures it on
+  yours.
+- Correct means equal on the sizes and inputs tried. It is no proof for all inputs.
+- The fast side is faster than the slow one, not the fastest possible.
+- Rows are a sample of what was curated, not of CUDA code in general.
 """
 
 Rows = Sequence[Mapping[str, Any]]
@@ -149,7 +148,7 @@ def _configs(content: Content) -> Iterator[str]:
     what = {
         "pairs": "everything: codes, plans, problem, verdict, every timing sample",
         "sft": "`prompt` and `completion` as chat messages: given the slow side, write the fast one",
-        "grpo": "`prompt`, and what a reward needs to judge an answer; no `completion`",
+        "grpo": "`prompt`, and what a reward needs to judge a completion; no `completion`",
     }
     yield "| config | holds | rows |"
     yield "|---|---|---|"
@@ -157,7 +156,7 @@ def _configs(content: Content) -> Iterator[str]:
         counted = ", ".join(f"{split} {count}" for split, count in splits.items())
         yield f"| `{config}` | {what[config]} | {counted} |"
     yield ""
-    yield "No family is in two splits, nor are pairs of which one side is nearly the same.\n"
+    yield "No family is in two splits. Pairs with a nearly equal side are in the same split.\n"
 
 
 def _counts(rows: Rows) -> Iterator[str]:
@@ -198,9 +197,9 @@ def _speedups(rows: Rows) -> Iterator[str]:
     devices = Counter(row["device"] for row in confirmed)
     quartiles = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
     yield f"![Histogram of the speedups of the confirmed pairs]({PLOT})\n"
-    yield f"Median {quartiles[1]:.2f}, middle half {quartiles[0]:.2f} to {quartiles[2]:.2f}, least"
-    yield f"{ratios[0]:.2f}, greatest {ratios[-1]:.2f}. `speedup` is time of the slow side over time of the"
-    yield "fast side; `speedup_low` and `speedup_high` are its bootstrap interval.\n"
+    yield f"Median {quartiles[1]:.2f}, middle half {quartiles[0]:.2f} to {quartiles[2]:.2f}, lowest"
+    yield f"{ratios[0]:.2f}, highest {ratios[-1]:.2f}. `speedup` is slow time over fast time;"
+    yield "`speedup_low` and `speedup_high` are its bootstrap interval.\n"
     yield (
         "Measured on: " + ", ".join(f"{device} ({count})" for device, count in sorted(devices.items())) + "."
     )
@@ -218,17 +217,17 @@ def _checked(content: Content) -> Iterator[str]:
     listed = ", ".join(f"{reason} {count}" for reason, count in sorted(refused.items()))
     yield f"Refused: {listed or 'none'}; `gates.json` says why, row by row.\n"
     if not gates.sets:
-        yield "No evaluation set was compared with (`kcurate build --against`).\n"
+        yield "Not compared with any evaluation set (`kcurate build --against`).\n"
         return
-    yield f"| evaluation set | items | greatest share of shared {contamination.NGRAM}-grams | refused |"
+    yield f"| evaluation set | items | largest share of shared {contamination.NGRAM}-grams | refused |"
     yield "|---|---:|---:|---:|"
     for one in gates.sets:
         shares = [overlap.share for overlap in gates.overlaps if overlap.set == one.name]
         bad = sum(share >= contamination.LIMIT for share in shares)
         yield f"| {one.name} | {len(one.items)} | {max(shares, default=0.0):.1%} | {bad} |"
     yield ""
-    yield "Shared runs of tokens show copied text. They do not show the same computation written anew: matrix"
-    yield "products, reductions and the like stand in every evaluation set of kernels.\n"
+    yield "Shared runs of tokens show copied text. They do not show the same computation written anew: every"
+    yield "evaluation set of kernels has matrix products, reductions and the like.\n"
 
 
 def _rights(rows: Rows) -> Iterator[str]:
@@ -243,8 +242,8 @@ def _rights(rows: Rows) -> Iterator[str]:
 
 def _reproduce(content: Content) -> Iterator[str]:
     yield "## Reproduce and cite\n"
-    yield f"Made with kcurate {__version__}:\n"
-    yield "```bash\nkcurate verify-dataset DIR --gpu 0   # judge every row again, on your GPU\n```\n"
+    yield f"Made with kcurate {__version__}.\n"
+    yield "```bash\nkcurate verify-dataset DIR --gpu 0   # judge every row again on your GPU\n```\n"
     yield "```bibtex"
     yield "@misc{kcurate_pairs,"
     yield f"  title  = {{{NAME}}},"

@@ -1,4 +1,4 @@
-"""The README.md of a run, which is the model card on the Hub: what was trained on what, and what came of it.
+"""The README.md of a run, which is the model card on the Hub: what was trained on what, and the results.
 
 Not covered: the numbers in it (`scores`), putting it on the Hub (`hub`).
 """
@@ -21,6 +21,13 @@ _STAGES: Mapping[StageName, str] = {
     "sft": "supervised fine-tuning on the faster sides of CUDA kernel pairs",
     "grpo": "GRPO, rewarded by kcurate's judge",
 }
+_COUNTS = {
+    "tasks taught": "tasks for SFT",
+    "tasks asked": "tasks for GRPO",
+    "tasks held_out": "held-out tasks",
+    "steps sft": "SFT steps",
+    "steps grpo": "GRPO steps",
+}
 
 
 def write(run: RunFolder, settings: TrainSettings, about: Mapping[str, Any]) -> None:
@@ -35,22 +42,20 @@ def card(run: RunFolder, settings: TrainSettings, about: Mapping[str, Any]) -> s
     parts.append(f"LoRA adapters on `{settings.model.name}`, made by `kcurate train`:\n")
     parts += [f"- `{name}/adapter`: {_STAGES[name]}" for name in done]
     parts.append(
-        "\nThe prompt is a slow CUDA kernel with the plan that launches it; the answer is a faster one."
+        "\nThe prompt is a slow CUDA kernel with its launch plan; the completion is a faster kernel."
     )
-    parts.append(
-        "A judge compiles every answer, compares its results on inputs nobody has seen, and times it.\n"
-    )
+    parts.append("A judge compiles every completion, compares its results on secret inputs, and times it.\n")
     if table := scores.markdown(read_rows(run.measured)):
         parts += ["## On held-out tasks\n", table]
         parts.append(
-            "No family of these tasks was trained on. Shares have Wilson's 95% interval over the answers, "
-            "the mean reward a bootstrap over the tasks. An answer that is the given kernel is correct, "
-            "and counted as copied.\n"
+            "No family of these tasks was trained on. Shares have Wilson's 95% interval over the "
+            "completions, the mean reward a bootstrap over the tasks. A completion that repeats the given "
+            "kernel is correct and counts as copied.\n"
         )
     if run.curves.is_file():
         parts.append("## Curves\n\n![loss and reward over the steps](curves.png)\n")
     parts.append("## How it was made\n")
-    parts += [f"- {name}: {value}" for name, value in about.items()]
+    parts += [f"- {_COUNTS.get(name, name)}: {value}" for name, value in about.items()]
     parts.append(f"- where: {_where(run)}\n")
     parts.append(f"```toml\n{to_toml(settings)}```")
     return "\n".join(parts) + "\n"

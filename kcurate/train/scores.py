@@ -115,13 +115,13 @@ def markdown(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
     lines = [
-        "| model | answers | compiles | correct | of these copied | faster | mean reward |",
+        "| model | completions | compiles | correct | of these copied | faster | mean reward |",
         "|---|---|---|---|---|---|---|",
     ]
     for one in rows:
         faster = _percent(one.faster) if one.timed else "not timed"
         lines.append(
-            f"| {one.name} | {one.samples} to {one.tasks} tasks | {_percent(one.compiles)} | "
+            f"| {one.name} | {one.samples} for {one.tasks} tasks | {_percent(one.compiles)} | "
             f"{_percent(one.correct)} | {_percent(one.copied)} | {faster} | {one.reward} |"
         )
     return "\n".join(lines) + "\n"

@@ -78,7 +78,7 @@ def test_rows_are_kept_in_order_and_replaced_by_name(tmp_path: Path) -> None:
     assert rows[1].faster.value == 1.0
     shown = scores.markdown(rows)
     assert shown.count("\n") == 4
-    assert "| base | 1 to 1 tasks | 100.0%" in shown
+    assert "| base | 1 for 1 tasks | 100.0%" in shown
 
 
 @pytest.mark.parametrize(("count", "parts"), [(266, [266]), (256, [256]), (10, [10]), (600, [300, 300])])
