@@ -57,11 +57,6 @@ class Workspace:
         return self.root / "runs"
 
     @property
-    def cache(self) -> Path:
-        """Compiled code and other things that can be made again."""
-        return self.root / "cache"
-
-    @property
     def dataset(self) -> Path:
         """The local dataset."""
         return self.root / "dataset"
