@@ -99,8 +99,8 @@ class CompiledKernel:
 class Kernel:
     """One `__global__` function with everything it needs; its code is `kernel.cu` in the same folder.
 
-    `device_fraction` is the share of its file's code lines that are in device functions, 0 to 1. `unevaluated`
-    are the preprocessor conditions of its translation unit that could not be evaluated.
+    `device_fraction` is the share of its file's code lines in device functions, 0 to 1. `unevaluated` are the
+    preprocessor conditions of its translation unit that could not be evaluated.
     """
 
     id: str

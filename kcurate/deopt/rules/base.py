@@ -61,8 +61,3 @@ class Rule:
         if isinstance(made, Side) and made == side:
             return NotApplicable("nothing changes")
         return made
-
-    def rewrite(self, code: bytes) -> bytes | NotApplicable:
-        """Rewrite code alone; rules that need a plan refuse."""
-        made = self.apply(Side(code.decode("utf-8", "surrogateescape"), ()))
-        return made.code.encode("utf-8", "surrogateescape") if isinstance(made, Side) else made

@@ -43,7 +43,7 @@ def independent(tree: Tree, function: Function, loop: Node, found: Sequence[Laun
             return "the loop may end early"
     inside = {one.name for one in tree.declared(body)}
     pointers = {one.name: place for place, one in enumerate(function.params) if one.stars == 1}
-    refusal = _calls(tree, body, inside)
+    refusal = _calls(tree, body)
     if refusal is not None:
         return refusal
     written: dict[bytes, Node] = {}
@@ -76,7 +76,7 @@ def _is_own(tree: Tree, body: Node, name: bytes) -> bool:
     )
 
 
-def _calls(tree: Tree, body: Node, inside: set[bytes]) -> str | None:
+def _calls(tree: Tree, body: Node) -> str | None:
     local = {one.name: one for one in tree.functions()}
     for node in tree.nodes("call_expression", within=body):
         function = node.child_by_field_name("function")

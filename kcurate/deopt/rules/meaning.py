@@ -236,7 +236,7 @@ class Meaning:
             return self.owned[one.node.start_byte]
         loop = one.declaration.parent
         if loop.type == "for_statement" and loop.child_by_field_name("initializer") == one.declaration:
-            return self._counter(one, loop, depth)
+            return self._counter(one, loop)
         if one.value is None or one.sizes or one.reference or b"__shared__" in one.qualifiers:
             raise Unknown(f"its value depends on {one.name.decode('latin-1')}")
         changes = changed_at(self.tree, self.function.body, one.name)
@@ -258,7 +258,7 @@ class Meaning:
         loop = node.type in ("for_statement", "while_statement", "do_statement")
         return loop and bool(node.start_byte <= self.store.start_byte < node.end_byte)
 
-    def _counter(self, one: Declared, loop: Node, depth: int) -> bytes:
+    def _counter(self, one: Declared, loop: Node) -> bytes:
         """A counter of a loop around both places, with the same value for the whole block."""
         update, body = loop.child_by_field_name("update"), loop.child_by_field_name("body")
         around = body.start_byte <= self.store.start_byte and self.read.end_byte <= body.end_byte
