@@ -126,7 +126,7 @@ def sources_of(trees: list[Path]) -> list[bytes]:
     from kcurate.extract.walk import Filter
 
     return [
-        found.absolute.read_bytes()
+        (found.tree.root / found.path).read_bytes()
         for files in find_files(trees, SUITE, Filter())
         for found in files.found
         if found.outcome is None

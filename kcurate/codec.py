@@ -1,7 +1,7 @@
-"""Records to plain JSON data and back (cattrs); no files, no schemas.
+"""Converts records to plain JSON data and back (cattrs); no files, no schemas.
 
-Fields that hold their default are left out, so that files stay short. A trailing underscore in a field
-name (`from_`, `for_`) is not part of its JSON name. An `Init` is flat: `{"kind": ..., **params}`.
+Fields at their default are omitted, to keep files short. A trailing underscore in a field name (`from_`,
+`for_`) is not part of the JSON name. An `Init` is flat: `{"kind": ..., **params}`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kcurate.errors import RecordError
 
 T = TypeVar("T")
 
-# The JSON key that tells one plan step from another.
+# The JSON key that identifies each kind of plan step.
 STEP_KEYS: Mapping[str, type[Any]] = {
     "launch": r.Launch,
     "fill": r.Fill,
@@ -54,7 +54,7 @@ def _structure_arg(data: Any, _: Any, converter: Converter) -> r.Arg:
     return cast(r.Arg, converter.structure(data, cls))
 
 
-# What structuring raises on data of the wrong form.
+# Exceptions raised when data has the wrong form.
 _REFUSALS = (
     BaseValidationError,
     CattrsError,
@@ -66,7 +66,7 @@ _REFUSALS = (
     RecursionError,
 )
 _REPAIR = "repair or delete it"
-# An escape that may be half of a pair.
+# An escape that may be one half of a surrogate pair.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 _PLAIN_UNIONS: tuple[Any, ...] = (
@@ -79,7 +79,7 @@ _PLAIN_UNIONS: tuple[Any, ...] = (
 
 
 def _plain(value: Any, _: Any) -> Any:
-    """Leave a JSON scalar (or, for struct scalars, a mapping of them) as it is."""
+    """Leave a JSON scalar (or, for struct scalars, a mapping of them) unchanged."""
     return value
 
 
@@ -96,7 +96,7 @@ def _structure_init(data: Any, _: Any) -> r.Init:
 
 @cache
 def converter() -> Converter:
-    """The one configured converter (built on first use; it costs some milliseconds)."""
+    """The shared converter (built on first use, which takes some milliseconds)."""
     conv = Converter(
         forbid_extra_keys=True, detailed_validation=False, unstruct_collection_overrides={tuple: list}
     )
@@ -130,7 +130,7 @@ def converter() -> Converter:
 
 
 def to_data(record: Any) -> Any:
-    """A record as plain dicts, lists, strings and numbers (defaults left out)."""
+    """A record as plain dicts, lists, strings and numbers (defaults omitted)."""
     return converter().unstructure(record)
 
 
@@ -138,7 +138,7 @@ def from_data(cls: type[T], data: Any, *, where: str | None = None) -> T:
     """The record of type `cls` that `data` describes.
 
     Raises:
-        RecordError: `data` does not describe one; `where` is named in the message.
+        RecordError: `data` does not describe one; the message includes `where`.
     """
     try:
         return converter().structure(data, cls)
@@ -149,10 +149,10 @@ def from_data(cls: type[T], data: Any, *, where: str | None = None) -> T:
 
 
 def parse(data: bytes, *, where: str, lone_surrogates: bool = False) -> Any:
-    r"""The plain data of JSON text; `lone_surrogates` lets text pass that UTF-8 cannot write (`"\ud800"`).
+    r"""Parse JSON text; `lone_surrogates` accepts text that UTF-8 cannot encode (`"\ud800"`).
 
     Raises:
-        RecordError: it is not JSON, or it is nested too deeply to be read.
+        RecordError: it is not JSON, or it is nested too deeply.
     """
     try:
         text = data.decode(json.detect_encoding(data), "surrogatepass" if lone_surrogates else "strict")
@@ -167,5 +167,5 @@ def parse(data: bytes, *, where: str, lone_surrogates: bool = False) -> Any:
 
 
 def canonical_json(data: Any) -> bytes:
-    """The one byte form of plain data: sorted keys, no spaces, UTF-8 (for hashing)."""
+    """The canonical byte form of plain data: sorted keys, no spaces, UTF-8 (for hashing)."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

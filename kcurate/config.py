@@ -1,10 +1,10 @@
 """Settings: flags over environment over `kcurate.toml` in the workspace over defaults.
 
-Every option of every command is a setting under its own name: `--min-device-fraction 0.6` is
-`KCURATE_MIN_DEVICE_FRACTION=0.6` (or `KCURATE_EXTRACT_MIN_DEVICE_FRACTION` for one command alone), and
-`min_device_fraction = 0.6` in the file, at the top for every command that has it or in a table named
-after the command. Owns the file and the names. Not covered: the order of precedence itself, which is the
-command-line parser's (`kcurate.cli.settings`).
+Every option of every command is a setting of the same name: `--min-device-fraction 0.6` is
+`KCURATE_MIN_DEVICE_FRACTION=0.6` (or `KCURATE_EXTRACT_MIN_DEVICE_FRACTION` for one command only), and
+`min_device_fraction = 0.6` in the file, either at the top for every command that has it or in a table named
+after the command. Owns the file and the names. Not covered: the order of precedence, which the command-line
+parser applies (`kcurate.cli.settings`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kcurate.errors import InputError
 DEFAULT_WORKSPACE = Path("kcurate-work")
 FILE_NAME = "kcurate.toml"
 PREFIX = "KCURATE_"
-# The workspace says where the file is, so the file cannot say where the workspace is.
+# The file is found through the workspace, so it cannot set the workspace.
 NOT_IN_FILE = frozenset({"workspace"})
 _ELSE = "every option of `kcurate COMMAND --help` is a setting"
 
@@ -28,15 +28,15 @@ Options = Mapping[str, frozenset[str]]
 
 
 def variables(command: str, option: str) -> list[str]:
-    """The environment variables of one option of one command, the most specific first."""
+    """The environment variables for one option of one command, most specific first."""
     return [f"{PREFIX}{command}_{option}".upper(), f"{PREFIX}{option}".upper()]
 
 
 def check_environment(environment: Iterable[str], options: Options) -> None:
-    """Refuse a `KCURATE_` variable that is no setting: a misspelt one would be passed over in silence.
+    """Refuse unknown `KCURATE_` variables: a misspelt name would be silently ignored.
 
     Raises:
-        InputError: there is one; the message names it and the nearest real one.
+        InputError: there is one; the message names it and the closest known one.
     """
     known = {
         name for command in options for option in options[command] for name in variables(command, option)
@@ -47,10 +47,10 @@ def check_environment(environment: Iterable[str], options: Options) -> None:
 
 
 def read_file(workspace: Path, options: Options) -> dict[str, dict[str, Any]]:
-    """The settings in a workspace's `kcurate.toml`, per command; empty when there is no file.
+    """The settings in a workspace's `kcurate.toml`, per command; empty if there is no file.
 
     Raises:
-        InputError: unreadable, not TOML, or a key that is no setting (the message names it).
+        InputError: unreadable, not TOML, or an unknown key (the message names it).
     """
     path = workspace / FILE_NAME
     return _per_command(read_toml(path), options, path) if path.exists() else {}

@@ -1,17 +1,17 @@
 """The exception tree, and nothing else.
 
-A kernel that fails is data: it becomes a `Verdict` or an `Outcome`. An exception means that our own
-input, machine or code is at fault. Each message says what, where, and what to do next.
+A kernel that fails is data: it becomes a `Verdict` or an `Outcome`. An exception means that our own input,
+machine or code is at fault. Each message says what failed, where, and what to do next.
 
     KcurateError                    exit 1, one line, no traceback
-    |-- InputError                  the user gave something that cannot be used (path, option, file)
+    |-- InputError                  unusable user input (path, option, file)
     |   |-- RecordError             a record file that is not JSON or does not match its schema
     |   `-- ProblemError            a problem or plan that cannot be evaluated; `where` names the place
     |-- MissingDependencyError      something that this machine lacks (compiler, GPU, token, package)
-    |-- BackendError                a backend that broke in a way no kernel should cause
-    `-- RemoteError                 a model API or a Hub that refused or could not be reached
+    |-- BackendError                a backend failure that no kernel should be able to cause
+    `-- RemoteError                 a model API or the Hub refused or could not be reached
 
-The one place that turns them into an exit code is `kcurate.cli.main`.
+`kcurate.cli.main` is the only place that turns them into an exit code.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class KcurateError(Exception):
         super().__init__(what, where, hint)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Keyword arguments travel between processes too."""
+        """Pickle keyword arguments, for errors that cross processes."""
         return partial(type(self), where=self.where, hint=self.hint), (self.what,)
 
     def __str__(self) -> str:
@@ -60,4 +60,4 @@ class BackendError(KcurateError):
 
 
 class RemoteError(KcurateError):
-    """A model API or a Hub refused, or could not be reached."""
+    """A model API or the Hub refused, or could not be reached."""

@@ -1,4 +1,4 @@
-"""JSON as people read it: in files, in diffs, and in what a model is shown and answers."""
+"""Readable JSON: for files, diffs, and what models are shown and answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def shown(path: str) -> str:
 
 
 def pretty(data: Any) -> str:
-    """Two spaces a level; whatever fits into `WIDTH` characters stays on one line, but for the outermost."""
+    """Indented by two spaces; anything that fits in `WIDTH` stays on one line, except the outermost level."""
     return _render(data, 0)
 
 

@@ -1,6 +1,6 @@
-"""A candidate as it is published: comments stripped, and no name that says which side a code is.
+"""A candidate as it is published: comments removed, and no name that reveals which side a code is.
 
-Names are changed in the code and in the plan that launches it. Not covered: names of the problem (buffers,
+Names change in the code and in the plan that launches it. Not covered: names in the problem (buffers,
 scalars, sizes), which both sides share.
 """
 
@@ -21,18 +21,18 @@ LABELS = re.compile(
     re.IGNORECASE,
 )
 _NAME = re.compile(r"[A-Za-z_]\w*")
-# Names that are not the code's own: CUDA, the compiler and the standard library write them with these marks.
+# Names from CUDA, the compiler and the standard library contain these marks and are left alone.
 _FOREIGN = re.compile(r"__|\bstd\b|_fast\d*_t\b")
 _NAMED = ("launch", "upload", "bind_texture")
 
 
 def neutral(candidate: Candidate) -> Candidate:
-    """The candidate with both codes normalised, label words taken out of names, and plans that follow."""
+    """The candidate with both codes normalised, label words removed from names, and plans to match."""
     return replace(candidate, slow=neutral_side(candidate.slow), fast=neutral_side(candidate.fast))
 
 
 def neutral_side(side: Side) -> Side:
-    """A side with normalised code and neutral names; plan, buffers and views otherwise as they were."""
+    """A side with normalised code and neutral names; plan, buffers and views otherwise unchanged."""
     bare = normalise(side.code.encode("utf-8", "replace"))
     taken = set(_NAME.findall(bare.decode("utf-8", "replace")))
     given = {*side.buffers, *side.views}
@@ -62,7 +62,7 @@ def _renames(names: set[str], given: set[str]) -> Mapping[str, str]:
 
 
 def _follow(node: Any, renames: Mapping[str, str]) -> Any:
-    """A plan's data with its kernels, symbols and template arguments renamed."""
+    """A plan's data with kernels, symbols and template arguments renamed."""
     if isinstance(node, list):
         return [_follow(item, renames) for item in node]
     if not isinstance(node, dict):

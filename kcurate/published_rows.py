@@ -1,4 +1,4 @@
-"""Rows of a published dataset, read back: from a folder or from the Hub, and the pair that a row holds.
+"""Reads rows of a published dataset, from a folder or from the Hub, and the pair that a row contains.
 
 Not covered: making rows (`kcurate.dataset`).
 """
@@ -17,7 +17,7 @@ from kcurate.errors import InputError, RecordError
 from kcurate.notes import Note, silent
 from kcurate.records import SIDES, Candidate
 
-# What is read of a row of `pairs` everywhere; the other columns may be missing.
+# Required columns of `pairs`; the others may be missing.
 _NEEDED = (
     *("id", "family", "domain", "license", "description", "techniques", "origin", "problem"),
     *("slow_code", "slow_side", "fast_code", "fast_side", "content", "outcome", "device"),
@@ -27,7 +27,7 @@ _NEEDED = (
 
 @contextmanager
 def opened(dataset: str, *, revision: str | None = None, note: Note = silent) -> Iterator[Path]:
-    """A dataset's folder: one of this machine, or that of USER/NAME on the Hub, which is there only inside.
+    """A dataset's folder: a local one, or a download of USER/NAME from the Hub, removed on exit.
 
     Raises:
         InputError: neither a folder nor such a name. RemoteError: the Hub has no such dataset, or cannot be
@@ -46,10 +46,10 @@ def opened(dataset: str, *, revision: str | None = None, note: Note = silent) ->
 
 
 def read_rows(folder: Path, config: str = "pairs") -> dict[str, list[dict[str, Any]]]:
-    """Split to rows of one config of a dataset folder.
+    """Rows by split, for one config of a dataset folder.
 
     Raises:
-        InputError: there is no such config, a file is not Parquet, or it lacks a column that is needed.
+        InputError: the config does not exist, a file is not Parquet, or a required column is missing.
     """
     import pyarrow.parquet as pq
     from pyarrow.lib import ArrowException
@@ -59,11 +59,11 @@ def read_rows(folder: Path, config: str = "pairs") -> dict[str, list[dict[str, A
         try:
             table = pq.read_table(path)
         except ArrowException as error:
-            raise InputError("not a Parquet file", where=str(path), hint="build it again") from error
+            raise InputError("not a Parquet file", where=str(path), hint="rebuild it") from error
         missing = [name for name in _NEEDED if name not in table.column_names] if config == "pairs" else []
         if missing:
             what = f"not rows of pairs: no column {', '.join(missing)}"
-            raise InputError(what, where=str(path), hint="build it again, or take the file away")
+            raise InputError(what, where=str(path), hint="rebuild it, or remove the file")
         found.setdefault(path.name.split("-")[0], []).extend(table.to_pylist())
     if not found:
         raise InputError(f"no {config}/*.parquet here", where=str(folder), hint="run kcurate build")
@@ -71,7 +71,7 @@ def read_rows(folder: Path, config: str = "pairs") -> dict[str, list[dict[str, A
 
 
 def candidate_of(row: Mapping[str, Any]) -> Candidate:
-    """The candidate that a row holds, with its published (normalised) code.
+    """The candidate that a row contains, with its published (normalised) code.
 
     Raises:
         RecordError: a column is missing, or its JSON is not that of a pair.

@@ -1,7 +1,7 @@
-"""Where the shipped data folders are, from a checkout and from an installed wheel alike.
+"""Finds the shipped data folders, in a checkout and in an installed wheel.
 
-A wheel carries `schemas/`, `sources/` and `pairs/` inside the package as `_data/`; a checkout (also an
-editable install) has them beside the package.
+A wheel carries `schemas/`, `sources/` and `pairs/` inside the package as `_data/`; in a checkout (also for an
+editable install) they are beside the package.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def _folder(name: str) -> Path:
 
 
 def schemas_dir() -> Path:
-    """The JSON Schemas, one file a record type."""
+    """The JSON Schemas, one file per record type."""
     return _folder("schemas")
 
 
 def sources_dir() -> Path:
-    """The suite manifests, one TOML file a suite."""
+    """The suite manifests, one TOML file per suite."""
     return _folder("sources")
 
 

@@ -142,7 +142,6 @@ class Device(Protocol):
     """
 
     name: str
-    timed: bool
 
     def environment(self) -> Environment:
         """The device, driver, compiler, and current clocks and temperatures."""

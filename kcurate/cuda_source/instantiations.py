@@ -34,7 +34,6 @@ class Instantiations:
         self.launches = launches
         self.scopes = Scopes(parsed)
         self.functions = [item for item in parsed.items if item.kind == "function"]
-        self.templates = {item.names[-1]: item for item in self.functions if item.template and item.names}
 
     def of(self, kernel: Item) -> tuple[str, ...]:
         """The name expressions of a kernel template, such as `wave::step<float, 4>`; empty: none found."""

@@ -90,7 +90,6 @@ class Text:
     pieces: tuple[Piece, ...]
     conditions: int = 0
     unevaluated: tuple[Condition, ...] = ()
-    missing: tuple[str, ...] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
     _lines: dict[str, list[int]] = field(default_factory=dict)
 
@@ -129,7 +128,6 @@ class _Splicer:
     conditions: dict[tuple[str, int], Condition | None] = field(default_factory=dict)
     stack: list[str] = field(default_factory=list)
     once: set[str] = field(default_factory=set)
-    missing: dict[str, None] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
 
     def emit(self, path: str, source: bytes, start: int, end: int) -> None:
@@ -230,8 +228,6 @@ class _Splicer:
         path = self.resolve(name, includer)
         source = self.read(path) if path is not None else None
         if path is None or source is None:
-            if quoted:
-                self.missing[name] = None
             return quoted
         if path not in self.once and path not in self.stack and len(self.stack) < MAX_DEPTH:
             self.file(path, source)
@@ -266,7 +262,6 @@ def splice(
         tuple(splicer.pieces),
         len(splicer.conditions),
         tuple(condition for condition in splicer.conditions.values() if condition),
-        tuple(splicer.missing),
         splicer.files,
     )
 

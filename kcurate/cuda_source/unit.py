@@ -48,16 +48,15 @@ class UnitReport:
 
     Each launch comes with the qualified name of the kernel that it refers to, as far as the unit tells.
     `file_codes` has one file per path with all kernels defined there. `device_fractions` is the share of a
-    file's code lines inside device functions, 0 to 1. `missing` are includes that were not found. `unread`
-    counts, per file, the kernels that keywords announce but that could not be extracted. `conditions` counts
-    the preprocessor conditions that were evaluated; `unevaluated` are those that could not be.
+    file's code lines inside device functions, 0 to 1. `unread` counts, per file, the kernels that keywords
+    announce but that could not be extracted. `conditions` counts the preprocessor conditions that were
+    evaluated; `unevaluated` are those that could not be.
     """
 
     kernels: tuple[KernelSource, ...] = ()
     launches: tuple[tuple[str, LaunchSite], ...] = ()
     file_codes: Mapping[str, bytes] | None = None
     device_fractions: Mapping[str, float] | None = None
-    missing: tuple[str, ...] = ()
     unread: Mapping[str, int] | None = None
     conditions: int = 0
     unevaluated: tuple[Condition, ...] = ()
@@ -103,7 +102,6 @@ def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
             for path, items in by_path.items()
         },
         device_fractions=_fractions(unit, text, by_path),
-        missing=text.missing,
         unread=_unread(unit, text),
         conditions=text.conditions,
         unevaluated=text.unevaluated,

@@ -1,4 +1,4 @@
-"""The stage: fast kernels in, candidates with a made slow side out; every kernel ends with one outcome.
+"""The stage: fast kernels in, candidates with a rewritten slow side out; every kernel ends with one outcome.
 
 A candidate is not a pair yet: `kcurate validate` decides. Equal input gives equal files.
 """
@@ -22,7 +22,7 @@ from kcurate.workspace import Workspace
 
 
 class StartOutcome(StrEnum):
-    """What became of a kernel (or of a pair's fast side)."""
+    """Outcome of a kernel (or of a pair's fast side)."""
 
     DEOPTIMISED = "deoptimised"
     NO_RULE_APPLIES = "no_rule_applies"
@@ -30,7 +30,7 @@ class StartOutcome(StrEnum):
 
 
 class RewriteOutcome(StrEnum):
-    """What became of one rule, or of all that apply together, on one kernel with a problem."""
+    """Outcome of one rule, or of all that apply together, on one kernel with a problem."""
 
     CANDIDATE = "candidate"
     NOT_APPLICABLE = "not_applicable"
@@ -78,15 +78,15 @@ def _chosen(names: Sequence[str]) -> tuple[Rule, ...]:
     known = {rule.name: rule for rule in RULES}
     for name in names:
         if name not in known:
-            raise InputError(f"there is no rule {name!r}", hint=f"the rules are {', '.join(known)}")
+            raise InputError(f"unknown rule {name!r}", hint=f"the rules are {', '.join(known)}")
     return tuple(rule for rule in RULES if not names or rule.name in names)
 
 
 def rewritten(start: Start, rules: Sequence[Rule]) -> Iterator[Candidate | None]:
     """One candidate for each rule alone (None: it does not apply), then a ladder of all that apply.
 
-    Each rung takes one technique more than the one before; the last is called `all`. The first rung is the
-    first rule alone, so it is not made again.
+    Each rung removes one more technique than the previous one; the last is called `all`. The first rung is
+    the first rule alone, so it is not repeated.
     """
     rungs: list[tuple[Side, tuple[Rule, ...]]] = []
     for rule in rules:
@@ -111,7 +111,7 @@ def _candidate(start: Start, slow: Side, label: str, rules: Sequence[Rule]) -> C
         license=start.license,
         origin=replace(start.origin, rules=tuple(rule.name for rule in rules)),
         techniques=tuple(sorted({rule.technique for rule in rules})),
-        description=f"The fast side is {start.id}; the slow one is the same without "
+        description=f"The fast side is {start.id}; the slow side is the same without "
         f"{' and '.join(rule.removes for rule in rules)}.",
         problem=start.problem,
         slow=slow,

@@ -1,6 +1,6 @@
 """What deopt starts from: code with its problem and plan, from extracted kernels or from pairs.
 
-The usual start is a fast side, for which a slow one is to be made; with `made="fast"` it is the reverse.
+Normally the start is a fast side and the slow side is to be made; with `made="fast"` it is the reverse.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from kcurate.records import Kernel, KnownProblem, Origin, Problem, Side, SideNam
 from kcurate.suites.problems import find_problem, is_of
 from kcurate.workspace import Workspace
 
-# A problem that was drafted or written for one kernel: it comes before the suite's.
+# A problem drafted or written for one kernel; it takes precedence over the suite's.
 PROBLEM_NAME = "problem.json"
 UNKNOWN_DOMAIN = "unclassified"
 
 
 @dataclass(frozen=True)
 class Start:
-    """A side and everything that its candidates inherit; `problem` is None while it is not known.
+    """A side and everything its candidates inherit; `problem` is None if unknown.
 
-    `techniques` are those that people or extract name for it; `other` is the side that a pair has already.
+    `techniques` are those named by people or by extract; `other` is the existing other side of a pair.
     """
 
     id: str
@@ -39,7 +39,7 @@ class Start:
     other: Side | None = None
 
     def content_id(self) -> str:
-        """The hash of the given side and the problem: equal for starts that are the same."""
+        """The hash of the given side and the problem: equal for identical starts."""
         data = {"given": codec.to_data(self.given), "problem": codec.to_data(self.problem)}
         return store.content_id("start", codec.canonical_json(data))
 
@@ -51,13 +51,13 @@ def starts(
     made: SideName = "slow",
     note: Note = silent,
 ) -> Iterator[Start]:
-    """Every kernel and every pair at or below the paths (none given: the workspace's kernels), sorted.
+    """Every kernel and every pair at or below the paths (empty: the workspace's kernels), sorted.
 
-    `made` is the side that is to be made; a pair gives the other one. `note` is told of problems that were
-    made for other code than the kernel's: they are not used.
+    `made` is the side to be made; a pair provides the other one. `note` receives a message for each problem
+    that was made for other code than the kernel's, which is not used.
 
     Raises:
-        InputError: a path does not exist, or nothing is there to start from.
+        InputError: a path does not exist, or there is nothing to start from.
     """
     found = 0
     for path in paths or (workspace.kernels,):
@@ -88,7 +88,7 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
         if is_of(of_kernel, code):
             known = of_kernel
         else:
-            note(f"{own}: made for other code than the kernel's, not used: run kcurate problem draft")
+            note(f"{own}: made for other code than the kernel's, so not used: run kcurate problem draft")
     side = known.sides[kernel.variant or ""].side(code) if known else Side(code, ())
     source = kernel.source
     name = _relative(record.parent, workspace.kernels)
@@ -109,16 +109,16 @@ def _relative(folder: Path, root: Path) -> str | None:
 
 
 def _stays_inside(name: str) -> bool:
-    """Whether a folder of that name lies below the one it is put in."""
+    """Whether a folder of that name stays inside its parent."""
     parts = PurePosixPath(name).parts
     return bool(parts) and parts[0] != "/" and ".." not in parts
 
 
 def _of_pair(folder: Path, made: SideName) -> Start | None:
-    """One side of a pair; None when the other was made from it, so that it was a start before."""
+    """One side of a pair; None if the other was made from it, because then it was already a start."""
     pair = store.read_candidate(folder)
     if not _stays_inside(pair.id):
-        raise InputError(f"the id {pair.id!r} leads out of a workspace", where=str(folder / "pair.json"))
+        raise InputError(f"the id {pair.id!r} leads outside the workspace", where=str(folder / "pair.json"))
     origin = pair.origin
     if origin.made == made:
         return None

@@ -173,7 +173,7 @@ class Builder:
             self.buffers[param.name] = Buffer(OPEN, (OPEN,))
             return param.name
         owner = target(text)
-        offset = self._offset(text, owner, element)
+        offset = self._offset(text, owner)
         if owner in self.owners and self.elements[self.owners[owner]] == element:
             first = self.owners[owner]
             both = self.usages[first] | usage
@@ -187,7 +187,7 @@ class Builder:
             param.name if offset is None else BufferArg(param.name, (offset * number(element.lanes)).expr())
         )
 
-    def _offset(self, text: str, owner: str, element: types.Element) -> Poly | None:
+    def _offset(self, text: str, owner: str) -> Poly | None:
         """The offset in elements of `a + n` and `&a[n]`."""
         match = re.search(rf"{re.escape(owner)}\s*(?:\+\s*(.+?)|\[(.+)\])\s*\)*\Z", text)
         inside = (match[1] or match[2]) if match else None

@@ -5,13 +5,11 @@ Not covered: buffers (`building`), values of names (`meaning`).
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kcurate.cuda_source.launches import Launch
 from kcurate.draft import cexpr
-from kcurate.draft.algebra import Poly, factor, from_node
+from kcurate.draft.algebra import Poly, from_node
 from kcurate.draft.cexpr import Node
 from kcurate.draft.meaning import Meaning, Scope
 from kcurate.draft.sketch import OPEN, Reason, Remark
@@ -105,25 +103,6 @@ def shared_of(site: Site, code: str) -> tuple[Expr, list[Remark]]:
     if "extern" not in code:
         return 0, []
     return OPEN, [Remark("plan.shared_bytes", f"bytes; the host passes {text}", Reason.NO_VALUE)]
-
-
-def renamed(poly: Poly, names: Mapping[str, str]) -> Poly:
-    """The polynomial with sizes renamed."""
-    if not names:
-        return poly
-    return rewritten(poly, lambda name: names.get(name, name))
-
-
-def rewritten(poly: Poly, name_of: Callable[[str], str]) -> Poly:
-    """The polynomial with every name rewritten, including inside opaque terms."""
-    total = Poly({})
-    for term, count in poly.terms.items():
-        product = Poly({(): count})
-        for piece in term:
-            text = re.sub(r"[A-Za-z_]\w*", lambda m: m[0] if m[0] in FUNCTIONS else name_of(m[0]), piece)
-            product = product * factor(text)
-        total = total + product
-    return total
 
 
 FUNCTIONS = frozenset(("ceil_div", "min", "max", "align_up", "log2", "pow2"))

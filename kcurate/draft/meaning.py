@@ -267,7 +267,7 @@ class Meaning:
             return None
         match = re.fullmatch(r"\s*dim3\s*[({](.*)[)}]\s*|\s*\{(.*)\}\s*", text, re.DOTALL)
         if match:
-            return self._listed(match[1] if match[1] is not None else match[2], scope, depth)
+            return self._listed(match[1] if match[1] is not None else match[2], scope)
         name = text.strip()
         if re.fullmatch(r"[A-Za-z_]\w*", name):
             if self.host.declared_type(name, scope.function) in ("dim3", "const dim3", "auto", "uint3"):
@@ -278,7 +278,7 @@ class Meaning:
         node = self.resolve_text(text, scope)
         return (node,) if node is not None else None
 
-    def _listed(self, text: str, scope: Scope, depth: int) -> tuple[Node, ...] | None:
+    def _listed(self, text: str, scope: Scope) -> tuple[Node, ...] | None:
         pieces = [piece for piece in spelled.split(text) if piece]
         nodes = [self.resolve_text(piece, scope) for piece in pieces]
         known = tuple(node for node in nodes if node is not None)
@@ -300,11 +300,7 @@ class Meaning:
             return self._with_members(name, None, scope, start)
         last = before[-1]
         there = Scope(function, last.at)
-        known = (
-            self._listed(last.value, there, depth)
-            if last.call
-            else self.extents(last.value, there, depth + 1)
-        )
+        known = self._listed(last.value, there) if last.call else self.extents(last.value, there, depth + 1)
         return self._with_members(name, known, scope, last.at)
 
     def _with_members(

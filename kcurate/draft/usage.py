@@ -145,9 +145,9 @@ class DeviceCode:
             if before.endswith("*") and not re.search(r"[\w)\]]\s*\*\Z", before):
                 reached = True  # a plain dereference
             else:
-                return self._passed(body, start, end, depth)
+                return self._passed(body, start, depth)
         elif before.endswith("&") and not before.endswith("&&") and not re.search(r"[\w)\]]\s*&\Z", before):
-            return self._passed(body, start, end, depth)
+            return self._passed(body, start, depth)
         if assigned:
             pure = assigned[1] == "="
             return Usage(read=not pure, written=True, first="write" if pure else "read")
@@ -155,7 +155,7 @@ class DeviceCode:
             return Usage(read=True, written=True, first="read")
         return Usage(read=True, first="read")
 
-    def _passed(self, body: str, start: int, end: int, depth: int) -> Usage:
+    def _passed(self, body: str, start: int, depth: int) -> Usage:
         """A pointer value: passed to a function, compared, or copied to an alias."""
         call = _enclosing_call(body, start)
         if call is None:

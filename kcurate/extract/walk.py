@@ -66,11 +66,6 @@ class Found:
     path: str
     outcome: FileOutcome | None
 
-    @property
-    def absolute(self) -> Path:
-        """The path on this machine."""
-        return self.tree.root / self.path
-
 
 @dataclass(frozen=True)
 class Filter:

@@ -1,1 +1,1 @@
-"""Changes to a side, wrong ones and honest ones, to test the judge with."""
+"""Changes to a side, wrong and harmless, to test the judge with."""

@@ -1,4 +1,4 @@
-"""Some of what many rewrites offer: one of each in turn, none twice, the same for the same seed."""
+"""Samples from several rewrites' offers: one of each in turn, without duplicates, reproducible by seed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 def in_turns(
     offers: Mapping[str, Iterable[T]], count: int, seed: int, what: Callable[[T], Any]
 ) -> tuple[T, ...]:
-    """At most `count` of the offers; two are the same when `what` gives the same for both."""
+    """At most `count` of the offers; offers with equal `what` are duplicates."""
     rng = random.Random(seed)
     stocks = {name: list(offered) for name, offered in offers.items()}
     for stock in stocks.values():

@@ -1,8 +1,8 @@
-"""Changes that leave a side right: what a judge must not refuse.
+"""Changes that keep a side correct: what a judge must not refuse.
 
-Other names, other order of operands, a fused multiply-add, another loop form, hoisted indices, other block
-sizes. Each applies only where the text alone shows that it is safe; results may differ by rounding. Seeded
-choice in `variants`. Not covered: mistakes (`kcurate.mutate.wrong`).
+Renamed variables, swapped operands, a fused multiply-add, another loop form, hoisted indices, another block
+size. Each applies only where the text alone shows that it is safe; results may differ by rounding. `variants`
+chooses by seed. Not covered: mistakes (`kcurate.mutate.wrong`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Change = Callable[[Side], Iterator[tuple[str, Side]]]
 SCALARS = frozenset({"int", "float", "double", "unsigned", "bool"})
 BLOCKS = (64, 128, 256, 512)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
-# What may tie a code to a block's size.
+# What may tie the code to a block size.
 _SIZED = re.compile(
     r"__shared__|__shfl|__sync|__launch_bounds__|warpSize|^\s*#\s*define|\b(?:31|32|64|128|256|512)\b",
     re.MULTILINE,
@@ -28,7 +28,7 @@ _SIZED = re.compile(
 
 @dataclass(frozen=True)
 class Variant:
-    """A side changed honestly: how, and where (`what`, for a person)."""
+    """A side with a harmless change: which one, and where (`what`, for people)."""
 
     change: str
     what: str
@@ -40,7 +40,7 @@ def _edited(side: Side, edits: list[Edit]) -> Side:
 
 
 def _locals(code: Code) -> list[str]:
-    """Names that are declared as scalars, once each, and mean nothing else anywhere in the text."""
+    """Names declared once, as scalars, with no other meaning anywhere in the text."""
     counts: dict[str, int] = {}
     for i in code.words(*SCALARS):
         if code.tokens[i + 1].kind == "word" and code.at(i + 2) in ("=", ";", ",", ")"):
@@ -53,7 +53,7 @@ def _locals(code: Code) -> list[str]:
 
 
 def renamed(side: Side) -> Iterator[tuple[str, Side]]:
-    """One name becomes another, everywhere."""
+    """Rename one variable everywhere."""
     code = Code.of(side.code)
     for name in _locals(code):
         edits = [Edit(code.tokens[i].start, code.tokens[i].end, f"{name}_other") for i in code.words(name)]
@@ -61,7 +61,7 @@ def renamed(side: Side) -> Iterator[tuple[str, Side]]:
 
 
 def renamed_all(side: Side) -> Iterator[tuple[str, Side]]:
-    """All names become others."""
+    """Rename all variables."""
     code = Code.of(side.code)
     names = {name: f"v{number}_" for number, name in enumerate(_locals(code))}
     edits = [Edit(code.tokens[i].start, code.tokens[i].end, names[code.at(i)]) for i in code.words(*names)]
@@ -70,7 +70,7 @@ def renamed_all(side: Side) -> Iterator[tuple[str, Side]]:
 
 
 def _simple_sum(code: Code, i: int) -> bool:
-    """Whether `a + b` or `a * b` at `i` has one-token operands and nothing that binds tighter beside it."""
+    """Whether `a + b` or `a * b` at `i` has one-token operands and no neighbour with higher precedence."""
     operands = (i - 1, i + 1)
     if any(code.tokens[k].kind not in ("word", "number") for k in operands if 0 <= k < len(code.tokens)):
         return False
@@ -80,7 +80,7 @@ def _simple_sum(code: Code, i: int) -> bool:
 
 
 def reordered(side: Side) -> Iterator[tuple[str, Side]]:
-    """`a + b` is `b + a`, `a * b` is `b * a`."""
+    """`a + b` becomes `b + a`, `a * b` becomes `b * a`."""
     code = Code.of(side.code)
     for i, token in enumerate(code.tokens[1:-2], 1):
         if token.text in ("+", "*") and _simple_sum(code, i):
@@ -91,7 +91,7 @@ def reordered(side: Side) -> Iterator[tuple[str, Side]]:
 
 
 def fused(side: Side) -> Iterator[tuple[str, Side]]:
-    """`s += a * b` of floats is `s = fmaf(a, b, s)`."""
+    """`s += a * b` on floats becomes `s = fmaf(a, b, s)`."""
     code = Code.of(side.code)
     floats = {code.at(i + 1) for i in code.words("float") if code.tokens[i + 1].kind == "word"}
     others = {code.at(i + 1) for i in code.words(*(SCALARS - {"float"}))}
@@ -127,7 +127,7 @@ def _product(code: Code, first: int, end: int) -> tuple[str, str] | None:
 
 
 def loop_form(side: Side) -> Iterator[tuple[str, Side]]:
-    """`i++` in a loop's head is `i += 1`; `i < n` is `n > i`."""
+    """`i++` in a loop's head becomes `i += 1`; `i < n` becomes `n > i`."""
     code = Code.of(side.code)
     for i, token in enumerate(code.tokens):
         if token.text == "++" and code.at(i + 1) == ")" and code.is_operand(i - 1):
@@ -160,7 +160,7 @@ def hoisted(side: Side) -> Iterator[tuple[str, Side]]:
 
 
 def unrolled(side: Side) -> Iterator[tuple[str, Side]]:
-    """A loop is unrolled by two."""
+    """Unroll a loop by two."""
     code = Code.of(side.code)
     for i in code.words("for"):
         line = code.text.rfind("\n", 0, code.tokens[i].start) + 1
@@ -171,7 +171,7 @@ def unrolled(side: Side) -> Iterator[tuple[str, Side]]:
 
 
 def reblocked(side: Side) -> Iterator[tuple[str, Side]]:
-    """Blocks of half or double the size, where the code says nothing of a size and shares nothing."""
+    """Halve or double the block size, if the code mentions no size and shares no memory."""
     if _SIZED.search(side.code):
         return
     for i, step in enumerate(side.plan):
@@ -186,7 +186,7 @@ def reblocked(side: Side) -> Iterator[tuple[str, Side]]:
 
 
 def reciprocal(side: Side) -> Iterator[tuple[str, Side]]:
-    """A float number divides by being multiplied with its reciprocal."""
+    """Divide by a float literal by multiplying with its reciprocal."""
     code = Code.of(side.code)
     for i, token in enumerate(code.tokens):
         if token.text == "/" and re.fullmatch(r"\d+\.\d*f", code.at(i + 1)) and code.at(i + 2) in (";", ")"):
@@ -204,7 +204,7 @@ CHANGES: Mapping[str, Change] = {
 
 
 def every_variant(side: Side, change: str) -> tuple[Variant, ...]:
-    """All that one change makes of a side.
+    """All variants that one change makes of a side.
 
     Raises:
         KeyError: there is no such change.
@@ -213,6 +213,6 @@ def every_variant(side: Side, change: str) -> tuple[Variant, ...]:
 
 
 def variants(side: Side, count: int, seed: int) -> tuple[Variant, ...]:
-    """At most `count` different variants, the changes in turn; the same for the same seed."""
+    """At most `count` distinct variants, cycling through the changes; the same for the same seed."""
     offers = {name: every_variant(side, name) for name in CHANGES}
     return in_turns(offers, count, seed, lambda one: one.side)

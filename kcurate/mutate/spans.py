@@ -1,6 +1,6 @@
-"""Device code as tokens with their places, for changes made in the text; no grammar, no meaning.
+"""Device code as tokens with positions, for textual changes; no grammar, no semantics.
 
-Comments, strings and directives are one token each, so that nothing inside them is changed. Not covered: the
+Comments, strings and directives are single tokens, so nothing inside them is changed. Not covered: the
 changes (`kcurate.mutate.wrong`, `kcurate.mutate.honest`).
 """
 
@@ -28,7 +28,7 @@ CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 @dataclass(frozen=True)
 class Span:
-    """One token and where it stands."""
+    """One token and its position."""
 
     kind: str
     text: str
@@ -47,7 +47,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Code:
-    """Text with its tokens; `partner` maps an opening bracket's index to its closing one's, and back.
+    """Text with its tokens; `partner` maps the index of each bracket to that of its counterpart.
 
     `types` are names that the text declares as types.
     """
@@ -59,7 +59,7 @@ class Code:
 
     @classmethod
     def of(cls, text: str) -> Code:
-        """Read a text; what is unbalanced has no partner."""
+        """Tokenise a text; unbalanced brackets have no partner."""
         tokens = tuple(
             Span(match.lastgroup or "sign", match.group(), match.start(), match.end())
             for match in _TOKEN.finditer(text)
@@ -77,7 +77,7 @@ class Code:
         return cls(text, tokens, partner, declared)
 
     def at(self, index: int) -> str:
-        """The token's text; empty outside."""
+        """The token's text; empty if out of range."""
         return self.tokens[index].text if 0 <= index < len(self.tokens) else ""
 
     def between(self, first: int, last: int) -> str:
@@ -102,12 +102,12 @@ class Code:
         return [(a, b) for a, b in found if a <= b]
 
     def words(self, *names: str) -> Iterator[int]:
-        """Indices of words of these names."""
+        """Indices of the words with these names."""
         wanted = frozenset(names)
         return (i for i, token in enumerate(self.tokens) if token.kind == "word" and token.text in wanted)
 
     def text_of(self, part: tuple[int, int]) -> str:
-        """The text from one token to another, both included."""
+        """The text from one token to another, inclusive."""
         return self.text[self.tokens[part[0]].start : self.tokens[part[1]].end]
 
     def is_operand(self, index: int) -> bool:
@@ -140,7 +140,7 @@ KEYWORDS = _words(
 
 
 def apply(text: str, edits: Sequence[Edit]) -> str:
-    """The text with all edits made; they must not overlap."""
+    """The text with all edits applied; they must not overlap."""
     for edit in sorted(edits, key=lambda one: one.start, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text

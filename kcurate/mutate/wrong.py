@@ -1,8 +1,8 @@
 """Mistakes that people and models make in kernels, one at a time: what a judge must refuse.
 
-An operator yields every place in a code where it applies. A mistake may turn out to be none (a guard that
-nothing reaches, a barrier that orders nothing) or not to compile; whoever counts must set those apart. Seeded
-choice in `mutants`. Not covered: honest changes (`kcurate.mutate.honest`).
+An operator yields every place in the code where it applies. A mistake may turn out harmless (a guard that is
+never reached, a barrier that orders nothing) or fail to compile; statistics must exclude those. `mutants`
+chooses by seed. Not covered: harmless changes (`kcurate.mutate.honest`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kcurate.mutate.spans import Code, Edit, apply
 from kcurate.records import Side
 
 RELATIONS = ("<", "<=", ">", ">=")
-# Calls in which the order of arguments does not matter.
+# Calls whose argument order does not matter.
 COMMUTATIVE = frozenset(
     {"min", "max", "fminf", "fmaxf", "fmin", "fmax", "__fadd_rn", "__fmul_rn", "__mul24", "hypotf"}
 )
-# Not wrong: masks, and numbers that only say how to work (unrolling, alignment) are left to directives.
+# Changing a mask is not wrong; numbers that affect only speed (unrolling, alignment) are in directives.
 _MASK = re.compile(r"0[xX][fF]+[uUlL]*$")
 
 Operator = Callable[[Code], Iterator[tuple[str, tuple[Edit, ...]]]]
@@ -28,7 +28,7 @@ Operator = Callable[[Code], Iterator[tuple[str, tuple[Edit, ...]]]]
 
 @dataclass(frozen=True)
 class Mutant:
-    """A side with one mistake: which, and where (`what`, for a person)."""
+    """A side with one mistake: which one, and where (`what`, for people)."""
 
     operator: str
     what: str
@@ -36,7 +36,7 @@ class Mutant:
 
 
 def index_off_by_one(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
-    """`a[i]` reads or writes the neighbour."""
+    """`a[i]` reads or writes the neighbouring element."""
     for i, token in enumerate(code.tokens):
         if token.text == "[" and code.is_operand(i - 1) and i in code.partner:
             inner = code.between(i, code.partner[i])
@@ -60,7 +60,7 @@ def missing_guard(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
 
 
 def dropped_barrier(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
-    """A barrier is gone."""
+    """Remove a barrier."""
     for i, token in enumerate(code.tokens):
         named = token.text in ("__syncthreads", "__syncwarp") or (
             token.text == "sync" and code.at(i - 1) == "."
@@ -80,7 +80,7 @@ def wrong_operator(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
 
 
 def _declares(code: Code, i: int) -> bool:
-    """Whether `*` or `&` at `i` belongs to a type."""
+    """Whether `*` or `&` at `i` is part of a type."""
     if code.at(i) not in ("*", "&"):
         return False
     before = code.at(i - 1)
@@ -91,7 +91,7 @@ def _declares(code: Code, i: int) -> bool:
 
 
 def _scaled(code: Code, i: int) -> bool:
-    """Whether `a * b` stands inside a call's or subscript's bracket, where nothing is declared."""
+    """Whether `a * b` is inside a call's or subscript's brackets, where nothing is declared."""
     return code.at(i - 2) in ("(", ",") and code.at(i + 2) in ("+", "-", ")", "]") and code.at(i - 3) != ")"
 
 
@@ -100,7 +100,7 @@ def _instead(code: Code, i: int, text: str) -> Edit:
 
 
 def bound_off_by_one(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
-    """`<` for `<=` and the like."""
+    """`<` for `<=` and similar."""
     other = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
     for i in _relations(code):
         yield f"{code.at(i - 1)} {code.at(i)} {code.at(i + 1)}", (_instead(code, i, other[code.at(i)]),)
@@ -123,7 +123,7 @@ def lost_tail(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
 
 
 def narrower_accumulate(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
-    """A float sum is carried with the 8 bits of bfloat16, a double one in float."""
+    """Accumulate a float sum with the 8 significant bits of bfloat16, a double sum in float."""
     floats = {code.at(i + 1) for i in code.words("float") if code.tokens[i + 1].kind == "word"}
     for i, token in enumerate(code.tokens):
         if token.text == "+=" and code.at(i - 1) in floats and code.at(i - 2) in (";", "{", "}", ")"):
@@ -138,7 +138,7 @@ def narrower_accumulate(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
 
 
 def swapped_arguments(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
-    """Two arguments of a call, or two subscripts, change places."""
+    """Swap two arguments of a call, or two subscripts."""
     for i, token in enumerate(code.tokens):
         if token.text == "(" and code.tokens[i - 1].kind == "word" and code.at(i - 1) not in COMMUTATIVE:
             parts = code.parts(i)
@@ -168,7 +168,7 @@ def _swap(
 
 
 def wrong_constant(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
-    """A number is one more, or a little larger."""
+    """Increase a number by one, or slightly."""
     for i, token in enumerate(code.tokens):
         if token.kind != "number" or _MASK.match(token.text):
             continue
@@ -183,14 +183,14 @@ def wrong_constant(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
 
 
 def halved_constant(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
-    """A power of two is half of it: half a tile, half a warp's steps."""
+    """Halve a power of two: half a tile, half a warp's steps."""
     for i, token in enumerate(code.tokens):
         if token.text in ("4", "8", "16", "32", "64", "128", "256"):
             yield token.text, (_instead(code, i, str(int(token.text) // 2)),)
 
 
 def dropped_atomic(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
-    """An atomic update is a plain one."""
+    """Replace an atomic update by a plain one."""
     plain = {"atomicAdd": "+=", "atomicSub": "-=", "atomicOr": "|=", "atomicAnd": "&=", "atomicXor": "^="}
     for i in code.words(*plain, "atomicMax", "atomicMin", "atomicExch"):
         parts = code.parts(i + 1) if code.at(i + 1) == "(" else []
@@ -201,7 +201,7 @@ def dropped_atomic(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
 
 
 def dropped_statement(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
-    """An assignment is gone."""
+    """Remove an assignment."""
     for i, token in enumerate(code.tokens):
         if token.text not in ("=", "+=", "*=", "-="):
             continue
@@ -220,7 +220,7 @@ def _in_for_head(code: Code, i: int) -> bool:
 
 
 def wrong_axis(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
-    """`threadIdx.y` for `threadIdx.x` and the like."""
+    """`threadIdx.y` for `threadIdx.x` and similar."""
     for i in code.words("threadIdx", "blockIdx", "blockDim", "gridDim"):
         if code.at(i + 1) == "." and code.at(i + 2) in ("x", "y"):
             other = "y" if code.at(i + 2) == "x" else "x"
@@ -228,7 +228,7 @@ def wrong_axis(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
 
 
 def wrong_logic(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
-    """`||` for `&&`, `!=` for `==`, and back."""
+    """`||` for `&&`, `!=` for `==`, and vice versa."""
     other = {"&&": "||", "||": "&&", "==": "!=", "!=": "=="}
     for i, token in enumerate(code.tokens):
         if token.text in other:
@@ -257,7 +257,7 @@ OPERATORS: Mapping[str, Operator] = {
 
 
 def every_mutant(side: Side, operator: str) -> tuple[Mutant, ...]:
-    """All that one operator makes of a side, in the order of the text.
+    """All mutants that one operator makes of a side, in source order.
 
     Raises:
         KeyError: there is no such operator.
@@ -270,6 +270,6 @@ def every_mutant(side: Side, operator: str) -> tuple[Mutant, ...]:
 
 
 def mutants(side: Side, count: int, seed: int) -> tuple[Mutant, ...]:
-    """At most `count` different mutants, the operators in turn; the same for the same seed."""
+    """At most `count` distinct mutants, cycling through the operators; the same for the same seed."""
     offers = {name: every_mutant(side, name) for name in OPERATORS}
     return in_turns(offers, count, seed, lambda one: one.side.code)

@@ -1,6 +1,6 @@
-"""All record types that cross a stage or a file boundary: frozen dataclasses, nothing else.
+"""All record types that cross a stage or file boundary: frozen dataclasses, nothing else.
 
-Each one that is written to a file has a JSON Schema of the same fields in `schemas/`.
+Each one that is written to a file has a JSON Schema with the same fields in `schemas/`.
 """
 
 from kcurate.records.attempt import (

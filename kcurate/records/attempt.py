@@ -1,7 +1,7 @@
-"""What passes between this project and a language model, and what became of each answer.
+"""Exchanges with a language model, and the outcome of each answer.
 
-A `Transcript` is one exchange as it happened (paid for once, replayed for nothing); an `Attempt` is one
-step of a search: the answer of one transcript, judged. Not covered: how prompts read (`kcurate.prompts`).
+A `Transcript` is one exchange as it happened (paid for once, replayed for free); an `Attempt` is one step of
+a search: the answer in one transcript, judged. Not covered: prompt wording (`kcurate.prompts`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kcurate.records.verdict import Verdict
 
 
 class ReplyStatus(StrEnum):
-    """How an exchange ended. `interrupted`: paid for in part; `rejected`: the server took no such request."""
+    """How an exchange ended. `interrupted`: partly paid for; `rejected`: the server refused the request."""
 
     ANSWERED = "answered"
     REFUSAL = "refusal"
@@ -25,15 +25,15 @@ class ReplyStatus(StrEnum):
 
     @property
     def final(self) -> bool:
-        """False where asking again may bring an answer."""
+        """False if asking again may yield an answer."""
         return self not in (ReplyStatus.REJECTED, ReplyStatus.INTERRUPTED)
 
 
 class AttemptOutcome(StrEnum):
-    """What became of one attempt, in the order in which it can fail; `judged` has a verdict.
+    """Outcome of one attempt, in the order in which it can fail; `judged` has a verdict.
 
-    The first three are the exchange's; `malformed` is an answer that is no code and plan; the others are
-    refused before (or, for machine code, after) they are judged.
+    The first three come from the exchange; `malformed` is an answer without usable code and plan; the others
+    are refused before (or, for machine code, after) judging.
     """
 
     REFUSAL = "refusal"
@@ -51,13 +51,13 @@ class AttemptOutcome(StrEnum):
 
     @property
     def final(self) -> bool:
-        """False where trying the same again may end differently (a verdict has its own say)."""
+        """False if the same attempt may end differently when repeated (a verdict has its own `final`)."""
         return self is not AttemptOutcome.REJECTED
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a model is shown: the same for all, the same for one kernel, and what is asked this time."""
+    """What a model is shown: the part for all kernels, the part for this kernel, and the current task."""
 
     system: str
     context: str
@@ -66,7 +66,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one exchange; those written to and read from the prompt cache are not in `input_tokens`."""
+    """Tokens of one exchange; prompt cache writes and reads are not included in `input_tokens`."""
 
     input_tokens: int
     output_tokens: int
@@ -78,7 +78,7 @@ class Usage:
 class Exchange:
     """A reply. `form` says whether `reply` is free text or the JSON input of the answer tool.
 
-    `cost_usd` is None where no price is known; `batch` is the id of the batch that it came with.
+    `cost_usd` is None without a known price; `batch` is the id of the batch that it came with.
     """
 
     status: ReplyStatus
@@ -97,7 +97,7 @@ class Exchange:
 class Transcript:
     """One line of `transcripts/*.jsonl`. `key` is the hash of model, prompt, `sample` and `max_tokens`.
 
-    `sample` tells equal prompts apart that are meant to get different answers. `created` is UTC, ISO 8601.
+    `sample` distinguishes equal prompts that need different answers. `created` is UTC, ISO 8601.
     """
 
     key: str
@@ -111,7 +111,7 @@ class Transcript:
 
 @dataclass(frozen=True)
 class BatchRequest:
-    """One request of a batch; its fields are those of its transcript to be."""
+    """One request in a batch, with the fields of its future transcript."""
 
     key: str
     prompt: Prompt
@@ -121,10 +121,10 @@ class BatchRequest:
 
 @dataclass(frozen=True)
 class BatchJob:
-    """Requests handed in together, under a name of our own (`intent`).
+    """Requests submitted together, under a name of our own (`intent`).
 
-    Written with its requests before the batch is created (so that a batch whose answer was lost is found
-    again), without them when the server's `id` is known, and once more when all results are on file.
+    Written with its requests before the batch is created (so that a batch whose response was lost can be
+    found), without them once the server's `id` is known, and once more when all results are saved.
     """
 
     intent: str
@@ -139,10 +139,10 @@ class BatchJob:
 class Attempt:
     """One step of a search for one variant of one kernel.
 
-    `id` is the hash of everything that names the step (kernel, model, direction, policy, technique,
-    variant, round), so that a resumed search finds it again; `prompt` is its transcript's key. `made` is
-    the side that the model wrote. `parent` is the attempt that it set out from. `candidate` is the id
-    under which an accepted answer was written.
+    `id` is the hash of everything that identifies the step (kernel, model, direction, policy, technique,
+    variant, round), so that a resumed search finds it; `prompt` is its transcript's key. `made` is the side
+    that the model wrote. `parent` is the attempt that it started from. `candidate` is the id under which an
+    accepted answer was written.
     """
 
     id: str

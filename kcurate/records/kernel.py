@@ -1,4 +1,4 @@
-"""What `extract` writes: where a kernel came from, and everything read off its source.
+"""The output of `extract`: where a kernel came from, and everything inferred from its source.
 
 Byte spans are half-open and index the file's raw bytes; lines count from 1.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Source:
-    """Where code came from, and under which licence (an SPDX expression; None when unknown)."""
+    """Origin and licence of code (an SPDX expression; None if unknown)."""
 
     suite: str
     url: str | None = None
@@ -42,10 +42,10 @@ class Param:
 
 @dataclass(frozen=True)
 class Argument:
-    """One launch argument: the expression, and what the host code tells about it.
+    """One launch argument: the expression, and what the host code reveals about it.
 
-    `role` is read from the copies (host to device: `in`; device to host: `out`; both: `inout`; an
-    allocation without copies: `scratch`); None when the host code does not tell.
+    `role` is inferred from copies (host to device: `in`; device to host: `out`; both: `inout`; an allocation
+    without copies: `scratch`); None if the host code does not tell.
     """
 
     expression: str
@@ -56,7 +56,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class LaunchSite:
-    """One `kernel<<<grid, block, shared, stream>>>(arguments)` in the host code."""
+    """One `kernel<<<grid, block, shared, stream>>>(arguments)` in host code."""
 
     path: str
     line: int
@@ -81,7 +81,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """What the compiler said of the standalone file; sizes in bytes, `arch` such as `sm_90`."""
+    """The compiler's result for the standalone file; sizes in bytes, `arch` such as `sm_90`."""
 
     ok: bool
     arch: str
@@ -97,10 +97,10 @@ class CompiledKernel:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One `__global__` function with everything that it needs; its code is `kernel.cu` beside it.
+    """One `__global__` function with everything it needs; its code is `kernel.cu` in the same folder.
 
-    `device_fraction` is the share of the code lines of its file that lie in device functions. `unevaluated`
-    are the conditions of its translation unit without an answer: another answer may mean other code.
+    `device_fraction` is the share of its file's code lines in device functions, 0 to 1. `unevaluated` are the
+    preprocessor conditions of its translation unit that could not be evaluated.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""What is known of a suite's benchmark beyond its code: the problem, and how each variant is launched."""
+"""Facts about a suite's benchmark beyond its code: the problem, and how each variant is launched."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class KnownSide:
     nondeterministic: tuple[str, ...] = ()
 
     def side(self, code: str) -> Side:
-        """The side that this makes of a variant's code."""
+        """The `Side` with a variant's code."""
         return Side(code, self.plan, self.buffers, self.views, self.nondeterministic)
 
 
@@ -26,12 +26,11 @@ class KnownSide:
 class KnownProblem:
     """A file `sources/problems/<suite>/<name>.json`: facts about a benchmark, none of its code.
 
-    `sides` maps a variant's folder name to how that variant is launched; the name is empty where the
-    suite has no variants. `paths` are the ends of the paths of the files whose kernels are meant (empty: any
-    file of the benchmark), for benchmarks that use a kernel's name again in another file. `pipeline` names
-    the files of a variant (without `.cu`) whose kernels make one side only together, in their order.
-    `code_id` is the content id of the code that a problem of one kernel was tried with (None: it is not tied
-    to one).
+    `sides` maps a variant's folder name to how that variant is launched; the name is empty for suites
+    without variants. `paths` are suffixes of the paths of the files that define the kernels (empty: any file
+    of the benchmark), for benchmarks that reuse a kernel's name in another file. `pipeline` lists the files
+    of a variant (without `.cu`) whose kernels only together make one side, in order. `code_id` is the content
+    id of the code that a single kernel's problem was tried with (None: not tied to any code).
     """
 
     suite: str
@@ -43,5 +42,5 @@ class KnownProblem:
     code_id: str | None = None
 
     def covers(self, path: str | None) -> bool:
-        """Whether kernels of this file are meant; None: the file is not known."""
+        """Whether it applies to kernels of this file; None: the file is unknown."""
         return not self.paths or path is None or any(f"/{path}".endswith(f"/{end}") for end in self.paths)

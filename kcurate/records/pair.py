@@ -1,4 +1,4 @@
-"""A candidate (two sides of one problem) and where it came from.
+"""A candidate (two sides of one problem) and its origin.
 
 A pair is a candidate with a `confirmed` verdict: the folder `<id>/` with `pair.json`, `slow.cu`,
 `fast.cu`, and `verdicts/<gpu-model>.json` (see `kcurate.store`).
@@ -16,17 +16,17 @@ SIDES: tuple[SideName, SideName] = ("slow", "fast")
 
 
 def other_side(side: SideName) -> SideName:
-    """The side that a side is compared with."""
+    """The opposite side."""
     return "fast" if side == "slow" else "slow"
 
 
 @dataclass(frozen=True)
 class Origin:
-    """How the candidate came to be.
+    """How a candidate was made.
 
-    `curated`: written by this project; `natural`: both sides from a suite; `rule` and `model`: one
-    side from a suite, the other made by rewrite rules or by a language model. `made` says which side
-    was made (None for curated and natural). `kernels` are ids of extracted kernels.
+    `curated`: written by this project; `natural`: both sides from a suite; `rule` and `model`: one side from
+    a suite, the other made by rewrite rules or by a language model. `made` is the side that was made (None
+    for curated and natural). `kernels` are ids of extracted kernels.
     """
 
     kind: Literal["curated", "natural", "rule", "model"]
@@ -42,7 +42,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Two sides that claim to compute one problem. `problem` is None while it is not known."""
+    """Two sides that claim to compute the same problem. `problem` is None if unknown."""
 
     id: str
     family: str

@@ -1,8 +1,8 @@
 """A problem (sizes, buffers, scalars) and a plan (how a side is launched on it), as data.
 
-Expressions (`Expr`) are integers, or text in the little language of `kcurate.problem.expressions`:
-integer arithmetic over sizes, integer scalars and loop variables. A field whose JSON name is a Python
-keyword has a trailing underscore here (`from_` is `from` in the file).
+Expressions (`Expr`) are integers, or text in the language of `kcurate.problem.expressions`: integer
+arithmetic over sizes, integer scalars and loop variables. A field whose JSON name is a Python keyword has a
+trailing underscore here (`from_` is `from` in the file).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Init:
 class Tolerance:
     """How an output may differ from the reference; the rule is in `kcurate.problem.compare`.
 
-    `terms` is K, the number of accumulated terms behind one element; `scale` the magnitude S of one
-    term (None: taken from the reference); `accumulate` the dtype the sum is carried in (None: the
-    buffer's own). `order="any"` compares as multisets; `valid` names an integer buffer whose first
-    element says how many leading elements count. `relative` replaces the rule for suites that state
-    their own figure; say where it comes from in the description.
+    `terms` is K, the number of terms accumulated into one element; `scale` the magnitude S of one term
+    (None: taken from the reference); `accumulate` the dtype of the accumulator (None: the buffer's own).
+    `order="any"` compares as multisets; `valid` names an integer buffer whose first element is the number
+    of leading elements to compare. `relative` replaces the rule for suites that state their own figure;
+    give its source in the description.
     """
 
     terms: Expr = 1
@@ -56,8 +56,8 @@ class Tolerance:
 class Buffer:
     """A device array of `shape` elements (C order) of `dtype`.
 
-    `pad` is the number of readable elements before and after it that belong to the allocation (for
-    kernels that read a halo outside their array).
+    `pad` is the number of readable elements before and after it in the same allocation (for kernels that
+    read a halo outside their array).
     """
 
     dtype: str
@@ -70,7 +70,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A scalar argument; for a struct by value `dtype` is a field list and `value` maps names."""
+    """A scalar argument; for a struct by value, `dtype` is a field list and `value` maps names."""
 
     dtype: str | tuple[StructField, ...]
     value: Expr | float | Mapping[str, Expr | float]
@@ -78,7 +78,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Named integers: several small settings to verify on, one to time."""
+    """Named integers: several small settings for verification, one for timing."""
 
     test: tuple[Mapping[str, int], ...]
     bench: Mapping[str, int]
@@ -183,7 +183,7 @@ class Swap:
 
 @dataclass(frozen=True)
 class For:
-    """Run `do` for `for_` = `from_`, `from_`+`step`, ... while before `to` (either direction)."""
+    """Run `do` for `for_` = `from_`, `from_`+`step`, ... up to but excluding `to` (either direction)."""
 
     for_: str
     to: Expr
@@ -194,9 +194,9 @@ class For:
 
 @dataclass(frozen=True)
 class WhileNonzero:
-    """Run `do` at least once and again while element 0 of the flag buffer is not zero.
+    """Run `do` once, then again while element 0 of the flag buffer is nonzero.
 
-    More than `max` rounds is a failure of the side (`timeout`).
+    More than `max` iterations are a failure of the side (`timeout`).
     """
 
     while_nonzero: str
@@ -206,9 +206,9 @@ class WhileNonzero:
 
 @dataclass(frozen=True)
 class Call:
-    """Run the forward pass of the PyTorch module class `call`; the one step of a side in that language.
+    """Run the forward pass of the PyTorch module class `call`; the only step of a side in PyTorch.
 
-    `args` are buffers and scalars in the order of its parameters, `to` the buffers that take what it returns
+    `args` are buffers and scalars in the order of its parameters, `to` the buffers that receive its results
     (the copy is not timed), `state` maps its parameters and registered buffers to the problem's buffers.
     """
 
@@ -222,7 +222,7 @@ Step = Launch | Fill | Copy | Upload | BindTexture | Swap | For | WhileNonzero |
 
 
 def steps(plan: Iterable[Step]) -> Iterator[Step]:
-    """Every step of a plan, loops before what is inside them."""
+    """Every step of a plan, each loop before the steps inside it."""
     for step in plan:
         yield step
         if isinstance(step, For | WhileNonzero):
@@ -241,10 +241,10 @@ class View:
 class Side:
     """One way to compute the problem: device code and the plan that launches it.
 
-    `buffers` are extra ones that only this side uses (always `scratch` or `in`); `views` re-lay
-    logical buffers; `nondeterministic` names outputs whose rounding may differ from run to run
-    (floating-point atomics). A side in `torch` is trusted Python text that calls one module (`Call`):
-    top-level integer constants of it that have a size's name take that size's value.
+    `buffers` are additional ones that only this side uses (always `scratch` or `in`); `views` change the
+    layout of logical buffers; `nondeterministic` names outputs whose rounding may differ from run to run
+    (floating-point atomics). A side in `torch` is trusted Python text that calls one module (`Call`): its
+    top-level integer constants with a size's name take that size's value.
     """
 
     code: str

@@ -1,4 +1,4 @@
-"""What a command reports when it ends."""
+"""The summary that a command reports when it ends."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 class Summary:
     """The result of one stage: counts per outcome for each kind of input, and the wall time.
 
-    Every inner map adds up to the number of inputs of its kind. The same object is the run's
-    `summary.json` and what `--json` prints.
+    Each inner map adds up to the number of inputs of its kind. The same object is the run's `summary.json`
+    and the output of `--json`.
     """
 
     stage: str

@@ -1,4 +1,4 @@
-"""What the judge says of a candidate: one named outcome, and the measurements behind it.
+"""The judge's result for a candidate: one named outcome, and the measurements behind it.
 
 Times are device times in microseconds. `speedup = slow_us / fast_us`.
 """
@@ -13,7 +13,7 @@ from kcurate.records.pair import SideName
 
 
 class Outcome(StrEnum):
-    """Every candidate ends with exactly one; in the order in which a candidate meets them."""
+    """Every candidate ends with exactly one; listed in the order of the judge's steps."""
 
     MALFORMED = "malformed"
     STATIC_REJECT = "static_reject"
@@ -35,7 +35,7 @@ class Outcome(StrEnum):
 
     @property
     def correct(self) -> bool:
-        """True when both sides computed the same thing, whatever the times say."""
+        """True if both sides computed the same results, whatever the times."""
         return self in (
             Outcome.NOT_FASTER,
             Outcome.AMBIGUOUS_TIMING,
@@ -45,12 +45,12 @@ class Outcome(StrEnum):
 
     @property
     def refutes(self) -> bool:
-        """True when a run showed other results: a counterexample, which no later pass takes back."""
+        """True if a run showed different results: a counterexample, which no later pass overrides."""
         return self in (Outcome.MISMATCH, Outcome.NONDETERMINISTIC)
 
     @property
     def withdraws(self) -> bool:
-        """True when the candidate is refused: earlier passes of the same device do not count any more."""
+        """True if the candidate is refused: earlier passes on the same device no longer count."""
         return self in (
             Outcome.MALFORMED,
             Outcome.STATIC_REJECT,
@@ -61,7 +61,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Resources:
-    """What one compiled kernel uses; None where the tool could not tell. Sizes in bytes."""
+    """What one compiled kernel uses; None if the tool could not tell. Sizes in bytes."""
 
     kernel: str
     registers: int | None = None
@@ -95,7 +95,7 @@ class Speedup:
 
 @dataclass(frozen=True)
 class Environment:
-    """Where a verdict was made. `details` holds the raw readings (clocks, temperatures, limits)."""
+    """Where a verdict was made. `details` holds raw readings (clocks, temperatures, limits)."""
 
     backend: str
     device: str
@@ -108,11 +108,11 @@ class Environment:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judge's answer for one candidate on one device.
+    """The judge's result for one candidate on one device.
 
-    `key` is the content hash of everything judged (code, plans, problem, protocol version); a stored
-    verdict is reused only when it matches. `side` names the side at fault, `detail` one line for a
-    person, `log` the trimmed compiler or sanitizer output. `checks` lists what was run, in order.
+    `key` is the content hash of everything judged (code, plans, problem, protocol version); a stored verdict
+    is reused only if it matches. `side` names the side at fault, `detail` explains it in one line, `log` is
+    the trimmed compiler or sanitizer output. `checks` lists what was run, in order.
     """
 
     candidate: str

@@ -88,7 +88,7 @@ def task_of(pair: Candidate, *, brief: bool = False) -> Task:
     template = replace(pair, origin=replace(pair.origin, kind="model", made="fast"))
     prompt = shown.request(template, brief=brief)
     assert template.problem is not None, "the prompt shows it"
-    return Task(pair.id, pair.family, "pairs", prompt, template, _answer(template, template.problem))
+    return Task(pair.id, pair.family, prompt, template, _answer(template, template.problem))
 
 
 def _answer(pair: Candidate, problem: Problem) -> str | None:

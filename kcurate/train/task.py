@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from kcurate.records import Candidate, Prompt
 
@@ -25,7 +24,6 @@ class Task:
 
     id: str
     family: str
-    source: Literal["pairs", "kernelbench"]
     prompt: Prompt
     template: Candidate
     answer: str | None = None

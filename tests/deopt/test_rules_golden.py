@@ -91,4 +91,4 @@ def test_without_a_plan_only_code_is_rewritten() -> None:
         rule = next(rule for rule in RULES if rule.name == name)
         candidate = golden(rule)
         assert isinstance(rule.apply(replace(candidate.fast, plan=())), NotApplicable), name
-        assert isinstance(rule.rewrite(candidate.fast.code.encode()), NotApplicable), name
+        assert isinstance(rule.apply(Side(candidate.fast.code, ())), NotApplicable), name

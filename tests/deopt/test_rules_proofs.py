@@ -54,7 +54,7 @@ def test_indices_behind_a_guard_are_tried_one_by_one(read: str, loop: str) -> No
 def test_indices_that_may_leave_the_tile_keep_it(read: str, loop: str, guard: str) -> None:
     refused = tile(read, loop, guard)
     assert isinstance(refused, NotApplicable)
-    assert "outside of what the block's threads store" in refused.reason
+    assert "outside the range that the block's threads store" in refused.reason
 
 
 def first_thread(condition: str, value: str) -> Side | NotApplicable:

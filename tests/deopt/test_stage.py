@@ -134,14 +134,14 @@ def test_an_id_that_leads_out_of_the_workspace_is_refused(tmp_path: Path, name: 
     side = Side(CODE, (Launch("matvec", (1,), (32,)),))
     pair = Candidate(name, "f", "d", None, Origin("curated"), (), "", Problem(Sizes((), {}), {}), side, side)
     store.write_candidate(tmp_path / "given", pair)
-    with pytest.raises(InputError, match="leads out of a workspace"):
+    with pytest.raises(InputError, match="leads outside the workspace"):
         run(DeoptConfig(tmp_path / "work", paths=(tmp_path / "given",)))
 
 
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"rules": ("sorcery",)}, r"there is no rule 'sorcery' \(the rules are tree-to-atomics, "),
+        ({"rules": ("sorcery",)}, r"unknown rule 'sorcery' \(the rules are tree-to-atomics, "),
         ({"paths": (Path("/nowhere"),)}, "/nowhere: no such file or folder"),
         ({}, "run kcurate extract TREE first"),
     ],

@@ -142,7 +142,7 @@ def test_integers_must_be_equal(dtype: str) -> None:
     got[42] = 1 - got[42] if dtype != "bool" else ~got[42]
     result = compare(reference, got, dtype, Tolerance(terms=10**9), terms=10**9)
     assert not result.ok
-    assert (result.wrong, result.total) == (1, 100)
+    assert result.detail.startswith("1 of 100 elements are wrong: [42] ")
     assert "[42]" in result.detail
 
 
@@ -237,7 +237,7 @@ def test_the_detail_says_what_is_wrong() -> None:
     assert result.detail == "2 of 1000 elements are wrong: [5] 0 instead of 6, [600] 0 instead of 601"
     assert result.worst > 1
     many = compare(reference, np.zeros_like(reference), "float32", Tolerance())
-    assert many.wrong == 1000
+    assert many.detail.startswith("1000 of 1000 elements are wrong")
     assert len(many.detail) < 200
 
 
@@ -254,4 +254,5 @@ def test_a_signalling_nan_is_wrong_and_no_warning() -> None:
     expected = np.ones(2, np.float32)
     got = np.array([0x7F800001, 0x3F800000], np.uint32).view(np.float32)
     found = compare(expected, got, "float32", None)
-    assert (found.ok, found.wrong) == (False, 1)
+    assert not found.ok
+    assert found.detail.startswith("1 of 2 elements are wrong")

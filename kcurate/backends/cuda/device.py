@@ -30,7 +30,6 @@ class CudaDevice:
     """
 
     name = "cuda"
-    timed = True
 
     def __init__(self, index: int = 0) -> None:
         self.index = index

@@ -34,9 +34,8 @@ _HEADER_PACKAGES = {
 
 @dataclass(frozen=True)
 class NvrtcResult:
-    """What NVRTC made: `cubin` is None unless `ok`. `lowered` maps name expressions to symbols."""
+    """What NVRTC made: `cubin` is None if it failed. `lowered` maps name expressions to symbols."""
 
-    ok: bool
     cubin: bytes | None
     log: str
     lowered: Mapping[str, str] = field(default_factory=dict)
@@ -119,7 +118,7 @@ def compile_cubin(
     nvrtc = _nvrtc()
     source = code.encode() if isinstance(code, str) else code
     if b"\0" in source:
-        return NvrtcResult(False, None, f"{SOURCE_NAME}: the source holds a zero byte")
+        return NvrtcResult(None, f"{SOURCE_NAME}: the source holds a zero byte")
     texts = [text.encode() for text in HEADERS.values()]
     names = [name.encode() for name in HEADERS]
     program = _call(nvrtc.nvrtcCreateProgram, source, _SOURCE_PATH.encode(), len(texts), texts, names)
@@ -133,12 +132,12 @@ def compile_cubin(
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             if status != nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION and not log:
                 raise BackendError(f"nvrtcCompileProgram: {status.name}", where="nvrtc")
-            return NvrtcResult(False, None, log or status.name)
+            return NvrtcResult(None, log or status.name)
         cubin = _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
         lowered = {
             e: _call(nvrtc.nvrtcGetLoweredName, program, e.encode()).decode() for e in name_expressions
         }
-        return NvrtcResult(True, cubin, log, lowered)
+        return NvrtcResult(cubin, log, lowered)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

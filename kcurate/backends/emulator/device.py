@@ -35,7 +35,6 @@ class EmulatorDevice:
     """The host as a GPU. `limit_s` is the processor time that one launch may take."""
 
     name = "emulator"
-    timed = False
 
     def __init__(self, limit_s: float = time_limits.EMULATED_LAUNCH_S) -> None:
         self._limit_s = limit_s
@@ -106,7 +105,7 @@ class EmulatorDevice:
         kernel = library.kernels.get(entry.expression)
         if kernel is None:
             raise KernelFault("launch_error", f"no kernel {entry.expression} in the binary")
-        check_launch(library, grid)
+        check_launch(grid)
         data = [_bytes(arg) for arg in args]
         if len(data) != len(kernel.params):
             raise KernelFault("launch_error", f"{len(data)} arguments for {len(kernel.params)} parameters")

@@ -67,7 +67,6 @@ class Library:
         self.compiled = compiled
         self._closed = False
         self._calls = _open(compiled.binary)
-        self.static_shared_bytes = int(self._calls.kcu_static_shared_bytes())
         self.kernels: dict[str, Kernel] = {}
         self.variables: dict[str, Variable] = {}
         for i, entry in enumerate(_table(self._calls.kcu_entry)):
@@ -128,7 +127,6 @@ def _open(binary: bytes) -> ctypes.CDLL:
         raise BackendError(f"a compiled side does not load: {error}", where="emulator") from error
     calls.kcu_entry.restype = ctypes.POINTER(_Entry)
     calls.kcu_symbol.restype = ctypes.POINTER(_Symbol)
-    calls.kcu_static_shared_bytes.restype = ctypes.c_ulong
     calls.kcu_message.restype = ctypes.c_char_p
     calls.kcu_address.restype = ctypes.c_void_p
     calls.kcu_launch.argtypes = (
@@ -144,7 +142,7 @@ def _open(binary: bytes) -> ctypes.CDLL:
     return calls
 
 
-def check_launch(library: Library, grid: Grid) -> None:
+def check_launch(grid: Grid) -> None:
     """Refuse what an H200 refuses (CUDA C++ Programming Guide, "Compute Capabilities", 9.0).
 
     Raises:

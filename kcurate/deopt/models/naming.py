@@ -9,7 +9,6 @@ from typing import Literal
 from kcurate.deopt.models import prices
 from kcurate.errors import InputError
 
-RULES = "rules"
 Provider = Literal["anthropic", "openai"]
 HINT = "rules, claude, claude-<version>, or openai:<model>@<base-url>"
 

@@ -59,16 +59,6 @@ def default_model() -> str:
     return str(_table()["default"])
 
 
-def source() -> str:
-    """Source and date of the table."""
-    return f"{_table()['source']}, {_table()['date']}"
-
-
-def known_models() -> tuple[str, ...]:
-    """The models with a price."""
-    return tuple(_table()["models"])
-
-
 def _row(model: str) -> dict[str, Any] | None:
     rows = _table()["models"]
     found = rows.get(model) or rows.get(_DATE.sub("", model))

@@ -1,17 +1,17 @@
-"""Rewrite rules: each takes one technique out of a side, where the text and the plan prove that it is safe.
+"""Rewrite rules: each removes one technique from a side, if the text and the plan prove that it is safe.
 
-A rule says why when it does not apply. Comments, strings and macro bodies are never changed. Each module's
-docstring states what its rules require and where that comes from. The order is that of a ladder: structure
-first, so that no rule hides from a later one what that needs to see; what only advises the compiler last.
+A rule that does not apply says why. Comments, strings and macro bodies are never changed. Each module's
+docstring states what its rules require and where that comes from. The order is that of a ladder: structural
+rules first, so that no rule hides what a later one needs to see; compiler hints last.
 
 | module | rules |
 |---|---|
 | `reductions`, `counters` | tree-to-atomics, private-to-global |
-| `staging` | tile-to-global (`meaning`, `reads`, `removing` help) |
-| `mapping` | one-element, swap-axes (`threads`, `loops` help) |
-| `blocks` | small-blocks, one-thread-blocks (`threads` helps) |
-| `chunks`, `regions` | contiguous-chunks, chunks-between-barriers (`threads`, `parts` help) |
-| `padding` | padding (`ranges` helps) |
+| `staging` | tile-to-global (with `meaning`, `reads`, `removing`) |
+| `mapping` | one-element, swap-axes (with `threads`, `loops`) |
+| `blocks` | small-blocks, one-thread-blocks (with `threads`) |
+| `chunks`, `regions` | contiguous-chunks, chunks-between-barriers (with `threads`, `parts`) |
+| `padding` | padding (with `ranges`) |
 | `copies`, `vectors` | async-to-plain, vector-to-scalar |
 | `exchange` | shuffle-to-shared, vote-to-shared |
 | `memory` | constant-to-global, texture-to-global |

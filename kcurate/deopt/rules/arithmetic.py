@@ -1,17 +1,17 @@
-"""Rules on arithmetic: hardware approximations become library functions, float literals become double.
+"""Rules on arithmetic: fast-math intrinsics become library functions, float literals become double.
 
 Why each is safe:
 
-- full-precision: a library function is at least as exact as the approximation for every argument, special
+- full-precision: a library function is at least as accurate as the intrinsic for every argument, special
   values included (CUDA C++ Programming Guide, "Intrinsic Functions", table of error bounds); results may
-  differ by the approximation's error, which verification bounds by the problem's tolerance.
-- double-literals: `x * 0.5f` becomes `x * 0.5`, so that the operation is done in double precision and then
-  rounded: never less exact. Only literals that float holds exactly, beside a name declared as float (or an
-  element of an array of floats), in a sum or product that a float variable takes: no comparison, overload
+  differ by the intrinsic's error, which verification bounds by the problem's tolerance.
+- double-literals: `x * 0.5f` becomes `x * 0.5`, so the operation is done in double precision and then
+  rounded: never less accurate. Only literals that float represents exactly, next to a name declared float
+  (or an element of a float array), in a sum or product assigned to a float variable: no comparison, overload
   or template argument ever sees the wider type.
 
-Not covered: intrinsics with a rounding mode that keep the compiler from contracting (`__fadd_rn`), 24-bit
-multiplication (its operands' range is not known from the text).
+Not covered: intrinsics with a rounding mode that prevent contraction (`__fadd_rn`), 24-bit multiplication
+(the range of its operands is not known from the text).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kcurate.cuda_source.edit import Edit, Node, Tree, bare
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.records import Side
 
-# Same arguments, same meaning, library precision.
+# Same arguments, same meaning, full precision.
 LIBRARY = {
     b"__expf": b"expf",
     b"__exp10f": b"exp10f",
@@ -44,20 +44,18 @@ OPERATORS = frozenset((b"+", b"-", b"*", b"/"))
 
 
 def full_precision(given: Given) -> Side | NotApplicable:
-    """Call library functions in place of hardware approximations."""
+    """Call library functions instead of fast-math intrinsics."""
     defined = {function.name for function in given.tree.functions()}
     edits = [
         Edit(node.start_byte, node.start_byte + len(name), LIBRARY[name])
         for node, name, _ in given.tree.calls(*LIBRARY)
         if name not in defined
     ]
-    return given.with_edits(
-        [*edits, *_quotients(given.tree, defined)], "no approximate function of the hardware"
-    )
+    return given.with_edits([*edits, *_quotients(given.tree, defined)], "no fast-math intrinsic")
 
 
 def _quotients(tree: Tree, defined: set[bytes]) -> Iterator[Edit]:
-    """Divisions, reciprocals and reciprocal roots written as such; the arguments stay where they are."""
+    """Divisions, reciprocals and reciprocal square roots written as operators; arguments stay in place."""
     for node, name, arguments in tree.calls(*QUOTIENTS):
         if name in defined or len(arguments) != (2 if name.endswith(b"fdividef") else 1):
             continue
@@ -75,7 +73,7 @@ def _quotients(tree: Tree, defined: set[bytes]) -> Iterator[Edit]:
 
 
 def double_literals(given: Given) -> Side | NotApplicable:
-    """Take the `f` off exact literals of sums and products of floats that go straight into a float."""
+    """Remove the `f` from exact literals in float sums and products that are assigned to a float."""
     tree, edits = given.tree, []
     for function in tree.functions():
         floats = _floats(tree, function.node)
@@ -87,11 +85,11 @@ def double_literals(given: Given) -> Side | NotApplicable:
             if arithmetic and _is_float(tree, _other(parent, node), floats) and _stored(tree, parent, floats):
                 plain = text[:-1] if b"." in text or b"e" in text.lower() else text[:-1] + b".0"
                 edits.append(Edit(node.start_byte, node.end_byte, plain))
-    return given.with_edits(edits, "no exact float literal beside a float in a sum that a float takes")
+    return given.with_edits(edits, "no exact float literal in a sum or product assigned to a float")
 
 
 def _exact(text: bytes) -> bool:
-    """Whether a float literal has few enough digits to be exact, in float as in double; not zero."""
+    """Whether a float literal is exact in both float and double, judged by its digits; not zero."""
     value = float(text[:-1])
     return value != 0 and abs(value) < 2**20 and (value * 1024).is_integer()
 
@@ -102,7 +100,7 @@ def _other(parent: Node, node: Node) -> Node:
 
 
 def _floats(tree: Tree, function: Node) -> frozenset[bytes]:
-    """Names that a function declares as float, pointers to it or arrays of it, and as nothing else."""
+    """Names that a function declares as float, float pointer or float array, and as nothing else."""
     kinds: dict[bytes, set[bytes]] = {}
     for node in tree.nodes("declaration", "parameter_declaration", within=function):
         for one in tree.declared_by(node):
@@ -119,7 +117,7 @@ def _is_float(tree: Tree, node: Node, floats: frozenset[bytes]) -> bool:
 
 
 def _stored(tree: Tree, node: Node, floats: frozenset[bytes]) -> bool:
-    """Whether nothing but arithmetic stands between an expression and the float that takes its value."""
+    """Whether only arithmetic lies between an expression and the float variable that takes its value."""
     parent = node.parent
     while parent.type in ("parenthesized_expression", "binary_expression"):
         if parent.type == "binary_expression" and tree.text(parent.children[1]) not in OPERATORS:

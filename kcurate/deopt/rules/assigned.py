@@ -1,7 +1,7 @@
 """Whether statements set a local before they use it, on every path through them.
 
-`uses_first(tree, statements, uses)` is True when a value from before may be read; it errs on that side. Not
-covered: `goto` and `switch` (any use in them counts as reading).
+`uses_first(statements, uses)` is True if an earlier value may be read; when in doubt it is True. Not covered:
+`goto` and `switch` (any use inside counts as a read).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BLOCKS = ("compound_statement", "else_clause")
 
 
 def uses_first(statements: Sequence[Node], uses: Sequence[Node]) -> bool:
-    """Whether the value that a local has before some statements may be read; `uses` are its uses."""
+    """Whether statements may read the value that a local had before them; `uses` are the local's uses."""
     return _in_order(statements, [use.start_byte for use in uses]) == _READS
 
 
@@ -66,7 +66,7 @@ def _branches(node: Node, at: list[int]) -> str:
 
 
 def _loop(node: Node, at: list[int]) -> str:
-    """A loop may run no round: only its initializer surely sets anything."""
+    """A loop may have no iteration: only its initializer certainly sets anything."""
     start = node.child_by_field_name("initializer")
     first = _first(start, at) if start is not None and start.type != "declaration" else _NEITHER
     if first != _NEITHER:

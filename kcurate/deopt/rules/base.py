@@ -1,7 +1,7 @@
-"""What a rule is: a named change of a side (code and plan) that takes one technique out, or a refusal.
+"""A rule: a named change of a side (code and plan) that removes one technique, or refuses with a reason.
 
-Not covered: the rules themselves (a module a family), and whether a result is slower (`kcurate validate`
-finds out).
+Not covered: the rules themselves (one module per family), and whether a result is slower (`kcurate
+validate`).
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from kcurate.records import Problem, Side
 
 @dataclass(frozen=True)
 class NotApplicable:
-    """Why a rule leaves a side as it is."""
+    """Why a rule leaves a side unchanged."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Given:
-    """A side to rewrite: the problem is None while it is not known, `tree` is of the side's code."""
+    """A side to rewrite; `problem` is None if unknown, `tree` is the parsed code."""
 
     side: Side
     problem: Problem | None
     tree: Tree
 
     def with_edits(self, edits: Iterable[Edit], reason: str) -> Side | NotApplicable:
-        """The side with its code edited; no edit at all is a refusal for `reason`."""
+        """The side with its code edited; without any edit, a refusal for `reason`."""
         given = tuple(edits)
         replaced = dict.fromkeys(edit for edit in given if edit.start < edit.end)
         made = (*replaced, *(edit for edit in given if edit.start == edit.end))
@@ -37,8 +37,8 @@ class Given:
             return NotApplicable(reason)
         try:
             code = edited(self.tree.source, made)
-        except ValueError:  # only where the grammar could not make sense of the code
-            return NotApplicable("the code is not understood well enough")
+        except ValueError:  # only if the grammar misparsed the code
+            return NotApplicable("the code does not parse")
         return replace(self.side, code=code.decode("utf-8", "surrogateescape"))
 
 
@@ -47,7 +47,7 @@ Change = Callable[[Given], Side | NotApplicable]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rewrite: its name, the technique that a pair then shows, what it takes out in words."""
+    """A rewrite: its name, the technique that a pair then shows, what it removes in words."""
 
     name: str
     technique: str
@@ -61,8 +61,3 @@ class Rule:
         if isinstance(made, Side) and made == side:
             return NotApplicable("nothing changes")
         return made
-
-    def rewrite(self, code: bytes) -> bytes | NotApplicable:
-        """The code alone rewritten; rules that need a plan refuse."""
-        made = self.apply(Side(code.decode("utf-8", "surrogateescape"), ()))
-        return made.code.encode("utf-8", "surrogateescape") if isinstance(made, Side) else made

@@ -1,16 +1,16 @@
-"""Rules on the size of blocks: the plan changes, and code only where a constant stands for an extent.
+"""Rules on block size: the plan changes, and the code only where a constant stands for a block extent.
 
-- small-blocks: blocks of 32 threads, and as many more of them.
-- one-thread-blocks: blocks of at most 32 threads become as many blocks of one.
+- small-blocks: blocks of 32 threads, and proportionally more of them.
+- one-thread-blocks: blocks of at most 32 threads become as many blocks of one thread.
 
 Required: `threadIdx`, `blockIdx`, `blockDim` and `gridDim` occur only as the global index `blockIdx.x *
 blockDim.x + threadIdx.x` (or blocks in rows: `(blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x +
-threadIdx.x`) and as `gridDim.x * blockDim.x`, in one expression or through locals that are set once and serve
-nothing else; a constant equal to the block's extent counts as it. No shared memory, barrier, fence or warp
-function, but for barriers that end the kernel: they order nothing. Then the global indices are those of
-before, each taken by one thread. The new extent divides the old one.
+threadIdx.x`) and as `gridDim.x * blockDim.x`, in one expression or through locals that are set once and
+used for nothing else; a constant equal to the block's extent counts as `blockDim.x`. No shared memory,
+barrier, fence or warp function, except barriers at the end of the kernel, which order nothing. Then the
+global indices stay the same, each taken by one thread. The new extent divides the old one.
 
-Not covered: blocks of two dimensions, extents that depend on sizes.
+Not covered: two-dimensional blocks, extents that depend on sizes.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _OTHER_AXES = (b"blockIdx.y", b"blockIdx.z", b"gridDim.y", b"gridDim.z")
 
 def small_blocks(given: Given) -> Side | NotApplicable:
     """Launch blocks of one warp."""
-    return _resized(given, SMALL, "blocks are small already, or not of whole warps")
+    return _resized(given, SMALL, "blocks are already small, or not whole warps")
 
 
 def one_thread_blocks(given: Given) -> Side | NotApplicable:
-    """Launch a block for every thread, where blocks are of a warp or less."""
-    return _resized(given, 1, "blocks are of one thread, or of more than a warp")
+    """Launch a block per thread, for blocks of a warp or less."""
+    return _resized(given, 1, "blocks have one thread, or more than a warp")
 
 
 def _fits(width: int, size: int) -> bool:
-    """Whether blocks of that width are for the rule that makes blocks of a size."""
+    """Whether the rule for a block size applies to blocks of that width."""
     return 1 < width <= SMALL if size == 1 else width > size and width % size == 0
 
 
@@ -73,7 +73,7 @@ def _resized(given: Given, size: int, otherwise: str) -> Side | NotApplicable:
         if needs_blocks(tree, called, last_barriers(tree, function)) or not all_in_sight(tree):
             reason = "the code may depend on which threads form a block"
         elif found is None or any(any(builtins(tree, one.node)) for one in called[1:]):
-            reason = "the code uses more than its thread's global index"
+            reason = "the code uses built-ins other than in the global index"
         else:
             edits += found
             changed.add(function.name.decode("latin-1"))
@@ -92,7 +92,7 @@ def _smaller(launch: Launch, size: int) -> Launch:
 
 
 def _width_edits(ranges: Ranges) -> list[Edit] | None:
-    """Constants that stand for the block's extent, to be `blockDim.x`; None: a built-in has other uses."""
+    """Constants that stand for the block extent, to become `blockDim.x`; None: built-ins have other uses."""
     tree, body, edits = ranges.tree, ranges.function.body, set()
     covered: set[int] = set()
     for node in tree.nodes("binary_expression", within=body):
@@ -117,7 +117,7 @@ def _width_edits(ranges: Ranges) -> list[Edit] | None:
 
 
 def _named_width(ranges: Ranges, node: Node) -> bool:
-    """Whether the names of an index stand for expressions with `blockDim.x` in them."""
+    """Whether the names in an index stand for expressions that contain `blockDim.x`."""
     names = {part.text for part in ranges.tree.nodes("identifier", within=node)}
     return any(
         one.name in names and one.value is not None and b"blockDim.x" in b"".join(one.value.text.split())
@@ -126,7 +126,7 @@ def _named_width(ranges: Ranges, node: Node) -> bool:
 
 
 def _serves(tree: Tree, function: Function, node: Node, covered: set[int], depth: int = 0) -> bool:
-    """Whether a use is part of a known index, or sets a local once that is used for nothing else."""
+    """Whether a use is part of a known index, or initialises a local used only in one."""
     if node.id in covered:
         return True
     if depth > 8:
@@ -145,12 +145,12 @@ def _serves(tree: Tree, function: Function, node: Node, covered: set[int], depth
 
 
 def _targets(value: Node) -> list[Node]:
-    """What an assignment of a value is made to."""
+    """The target of an assignment of a value."""
     parents = [node for node in ancestors(value) if node.type == "assignment_expression"]
     return [node.child_by_field_name("left") for node in parents[:1]]
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("small-blocks", "occupancy", "blocks large enough to fill a multiprocessor", small_blocks),
+    Rule("small-blocks", "occupancy", "blocks large enough to fill an SM", small_blocks),
     Rule("one-thread-blocks", "occupancy", "blocks of more than one thread", one_thread_blocks),
 )

@@ -1,17 +1,17 @@
-"""Rule on distribution: each thread does several neighbouring elements in turn, in place of one.
+"""Rule on work distribution: each thread processes several neighbouring elements in turn instead of one.
 
-- contiguous-chunks: the kernel's body becomes that of a loop over `item`, `threadIdx.x` becomes
+- contiguous-chunks: the kernel's body becomes the body of a loop over `item`, `threadIdx.x` becomes
   `threadIdx.x * 8 + item`, `blockDim.x` becomes `blockDim.x * 8`, and the plan's blocks have an eighth of the
-  threads. Neighbouring threads are then eight elements apart.
+  threads. Neighbouring threads are then eight elements apart: accesses are no longer coalesced.
 
-Every pair of block and old thread index occurs once, as before, and the grid stays. What one thread does in
-turn several did in any order: that is the same where threads do not depend on each other within a launch.
-Required: no shared memory, barrier, fence, volatile or warp function (barriers that end the kernel order
-nothing and go); no atomic operation that a loop waits for, or that locks (`atomicCAS`, `atomicExch`); rounds
-leave nothing behind: no parameter changes, nothing is static; `return` is only outside of inner loops, where
-`continue` takes its place. All mentions of the built-in variables are in the kernel itself.
+Every combination of block and old thread index occurs once, as before, and the grid stays. One thread now
+does in turn what several did in any order, which is equivalent if threads are independent within a launch.
+Required: no shared memory, barrier, fence, volatile or warp function (barriers at the end of the kernel order
+nothing and are removed); no atomic operation that a loop waits on or that locks (`atomicCAS`, `atomicExch`);
+iterations leave no state: no parameter changes, nothing is static; `return` occurs only outside inner loops,
+and becomes `continue`. All uses of built-in variables are in the kernel itself.
 
-Not covered: blocks whose extent in x is not known from the plan, kernels whose threads cooperate.
+Not covered: blocks whose x extent is not known from the plan, kernels whose threads cooperate.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kcurate.deopt.rules.threads import (
 )
 from kcurate.records import Launch, Side
 
-# How many elements a thread may get, the best first; what is left of the block are whole warps.
+# Elements per thread, best first; what remains of the block must be whole warps.
 CHUNKS = (8, 6, 4, 3, 2)
 WARP = 32
 _LOOPS = ("for_statement", "while_statement", "do_statement")
@@ -45,7 +45,7 @@ _LOCKS = (b"atomicCAS", b"atomicExch")
 def contiguous_chunks(given: Given) -> Side | NotApplicable:
     """Give every thread a few neighbouring elements."""
     tree = given.tree
-    reason = "no kernel in blocks of known size"
+    reason = "no kernel with a known block size"
     edits: list[Edit] = []
     sizes: dict[str, int] = {}
     for function in tree.functions():
@@ -53,7 +53,7 @@ def contiguous_chunks(given: Given) -> Side | NotApplicable:
         if not function.kernel or not extents:
             continue
         size = chunk(extents)
-        refusal = "blocks are too small to be divided" if size is None else _refusal(tree, function)
+        refusal = "blocks are too small to divide" if size is None else _refusal(tree, function)
         if size is None or refusal is not None:
             reason = refusal or reason
             continue
@@ -67,7 +67,7 @@ def contiguous_chunks(given: Given) -> Side | NotApplicable:
 def narrowed(
     given: Given, edits: Sequence[Edit], sizes: Mapping[str, int], reason: str
 ) -> Side | NotApplicable:
-    """The edited side; the blocks of each kernel in `sizes` have so many times fewer threads in x."""
+    """The edited side; blocks of each kernel in `sizes` shrink in x by that factor."""
     made = given.with_edits(edits, reason)
     if isinstance(made, NotApplicable):
         return made
@@ -78,35 +78,35 @@ def narrowed(
 
 
 def chunk(extents: tuple[int, int, int]) -> int | None:
-    """How many elements a thread of such a block gets; None where no whole warps would be left."""
+    """Elements per thread for a block of these extents; None if no whole warps would remain."""
     x, y, z = extents
     return next((size for size in CHUNKS if x % size == 0 and x // size * y * z % WARP == 0), None)
 
 
 def narrower(launch: Launch, size: int) -> Launch:
-    """A launch whose blocks have one of `size` of the threads in x."""
+    """The launch with blocks that are `size` times smaller in x."""
     width = block(launch)[0] or size
     return replace(launch, block=(width // size, *launch.block[1:]))
 
 
 def _refusal(tree: Tree, function: Function) -> str | None:
-    """Why threads may depend on each other, or a body may not be repeated; None when neither is so."""
+    """Why threads may depend on each other, or the body may not be repeated; None if neither is the case."""
     called = reachable(tree, function)
     body = function.body
     if function.node.has_error or any(tree.nodes("labeled_statement", "goto_statement", within=body)):
-        return "the code is not understood well enough"
+        return "the code does not parse, or uses goto"
     if needs_blocks(tree, called, last_barriers(tree, function)) or not all_in_sight(tree):
         return "the code may depend on which threads form a block"
     mine = [text for _, text in builtins(tree, body)]
     if b"threadIdx.x" not in mine or any(any(builtins(tree, one.node)) for one in called[1:]):
-        return "the kernel does not ask for its thread's index itself"
+        return "the kernel itself does not use threadIdx.x, or a function that it calls uses built-ins"
     if any(waits(tree, one) for one in called):
         return "a thread may wait for another"
     if any(any(node.type in _LOOPS for node in _inside(body, one)) for one in _returns(tree, body)):
-        return "a loop inside returns"
+        return "an inner loop contains a return"
     kept = any(one.qualifiers & {b"static", b"extern"} for one in tree.declared(body))
     if kept or parameters_change(tree, function):
-        return "what one round leaves behind the next would see"
+        return "one element's work may change state that the next one's would see"
     return None
 
 
@@ -115,12 +115,12 @@ def _returns(tree: Tree, body: Node) -> Iterator[Node]:
 
 
 def _inside(body: Node, node: Node) -> Iterator[Node]:
-    """The nodes around one, up to a body."""
+    """The ancestors of a node up to a body."""
     return (one for one in ancestors(node) if body.start_byte < one.start_byte)
 
 
 def waits(tree: Tree, function: Function) -> bool:
-    """Whether a loop's condition is an atomic operation, or one of those that locks are made of."""
+    """Whether a loop waits on an atomic operation, or the function uses one that locks are built from."""
     for call, name, _ in tree.calls(within=function.body):
         if name in _LOCKS:
             return True
@@ -132,7 +132,7 @@ def waits(tree: Tree, function: Function) -> bool:
 
 
 def parameters_change(tree: Tree, function: Function) -> bool:
-    """Whether a parameter itself may change (what it points to may)."""
+    """Whether a parameter itself may change (not what it points to)."""
     names = {param.name for param in function.params}
     for node in tree.nodes(*_CHANGES, within=function.body):
         target = node.child_by_field_name("left" if node.type == "assignment_expression" else "argument")
@@ -151,14 +151,14 @@ def parameters_change(tree: Tree, function: Function) -> bool:
 
 
 def _own_name(node: Node) -> bytes | None:
-    """The variable whose own bytes a place is in: `p` and `p.x`, but not `p[0]`, `*p` or `p->x`."""
+    """The variable that a place is stored in: for `p` and `p.x`, but not for `p[0]`, `*p` or `p->x`."""
     while node.type == "field_expression" and node.children[1].type == ".":
         node = bare(node.child_by_field_name("argument"))
     return bytes(node.text) if node.type == "identifier" else None
 
 
 def _looped(ranges: Ranges, size: int, item: bytes) -> Iterator[Edit]:
-    """The body as that of a loop over the elements of a thread."""
+    """The body turned into a loop over a thread's elements."""
     tree, body = ranges.tree, ranges.function.body
     barriers = last_barriers(tree, ranges.function)
     head = b"\n    for (int %b = 0; %b < %d; %b++) {" % (item, item, size, item)
@@ -172,7 +172,7 @@ def _looped(ranges: Ranges, size: int, item: bytes) -> Iterator[Edit]:
 
 
 def spread(ranges: Ranges, within: Node, size: int, item: bytes) -> Iterator[Edit]:
-    """Thread indices and extents of blocks inside a node as those of the item's element."""
+    """Thread indices and block extents in a node, rewritten for the current element."""
     tree = ranges.tree
     done: set[int] = set()
     for node in tree.nodes("binary_expression", within=within):
@@ -191,8 +191,8 @@ def spread(ranges: Ranges, within: Node, size: int, item: bytes) -> Iterator[Edi
 
 
 def indented(code: bytes, start: int, end: int, edits: Sequence[Edit]) -> Iterator[Edit]:
-    """Four blanks (or a tab) before lines of a span, but for directives and where another edit is."""
-    if b"\\\n" in code[start:end] or b'R"' in code[start:end]:  # blanks could end up in a string
+    """Indent the lines of a span, except directives and lines that another edit starts."""
+    if b"\\\n" in code[start:end] or b'R"' in code[start:end]:  # the spaces could end up inside a string
         return
     at = start
     while 0 <= at < end:
@@ -204,7 +204,7 @@ def indented(code: bytes, start: int, end: int, edits: Sequence[Edit]) -> Iterat
 
 
 def _replaced(node: Node, text: bytes) -> Edit:
-    """An edit that puts an expression in another's place, in parentheses where it is not alone."""
+    """An edit that replaces an expression, with parentheses where needed."""
     parent = node.parent
     alone = parent.type in ("init_declarator", "parenthesized_expression", "subscript_argument_list") or (
         parent.type == "assignment_expression" and parent.child_by_field_name("right") == node
@@ -216,7 +216,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "contiguous-chunks",
         "coalesced-access",
-        "neighbouring threads on neighbouring elements",
+        "coalesced access to neighbouring elements",
         contiguous_chunks,
     ),
 )

@@ -1,12 +1,12 @@
 """Rule on asynchronous copies: `__pipeline_memcpy_async` becomes a plain load and store.
 
-Why it is safe: such a copy may be made at any time between its call and the wait for it, so making it at the
-call is one of the behaviours that a correct program allows; the bytes behind `size - zfill` are zero, as
-documented ("Pipeline Primitives Interface" in the CUDA C++ Programming Guide). Committing and waiting then
-have nothing to do; barriers stay. Only whole calls with a literal size of 4, 8 or 16 bytes are rewritten, and
-only when all of a file's copies are of that kind.
+Why it is safe: such a copy may happen at any time between the call and the wait, so doing it at the call is
+one of the behaviours that a correct program allows; the bytes after `size - zfill` are zero, as documented
+("Pipeline Primitives Interface" in the CUDA C++ Programming Guide). Commits and waits then have no effect;
+barriers stay. Only statement calls with a literal size of 4, 8 or 16 bytes are rewritten, and only if all
+copies in the file are like that.
 
-Not covered: `cuda::memcpy_async`, cooperative groups, `cp.async` in assembly.
+Not covered: `cuda::memcpy_async`, cooperative groups, `cp.async` in inline assembly.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ __device__ inline void %(name)b(void *to, const void *from, int zeros = 0)
 
 
 def plain_copies(given: Given) -> Side | NotApplicable:
-    """Copy to shared memory through registers, at once."""
+    """Copy to shared memory synchronously, through registers."""
     tree, source = given.tree, given.tree.source
     if b"cp.async" in source or (b"memcpy_async" in source.replace(COPY, b"")):
-        return NotApplicable("copies that the rule does not know")
+        return NotApplicable("an unsupported kind of asynchronous copy")
     name, edits = tree.unused_name(b"copy_word"), []
     for node, _, arguments in tree.calls(COPY):
         word = WORDS.get(tree.text(arguments[2])) if len(arguments) in (3, 4) else None
@@ -62,5 +62,5 @@ def plain_copies(given: Given) -> Side | NotApplicable:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("async-to-plain", "async-copy", "copies that run beside arithmetic", plain_copies),
+    Rule("async-to-plain", "async-copy", "asynchronous copies to shared memory", plain_copies),
 )

@@ -1,10 +1,10 @@
-"""Rule on counters: a block's own copy in shared memory becomes the one in global memory.
+"""Rule on counters: a block's private copy in shared memory is replaced by the one in global memory.
 
-- private-to-global: a block's own counters, zeroed, counted by `atomicAdd(&h[e], d)` and added one by one to
-  `G`, become `atomicAdd(&G[e], d)`. Required: integers (addition in any order is exact), every counter is
-  added to the one of the same index in G by some thread, no thread leaves before, and G is used nowhere else.
+- private-to-global: a block's private counters, zeroed, counted with `atomicAdd(&h[e], d)` and added one by
+  one to `G`, become `atomicAdd(&G[e], d)`. Required: integers (addition in any order is exact), every counter
+  is added to the one with the same index in G by some thread, no thread exits before, no other use of G.
 
-Not covered: several private copies in a block, counters of floating point.
+Not covered: several private copies per block, floating-point counters.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from kcurate.records import Side
 
 
 def global_counters(given: Given) -> Side | NotApplicable:
-    """Count where all blocks count."""
+    """Count directly in global memory."""
     edits: list[Edit] = []
-    reason = "no counters of a block's own in shared memory"
+    reason = "no private counters in shared memory"
     for function in given.tree.functions():
         for one in given.tree.declared(function.body) if function.kernel else ():
             counts = b"__shared__" in one.qualifiers and len(one.sizes) == 1 and one.type in INTEGERS
@@ -44,7 +44,7 @@ def _counted(given: Given, function: Function, array: Declared) -> Iterator[Edit
     """The edits for one array of counters.
 
     Raises:
-        Unknown: it is something else.
+        Unknown: it is used differently.
     """
     tree, zeros, additions, flushes = given.tree, [], [], []
     for use in tree.uses(array.name, within=function.body):
@@ -55,27 +55,27 @@ def _counted(given: Given, function: Function, array: Declared) -> Iterator[Edit
         if call is not None:
             additions.append((call, use))
         elif place.type != "subscript_expression":
-            raise Unknown("it is used as a whole")
+            raise Unknown("used without a subscript")
         elif (
             place.parent.type == "assignment_expression" and place.parent.child_by_field_name("left") == place
         ):
             if place.parent.child_by_field_name("right").text != b"0" or place.parent.children[1].type != "=":
-                raise Unknown("it is stored to by more than zeros")
+                raise Unknown("values other than zero are stored to it")
             zeros.append(place.parent.parent)
         else:
             flushes.append(place)
     if not zeros or not additions or len(flushes) != 1:
-        raise Unknown("it is not zeroed, counted and added up once")
+        raise Unknown("not zeroed, counted and flushed exactly once")
     first = min(call.start_byte for call, _ in additions)
     last = max(call.end_byte for call, _ in additions)
     if flushes[0].start_byte < last or any(
         zero.end_byte > first or _in_loop_with(zero, first) for zero in zeros
     ):
-        raise Unknown("it may be zeroed after counting")
+        raise Unknown("may be zeroed after counting")
     statement, goal = _flush(given, function, array, flushes[0])
     for call, use in additions:
         if call.parent.type != "expression_statement":
-            raise Unknown("a count's old value is used")
+            raise Unknown("the old value of a counter is used")
         yield Edit(use.start_byte, use.end_byte, goal)
     gone = [*zeros, statement]
     alone = sum(b"__shared__" in one.qualifiers for one in tree.declared(function.body)) == 1
@@ -86,7 +86,7 @@ def _counted(given: Given, function: Function, array: Declared) -> Iterator[Edit
 
 
 def _only_read(tree: Tree, function: Function, param: Declared) -> bool:
-    """Whether nothing is written through a pointer: it says so, or its elements are read."""
+    """Whether nothing is written through a pointer: it is const, or its elements are only read."""
     if b"const" in param.qualifiers:
         return True
     places = [(use, use.parent) for use in tree.uses(param.name, within=function.body)]
@@ -99,13 +99,13 @@ def _only_read(tree: Tree, function: Function, param: Declared) -> bool:
 
 
 def _in_loop_with(node: Node, position: int) -> bool:
-    """Whether a loop around a node goes around a later position too."""
+    """Whether a loop around a node also contains a later position."""
     loops = ("for_statement", "while_statement", "do_statement")
     return any(one.type in loops and one.start_byte <= position < one.end_byte for one in ancestors(node))
 
 
 def _atomic_target(use: Node) -> Node | None:
-    """The `atomicAdd(&h[e], d)` or `atomicAdd(h + e, d)` whose target a name starts."""
+    """The `atomicAdd(&h[e], d)` or `atomicAdd(h + e, d)` whose target begins with a name."""
     node = use.parent
     if node.type == "subscript_expression" and node.parent.type == "pointer_expression":
         node = node.parent if node.parent.text[:1] == b"&" else node
@@ -118,38 +118,38 @@ def _atomic_target(use: Node) -> Node | None:
 
 
 def _flush(given: Given, function: Function, array: Declared, read: Node) -> tuple[Node, bytes]:
-    """The statement that adds every counter to the one of the same index elsewhere, and where.
+    """The statement that adds every counter to the global one of the same index, and the global array.
 
     Raises:
-        Unknown: it may leave one out, or add it elsewhere.
+        Unknown: it may skip a counter, or add it elsewhere.
     """
     tree = given.tree
     call = read.parent.parent if read.parent.type == "argument_list" else None
     arguments = read.parent.named_children
     if call is None or call.parent.type != "expression_statement" or len(arguments) != 2:
-        raise Unknown("it is not added up by a plain atomicAdd")
+        raise Unknown("not flushed by a plain atomicAdd")
     goals = [
         param
         for param in function.params
         if param.stars == 1 and param.type in INTEGERS and any(tree.uses(param.name, within=arguments[0]))
     ]
     if len(goals) != 1 or call.child_by_field_name("function").text != b"atomicAdd":
-        raise Unknown("it is not added to a parameter's counters")
+        raise Unknown("not flushed to counters of a parameter")
     goal, index = goals[0], read.child_by_field_name("indices").named_children[0]
     place = function.params.index(goal)
     once = len(list(tree.uses(goal.name, within=function.body))) == 1
     if not once or any(aliased(one, place) for one in launches(given.side, function.name)):
-        raise Unknown("the counters it is added to are used in other ways")
+        raise Unknown("the global counters have other uses")
     shapes = (b"&%b[%b]" % (goal.name, index.text), b"%b+%b" % (goal.name, index.text))
     if _plain(arguments[0]) not in (b"".join(shape.split()) for shape in shapes):
-        raise Unknown("it is added at another index")
+        raise Unknown("flushed to another index")
     if not _covers(given, function, array, index, call.parent):
-        raise Unknown("not every counter is known to be added up")
+        raise Unknown("not every counter is known to be flushed")
     return call.parent, goal.name
 
 
 def _plain(node: Node) -> bytes:
-    """The text of a place without blanks, and without parentheses around it or behind `&`."""
+    """The text of a place without whitespace and without redundant parentheses."""
     node = bare(node)
     if node.type == "pointer_expression" and node.text[:1] == b"&":
         return b"&" + _plain(node.child_by_field_name("argument"))
@@ -157,10 +157,10 @@ def _plain(node: Node) -> bytes:
 
 
 def _covers(given: Given, function: Function, array: Declared, index: Node, statement: Node) -> bool:
-    """Whether a statement is done once for every element of an array, whatever the threads did before.
+    """Whether a statement runs once for every element of an array, whatever the threads did before.
 
     Raises:
-        Unknown: the index is not the thread's own.
+        Unknown: the index is not a thread's own index.
     """
     extents = same_block(given.side, function.name)
     ranges = Ranges(given.tree, function, extents)
@@ -188,5 +188,5 @@ def _covers(given: Given, function: Function, array: Declared, index: Node, stat
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("private-to-global", "privatization", "the counters of a block's own", global_counters),
+    Rule("private-to-global", "privatization", "private counters in each block", global_counters),
 )

@@ -1,10 +1,10 @@
-"""Bounds of an index by trying every value of what it is made of, where that is few.
+"""Bounds of an index found by evaluating it for every value of its variables, if there are few.
 
-`bounds(ranges, node)` follows an expression to thread indices, counters of constant loops and constants, and
-evaluates it for all their values under which it is reached: conditions of the `if`s around it that can be
-followed count, others do not. So `m - tx` behind `if (tx <= m)` is never negative, which `ranges` cannot say.
-Not covered: counters declared before their loop, more than `MOST` combinations, values that are negative
-anywhere (refused, so that signed and unsigned arithmetic agree).
+`bounds(ranges, node)` traces an expression to thread indices, counters of constant loops and constants, and
+evaluates it for all of their values that reach it: conditions of enclosing `if`s count if they can be traced,
+otherwise not. So `m - tx` after `if (tx <= m)` is never negative, which `ranges` cannot tell. Not covered:
+counters declared before their loop, more than `MOST` combinations, values that are negative anywhere
+(refused, so that signed and unsigned arithmetic agree).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Values = Mapping[int | bytes, int]
 Reading = Callable[[Values], int]
 
 
-class _NotFollowed(Exception):  # noqa: N818 - the way a search ends, not an error
-    """An expression is made of something else, or leaves 0..2**31 - 1."""
+class _NotFollowed(Exception):  # noqa: N818 - ends a search, not an error
+    """An expression that cannot be traced, or leaves 0..2**31 - 1."""
 
 
 def bounds(ranges: Ranges, node: Node) -> Bounds | None:
-    """Inclusive bounds of an index where it stands; None when it cannot be enumerated."""
+    """Inclusive bounds of an index at its position; None if it cannot be enumerated."""
     found = _Enumeration(ranges)
     try:
         value = found.read(node, 0)
@@ -66,7 +66,7 @@ def bounds(ranges: Ranges, node: Node) -> Bounds | None:
 
 
 def _conditions(node: Node) -> Iterator[Node]:
-    """Comparisons that hold where a node stands: those of the `if`s in whose first branch it is."""
+    """Comparisons known to hold at a node: from the `if`s whose first branch contains it."""
     child = node
     for around in ancestors(node):
         if around.type == "if_statement" and child == around.child_by_field_name("consequence"):
@@ -90,13 +90,13 @@ def _within(value: int) -> int:
 
 @dataclass(eq=False)
 class _Enumeration:
-    """What an expression is made of: the values of each variable by the place of its declaration."""
+    """The variables of an expression: the values of each, keyed by its declaration."""
 
     ranges: Ranges
     variables: dict[int | bytes, range] = field(default_factory=dict)
 
     def condition(self, node: Node) -> Callable[[Values], bool] | None:
-        """A comparison of what is followed; None for any other condition."""
+        """A comparison of traceable expressions as a predicate; None for any other condition."""
         if node.type != "binary_expression" or node.children[1].text not in _RELATIONS:
             return None
         known = dict(self.variables)
@@ -109,10 +109,10 @@ class _Enumeration:
         return lambda names: relation(left(names), right(names))
 
     def read(self, node: Node, depth: int) -> Reading:
-        """How an expression's value follows from those of its variables.
+        """How an expression's value is computed from its variables.
 
         Raises:
-            _NotFollowed: it does not.
+            _NotFollowed: it cannot be traced.
         """
         node = bare(node)
         if depth > MAX_DEPTH:
@@ -155,7 +155,7 @@ class _Enumeration:
         return self.read(one.value, depth + 1)
 
     def _counted(self, one: Declared, loop: Node) -> range:
-        """The values of a counter inside its loop, which goes up or down by one between constants."""
+        """The values of a loop counter that steps by one, up or down, between constants."""
         condition, update = (loop.child_by_field_name(name) for name in ("condition", "update"))
         first = self.ranges.constant(one.value)
         if first is None or condition is None or condition.type != "binary_expression" or update is None:

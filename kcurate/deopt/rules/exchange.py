@@ -1,13 +1,13 @@
 """Rules on warps: shuffles and votes become exchanges through shared memory.
 
-Each call becomes a call of a helper of the same meaning (CUDA C++ Programming Guide, "Warp Shuffle
-Functions", "Warp Vote Functions"): every thread writes its value into its own slot of a shared array,
-`__syncwarp` with the call's mask, then the slots of the lanes meant are read, and `__syncwarp` again before
-they are reused. A reduction by shuffles thus becomes a tree in shared memory, step for step.
+Each call becomes a call of an equivalent helper (CUDA C++ Programming Guide, "Warp Shuffle Functions", "Warp
+Vote Functions"): every thread writes its value to its own slot of a shared array, then `__syncwarp` with the
+call's mask, then the source lanes' slots are read, and `__syncwarp` again before the slots are reused. A
+shuffle reduction thus becomes a tree in shared memory, step by step.
 
-Required: the largest block is known from the plan and its slots fit beside what the code declares (48 KB of
-static shared memory in all); no assembly (which may count on registers). Reading a lane that does not take
-part gives its old slot where the shuffle was undefined, so a correct program does not tell them apart.
+Required: the largest block is known from the plan and its slots fit next to what the code declares (48 KB of
+static shared memory in total); no inline assembly (which may rely on registers). Reading an inactive lane
+gives its old slot where the shuffle was undefined, so a correct program cannot tell the difference.
 
 Not covered: `__match`, `__reduce`, shuffles without `_sync`, cooperative groups.
 """
@@ -21,7 +21,7 @@ from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.plans import block_threads, launches
 from kcurate.records import Side
 
-# Names of the calls, and from which lane each reads (`own` is the caller's lane within its group).
+# Names of the calls, and the lane each reads from (`own` is the caller's lane within its group).
 SHUFFLES: Mapping[bytes, tuple[bytes, bytes]] = {
     b"__shfl_sync": (b"lane_value", b"lane & (width - 1)"),
     b"__shfl_up_sync": (b"lane_value_up", b"own - lane < 0 ? own : own - lane"),
@@ -67,9 +67,9 @@ __device__ inline %(type)b %(name)b(unsigned mask, int yes)
 }
 
 """
-# Bytes of static shared memory that a block may have.
+# Static shared memory available to a block.
 STATIC_BYTES = 48 * 1024
-# The widest value that the hardware's shuffle moves at once.
+# The widest value that one hardware shuffle moves.
 WIDEST_BYTES = 8
 
 
@@ -105,14 +105,14 @@ def _replaced(
     if not helpers:
         return NotApplicable(f"{reason} across a warp")
     if any(True for _ in tree.nodes("asm_statement", "gnu_asm_expression")):
-        return NotApplicable("assembly may count on registers")
+        return NotApplicable("inline assembly may rely on registers")
     threads = [block_threads(launch) for launch in launches(given.side)]
     known = [count for count in threads if count is not None]
     if not threads or len(known) < len(threads):
-        return NotApplicable("the number of threads of a block is not known from the plan")
+        return NotApplicable("the block size is not known from the plan")
     most = (max(known) + 31) // 32 * 32
     if len(helpers) * most * WIDEST_BYTES + _declared_bytes(tree) > STATIC_BYTES:
-        return NotApplicable("a slot for every thread does not fit into shared memory")
+        return NotApplicable("one slot per thread does not fit in shared memory")
     names = {name: tree.unused_name(wishes[name]) for name in helpers}
     text = b"".join(
         helper.replace(b"%(name)b", names[name])
@@ -130,11 +130,11 @@ def _replaced(
 
 
 def _declared_bytes(tree: Tree) -> int:
-    """At most 24 KB are kept free for what the code declares; compiling tells when that is too little."""
+    """Bytes reserved for shared memory that the code declares; if they do not suffice, compilation fails."""
     return 24 * 1024 if b"__shared__" in tree.source else 0
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("shuffle-to-shared", "warp-shuffle", "the exchange of registers within a warp", through_shared),
-    Rule("vote-to-shared", "warp-vote", "votes across a warp", votes_counted),
+    Rule("shuffle-to-shared", "warp-shuffle", "warp shuffles", through_shared),
+    Rule("vote-to-shared", "warp-vote", "warp votes", votes_counted),
 )

@@ -1,13 +1,13 @@
-"""Rules that take out what only advises the compiler: no statement changes.
+"""Rules that remove hints to the compiler: no statement changes.
 
 Why each is safe (CUDA C++ Programming Guide 13.0):
 
-- restrict: a weaker promise about pointers never makes a correct program wrong ("__restrict__").
-- unroll: the pragma has no meaning beyond speed ("#pragma unroll").
-- read-only-loads: `__ldg` may only read what no thread writes while the kernel runs; there a plain load
-  agrees ("Read-Only Data Cache Load Function").
-- launch-bounds: they only limit registers. Without them 255 registers for each of 256 threads are within
-  the 65536 of a block ("Technical Specifications"), so only where blocks are known to be that small.
+- restrict: a weaker promise about pointers never breaks a correct program ("__restrict__").
+- unroll: the pragma affects speed only ("#pragma unroll").
+- read-only-loads: `__ldg` may only read data that no thread writes while the kernel runs; a plain load then
+  gives the same value ("Read-Only Data Cache Load Function").
+- launch-bounds: they only limit registers. Without them, 255 registers for each of 256 threads still fit in
+  the 65536 of a block ("Technical Specifications"), so it applies only to blocks known to be that small.
 
 Not covered: manual unrolling.
 """
@@ -23,14 +23,14 @@ from kcurate.deopt.rules.plans import block_threads, launches
 from kcurate.records import Side
 
 UNROLL = re.compile(rb"#\s*pragma\s+(?:GCC\s+)?unroll\s*(?P<count>.*?)\s*\Z", re.DOTALL)
-# `#pragma unroll 1` forbids unrolling: taking it out would make the code faster.
+# `#pragma unroll 1` forbids unrolling: removing it would make the code faster.
 FORBIDS_UNROLLING = re.compile(rb"\(?\s*[01]\s*\)?\Z")
-# 255 registers a thread times 256 threads are within the 65536 of a block.
+# 255 registers per thread times 256 threads fit in the 65536 of a block.
 ALWAYS_FITS = 256
 
 
 def drop_restrict(given: Given) -> Side | NotApplicable:
-    """Take out `__restrict__`: the compiler must then reload what a store might have changed."""
+    """Remove `__restrict__`: the compiler must then reload what a store might have changed."""
     code = given.tree.source
     edits = [
         Edit(*_with_space_after(code, node.start_byte, node.end_byte))
@@ -41,17 +41,17 @@ def drop_restrict(given: Given) -> Side | NotApplicable:
 
 
 def drop_unroll(given: Given) -> Side | NotApplicable:
-    """Take out `#pragma unroll`: loops are then unrolled only where the compiler wants to."""
+    """Remove `#pragma unroll`: loops are then unrolled only where the compiler chooses to."""
     edits = []
     for node in given.tree.nodes("preproc_call"):
         found = UNROLL.match(given.tree.text(node).strip())
         if found and not FORBIDS_UNROLLING.match(found["count"]):
             edits.append(Edit(*_whole_line(given.tree.source, node.start_byte)))
-    return given.with_edits(edits, "no #pragma unroll that asks for unrolling")
+    return given.with_edits(edits, "no #pragma unroll that requests unrolling")
 
 
 def plain_loads(given: Given) -> Side | NotApplicable:
-    """Turn `__ldg(p)` into `(*(p))`: an ordinary load instead of one through the read-only cache."""
+    """Turn `__ldg(p)` into `(*(p))`: a plain load instead of one through the read-only cache."""
     return given.with_edits(_loads(given), "no call of __ldg")
 
 
@@ -63,7 +63,7 @@ def _loads(given: Given) -> Iterator[Edit]:
 
 
 def drop_launch_bounds(given: Given) -> Side | NotApplicable:
-    """Take out `__launch_bounds__` of kernels that only run in blocks of at most 256 threads."""
+    """Remove `__launch_bounds__` from kernels that only run in blocks of at most 256 threads."""
     edits, reason = [], "no __launch_bounds__"
     for function in given.tree.functions():
         bounds = [child for child in function.node.children if child.type == "launch_bounds"]
@@ -79,7 +79,7 @@ def drop_launch_bounds(given: Given) -> Side | NotApplicable:
 
 
 def _with_space_after(code: bytes, start: int, end: int) -> tuple[int, int]:
-    """The span with the blanks that follow it, unless they part two words."""
+    """The span including trailing blanks, unless they separate two words."""
     after = end
     while code[after : after + 1] in (b" ", b"\t"):
         after += 1
@@ -88,14 +88,14 @@ def _with_space_after(code: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 def _whole_line(code: bytes, start: int) -> tuple[int, int]:
-    """The span of the line on which a directive starts, with its end."""
+    """The span of the whole line that a directive starts on."""
     end = code.find(b"\n", start) + 1
     return code.rfind(b"\n", 0, start) + 1, end or len(code)
 
 
 RULES: tuple[Rule, ...] = (
     Rule("read-only-loads", "read-only-cache", "loads through the read-only cache", plain_loads),
-    Rule("restrict", "restrict-pointers", "the promise that pointers do not overlap", drop_restrict),
-    Rule("launch-bounds", "launch-bounds", "the limit on registers", drop_launch_bounds),
-    Rule("unroll", "loop-unrolling", "the request to unroll loops", drop_unroll),
+    Rule("restrict", "restrict-pointers", "__restrict__ on pointers", drop_restrict),
+    Rule("launch-bounds", "launch-bounds", "launch bounds", drop_launch_bounds),
+    Rule("unroll", "loop-unrolling", "unroll pragmas", drop_unroll),
 )

@@ -1,8 +1,8 @@
-"""Whether the rounds of a loop are independent, and what its limit is in terms of the plan.
+"""Whether the iterations of a loop are independent, and its limit as an expression of the plan.
 
-A loop counts as independent when no round can see what another did: it writes no variable from outside, and
-in memory only through pointer parameters that it reads nowhere else in another place and that no other
-argument of the launch aliases (the plan names the buffers), or by atomic operations whose result is unused.
+A loop counts as independent if no iteration can see the effects of another: it writes no outside variable,
+and memory only through pointer parameters that it accesses at no other place and that no other argument of
+the launch aliases (the plan names the buffers), or through atomics whose result is unused.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def only_values(tree: Tree, statements: Sequence[Node]) -> bool:
 
 
 def independent(tree: Tree, function: Function, loop: Node, found: Sequence[Launch]) -> str | None:
-    """Why the rounds of a loop may not be independent; None when they are."""
+    """Why the iterations of a loop may not be independent; None if they are."""
     body = loop.child_by_field_name("body")
     for node in tree.nodes(*_LEAVES, within=body):
         if node.type not in ("break_statement", "continue_statement") or _loop_of(node) == loop:
             return "the loop may end early"
     inside = {one.name for one in tree.declared(body)}
     pointers = {one.name: place for place, one in enumerate(function.params) if one.stars == 1}
-    refusal = _calls(tree, body, inside)
+    refusal = _calls(tree, body)
     if refusal is not None:
         return refusal
     written: dict[bytes, Node] = {}
@@ -57,7 +57,7 @@ def independent(tree: Tree, function: Function, loop: Node, found: Sequence[Laun
         if base.type == "identifier" and base.text in inside and _is_own(tree, body, base.text):
             continue
         if target.type != "subscript_expression" or base.text not in pointers:
-            return "rounds of the loop share more than memory that parameters point to"
+            return "iterations of the loop share more than memory behind pointer parameters"
         written[base.text] = target
     for name, target in written.items():
         if any(_whole(use).text != target.text for use in tree.uses(name, within=body)):
@@ -68,7 +68,7 @@ def independent(tree: Tree, function: Function, loop: Node, found: Sequence[Laun
 
 
 def _is_own(tree: Tree, body: Node, name: bytes) -> bool:
-    """Whether a name of the body is no pointer, reference or static: writing it stays in the round."""
+    """Whether a name in the body is no pointer, reference or static, so writes stay in the iteration."""
     return all(
         not one.stars and not one.reference and not one.qualifiers & {b"static", b"__shared__"}
         for one in tree.declared(body)
@@ -76,7 +76,7 @@ def _is_own(tree: Tree, body: Node, name: bytes) -> bool:
     )
 
 
-def _calls(tree: Tree, body: Node, inside: set[bytes]) -> str | None:
+def _calls(tree: Tree, body: Node) -> str | None:
     local = {one.name: one for one in tree.functions()}
     for node in tree.nodes("call_expression", within=body):
         function = node.child_by_field_name("function")
@@ -102,13 +102,13 @@ def _loop_of(node: Node) -> Node | None:
 
 
 def _whole(use: Node) -> Node:
-    """The subscript expression that a name starts."""
+    """The subscript expression that begins with a name."""
     parent = use.parent
     return parent if parent.type == "subscript_expression" else use
 
 
 def aliased(launch: Launch, place: int) -> bool:
-    """Whether the buffer at a place of the arguments may be given twice."""
+    """Whether the buffer passed at a position may also be passed at another."""
     if place >= len(launch.args) or not all(
         isinstance(arg, str | BufferArg | ValueArg) for arg in launch.args
     ):
@@ -118,7 +118,7 @@ def aliased(launch: Launch, place: int) -> bool:
 
 
 def plan_expression(given: Given, function: Function, launch: Launch, node: Node) -> str | None:
-    """An integer expression over parameters as the plan's language has it; None where it cannot."""
+    """An integer expression over parameters in the plan's language; None if it cannot be stated."""
     node = resolved(given.tree, function, node)
     if node.type == "number_literal":
         value = literal(node.text)

@@ -1,14 +1,14 @@
 """Rules on the mapping of threads to work: the plan changes with the code.
 
-- swap-axes: `threadIdx.x` and `.y` exchange roles, `blockDim` and the plan's block with them. This renames
-  the threads of a block, all of which exist as before; only which of them form a warp changes (CUDA C++
-  Programming Guide, "Thread Hierarchy"), so code that uses warps is refused, and macros with built-ins.
+- swap-axes: `threadIdx.x` and `.y` swap roles, and so do `blockDim` and the plan's block. This renames the
+  threads of a block; only their grouping into warps changes (CUDA C++ Programming Guide, "Thread Hierarchy"),
+  so code that uses warps is refused, as are macros with built-ins.
 - one-element: a grid-stride loop over `i < n` becomes `if (i < n)`, and the grid as large as `n` needs.
-  Required: the loop is the kernel's last statement, what comes before it only declares values, and its
-  rounds are independent (`loops`): then each `i` is done once, as before.
+  Required: the loop is the kernel's last statement, everything before it only declares values, and its
+  iterations are independent (`loops`): then each `i` is processed once, as before.
 
-Not covered: the size of blocks (`blocks`), 1-D blocks whose threads are laid out by division, reductions
-inside grid-stride loops.
+Not covered: block sizes (`blocks`), 1-D blocks whose threads are laid out by division, reductions inside
+grid-stride loops.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SWAPPED = {
 
 
 def swap_axes(given: Given) -> Side | NotApplicable:
-    """Let neighbouring threads walk along the other axis, in all kernels with two-dimensional blocks."""
+    """Map neighbouring threads to the other axis, in all kernels with two-dimensional blocks."""
     tree = given.tree
     flat = {own_name(one).encode() for one in launches(given.side) if not _two_dimensional(one)}
     kernels = [one for one in tree.functions() if one.kernel]
@@ -47,11 +47,11 @@ def swap_axes(given: Given) -> Side | NotApplicable:
     touched = {one.node.id: one for kernel in tall for one in reachable(tree, kernel)}
     others = [one for kernel in kernels if kernel not in tall for one in reachable(tree, kernel)]
     if not tall:
-        return NotApplicable("no kernel whose blocks are known to have two dimensions")
+        return NotApplicable("no kernel known to have two-dimensional blocks")
     if needs_warps(tree, tuple(touched.values())) or not all_in_sight(tree):
         return NotApplicable("the code may depend on which threads form a warp")
     if any(one.node.id in touched and any(builtins(tree, one.node)) for one in others):
-        return NotApplicable("a function asks for its thread in blocks of one dimension too")
+        return NotApplicable("a function with thread indices also runs in one-dimensional blocks")
     found = [pair for one in touched.values() for pair in builtins(tree, one.node)]
     if not {b"threadIdx.x", b"threadIdx.y"} <= {text for _, text in found}:
         return NotApplicable("the code does not use both axes")
@@ -74,8 +74,8 @@ def _two_dimensional(launch: Launch) -> bool:
 
 
 def one_element(given: Given) -> Side | NotApplicable:
-    """Give every thread one round of a grid-stride loop."""
-    reason = "no grid-stride loop that ends a kernel, in blocks of known size"
+    """Give every thread one iteration of a grid-stride loop."""
+    reason = "no grid-stride loop at the end of a kernel with a known block size"
     for function in given.tree.functions():
         extents, found = same_block(given.side, function.name), launches(given.side, function.name)
         if not function.kernel or extents is None or extents[1:] != (1, 1):
@@ -91,7 +91,7 @@ def one_element(given: Given) -> Side | NotApplicable:
         limit = loop.child_by_field_name("condition").child_by_field_name("right")
         counts = {launch: plan_expression(given, function, launch, limit) for launch in found}
         if any(count is None for count in counts.values()) or any(len(one.grid) > 1 for one in found):
-            reason = "the loop's limit is not known to the plan"
+            reason = "the loop's limit cannot be stated in the plan"
             continue
         made = given.with_edits(_once(loop), "")
         if isinstance(made, NotApplicable):
@@ -150,6 +150,6 @@ def _once(loop: Node) -> list[Edit]:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("one-element", "grid-stride-loop", "the loop of each thread over several elements", one_element),
-    Rule("swap-axes", "coalesced-access", "neighbouring threads on neighbouring addresses", swap_axes),
+    Rule("one-element", "grid-stride-loop", "grid-stride loops", one_element),
+    Rule("swap-axes", "coalesced-access", "coalesced access along threadIdx.x", swap_axes),
 )

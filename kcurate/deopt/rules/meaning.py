@@ -1,7 +1,7 @@
-"""What an expression means at another place of its function: written out in what is known there.
+"""Rewrites an expression for another place in its function, in terms of what is known there.
 
-`Meaning.text(node)` gives the text of an expression of the store's place as it must stand at the read, with
-the store's own indices replaced by the read's. Not covered: what may be replaced at all
+`Meaning.text(node)` gives the text of an expression at the store, as it must be written at the read, with
+the store's thread indices replaced by the read's. Not covered: what may be replaced at all
 (`kcurate.deopt.rules.staging`).
 """
 
@@ -21,7 +21,7 @@ from kcurate.deopt.rules.scopes import declaration_of
 from kcurate.records import Launch
 
 _ATOMIC_OR_FENCE = re.compile(rb"\b(?:atomic\w+|__threadfence\w*|volatile|asm|__shfl\w*|__ldcg|__ldcv)\b")
-# Node kinds of which an expression may consist; anything else is not followed.
+# Node kinds that an expression may consist of; anything else is refused.
 _KNOWN = frozenset(
     (
         "identifier", "field_expression", "number_literal", "binary_expression", "parenthesized_expression",
@@ -33,15 +33,15 @@ _KNOWN = frozenset(
 MAX_CHARS = 4000
 
 
-class Unknown(Exception):  # noqa: N818 - the way a search for a proof ends, not an error
+class Unknown(Exception):  # noqa: N818 - ends a search for a proof, not an error
     """Something that the rule cannot prove, in words."""
 
 
 @dataclass(frozen=True)
 class Own:
-    """An index of the storing thread: a built-in or a loop's counter, and what is added to it (text).
+    """An index of the storing thread: a built-in or a loop counter, plus a constant (`minus`, as text).
 
-    `name` is the local it is written as (None: the built-in itself); a counter's key is where it is declared.
+    `name` is the local that holds it (None: the built-in itself); a counter's key is its declaration.
     """
 
     key: bytes | int
@@ -51,10 +51,10 @@ class Own:
     name: Declared | None = None
 
     def guard(self, ranges: Ranges, index: Node, meaning: Meaning) -> list[bytes]:
-        """What must hold for an index to be one that was stored; empty where it always does.
+        """Conditions under which an index refers to a stored element; empty if it always does.
 
         Raises:
-            Unknown: it cannot be said.
+            Unknown: this cannot be determined.
         """
         bounds = enumerated.bounds(ranges, index) or ranges.of(index)
         shift = literal(self.minus) if self.minus else 0
@@ -68,11 +68,11 @@ class Own:
                 or bounds[1] - shift >= extent
                 or bounds[0] < shift
             ):
-                raise Unknown("an index may lie outside of what the block's threads store")
+                raise Unknown("an index may be outside the range that the block's threads store")
             return []
         condition = self.loop.child_by_field_name("condition")
         if condition is None or condition.type != "binary_expression" or condition.children[1].text != b"<":
-            raise Unknown("the loop that stores it has no plain limit")
+            raise Unknown("the loop that stores it has no simple limit")
         limit = condition.child_by_field_name("right")
         known = ranges.of(limit)
         if bounds is not None and known is not None and shift is not None and bounds[1] - shift < known[0]:
@@ -82,7 +82,7 @@ class Own:
 
 
 def own_index(tree: Tree, function: Function, index: Node) -> Own:
-    """A store's subscript as an own index plus a constant.
+    """A store's subscript as a thread's own index plus a constant.
 
     Raises:
         Unknown: it is something else.
@@ -91,17 +91,17 @@ def own_index(tree: Tree, function: Function, index: Node) -> Own:
     if index.type == "binary_expression" and index.children[1].text == b"+":
         left, right = index.child_by_field_name("left"), index.child_by_field_name("right")
         if right.type != "number_literal":
-            raise Unknown("its subscripts are not of one index each")
+            raise Unknown("a subscript is not a single index plus a constant")
         index, minus = bare(left), right.text
     if index.type == "field_expression" and index.text.startswith(b"threadIdx."):
         return Own(index.text, b"unsigned", minus, None)
     one = declaration_of(tree, function, index) if index.type == "identifier" else None
     if one is None or one.value is None or one.stars:
-        raise Unknown("its subscripts are not of the thread's own indices")
+        raise Unknown("a subscript is not one of the thread's own indices")
     loop = one.declaration.parent
     if loop.type == "for_statement" and loop.child_by_field_name("initializer") == one.declaration:
         if changed_at(tree, loop.child_by_field_name("body"), one.name):
-            raise Unknown("the counter of the loop that stores it changes inside")
+            raise Unknown("the counter of the loop that stores it changes in the body")
         return Own(one.node.start_byte, one.type, minus, loop, one)
     value = bare(one.value)
     if (
@@ -110,22 +110,22 @@ def own_index(tree: Tree, function: Function, index: Node) -> Own:
         and not changed_at(tree, function.body, one.name)
     ):
         return Own(value.text, one.type, minus, None, one)
-    raise Unknown("its subscripts are not of the thread's own indices")
+    raise Unknown("a subscript is not one of the thread's own indices")
 
 
 def _wrapped(text: bytes) -> bytes:
-    """Text in parentheses, unless it is one word, number or member."""
+    """The text in parentheses, unless it is a single word, number or member."""
     return text if re.fullmatch(rb"[\w.]+", text) else b"(%b)" % text
 
 
 def scope_of(tree: Tree, function: Function) -> bool:
-    """Whether a kernel orders or exchanges anything in ways that are not followed."""
+    """Whether a kernel orders or exchanges data in ways that are not traced (atomics, fences)."""
     return _ATOMIC_OR_FENCE.search(tree.text(function.node)) is not None
 
 
 @dataclass(eq=False)
 class Meaning:
-    """Expressions of the store's place, for the place of one read."""
+    """Rewrites expressions at the store for the place of one read."""
 
     tree: Tree
     function: Function
@@ -137,7 +137,7 @@ class Meaning:
     replaced: bool = False
 
     def bind(self, own: Own, index: Node) -> None:
-        """Let the read's index take the place of an own index of the store."""
+        """Replace an own index of the store by the read's index."""
         places: list[tuple[bytes | int, bytes]] = [(own.key, own.type if own.loop else b"unsigned")]
         if own.name is not None:
             places.append((own.name.node.start_byte, own.type))
@@ -156,7 +156,7 @@ class Meaning:
             self.owned[own.key] = bytes(own.key) if isinstance(own.key, bytes) else own.name.name
 
     def _is_int(self, node: Node) -> bool:
-        """Whether an expression of the read's place is arithmetic on `int` alone."""
+        """Whether an expression at the read is pure `int` arithmetic."""
         for leaf in self.tree.nodes("identifier", "field_expression", "call_expression", within=node):
             one = declaration_of(self.tree, self.function, leaf) if leaf.type == "identifier" else None
             params = [param for param in self.function.params if param.name == leaf.text]
@@ -169,18 +169,18 @@ class Meaning:
         return all(leaf.text.isdigit() for leaf in self.tree.nodes("number_literal", within=node))
 
     def text(self, node: Node) -> bytes:
-        """An expression of the store's place, written for the read's.
+        """An expression at the store, rewritten for the read.
 
         Raises:
-            Unknown: it may mean something else there.
+            Unknown: it may have another meaning there.
         """
         made = self._text(node, 0)
         if len(made) > MAX_CHARS:
-            raise Unknown("written out it is too long")
+            raise Unknown("the rewritten expression is too long")
         return made
 
     def condition(self, node: Node) -> bytes:
-        """A condition, fit to stand beside `&&`."""
+        """A condition, in parentheses unless it can be an operand of `&&`."""
         joined = node.type == "binary_expression" and node.children[1].text in (
             b"<",
             b">",
@@ -192,9 +192,9 @@ class Meaning:
 
     def _text(self, node: Node, depth: int) -> bytes:
         if depth > 60:
-            raise Unknown("it is nested too deep")
+            raise Unknown("its value is nested too deeply")
         if node.is_named and node.type not in _KNOWN:
-            raise Unknown(f"it is made by {node.type.replace('_', ' ')}")
+            raise Unknown(f"its value contains a {node.type.replace('_', ' ')}")
         if node.type == "identifier":
             return self._name(node, depth)
         if node.type == "field_expression":
@@ -215,7 +215,7 @@ class Meaning:
         base, text = node.child_by_field_name("argument"), b"".join(node.text.split())
         if base.text == b"threadIdx":
             if text not in self.owned:
-                raise Unknown("it depends on the storing thread in another way")
+                raise Unknown("its value depends on the storing thread in another way")
             self.replaced |= text not in self.kept
             return self.owned[text]
         if base.text in (b"blockIdx", b"blockDim", b"gridDim"):
@@ -225,7 +225,7 @@ class Meaning:
     def _check_call(self, node: Node) -> None:
         name = node.child_by_field_name("function").text
         if not only_reads(name):
-            raise Unknown(f"it is made by {name.decode('latin-1')}")
+            raise Unknown(f"its value comes from {name.decode('latin-1')}()")
 
     def _name(self, node: Node, depth: int) -> bytes:
         one = declaration_of(self.tree, self.function, node)
@@ -236,9 +236,9 @@ class Meaning:
             return self.owned[one.node.start_byte]
         loop = one.declaration.parent
         if loop.type == "for_statement" and loop.child_by_field_name("initializer") == one.declaration:
-            return self._counter(one, loop, depth)
+            return self._counter(one, loop)
         if one.value is None or one.sizes or one.reference or b"__shared__" in one.qualifiers:
-            raise Unknown(f"it depends on {one.name.decode('latin-1')}")
+            raise Unknown(f"its value depends on {one.name.decode('latin-1')}")
         changes = changed_at(self.tree, self.function.body, one.name)
         for change in changes:
             later = change.start_byte > self.store.end_byte and change.type != "pointer_expression"
@@ -258,13 +258,13 @@ class Meaning:
         loop = node.type in ("for_statement", "while_statement", "do_statement")
         return loop and bool(node.start_byte <= self.store.start_byte < node.end_byte)
 
-    def _counter(self, one: Declared, loop: Node, depth: int) -> bytes:
-        """A counter that has the same value for the whole block, of a loop around both places."""
+    def _counter(self, one: Declared, loop: Node) -> bytes:
+        """A counter of a loop around both places, with the same value for the whole block."""
         update, body = loop.child_by_field_name("update"), loop.child_by_field_name("body")
         around = body.start_byte <= self.store.start_byte and self.read.end_byte <= body.end_byte
         if not around or update is None or changed_at(self.tree, body, one.name):
-            raise Unknown(f"it depends on {one.name.decode('latin-1')}")
-        # The same for all threads: nothing of the storing thread's own may be in it.
+            raise Unknown(f"its value depends on {one.name.decode('latin-1')}")
+        # Uniform across threads: it must not contain an own index of the storing thread.
         uniform = Meaning(self.tree, self.function, self.found, self.store, self.read)
         uniform.text(one.value)
         if update.type == "assignment_expression":
@@ -285,10 +285,10 @@ class Meaning:
         )
 
     def _outer(self, node: Node) -> bytes:
-        """A parameter that never changes, or a constant of the file, that no local hides at the read."""
+        """A parameter that never changes, or a file-level constant, not shadowed at the read."""
         name: bytes = node.text
         if any(one.name == name for one in self.tree.declared(self.function.body)):
-            raise Unknown(f"{name.decode('latin-1')} means several things")
+            raise Unknown(f"{name.decode('latin-1')} has several meanings")
         for place, param in enumerate(self.function.params):
             if param.name != name:
                 continue
@@ -299,10 +299,10 @@ class Meaning:
             return name
         if name in constants(self.tree):
             return name
-        raise Unknown(f"it depends on {name.decode('latin-1')}")
+        raise Unknown(f"its value depends on {name.decode('latin-1')}")
 
     def _only_read(self, param: Declared, place: int) -> bool:
-        """Whether nothing is written through a pointer, or through another to the same buffer."""
+        """Whether nothing is written through a pointer, or through another pointer to the same buffer."""
         if b"const" not in param.qualifiers:
             for use in self.tree.uses(param.name, within=self.function.body):
                 element = use.parent
@@ -318,7 +318,7 @@ class Meaning:
         return not any(aliased(launch, place) for launch in self.found)
 
     def _cast_away(self, use: Node) -> bool:
-        """Whether a pointer is cast to one through which may be written."""
+        """Whether a pointer is cast to one that allows writes."""
         for node in ancestors(use):
             if node.type == "cast_expression":
                 kind = node.child_by_field_name("type").text

@@ -2,14 +2,14 @@
 
 Why each is safe:
 
-- constant-to-global: a `__device__` variable has the same type, size, initial value and life as a
+- constant-to-global: a `__device__` variable has the same type, size, initial value and lifetime as a
   `__constant__` one, and the plan's `upload` writes both (CUDA C++ Programming Guide, "Variable Memory Space
-  Specifiers"). Initialised tables become `__device__ const`, so that nothing can count them as state.
+  Specifiers"). Initialised tables become `__device__ const`, so they do not count as state.
 - texture-to-global: the fetch functions of `kcurate.cuda_source.shim` are plain code; a call becomes the
-  expression it stands for, clamping included. The index is evaluated once, in a lambda-free way: only where
-  it has no side effect. The compiler sees through the class, so machine code is often the same.
+  expression it stands for, including clamping; only fetches whose indices contain no calls or side effects
+  are rewritten. The compiler sees through the class, so machine code is often the same.
 
-Not covered: texture objects (a plan has none), constant arguments, `tex2D` with unnormalised filtering.
+Not covered: texture objects (plans have none), constant arguments, `tex2D` with unnormalised filtering.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EFFECTS = ("assignment_expression", "update_expression")
 
 
 def constant_to_global(given: Given) -> Side | NotApplicable:
-    """Turn `__constant__` variables at file level into `__device__` ones."""
+    """Turn file-level `__constant__` variables into `__device__` ones."""
     edits = []
     for node in given.tree.nodes("type_qualifier"):
         declaration = node.parent
@@ -55,7 +55,7 @@ def texture_to_global(given: Given) -> Side | NotApplicable:
     }
     if not textures:
         return NotApplicable("no texture reference")
-    return given.with_edits(_fetched(given.tree, textures), "no fetch whose arguments can be written twice")
+    return given.with_edits(_fetched(given.tree, textures), "no fetch with side-effect-free arguments")
 
 
 def _fetched(tree: Tree, textures: set[bytes]) -> Iterator[Edit]:
@@ -73,7 +73,7 @@ def _fetched(tree: Tree, textures: set[bytes]) -> Iterator[Edit]:
 
 
 def _load(tree: Tree, name: bytes, arguments: tuple[Node, ...]) -> bytes:
-    """The expression that a fetch stands for (see the shim); `::` since variables are called max and min."""
+    """The expression that a fetch stands for (see the shim); `::` as variables may be named max or min."""
     texture = tree.text(arguments[0])
     places = [tree.text(argument) for argument in arguments[1:]]
     whole = b"(int)(%b)" if name == b"tex1Dfetch" else b"(int)floorf(%b)"

@@ -1,11 +1,11 @@
 """Rule on padding: shared arrays whose last extent is `X + c` get `X`.
 
-Required: every last subscript is below `X`, as `ranges` proves from constants, block extents of the plan,
-counted loops and calls; then no element that is used moves onto another (rows stay apart, C++ [expr.sub]).
-Uses that are followed: all of the subscripts; vector accesses `*reinterpret_cast<V *>(&a[i][j])`, which count
-with their width and whose rows must stay aligned; `T *p = a[i] + j` that is only used as `p[k]`; the array as
-an argument for a parameter of the same extent, which then changes with it. `X` is the left operand as
-written, or for a literal extent the power of two just below.
+Required: every last subscript is below `X`, as `ranges` proves from constants, the plan's block extents,
+counted loops and calls; then no two elements in use coincide (rows stay separate, C++ [expr.sub]). Uses that
+are traced: full subscripts; vector accesses `*reinterpret_cast<V *>(&a[i][j])`, which count with their width
+and whose rows must stay aligned; `T *p = a[i] + j` used only as `p[k]`; the array as an argument for a
+parameter of the same extent, which then changes with it. `X` is the left operand as written, or for a
+literal extent the next lower power of two.
 
 Not covered: flattened arrays with a pitch in their index arithmetic, swizzles.
 """
@@ -25,13 +25,13 @@ from kcurate.records import Side
 BYTES = {b"float": 4, b"int": 4, b"unsigned": 4, b"double": 8, b"half": 2, b"float2": 8, b"float4": 16}
 _VECTOR = re.compile(rb"(?:float|int|uint)([24])\Z")
 _CAST = re.compile(rb"reinterpret_cast<(?:const\s+)?(\w+?)\s*\*>")
-# More than this is room for something, not padding.
+# A larger difference is not padding.
 MOST_PADDING = 16
 
 
 @dataclass(frozen=True, eq=False)
 class _Member:
-    """An array in shared memory, or a parameter that one is given to."""
+    """A shared array, or a parameter that one is passed to."""
 
     function: Function
     one: Declared
@@ -39,7 +39,7 @@ class _Member:
 
 
 def without_padding(given: Given) -> Side | NotApplicable:
-    """Declare shared arrays as wide as they are used."""
+    """Declare shared arrays only as wide as they are used."""
     edits: list[Edit] = []
     reason = "no padded array in shared memory"
     extents = _one_block(given.side)
@@ -59,7 +59,7 @@ def without_padding(given: Given) -> Side | NotApplicable:
 
 
 def _one_block(side: Side) -> tuple[int, int, int] | None:
-    """The extents that cover every block of the plan; None when one is not known."""
+    """Extents that cover every block of the plan; None if any is unknown."""
     found = [block(launch) for launch in launches(side)]
     if not found or any(extent is None for extents in found for extent in extents):
         return None
@@ -68,7 +68,7 @@ def _one_block(side: Side) -> tuple[int, int, int] | None:
 
 
 def _families(tree: Tree) -> dict[bytes, list[_Member]]:
-    """Arrays in shared memory and parameters that may take them, by the text of their last extent."""
+    """Shared arrays and parameters that may take them, grouped by the text of their last extent."""
     found: dict[bytes, list[_Member]] = defaultdict(list)
     for function in tree.functions():
         for one in tree.declared(function.body):
@@ -83,7 +83,7 @@ def _families(tree: Tree) -> dict[bytes, list[_Member]]:
 def _narrower(
     tree: Tree, members: list[_Member], extents: tuple[int, int, int] | None
 ) -> tuple[bytes, int] | None:
-    """The extent without padding as text and as a number; None when it has none."""
+    """The extent without padding, as text and as a number; None if it has no padding."""
     ranges = Ranges(tree, members[0].function, extents)
     size = bare(members[0].one.sizes[-1])
     if size.type == "identifier":
@@ -103,7 +103,7 @@ def _narrower(
 
 @dataclass(frozen=True, eq=False)
 class _Family:
-    """Arrays of one padded extent, which change together."""
+    """Arrays with the same padded extent, which change together."""
 
     tree: Tree
     members: list[_Member]
@@ -111,7 +111,7 @@ class _Family:
     extents: tuple[int, int, int] | None
 
     def fits(self, member: _Member) -> bool:
-        """Whether all uses stay off the padding, and a parameter is only given members."""
+        """Whether all uses stay off the padding, and a parameter only receives members."""
         uses = (node for node in self.tree.uses(member.one.name, within=member.function.body))
         if not all(node == member.one.node or self._within(member, node) for node in uses):
             return False
@@ -133,7 +133,7 @@ class _Family:
         )
 
     def _within(self, member: _Member, use: Node) -> bool:
-        """Whether a use names elements that lie inside the first `width` of their row."""
+        """Whether a use accesses only elements in the first `width` of their row."""
         one, node, last = member.one, use, None
         ranges = Ranges(self.tree, member.function, self.extents)
         if node.parent.type == "argument_list":
@@ -151,7 +151,7 @@ class _Family:
         return bounds is not None and span is not None and bounds[1] + span <= self.width
 
     def _passed_on(self, node: Node) -> bool:
-        """Whether an array goes to a parameter that changes with it."""
+        """Whether an array is passed to a parameter that changes with it."""
         call, arguments = node.parent.parent, node.parent.named_children
         function = call.child_by_field_name("function") if call.type == "call_expression" else None
         place = arguments.index(node)
@@ -160,7 +160,7 @@ class _Family:
         )
 
     def _row(self, ranges: Ranges, row: Node) -> bool:
-        """Whether a row is only the start of `T *p = row + j`, and `p` only used as `p[k]`."""
+        """Whether a row is used only in `T *p = row + j`, and `p` only as `p[k]`."""
         total, node = row.parent, row
         first: tuple[int, int] | None = (0, 0)
         if total.type == "binary_expression" and total.children[1].text == b"+" and total.children[0] == row:
@@ -183,7 +183,7 @@ class _Family:
         return sum(one.name == found[0].name for one in self.tree.declared(body)) == 1
 
     def _elements(self, one: Declared, node: Node) -> int | None:
-        """How many elements an access touches; None when the address goes where it is not followed."""
+        """How many elements an access covers; None if the address cannot be traced."""
         parent = node.parent
         if parent.type != "pointer_expression" or parent.text[:1] != b"&":
             return 1
@@ -198,5 +198,5 @@ class _Family:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("padding", "bank-conflict-padding", "the padding of arrays in shared memory", without_padding),
+    Rule("padding", "bank-conflict-padding", "padding of shared arrays", without_padding),
 )

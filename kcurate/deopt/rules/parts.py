@@ -1,7 +1,7 @@
-"""A kernel taken apart at its barriers: what stands between them becomes loops over elements.
+"""Splits a kernel at its barriers: the code between barriers becomes loops over elements.
 
-`Parts.block(statements)` collects the edits, or raises `Refused` with the reason. What a kernel must be as a
-whole is checked by `kcurate.deopt.rules.regions`, which also says why the result is the same.
+`Parts.block(statements)` collects the edits, or raises `Refused` with the reason. The requirements on the
+whole kernel, and why the result is equivalent, are in `kcurate.deopt.rules.regions`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _PURE_NODES = frozenset(
 )  # fmt: skip
 
 
-class Refused(Exception):  # noqa: N818 - the way a search for a proof ends, not an error
-    """Why a kernel cannot be taken apart at its barriers."""
+class Refused(Exception):  # noqa: N818 - ends a search for a proof, not an error
+    """Why a kernel cannot be split at its barriers."""
 
 
 def barriers(tree: Tree, within: Node) -> list[Node]:
@@ -43,15 +43,15 @@ def barriers(tree: Tree, within: Node) -> list[Node]:
 
 
 def is_barrier(tree: Tree, node: Node) -> bool:
-    """Whether a node is the statement of a barrier."""
+    """Whether a node is a barrier statement."""
     return _BARRIER.match(tree.text(node)) is not None
 
 
 @dataclass(eq=False)
 class Parts:
-    """The parts of a kernel between barriers, and the edits that make loops of them.
+    """The parts of a kernel between barriers, and the edits that turn them into loops.
 
-    `again` are declarations of a thread's own indices, which every part that uses them makes again.
+    `again` holds declarations of per-thread indices, repeated in every part that uses them.
     """
 
     ranges: Ranges
@@ -71,10 +71,10 @@ class Parts:
         return self.ranges.function.body
 
     def block(self, statements: Sequence[Node]) -> None:
-        """Statements in order: parts, barriers, and statements around barriers.
+        """Process statements in order: parts, barriers, and statements that contain barriers.
 
         Raises:
-            Refused: something of a thread's own would be lost.
+            Refused: a per-thread value would be lost.
         """
         part: list[Node] = []
         for node in statements:
@@ -92,7 +92,7 @@ class Parts:
         self.part(part)
 
     def _stays(self, declaration: Node) -> bool:
-        """Whether a declaration is of no part: made of indices and parameters alone, or of no value yet."""
+        """Whether a declaration belongs to no part: made of indices and parameters only, or unset."""
         found = list(self.tree.declared_by(declaration))
         if not found or any(one.sizes or one.stars or one.reference for one in found):
             return False
@@ -109,12 +109,12 @@ class Parts:
         return True
 
     def _unsteady(self, one: Declared) -> bool:
-        """Whether a local may change, or its name means several things."""
+        """Whether a local may change, or its name has several meanings."""
         same = [other for other in self.tree.declared(self.body) if other.name == one.name]
         return len(same) != 1 or bool(self._changes(one)) or in_macros(self.tree, one.name)
 
     def _changes(self, one: Declared) -> list[Node]:
-        """Where a local, or a member of it, is assigned to, stepped, or given away to be changed."""
+        """Where a local, or a member of it, is assigned, incremented, or passed so that it may change."""
         found = []
         for use in self._uses(one):
             place = use
@@ -133,7 +133,7 @@ class Parts:
         return found
 
     def _uses(self, one: Declared) -> list[Node]:
-        """Where a name means this declaration."""
+        """The uses of a name that refer to this declaration."""
         found = []
         for use in self.tree.uses(one.name, within=self.body):
             meant = declaration_of(self.tree, self.ranges.function, use) if use != one.node else None
@@ -142,7 +142,7 @@ class Parts:
         return found
 
     def _pure(self, value: Node) -> bool:
-        """Whether a value follows from indices, parameters, constants and locals like it."""
+        """Whether a value depends only on indices, parameters, constants and similar locals."""
         for node in self.tree.nodes(within=value):
             if node.is_named and node.type not in _PURE_NODES:
                 return False
@@ -169,7 +169,7 @@ class Parts:
         return self.ranges.constant(node) is not None
 
     def _counts_around(self, one: Declared, node: Node) -> bool:
-        """Whether a local counts a loop around barriers that a node is in, and changes nowhere else in it."""
+        """Whether a local is the counter of an enclosing loop with barriers, and changes only in its head."""
         for loop in ancestors(node):
             start = loop.child_by_field_name("initializer") if loop.type == "for_statement" else None
             if start is None or not barriers(self.tree, loop):
@@ -181,17 +181,17 @@ class Parts:
         return False
 
     def _own(self, node: Node) -> bool:
-        """Whether an expression names the thread's index, or a local that does."""
+        """Whether an expression uses the thread's index, or a local derived from it."""
         if any(text == b"threadIdx.x" for _, text in builtins(self.tree, node)):
             return True
         again = {one.name for declaration in self.again for one in self.tree.declared_by(declaration)}
         return any(name.text in again for name in self.tree.nodes("identifier", within=node))
 
     def _around(self, node: Node) -> None:
-        """A statement with barriers inside: its head stays, its body is a block of its own.
+        """A statement that contains barriers: its head stays, its body is processed as a block.
 
         Raises:
-            Refused: its head is not the same for all threads, or it is no `if` or `for`.
+            Refused: its head is not uniform across threads, or it is not an `if` or `for`.
         """
         if node.type == "compound_statement":
             self.block(node.named_children)
@@ -200,7 +200,7 @@ class Parts:
             self._around(node.named_children[-1])
             return
         if node.type not in ("if_statement", "for_statement"):
-            raise Refused("a barrier is in a loop without a count")
+            raise Refused("a barrier is inside an unsupported statement, such as a while loop")
         for field_name in ("initializer", "condition", "update"):
             head = node.child_by_field_name(field_name)
             if head is not None:
@@ -209,7 +209,7 @@ class Parts:
         for name in (inner, "alternative"):
             child = node.child_by_field_name(name)
             if child is not None and child.type not in ("compound_statement", "else_clause", "if_statement"):
-                raise Refused("a barrier's statement has no braces")
+                raise Refused("a statement around a barrier has no braces")
             if child is not None:
                 self._around(child)
 
@@ -218,25 +218,25 @@ class Parts:
         pure = (computes(name) for _, name, _ in self.tree.calls(within=head))
         memory = any(node.type != "call_expression" for node in self.tree.nodes(*kinds, within=head))
         if self._own(head) or memory or not all(pure):
-            raise Refused("a barrier is reached by what a thread's own values say")
+            raise Refused("whether a barrier is reached depends on per-thread values or memory")
         for node in self.tree.nodes("identifier", within=head):
             one = declaration_of(self.tree, self.ranges.function, node)
             if one is not None and not self._same_for_all(one, node):
-                raise Refused("a value that leads to a barrier is worked out on the way")
+                raise Refused("a condition around a barrier uses a local that is computed in between")
         self.edits += spread(self.ranges, head, self.size, self.item)
 
     def _same_for_all(self, one: Declared, node: Node) -> bool:
-        """Whether a local is made of what is the same for all threads, or counts around barriers."""
+        """Whether a local is uniform across threads, or counts a loop around barriers."""
         if one.sizes or one.stars:
             return False
         steady = one.value is not None and not self._unsteady(one) and self._pure(one.value)
         return steady or self._counts_around(one, node)
 
     def part(self, statements: Sequence[Node]) -> None:
-        """Make a loop over the elements of what stands between barriers.
+        """Turn the statements between two barriers into a loop over elements.
 
         Raises:
-            Refused: it takes a value of a thread's own from another part, or leaves one.
+            Refused: a per-thread value enters from or leaves to another part.
         """
         if not statements:
             return
@@ -255,15 +255,15 @@ class Parts:
         self._loop(statements, needed)
 
     def _declare_before(self, one: Declared, statements: Sequence[Node]) -> None:
-        """Take a declaration's value apart from it: other parts use the name, for values of their own.
+        """Hoist a declaration without its value: other parts reuse the name for their own values.
 
         Raises:
-            Refused: that would need another declaration.
+            Refused: it cannot be hoisted.
         """
         declaration = one.declaration
         alone = len(list(self.tree.declared_by(declaration))) == 1 and declaration in statements
         if not alone or one.sizes or one.stars or one.value is None or one.qualifiers:
-            raise Refused("a value of a thread's own crosses a barrier")
+            raise Refused("a per-thread value crosses a barrier")
         source = self.tree.source
         start, _ = _lines(source, statements[0].start_byte, statements[-1].end_byte)
         margin = source[start : statements[0].start_byte]
@@ -272,25 +272,25 @@ class Parts:
         self.edits += [Edit(start, start, text), Edit(declaration.start_byte, one.node.start_byte)]
 
     def _takes(self, one: Declared, here: Sequence[Node], statements: Sequence[Node]) -> bool:
-        """Whether a part must make a local from outside again.
+        """Whether a part must repeat the declaration of an outer local.
 
         Raises:
-            Refused: its value would be of another thread.
+            Refused: its value would belong to another element.
         """
         if b"__shared__" in one.qualifiers or any(one.declaration == node for node in self.again):
             return b"__shared__" not in one.qualifiers
         if in_macros(self.tree, one.name):
-            raise Refused("a macro uses what a thread keeps")
+            raise Refused("a macro uses a per-thread value")
         if one.value is not None and not self._unsteady(one) and self._pure(one.value):
             return False
         if all(self._counts_around(one, use) for use in here):
-            return False  # the same for all threads
+            return False  # uniform across threads
         if one.sizes or uses_first(statements, here):
-            raise Refused("a value of a thread's own crosses a barrier")
+            raise Refused("a per-thread value crosses a barrier")
         return False
 
     def _leaves(self, statement: Node) -> None:
-        """A `break` or `continue` of a loop around the part would leave the loop over elements.
+        """Check for `break` or `continue` of an outer loop, which would leave the loop over elements instead.
 
         Raises:
             Refused: there is one.
@@ -316,7 +316,7 @@ class Parts:
         self.edits += [Edit(start, start, head), *inner, *shifted, Edit(end, end, close)]
 
     def _needed(self, names: set[bytes]) -> list[Node]:
-        """Declarations to make again, with those that they are made of, in order."""
+        """Declarations to repeat, with those that they depend on, in order."""
         wanted = set(names)
         found = []
         for declaration in reversed(self.again):
@@ -326,7 +326,7 @@ class Parts:
         return found[::-1]
 
     def _spread(self, declaration: Node) -> bytes:
-        """The text of a declaration with the thread's index as that of the element."""
+        """The text of a declaration with the thread's index replaced by the element's."""
         start, end = declaration.start_byte, declaration.end_byte
         made = spread(self.ranges, declaration, self.size, self.item)
         moved = [Edit(one.start - start, one.end - start, one.text) for one in made]
@@ -334,7 +334,7 @@ class Parts:
 
 
 def _lines(source: bytes, start: int, end: int) -> tuple[int, int]:
-    """A span with its first line's indentation and its last line's end, where only a comment is there."""
+    """The span extended to whole lines, if the rest of them is only whitespace or a comment."""
     before, after = source.rfind(b"\n", 0, start) + 1, source.find(b"\n", end)
     first = start if source[before:start].strip() else before
     rest = source[end:after].strip() if after >= 0 else b"}"

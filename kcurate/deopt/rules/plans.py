@@ -1,6 +1,6 @@
 """A side's plan as rules need it: its launches, their blocks, and the plan with launches replaced.
 
-Expressions stay text (`kcurate.problem.expressions`); what cannot be known without sizes is None.
+Expressions stay text (`kcurate.problem.expressions`); what depends on sizes is None.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from kcurate.records import (
 
 
 def launches(side: Side, kernel: bytes | str | None = None) -> tuple[Launch, ...]:
-    """The launches of a plan in order, inside loops too; of one kernel or of all."""
+    """The launches of a plan in order, including those in loops; of one kernel or of all."""
     name = kernel.decode("utf-8", "replace") if isinstance(kernel, bytes) else kernel
     return tuple(one for one in _launches(side.plan) if name is None or own_name(one) == name)
 
 
 def own_name(launch: Launch) -> str:
-    """The kernel's name without the namespaces that it stands in."""
+    """The kernel's name without its namespaces."""
     return launch.launch.rpartition("::")[2]
 
 
@@ -41,7 +41,7 @@ def _launches(plan: Sequence[Step]) -> Iterator[Launch]:
 
 
 def with_launches(plan: Sequence[Step], change: Callable[[Launch], Launch]) -> tuple[Step, ...]:
-    """The plan with every launch replaced by what `change` makes of it."""
+    """The plan with `change` applied to every launch."""
     made: list[Step] = []
     for step in plan:
         if isinstance(step, Launch):
@@ -54,7 +54,7 @@ def with_launches(plan: Sequence[Step], change: Callable[[Launch], Launch]) -> t
 
 
 def number(expression: Expr) -> int | None:
-    """The value of an expression that depends on no size."""
+    """The value of an expression that depends on no size, else None."""
     try:
         return evaluate(expression, {})
     except ProblemError:
@@ -62,19 +62,19 @@ def number(expression: Expr) -> int | None:
 
 
 def block(launch: Launch) -> tuple[int | None, int | None, int | None]:
-    """A launch's block extents (x, y, z), None where one depends on sizes."""
+    """A launch's block extents (x, y, z); None for those that depend on sizes."""
     x, y, z = (*launch.block, 1, 1)[:3]
     return number(x), number(y), number(z)
 
 
 def block_threads(launch: Launch) -> int | None:
-    """The number of threads of a block."""
+    """The number of threads per block."""
     x, y, z = block(launch)
     return None if x is None or y is None or z is None else x * y * z
 
 
 def same_block(side: Side, kernel: bytes) -> tuple[int, int, int] | None:
-    """The block extents that all launches of a kernel share; None when they differ or are not known."""
+    """The block extents that all launches of a kernel share; None if they differ or are unknown."""
     found = {block(launch) for launch in launches(side, kernel)}
     if len(found) != 1:
         return None

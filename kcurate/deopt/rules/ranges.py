@@ -1,9 +1,9 @@
-"""What integer expressions in a function can be, from constants, block extents and counted loops.
+"""Bounds of integer expressions in a function, from constants, block extents and counted loops.
 
-`Ranges.of(node)` gives inclusive bounds that hold for every thread of every block, or None. Only values that
-cannot be negative are followed, so that signed and unsigned arithmetic agree. A parameter is what all calls
-in the file give for it. Not covered: parameters of kernels, values that the code reads, overflow beyond 31
-bits (refused).
+`Ranges.of(node)` gives inclusive bounds that hold for every thread of every block, or None. Only
+non-negative values are tracked, so that signed and unsigned arithmetic agree. The bounds of a parameter
+cover all calls in the file. Not covered: parameters of kernels, values loaded from memory, overflow beyond
+31 bits (refused).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_DEPTH = 40
 
 
 def constants(tree: Tree) -> dict[bytes, Node]:
-    """Integer constants of a file by name, each with the node of its value (a macro's in its own tree)."""
+    """Integer constants of a file by name, each with its value's node (a macro's is in a separate tree)."""
     found: dict[bytes, list[Node | None]] = {}
     for node in tree.nodes("preproc_def"):
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
@@ -38,7 +38,7 @@ def constants(tree: Tree) -> dict[bytes, Node]:
 
 
 def _expression(text: bytes) -> Node | None:
-    """The node of an expression that stands alone; None for anything else."""
+    """The node of a single expression; None for anything else."""
     tree = tree_of(b"int value = " + text.strip() + b";")
     found = [one for one in tree.declared(tree.root) if one.name == b"value"]
     return found[0].value if len(found) == 1 and not tree.root.has_error else None
@@ -46,14 +46,14 @@ def _expression(text: bytes) -> Node | None:
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """Bounds inside one function; `block` are the extents of the blocks it runs in, None where unknown."""
+    """Bounds in one function; `block` holds the extents of its blocks, None if unknown."""
 
     tree: Tree
     function: Function
     block: tuple[int, int, int] | None
 
     def of(self, node: Node, depth: int = 0) -> Bounds | None:
-        """Inclusive bounds of an expression, both at least 0; None when nothing is known."""
+        """Inclusive bounds of an expression, both at least 0; None if unknown."""
         node = bare(node)
         if depth > MAX_DEPTH:
             return None
@@ -75,7 +75,7 @@ class Ranges:
         return None
 
     def constant(self, node: Node) -> int | None:
-        """The value of an expression that has only one."""
+        """The value of a constant expression, else None."""
         bounds = self.of(node)
         return bounds[0] if bounds is not None and bounds[0] == bounds[1] else None
 
@@ -99,7 +99,7 @@ class Ranges:
         return _union([self._local(one, depth) for one in local])
 
     def _constant(self, name: bytes, depth: int) -> Bounds | None:
-        """Bounds of a constant of the file, made of nothing but other such constants."""
+        """Bounds of a file-level constant defined only in terms of other such constants."""
         value = constants(self.tree).get(name)
         if value is None:
             return None
@@ -108,7 +108,7 @@ class Ranges:
         return None if inner & mine else self.of(value, depth + 1)
 
     def _counter(self, node: Node, depth: int) -> Bounds | None:
-        """Bounds, inside a loop `for (i = a; i < b; i++)`, of a counter that is declared before it."""
+        """Bounds, inside a loop `for (i = a; i < b; i++)`, of a counter declared before it."""
         loop = next((one for one in ancestors(node) if one.type == "for_statement"), None)
         while loop is not None:
             start, body = loop.child_by_field_name("initializer"), loop.child_by_field_name("body")
@@ -123,7 +123,7 @@ class Ranges:
         return None
 
     def _parameter(self, place: int, depth: int) -> Bounds | None:
-        """Bounds of a parameter that is never changed: what all calls in the file give for it."""
+        """Bounds of a parameter that never changes, over all calls in the file."""
         name, param = self.function.name, self.function.params[place]
         if param.stars or param.reference or changed_at(self.tree, self.function.body, param.name):
             return None
@@ -155,7 +155,7 @@ class Ranges:
     def _counted(
         self, loop: Node, name: bytes, start: Bounds, known: list[Node], depth: int
     ) -> Bounds | None:
-        """Bounds inside a loop that counts a name up from `start`; `known` changes of it may be there."""
+        """Bounds inside a loop that counts a name up from `start`; `known` are changes that are allowed."""
         condition, update = (loop.child_by_field_name(field) for field in ("condition", "update"))
         if condition is None or update is None or condition.type != "binary_expression":
             return None
@@ -172,7 +172,7 @@ class Ranges:
         return start[0], max(start[1], last)
 
     def _step(self, update: Node, depth: int) -> int | None:
-        """How far a counter moves each round, where that is a constant."""
+        """The constant step of a counter, else None."""
         if update.type == "update_expression":
             return 1
         step = self.of(update.child_by_field_name("right"), depth + 1)
@@ -180,7 +180,7 @@ class Ranges:
 
 
 def enclosing(tree: Tree, node: Node) -> Function | None:
-    """The function around a node."""
+    """The function that encloses a node."""
     around = (one for one in tree.functions() if one.node.start_byte <= node.start_byte < one.node.end_byte)
     return next(around, None)
 
@@ -195,7 +195,7 @@ def literal(text: bytes) -> int | None:
 
 
 def changed_at(tree: Tree, within: Node, name: bytes) -> list[Node]:
-    """Assignments to a name and steps of it; also where its address or a reference to it is taken."""
+    """Assignments and increments of a name, and places where its address or a reference to it is taken."""
     found = []
     for node in tree.nodes(*_ASSIGN, "pointer_expression", within=within):
         target = node.child_by_field_name("left" if node.type == "assignment_expression" else "argument")
@@ -220,7 +220,7 @@ def _union(bounds: list[Bounds | None]) -> Bounds | None:
 
 
 def _combined(sign: bytes, left: Bounds | None, right: Bounds | None) -> Bounds | None:
-    """Bounds of an operation; None where it could leave 0..2**31 - 1."""
+    """Bounds of an operation; None if it could leave 0..2**31 - 1."""
     if sign == b"&" and (left or right):
         return 0, min(one[1] for one in (left, right) if one is not None)
     if sign == b"%" and right and right[0] > 0 and left:

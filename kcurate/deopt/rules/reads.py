@@ -1,4 +1,4 @@
-"""Whether an expression is only read where it stands."""
+"""Whether an expression is only read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _READERS = frozenset(
 
 
 def is_read(tree: Tree, node: Node) -> bool:
-    """Whether the value is only read: not assigned to, not stepped, its address not taken."""
+    """Whether the value is only read: not assigned, not incremented, its address not taken."""
     parent, child = node.parent, node
     while parent.type in ("parenthesized_expression", "field_expression"):
         parent, child = parent.parent, parent

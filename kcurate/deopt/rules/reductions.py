@@ -1,13 +1,13 @@
-"""Rule on results that a block gathers in shared memory: trees become atomics.
+"""Rule on block reductions in shared memory: trees become atomics.
 
 - tree-to-atomics: `for (s = B / 2; s > 0; s /= 2) { if (t < s) a[t] += a[t + s]; barrier }` over a block of B
-  threads leaves the sum of a[0..B) in a[0]; so does every thread but the first adding its a[t] to a[0] by an
-  atomic. Required: B is a power of two and the block's only extent, no thread leaves before, a is otherwise
-  only stored to as `a[t] =` and read as `a[0]`. Sums of int, unsigned, float, double; largest and smallest of
-  integers. Floating-point sums then differ in rounding from run to run, which the side says
+  threads leaves the sum of a[0..B) in a[0]; so does every thread but the first adding its a[t] to a[0]
+  atomically. Required: B is a power of two and the block's only extent, no thread exits before, and a is
+  otherwise only written as `a[t] =` and read as `a[0]`. Sums of int, unsigned, float, double; maxima and
+  minima of integers. Floating-point sums then differ in rounding from run to run, which the side declares
   (`nondeterministic`).
 
-Not covered: reductions by shuffles (`kcurate.deopt.rules.exchange`), private counters (`counters`).
+Not covered: shuffle reductions (`kcurate.deopt.rules.exchange`), private counters (`counters`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COMBINED = {
 
 @dataclass(frozen=True, eq=False)
 class _Sum:
-    """A tree: its loop, the array, the thread's index as written, what combines."""
+    """A tree reduction: its loop, the array, the thread index as written, the operator."""
 
     loop: Node
     array: bytes
@@ -45,9 +45,9 @@ class _Sum:
 
 
 def atomics(given: Given) -> Side | NotApplicable:
-    """Add to the first element by atomics in place of a tree."""
+    """Reduce into the first element by atomics instead of a tree."""
     edits: list[Edit] = []
-    reason, rounded = "no tree over a block in shared memory", False
+    reason, rounded = "no tree reduction over a block in shared memory", False
     for function in given.tree.functions():
         extents = same_block(given.side, function.name)
         if not function.kernel or extents is None or extents[1:] != (1, 1) or extents[0] & (extents[0] - 1):
@@ -66,11 +66,11 @@ def atomics(given: Given) -> Side | NotApplicable:
                 continue
             leaves = given.tree.nodes("return_statement", within=function.body)
             if any(leave.start_byte < one.loop.start_byte for leave in leaves for one in same):
-                reason = "a thread may leave before the tree"
+                reason = "a thread may exit before the reduction"
                 continue
             whole = array.type in INTEGERS
             if not whole and (array.type not in FLOATS or any(one.atomic != b"atomicAdd" for one in same)):
-                reason = f"there is no atomic operation for {array.type.decode('latin-1')}"
+                reason = f"no atomic operation for {array.type.decode('latin-1')}"
                 continue
             rounded |= not whole
             edits += [
@@ -80,12 +80,12 @@ def atomics(given: Given) -> Side | NotApplicable:
     if isinstance(made, NotApplicable) or not rounded:
         return made
     if given.problem is None:
-        return NotApplicable("the outputs are not known, and their rounding may then differ")
+        return NotApplicable("the outputs are unknown, and their rounding may vary between runs")
     return replace(made, nondeterministic=_loose(given.problem, made))
 
 
 def _loose(problem: Problem, side: Side) -> tuple[str, ...]:
-    """The floating-point outputs, whose rounding may then differ from run to run."""
+    """The floating-point outputs, whose rounding may then vary between runs."""
     outputs = (
         name for name, one in problem.buffers.items() if one.role in ("out", "inout") and "float" in one.dtype
     )
@@ -93,7 +93,7 @@ def _loose(problem: Problem, side: Side) -> tuple[str, ...]:
 
 
 def _text(one: _Sum, source: bytes) -> bytes:
-    """The atomics and the barrier behind them; one before them where the loop began with one."""
+    """The atomics and the barrier after them; also one before them if the loop began with a barrier."""
     column = one.loop.start_byte - source.rfind(b"\n", 0, one.loop.start_byte) - 1
     lines = [b"__syncthreads();"] if one.barrier_first else []
     lines += [b"if (%b > 0)" % one.thread, b"    %b(&%b[0], %b[%b]);", b"__syncthreads();"]
@@ -103,7 +103,7 @@ def _text(one: _Sum, source: bytes) -> bytes:
 
 
 def _sum(ranges: Ranges, loop: Node) -> _Sum | None:
-    """The tree that a loop is; None for any other loop."""
+    """The tree reduction that a loop performs; None for any other loop."""
     tree = ranges.tree
     parts = [loop.child_by_field_name(field) for field in ("initializer", "condition", "update", "body")]
     if any(part is None for part in parts) or parts[0].type != "declaration":
@@ -152,7 +152,7 @@ def _combination(
 
 
 def _shape(node: Node, names: dict[bytes, str]) -> str:
-    """An expression without blanks, with some names replaced."""
+    """An expression without whitespace, with some names replaced."""
     if node.text in names and not (node.child_count and node.type != "field_expression"):
         return names[node.text]
     if not node.children:
@@ -161,14 +161,14 @@ def _shape(node: Node, names: dict[bytes, str]) -> str:
 
 
 def _array(tree: Tree, function: Function, name: bytes) -> Declared | None:
-    """A name's one declaration, if it is a plain one-dimensional array in shared memory."""
+    """The only declaration of a name, if it is a plain one-dimensional shared array."""
     found = [one for one in tree.declared(function.body) if one.name == name]
     fits = len(found) == 1 and b"__shared__" in found[0].qualifiers and b"volatile" not in found[0].qualifiers
     return found[0] if fits and len(found[0].sizes) == 1 and not found[0].stars else None
 
 
 def _only_first(tree: Tree, function: Function, array: Declared, trees: list[_Sum]) -> bool:
-    """Whether outside of the trees an array is only stored to by each thread's own index, and read at 0."""
+    """Whether outside the trees an array is only written at each thread's own index, and read at 0."""
     for use in tree.uses(array.name, within=function.body):
         inside = any(one.loop.start_byte <= use.start_byte < one.loop.end_byte for one in trees)
         if use == array.node or inside:
@@ -191,5 +191,5 @@ def _only_first(tree: Tree, function: Function, array: Declared, trees: list[_Su
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("tree-to-atomics", "hierarchical-reduction", "the tree of partial results in a block", atomics),
+    Rule("tree-to-atomics", "hierarchical-reduction", "the tree reduction in shared memory", atomics),
 )

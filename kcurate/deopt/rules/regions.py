@@ -1,14 +1,14 @@
-"""Rule on distribution where threads cooperate: several elements a thread, between one barrier and the next.
+"""Rule on work distribution for cooperating threads: several elements per thread between barriers.
 
-- chunks-between-barriers: what stands between barriers becomes the body of a loop over `item`, with
+- chunks-between-barriers: the code between barriers becomes the body of a loop over `item`, with
   `threadIdx.x * 8 + item` in place of `threadIdx.x` and an eighth of the threads, as in `chunks`.
 
 Between two barriers the threads of a block run in any order, so one may do the work of several in turn.
 A barrier is reached by all threads of a block or by none (CUDA C++ Programming Guide, "Synchronization
-Functions"), so what stands around one (`if`, `for`) is the same for all and stays outside. Required: barriers
-are plain statements of the kernel; no fence, volatile, lock or warp function, no `return`; nothing of a
-thread's own lives from one part to the next, but for values made of indices and parameters alone, which each
-part makes again. Heads of loops around barriers use nothing of the thread's own and read no memory.
+Functions"), so statements around one (`if`, `for`) are uniform and stay outside. Required: barriers are plain
+statements of the kernel; no fence, volatile, lock or warp function, no `return`; no per-thread value is live
+across a barrier, except values made of indices and parameters alone, which each part recomputes. Heads of
+loops around barriers use no per-thread value and read no memory.
 
 Not covered: kernels whose threads keep sums or loaded values across barriers, barriers inside functions.
 """
@@ -35,7 +35,7 @@ _JUMPS = ("return_statement", "goto_statement", "labeled_statement", "lambda_exp
 def between_barriers(given: Given) -> Side | NotApplicable:
     """Give every thread a few neighbouring elements between barriers."""
     tree = given.tree
-    reason = "no kernel with barriers, in blocks of known size"
+    reason = "no kernel with barriers and a known block size"
     edits: list[Edit] = []
     sizes: dict[str, int] = {}
     for function in tree.functions():
@@ -46,7 +46,7 @@ def between_barriers(given: Given) -> Side | NotApplicable:
         size = chunk(extents) or _of_few(extents)
         try:
             if size is None:
-                raise Refused("blocks are too small to be divided")
+                raise Refused("blocks are too small to divide")
             _check(tree, function)
             parts = Parts(Ranges(tree, function, extents), size, tree.unused_name(b"item"))
             parts.block(function.body.named_children)
@@ -59,35 +59,35 @@ def between_barriers(given: Given) -> Side | NotApplicable:
 
 
 def _of_few(extents: tuple[int, int, int]) -> int | None:
-    """How many elements a thread gets in blocks of half a warp or of one."""
+    """Elements per thread for blocks of half a warp to one warp."""
     x, y, z = extents
     few = WARP // 2 <= x * y * z <= WARP
     return next((size for size in (4, 2) if few and x % size == 0 and x > size), None)
 
 
 def _check(tree: Tree, function: Function) -> None:
-    """What must hold for a kernel as a whole.
+    """Check the requirements on the whole kernel.
 
     Raises:
-        Refused: it does not.
+        Refused: one is not met.
     """
     called, body = reachable(tree, function), function.body
     start, end = body.start_byte, body.end_byte
     orders = _ORDERS.findall(blank_literals(tree.source)[start:end])
     macros = b"".join(tree.text(node) for node in tree.nodes("preproc_def", "preproc_function_def"))
     if function.node.has_error or any(tree.nodes(*_JUMPS, within=body)):
-        raise Refused("the code is not understood well enough")
+        raise Refused("the code does not parse, or uses return or goto")
     if needs_warps(tree, called) or _uses_blocks(tree, called[1:]):
         raise Refused("the code may depend on which threads form a warp")
     if _ORDERS.search(macros) or len(orders) != len(barriers(tree, body)):
-        raise Refused("it orders memory by more than barriers")
+        raise Refused("memory is ordered by more than barriers")
     if not all_in_sight(tree) or any(any(builtins(tree, one.node)) for one in called[1:]):
-        raise Refused("the kernel does not ask for its thread's index itself")
+        raise Refused("a macro or a called function uses built-in variables")
     if any(waits(tree, one) for one in called):
         raise Refused("a thread may wait for another")
     kept = any(one.reference or b"static" in one.qualifiers for one in tree.declared(body))
     if kept or parameters_change(tree, function):
-        raise Refused("what one round leaves behind the next would see")
+        raise Refused("one element's work may change state that the next one's would see")
 
 
 def _uses_blocks(tree: Tree, functions: Sequence[Function]) -> bool:
@@ -99,7 +99,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "chunks-between-barriers",
         "coalesced-access",
-        "a thread for every element between barriers",
+        "one thread per element between barriers",
         between_barriers,
     ),
 )

@@ -1,4 +1,4 @@
-"""Statements taken out with what then holds nothing, for rules that empty a shared array."""
+"""Removes statements together with code that becomes empty, for rules that eliminate a shared array."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kcurate.deopt.rules.loops import only_values
 def removals(
     tree: Tree, function: Function, gone: Sequence[Node], arrays: Sequence[Declared], *, barriers: bool
 ) -> Iterator[Edit]:
-    """Take out statements, what held nothing else, declarations of arrays, and with `barriers` those too."""
+    """Remove statements, code around them that becomes empty, array declarations, optionally barriers."""
     stores = {node.id for node in gone}
     removed: dict[int, Node] = {}
     for store in gone:
@@ -39,7 +39,7 @@ def removals(
 
 
 def _around(tree: Tree, node: Node, stores: set[int]) -> Node | None:
-    """The statement around one, when all else in it are values that nothing uses any more."""
+    """The enclosing statement, if everything else in it is values that are no longer used."""
     parent = node.parent
     if parent.type == "compound_statement":
         rest = [child for child in parent.named_children if child != node and child.id not in stores]
@@ -56,7 +56,7 @@ def _around(tree: Tree, node: Node, stores: set[int]) -> Node | None:
 
 
 def line_of(code: bytes, node: Node) -> tuple[int, int]:
-    """A statement's span, with its indentation and line end when it has lines of its own."""
+    """A statement's span, including indentation and line end if it has its lines to itself."""
     start, end = node.start_byte, node.end_byte
     before = code.rfind(b"\n", 0, start) + 1
     after = code.find(b"\n", end)

@@ -1,4 +1,4 @@
-"""Which declaration a name means where it stands. Not covered: names of the file and parameters."""
+"""Finds the declaration that a name refers to. Not covered: file-level names and parameters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kcurate.cuda_source.edit import Declared, Function, Node, Tree
 
 
 def declaration_of(tree: Tree, function: Function, use: Node) -> Declared | None:
-    """The local declaration that a name means where it stands; None: it is not a local."""
+    """The local declaration that a name refers to at its position; None if it is not a local."""
     found, best = None, -1
     for one in tree.declared(function.body):
         scope = one.declaration.parent

@@ -1,19 +1,19 @@
-"""Rule on staging: reads of a tile in shared memory become reads of what was stored into it.
+"""Rule on staging: reads of a shared-memory tile become reads of what was stored in it.
 
 A tile with one store `tile[u][v] = E`, where `u` and `v` are the thread's own indices (or counters of the
-loop that fills it), holds E(u, v) in element (u, v) whoever stored it; so `tile[a][b]` is E(a, b), provided
-that E means the same at the read. Required, all from the text and the plan:
+loop that fills it), holds E(u, v) in element (u, v) whichever thread stored it; so `tile[a][b]` is E(a, b),
+provided that E means the same at the read. Required, all from the text and the plan:
 
-- the kernel reads and stores the tile by all its subscripts only, and stores once, before the reads;
+- the kernel accesses the tile only with all its subscripts, and stores to it once, before the reads;
 - E is pure, reads memory only through pointer parameters that nothing is written through and whose buffers
-  no other argument of the launch names, and depends on nothing else but parameters and constants, block
+  no other argument of the launch names, and otherwise depends only on parameters and constants, block
   indices, counters of loops around both the store and the read, and locals made of those (which are
-  written out, with their types);
-- an element that was never stored is never read by a correct program (CUDA C++ Programming Guide: shared
-  variables have no initial value), so indices are shown to be within what is stored by `ranges`, or a guard
-  takes the place of what is not.
+  substituted, with their types);
+- a correct program never reads an element that was not stored (CUDA C++ Programming Guide: shared variables
+  have no initial value), so `ranges` must show that indices stay within what is stored, or a guard replaces
+  what is not.
 
-A variable without subscripts that the first thread alone stores to (`if (threadIdx.x == 0)`) is a tile too.
+A variable without subscripts that only the first thread stores to (`if (threadIdx.x == 0)`) is also a tile.
 
 Not covered: tiles filled by several statements (halos), by vectors of another type, asynchronously, or twice.
 """
@@ -48,7 +48,7 @@ class _Tile:
 
 
 def direct_reads(given: Given) -> Side | NotApplicable:
-    """Read global memory where a tile in shared memory was read."""
+    """Read global memory instead of a shared-memory tile."""
     edits: list[Edit] = []
     reason = "no tile in shared memory"
     for function in given.tree.functions():
@@ -79,7 +79,7 @@ def _tile(tree: Tree, function: Function, one: Declared) -> _Tile:
     if b"extern" in one.qualifiers or (not one.sizes and (one.stars or one.value is not None)):
         raise Unknown("not a plain array")
     if sum(other.name == one.name for other in tree.declared(function.body)) != 1:
-        raise Unknown("its name means several things")
+        raise Unknown("its name has several meanings")
     stores, reads = [], []
     for use in tree.uses(one.name, within=function.body):
         if use == one.node:
@@ -93,22 +93,22 @@ def _tile(tree: Tree, function: Function, one: Declared) -> _Tile:
         statement = node.parent
         if statement.type == "assignment_expression" and statement.child_by_field_name("left") == node:
             if statement.children[1].type != "=" or statement.parent.type != "expression_statement":
-                raise Unknown("it is stored to by more than plain assignments")
+                raise Unknown("it is written by more than plain assignments")
             stores.append(node)
         elif is_read(tree, node):
             reads.append(node)
         else:
-            raise Unknown("its address is taken or it changes in place")
+            raise Unknown("its address is taken or it is updated in place")
     if len(stores) != 1 or not reads:
-        raise Unknown(f"it is stored to by {len(stores)} statements")
+        raise Unknown(f"it is written by {len(stores)} statements")
     store = stores[0].parent.parent
     if any(read.start_byte < store.end_byte for read in reads):
-        raise Unknown("it is read before it is stored to")
+        raise Unknown("it is read before it is written")
     return _Tile(one, store, stores[0], tuple(reads))
 
 
 def subscripts(node: Node) -> list[Node]:
-    """The indices of nested subscripts, outermost array first."""
+    """The indices of nested subscripts, outermost dimension first."""
     found: list[Node] = []
     while node.type == "subscript_expression":
         found = [*node.child_by_field_name("indices").named_children, *found]
@@ -117,7 +117,7 @@ def subscripts(node: Node) -> list[Node]:
 
 
 def _replacements(given: Given, function: Function, tile: _Tile) -> Iterator[Edit]:
-    """The reads as what was stored.
+    """The reads, replaced by what was stored.
 
     Raises:
         Unknown: the stored value may not mean the same at a read.
@@ -126,7 +126,7 @@ def _replacements(given: Given, function: Function, tile: _Tile) -> Iterator[Edi
     owns = [own_index(tree, function, index) for index in subscripts(tile.target)]
     one_thread = None if tile.one.sizes else _by_first_thread(tile.store)
     if len({own.key for own in owns}) != len(owns):
-        raise Unknown("its subscripts are not of one index each")
+        raise Unknown("two of its subscripts use the same index")
     value = tile.target.parent.child_by_field_name("right")
     made = []
     for read in tile.reads:
@@ -136,7 +136,7 @@ def _replacements(given: Given, function: Function, tile: _Tile) -> Iterator[Edi
         for index in indices:
             if any(True for _ in tree.nodes("assignment_expression", "update_expression", "call_expression",
                                             "subscript_expression", within=index)):  # fmt: skip
-                raise Unknown("an index does more than arithmetic")
+                raise Unknown("an index is more than arithmetic")
         meaning = Meaning(tree, function, launches(given.side, function.name), tile.store, read)
         guards = []
         for own, index in zip(owns, indices, strict=True):
@@ -147,10 +147,10 @@ def _replacements(given: Given, function: Function, tile: _Tile) -> Iterator[Edi
         conditions = (one for one in _conditions(tile.store, read) if one != one_thread)
         guards += [meaning.condition(one) for one in conditions]
         if guards and not tile.one.sizes:
-            raise Unknown("what it holds where nothing is stored matters")
+            raise Unknown("its value where nothing is stored matters")
         text = meaning.text(value)
         if guards and (not _is_scalar(tile) or _again(tile.store, read)):
-            raise Unknown("what it holds where nothing is stored matters")
+            raise Unknown("its value where nothing is stored matters")
         if _is_scalar(tile) and not _has_type(function, value, tile.one.type):
             text = b"(%b)(%b)" % (tile.one.type, text)
         if guards:
@@ -160,7 +160,7 @@ def _replacements(given: Given, function: Function, tile: _Tile) -> Iterator[Edi
 
 
 def _by_first_thread(store: Node) -> Node:
-    """The condition `threadIdx.x == 0` of the `if` around the one store of a variable without subscripts.
+    """The condition `threadIdx.x == 0` of the `if` around the only store to a variable without subscripts.
 
     Raises:
         Unknown: there is none.
@@ -171,7 +171,7 @@ def _by_first_thread(store: Node) -> Node:
         condition = bare(node.child_by_field_name("condition"))
         if b"".join(condition.text.split()) in (b"threadIdx.x==0", b"0==threadIdx.x"):
             return condition
-    raise Unknown("more than one thread may store to it")
+    raise Unknown("more than one thread may write it")
 
 
 def _is_scalar(tile: _Tile) -> bool:
@@ -179,7 +179,7 @@ def _is_scalar(tile: _Tile) -> bool:
 
 
 def _has_type(function: Function, node: Node, wanted: bytes) -> bool:
-    """Whether an expression is plainly of a type: elements of a parameter, literals, choices of those."""
+    """Whether an expression certainly has a type: elements of a parameter, literals, choices of those."""
     node = bare(node)
     if node.type == "conditional_expression":
         sides = (node.child_by_field_name("consequence"), node.child_by_field_name("alternative"))
@@ -195,7 +195,7 @@ def _has_type(function: Function, node: Node, wanted: bytes) -> bool:
 
 
 def _conditions(store: Node, read: Node) -> Iterator[Node]:
-    """The conditions under which the store is made, but for those around the read too.
+    """The conditions under which the store happens, except those that also enclose the read.
 
     Raises:
         Unknown: a condition that is not an `if` without `else`.
@@ -206,9 +206,9 @@ def _conditions(store: Node, read: Node) -> Iterator[Node]:
             return
         if node.type == "if_statement":
             if node.child_by_field_name("alternative") is not None:
-                raise Unknown("it is stored to in a branch")
+                raise Unknown("it is written in one branch of an if-else")
             if child != node.child_by_field_name("consequence"):
-                raise Unknown("it is stored to in a branch")
+                raise Unknown("it is written in one branch of an if-else")
             yield bare(node.child_by_field_name("condition"))
         elif node.type in (
             "while_statement",
@@ -217,12 +217,12 @@ def _conditions(store: Node, read: Node) -> Iterator[Node]:
             "case_statement",
             "else_clause",
         ):
-            raise Unknown("it is stored to in a loop without a count")
+            raise Unknown("it is written inside a switch, or a loop that is not a for loop")
         child = node
 
 
 def _again(store: Node, read: Node) -> bool:
-    """Whether a loop goes around both, so that an element may hold what an earlier round stored."""
+    """Whether a loop contains both, so that an element may hold what an earlier iteration stored."""
     return any(
         node.type in _LOOPS and node.start_byte <= read.start_byte < node.end_byte
         for node in ancestors(store)
@@ -249,5 +249,5 @@ def _private(tree: Tree, function: Function) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("tile-to-global", "shared-memory-tiling", "the staging of tiles in shared memory", direct_reads),
+    Rule("tile-to-global", "shared-memory-tiling", "shared-memory tiling", direct_reads),
 )

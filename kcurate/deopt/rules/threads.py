@@ -1,4 +1,4 @@
-"""How a kernel names its threads: the built-in variables, global indices, and what ties code to warps.
+"""How a kernel refers to its threads: built-in variables, global indices, and dependence on warps.
 
 Shared by the rules that change the mapping of threads to work. Not covered: the rules themselves.
 """
@@ -14,7 +14,7 @@ from kcurate.cuda_source.text import blank_literals, identifiers
 from kcurate.deopt.rules.ranges import Ranges, changed_at
 
 BUILTINS = (b"threadIdx", b"blockIdx", b"blockDim", b"gridDim")
-# What makes a thread's place within its warp or block matter.
+# Code for which a thread's position in its warp or block matters.
 _WARPS = re.compile(
     rb"\b(?:(?:%b)\w*|warpSize|wmma|nvcuda|volatile|asm|__asm__|cooperative_groups|laneid|cuda::)"
     % b"|".join(WARP)
@@ -23,7 +23,7 @@ _BLOCKS = re.compile(rb"\b(?:__shared__|__syncthreads\w*|__threadfence\w*|volati
 
 
 def reachable(tree: Tree, kernel: Function) -> tuple[Function, ...]:
-    """A kernel and the functions of its file that it may call, directly or not (by name alone)."""
+    """A kernel and the functions of its file that it may call, directly or indirectly (by name alone)."""
     known, found = tree.functions(), [kernel]
     for function in found:
         names = identifiers(tree.text(function.node))
@@ -37,12 +37,12 @@ def needs_warps(tree: Tree, functions: Sequence[Function]) -> bool:
 
 
 def needs_blocks(tree: Tree, functions: Sequence[Function], without: Sequence[Node] = ()) -> bool:
-    """Whether functions may depend on which threads form a block; some nodes do not count."""
+    """Whether functions may depend on which threads form a block; nodes in `without` are ignored."""
     return any(_WARPS.search(text) or _BLOCKS.search(text) for text in _texts(tree, functions, without))
 
 
 def last_barriers(tree: Tree, function: Function) -> tuple[Node, ...]:
-    """Barriers that end a function's body: no statement follows that they could order."""
+    """Barriers at the end of a function's body: no statement follows that they could order."""
     found: list[Node] = []
     for child in reversed(function.body.named_children):
         if child.type == "comment":
@@ -65,7 +65,7 @@ def _texts(tree: Tree, functions: Sequence[Function], without: Sequence[Node] = 
 
 
 def builtins(tree: Tree, within: Node | None = None) -> Iterator[tuple[Node, bytes]]:
-    """Every `threadIdx.x` and the like: the node and its text without blanks."""
+    """Every `threadIdx.x` and the like: the node and its text without whitespace."""
     for node in tree.nodes("field_expression", within=within):
         base = node.child_by_field_name("argument")
         if base is not None and base.text in BUILTINS:
@@ -73,19 +73,19 @@ def builtins(tree: Tree, within: Node | None = None) -> Iterator[tuple[Node, byt
 
 
 def all_in_sight(tree: Tree) -> bool:
-    """Whether every mention of a built-in variable is one of `builtins` (none whole, none in a macro)."""
+    """Whether every use of a built-in variable is one of `builtins` (none as a whole, none in a macro)."""
     words = re.findall(rb"\b(?:" + b"|".join(BUILTINS) + rb")\b", blank_literals(tree.source))
     return len(words) == sum(1 for _ in builtins(tree))
 
 
 def in_macros(tree: Tree, name: bytes) -> bool:
-    """Whether a macro's body mentions a name, so that not every use of it is in sight."""
+    """Whether a macro body contains a name, so that not all of its uses are visible."""
     macros = tree.nodes("preproc_def", "preproc_function_def")
     return any(name in identifiers(tree.text(node)) for node in macros)
 
 
 def resolved(tree: Tree, function: Function, node: Node) -> Node:
-    """The expression behind a name that is set once and never changed; casts and parentheses gone."""
+    """The expression behind a name that is set once and never changed; casts and parentheses removed."""
     for _ in range(8):
         node = bare(node)
         if node.type == "cast_expression":
@@ -102,9 +102,9 @@ def resolved(tree: Tree, function: Function, node: Node) -> Node:
 
 
 def only_value(tree: Tree, function: Function, one: Declared) -> Node | None:
-    """What a local is set to, once and for all threads of a kernel; None: it may have several values.
+    """The only value of a local in all threads of a kernel; None if it may have several.
 
-    Either where it is declared, or by a statement of the body itself that comes before every other use.
+    It is set at its declaration, or by a top-level statement of the body before every other use.
     """
     changes = changed_at(tree, function.body, one.name)
     if one.value is not None:
@@ -121,7 +121,7 @@ def only_value(tree: Tree, function: Function, one: Declared) -> Node | None:
 
 
 def factors(tree: Tree, function: Function, node: Node, sign: bytes) -> list[Node]:
-    """The operands of a sum or product, written in any order, names looked up."""
+    """The operands of a sum or product in any order, with names resolved."""
     node = resolved(tree, function, node)
     if node.type == "binary_expression" and node.children[1].text == sign:
         sides = (node.child_by_field_name("left"), node.child_by_field_name("right"))
@@ -159,7 +159,7 @@ def is_index_of_rows(ranges: Ranges, node: Node) -> bool:
 
 
 def _first_of_block(ranges: Ranges, node: Node) -> Node | None:
-    """What is added to `threadIdx.x`; None when an expression is no such sum of two."""
+    """What is added to `threadIdx.x`; None if the expression is not such a sum of two terms."""
     parts = factors(ranges.tree, ranges.function, node, b"+")
     texts = [b"".join(part.text.split()) for part in parts]
     if len(parts) != 2 or b"threadIdx.x" not in texts:

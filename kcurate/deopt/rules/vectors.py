@@ -1,13 +1,13 @@
-"""Rule on vectorised access: loads and stores of 8 or 16 bytes through pointers become one per element.
+"""Rule on vectorised access: 8- and 16-byte loads and stores through pointers become one per element.
 
 A load through a pointer to a vector type becomes a call of a helper that reads the elements one by one, a
-store one that writes them so. The value is the same, and so are all addresses (a vector's elements lie in
-order without gaps: CUDA C++ Programming Guide, "Built-in Vector Types"). Only the width of one access
-changes; a program may rely on that only when it publishes values to other threads without a barrier, so code
-with fences, `volatile`, assembly or `cuda::atomic` is refused.
+store a call of one that writes them likewise. Values and addresses stay the same (a vector's elements are in
+order without gaps: CUDA C++ Programming Guide, "Built-in Vector Types"). Only the width of an access changes;
+a program may rely on that only if it publishes values to other threads without a barrier, so code with
+fences, `volatile`, inline assembly or `cuda::atomic` is refused.
 
-What counts as a pointer to a vector type: `reinterpret_cast<V *>(..)` and C casts to `V *`, sums of such a
-pointer and an index, and names that their function declares as such and as nothing else.
+Pointers to vector types are: `reinterpret_cast<V *>(..)` and C casts to `V *`, sums of such a pointer and an
+index, and names that their function declares as such and as nothing else.
 
 Not covered: arrays of vectors in registers or shared memory, half-precision vectors, macros.
 """
@@ -52,7 +52,7 @@ __device__ inline void %(name)b(%(v)b *to, %(v)b value)
 
 
 class _Rewriter:
-    """The edits of one file, and the vector types that its helpers are needed for."""
+    """The edits for one file, and the vector types that need helpers."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -61,7 +61,7 @@ class _Rewriter:
         self.stored: set[bytes] = set()
 
     def edits(self) -> list[Edit]:
-        """All that the file needs, helpers included; empty when there is nothing to do."""
+        """All edits for the file, helpers included; empty if there is nothing to rewrite."""
         made = [edit for function in self.tree.functions() for edit in self._of_function(function)]
         if not made:
             return []
@@ -129,7 +129,7 @@ class _Rewriter:
             yield Edit(closing, node.end_byte, after + b")")
 
     def kind(self, node: Node) -> bytes | None:
-        """The vector type that an expression points to; None when it is no such pointer."""
+        """The vector type that an expression points to; None if it is not such a pointer."""
         node = bare(node)
         if node.type == "identifier":
             return self.pointers.get(self.tree.text(node))
@@ -155,7 +155,7 @@ class _Rewriter:
 
 
 def _element(kind: bytes) -> tuple[bytes, int]:
-    """The element type of a vector type, and how many there are."""
+    """The element type of a vector type, and the number of elements."""
     found = _VECTOR.match(kind)
     assert found is not None, "only vector types get here"
     return _ELEMENTS.get(found[1], found[1]), int(found[2])
@@ -184,7 +184,7 @@ def _pointers(tree: Tree, function: Function) -> dict[bytes, bytes]:
 
 
 def _assigned(node: Node) -> Node | None:
-    """What is stored, where the node is the target of a plain assignment that is a whole statement."""
+    """The stored value, if the node is the target of a plain assignment statement."""
     parent = node.parent
     if parent.type != "assignment_expression" or parent.child_by_field_name("left") != node:
         return None
@@ -200,5 +200,5 @@ def scalar_access(given: Given) -> Side | NotApplicable:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("vector-to-scalar", "vectorized-access", "accesses of 8 or 16 bytes a thread", scalar_access),
+    Rule("vector-to-scalar", "vectorized-access", "vectorized accesses", scalar_access),
 )

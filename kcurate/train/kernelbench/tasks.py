@@ -160,4 +160,4 @@ def _task(name: str, found: Found, level: int, brief: bool) -> Task:
         slow=found.side,
         fast=Side("", ()),
     )
-    return Task(candidate.id, family, "kernelbench", shown.request(candidate, brief=brief), candidate)
+    return Task(candidate.id, family, shown.request(candidate, brief=brief), candidate)

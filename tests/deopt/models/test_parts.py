@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+import tomllib
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,8 @@ from kcurate.problem.answered import side_of
 from kcurate.problem.techniques import vocabulary
 from kcurate.prompts import Answer
 from kcurate.records import AttemptOutcome, Candidate, Environment, Origin, Outcome, Side, Usage, Verdict
+
+MODELS = tuple(tomllib.loads(files("kcurate.deopt.models").joinpath("prices.toml").read_text())["models"])
 
 
 @pytest.mark.parametrize(
@@ -56,8 +60,8 @@ def test_slugs_are_file_names() -> None:
 
 
 def test_the_default_model_has_a_price_and_every_price_is_sane() -> None:
-    assert prices.default_model() in prices.known_models()
-    for model in prices.known_models():
+    assert prices.default_model() in MODELS
+    for model in MODELS:
         price = prices.find_price(model)
         assert price is not None
         assert 0 < price.cache_read < price.input < price.cache_write < price.output
@@ -65,7 +69,6 @@ def test_the_default_model_has_a_price_and_every_price_is_sane() -> None:
     assert prices.find_price("claude-haiku-4-5-20251001") == prices.find_price("claude-haiku-4-5")
     assert prices.find_price("claude-nonsense") is None
     assert prices.tool_use("claude-nonsense") == "auto"
-    assert "platform.claude.com" in prices.source()
 
 
 def test_a_long_prompt_costs_more_where_the_table_says_so() -> None:
@@ -76,7 +79,7 @@ def test_a_long_prompt_costs_more_where_the_table_says_so() -> None:
     assert price.cost_usd(long) == pytest.approx(5 * (60_000 * 0.1 + 60_000 * 0.01) / 1e6)
 
 
-@given(st.integers(0, 10**6), st.integers(0, 10**5), st.sampled_from(prices.known_models()), st.booleans())
+@given(st.integers(0, 10**6), st.integers(0, 10**5), st.sampled_from(MODELS), st.booleans())
 def test_no_exchange_costs_more_than_was_set_aside(size: int, out: int, model: str, batch: bool) -> None:
     price = prices.find_price(model)
     assert price is not None

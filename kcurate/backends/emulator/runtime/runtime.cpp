@@ -170,7 +170,6 @@ KCU_EXPORT const KcuSymbol *kcu_symbol(unsigned i)
     return i < kcu_symbol_count ? kcu_symbols + i : nullptr;
 }
 
-KCU_EXPORT unsigned long kcu_static_shared_bytes() { return static_shared_bytes(); }
 
 KCU_EXPORT const char *kcu_message() { return state->message; }
 
