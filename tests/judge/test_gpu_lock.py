@@ -1,4 +1,4 @@
-"""Times are taken alone; everything else shares the GPU."""
+"""Timing uses the GPU exclusively; everything else shares it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
 
 
-def test_exclusive_use_waits_for_the_others_and_keeps_them_out() -> None:
+def test_exclusive_use_waits_for_others_and_keeps_them_out() -> None:
     events: list[str] = []
     inside = threading.Event()
 
@@ -44,7 +44,7 @@ def test_exclusive_use_waits_for_the_others_and_keeps_them_out() -> None:
     user.close()
 
 
-def test_long_work_keeps_times_away_and_nobody_else() -> None:
+def test_long_work_blocks_timing_only() -> None:
     inside, done = threading.Event(), threading.Event()
 
     def take_times() -> None:
@@ -59,7 +59,7 @@ def test_long_work_keeps_times_away_and_nobody_else() -> None:
         thread = threading.Thread(target=take_times)
         thread.start()
         assert not inside.wait(0.1)
-        with judging.shared():  # although somebody waits for times
+        with judging.shared():  # although another waits for exclusive use
             assert not inside.is_set()
     assert inside.wait(5)
     late = threading.Thread(target=lambda: _enter(drawing))
@@ -79,7 +79,7 @@ def _enter(lock: GpuLock) -> None:
         pass
 
 
-def test_many_share() -> None:
+def test_shared_use_does_not_block() -> None:
     first, second = GpuLock("test"), GpuLock("test")
     with first.shared(), second.shared():
         pass
@@ -87,7 +87,7 @@ def test_many_share() -> None:
     second.close()
 
 
-def test_a_gpu_has_one_lock_whatever_its_number() -> None:
+def test_a_gpu_has_one_lock_whatever_its_index() -> None:
     one = Environment(backend="cuda", device="A", device_uuid="GPU-1", details={"index": 0})
     same = Environment(backend="cuda", device="A", device_uuid="GPU-1", details={"index": 1})
     other = Environment(backend="cuda", device="A", device_uuid="GPU-2")
