@@ -3,8 +3,8 @@
     python benchmarks/train_docs.py [DATA]
 
 DATA (default docs/data/nvidia-h200/training) holds what `train_smollm2.py` left (measured.json, report.json,
-curves.png, environment.json, metrics.jsonl), and train.json and two.json of `train.py`. Missing files
-are left out.
+curves.png, environment.json, metrics.jsonl), and train.json and two.json of `train.py`. Missing files are
+left out.
 """
 
 from __future__ import annotations
