@@ -20,7 +20,6 @@ from kcurate.problem.dtypes import is_float
 from kcurate.problem.inputs import contents
 from kcurate.records import Problem
 
-NAMES = ("zeros", "constant", "copied_input", "other_seed", "one_in_a_hundred")
 WRONG_SHARE = 0.01
 
 Array = npt.NDArray[Any]

@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from kcurate import time_limits
 from kcurate.judge.timing import statistics
@@ -65,7 +65,7 @@ class Sampler(Protocol):
         """Take samples; microseconds. `count` is the chain's length.
 
         Raises:
-            TimedOutputsDiffer: a timed run did not give the outputs that were verified.
+            Ruling: a timed run gave other outputs, or the side failed.
         """
 
 
@@ -118,7 +118,7 @@ def measure(
     """Time both sides against each other. `margin` gives what a duration in us must be exceeded by.
 
     Raises:
-        TimedOutputsDiffer, KernelFault, WorkerTimeout, WorkerDied: from the samplers.
+        Ruling: from the samplers.
     """
     started = time.perf_counter()
     rng = random.Random(config.seed)
@@ -211,12 +211,3 @@ def _warm_up(sampler: Sampler) -> float:
         count = max(1, min(4 * SAMPLES_PER_BLOCK, int(WARM_UP_US / max(median, 1.0))))
         last = median
     return median
-
-
-def summary(samples: Samples) -> dict[str, Any]:
-    """What goes into the verdict's environment record about how times were taken."""
-    return {
-        "timing_method": samples.method,
-        "timing_settled": samples.settled,
-        "timing_wall_s": round(samples.wall_s, 4),
-    }

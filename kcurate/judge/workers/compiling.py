@@ -138,11 +138,9 @@ def _answer(worker: Worker) -> Compiled | CompileFailure:
     try:
         reply = worker.answer(time_limits.COMPILE_SIDE_S)
     except WorkerTimeout:
-        return CompileFailure(
-            "timeout", f"the compiler ran past {time_limits.COMPILE_SIDE_S:.0f} s", time_limits.COMPILE_SIDE_S
-        )
+        return CompileFailure("timeout", f"the compiler ran past {time_limits.COMPILE_SIDE_S:.0f} s")
     except (WorkerDied, KernelFault):
-        return CompileFailure("memory", "the compiler died: out of memory, or a bug in it", 0.0)
+        return CompileFailure("memory", "the compiler died: out of memory, or a bug in it")
     answer: CompileAnswer = reply.body
     if answer.failure is not None:
         return answer.failure

@@ -46,10 +46,8 @@ class Greeting:
     """The first message of a worker: which protections are in force, and what it opened."""
 
     isolation: Mapping[str, bool]
-    start_s: float
     environment: Environment | None = None
     arch: str | None = None
-    compiler: str | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,6 @@ class Description:
     lowered: Mapping[str, str]
     resources: tuple[Resources, ...]
     compiler: str
-    wall_s: float
 
 
 @dataclass(frozen=True)
@@ -154,9 +151,7 @@ class Helpers(Request[Done]):
 class TimeAnswer:
     """What the parent needs to choose a method; `chain_runs`: the longest chain that there is room for."""
 
-    sets: int
     chain_runs: int
-    nodes: int
     l2_bytes: int
     sums: tuple[int, ...] = ()
 

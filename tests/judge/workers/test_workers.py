@@ -162,7 +162,7 @@ def test_an_answer_of_another_form_is_nonsense_and_ends_the_worker() -> None:
     other = Channel(theirs)
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
         worker = Worker(Role("run", "emulator"), process.pid, ours)
-        other.send(codec.to_data(Greeting({}, 0.0)))
+        other.send(codec.to_data(Greeting({})))
         worker.ask(Witness())
         other.send({"sum": "a lot"})
         with pytest.raises(WorkerNonsense):

@@ -17,7 +17,6 @@ import shutil
 import signal
 import socket
 import sys
-import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -81,14 +80,13 @@ def _live(role: Mapping[str, Any], channel: Channel) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _report_crashes(channel)
-    started = time.perf_counter()
     try:
         handle, greeting = _compile_handler(role) if role["kind"] == "compile" else _run_handler(role)
     except MissingDependencyError as error:
         channel.send({"missing": str(error)})
         return
     inside = isolation.enter(role["kind"], role["backend"])
-    hello = replace(greeting, isolation=inside, start_s=time.perf_counter() - started)
+    hello = replace(greeting, isolation=inside)
     channel.send(codec.to_data(hello))
     while True:
         try:
@@ -130,12 +128,12 @@ def _run_handler(role: Mapping[str, Any]) -> tuple[Handler, Greeting]:
     # wait for it. What that does to them shows in the spread that benchmarks/judge.py reports.
     device = backends.open_device(role["backend"], role["index"])
     environment = device.environment()
-    return SideServer(device).handle, Greeting({}, 0.0, environment, arch=getattr(device, "arch", None))
+    return SideServer(device).handle, Greeting({}, environment, arch=getattr(device, "arch", None))
 
 
 def _compile_handler(role: Mapping[str, Any]) -> tuple[Handler, Greeting]:
     compiler = backends.open_compiler(role["backend"], **role["options"])
-    return lambda request, _: compile_one(compiler, request), Greeting({}, 0.0, compiler=compiler.name)
+    return lambda request, _: compile_one(compiler, request), Greeting({})
 
 
 def compile_one(compiler: Compiler, request: Request[Any]) -> Reply[CompileAnswer]:

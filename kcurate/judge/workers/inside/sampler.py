@@ -47,9 +47,7 @@ class TimedSide:
         nodes = max(timed.nodes for timed in self._sets)
         room_bytes = min(CHAIN_BYTES, self._bench.free_bytes() // CHAIN_SHARE)
         return TimeAnswer(
-            sets=len(self._sets),
             chain_runs=min(room_bytes // max(1, largest), MAX_GATED // nodes),
-            nodes=nodes,
             l2_bytes=self._bench.l2_bytes,
         )
 
