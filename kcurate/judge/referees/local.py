@@ -155,7 +155,6 @@ class Referees:
         limit_s: float | None = None,
         hire: Hire = LocalReferee,
     ) -> None:
-        self._config = config
         self._limit_s = limit_s
         self._hire = hire
         self._waiting: list[_Job] = []

@@ -137,11 +137,9 @@ def _answer(worker: Worker) -> Compiled | CompileFailure:
     try:
         reply = worker.answer(time_limits.COMPILE_SIDE_S)
     except WorkerTimeout:
-        return CompileFailure(
-            "timeout", f"the compiler exceeded {time_limits.COMPILE_SIDE_S:.0f} s", time_limits.COMPILE_SIDE_S
-        )
+        return CompileFailure("timeout", f"the compiler exceeded {time_limits.COMPILE_SIDE_S:.0f} s")
     except (WorkerDied, KernelFault):
-        return CompileFailure("memory", "the compiler crashed: out of memory, or a compiler bug", 0.0)
+        return CompileFailure("memory", "the compiler crashed: out of memory, or a compiler bug")
     answer: CompileAnswer = reply.body
     if answer.failure is not None:
         return answer.failure

@@ -59,7 +59,6 @@ class Description:
     lowered: Mapping[str, str]
     resources: tuple[Resources, ...]
     compiler: str
-    wall_s: float
 
 
 @dataclass(frozen=True)

@@ -143,5 +143,5 @@ def test_an_unknown_check_is_an_error() -> None:
 
 
 def test_emulator_binaries_are_not_checked() -> None:
-    binary = Compiled("emulator", b"\x7fELF", "", {}, (), "", 0.0)
+    binary = Compiled("emulator", b"\x7fELF", "", {}, (), "")
     assert static.check_binary(binary, Side("", (LAUNCH,))) == ()
