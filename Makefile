@@ -1,5 +1,6 @@
 # Two commands for a newcomer: `make demo` and `make test`. Each makes .venv from nothing.
 # make demo    the whole pipeline on what is shipped; on the emulator, or on the GPU if there is one
+# make quick   the tests that start no judge or compiler and import no torch: one minute
 # make test    every test that this machine can run
 # make check   what must be green before a commit: format, lint, types, tests
 # make clean   remove .venv and everything that was built
@@ -18,7 +19,7 @@ PYTEST_ARGS ?= -n 2
 STAMPS := $(VENV)/.stamps
 STEP := @printf '\n== %s\n'
 
-.PHONY: help demo test check docs clean
+.PHONY: help demo quick test check docs clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -46,6 +47,10 @@ $(STAMPS)/test: $(STAMPS)/venv pyproject.toml constraints.txt
 demo: $(STAMPS)/demo
 	$(STEP) "kcurate demo"
 	@$(BIN)/kcurate demo
+
+quick: $(STAMPS)/test
+	$(STEP) "pytest $(PYTEST_ARGS) --quick"
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) --quick
 
 test: $(STAMPS)/test
 	$(STEP) "pytest $(PYTEST_ARGS)"

@@ -1,15 +1,37 @@
-"""Markers `gpu` and `slow`, each gated in one place that says why."""
+"""Which tests a run takes: the markers `gpu` and `slow`, the option `--quick`.
+
+Each choice is made in one place. Not covered: what is quick (`reach`).
+"""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
 
 import pytest
+import reach
+
+GUARD = pytest.StashKey[reach.Guard]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--run-slow", action="store_true", help="also run tests marked slow (over 10 s each)")
+    parser.addoption(
+        "--quick", action="store_true", help="only tests that start no judge or compiler and import no torch"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--quick"):
+        config.stash[GUARD] = reach.Guard()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    quick = config.getoption("--quick") and collection_path.suffix == ".py"
+    return True if quick and reach.torch_import(collection_path) else None
 
 
 def _missing_gpu() -> str | None:
@@ -29,3 +51,39 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(pytest.mark.skip(reason="slow; run with --run-slow"))
+    if config.getoption("--quick"):
+        _keep(config, items, [item for item in items if not any(map(reach.heavy, _functions(item)))])
+        if noted := config.stash[GUARD].take():
+            raise pytest.UsageError(f"--quick: collecting tests {noted[0]}; see tests/reach.py")
+
+
+def _keep(config: pytest.Config, items: list[pytest.Item], kept: list[pytest.Item]) -> None:
+    names = {item.nodeid for item in kept}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in names])
+    items[:] = kept
+
+
+def _functions(item: pytest.Item) -> list[Any]:
+    """The test's function, those of its fixtures, and those among its parameters."""
+    assert isinstance(item, pytest.Function)
+    fixtures = [one.func for found in item._fixtureinfo.name2fixturedefs.values() for one in found]
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return [item.obj, *fixtures, *filter(callable, parameters)]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    yield
+    _fail_unless_quick(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    yield
+    _fail_unless_quick(item)
+
+
+def _fail_unless_quick(item: pytest.Item) -> None:
+    guard = item.config.stash.get(GUARD, None)
+    if guard and (noted := guard.take()):
+        pytest.fail(f"--quick: this test {noted[0]}, and tests/reach.py does not see how", pytrace=False)
