@@ -1,7 +1,7 @@
 # Two commands for a newcomer: `make demo` and `make test`. Each makes .venv from nothing.
 # make demo    the whole pipeline on what is shipped; on the emulator, or on the GPU if there is one
 # make quick   the tests that start no judge or compiler and import no torch: one minute
-# make test    every test that this machine can run
+# make test    the tests; of the built-in pairs and cheats, those that changed and a third
 # make check   what must be green before a commit: format, lint, types, tests
 # make clean   remove .venv and everything that was built
 
@@ -49,12 +49,12 @@ demo: $(STAMPS)/demo
 	@$(BIN)/kcurate demo
 
 quick: $(STAMPS)/test
-	$(STEP) "pytest $(PYTEST_ARGS) --quick"
-	@$(BIN)/python -m pytest $(PYTEST_ARGS) --quick
+	$(STEP) "pytest $(PYTEST_ARGS) --quick --sample"
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) --quick --sample
 
 test: $(STAMPS)/test
-	$(STEP) "pytest $(PYTEST_ARGS)"
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(STEP) "pytest $(PYTEST_ARGS) --sample"
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) --sample
 
 check: $(STAMPS)/test
 	$(STEP) "ruff format --check"

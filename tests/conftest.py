@@ -1,20 +1,23 @@
-"""Which tests a run takes: the markers `gpu` and `slow`, the option `--quick`.
+"""Which tests a run takes: the markers `gpu`, `slow` and `sample`, the option `--quick`.
 
-Each choice is made in one place. Not covered: what is quick (`reach`).
+Each choice is made in one place. Not covered: what is quick (`reach`), what is drawn (`sampling`).
 """
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+import textwrap
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import reach
+import sampling
 
 GUARD = pytest.StashKey[reach.Guard]()
+SAMPLE = pytest.StashKey[sampling.Sample]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,16 +25,50 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="only tests that start no judge or compiler and import no torch"
     )
+    parser.addoption(
+        "--sample", action="store_true", help="of the built-in pairs and cheats: what changed, and a third"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--quick"):
         config.stash[GUARD] = reach.Guard()
+    config.stash[SAMPLE] = sampling.sample() if config.getoption("--sample") else sampling.Sample()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     quick = config.getoption("--quick") and collection_path.suffix == ".py"
     return True if quick and reach.torch_import(collection_path) else None
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    return f"sample: {_sampled(config)[0]}" if config.getoption("--sample") else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.getoption("--sample"):
+        terminalreporter.section("built-in pairs and cheats of this run")
+        for line in _sampled(config):
+            terminalreporter.write_line(textwrap.fill(line, 110, break_on_hyphens=False))
+
+
+def _sampled(config: pytest.Config) -> list[str]:
+    """How many folders were chosen and how to run all, then their names."""
+    sample, folders = config.stash[SAMPLE], sampling.all_folders()
+    if sample.commit is None:
+        return [f"all {len(folders)} built-in pairs and cheats; git does not say what changed"]
+    changed, drawn = ([name for name in folders if one(name)] for one in (sample.touched, sample.drawn))
+    return [
+        f"{len(changed)} changed and {len(drawn)} drawn by commit {sample.commit[:10]}, of {len(folders)} "
+        "built-in pairs and cheats; all: make test-all, or pytest without --sample",
+        *(f"{kind}: {', '.join(names)}" for kind, names in (("changed", changed), ("drawn", drawn)) if names),
+    ]
+
+
+@pytest.fixture(scope="session")
+def sample(pytestconfig: pytest.Config) -> sampling.Sample:
+    """Which folders this run takes; all without `--sample`."""
+    return pytestconfig.stash[SAMPLE]
 
 
 def _missing_gpu() -> str | None:
@@ -51,6 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(pytest.mark.skip(reason="slow; run with --run-slow"))
+    _keep(config, items, [item for item in items if _in_sample(item)])
     if config.getoption("--quick"):
         _keep(config, items, [item for item in items if not any(map(reach.heavy, _functions(item)))])
         if noted := config.stash[GUARD].take():
@@ -61,6 +99,11 @@ def _keep(config: pytest.Config, items: list[pytest.Item], kept: list[pytest.Ite
     names = {item.nodeid for item in kept}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in names])
     items[:] = kept
+
+
+def _in_sample(item: pytest.Item) -> bool:
+    marks = list(item.iter_markers("sample"))
+    return all(item.config.stash[SAMPLE].takes(mark.args, **mark.kwargs) for mark in marks)
 
 
 def _functions(item: pytest.Item) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Which tests a run takes: what is quick."""
+"""Which tests a run takes: what is quick, what is drawn."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ import sys
 from pathlib import Path
 
 import reach
+import sampling
 import small
+from sampling import Sample
 
 from kcurate.judge.judge import Judge, JudgeConfig
+
+COMMIT = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org")
 
 
 def judged() -> Judge:
@@ -42,13 +47,13 @@ def test_what_a_test_reaches_decides_whether_it_is_quick() -> None:
 
 
 def run_pytest(folder: Path, code: str, *options: str) -> subprocess.CompletedProcess[str]:
-    shutil.copy(reach.ROOT / "tests" / "conftest.py", folder)
+    shutil.copy(sampling.ROOT / "tests" / "conftest.py", folder)
     (folder / "test_it.py").write_text(code)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n  gpu:\n  slow:\n  sample:\n")
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", *options],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": f"{reach.ROOT}:{reach.ROOT / 'tests'}"},
+        env=os.environ | {"PYTHONPATH": f"{sampling.ROOT}:{sampling.ROOT / 'tests'}"},
         capture_output=True,
         text=True,
         check=False,
@@ -67,3 +72,37 @@ def test_a_quick_test_that_starts_python_or_loads_torch_fails(tmp_path: Path) ->
     assert "this test starts python" in done.stdout
     assert "this test imports torch" in done.stdout
     assert "2 failed, 1 passed" in done.stdout
+
+
+def test_a_commit_draws_a_third_and_the_next_another() -> None:
+    folders = sampling.all_folders()
+    drawn = [name for name in folders if Sample(COMMIT).drawn(name)]
+    assert drawn == [name for name in folders if Sample(COMMIT).drawn(name)]
+    assert len(folders) / 4 < len(drawn) < len(folders) / 2
+    assert drawn != [name for name in folders if Sample(COMMIT[::-1]).drawn(name)]
+    assert all(map(Sample().drawn, folders)), "without a commit"
+
+
+def test_what_changed_in_the_last_commit_or_since_is_taken(tmp_path: Path) -> None:
+    def write(name: str) -> None:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+
+    def commit() -> None:
+        subprocess.run([*GIT, "add", "."], cwd=tmp_path, check=True)
+        subprocess.run([*GIT, "commit", "--quiet", "--message", "x"], cwd=tmp_path, check=True)
+
+    assert sampling.sample(tmp_path).commit is None, "no repository"
+    subprocess.run([*GIT, "init", "--quiet"], cwd=tmp_path, check=True)
+    write("pairs/a/old/slow.cu")
+    commit()
+    assert sampling.sample(tmp_path).commit is None, "no earlier commit"
+    write("pairs/a/committed/slow.cu")
+    write("tests/shared.py")
+    commit()
+    write("pairs/a/new/slow.cu")
+    found = sampling.sample(tmp_path)
+    names = ["pairs/a/committed", "pairs/a/new", "pairs/a/old"]
+    assert [name for name in names if found.touched(name)] == names[:2]
+    assert found.takes(("pairs/a/old",), also=("tests/shared.py",))
+    assert found.takes(("pairs/a/old",)) == found.drawn("pairs/a/old")
