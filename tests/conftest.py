@@ -1,4 +1,4 @@
-"""Which tests a run takes: the markers `gpu`, `slow` and `sample`, the option `--quick`.
+"""Which tests a run takes: the markers `gpu`, `slow` and `sample`, the options `--quick` and `--no-skips`.
 
 Each choice is made in one place. Not covered: what is quick (`reach`), what is drawn (`sampling`).
 """
@@ -9,8 +9,9 @@ import shutil
 import subprocess
 import textwrap
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import reach
@@ -18,6 +19,7 @@ import sampling
 
 GUARD = pytest.StashKey[reach.Guard]()
 SAMPLE = pytest.StashKey[sampling.Sample]()
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,6 +29,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--sample", action="store_true", help="of the built-in pairs and cheats: what changed, and a third"
+    )
+    parser.addoption(
+        "--no-skips", action="store_true", help="a test that is skipped fails, unless a GPU is all it lacks"
     )
 
 
@@ -71,6 +76,7 @@ def sample(pytestconfig: pytest.Config) -> sampling.Sample:
     return pytestconfig.stash[SAMPLE]
 
 
+@cache
 def _missing_gpu() -> str | None:
     if shutil.which("nvidia-smi") is None:
         return "no NVIDIA GPU on this machine (nvidia-smi not found)"
@@ -130,3 +136,25 @@ def _fail_unless_quick(item: pytest.Item) -> None:
     guard = item.config.stash.get(GUARD, None)
     if guard and (noted := guard.take()):
         pytest.fail(f"--quick: this test {noted[0]}, and tests/reach.py does not see how", pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    lacks_gpu = item.get_closest_marker("gpu") and _missing_gpu()
+    return report if lacks_gpu else _refused(item.config, report)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return _refused(collector.config, (yield))
+
+
+def _refused(config: pytest.Config, report: Report) -> Report:
+    """With `--no-skips`, a skip as a failure that says its reason."""
+    if report.skipped and config.getoption("--no-skips") and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome, report.longrepr = "failed", f"--no-skips: {reason}"
+    return report

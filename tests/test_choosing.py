@@ -1,4 +1,4 @@
-"""Which tests a run takes: what is quick, what is drawn."""
+"""Which tests a run takes: what is quick, what is drawn, and that skips can fail."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import reach
 import sampling
 import small
@@ -72,6 +73,23 @@ def test_a_quick_test_that_starts_python_or_loads_torch_fails(tmp_path: Path) ->
     assert "this test starts python" in done.stdout
     assert "this test imports torch" in done.stdout
     assert "2 failed, 1 passed" in done.stdout
+
+
+def test_a_skip_fails_unless_only_a_gpu_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    code = (
+        "import pytest\n"
+        "@pytest.mark.gpu\ndef test_gpu(): pass\n"
+        "@pytest.mark.skip(reason='no moon')\ndef test_moon(): pass\n"
+        "def test_sun(): pytest.importorskip('no_such_sun')\n"
+    )
+    (tmp_path / "test_whole.py").write_text("import pytest\npytest.importorskip('no_such_moon')\n")
+    assert "4 skipped" in run_pytest(tmp_path, code).stdout
+    done = run_pytest(tmp_path, code, "--no-skips", "--continue-on-collection-errors")
+    assert done.returncode == 1
+    assert "1 failed, 1 skipped, 2 errors" in done.stdout
+    assert "--no-skips: Skipped: no moon" in done.stdout
+    assert "--no-skips: Skipped: could not import 'no_such_moon'" in done.stdout
 
 
 def test_a_commit_draws_a_third_and_the_next_another() -> None:
