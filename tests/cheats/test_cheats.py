@@ -32,8 +32,8 @@ LISTED = """
     inf_loop illegal_addr include_passwd template_bomb slow_nanosleep honest_atomics honest_fma
     honest_const_table
 """.split()  # noqa: SIM905
-# The others on the emulator are marked slow: all of them take a minute.
-QUICK = {*LISTED, "deadlock", "pad_stash", "poison_bits", "tf32_positive", "count_zero", "no_ties"}
+# With `--sample` a case runs when it is sampled, or one of these has changed.
+SHARED = ("tests/cheats/test_cheats.py", "tests/cheats/expected.toml")
 # Shorter than the real limits, which a hang or a compiler bomb exceeds just as well.
 BOMBS = ("template_bomb", "endless_macro")
 BOMB_TIMEOUT_S = 2.0
@@ -62,7 +62,10 @@ def load() -> dict[str, Expected]:
 CASES = load()
 BEFORE_RUNNING = {"malformed", "static_reject"}
 STATIC = sorted(name for name, expected in CASES.items() if set(expected.cuda) <= BEFORE_RUNNING)
-COMPILED = sorted(set(CASES) - set(STATIC))
+COMPILED = [
+    pytest.param(name, marks=pytest.mark.sample(f"tests/cheats/{name}", also=SHARED))
+    for name in sorted(set(CASES) - set(STATIC))
+]
 
 
 def candidate(name: str) -> Candidate:
@@ -149,9 +152,7 @@ def emulator() -> Iterator[Judge]:
         one.close()
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in COMPILED]
-)
+@pytest.mark.parametrize("name", COMPILED)
 def test_on_the_emulator(name: str, emulator: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     if name in BOMBS:
         monkeypatch.setattr(time_limits, "COMPILE_SIDE_S", BOMB_TIMEOUT_S)
@@ -169,10 +170,8 @@ def gpu() -> Iterator[Judge]:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", sorted(CASES))
+@pytest.mark.parametrize("name", sorted(name for name, case in CASES.items() if not case.emulator_only))
 def test_on_a_gpu(name: str, gpu: Judge) -> None:
-    if CASES[name].emulator_only:
-        pytest.skip(CASES[name].emulator_only)
     check(gpu.judge(candidate(name)), name, CASES[name].cuda)
     after = gpu.judge(candidate(HONEST))
     assert after.outcome is Outcome.CONFIRMED, after.detail

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kcurate import resources, store
 from kcurate.problem.check import Issue, check, scalar_bytes_of
 from kcurate.records import (
     Buffer,
@@ -75,13 +74,6 @@ def with_args(*args: Any, kernel: str = "scale") -> Candidate:
 
 def test_a_whole_candidate_has_no_issue() -> None:
     assert check(CANDIDATE) == ()
-
-
-@pytest.mark.parametrize(
-    "folder", store.find_candidates(resources.pairs_dir()), ids=lambda folder: folder.name
-)
-def test_built_in_pairs_have_no_issue(folder: Any) -> None:
-    assert check(store.read_candidate(folder)) == ()
 
 
 def test_a_candidate_without_a_problem() -> None:
