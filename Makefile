@@ -1,8 +1,11 @@
-# Two commands for a newcomer: `make demo` and `make test`. Each makes .venv from nothing.
-# make demo    the whole pipeline on what is shipped; on the emulator, or on the GPU if there is one
-# make test    every test that this machine can run
-# make check   what must be green before a commit: format, lint, types, tests
-# make clean   remove .venv and everything that was built
+# Every command makes .venv from nothing when it has to. A newcomer needs two: `make demo` and `make test`.
+# make demo      the whole pipeline on what is shipped; on the emulator, or on the GPU if there is one
+# make quick     the tests that start no judge or compiler and import no torch: one minute
+# make test      the tests; of the built-in pairs and cheats, those that changed and a third: five minutes
+# make test-all  every test: all pairs and cheats, slow tests, Ray, a browser; what CI runs
+# make lint      formatting, lint, types
+# make check     what must be green before a commit: make lint, make test
+# make clean     remove .venv and everything that was built
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -12,54 +15,88 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 GPU := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 && echo yes)
-DEMO_EXTRAS := $(if $(GPU),[gpu])
-TEST_EXTRAS := [gpu,train,dev]
 PYTEST_ARGS ?= -n 2
-STAMPS := $(VENV)/.stamps
 STEP := @printf '\n== %s\n'
 
-.PHONY: help demo test check docs clean
+# A stamp is there when what it names is whole; a .venv whose Python has gone is made again.
+STAMPS := $(VENV)/.stamps
+$(shell $(BIN)/python -c '' 2>/dev/null || rm -rf $(STAMPS))
+EXTRAS_demo := $(if $(GPU),[gpu])
+EXTRAS_test := [gpu,train,dev]
+EXTRAS_test-all := [gpu,train,ray,dev]
+SAID_demo := $(if $(GPU),, (no GPU here: without the NVRTC packages))
+SAID_test := (NVRTC 200 MB and torch included)
+SAID_test-all := $(SAID_test)
+
+PYTHONS := python3 python3.14 python3.13 python3.12 python3.11
+# Writes a Python's version, and fails for one that kcurate cannot use.
+PROBE := import sys; sys.stdout.write("%d.%d" % sys.version_info[:2]); \
+  sys.version_info < (3, 11) and sys.exit(1); from importlib.util import find_spec; \
+  find_spec("venv") and find_spec("ensurepip") or sys.exit(sys.stdout.write(" without venv") and 1)
+
+.PHONY: help demo quick test test-all lint check docs clean compiler browser
 
 help:
-	@sed -n 's/^# //p' Makefile
+	@sed -n 's/^# make/make/p' Makefile
 
 $(STAMPS)/venv:
-	$(STEP) "Making $(VENV) with the newest Python from 3.11 on"
-	@python=; for name in python3 python3.14 python3.13 python3.12 python3.11; do \
-	  if command -v $$name >/dev/null && $$name -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
-	  then python=$$name; break; fi; done; \
-	if [ -z "$$python" ]; then \
-	  echo "error: kcurate needs Python 3.11 or newer with venv; on Debian: apt-get install python3 python3-venv" >&2; exit 1; fi; \
-	echo "$$python is $$($$python --version)"; $$python -m venv $(VENV)
+	$(STEP) "Making $(VENV) with Python 3.11 or newer"
+	@python=; found=; for name in $(PYTHONS); do \
+	  command -v $$name >/dev/null || continue; \
+	  if version=$$($$name -c '$(PROBE)' 2>/dev/null); then python=$$name; break; fi; \
+	  if [ -n "$$version" ]; then found="$$found, $$name is $$version"; fi; done; \
+	if [ -z "$$python" ]; then found=$${found:-, none}; \
+	  echo "error: no Python 3.11 or newer with venv here (found: $${found#, }); install it" \
+	    "(Debian: apt-get install python3 python3-venv), then run make again" >&2; exit 1; fi; \
+	echo "$$python is Python $$version"; \
+	$(BIN)/python -c '$(PROBE)' >/dev/null 2>&1 || clear=--clear; \
+	$$python -m venv $${clear:-} $(VENV) || { \
+	  echo "error: $$python cannot make $(VENV) (see above); free space or install python3-venv, then run make again" >&2; exit 1; }
 	@mkdir -p $(STAMPS); touch $@
 
-$(STAMPS)/demo: $(STAMPS)/venv pyproject.toml constraints.txt
-	$(STEP) "Installing kcurate$(DEMO_EXTRAS) into $(VENV)$(if $(GPU),, (no GPU here: without the NVRTC packages))"
-	$(PIP) install --quiet --constraint constraints.txt --editable '.$(DEMO_EXTRAS)'
+$(STAMPS)/%: $(STAMPS)/venv pyproject.toml constraints.txt
+	$(STEP) "Installing kcurate$(EXTRAS_$*) into $(VENV) $(SAID_$*)"
+	@$(PIP) install --quiet --constraint constraints.txt --editable '.$(EXTRAS_$*)' 2>$(VENV)/pip.log || { \
+	  why=$$(grep -m 1 '^ERROR' $(VENV)/pip.log || true); \
+	  if grep -q 'connection broken' $(VENV)/pip.log; then why="no connection to the package index"; fi; \
+	  echo "error: pip could not install kcurate$(EXTRAS_$*): $${why#ERROR: }; check the network and PIP_INDEX_URL," \
+	    "then run make again (all that pip said: $(VENV)/pip.log)" >&2; exit 1; }
 	@touch $@
 
-$(STAMPS)/test: $(STAMPS)/venv pyproject.toml constraints.txt
-	$(STEP) "Installing kcurate$(TEST_EXTRAS) into $(VENV) (NVRTC 200 MB and torch included)"
-	$(PIP) install --quiet --constraint constraints.txt --editable '.$(TEST_EXTRAS)'
-	@touch $@
+compiler: $(STAMPS)/venv
+	@command -v g++ >/dev/null || command -v clang++ >/dev/null || $(BIN)/python -c 'import ziglang' 2>/dev/null || { \
+	  echo "error: no C++ compiler for the emulator; install one (Debian: apt-get install g++; without root:" \
+	    "$(BIN)/python -m pip install -c constraints.txt ziglang), then run make again" >&2; exit 1; }
 
-demo: $(STAMPS)/demo
+browser: $(STAMPS)/test-all
+	@$(BIN)/python -c 'import sys; from tests.report.browser import executable; sys.exit(not executable())' || \
+	  echo "note: no Chromium here, so tests/report/test_browser.py is skipped; apt-get install chromium runs it too"
+
+demo: $(if $(GPU),,compiler) $(STAMPS)/demo
 	$(STEP) "kcurate demo"
 	@$(BIN)/kcurate demo
 
-test: $(STAMPS)/test
-	$(STEP) "pytest $(PYTEST_ARGS)"
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+quick: $(STAMPS)/test
+	$(STEP) "pytest $(PYTEST_ARGS) --quick --sample"
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) --quick --sample
 
-check: $(STAMPS)/test
+test: compiler $(STAMPS)/test
+	$(STEP) "pytest $(PYTEST_ARGS) --sample"
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) --sample
+
+test-all: compiler $(STAMPS)/test-all browser
+	$(STEP) "pytest $(PYTEST_ARGS) --run-slow"
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) --run-slow
+
+lint: $(STAMPS)/test
 	$(STEP) "ruff format --check"
 	@$(BIN)/ruff format --check .
 	$(STEP) "ruff check"
 	@$(BIN)/ruff check .
 	$(STEP) "mypy --strict"
 	@$(BIN)/mypy
-	$(STEP) "pytest $(PYTEST_ARGS)"
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: lint test
 
 docs: $(STAMPS)/test
 	@$(BIN)/python -m kcurate.cli.reference docs/cli.md

@@ -68,7 +68,7 @@ def latency(_: argparse.Namespace) -> dict[str, Any]:
     """One verdict after another, by one judge with warm workers."""
     rows = []
     with contextlib.closing(Judge(replace(CONFIG, spares=6))) as judge:
-        judge.clock()
+        judge.calibrate()
         for number, one in enumerate(variants(LATENCY_VERDICTS + 3)):
             time.sleep(0.4)  # the stock fills up again: this is about one verdict, not about many
             started = time.perf_counter()

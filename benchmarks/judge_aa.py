@@ -27,8 +27,8 @@ from common import copy
 
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.timing import statistics
-from kcurate.judge.timing.a_against_a import chain_of
-from kcurate.judge.timing.decision import Stopwatch
+from kcurate.judge.timing.a_against_a import fma_pair
+from kcurate.judge.timing.decision import PairTimer
 from kcurate.records import Candidate
 
 DURATIONS_US = (3.0, 5.0, 8.0, 15.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
@@ -73,8 +73,8 @@ def planted(us: float) -> float:
 def fit_chain(judge: Judge) -> Fit:
     times = []
     for rounds in FIT_ROUNDS:
-        with judge.stopwatch(chain_of(rounds), 7) as watch:
-            times.append(watch.measure(7).median_us("fast"))
+        with judge.pair_timer(fma_pair(rounds), 7) as timer:
+            times.append(timer.measure(7).median_us("fast"))
     per_round = (times[1] - times[0]) / (FIT_ROUNDS[1] - FIT_ROUNDS[0])
     return Fit(times[0] - FIT_ROUNDS[0] * per_round, 1.0 / per_round)
 
@@ -88,14 +88,14 @@ def tasks(fit: Fit, scale: float) -> list[Task]:
     kernels: list[tuple[str, Candidate, int]] = []
     for us in DURATIONS_US:
         repeats = 8 if us >= 3000 else 12 if us >= 1000 else 16
-        kernels.append((f"chain-{us:g}", chain_of(fit.rounds(us)), repeats))
+        kernels.append((f"chain-{us:g}", fma_pair(fit.rounds(us)), repeats))
     kernels += [(f"copy-{mb:g}", copy(mb), 16) for mb in COPIES_MB]
     found = [Task(f"aa-{name}", one, 3, many(repeats)) for name, one, repeats in kernels]
     for us in DURATIONS_US:
-        one = chain_of(fit.rounds(us), fit.extra(us, planted(us)))
+        one = fma_pair(fit.rounds(us), fit.extra(us, planted(us)))
         found.append(Task(f"planted-{planted(us):g}-chain-{us:g}", one, 3, many(4 if us >= 3000 else 10)))
     for us in (30.0, 300.0):
-        one = chain_of(fit.rounds(us), fit.extra(us, 1.5))
+        one = fma_pair(fit.rounds(us), fit.extra(us, 1.5))
         found.append(Task(f"repeat-1.5-chain-{us:g}", one, many(16), 1))
     return found + [Task(f"aa-{name}", one, 3, many(repeats), 3) for name, one, repeats in kernels]
 
@@ -103,16 +103,16 @@ def tasks(fit: Fit, scale: float) -> list[Task]:
 def judgements(judge: Judge, task: Task, until_s: float) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for pair in range(task.first_pair, task.first_pair + task.pairs):
-        with judge.stopwatch(task.candidate, pair) as watch:
+        with judge.pair_timer(task.candidate, pair) as timer:
             for repeat in range(task.repeats):
                 if time.perf_counter() > until_s:
                     return rows
-                rows.append(one_judgement(watch, 1000 * pair + repeat, pair))
+                rows.append(one_judgement(timer, 1000 * pair + repeat, pair))
     return rows
 
 
-def one_judgement(watch: Stopwatch, seed: int, pair: int) -> dict[str, Any]:
-    samples = watch.measure(seed)
+def one_judgement(timer: PairTimer, seed: int, pair: int) -> dict[str, Any]:
+    samples = timer.measure(seed)
     estimate = samples.estimate
     if estimate is None:
         return {
@@ -224,7 +224,7 @@ def main() -> None:
     options = parser.parse_args()
     started = time.perf_counter()
     judge = Judge(JudgeConfig("cuda", spares=6))
-    clock = judge.clock()
+    clock = judge.calibrate()
     print(clock, f"self-test took {time.perf_counter() - started:.1f} s", flush=True)
     fit = fit_chain(judge)
     print(fit, flush=True)

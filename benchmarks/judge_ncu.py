@@ -13,7 +13,7 @@ from kcurate.backends.cuda.bench import Bench
 from kcurate.backends.cuda.compiler import CudaCompiler
 from kcurate.backends.cuda.device import CudaDevice
 from kcurate.judge import compile_side
-from kcurate.judge.timing.a_against_a import chain_of
+from kcurate.judge.timing.a_against_a import fma_pair
 from kcurate.judge.workers.inside.execute import Prepared
 from kcurate.problem import program
 from kcurate.problem.inputs import contents
@@ -28,7 +28,7 @@ def main() -> None:
     assert isinstance(helpers, Compiled)
     bench = Bench(device, helpers)
     for kind, value in json.loads(sys.argv[1]):
-        one = chain_of(int(value)) if kind == "chain" else copy(value)
+        one = fma_pair(int(value)) if kind == "chain" else copy(value)
         assert one.problem is not None
         made = compile_side(one, "fast", compiler)
         assert isinstance(made, Compiled)

@@ -7,12 +7,14 @@ the pairs), and the judge itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import sampling
 
 from kcurate import codec, store
 from kcurate.backends import open_compiler, open_device
@@ -32,6 +34,8 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = store.find_candidates(ROOT / "pairs")
 POISONS = (0x7FC0DEAD, 0x3F8A11CE)
 SEED = 20
+# With `--sample` a test runs when one of its pairs is taken, or one of these has changed.
+SHARED = ("tests/oracles", "tests/test_pairs.py")
 
 
 @cache
@@ -49,24 +53,36 @@ def name_of(folder: Path) -> str:
     return str(folder.relative_to(ROOT / "pairs"))
 
 
-def different_sides() -> dict[str, tuple[Candidate, Side]]:
-    """Each side once, under the name of the first pair that has it."""
-    found: dict[str, tuple[str, Candidate, Side]] = {}
+def different_sides() -> dict[str, list[tuple[Path, Side]]]:
+    """Each side once, under the name of the first pair that has it, with all that have it."""
+    found: dict[str, list[tuple[Path, Side]]] = {}
+    names: dict[str, str] = {}
     for folder in FOLDERS:
         candidate = pair(folder)
         for name in SIDES:
             side: Side = getattr(candidate, name)
             parts = codec.canonical_json([codec.to_data(candidate.problem), codec.to_data(side)])
-            found.setdefault(store.content_id(parts), (f"{name_of(folder)}/{name}", candidate, side))
-    return {name: (candidate, side) for name, candidate, side in found.values()}
+            first = names.setdefault(store.content_id(parts), f"{name_of(folder)}/{name}")
+            found.setdefault(first, []).append((folder, side))
+    return found
 
 
-def different_problems() -> dict[str, Candidate]:
-    return {pair(folder).family: pair(folder) for folder in FOLDERS}
+def different_problems() -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for folder in FOLDERS:
+        found.setdefault(pair(folder).family, []).append(folder)
+    return found
+
+
+def sampled(name: str, folders: Iterable[Path]) -> Any:
+    """A parameter that stands for something of these pairs."""
+    return pytest.param(name, marks=pytest.mark.sample(*map(sampling.name_of, folders), also=SHARED), id=name)
 
 
 SIDES_ONCE = different_sides()
 PROBLEMS = different_problems()
+SAMPLED_SIDES = [sampled(name, (folder for folder, _ in same)) for name, same in SIDES_ONCE.items()]
+SAMPLED_FAMILIES = [sampled(family, folders) for family, folders in PROBLEMS.items()]
 
 
 def problem_of(candidate: Candidate) -> Problem:
@@ -99,14 +115,15 @@ def outputs_of(problem: Problem) -> list[str]:
     return [name for name, buffer in problem.buffers.items() if buffer.role in ("out", "inout")]
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=name_of)
-def test_pair_can_be_judged(folder: Path) -> None:
+@pytest.mark.parametrize("name", [sampled(name_of(folder), [folder]) for folder in FOLDERS])
+def test_pair_can_be_judged(name: str) -> None:
+    folder = ROOT / "pairs" / name
     candidate = pair(folder)
     assert check(candidate) == ()
-    for name in SIDES:
-        side: Side = getattr(candidate, name)
+    for which in SIDES:
+        side: Side = getattr(candidate, which)
         assert (*check_source(side), *hints(side)) == ()
-    assert candidate.id == name_of(folder)
+    assert candidate.id == name
     assert candidate.domain == folder.parent.name
     assert candidate.license == "Apache-2.0"
     assert candidate.origin.kind == "curated"
@@ -115,9 +132,10 @@ def test_pair_can_be_judged(folder: Path) -> None:
     assert len(problem_of(candidate).sizes.test) >= 3
 
 
-@pytest.mark.parametrize("name", SIDES_ONCE)
+@pytest.mark.parametrize("name", SAMPLED_SIDES)
 def test_side_computes_the_reference(name: str) -> None:
-    candidate, side = SIDES_ONCE[name]
+    folder, side = SIDES_ONCE[name][0]
+    candidate = pair(folder)
     problem = problem_of(candidate)
     program = bind(problem, side, problem.sizes.test[0])
     entries = {
@@ -147,9 +165,9 @@ def test_side_computes_the_reference(name: str) -> None:
         device.close()
 
 
-@pytest.mark.parametrize("family", PROBLEMS)
+@pytest.mark.parametrize("family", SAMPLED_FAMILIES)
 def test_zeros_are_no_answer(family: str) -> None:
-    candidate = PROBLEMS[family]
+    candidate = pair(PROBLEMS[family][0])
     problem = problem_of(candidate)
     sizes = problem.sizes.test[0]
     arrays = generate(problem, candidate.slow, sizes, SEED)
@@ -161,10 +179,10 @@ def test_zeros_are_no_answer(family: str) -> None:
     assert any(refused)
 
 
-@pytest.mark.parametrize("family", PROBLEMS)
+@pytest.mark.parametrize("family", SAMPLED_FAMILIES)
 def test_pairs_of_a_family_share_one_problem(family: str) -> None:
-    members = [pair(folder) for folder in FOLDERS if pair(folder).family == family]
-    assert all(member.problem == PROBLEMS[family].problem for member in members)
+    members = [pair(folder) for folder in PROBLEMS[family]]
+    assert all(member.problem == members[0].problem for member in members)
 
 
 def test_every_oracle_belongs_to_a_pair() -> None:

@@ -9,6 +9,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 import pytest
@@ -170,6 +171,7 @@ def values(hint: Any, depth: int = 0) -> st.SearchStrategy[Any]:
     return st.deferred(lambda: built(typing.cast(type[Any], hint), depth + 1))
 
 
+@cache
 def built(cls: type[Any], depth: int = 0) -> st.SearchStrategy[Any]:
     hints = typing.get_type_hints(cls)
     return st.builds(cls, **{name: values(hint, depth) for name, hint in hints.items()})

@@ -1,7 +1,7 @@
-"""The whole timed path of the judge in one process: emulated memory and kernels, a clock that we set.
+"""The judge's whole timed path in one process: emulated memory and kernels on a simulated clock.
 
-`Recorder` is the emulator's device with what a CUDA stream adds: work can be recorded and run again.
-`Clock` stands for `kcurate.backends.cuda.bench.Bench`: each launch takes the time that its side is given.
+`Recorder` is the emulator's device with graph capture. `Clock` replaces `kcurate.backends.cuda.bench.Bench`:
+each launch takes the time that the test gives its side.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.timing.calibration import Calibration
 from kcurate.judge.workers.inside.side_server import SideServer
 from kcurate.judge.workers.messages import Reply, Request, pack_request, read_answer, read_request
-from kcurate.judge.workers.side_proxy import RunningSide
+from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.records.pair import SideName
 
 EVENT_US, STEP_US = 3.0, 0.5
 
 
 class Recorder(EmulatorDevice):
-    """An emulated device whose work can be recorded; `spoil` sees every launch's number."""
+    """An emulated device with graph capture; a launch does nothing if `skip` returns True for its number."""
 
-    def __init__(self, launch_us: Callable[[], float], spoil: Callable[[int], bool]) -> None:
+    def __init__(self, launch_us: Callable[[], float], skip: Callable[[int], bool]) -> None:
         super().__init__()
-        self.launch_us, self.spoil = launch_us, spoil
+        self.launch_us, self.skip = launch_us, skip
         self.now_us = 0.0
         self.launches = 0
         self.tape: list[Callable[[], None]] | None = None
@@ -60,14 +60,14 @@ class Recorder(EmulatorDevice):
 
     def read(self, memory: Memory, offset_bytes: int, size_bytes: int) -> Any:
         if self.tape is not None:
-            raise NotCapturable("waits")
+            raise NotCapturable("a read waits for the device")
         return super().read(memory, offset_bytes, size_bytes)
 
     def launch(self, module: Module, entry: EntryPoint, grid: Grid, args: Sequence[KernelArg]) -> None:
         def work() -> None:
             self.launches += 1
             self.now_us += self.launch_us()
-            if not self.spoil(self.launches):
+            if not self.skip(self.launches):
                 EmulatorDevice.launch(self, module, entry, grid, args)
 
         self.do(work)
@@ -75,7 +75,7 @@ class Recorder(EmulatorDevice):
 
 @dataclass
 class Tape:
-    """A recorded graph."""
+    """A captured graph."""
 
     device: Recorder
     work: list[Callable[[], None]]
@@ -94,7 +94,7 @@ class Tape:
 
 
 class Clock:
-    """Timing primitives on a clock of our own."""
+    """Timing primitives on the device's simulated clock."""
 
     l2_bytes = 1 << 20
     device_bytes = 1 << 40
@@ -154,7 +154,7 @@ class Clock:
 
 
 @dataclass
-class Here:
+class LocalWorker:
     """A run worker in this process."""
 
     server: SideServer
@@ -166,7 +166,7 @@ class Here:
         return len(self.answers)
 
     def ask(self, request: Request[Any], blobs: Mapping[str, Any] | None = None) -> None:
-        """As `Worker` does: what is asked and answered becomes JSON on its way."""
+        """As `Worker.ask`; requests and answers pass through JSON."""
         asked = json.loads(json.dumps(pack_request(request)))
         try:
             made = self.server.handle(read_request(asked), blobs or {})
@@ -191,35 +191,35 @@ class Here:
 
 
 class TimedJudge(Judge):
-    """A judge that times: `us` is what a launch of each side takes, `spoil` which launches do nothing."""
+    """A judge with timing. `us`: the duration of each side's launches. `skip`: which launches do nothing."""
 
     def __init__(self) -> None:
         super().__init__(JudgeConfig("emulator", spares=1))
         self.config = replace(self.config, backend="cuda")
-        self.stock._kept = 2
-        self.stock.fresh = self._here  # type: ignore[method-assign]
-        self.stock.give_helpers = self._give_helpers  # type: ignore[method-assign]
-        self.stock.compile_helpers = lambda _: None  # type: ignore[method-assign]
+        self.pool._kept = 2
+        self.pool.fresh = self._local_proxy  # type: ignore[method-assign]
+        self.pool.load_helpers = self._load_helpers  # type: ignore[method-assign]
+        self.pool.compile_helpers = lambda _: None  # type: ignore[method-assign]
         self.bandwidth = 1e12
         self.us: Mapping[SideName, float] = {}
-        self.spoil: Callable[[SideName, int], bool] = lambda side, number: False
+        self.skip: Callable[[SideName, int], bool] = lambda side, number: False
         self.devices: dict[SideName, Recorder] = {}
 
-    def clock(self) -> Calibration:
+    def calibrate(self) -> Calibration:
         chain = {"chain_overhead_us": EVENT_US, "chain_step_us": STEP_US}
         return Calibration(
             copy_bytes_per_s=self.bandwidth, event_overhead_us=EVENT_US, **chain, source="measured"
         )
 
-    def _here(self, side: SideName, *, primed: bool = False) -> RunningSide:
-        device = Recorder(lambda: self.us[side], lambda number: self.spoil(side, number))
+    def _local_proxy(self, side: SideName, *, primed: bool = False) -> SideProxy:
+        device = Recorder(lambda: self.us[side], lambda number: self.skip(side, number))
         self.devices[side] = device
-        return RunningSide(side, Here(SideServer(device)), 60.0)  # type: ignore[arg-type]
+        return SideProxy(side, LocalWorker(SideServer(device)), 60.0)  # type: ignore[arg-type]
 
     def _prime(self, *_: object) -> None:
-        """Workers in this process need no head start."""
+        """Workers in this process need no prefetching."""
 
-    def _give_helpers(self, running: RunningSide) -> None:
-        server = running.worker.server  # type: ignore[attr-defined]
+    def _load_helpers(self, proxy: SideProxy) -> None:
+        server = proxy.worker.server  # type: ignore[attr-defined]
         server._salt = 77
         server._bench = server._bench or Clock(server._device)

@@ -44,7 +44,6 @@ class Compiled:
     lowered: Mapping[str, str]
     resources: tuple[Resources, ...]
     compiler: str
-    wall_s: float
 
 
 @dataclass(frozen=True)
@@ -53,13 +52,10 @@ class CompileFailure:
 
     reason: Literal["error", "timeout", "memory"]
     log: str
-    wall_s: float
 
 
 class Compiler(Protocol):
     """Device code in, binary out. Stateless; safe to call in many processes at once."""
-
-    name: str
 
     def compile(
         self,

@@ -72,9 +72,9 @@ def compile_text(code: str) -> Compiled | CompileFailure:
     try:
         torch_text.parse(code)
     except ProblemError as error:
-        return CompileFailure("error", error.what, 0.0)
+        return CompileFailure("error", error.what)
     binary = code.encode()
-    return Compiled("torch", binary, hashlib.sha256(binary).hexdigest(), {}, (), f"torch {version}", 0.0)
+    return Compiled("torch", binary, hashlib.sha256(binary).hexdigest(), {}, (), f"torch {version}")
 
 
 def build(code: str, name: str, sizes: Mapping[str, int]) -> tuple[Any, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`kcurate demo`: the whole pipeline on what ships with the package; composes the stages, decides nothing."""
+"""`kcurate demo`: the whole pipeline on what ships with the package; calls the stages in order."""
 
 from __future__ import annotations
 

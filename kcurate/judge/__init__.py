@@ -1,17 +1,18 @@
-"""Candidate in, `Verdict` out: the one place that decides.
+"""Candidate in, `Verdict` out: the only package that decides whether a pair is correct and faster.
 
 | where | what |
 |---|---|
 | `judging` | `judge()` and `Judge`: the stages of one judgement, in order |
-| `case`, `admission`, `verifying`, `agreement`, `negative_controls`, `sanitizer` | one stage each |
-| `gpu_lock` | who may use a GPU when |
-| `checks/` | what a side may not contain, read off its text and its binary: nothing runs |
-| `timing/` | from samples to a speedup and a decision |
-| `workers/` | worker processes as the judge sees them |
-| `workers/inside/` | what runs in them, beside a candidate's code |
-| `referees/` | many candidates at once, here or on a Ray cluster |
+| `case` | the state of one candidate while it is judged |
+| `admission`, `verifying`, `agreement`, `negative_controls`, `sanitizer` | the stages before timing |
+| `gpu_lock` | shared or exclusive use of a GPU |
+| `checks/` | static checks of a side's source, plan and binary |
+| `timing/` | from samples to a speedup and an outcome |
+| `workers/` | worker processes: the judge's end |
+| `workers/inside/` | worker processes: the code that runs beside a candidate's code |
+| `referees/` | many candidates at once, on this machine or on a Ray cluster |
 
-Others import from this module alone; names are loaded when they are first asked for.
+Other packages import from this module only; names are loaded on first use.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a candidate must pass before any of it runs: its problem and plans, its code's text, its binaries.
+"""What a candidate must pass before any of its code runs: problem, plans, source and binaries.
 
-The one caller of `checks.static` on the way to a verdict. A header off the list ends as `compile_error`
-(for a side there is no such header), everything else that the checks refuse as `static_reject`. Not covered:
-the rules (`checks.static`), compiling (`kcurate.judge.workers.compiling`).
+The judge calls `checks.static` only from here. A header that is not allowed gives `compile_error`; every
+other finding gives `static_reject`. Not covered: the rules (`checks.static`), compiling
+(`kcurate.judge.workers.compiling`).
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from collections.abc import Mapping, Sequence
 from kcurate.backends.base import Compiled
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks import static
-from kcurate.judge.checks.repeated_launches import redone
-from kcurate.judge.checks.static import Finding
+from kcurate.judge.checks.findings import Finding
+from kcurate.judge.checks.repeated_launches import find_repeated_launch
 from kcurate.problem import check, program
 from kcurate.records import SIDES, Outcome
 from kcurate.records.pair import SideName
 
-# The check whose findings are what a compiler without those headers would say.
+# The check whose findings count as compile errors.
 HEADERS = "headers"
 
 
 def admit_plans(case: Case, *, torch: bool = False) -> None:
-    """Whether there is anything to run, and both plans can be; sides in PyTorch where `torch` allows them.
+    """Check that there is a problem and that both plans fit it. `torch` allows a side in PyTorch.
 
     Raises:
-        Ruling: `malformed`, with every issue in the log; `harness_error` for PyTorch that may not run: it
-        says nothing of the candidate, which is judged again once it may.
+        Ruling: `malformed`, with every issue in the log; `harness_error` for a PyTorch side without `torch`,
+        so that the candidate is judged again once PyTorch is allowed.
     """
     candidate = case.candidate
     for side in SIDES:
         if getattr(candidate, side).language == "torch" and not torch:
-            text = "a side in PyTorch runs as trusted code, which was not allowed (--trust-python)"
+            text = "a PyTorch side runs as trusted code and needs --trust-python"
             raise Ruling(Outcome.HARNESS_ERROR, text, side=side)
     if candidate.problem is None:
-        raise Ruling(Outcome.MALFORMED, "no problem yet: nothing says what to run it on")
+        raise Ruling(Outcome.MALFORMED, "the pair has no problem yet, so there are no inputs to run it on")
     issues = check.check(candidate)
     if issues:
         more = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""
@@ -44,10 +44,10 @@ def admit_plans(case: Case, *, torch: bool = False) -> None:
 
 
 def admit_sources(case: Case) -> None:
-    """Whether both sides' texts may be given to a compiler.
+    """Run the static checks on both sides' source and plans.
 
     Raises:
-        Ruling: `static_reject` or, for headers alone, `compile_error`; every finding is in the log.
+        Ruling: `static_reject`, or `compile_error` if all findings are headers; the log has every finding.
     """
     problem = case.candidate.problem
     assert problem is not None, "plans are admitted first"
@@ -56,12 +56,13 @@ def admit_sources(case: Case) -> None:
         if record.language == "torch":
             continue
         _refuse(side, static.check_source(record))
-        _refuse(side, tuple(redone(program.bind(problem, record, problem.sizes.test[0]), record.code)))
+        bound = program.bind(problem, record, problem.sizes.test[0])
+        _refuse(side, tuple(find_repeated_launch(bound, record.code)))
     case.passed(*static.ALL_CHECKS, "redone")
 
 
 def admit_binaries(case: Case, compiled: Mapping[SideName, Compiled]) -> None:
-    """Whether both sides' binaries may be loaded.
+    """Run the static checks on both sides' binaries.
 
     Raises:
         Ruling: `static_reject`.

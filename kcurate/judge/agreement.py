@@ -1,6 +1,6 @@
-"""When two outputs of one problem agree, and which outputs a sum can speak for.
+"""Whether two outputs of one problem agree, and which outputs a checksum can stand for.
 
-Not covered: the rule of a tolerance (`kcurate.problem.compare`), what is run (`kcurate.judge.verifying`).
+Not covered: tolerances (`kcurate.problem.compare`), what is run (`kcurate.judge.verifying`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kcurate.records import Buffer, Problem, Side
 
 Array = npt.NDArray[Any]
 Outputs = Mapping[str, Any]
-# Compared together: what stays in a core's cache.
+# Arrays are compared in parts that fit a core's cache.
 PART_BYTES = 1 << 16
 
 
@@ -37,8 +37,8 @@ def output_names(problem: Problem) -> tuple[str, ...]:
     return tuple(name for name, buffer in problem.buffers.items() if buffer.role in ("out", "inout"))
 
 
-def summable(problem: Problem, side: Side) -> tuple[str, ...]:
-    """Outputs of which a sum on the device says whether they are the same: every byte in its place."""
+def checksummed(problem: Problem, side: Side) -> tuple[str, ...]:
+    """Outputs whose every byte is determined, so that a checksum on the device can compare them."""
     padded = {name for name, view in side.views.items() if view.pad is not None}
     partly = {
         name
@@ -49,15 +49,15 @@ def summable(problem: Problem, side: Side) -> tuple[str, ...]:
     return tuple(name for name in output_names(problem) if name not in unfit)
 
 
-def with_counts(problem: Problem, names: Sequence[str]) -> list[str]:
-    """The names, and the buffers that say how much of them counts."""
+def with_valid_counts(problem: Problem, names: Sequence[str]) -> list[str]:
+    """`names`, plus the buffers that hold their valid counts."""
     tolerances = [problem.buffers[name].tolerance for name in names]
     counts = [t.valid for t in tolerances if t is not None and t.valid is not None]
     return list(dict.fromkeys([*names, *counts]))
 
 
 def valid_count(problem: Problem, name: str, outputs: Outputs) -> int | None:
-    """How many leading elements of an output count, as its `valid` buffer says; None: all."""
+    """How many leading elements of an output are compared, read from its `valid` buffer; None: all."""
     tolerance = problem.buffers[name].tolerance
     if tolerance is None or tolerance.valid is None:
         return None
@@ -65,7 +65,7 @@ def valid_count(problem: Problem, name: str, outputs: Outputs) -> int | None:
 
 
 def identical(one: Array, other: Array) -> bool:
-    """Whether two arrays of one dtype hold the same bits (equal NaNs are equal, zeros of unlike sign not)."""
+    """Whether two arrays of one dtype hold the same bits (the same NaN is equal, 0.0 and -0.0 are not)."""
     if one.nbytes != other.nbytes:
         return False
     first, second = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (one, other))
@@ -75,8 +75,8 @@ def identical(one: Array, other: Array) -> bool:
     )
 
 
-def in_order(problem: Problem, name: str, flat: Array) -> Array:
-    """The elements of an output as they count: sorted where they are a set."""
+def sorted_if_unordered(problem: Problem, name: str, flat: Array) -> Array:
+    """An output's elements, sorted where the problem leaves their order open."""
     tolerance = problem.buffers[name].tolerance
     return np.sort(flat) if tolerance is not None and tolerance.order == "any" else flat
 
@@ -84,7 +84,7 @@ def in_order(problem: Problem, name: str, flat: Array) -> Array:
 def differs(
     problem: Problem, sizes: Mapping[str, int], name: str, expected: Outputs, got: Outputs
 ) -> str | None:
-    """What is wrong with one output, by the rule of its tolerance; None when it agrees."""
+    """How one output differs from the expected one under its tolerance; None when it agrees."""
     buffer = problem.buffers[name]
     whole = buffer.tolerance is None or buffer.tolerance.valid is None
     if whole and identical(expected[name], got[name]):

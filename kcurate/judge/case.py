@@ -1,6 +1,6 @@
-"""One candidate on its way to a verdict: what has been found so far, and how it ends.
+"""One candidate while it is judged: what is known so far, and the ruling that ends the case.
 
-Not covered: the decisions themselves (`kcurate.judge.judging`).
+Not covered: the decisions (`kcurate.judge.judging`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from kcurate.records.pair import SideName
 
 
 class Ruling(Exception):  # noqa: N818 - the way a stage ends a case, not an error
-    """The case is decided: the outcome, one line for a person, the side at fault, a trimmed log.
+    """Ends a case: the outcome, one line for a person, the side at fault, a trimmed log.
 
-    `unexplained`: a process ended and nothing says why; anyone may have killed it, so it is tried again.
+    `unexplained`: a worker died without an error. It may have been killed from outside, so the judge retries.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Ruling(Exception):  # noqa: N818 - the way a stage ends a case, not an err
 
 @dataclass
 class Case:
-    """What is known of a candidate so far. `checks` and `stages_s` are in the order in which they ran."""
+    """What is known of a candidate so far. `checks` and `stages_s` are in execution order."""
 
     candidate: Candidate
     key: str
@@ -54,7 +54,7 @@ class Case:
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Measure a stage's wall time, also when it ends the case."""
+        """Add the block's wall time to a stage, even if it raises."""
         started = time.perf_counter()
         try:
             yield
@@ -62,20 +62,20 @@ class Case:
             self.stages_s[name] = round(self.stages_s.get(name, 0.0) + time.perf_counter() - started, 6)
 
     def passed(self, *checks: str) -> None:
-        """Note checks that the candidate passed; each name once."""
+        """Record checks that the candidate passed; each name once."""
         self.checks += [check for check in checks if check not in self.checks]
 
-    def note(self, **details: str | float | int | bool | None) -> None:
-        """Add readings to the environment."""
+    def add_details(self, **details: str | float | int | bool | None) -> None:
+        """Add readings to the environment record."""
         self.environment = replace(self.environment, details={**self.environment.details, **details})
 
-    def report(self, side: SideName, **changes: object) -> None:
-        """Add to what is known of one side."""
+    def update_report(self, side: SideName, **changes: object) -> None:
+        """Set fields of one side's report."""
         known = self.reports.get(side, SideReport())
         self.reports[side] = replace(known, **changes)  # type: ignore[arg-type]
 
     def verdict(self, ruling: Ruling) -> Verdict:
-        """The case, decided."""
+        """The verdict that this ruling gives the case."""
         return Verdict(
             candidate=self.candidate.id,
             key=self.key,

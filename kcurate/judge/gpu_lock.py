@@ -1,8 +1,9 @@
-"""Who may use a GPU when: any number at once, or one alone while it takes times.
+"""Shared or exclusive use of a GPU: any number of workers at once, or one timing alone.
 
-Two advisory file locks a GPU, in the system's folder for temporary files, so that judges of one machine
-heed each other whoever started them; the kernel gives a lock back when its process dies. A waiter for
-exclusive use holds the gate, so newcomers cannot starve it.
+Two advisory file locks per GPU in the system's temporary folder, so that judges of different users wait for
+each other; the kernel releases a dead process's locks. A waiter for exclusive use holds the gate, so that
+newcomers cannot starve it. Not covered: what needs which lock (`kcurate.judge.judging`,
+`kcurate.judge.verifying`).
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from kcurate.records import Environment
 
 
 class GpuLock:
-    """The lock of one GPU. One object a process; not reentrant."""
+    """The lock of one GPU. Not reentrant."""
 
-    def __init__(self, name: str, folder: Path | None = None) -> None:
-        folder = folder or default_folder()
+    def __init__(self, name: str) -> None:
+        folder = Path(tempfile.gettempdir())
         self._gate = _open(folder / f"kcurate-{name}-gate.lock")
         self._use = _open(folder / f"kcurate-{name}-use.lock")
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        """Use the GPU beside others; nobody takes times meanwhile."""
+        """Use the GPU alongside others; nobody times anything meanwhile."""
         with self._hold(fcntl.LOCK_SH):
             yield
 
@@ -56,20 +57,15 @@ class GpuLock:
 
 
 def lock_name(environment: Environment) -> str:
-    """The lock of a device: a GPU's own name, since processes may number the same GPUs differently."""
+    """The lock's name: the GPU's UUID, since processes may number the same GPUs differently."""
     return environment.device_uuid or environment.backend
 
 
-def default_folder() -> Path:
-    """The system's folder for temporary files; a worker's is another, so it is told."""
-    return Path(tempfile.gettempdir())
-
-
 def _open(path: Path) -> int:
-    """Readable by all users of the machine, so that one user's judge heeds another's."""
+    """Open a lock file that every user of the machine can lock."""
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        handle = os.open(path, flags)  # asked for first: a sticky folder lets none create over another's
+        handle = os.open(path, flags)  # no O_CREAT: in a sticky folder it fails on another user's file
     except FileNotFoundError:
         handle = os.open(path, flags | os.O_CREAT, 0o666)
     with contextlib.suppress(PermissionError):

@@ -1,9 +1,8 @@
-"""`judge()`: a candidate in, a verdict out; the one place where it is decided what a candidate is.
+"""`judge()`: the stages of one judgement, in the order of `records.Outcome`; the first that fails ends it.
 
-This process decides: it checks, asks workers to compile and run, compares, and reads times; it never loads
-code of a candidate and never opens a device. Stages in the order of `records.Outcome`; the first that fails
-gives the outcome. Not covered: each stage's rule (`admission`, `verifying`, `timing.decision`), many
-candidates at once (`kcurate.judge.referees.batch`).
+The process that calls `judge()` checks, compares and decides. It never loads a candidate's code and never
+opens a device; workers compile, run and time. Not covered: the rules of each stage (`admission`, `verifying`,
+`timing.decision`), many candidates at once (`kcurate.judge.referees.batch`).
 """
 
 from __future__ import annotations
@@ -21,26 +20,28 @@ from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks import same_binary
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.timing import a_against_a, calibration
-from kcurate.judge.timing.decision import Stopwatch, time_case
+from kcurate.judge.timing.decision import PairTimer, time_case
 from kcurate.judge.workers import compiling
 from kcurate.judge.workers.messages import Calibrate
 from kcurate.judge.workers.nursery import Nursery, Role
-from kcurate.judge.workers.side_proxy import RunningSide, both_sides
-from kcurate.judge.workers.spares import Stock, side_key
+from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
+from kcurate.judge.workers.spares import RunWorkerPool, side_key
 from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
 from kcurate.records.pair import SideName
 from kcurate.verdicts.keys import verdict_key
 
-# Tries at a candidate whose process ended without a word.
+# Attempts at a candidate whose worker dies without an error.
 ATTEMPTS = 3
-# The GPU's state, noted before and after times are taken.
+# The GPU's state, recorded before and after timing.
 STATE = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "clock_limits")
 
 
 @dataclass(frozen=True)
 class JudgeConfig:
-    """How to judge. `seed` None: a secret, fresh one a candidate (anything else is for tests). `torch` lets a
-    reference in PyTorch run: its text is trusted like our own."""
+    """How to judge. `seed` None: a fresh secret seed per candidate; set it only in tests.
+
+    `torch` lets a PyTorch reference run as trusted code.
+    """
 
     backend: str = "emulator"
     gpu: int = 0
@@ -53,7 +54,7 @@ class JudgeConfig:
 
 
 def judge(candidate: Candidate, config: JudgeConfig | None = None) -> Verdict:
-    """Judge one candidate; for many, keep a `Judge` (its workers stay warm).
+    """Judge one candidate. For several, keep a `Judge`: its workers stay warm.
 
     Raises:
         MissingDependencyError: this machine lacks the compiler or the GPU.
@@ -63,19 +64,19 @@ def judge(candidate: Candidate, config: JudgeConfig | None = None) -> Verdict:
 
 
 def reference_side(candidate: Candidate) -> SideName:
-    """The side whose outputs count as right: the one that was not made; of two originals the slow one."""
+    """The side whose outputs count as correct: the one that was not generated, else the slow one."""
     return "fast" if candidate.origin.made == "slow" else "slow"
 
 
 def harness_verdict(candidate: Candidate, config: JudgeConfig, detail: str) -> Verdict:
-    """The verdict when we, not the candidate, failed; a resumed run judges it again."""
+    """The verdict when the harness failed; a resumed run judges the candidate again."""
     key = verdict_key(candidate)
     environment = Environment(backend=config.backend, device=config.backend)
     return Case(candidate, key, environment).verdict(Ruling(Outcome.HARNESS_ERROR, detail))
 
 
 class Judge:
-    """Warm workers and a judgement. Not thread safe; `close` it.
+    """Judges one candidate at a time with warm workers. Not thread safe; call `close` at the end.
 
     Raises:
         MissingDependencyError: this machine lacks the compiler or the GPU.
@@ -85,10 +86,12 @@ class Judge:
         self.config = config
         self._nursery = Nursery(config.backend)
         try:
-            self.stock = Stock(self._nursery, Role("run", config.backend, config.gpu, {}), config.spares)
-            self._environment = self.stock.environment
+            self.pool = RunWorkerPool(
+                self._nursery, Role("run", config.backend, config.gpu, {}), config.spares
+            )
+            self._environment = self.pool.environment
             self._lock = GpuLock(lock_name(self._environment))
-            arch = {"arch": self.stock.arch} if self.stock.arch else {}
+            arch = {"arch": self.pool.arch} if self.pool.arch else {}
             self._compilers = compiling.CompileWorkers(
                 self._nursery, Role("compile", config.backend, config.gpu, arch)
             )
@@ -99,23 +102,23 @@ class Judge:
             raise
 
     def environment(self) -> Environment:
-        """Where this judge makes its verdicts."""
+        """The device, driver and compiler of this judge's verdicts."""
         return self._environment
 
     def close(self) -> None:
         """End all workers."""
-        self.stock.close()
+        self.pool.close()
         self._compilers.close()
         self._nursery.close()
         self._lock.close()
 
     @property
     def usable(self) -> bool:
-        """False when the process that starts workers is gone, and with it this judge."""
+        """False when the process that forks workers is gone; this judge cannot recover."""
         return self._nursery.alive
 
     def judge(self, candidate: Candidate) -> Verdict:
-        """Judge one candidate; once more when a process ended and nothing says why.
+        """Judge one candidate; retry when a worker died without an error.
 
         Raises:
             MissingDependencyError: this machine lacks something that judging needs.
@@ -131,7 +134,7 @@ class Judge:
                 text = error.what.strip().splitlines()[-1]
                 ruling = Ruling(Outcome.HARNESS_ERROR, text, log=error.what, unexplained=True)
             finally:
-                self.stock.refill()
+                self.pool.refill()
             if not ruling.unexplained:
                 break
         return case.verdict(ruling)
@@ -143,23 +146,23 @@ class Judge:
         seed = secrets.randbits(48) if self.config.seed is None else self.config.seed
         reference = reference_side(case.candidate)
         primed = self._prime(case.candidate, reference, seed)
-        with case.stage("compile"):  # who fails here does not wait for workers, which may wait for the GPU
+        with case.stage("compile"):  # a rejected candidate must not wait for workers that wait for the GPU
             compiled = compiling.compile_case(case, self._compilers, sanitize=self.config.sanitize)
             admission.admit_binaries(case, compiled)
         if primed is not None:
             primed.result()
         with case.stage("start"):
-            sides = self.stock.take(case.candidate, reference)
+            sides = self.pool.take(case.candidate, reference)
         try:
             ruling = self._run(case, sides, compiled, seed)
         except Ruling as early:
-            innocent = early.side not in (None, reference)
-            self.stock.release(sides, keep=reference if innocent else None)
+            reference_failed = early.side in (None, reference)
+            self.pool.release(sides, keep=None if reference_failed else reference)
             raise
         except BaseException:
-            self.stock.release(sides, keep=None)
+            self.pool.release(sides, keep=None)
             raise
-        self.stock.release(sides, keep=reference)
+        self.pool.release(sides, keep=reference)
         return ruling
 
     @property
@@ -167,30 +170,30 @@ class Judge:
         return self.config.backend == "cuda" and self.config.timed
 
     def _prime(self, candidate: Candidate, reference: SideName, seed: int) -> Future[None] | None:
-        """Let the workers make the timed runs' inputs while others compile."""
+        """Have the workers generate the inputs of the timed runs while the sides compile."""
         if not self._timed or candidate.problem is None:
             return None
         ahead = [trial.request for trial in verifying.timed_trials(candidate.problem, seed)]
-        return self.stock.prime(candidate, reference, ahead)
+        return self.pool.prime(candidate, reference, ahead)
 
     def _run(
         self,
         case: Case,
-        sides: Mapping[SideName, RunningSide],
+        sides: Mapping[SideName, SideProxy],
         compiled: Mapping[SideName, Compiled],
         seed: int,
     ) -> Ruling:
         timed = self._timed
         with case.stage("load"), self._lock.shared():
             if timed:
-                self.stock.compile_helpers(self._compilers)
+                self.pool.compile_helpers(self._compilers)
 
             def load(side: SideName) -> None:
                 sides[side].load(case.candidate, compiled[side])
                 if timed:
-                    self.stock.give_helpers(sides[side])
+                    self.pool.load_helpers(sides[side])
 
-            both_sides(load)
+            on_both_sides(load)
         verification = verifying.Verification(case, sides, reference_side(case.candidate), seed, self._lock)
         with case.stage("verify"):
             verification.run()
@@ -200,29 +203,27 @@ class Judge:
             with case.stage("sanitize"):
                 sanitizer.examine_case(case, compiled, self.config.gpu, seed, self._lock)
         if not timed:
-            why = (
-                "no times were asked for" if self.config.backend == "cuda" else "the emulator takes no times"
-            )
+            why = "timing is off" if self.config.backend == "cuda" else "the emulator is not timed"
             return Ruling(Outcome.CORRECT, f"both sides agree; {why}")
         if same_binary.same(case.candidate, compiled):
             return Ruling(Outcome.NOT_FASTER, "both sides have the same machine code")
         with case.stage("calibrate"):
-            known = self.clock()
+            calibrated = self.calibrate()
         with case.stage("prepare_timing"):
             job = verification.prepare_timing()
         with case.stage("environment"):
             case.environment = sides["fast"].environment()
         with case.stage("time"):
-            ruling = time_case(case, sides, job, known, self._lock)
+            ruling = time_case(case, sides, job, calibrated, self._lock)
         with case.stage("recheck"):
             verification.recheck(job)
         with case.stage("environment"):
             after = sides["fast"].environment().details
-            case.note(**{f"after_{name}": after[name] for name in STATE if name in after})
+            case.add_details(**{f"after_{name}": after[name] for name in STATE if name in after})
         return ruling
 
     def _admit_problem(self, case: Case, verification: verifying.Verification) -> None:
-        """Refuse a problem whose tests would accept a wrong answer; once a reference, whose outputs tell."""
+        """Refuse a problem whose tests accept a wrong answer; checked once per reference."""
         key = side_key(case.candidate, verification.reference)
         if key not in self._admitted:
             found = negative_controls.weakness(
@@ -233,51 +234,51 @@ class Judge:
             self._admitted.add(key)
         case.passed("controls")
 
-    def clock(self) -> calibration.Calibration:
-        """This GPU's readings: kept ones, else measured now (some seconds, once a GPU and driver)."""
+    def calibrate(self) -> calibration.Calibration:
+        """This GPU's calibration: cached, else measured now (seconds, once per GPU and driver)."""
         if self._calibration is None:
             alone = GpuLock(f"{lock_name(self._environment)}-calibration")
             with contextlib.closing(alone), alone.exclusive():
                 self._calibration = calibration.load(self._environment)
                 if self._calibration is None:
-                    self._calibration = self._measure_clock()
+                    self._calibration = self._measure_calibration()
                     if self.config.calibrate:
                         self._calibration = a_against_a.with_strays(self, self._calibration)
                         calibration.save(self._environment, self._calibration)
         return self._calibration
 
-    def _measure_clock(self) -> calibration.Calibration:
-        """Readings of several processes: what an event pair reads jumps a little from process to process."""
-        self.stock.compile_helpers(self._compilers)
+    def _measure_calibration(self) -> calibration.Calibration:
+        """Readings of several processes, since an event pair's overhead varies from process to process."""
+        self.pool.compile_helpers(self._compilers)
         found = []
         for _ in range(calibration.PROCESSES):
-            running = self.stock.fresh("slow")
+            proxy = self.pool.fresh("slow")
             try:
                 with self._lock.exclusive():
-                    self.stock.give_helpers(running)
-                    found.append(running.call(Calibrate()).body)
+                    self.pool.load_helpers(proxy)
+                    found.append(proxy.call(Calibrate()).body)
             finally:
-                running.worker.kill()
+                proxy.worker.kill()
         return calibration.from_readings(found)
 
     @contextlib.contextmanager
-    def stopwatch(self, candidate: Candidate, seed: int) -> Iterator[Stopwatch]:
-        """Both sides in fresh processes, verified at the bench size, ready to be timed many times.
+    def pair_timer(self, candidate: Candidate, seed: int) -> Iterator[PairTimer]:
+        """Both sides in fresh workers, verified at the bench size, ready to be timed any number of times.
 
         Raises:
             Ruling: a side failed. KcurateError: this machine cannot time it.
         """
         case = Case(candidate, "", self._environment)
         compiled = compiling.compile_case(case, self._compilers)
-        self.stock.compile_helpers(self._compilers)
-        sides = {side: self.stock.fresh(side) for side in SIDES}
+        self.pool.compile_helpers(self._compilers)
+        sides = {side: self.pool.fresh(side) for side in SIDES}
         try:
-            for side, running in sides.items():
-                running.load(candidate, compiled[side])
-                self.stock.give_helpers(running)
+            for side, proxy in sides.items():
+                proxy.load(candidate, compiled[side])
+                self.pool.load_helpers(proxy)
             verification = verifying.Verification(case, sides, "slow", seed, self._lock)
             job = verification.prepare_timing()
-            yield Stopwatch(sides, job, self.clock(), self._lock)
+            yield PairTimer(sides, job, self.calibrate(), self._lock)
         finally:
-            self.stock.release(sides, keep=None)
-            self.stock.refill()
+            self.pool.release(sides, keep=None)
+            self.pool.refill()

@@ -1,8 +1,8 @@
-"""Answers that must not pass: a problem whose tests accept one of them proves nothing.
+"""Wrong answers that must fail: a problem whose tests accept one of them proves nothing.
 
-Zeros, a constant, a copy of an input, another seed's answer, one element in a hundred wrong. Tried once a
-reference, on the reference's outputs at the test sizes, with the comparison that the sides meet: a wrong
-answer counts as found when one trial finds it. Not covered: that comparison (`kcurate.judge.agreement`).
+They are zeros, a constant, a copy of an input, another seed's answer, and one element in a hundred wrong.
+Each is compared with the reference's outputs at the test sizes exactly as a side is; one trial that rejects
+it is enough. Not covered: the comparison (`kcurate.judge.agreement`).
 """
 
 from __future__ import annotations
@@ -20,26 +20,25 @@ from kcurate.problem.dtypes import is_float
 from kcurate.problem.inputs import contents
 from kcurate.records import Problem
 
-NAMES = ("zeros", "constant", "copied_input", "other_seed", "one_in_a_hundred")
 WRONG_SHARE = 0.01
 
 Array = npt.NDArray[Any]
 
 
 def weakness(problem: Problem, tried: Sequence[Trial], expected: Mapping[str, Outputs]) -> str | None:
-    """The first wrong answer that every trial accepts, in words; None when all are found.
+    """The first wrong answer that every trial accepts, in words; None when each fails some trial.
 
-    `tried` are the trials that ran, `expected` the reference's outputs by slot.
+    `tried`: the trials that ran. `expected`: the reference's outputs by slot.
     """
     nominal = [trial for trial in tried if trial.variation == "nominal"]
-    inputs = {trial.slot: _start(problem, trial) for trial in nominal}
+    inputs = {trial.slot: _inputs(problem, trial) for trial in nominal}
     for what, answers in _answers(problem, nominal, inputs, expected):
         if _accepted(problem, answers, expected):
             return what
     return None
 
 
-def _start(problem: Problem, trial: Trial) -> Outputs:
+def _inputs(problem: Problem, trial: Trial) -> Outputs:
     return contents.generate(problem, None, trial.sizes, trial.seed, trial.variation)
 
 
@@ -47,7 +46,7 @@ Answers = list[tuple[Trial, Outputs]]
 
 
 def _accepted(problem: Problem, answers: Answers, expected: Mapping[str, Outputs]) -> bool:
-    """Whether there are answers and no trial finds one wrong."""
+    """Whether there are answers and every trial accepts them."""
     return bool(answers) and not any(
         differs(problem, trial.sizes, name, expected[trial.slot], answer)
         for trial, answer in answers
@@ -61,7 +60,7 @@ def _answers(
     inputs: Mapping[str, Outputs],
     expected: Mapping[str, Outputs],
 ) -> Iterator[tuple[str, Answers]]:
-    """Each wrong answer in words, with what it would be on each trial."""
+    """Each wrong answer in words, with its outputs for each trial."""
     yield "zeros", [(t, {n: np.zeros_like(a) for n, a in expected[t.slot].items()}) for t in tried]
     constants = {n: _mean(a) for t in tried[:1] for n, a in expected[t.slot].items()}
     yield (
@@ -71,7 +70,7 @@ def _answers(
     yield "a copy of an input", _copies(problem, tried, inputs, expected)
     yield "another seed's answer", list(_other_seeds(tried, inputs, expected))
     for name in output_names(problem):
-        wrong = [(t, {name: _spoiled(problem, t, name, expected[t.slot])}) for t in tried]
+        wrong = [(t, {name: _corrupted(problem, t, name, expected[t.slot])}) for t in tried]
         yield (
             f"{name} with one element in a hundred wrong",
             [(trial, {**expected[trial.slot], **answer}) for trial, answer in wrong],
@@ -79,7 +78,7 @@ def _answers(
 
 
 def _mean(array: Array) -> float:
-    """The mean of what is finite: the best constant on one trial, and the same one on all the others."""
+    """The mean of the finite elements."""
     flat = widened(array).ravel()
     return float(np.mean(flat[np.isfinite(flat)])) if np.isfinite(flat).any() else 0.0
 
@@ -91,7 +90,7 @@ def _full(array: Array, value: float) -> Array:
 def _copies(
     problem: Problem, tried: Sequence[Trial], inputs: Mapping[str, Outputs], expected: Mapping[str, Outputs]
 ) -> Answers:
-    """For each output an input that passes for it; nothing when one output has none."""
+    """For each output a copy of an input that is accepted in its place; empty if an output has none."""
     found: Answers = []
     for name in output_names(problem):
         copies = (_copy(name, source, tried, inputs, expected) for source in problem.buffers)
@@ -109,12 +108,12 @@ def _copy(
     inputs: Mapping[str, Outputs],
     expected: Mapping[str, Outputs],
 ) -> Answers:
-    """An output as it was before (`inout`), or as an input is where that has the same size."""
+    """An output's initial contents (`inout`), or an input of the same size, as the output."""
     found: Answers = []
     for trial in tried:
         array, start = expected[trial.slot][name], inputs[trial.slot].get(source)
         if start is not None and (source == name or start.size == array.size > 1):
-            with np.errstate(invalid="ignore", over="ignore"):  # a float that no integer is
+            with np.errstate(invalid="ignore", over="ignore"):  # floats outside the integer type's range
                 found.append((trial, {name: np.asarray(start).reshape(array.shape).astype(array.dtype)}))
     return found
 
@@ -122,7 +121,7 @@ def _copy(
 def _other_seeds(
     tried: Sequence[Trial], inputs: Mapping[str, Outputs], expected: Mapping[str, Outputs]
 ) -> Iterator[tuple[Trial, Outputs]]:
-    """Trials of the same sizes with the answers swapped, where their inputs differ at all."""
+    """Trials of the same sizes, each with another one's answer, where their inputs differ."""
     for at, one in enumerate(tried):
         for other in tried[at + 1 :]:
             if one.sizes == other.sizes and any(
@@ -132,8 +131,8 @@ def _other_seeds(
                 yield one, expected[other.slot]
 
 
-def _spoiled(problem: Problem, trial: Trial, name: str, expected: Outputs) -> Array:
-    """One element in a hundred (at least one) plainly wrong, among those that count."""
+def _corrupted(problem: Problem, trial: Trial, name: str, expected: Outputs) -> Array:
+    """The output with one in a hundred (at least one) of its compared elements made clearly wrong."""
     array = expected[name]
     flat = array.copy().ravel()
     count = valid_count(problem, name, expected)

@@ -1,8 +1,9 @@
-"""compute-sanitizer over one side at a small size: memory errors, races, uninitialised reads, bad barriers.
+"""compute-sanitizer on one side at a small size: memory errors, races, uninitialised reads, invalid barriers.
 
-Where the tool is not installed nothing is checked, and the verdict's `checks` say so by not naming it. The
-program under it is this module, run as a process of its own. Facts on the tool: NVIDIA Compute Sanitizer user
-manual (tools memcheck, racecheck, initcheck, synccheck; `--error-exitcode`).
+Where it is not installed nothing is checked, and the verdict's `checks` do not name it. The process under
+the tool runs this module's `main`. Source: NVIDIA Compute Sanitizer user manual (tools memcheck, racecheck,
+initcheck, synccheck; `--error-exitcode`). Not covered: the other stages of a judgement
+(`kcurate.judge.judging`).
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ from kcurate.judge.workers.inside import execute
 from kcurate.judge.workers.inside.side_server import SideServer
 from kcurate.judge.workers.messages import Generate, Load, Run, pack_compiled, pack_request, read_request
 from kcurate.judge.workers.nursery import worker_environment
-from kcurate.judge.workers.side_proxy import both_sides
+from kcurate.judge.workers.side_proxy import on_both_sides
 from kcurate.records import SIDES, Candidate, Outcome
 from kcurate.records.pair import SideName
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+# The exit code that we ask the tool to use for errors.
 FOUND = 9
 MAX_REPORT_CHARS = 4000
 BOOT = (
@@ -44,17 +46,17 @@ BOOT = (
 
 
 def installed() -> str | None:
-    """The tool's path, or None."""
+    """The path of compute-sanitizer, or None."""
     return shutil.which("compute-sanitizer")
 
 
 def examine_case(
     case: Case, compiled: Mapping[SideName, Compiled], gpu: int, seed: int, lock: GpuLock
 ) -> None:
-    """Run both sides under every tool; a tool that ran on both is named in the checks.
+    """Run both sides under every tool; tools that finished on both sides are added to the checks.
 
     Raises:
-        Ruling: a tool found something, with its report.
+        Ruling: a tool reported an error; the log has its report.
     """
     if installed() is None or any(compiled[side].backend != "cuda" for side in SIDES):
         return
@@ -64,11 +66,11 @@ def examine_case(
             return examine(tool, case.candidate, side, compiled[side], gpu, seed)
 
         with lock.shared():
-            reports = both_sides(one)
+            reports = on_both_sides(one)
         for side, report in reports.items():
             if report:
                 outcome = Outcome.NONDETERMINISTIC if tool == "racecheck" else Outcome.MISMATCH
-                raise Ruling(outcome, f"compute-sanitizer {tool} found something", side=side, log=report)
+                raise Ruling(outcome, f"compute-sanitizer {tool} reports errors", side=side, log=report)
         if all(report is not None for report in reports.values()):
             case.passed(tool)
 
@@ -76,10 +78,10 @@ def examine_case(
 def examine(
     tool: str, candidate: Candidate, side: SideName, compiled: Compiled, gpu: int, seed: int
 ) -> str | None:
-    """Run one side once under one tool: its report, empty when it found nothing; None: it did not end.
+    """Run one side once under one tool; its report, empty if it is clean, None if it ran out of time.
 
     Raises:
-        BackendError: the tool, or what runs under it, broke.
+        BackendError: the tool or the process under it failed.
     """
     assert candidate.problem is not None
     described, _ = pack_compiled(compiled)
@@ -90,9 +92,9 @@ def examine(
         Path(folder, "job.json").write_text(json.dumps(job))
         Path(folder, "binary").write_bytes(compiled.binary)
         command = [installed() or "compute-sanitizer", "--tool", tool, f"--error-exitcode={FOUND}"]
-        if tool == "memcheck":  # asking for one parameter too many is how we count a kernel's parameters
+        if tool == "memcheck":  # we count a kernel's parameters by asking for one past the last
             command += ["--report-api-errors", "no"]
-        if tool == "initcheck":  # the copies are ours: of a module's variables, which the driver filled
+        if tool == "initcheck":  # our copies read module variables, which the driver initialised
             command += ["--check-api-memory-access", "no"]
         process = subprocess.Popen(
             [*command, sys.executable, "-c", BOOT, json.dumps(sys.path), folder],
@@ -114,14 +116,14 @@ def examine(
     lines = [line.removeprefix("=========").strip() for line in output.splitlines() if "====" in line]
     report = "\n".join(line for line in lines if line)[:MAX_REPORT_CHARS]
     if process.returncode == FOUND:
-        return report or f"{tool} found something"
+        return report or f"{tool} reports errors"
     if process.returncode:
-        raise BackendError(f"compute-sanitizer {tool} ended with {process.returncode}: {output[-2000:]}")
+        raise BackendError(f"compute-sanitizer {tool} exited with {process.returncode}: {output[-2000:]}")
     return ""
 
 
 def main(folder: str) -> None:
-    """What runs under the tool: load and run once; no redzones, so that the tool sees where arrays end."""
+    """The process under the tool: load and run once, without redzones, so that the tool sees array bounds."""
     execute.REDZONE_BYTES = 0
     job: Mapping[str, Any] = json.loads(Path(folder, "job.json").read_text())
     binary = np.frombuffer(Path(folder, "binary").read_bytes(), np.uint8)

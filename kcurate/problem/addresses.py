@@ -1,8 +1,8 @@
-"""Tables of pointers: buffers that hold where other buffers lie, for `float**` and for structs of pointers.
+"""Tables of pointers: buffers that hold addresses of other buffers, for `float**` and structs of pointers.
 
-The generator makes what does not depend on a device: offsets in elements, and plain numbers. `aimed` adds
-where each buffer lies once that is known. Pointers name storage: they do not follow a `swap`. Not covered:
-a struct of pointers that is passed by value (an argument of the plan).
+The generator makes the device-independent part: offsets in elements, and plain numbers. `aimed` adds each
+buffer's address once it is known. Pointers refer to storage: they do not follow a `swap`. Not covered: a
+struct of pointers passed by value (an argument in the plan).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from kcurate.problem.ops import BoundBuffer
 
 _FIELD = re.compile(r"(=|[A-Za-z_]\w*)\s*(.*)", re.S)
 KIND = "addresses"
-# A table is worked out whenever a plan is bound, to see where it points.
+# A table is evaluated whenever a plan is bound, to see where it points.
 MAX_MEMBERS = 1 << 20
 
 
 @generator(fields=WORDS)
 def addresses(draw: Draw) -> Array:
-    """Rows of 64-bit members (`uint64`), with ";" between them in `fields`: a buffer's name and an expression
-    over the sizes and `i`, the row (the offset in elements; none: 0), or "=" and an expression."""
+    """Rows of 64-bit members (`uint64`), separated by ";" in `fields`: a buffer's name and an expression over
+    the sizes and the row `i` (the offset in elements; default 0), or "=" and an expression."""
     members = fields(str(draw.params["fields"]))
     if draw.count % len(members):
-        raise ProblemError(f"{len(members)} fields do not make rows of {draw.shape}")
+        raise ProblemError(f"{draw.shape} is not divisible into rows of {len(members)} fields")
     rows = draw.count // len(members)
     out = np.empty((rows, len(members)), np.int64)
     for column, (_, text) in enumerate(members):
@@ -40,7 +40,7 @@ def addresses(draw: Draw) -> Array:
 
 
 def fields(text: str) -> tuple[tuple[str | None, str], ...]:
-    """For each member the buffer that it points into (None: a plain number), and its expression.
+    """For each member, the buffer that it points into (None: a plain number) and its expression.
 
     Raises:
         ProblemError: a member is neither.
@@ -49,7 +49,7 @@ def fields(text: str) -> tuple[tuple[str | None, str], ...]:
     for member in text.split(";"):
         match = _FIELD.fullmatch(member.strip())
         if match is None or (match[1] == "=" and not match[2]):
-            raise ProblemError(f"{member.strip()!r} is no member", hint="BUFFER [OFFSET], or = VALUE")
+            raise ProblemError(f"{member.strip()!r} is not a member", hint="BUFFER [OFFSET], or = VALUE")
         found.append((None if match[1] == "=" else match[1], match[2] or "0"))
     return tuple(found)
 
@@ -60,17 +60,17 @@ def is_table(buffer: BoundBuffer) -> bool:
 
 
 def check_tables(bound: Mapping[str, BoundBuffer]) -> None:
-    """Whether every table of pointers can be made and points into buffers that there are.
+    """Check that every table of pointers can be evaluated and points into existing buffers.
 
     Raises:
-        ProblemError: it does not.
+        ProblemError: one does not.
     """
     for name, buffer in bound.items():
         if not is_table(buffer):
             continue
         where = f"buffers.{name}"
         if (buffer.record.dtype, buffer.record.role, buffer.view) != ("uint64", "in", None):
-            raise ProblemError("a table of pointers is a uint64 input without a view", where=where)
+            raise ProblemError("a table of pointers must be a uint64 input without a view", where=where)
         if buffer.count > MAX_MEMBERS:
             raise ProblemError(f"a table of pointers has at most {MAX_MEMBERS} members", where=where)
         try:
@@ -86,13 +86,13 @@ def check_tables(bound: Mapping[str, BoundBuffer]) -> None:
             raise ProblemError(error.what, where=where, hint=error.hint) from error
         for (target, _), column in zip(members, offsets.T, strict=True):
             if target is not None and not 0 <= column.min() <= column.max() <= bound[target].count:
-                raise ProblemError(f"an offset {column.min()}..{column.max()} in {target!r}", where=where)
+                raise ProblemError(f"offset {column.min()}..{column.max()} outside {target!r}", where=where)
 
 
 def aimed(
     buffer: BoundBuffer, offsets: Array, bound: Mapping[str, BoundBuffer], address: Callable[[str], int]
 ) -> Array:
-    """The table with addresses for offsets; `address` tells where the contents of a buffer begin."""
+    """The table with offsets turned into addresses; `address` gives the start of a buffer's contents."""
     members = _members(buffer)
     out = offsets.astype(np.uint64).reshape(-1, len(members))
     for column, (target, _) in enumerate(members):

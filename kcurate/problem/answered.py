@@ -1,4 +1,4 @@
-"""The side that an answer makes: what a model wrote, put in place of the side that was asked for.
+"""Turns a model's answer into the side that it was asked for.
 
 Not covered: finding the answer in a reply (`kcurate.prompts`), whether the side is any good (the judge).
 """
@@ -17,23 +17,23 @@ from kcurate.problem import shown
 from kcurate.prompts import Answer
 from kcurate.records import Buffer, Candidate, Problem, Side
 
-# Nothing honest needs a longer or deeper plan (a loop in a loop has depth 9).
+# No legitimate plan is longer or deeper (a loop in a loop has depth 9).
 MAX_PLAN_CHARS = 20_000
 MAX_PLAN_DEPTH = 24
-# The longest kernel with all that it needs in Rodinia and Parboil has 50 KB, the longest statement 8 KB.
+# In Rodinia and Parboil, the longest kernel with its dependencies has 50 KB, the longest statement 8 KB.
 MAX_CODE_BYTES = 64 * 1024
 MAX_STATEMENT_CHARS = 12_000
 MAX_SHARED_IN_A_STATEMENT = 20
-# A model that has lost its way says the same for ever: of so many tokens, few runs of five are new.
+# A degenerate completion repeats itself endlessly: of this many tokens, few runs of five are distinct.
 MANY_TOKENS = 4000
 FEWEST_NEW = 0.02
 
 
 def side_of(answer: Answer, given: Side, problem: Problem) -> Side | str:
-    """The side that an answer to a prompt that shows `given` makes, its comments gone; or why it makes none.
+    """The side in an answer to a prompt that shows `given`, without comments; or why there is none.
 
-    Buffers of its own are scratch and nothing else: a model gives no inputs, and names no files. What it
-    writes is device code, whatever the given side is.
+    Its own buffers can only be scratch: a model supplies no inputs and names no files. Its code is device
+    code, whatever language the given side uses.
     """
     if (lost := _lost(answer.code)) is not None:
         return lost
@@ -41,14 +41,14 @@ def side_of(answer: Answer, given: Side, problem: Problem) -> Side | str:
         code = shown.shown_code(answer.code.encode().decode())
         made = replace(given, code=code, nondeterministic=_loose(code, problem), language="cuda")
         if answer.plan is None and given.language != "cuda":
-            return "no plan: what is given has none to keep"
+            return "no plan: the given side has none to keep"
         if answer.plan is None:
             return "buffers without a plan" if answer.buffers else made
         text = json.dumps(answer.plan)
         if len(text) > MAX_PLAN_CHARS:
             return "the plan is too long"
         if _depth(answer.plan) > MAX_PLAN_DEPTH:
-            return "the plan nests too deep"
+            return "the plan is nested too deeply"
         own = {name: _scratch(name, data, problem) for name, data in (answer.buffers or {}).items()}
         kept = {name: buffer for name, buffer in given.buffers.items() if f'"{name}"' in text}
         data = {"code": code, "plan": list(answer.plan)}
@@ -56,13 +56,13 @@ def side_of(answer: Answer, given: Side, problem: Problem) -> Side | str:
     except UnicodeError:
         return "the code is not text"
     except RecursionError:
-        return "the plan nests too deep"
+        return "the plan is nested too deeply"
     except RecordError as error:
         return error.what
 
 
 def _lost(code: str) -> str | None:
-    """Why code is not worth reading: too long, or going round in circles."""
+    """Why code is not worth parsing: too long or repetitive; None if it is."""
     if len(code) > MAX_CODE_BYTES:
         return "the code is too long"
     for part in re.split(r"[;{}]", code):
@@ -76,7 +76,7 @@ def _lost(code: str) -> str | None:
 
 
 def _depth(data: object) -> int:
-    """How deep lists and objects nest."""
+    """Nesting depth of lists and objects."""
     deepest, waiting = 0, [(data, 1)]
     while waiting:
         item, depth = waiting.pop()
@@ -88,7 +88,7 @@ def _depth(data: object) -> int:
 
 def _scratch(name: str, data: Any, problem: Problem) -> Buffer:
     if name in problem.buffers or name in problem.scalars:
-        raise RecordError(f"the problem has a {name} already")
+        raise RecordError(f"the problem already has a {name}")
     if not isinstance(data, dict) or set(data) - {"role"} != {"dtype", "shape"}:
         raise RecordError(f"the buffer {name} needs dtype and shape, and nothing else")
     if data.get("role", "scratch") != "scratch":
@@ -97,7 +97,7 @@ def _scratch(name: str, data: Any, problem: Problem) -> Buffer:
 
 
 def _loose(code: str, problem: Problem) -> tuple[str, ...]:
-    """Outputs whose rounding may differ from run to run: floating-point ones, where the code has atomics."""
+    """Outputs whose rounding may differ between runs: floating-point ones, if the code has atomics."""
     if "atomics" not in features(code.encode()):
         return ()
     return tuple(
@@ -108,7 +108,7 @@ def _loose(code: str, problem: Problem) -> tuple[str, ...]:
 
 
 def misfit(candidate: Candidate) -> str | None:
-    """Why a candidate cannot be written down; None where it can."""
+    """Why a candidate cannot be stored as a record; None if it can."""
     try:
         store.check_schema("pair", store.candidate_data(candidate), where="the answer")
     except RecordError as error:

@@ -1,6 +1,6 @@
-"""A call of a PyTorch module bound to sizes: which buffers and numbers it takes, which buffers it fills.
+"""A PyTorch module call bound to sizes: the buffers and numbers that it takes, the buffers that it fills.
 
-Not covered: running it (`kcurate.backends.torch_module`), other steps of a plan (`kcurate.problem.program`).
+Not covered: running it (`kcurate.backends.torch_module`), other plan steps (`kcurate.problem.program`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from kcurate.records.pair import SideName
 def bind_call(
     step: Call, problem: Problem, side: Side, buffers: Mapping[str, BoundBuffer], sizes: Mapping[str, int]
 ) -> CallOp:
-    """The call with every name a buffer or a number.
+    """The call with every name resolved to a buffer or a number.
 
     Raises:
-        ProblemError: an unknown name, an output that is no output, or a side that is not in PyTorch.
+        ProblemError: an unknown name, a target that is not an output, or a side that is not in PyTorch.
     """
     if side.language != "torch":
         raise ProblemError(f"{step.call!r} cannot be called: the side is device code")
@@ -29,7 +29,7 @@ def bind_call(
             raise ProblemError(f"unknown buffer {name!r}", hint=f"known: {', '.join(sorted(buffers))}")
     for name in step.to:
         if buffers[name].record.role != "out":
-            raise ProblemError(f"the call fills {name!r}, which is no output")
+            raise ProblemError(f"the call fills {name!r}, which is not an output")
     if not step.to:
         raise ProblemError("the call fills no buffer")
     args = tuple(_argument(name, problem, buffers, sizes) for name in step.args)
@@ -44,17 +44,17 @@ def _argument(
     scalar = problem.scalars.get(name)
     if scalar is not None and not isinstance(scalar.value, Mapping):
         return evaluate(scalar.value, sizes) if isinstance(scalar.value, str) else scalar.value
-    raise ProblemError(f"unknown argument {name!r}", hint="a buffer, or a scalar that is one number")
+    raise ProblemError(f"unknown argument {name!r}", hint="a buffer, or a scalar that is a single number")
 
 
 def check_language(candidate: Candidate, side_name: SideName) -> Iterator[str]:
-    """What is wrong with a side in PyTorch: it is a reference, and calls one module."""
+    """Errors in a side in PyTorch, which must be a reference with a single call."""
     side: Side = getattr(candidate, side_name)
     if side.language == "cuda":
         return
     if candidate.origin.made == side_name or side_name != "slow":
         yield "a side in PyTorch can only be the reference, and the slow side"
     if len(side.plan) != 1 or not isinstance(side.plan[0], Call):
-        yield "a side in PyTorch has one step, a call"
+        yield "a side in PyTorch has exactly one step, a call"
     if side.buffers or side.views:
         yield "a side in PyTorch has no buffers or views of its own"

@@ -1,6 +1,6 @@
-"""What can be said of a candidate before anything runs: its problem and both plans, bound at every size.
+"""Checks a candidate before anything runs: its problem and both plans, bound at every size.
 
-Not covered: the code itself (`kcurate.judge.checks.static`) and what only a run can tell.
+Not covered: the code itself (`kcurate.judge.checks.static`) and errors that only show in a run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kcurate.problem.ops import BoundArg, BoundPointer, BoundPointers, LaunchOp,
 from kcurate.problem.program import bind
 from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Side
 
-# What a by-value parameter of a builtin type takes (CUDA C++ on 64-bit Linux).
+# Size of a by-value parameter of a built-in type (CUDA C++ on 64-bit Linux).
 SCALAR_BYTES: Mapping[str, int] = {
     "bool": 1, "char": 1, "short": 2, "int": 4, "unsigned": 4, "long": 8, "float": 4, "double": 8,
     "size_t": 8, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "uint64_t": 8, "int8_t": 1, "uint8_t": 1,
@@ -29,7 +29,7 @@ _VECTOR = re.compile(r"u?(char|short|int|long|longlong|float|double)([1-4])")
 
 @dataclass(frozen=True)
 class Issue:
-    """One thing that is wrong, and where: such as `slow.plan[0].args[3]`."""
+    """One error and its place, such as `slow.plan[0].args[3]`."""
 
     where: str
     what: str
@@ -39,9 +39,9 @@ class Issue:
 
 
 def check(candidate: Candidate) -> tuple[Issue, ...]:
-    """Everything wrong with the problem and the plans; empty when they can be run."""
+    """All errors in the problem and the plans; empty if they can be run."""
     if candidate.problem is None:
-        return (Issue("problem", "there is none yet"),)
+        return (Issue("problem", "the candidate has no problem"),)
     return tuple(dict.fromkeys([*_check_problem(candidate.problem), *_check_sides(candidate)]))
 
 
@@ -57,7 +57,7 @@ def _check_problem(problem: Problem) -> Iterator[Issue]:
     for name, buffer in problem.buffers.items():
         valid = buffer.tolerance.valid if buffer.tolerance else None
         if valid is not None and (valid not in outputs or "int" not in problem.buffers[valid].dtype):
-            yield Issue(f"problem.buffers.{name}.tolerance.valid", f"{valid!r} is no integer output")
+            yield Issue(f"problem.buffers.{name}.tolerance.valid", f"{valid!r} is not an integer output")
         yield from _check_terms(problem, name)
         yield from _check_init(problem, buffer, f"problem.buffers.{name}")
     for name in sorted(set(problem.scalars) & set(problem.buffers)):
@@ -70,7 +70,7 @@ def _check_init(problem: Problem, buffer: Buffer, where: str) -> Iterator[Issue]
     if buffer.init is None:
         return
     if buffer.role in ("out", "scratch"):
-        yield Issue(f"{where}.init", f"a buffer of the role {buffer.role} has no first values")
+        yield Issue(f"{where}.init", f"a buffer with role {buffer.role} has no initial values")
     for sizes in (*problem.sizes.test, problem.sizes.bench):
         try:
             check_init(buffer.init, sizes)
@@ -100,7 +100,7 @@ def _check_sides(candidate: Candidate) -> Iterator[Issue]:
         for name in sorted(set(side.views) - set(problem.buffers)):
             yield Issue(f"{side_name}.views.{name}", "there is no such buffer")
         if side.views and candidate.origin.kind == "model" and candidate.origin.made == side_name:
-            yield Issue(f"{side_name}.views", "a side that a model made takes buffers as they are")
+            yield Issue(f"{side_name}.views", "a side made by a model must not have views")
         for what in check_language(candidate, side_name):
             yield Issue(side_name, what)
         yield from _check_own_buffers(problem, side, side_name)
@@ -108,7 +108,7 @@ def _check_sides(candidate: Candidate) -> Iterator[Issue]:
 
 
 def _check_plan(problem: Problem, side: Side, side_name: str) -> Iterator[Issue]:
-    """The plan at every setting of sizes, up to the first that it cannot be bound at."""
+    """Bind the plan at every size setting, up to the first that fails."""
     signatures = kernel_signatures(side.code.encode()) if side.language == "cuda" else None
     for sizes in (*problem.sizes.test, problem.sizes.bench):
         try:
@@ -127,13 +127,13 @@ def _check_plan(problem: Problem, side: Side, side_name: str) -> Iterator[Issue]
 
 
 def _check_own_buffers(problem: Problem, side: Side, side_name: str) -> Iterator[Issue]:
-    """What a side brings along: nothing that counts as an output, and nothing from this machine's files."""
+    """Check a side's own buffers: none may be an output, and none may come from a file."""
     for name, buffer in side.buffers.items():
         where = f"{side_name}.buffers.{name}"
         if buffer.role not in ("in", "scratch"):
-            yield Issue(f"{where}.role", "a side's own buffer is `in` or `scratch`")
+            yield Issue(f"{where}.role", "a side's own buffer must be `in` or `scratch`")
         if buffer.init is not None and buffer.init.kind == "file":
-            yield Issue(f"{where}.init", "a side's own buffer does not come from a file")
+            yield Issue(f"{where}.init", "a side's own buffer must not come from a file")
         yield from _check_init(problem, buffer, where)
 
 
@@ -143,7 +143,7 @@ def _check_program(
     launches = [op for op in _flat(program.ops) if isinstance(op, LaunchOp)]
     if not launches:
         yield Issue(f"{side}.plan", "launches nothing")
-    # A long plan launches few kernels in few ways: what its arguments are worth does not matter here.
+    # A long plan launches few kernels in few ways: the values of arguments do not matter here.
     for kernel, sizes in dict.fromkeys((op.kernel, tuple(map(_argument_bytes, op.args))) for op in launches):
         if kernel not in signatures:
             yield Issue(f"{side}.plan", f"the code has no kernel {kernel!r}")
@@ -152,7 +152,7 @@ def _check_program(
 
 
 def _argument_bytes(argument: BoundArg) -> int | None:
-    """Bytes of a value, None for a pointer."""
+    """Bytes of a value; None for a pointer."""
     if isinstance(argument, BoundPointers):
         return 8 * len(argument.pointers)
     return None if isinstance(argument, BoundPointer) else len(argument.data)
@@ -181,7 +181,7 @@ def _check_arguments(where: str, params: tuple[Param, ...], sizes: tuple[int | N
 
 
 def scalar_bytes_of(type_text: str) -> int | None:
-    """Bytes of a by-value parameter of a builtin type; None for anything else (structs, template names)."""
+    """Bytes of a by-value parameter of a built-in type; None for anything else (structs, template names)."""
     words = [word for word in type_text.split() if word not in ("const", "volatile", "signed", "unsigned")]
     if "long" in words and set(words) <= {"long", "int"}:
         return 8

@@ -1,16 +1,16 @@
-"""Whether an output equals the reference, by the arithmetic behind it; the only place that says so.
+"""Whether an output equals the reference, within the rounding of its arithmetic; decided only here.
 
-Integers must be equal. A floating element passes when
+Integers must be equal. A floating-point element passes if
 
     |y - ref| <= KAPPA * (u_out * |ref| + C * sqrt(K) * u_acc * S)
 
-with K the accumulated terms (`tolerance.terms`), S their magnitude (default: the root mean square of the
-reference, at least |ref|), u_out and u_acc the unit roundoffs of the buffer and of the accumulation.
+with K the number of accumulated terms (`tolerance.terms`), S their magnitude (default: the root mean square
+of the reference, at least |ref|), u_out and u_acc the unit roundoffs of the buffer and of the accumulator.
 sqrt(K) is the growth of a random walk of rounding errors (Higham, Accuracy and Stability of Numerical
-Algorithms, 2nd ed., section 2.8); KAPPA leaves room for a different but honest order of summation. Beside
-it the whole output must pass a norm-wise bound ||y - ref|| / ||ref|| that refuses narrower arithmetic (bf16
-or tf32 passed off as fp32), scaled by sqrt(K) beyond `NORM_FREE_TERMS`. NaN and infinities must stand
-exactly where the reference has them.
+Algorithms, 2nd ed., section 2.8); KAPPA allows for a different but honest order of summation. In addition,
+the whole output must pass a norm-wise bound ||y - ref|| / ||ref|| that rejects narrower arithmetic (bf16 or
+tf32 passed off as fp32), scaled by sqrt(K) beyond `NORM_FREE_TERMS`. NaN and infinities must be exactly
+where the reference has them.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ Array = npt.NDArray[Any]
 
 KAPPA = 8.0
 C = 4.0
-# Norm-wise start values by dtype: about 500 (fp32), 2 (fp16) and 1.5 (bf16) unit roundoffs.
+# Norm-wise bounds by dtype before scaling: about 500 (fp32), 2 (fp16) and 1.5 (bf16) unit roundoffs.
 NORM_BOUND = {"float64": 1e-12, "float32": 3e-5, "float16": 1e-3, "bfloat16": 6e-3}
 NORM_FREE_TERMS = 1 << 16
-# Elements that are looked at together: 64 KiB in float64, which stays in cache and in the allocator's hands
-# (2-core x86-64 machine, 16M elements: 0.2 s of CPU time, 1.2 to 3.8 s in parts of 128 KiB to 1 MiB).
+# Elements per chunk: 64 KiB in float64, which stays in cache and in the allocator's free lists (2-core x86-64
+# machine, 16M elements: 0.2 s of CPU time, against 1.2 to 3.8 s with chunks of 128 KiB to 1 MiB).
 CHUNK = 1 << 13
-# An error is never said to be more times its bound than this.
+# Reported error ratios are capped at this.
 LARGEST_RATIO = 1e30
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`ok`, the worst ratio to the bound, and one line for a person."""
+    """`ok`, the worst ratio to the bound, and a one-line explanation."""
 
     ok: bool
     worst: float
@@ -49,21 +49,21 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Magnitudes:
-    """Of a whole reference: the largest absolute value, and the root mean square."""
+    """Of a whole reference: the largest absolute value and the root mean square."""
 
     largest: float
     rms: float
 
     @classmethod
     def of(cls, reference: Array) -> Magnitudes:
-        """Of an array of any floating type; what is not finite counts as zero."""
+        """Of an array of any floating type; non-finite values count as zero."""
         parts = [slice(start, start + CHUNK) for start in range(0, reference.size, CHUNK)]
         largest = max((float(np.abs(_finite(widened(reference[p]))).max()) for p in parts), default=0.0)
         if not largest:
             return cls(0.0, 0.0)
         squares = 0.0
         for p in parts:
-            share = _finite(widened(reference[p])) / largest  # the square of a large number is none
+            share = _finite(widened(reference[p])) / largest  # the square of a large number would overflow
             squares += float(np.dot(share, share))
         return cls(largest, largest * float(np.sqrt(squares / reference.size)))
 
@@ -73,7 +73,7 @@ def element_bound(
 ) -> Array:
     """The largest allowed |y - ref| of each element, float64, in the shape of the reference.
 
-    `whole` describes the output that `reference` is a part of (None: all of it).
+    `whole` describes the complete output if `reference` is only a part of it (None: it is complete).
     """
     whole = whole or Magnitudes.of(np.ravel(reference))
     magnitude = np.abs(reference)
@@ -103,9 +103,9 @@ def compare(
     terms: int = 1,
     valid: int | None = None,
 ) -> Comparison:
-    """Compare one output with its reference; both of the same shape, in the buffer's own dtype.
+    """Compare an output with its reference; both have the same shape and the buffer's own dtype.
 
-    `terms` is `tolerance.terms` evaluated; `valid` the number of leading elements that count (None: all).
+    `terms` is `tolerance.terms` evaluated; `valid` the number of leading elements to compare (None: all).
     """
     rule = tolerance or Tolerance()
     expected, got = np.asarray(reference).ravel(), np.asarray(actual).ravel()
@@ -119,12 +119,12 @@ def compare(
         expected, got = np.sort(expected), np.sort(got)
     if not is_float(dtype):
         return _report(expected, got, np.where(expected == got, np.float32(0.0), np.float32(np.inf)))
-    with np.errstate(over="ignore"):  # an error past all numbers is infinitely wrong
+    with np.errstate(over="ignore"):  # an overflowing error counts as infinite
         return _compare_floats(expected, got, dtype, rule, terms)
 
 
 def _compare_floats(expected: Array, got: Array, dtype: str, rule: Tolerance, terms: int) -> Comparison:
-    """In parts that stay in a core's cache: a whole output in float64 would take many times its size."""
+    """Compare in chunks that fit in cache: a whole output in float64 would take many times its size."""
     whole = Magnitudes.of(expected)
     ratio = np.empty(expected.size, np.float32)
     squares, distances, unit = 0.0, 0.0, whole.largest or 1.0
@@ -154,13 +154,13 @@ def _compare_floats(expected: Array, got: Array, dtype: str, rule: Tolerance, te
 
 
 def widened(values: Array) -> Array:
-    """As float64; what nothing wrote may hold NaNs of any kind, and numpy warns of some."""
+    """As float64; unwritten memory may hold signalling NaNs, about which numpy would warn."""
     with np.errstate(invalid="ignore"):
         return np.asarray(values.astype(np.float64))
 
 
 def _finite(values: Array) -> Array:
-    """With zeros for what is not finite."""
+    """The values with non-finite ones replaced by zero."""
     finite = np.isfinite(values)
     return values if finite.all() else np.where(finite, values, 0.0)
 

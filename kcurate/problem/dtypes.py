@@ -1,4 +1,4 @@
-"""Element types and struct layouts: names in `pair.json` to NumPy types and bytes, C rules.
+"""Element types and struct layouts: names in `pair.json` to NumPy types and bytes, by C rules.
 
 bfloat16 has no NumPy type of its own: it is `ml_dtypes.bfloat16`.
 """
@@ -35,7 +35,7 @@ DTYPES: Mapping[str, np.dtype[Any]] = {
     },
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
 }
-# Bytes of each integer type, and whether it has a sign.
+# Bytes of each integer type, and whether it is signed.
 _INTEGERS: Mapping[str, tuple[int, bool]] = {
     name: (kind.itemsize, kind.kind == "i") for name, kind in DTYPES.items() if kind.kind in "iu"
 }
@@ -49,7 +49,7 @@ UNIT_ROUNDOFF: Mapping[str, float] = {
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The NumPy type of an element type's name.
+    """The NumPy type for an element type's name.
 
     Raises:
         ProblemError: there is no such type.
@@ -65,7 +65,7 @@ def is_float(name: str) -> bool:
 
 
 def scalar_bytes(name: str, value: float) -> bytes:
-    """One value as the bytes of its type.
+    """The bytes of one value in the given type.
 
     Raises:
         ProblemError: an integer that does not fit, or an unknown type.
@@ -85,7 +85,7 @@ def scalar_bytes(name: str, value: float) -> bytes:
 
 
 def pack_struct(fields: Sequence[StructField], values: Mapping[str, Any]) -> bytes:
-    """A struct passed by value: members aligned as in C, the whole padded to its largest alignment.
+    """A struct passed by value: members aligned as in C, total size padded to the largest alignment.
 
     A member of `count` elements takes a list, or one value for all of them.
 

@@ -1,4 +1,4 @@
-"""The little language of sizes: integer arithmetic, parsed and never `eval`ed.
+"""The expression language of sizes: integer arithmetic, parsed and never `eval`ed.
 
     expression := term (("+" | "-") term)*        term := factor (("*" | "/" | "%") factor)*
     factor     := "-" factor | number | name | "(" expression ")"
@@ -6,7 +6,7 @@
 
 `/` and `%` round toward minus infinity, as in Python. Functions: `min`, `max` (two or more arguments),
 `ceil_div(a, b)`, `align_up(a, b)`, `log2(a)` (rounded down), `pow2(a)`. Values are limited to 2**62 so that
-no expression can eat memory.
+no expression can exhaust memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TOKEN = re.compile(r"\s*(?:([0-9]+)|([A-Za-z_]\w*)|(.))", re.ASCII)
 
 Names = Mapping[str, int]
 Node = Callable[[Mapping[str, Any]], Any]
-# How many arguments (None: two or more), and what is computed of them.
+# Number of arguments (None: two or more), and the function.
 Functions = Mapping[str, tuple[int | None, Callable[..., Any]]]
 Operators = Mapping[str, Callable[[Any, Any], Any]]
 
@@ -204,7 +204,7 @@ def _parse(text: str) -> tuple[Node, frozenset[str]]:
 
 
 def compiled(text: str, functions: Functions, operators: Operators) -> Node:
-    """An expression over other values than whole numbers, such as arrays: a function of its names.
+    """An expression over values other than integers, such as arrays, as a function of its names.
 
     Raises:
         ProblemError: it cannot be parsed.
@@ -213,15 +213,15 @@ def compiled(text: str, functions: Functions, operators: Operators) -> Node:
 
 
 def evaluate(expression: Expr, names: Names) -> int:
-    """The value of an expression under the given names.
+    """The value of an expression, given its names.
 
     Raises:
         ProblemError: it cannot be parsed, uses an unknown name, divides by zero, or leaves +-2**62.
     """
     if not isinstance(expression, str):
         if not math.isfinite(expression):
-            raise ProblemError(f"{expression} is no whole number")
-        return _limited(int(expression))  # JSON may write a whole number as 4.0
+            raise ProblemError(f"{expression} is not an integer")
+        return _limited(int(expression))  # JSON may write an integer as 4.0
     value: int = _parse(expression)[0](names)
     return value
 

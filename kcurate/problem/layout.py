@@ -1,4 +1,4 @@
-"""Logical arrays to a side's own layout and back: permuted axes, then padded ones. Host side only."""
+"""Converts logical arrays to a side's own layout and back: permuted axes, then padding. Host only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _pads(buffer: BoundBuffer) -> list[tuple[int, int]]:
 
 
 def to_physical(buffer: BoundBuffer, values: Array) -> Array:
-    """The bytes that the side sees, as a C-ordered array of `buffer.physical`; padding is zero."""
+    """The bytes that the side sees, as a C-ordered array of shape `buffer.physical`; padding is zero."""
     array = np.ascontiguousarray(values, numpy_dtype(buffer.record.dtype)).reshape(buffer.shape)
     if buffer.view is None:
         return array
@@ -33,7 +33,7 @@ def to_physical(buffer: BoundBuffer, values: Array) -> Array:
 
 
 def to_logical(buffer: BoundBuffer, data: npt.NDArray[np.uint8]) -> Array:
-    """What a side left in its layout, as the logical array of `buffer.shape`."""
+    """A side's data in its own layout, as the logical array of `buffer.shape`."""
     array = data.view(numpy_dtype(buffer.record.dtype)).reshape(buffer.physical)
     if buffer.view is None:
         return array

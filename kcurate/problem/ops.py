@@ -1,7 +1,6 @@
 """A plan bound to sizes, as plain data: buffers with byte sizes and layouts, and operations in order.
 
-Not covered: how a plan becomes this (`kcurate.problem.program`), who runs it
-(`kcurate.judge.workers.inside.execute`).
+Not covered: binding (`kcurate.problem.program`), running (`kcurate.judge.workers.inside.execute`).
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from kcurate.records import Buffer, View
 
 @dataclass(frozen=True)
 class BoundBuffer:
-    """A buffer with numbers: its logical `shape`, its `physical` shape on the device (after the view)."""
+    """A buffer with concrete extents: its logical `shape`, and its `physical` shape on the device (after the
+    view)."""
 
     name: str
     record: Buffer
@@ -133,7 +133,7 @@ class SwapOp:
 
 @dataclass(frozen=True)
 class WhileOp:
-    """Run `body` until element 0 of `flag` is zero; more than `limit` rounds is a failure."""
+    """Run `body` until element 0 of `flag` is zero; more than `limit` iterations is a failure."""
 
     flag: str
     limit: int
@@ -142,7 +142,7 @@ class WhileOp:
 
 @dataclass(frozen=True)
 class CallOp:
-    """Run a PyTorch module: `args` are names of buffers, or numbers; its results go to the buffers `to`."""
+    """Run a PyTorch module: `args` are buffer names or numbers; its results go to the buffers `to`."""
 
     call: str
     args: tuple[str | float, ...]

@@ -1,8 +1,8 @@
-"""A plan bound to sizes: every expression a number, every name a buffer, ready for a device to run.
+"""Binds a plan to sizes: every expression becomes a number, every name a buffer, ready for a device to run.
 
-`bind` raises `ProblemError` where something cannot be bound; `kcurate.problem.check` calls it for every size
-before anything runs. Counted loops are unrolled here (limit `MAX_OPERATIONS`); `while_nonzero` stays, since
-only the device knows. Not covered: the data itself (`kcurate.problem.ops`).
+`bind` raises `ProblemError` if something cannot be bound; `kcurate.problem.check` calls it for every size
+before anything runs. Counted loops are unrolled here (limit `MAX_OPERATIONS`); `while_nonzero` stays,
+because only the device knows its condition. Not covered: the resulting data (`kcurate.problem.ops`).
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ MAX_BLOCK = (1024, 1024, 64)
 MAX_THREADS = 1024
 MAX_SHARED_BYTES = 227 * 1024
 MAX_BUFFER_BYTES = 1 << 36
-# Inputs are made on the host, twice at times.
+# Inputs are generated on the host, sometimes twice.
 MAX_INPUT_BYTES = 1 << 33
-# What a side brings along is a table; making more would cost the judge time, not the side.
+# A side's own inputs are tables; larger ones would cost the judge time, not the side.
 MAX_OWN_INPUT_BYTES = 1 << 28
 
 __all__ = ["BoundBuffer", "BoundPointer", "BoundScalar", "Program", "bind"]
 
 
 class _Binder:
-    """Walks one plan; keeps the names in scope and counts operations."""
+    """Walks one plan; tracks the names in scope and counts operations."""
 
     def __init__(self, problem: Problem, side: Side, sizes: Mapping[str, int]) -> None:
         self.problem, self.side = problem, side
@@ -141,7 +141,7 @@ class _Binder:
         if stride == 0:
             raise ProblemError("the step of a loop is zero")
         if step.for_ in self.names:
-            raise ProblemError(f"the loop variable {step.for_!r} hides another name")
+            raise ProblemError(f"the loop variable {step.for_!r} shadows another name")
         try:
             for value in range(start, stop, stride):
                 self.tick()
@@ -174,7 +174,7 @@ class _Binder:
     def launch(self, step: Launch, where: str) -> LaunchOp:
         grid, block = self.extent(step.grid, "grid", MAX_GRID), self.extent(step.block, "block", MAX_BLOCK)
         if block[0] * block[1] * block[2] > MAX_THREADS:
-            raise ProblemError(f"{block[0] * block[1] * block[2]} threads a block, more than {MAX_THREADS}")
+            raise ProblemError(f"{block[0] * block[1] * block[2]} threads per block, more than {MAX_THREADS}")
         template = tuple(self.template_argument(argument) for argument in step.template)
         self.entries[(step.launch, template)] = None
         args = []
@@ -190,7 +190,7 @@ class _Binder:
         self, values: tuple[Expr, ...], what: str, limits: tuple[int, int, int]
     ) -> tuple[int, int, int]:
         if not 1 <= len(values) <= 3:
-            raise ProblemError(f"{what} takes one to three numbers")
+            raise ProblemError(f"{what} takes one to three values")
         if (what, values) in self.extents:
             return self.extents[what, values]
         padded = (*values, 1, 1)[:3]
@@ -200,7 +200,7 @@ class _Binder:
         return x, y, z
 
     def template_argument(self, text: str) -> str:
-        """Sizes may be used in template arguments in braces: `{n/32}`."""
+        """Evaluate sizes in braces in a template argument: `{n/32}`."""
         return str(evaluate(text[1:-1], self.names)) if text.startswith("{") and text.endswith("}") else text
 
     def pointer(self, argument: BufferArg) -> BoundPointer:
@@ -242,7 +242,7 @@ class _Binder:
         return evaluate(value, self.names) if isinstance(value, str) else value
 
     def range_bytes(self, buffer: BoundBuffer, offset: Expr, count: Expr | None) -> tuple[int, int]:
-        """Offset and size in bytes of `count` elements (None: to the end), inside the buffer."""
+        """Offset and size in bytes of `count` elements (None: to the end), within the buffer."""
         start = self.number(offset, "offset", 0, buffer.count)
         length = buffer.count - start if count is None else self.number(count, "count", 0)
         if start + length > buffer.count:
@@ -312,12 +312,12 @@ def _bind_buffer(
     physical = shape
     if view is not None and view.permute is not None:
         if sorted(view.permute) != list(range(len(shape))):
-            raise ProblemError(f"permute {view.permute} is no permutation of the axes")
+            raise ProblemError(f"permute {view.permute} is not a permutation of the axes")
         physical = tuple(shape[axis] for axis in view.permute)
     if view is not None and view.pad is not None:
         pads = [(evaluate(a, sizes), evaluate(b, sizes)) for a, b in view.pad]
         if len(pads) != len(physical) or any(a < 0 or b < 0 for a, b in pads):
-            raise ProblemError("pad needs one pair of counts an axis")
+            raise ProblemError("pad needs one pair of counts per axis")
         physical = tuple(a + extent + b for extent, (a, b) in zip(physical, pads, strict=True))
     bound = BoundBuffer(name, record, shape, physical, (before, after), view, extra, sizes)
     if min(before, after) < 0:
@@ -329,11 +329,11 @@ def _bind_buffer(
 
 
 def bind(problem: Problem, side: Side, sizes: Mapping[str, int], *, where: str = "plan") -> Program:
-    """The program of one side at one setting of sizes.
+    """The program for one side at one size setting.
 
     Raises:
-        ProblemError: an unknown name, a value out of range, an access past a buffer by its declared shape;
-            `where` names the place, such as `plan[0].args[3]`.
+        ProblemError: an unknown name, a value out of range, an access past a buffer's declared shape; `where`
+            names the place, such as `plan[0].args[3]`.
     """
     binder = _Binder(problem, side, sizes)
     ops = tuple(binder.steps(side.plan, where))

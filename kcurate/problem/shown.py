@@ -1,7 +1,7 @@
-"""Sides and problems as a model sees them: the one form that deopt, training and evaluation share.
+"""Sides and problems as a model sees them: the single form shared by deopt, training and evaluation.
 
 Owns what is shown (code without comments; plan and buffers of a side; the problem, all as JSON). Not covered:
-the words around it (`kcurate.prompts`).
+the surrounding text (`kcurate.prompts`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kcurate.records import Candidate, Problem, Prompt, Side, SideName
 
 
 def material_of(problem: Problem, given: Side, makes: SideName, family: str) -> Material:
-    """What a prompt shows of a computation: the given side, of which `makes` is to be written."""
+    """What a prompt shows of a computation: the given side, and which side (`makes`) is to be written."""
     return Material(
         makes=makes,
         family=family,
@@ -28,7 +28,7 @@ def material_of(problem: Problem, given: Side, makes: SideName, family: str) -> 
 
 
 def request(candidate: Candidate, makes: SideName = "fast", *, brief: bool = False) -> Prompt:
-    """The prompt that shows one side of a candidate and asks for the other; it names no technique.
+    """The prompt that shows one side of a candidate and asks for the other, without naming a technique.
 
     Raises:
         ValueError: the candidate has no problem.
@@ -41,7 +41,7 @@ def request(candidate: Candidate, makes: SideName = "fast", *, brief: bool = Fal
 
 
 def answer_of(made: Side, given: Side) -> Answer:
-    """A side as the answer to a prompt that shows `given`: plan and buffers only where they differ."""
+    """A side as the answer to a prompt that shows `given`: plan and buffers only if they differ."""
     code = shown_code(made.code)
     if made.plan == given.plan and made.buffers == given.buffers:
         return Answer(code)
@@ -50,7 +50,7 @@ def answer_of(made: Side, given: Side) -> Answer:
 
 
 def shown_code(code: str) -> str:
-    """Code without its comments, as it is published."""
+    """Code without comments, as it is published."""
     return normalise(code.encode("utf-8", "replace")).decode("utf-8", "replace")
 
 
@@ -67,11 +67,11 @@ def _shown_python(code: str) -> str:
 
 
 def shown_launch(side: Side) -> str:
-    """A side's plan, and its own buffers if it has some, as JSON."""
+    """A side's plan, and its own buffers if any, as JSON."""
     return json_text.pretty(launch_data(side))
 
 
 def launch_data(side: Side) -> dict[str, Any]:
-    """A side's plan, and its own buffers if it has some, as plain data."""
+    """A side's plan, and its own buffers if any, as plain data."""
     data = codec.to_data(side)
     return {key: data[key] for key in ("plan", "buffers") if data.get(key)}

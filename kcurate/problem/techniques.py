@@ -1,8 +1,8 @@
 """Optimisation techniques: their names and meanings, and which of them an answer may show.
 
-After the stages of Mikasa et al. (arXiv:2602.12049): a stage permits some techniques, and code that shows
-another is refused. What code shows is read off its text (`kcurate.cuda_source`): coalescing and register
-blocking, which only a run or an intent can tell, are never seen there.
+Follows the stages of Mikasa et al. (arXiv:2602.12049): a stage permits some techniques, and code that shows
+another is refused. Techniques are detected in the text (`kcurate.cuda_source`): coalescing and register
+blocking, which take a run or the author's intent to tell, are never detected.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kcurate.cuda_source import techniques
 from kcurate.prompts import Technique
 from kcurate.records import SideName
 
-# What a naive kernel may gain, in the order in which people try it.
+# Techniques that a naive kernel may gain, in the usual order.
 LADDER_FAST = (
     "coalesced-access",
     "shared-memory-tiling",
@@ -34,18 +34,18 @@ def vocabulary() -> Mapping[str, Technique]:
 
 
 def shown_in(code: str) -> frozenset[str]:
-    """The techniques that code shows."""
+    """The techniques detected in code."""
     return frozenset(techniques(code.encode("utf-8", "replace")))
 
 
 def permitted(given: str, stage: Iterable[str], made: SideName) -> frozenset[str]:
-    """What an answer may show: what the given code shows and the stage's techniques; for a slow side what
-    the given code shows without the stage's.
+    """What an answer may show: the given code's techniques and the stage's; for a slow side the given code's
+    without the stage's.
     """
     shown, named = shown_in(given), frozenset(stage)
     return shown - named if made == "slow" else shown | named
 
 
 def not_permitted(code: str, allowed: frozenset[str]) -> tuple[str, ...]:
-    """The techniques that code shows beyond those allowed, by name."""
+    """The techniques in code that are not allowed, by name."""
     return tuple(sorted(shown_in(code) - allowed))

@@ -1,1 +1,1 @@
-"""Verdicts on file: the protocol version, the ledger that writes them, and which one stands for a pair."""
+"""Stored verdicts: their keys, the ledger that writes them, and which one counts for a pair."""

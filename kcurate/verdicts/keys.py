@@ -1,6 +1,6 @@
-"""What a verdict is filed under: the content of a candidate, and the version of the judge's protocol.
+"""The key of a verdict: a hash of the candidate's content and the version of the judge's protocol.
 
-Not covered: how content becomes a hash (`kcurate.store`).
+Not covered: the hash (`kcurate.store`).
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from kcurate import store
 from kcurate.records import Candidate
 
-# Part of every verdict's key: a change of what is proved makes old verdicts invalid.
+# Part of every key, so that a change in what is proved invalidates old verdicts.
 PROTOCOL = "2"
 
 
 def verdict_key(candidate: Candidate) -> str:
-    """The key of verdicts on exactly this code, plans and problem under today's protocol."""
+    """The key of verdicts on exactly this code, these plans and this problem under the current protocol."""
     return store.candidate_key(candidate, protocol=PROTOCOL)

@@ -1,7 +1,7 @@
-"""Where verdicts are written and found again: the workspace's JSON lines, and `verdicts/` beside a pair.
+"""Writes verdicts and finds them again: the workspace's JSON lines, and `verdicts/` beside a pair.
 
-The one writer of verdicts. The JSON lines are the record of everything ever judged on a device; the last line
-of a key counts. Not covered: the files' form (`kcurate.store`), which verdict of several stands
+All verdicts are written here. The JSON lines hold every verdict ever made on a device; the last line of a key
+counts. Not covered: file formats (`kcurate.store`), which of several verdicts counts
 (`kcurate.verdicts.standing`).
 """
 
@@ -36,7 +36,7 @@ class Ledger:
         self._known = {verdict.key: verdict for verdict in store.read_jsonl(path, Verdict)}
 
     def find(self, folder: Path, key: str) -> Verdict | None:
-        """The last verdict on this content on this device, from the workspace or from beside the pair."""
+        """The last verdict with this key on this device, from the workspace or from beside the pair."""
         if key in self._known:
             return self._known[key]
         try:
@@ -46,7 +46,7 @@ class Ledger:
         return verdict if verdict.key == key else None
 
     def add(self, verdict: Verdict, *, beside: Path | None = None) -> None:
-        """Record a new verdict; the one that is on file already is not written again.
+        """Record a verdict unless it is already the last one of its key.
 
         Raises:
             InputError: a file cannot be written.

@@ -1,4 +1,4 @@
-"""Pairs with their verdicts for a stage that goes on past what cannot be read.
+"""Pairs with their verdicts, for stages that report unreadable files and continue.
 
 Not covered: which verdicts belong to a pair (`kcurate.verdicts.standing`).
 """
@@ -18,14 +18,14 @@ from kcurate.workspace import Workspace
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A folder whose pair, or a verdict beside it, cannot be read; `file` lies in it."""
+    """A folder whose pair or verdicts cannot be read; `file` is relative to it."""
 
     folder: Path
     file: str
     why: str
 
     def __str__(self) -> str:
-        """One line: the file, and what is wrong with it."""
+        """The file and the error, in one line."""
         return f"{self.folder / self.file}: {self.why}"
 
 
@@ -47,7 +47,7 @@ def pair_folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
 def judged(
     folders: Iterable[Path], workspace: Workspace
 ) -> Iterator[tuple[Candidate, tuple[Verdict, ...]] | Unreadable]:
-    """Every folder, once: its pair with all verdicts on its content or id, or why it cannot be read."""
+    """For every folder, its pair with all verdicts on its content or id, or why it cannot be read."""
     rest = list(folders)
     done = 0
     try:

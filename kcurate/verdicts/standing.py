@@ -1,9 +1,9 @@
-"""Which verdicts a pair has, and which of them stands for it.
+"""Which verdicts a pair has, and which of them counts.
 
-A verdict is of content: it counts for every pair whose key is the verdict's, whatever the pair was called
-when it was judged. One on the pair's id with another key only tells that the pair was another then. One lucky
-pass does not outweigh a counterexample, and a GPU's word on a pair outweighs the emulator's. Not covered:
-making verdicts (`kcurate.judge`), writing them (`kcurate.verdicts.ledger`).
+A verdict counts for every pair with its key, whatever the pair's id was when it was judged. A verdict with
+the pair's id but another key is about an earlier version of the pair. A pass does not outweigh a
+counterexample, and a GPU's verdict outweighs the emulator's. Not covered: making verdicts (`kcurate.judge`),
+writing them (`kcurate.verdicts.ledger`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from kcurate.workspace import Workspace
 
 
 def judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[tuple[Candidate, tuple[Verdict, ...]]]:
-    """Every pair of the folders with all verdicts on its content or id: first those that only lie beside it.
+    """Every pair with all verdicts on its content or id: those stored only beside it, then the workspace's.
 
-    The workspace's follow, in the order in which each device made them. One on its content is given its id.
+    The workspace's are in the order in which each device made them. Verdicts on its content get its id.
 
     Raises:
         InputError: a folder does not hold a pair.
@@ -49,20 +49,22 @@ def _named(verdict: Verdict, name: str, key: str) -> Verdict:
 
 
 def current(candidate: Candidate, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
-    """The verdicts on exactly this code, plans and problem, in their order."""
+    """The verdicts on exactly this code, these plans and this problem, in order."""
     key = verdict_key(candidate)
     return tuple(verdict for verdict in verdicts if verdict.key == key)
 
 
 def best(verdicts: Sequence[Verdict]) -> Verdict | None:
-    """The verdict that stands for a pair, of those on it as it is now: the first that there is of
+    """The verdict that counts for a pair, of its current ones. The first that exists of:
 
-    - the last counterexample of a GPU (`mismatch`, `nondeterministic`), whatever passed before or after;
-    - the last counterexample of the emulator, where no GPU found the pair correct: the emulator's order of
-      threads is one that no GPU has (docs/parboil.md, tpacf), and a pair is for GPUs;
-    - the last `confirmed`, else the last `correct`, that its device did not take back later with a refusal
-      (`malformed`, `static_reject`, `compile_error`, `launch_error`);
-    - the last one. `timeout`, `not_faster`, `ambiguous_timing` and `harness_error` refute nothing.
+    - a GPU's last counterexample (`mismatch`, `nondeterministic`), whatever passed before or after it;
+    - the emulator's last counterexample, unless a GPU found the pair correct: the emulator's thread order
+    never
+      occurs on a GPU (docs/parboil.md, tpacf), and pairs are for GPUs;
+    - the last `confirmed`, else the last `correct`, unless the same device refused the pair later
+    (`malformed`,
+      `static_reject`, `compile_error`, `launch_error`);
+    - the last verdict. `timeout`, `not_faster`, `ambiguous_timing` and `harness_error` refute nothing.
     """
     kept = _not_withdrawn(verdicts)
     proved = any(verdict.outcome.correct and not _emulated(verdict) for verdict in kept)
@@ -78,7 +80,7 @@ def best(verdicts: Sequence[Verdict]) -> Verdict | None:
 
 
 def _not_withdrawn(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """The verdicts without passes that a later refusal on the same device took back."""
+    """The verdicts without passes that the same device refused later."""
     kept: list[Verdict] = []
     for verdict in verdicts:
         if verdict.outcome.withdraws:

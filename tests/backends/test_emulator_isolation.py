@@ -73,7 +73,7 @@ from kcurate.backends.emulator.device import EmulatorDevice
 assert seccomp.restrict()
 device = EmulatorDevice()
 binary = open({str(binary)!r}, 'rb').read()
-module = device.load(Compiled('emulator', binary, '', {{}}, (), '', 0.0))
+module = device.load(Compiled('emulator', binary, '', {{}}, (), ''))
 memory = device.allocate(1024)
 device.launch(module, EntryPoint('f'), Grid((1, 1, 1), (256, 1, 1)), [Pointer(memory)])
 assert (device.read(memory, 0, 1024).view('i4') == np.arange(256)).all()

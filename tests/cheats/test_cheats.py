@@ -1,8 +1,7 @@
-"""Every cheat meets its outcome, and the next honest candidate is judged as if nothing had happened.
+"""Every cheat gets an expected outcome, and the next honest candidate is judged normally.
 
-A case is a folder in pair form beside this file; `expected.toml` holds the outcomes that it may end with on
-each backend. What is decided before anything runs is tested on any machine; the runs on the emulator and,
-with a GPU, on CUDA.
+A case is a pair folder beside this file; `expected.toml` lists its possible outcomes on each backend. Static
+checks and compiling are tested on any machine, runs on the emulator and, with a GPU, on CUDA.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
 
 HERE = Path(__file__).parent
 HONEST = "honest_fma"
-# The cases that every judge must know; others may be added, none of these may go.
+# Cases that must stay; others may be added.
 LISTED = """
     empty_kernel zeros const_mean hard_n tail_skip dev_counter dev_cache nan_fill bf16_acc zero_inputs
     missing_sync oob_write smem_over literal_plan malloc_stash int_as_ptr in_place_twice copy_slow honest_2pct
     inf_loop illegal_addr include_passwd template_bomb slow_nanosleep honest_atomics honest_fma
     honest_const_table
 """.split()  # noqa: SIM905
-# The others on the emulator are marked slow: all of them take a minute.
-QUICK = {*LISTED, "deadlock", "pad_stash", "poison_bits", "tf32_positive", "count_zero", "no_ties"}
-# Compilers may take 20 s; a bomb shows as well in two.
+# With `--sample` a case runs when it is sampled, or one of these has changed.
+SHARED = ("tests/cheats/test_cheats.py", "tests/cheats/expected.toml")
+# Shorter than the real limits, which a hang or a compiler bomb exceeds just as well.
 BOMBS = ("template_bomb", "endless_macro")
 BOMB_TIMEOUT_S = 2.0
 HANG_TIMEOUT_S = 3.0
@@ -43,7 +42,7 @@ HANG_TIMEOUT_S = 3.0
 
 @dataclass(frozen=True)
 class Expected:
-    """What may be said of a case on each backend, and which side is at fault (None: no side is)."""
+    """The possible outcomes of a case on each backend, and the side at fault (None: neither)."""
 
     cuda: tuple[str, ...]
     emulator: tuple[str, ...]
@@ -63,7 +62,10 @@ def load() -> dict[str, Expected]:
 CASES = load()
 BEFORE_RUNNING = {"malformed", "static_reject"}
 STATIC = sorted(name for name, expected in CASES.items() if set(expected.cuda) <= BEFORE_RUNNING)
-COMPILED = sorted(set(CASES) - set(STATIC))
+COMPILED = [
+    pytest.param(name, marks=pytest.mark.sample(f"tests/cheats/{name}", also=SHARED))
+    for name in sorted(set(CASES) - set(STATIC))
+]
 
 
 def candidate(name: str) -> Candidate:
@@ -71,7 +73,7 @@ def candidate(name: str) -> Candidate:
 
 
 def admit(one: Candidate) -> Ruling | None:
-    """What is ruled before anything is compiled."""
+    """The ruling before anything is compiled; None if the case is admitted."""
     case = Case(one, "key", Environment("none", "none"))
     try:
         admission.admit_plans(case)
@@ -81,7 +83,7 @@ def admit(one: Candidate) -> Ruling | None:
     return None
 
 
-def test_cases_and_expectations_go_together() -> None:
+def test_every_case_has_an_expectation() -> None:
     folders = {path.parent.name for path in HERE.glob("*/pair.json")}
     assert folders == set(CASES)
     assert set(LISTED) <= folders
@@ -92,7 +94,7 @@ def test_cases_and_expectations_go_together() -> None:
 
 
 @pytest.mark.parametrize("name", STATIC)
-def test_refused_before_it_is_compiled(name: str) -> None:
+def test_static_cases_are_refused_before_compiling(name: str) -> None:
     ruling = admit(candidate(name))
     assert ruling is not None
     assert ruling.outcome in CASES[name].cuda
@@ -112,7 +114,7 @@ def compilers() -> Iterator[compiling.CompileWorkers]:
 
 
 @pytest.mark.parametrize("name", COMPILED)
-def test_compiles_unless_that_is_refused(
+def test_other_cases_compile_unless_a_compile_error_is_expected(
     name: str, compilers: compiling.CompileWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name in BOMBS:
@@ -150,9 +152,7 @@ def emulator() -> Iterator[Judge]:
         one.close()
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in COMPILED]
-)
+@pytest.mark.parametrize("name", COMPILED)
 def test_on_the_emulator(name: str, emulator: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     if name in BOMBS:
         monkeypatch.setattr(time_limits, "COMPILE_SIDE_S", BOMB_TIMEOUT_S)
@@ -170,10 +170,8 @@ def gpu() -> Iterator[Judge]:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", sorted(CASES))
+@pytest.mark.parametrize("name", sorted(name for name, case in CASES.items() if not case.emulator_only))
 def test_on_a_gpu(name: str, gpu: Judge) -> None:
-    if CASES[name].emulator_only:
-        pytest.skip(CASES[name].emulator_only)
     check(gpu.judge(candidate(name)), name, CASES[name].cuda)
     after = gpu.judge(candidate(HONEST))
     assert after.outcome is Outcome.CONFIRMED, after.detail

@@ -1,4 +1,4 @@
-"""Rules on fast sides of built-in pairs: a fixed sample of what `benchmarks/deopt_rules.py` does to all.
+"""Rules on fast sides of built-in pairs; `benchmarks/deopt_rules.py` judges all that they make.
 
 A result parses, compiles, computes the same on the emulator, and no rule ever fails.
 """
@@ -11,6 +11,7 @@ import random
 from dataclasses import replace
 
 import pytest
+import sampling
 
 from kcurate import resources, store
 from kcurate.backends.base import Compiled, CompileFailure
@@ -23,8 +24,8 @@ from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.records import Candidate, Origin, Outcome, Side
 from kcurate.records.pair import SIDES, SideName
 
-# Pairs looked at, and results judged; what is chosen depends on names alone.
-LOOKED_AT, JUDGED = 30, 5
+# Results judged; which ones depends on names alone.
+JUDGED = 5
 
 
 def order(text: str) -> str:
@@ -32,11 +33,12 @@ def order(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def made() -> list[tuple[Rule, Candidate]]:
-    """What the rules make of some pairs: candidates against the fast side they came from."""
-    folders = sorted(store.find_candidates(resources.pairs_dir()), key=lambda folder: order(folder.name))
+def made(sample: sampling.Sample) -> list[tuple[Rule, Candidate]]:
+    """What the rules make of the pairs: candidates against the fast side they came from."""
     found = []
-    for folder in folders[:LOOKED_AT]:
+    for folder in store.find_candidates(resources.pairs_dir()):
+        if not sample.takes((sampling.name_of(folder),)):
+            continue
         pair = store.read_candidate(folder)
         for rule in RULES:
             slow = rule.apply(pair.fast, pair.problem)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-
-import pytest
 
 from kcurate.extract.walk import MAX_FILE_BYTES, FileOutcome, Filter, Found, Walker, read_source
 from kcurate.suites import find_tree, generic_tree, load_manifests
@@ -92,10 +93,27 @@ def test_binary_garbage_is_told_from_odd_text(tmp_path: Path) -> None:
     assert read_source(tmp_path / "missing.cu") is FileOutcome.UNREADABLE
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_unreadable_folders_have_an_outcome(tmp_path: Path) -> None:
-    (tmp_path / "locked").mkdir(mode=0)
-    assert outcomes(walk(tmp_path)) == {"locked": FileOutcome.UNREADABLE_FOLDER}
+@contextmanager
+def ordinary_user() -> Iterator[None]:
+    """Root may read everything; nobody may not."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+def test_unreadable_folders_have_an_outcome() -> None:
+    manifests = load_manifests()
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        (Path(name) / "locked").mkdir(mode=0)
+        tree = generic_tree(Path(name), manifests["generic"])
+        with ordinary_user():
+            found = list(Walker(manifests, Filter()).walk(Path(name), tree))
+    assert outcomes(found) == {"locked": FileOutcome.UNREADABLE_FOLDER}
 
 
 def test_globs_choose_by_path_or_by_name(tmp_path: Path) -> None:

@@ -223,8 +223,8 @@ def test_every_form_of_plan_is_judged(judge: Judge, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["constant", "loops", "struct", "texture", "while"])
 def test_every_form_of_plan_can_be_timed_against_itself(judge: Judge, name: str) -> None:
-    with judge.stopwatch(small.honest()[name], 1) as watch:
-        samples = watch.measure(2)
+    with judge.pair_timer(small.honest()[name], 1) as timer:
+        samples = timer.measure(2)
     print(name, samples.method, samples.median_us("slow"), samples.median_us("fast"), samples.wall_s)
     assert samples.estimate is not None
     assert samples.estimate.ratio == pytest.approx(1.0, rel=0.2 if name == "while" else 0.05)
@@ -285,12 +285,12 @@ def test_a_kernel_that_never_ends_is_given_up_soon() -> None:
 def test_a_reference_stays_for_the_next_candidate_against_it(judge: Judge) -> None:
     first = small.scaled("first", bench=1 << 20)
     judge.judge(first)
-    kept = {running.worker.pid for running in judge.stock._references.values()}
+    kept = {proxy.worker.pid for proxy in judge.pool._references.values()}
     second = small.scaled("second", small.SCALE.replace("a * x[i]", "x[i] * a"), bench=1 << 20)
     assert judge.judge(second).outcome.correct
     wrong = small.scaled("third", small.SCALE.replace("a * x[i]", "x[i] + a"), bench=1 << 20)
     assert judge.judge(wrong).outcome is Outcome.MISMATCH
-    assert kept & {running.worker.pid for running in judge.stock._references.values()}
+    assert kept & {proxy.worker.pid for proxy in judge.pool._references.values()}
 
 
 def test_two_runs_of_the_judge_agree_on_the_ratio() -> None:

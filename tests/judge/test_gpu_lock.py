@@ -1,4 +1,4 @@
-"""Times are taken alone; everything else shares the GPU."""
+"""Timing uses the GPU exclusively; everything else shares it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
 
 
-def test_exclusive_use_waits_for_the_others_and_keeps_them_out() -> None:
+def test_exclusive_use_waits_for_others_and_keeps_them_out() -> None:
     events: list[str] = []
     inside = threading.Event()
 
@@ -44,7 +44,7 @@ def test_exclusive_use_waits_for_the_others_and_keeps_them_out() -> None:
     user.close()
 
 
-def test_many_share() -> None:
+def test_shared_use_does_not_block() -> None:
     first, second = GpuLock("test"), GpuLock("test")
     with first.shared(), second.shared():
         pass
@@ -52,7 +52,7 @@ def test_many_share() -> None:
     second.close()
 
 
-def test_a_gpu_has_one_lock_whatever_its_number() -> None:
+def test_a_gpu_has_one_lock_whatever_its_index() -> None:
     one = Environment(backend="cuda", device="A", device_uuid="GPU-1", details={"index": 0})
     same = Environment(backend="cuda", device="A", device_uuid="GPU-1", details={"index": 1})
     other = Environment(backend="cuda", device="A", device_uuid="GPU-2")

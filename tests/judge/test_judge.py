@@ -1,4 +1,4 @@
-"""The judge from candidate to verdict, on the emulator: nothing is faked."""
+"""The judge from candidate to verdict on the emulator, without fakes."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def test_wrong_sides_are_refused_and_named(one: Judge, name: str) -> None:
     assert verdict.detail
 
 
-def test_seeds_are_fresh_each_time_unless_asked_otherwise(one: Judge) -> None:
+def test_seeds_are_fresh_unless_fixed(one: Judge) -> None:
     candidate = small.scaled()
     assert one.judge(candidate).seeds != one.judge(candidate).seeds
     fixed = replace(CONFIG, seed=5)
     assert judge(candidate, fixed).seeds == judge(candidate, fixed).seeds
 
 
-def test_the_side_that_was_not_made_is_the_reference() -> None:
+def test_the_side_that_was_not_generated_is_the_reference() -> None:
     candidate = small.scaled()
     assert reference_side(candidate) == "slow"
     for made, reference in (("slow", "fast"), ("fast", "slow")):
@@ -66,7 +66,7 @@ def test_the_side_that_was_not_made_is_the_reference() -> None:
         assert reference_side(replace(candidate, origin=origin)) == reference
 
 
-def test_what_both_sides_leave_unwritten_is_noticed(one: Judge) -> None:
+def test_elements_that_neither_side_writes_are_found(one: Judge) -> None:
     lazy = small.SCALE.replace("if (i < n)", "if (i < n && i != 3)")
     lazy_chunks = small.SCALE_STRIDED.replace("y[i] = a * x[i];", "if (i != 3) y[i] = a * x[i];")
     both = small.candidate(
@@ -88,7 +88,7 @@ def test_a_problem_that_accepts_zeros_is_too_weak(one: Judge) -> None:
     assert "zeros" in verdict.detail
 
 
-def test_a_weak_problem_is_refused_after_a_sound_one_with_the_same_buffers(one: Judge) -> None:
+def test_a_weak_problem_is_refused_after_a_strong_one_with_the_same_buffers(one: Judge) -> None:
     plan = (small.EACH,)
     copied = small.SCALE.replace("a * x[i]", "x[i]")
     assert one.judge(small.twice("scaled", small.problem(), small.SCALE, plan)).outcome is Outcome.CORRECT
@@ -97,7 +97,7 @@ def test_a_weak_problem_is_refused_after_a_sound_one_with_the_same_buffers(one: 
     assert "a copy of an input" in verdict.detail
 
 
-def test_a_copy_into_a_buffer_that_had_contents_is_too_weak(one: Judge) -> None:
+def test_a_problem_that_accepts_a_copied_input_is_too_weak(one: Judge) -> None:
     copied = small.SCALE.replace("a * x[i]", "x[i]")
     started = small.problem(y=Buffer("float32", ("n",), Init("uniform"), "inout"))
     verdict = one.judge(small.twice("copied", started, copied, (small.EACH,)))
@@ -107,7 +107,7 @@ def test_a_copy_into_a_buffer_that_had_contents_is_too_weak(one: Judge) -> None:
     assert one.judge(small.twice("added", started, added, (small.EACH,))).outcome is Outcome.CORRECT
 
 
-def test_a_reference_is_tried_once_for_all_its_variants(one: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_negative_controls_run_once_per_reference(one: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
 
     def weakness(what: Problem, *_: object) -> None:
@@ -122,7 +122,7 @@ def test_a_reference_is_tried_once_for_all_its_variants(one: Judge, monkeypatch:
     assert tried == ["once"]
 
 
-def test_inputs_that_cannot_be_made_are_a_malformed_problem(one: Judge) -> None:
+def test_inputs_that_cannot_be_generated_make_the_problem_malformed(one: Judge) -> None:
     candidate = small.scaled()
     assert candidate.problem is not None
     captured = Buffer("float32", ("n",), Init("file", {"path": "/nowhere/values.npz"}))
@@ -131,7 +131,7 @@ def test_inputs_that_cannot_be_made_are_a_malformed_problem(one: Judge) -> None:
     assert verdict.outcome is Outcome.MALFORMED, (verdict.outcome, verdict.detail, verdict.log)
 
 
-def test_a_crash_is_the_sides_own_and_the_next_candidate_is_judged(one: Judge) -> None:
+def test_a_crash_names_its_side_and_the_next_candidate_is_judged(one: Judge) -> None:
     wild = small.SCALE.replace("y[i] =", "y[(long long)i * 100000000000LL + 4000000000000LL] =")
     verdict = one.judge(small.scaled("wild", wild))
     assert verdict.outcome in (Outcome.LAUNCH_ERROR, Outcome.MISMATCH)
@@ -139,17 +139,15 @@ def test_a_crash_is_the_sides_own_and_the_next_candidate_is_judged(one: Judge) -
     assert one.judge(small.scaled()).outcome is Outcome.CORRECT
 
 
-def test_a_side_has_as_long_as_follows_from_its_reference(
-    one: Judge, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_reference_time_sets_the_trial_limit(one: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
 
-    def patience_s(backend: str, reference_s: float) -> float:
+    def trial_limit_s(backend: str, reference_s: float) -> float:
         assert backend == "emulator"
         waited.append(reference_s)
         return 0.8
 
-    monkeypatch.setattr(verifying, "patience_s", patience_s)
+    monkeypatch.setattr(verifying, "trial_limit_s", trial_limit_s)
     spin = small.SCALE.replace("if (i < n)", "while (*(volatile const float*)x != 1e30f) ; if (i < n)")
     verdict = one.judge(small.scaled("spin", spin))
     assert (verdict.outcome, verdict.side) == (Outcome.TIMEOUT, "fast"), verdict.detail
@@ -158,13 +156,13 @@ def test_a_side_has_as_long_as_follows_from_its_reference(
     assert one.judge(small.scaled()).outcome is Outcome.CORRECT
 
 
-def test_patience_has_a_least_and_follows_the_reference_on_gpus_alone() -> None:
-    assert verifying.patience_s("cuda", 0.002) == time_limits.TRIAL_S
-    assert verifying.patience_s("cuda", 0.05) == pytest.approx(15.0)
-    assert verifying.patience_s("emulator", 0.05) == math.inf
+def test_the_trial_limit_has_a_minimum_and_applies_to_gpus_only() -> None:
+    assert verifying.trial_limit_s("cuda", 0.002) == time_limits.TRIAL_S
+    assert verifying.trial_limit_s("cuda", 0.05) == pytest.approx(15.0)
+    assert verifying.trial_limit_s("emulator", 0.05) == math.inf
 
 
-def test_a_worker_killed_from_outside_costs_no_verdict(one: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_judge_retries_when_a_worker_is_killed(one: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Request[Any]] = []
     original = Worker.ask
 
@@ -180,7 +178,7 @@ def test_a_worker_killed_from_outside_costs_no_verdict(one: Judge, monkeypatch: 
     assert verdict.outcome is Outcome.CORRECT, verdict.detail
 
 
-def test_a_killed_nursery_is_noticed_and_the_pool_starts_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_with_a_dead_nursery_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     nurseries: list[int] = []
     original = Judge._decide
 
@@ -198,17 +196,17 @@ def test_a_killed_nursery_is_noticed_and_the_pool_starts_another(monkeypatch: py
     assert [done[i].outcome for i in range(2)] == [Outcome.CORRECT] * 2
 
 
-def test_a_judge_whose_nursery_died_still_answers() -> None:
+def test_a_judge_with_a_dead_nursery_returns_harness_error() -> None:
     with contextlib.closing(Judge(CONFIG)) as judge:
-        judge.judge(small.scaled())  # so that the stock has room for more
+        judge.judge(small.scaled())  # so that the pool wants another worker
         os.kill(judge._nursery._process.pid, signal.SIGKILL)
         judge._nursery._process.wait()
-        found = [judge.judge(small.scaled()).outcome for _ in range(3)]  # workers that still live may answer
+        found = [judge.judge(small.scaled()).outcome for _ in range(3)]  # living workers may still answer
         assert found[-1] is Outcome.HARNESS_ERROR
         assert not judge.usable
 
 
-def test_many_candidates_are_judged_by_several_referees() -> None:
+def test_several_referees_judge_many_candidates() -> None:
     todo = [(i, small.scaled(f"s{i}")) for i in range(4)]
     todo.append((4, small.wrong()["wrong_everywhere"][0]))
     done = dict(batch.judge_many(todo, CONFIG, gpus=(0,), jobs=2))

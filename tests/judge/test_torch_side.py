@@ -1,4 +1,4 @@
-"""A reference in PyTorch on the emulator: the same judge, the same outcomes; no other code becomes one."""
+"""A PyTorch reference on the emulator gets the same outcomes as device code; no other side may be PyTorch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def one() -> Iterator[Judge]:
         yield made
 
 
-def test_a_right_answer_is_correct(one: Judge) -> None:
+def test_a_correct_answer_gets_correct(one: Judge) -> None:
     verdict = one.judge(ours.scaled_candidate())
     assert verdict.outcome is Outcome.CORRECT, (verdict.detail, verdict.log)
     assert {"outputs", "poison", "redzones", "inputs_intact", "controls"} <= set(verdict.checks)
@@ -34,27 +34,27 @@ def test_a_right_answer_is_correct(one: Judge) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["x[i] + factor", "0.0f", "x[i] * weight[i % width]"])
-def test_wrong_answers_are_found(one: Judge, wrong: str) -> None:
+def test_wrong_answers_get_mismatch(one: Judge, wrong: str) -> None:
     code = ours.SCALED_CODE.replace("x[i] * weight[i % width] + factor", wrong)
     verdict = one.judge(ours.scaled_candidate(replace(ours.ANSWERS["scaled"], code=code)))
     assert (verdict.outcome, verdict.side) == (Outcome.MISMATCH, "fast"), verdict.detail
 
 
-def test_python_does_not_run_unless_allowed() -> None:
+def test_a_pytorch_side_needs_permission() -> None:
     with contextlib.closing(Judge(replace(CONFIG, torch=False))) as strict:
         verdict = strict.judge(ours.scaled_candidate())
     assert (verdict.outcome, verdict.side) == (Outcome.HARNESS_ERROR, "slow")
     assert not verdict.outcome.final
 
 
-def test_an_answer_cannot_be_python(one: Judge) -> None:
+def test_an_answer_cannot_be_pytorch(one: Judge) -> None:
     candidate = ours.scaled_candidate()
     verdict = one.judge(replace(candidate, fast=candidate.slow))
     assert verdict.outcome is Outcome.MALFORMED
     assert "only be the reference" in verdict.detail
 
 
-def test_an_answer_cannot_call_python(one: Judge) -> None:
+def test_an_answer_cannot_call_pytorch(one: Judge) -> None:
     call = Call("Model", ("x", "factor"), ("out",), {"weight": "weight"})
     answer = Side(ours.SCALED_CODE, (*ours.ANSWERS["scaled"].plan, call))
     verdict = one.judge(ours.scaled_candidate(answer))
@@ -62,7 +62,7 @@ def test_an_answer_cannot_call_python(one: Judge) -> None:
     assert "device code" in verdict.detail
 
 
-def test_a_made_side_is_never_the_python_one(one: Judge) -> None:
+def test_a_generated_side_cannot_be_pytorch(one: Judge) -> None:
     candidate = replace(ours.scaled_candidate(), origin=Origin("model", made="slow"))
     assert one.judge(candidate).outcome is Outcome.MALFORMED
 
@@ -76,7 +76,9 @@ def test_a_made_side_is_never_the_python_one(one: Judge) -> None:
         ("class Model", "class Other", "Model"),
     ],
 )
-def test_a_reference_that_does_not_run_spoils_the_problem(one: Judge, old: str, new: str, says: str) -> None:
+def test_a_reference_that_fails_makes_the_problem_malformed(
+    one: Judge, old: str, new: str, says: str
+) -> None:
     candidate = ours.scaled_candidate()
     broken = replace(candidate.slow, code=candidate.slow.code.replace(old, new))
     verdict = one.judge(replace(candidate, slow=broken))
@@ -84,7 +86,7 @@ def test_a_reference_that_does_not_run_spoils_the_problem(one: Judge, old: str, 
     assert says in verdict.detail
 
 
-def test_a_reference_that_changes_its_inputs_is_found(one: Judge) -> None:
+def test_a_reference_that_changes_its_inputs_gets_mismatch(one: Judge) -> None:
     candidate = ours.scaled_candidate()
     broken = replace(candidate.slow, code=candidate.slow.code.replace("return x *", "return x.mul_(2) *"))
     verdict = one.judge(replace(candidate, slow=broken))
@@ -92,7 +94,7 @@ def test_a_reference_that_changes_its_inputs_is_found(one: Judge) -> None:
     assert "changed the input 'x'" in verdict.detail
 
 
-def test_the_reference_is_shut_in_like_any_code(one: Judge) -> None:
+def test_the_reference_runs_in_the_sandbox(one: Judge) -> None:
     candidate = ours.scaled_candidate()
     reading = "return [width, open('/etc/hostname').read()][:1]"
     broken = replace(candidate.slow, code=candidate.slow.code.replace("return [width]", reading))
@@ -100,7 +102,7 @@ def test_the_reference_is_shut_in_like_any_code(one: Judge) -> None:
     assert "PermissionError" in verdict.detail
 
 
-def test_a_pair_folder_keeps_the_language(tmp_path: Path) -> None:
+def test_a_pair_folder_stores_the_pytorch_side(tmp_path: Path) -> None:
     candidate = ours.scaled_candidate()
     store.write_candidate(tmp_path / "pair", candidate)
     assert (tmp_path / "pair" / "slow.py").read_text() == candidate.slow.code
@@ -109,10 +111,10 @@ def test_a_pair_folder_keeps_the_language(tmp_path: Path) -> None:
 
 @pytest.fixture
 def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[TimedJudge]:
-    """A judge that times on a clock that we set; a forward pass takes 90 us on it."""
+    """A judge with a simulated clock, on which a forward pass takes 90 us."""
     with contextlib.closing(TimedJudge()) as judge:
         judge.config = replace(judge.config, torch=True)
-        monkeypatch.setattr(judge.stock, "_fresh_python", judge._here)
+        monkeypatch.setattr(judge.pool, "_fresh_python", judge._local_proxy)
         run = Forward.run
 
         def timed(self: Forward) -> None:
@@ -126,7 +128,7 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[TimedJudge]:
         yield judge
 
 
-def test_eager_pytorch_is_timed_like_any_side(rig: TimedJudge) -> None:
+def test_eager_pytorch_is_timed(rig: TimedJudge) -> None:
     rig.us = {"fast": 30.0}
     verdict = rig.judge(ours.scaled_candidate())
     assert verdict.outcome is Outcome.CONFIRMED, (verdict.detail, verdict.log)
@@ -136,19 +138,19 @@ def test_eager_pytorch_is_timed_like_any_side(rig: TimedJudge) -> None:
     assert {"bench_outputs", "timed_outputs", "timed_outputs_compared"} <= set(verdict.checks)
 
 
-def test_short_answers_are_timed_by_events_too(rig: TimedJudge) -> None:
+def test_short_answers_to_pytorch_are_timed_by_events(rig: TimedJudge) -> None:
     rig.us = {"fast": 5.0}
     verdict = rig.judge(ours.scaled_candidate())
     assert (verdict.outcome, verdict.timing_method) == (Outcome.CONFIRMED, "events"), verdict.detail
 
 
-def test_an_answer_that_stops_working_while_it_is_timed_is_found(rig: TimedJudge) -> None:
+def test_an_answer_that_skips_timed_runs_gets_mismatch(rig: TimedJudge) -> None:
     rig.us = {"fast": 30.0}
-    rig.spoil = lambda side, number: side == "fast" and number > 60
+    rig.skip = lambda side, number: side == "fast" and number > 60
     verdict = rig.judge(ours.scaled_candidate())
     assert (verdict.outcome, verdict.side) == (Outcome.MISMATCH, "fast"), verdict.detail
 
 
-def test_a_slower_answer_is_not_faster(rig: TimedJudge) -> None:
+def test_a_slower_answer_gets_not_faster(rig: TimedJudge) -> None:
     rig.us = {"fast": 120.0}
     assert rig.judge(ours.scaled_candidate()).outcome is Outcome.NOT_FASTER

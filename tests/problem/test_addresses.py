@@ -45,10 +45,10 @@ def test_a_member_is_a_buffers_place_or_a_number() -> None:
     ("fields", "what"),
     [
         ("z; y", "unknown buffer 'z'"),
-        ("x i * m + 11; y", "an offset 11..41"),
-        ("x -1; y", "an offset -1..-1"),
+        ("x i * m + 11; y", "offset 11..41 outside"),
+        ("x -1; y", "offset -1..-1 outside"),
         ("x q; y", "q"),
-        ("x; =", "no member"),
+        ("x; =", "not a member"),
         ("x; y; y", "3 fields"),
     ],
 )

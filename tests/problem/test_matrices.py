@@ -53,5 +53,5 @@ def test_matrices_that_are_not_square_are_refused(kind: str) -> None:
 
 
 def test_there_is_no_other_triangle() -> None:
-    with pytest.raises(ProblemError, match="no part"):
+    with pytest.raises(ProblemError, match="unknown part"):
         values("triangle", part="left")

@@ -184,7 +184,7 @@ def test_integer_scalars_are_names_in_expressions() -> None:
         (Swap(("x", "z")), "plan[0]", "differ in shape, dtype or pad"),
         (For("i", 2, (Fill("q"),)), "plan[0].do[0]", "unknown buffer 'q'"),
         (For("i", 2, (), step=0), "plan[0]", "step of a loop is zero"),
-        (For("n", 2, ()), "plan[0]", "hides another name"),
+        (For("n", 2, ()), "plan[0]", "shadows another name"),
         (For("i", 1 << 40, ()), "plan[0]", "more than 100000"),
         (For("i", 400, (For("j", 400, (Fill("x"),)),)), None, "more than 100000"),
         (WhileNonzero("x", 3, ()), "plan[0]", "must be int32 or uint32"),
@@ -226,10 +226,10 @@ def test_deep_loops_are_refused() -> None:
         (Buffer("float99", ("n",), role="scratch"), None, "unknown dtype"),
         (Buffer("float32", ("n",), role="scratch", pad=(-1, 0)), None, "negative pad"),
         (Buffer("float32", ("n",), role="scratch", pad=(0, 1 << 50)), None, "bytes"),
-        (Buffer("float32", ("n", 2), role="scratch"), View(permute=(0, 0)), "no permutation"),
-        (Buffer("float32", ("n", 2), role="scratch"), View(permute=(0,)), "no permutation"),
-        (Buffer("float32", ("n", 2), role="scratch"), View(pad=((1, 1),)), "one pair of counts an axis"),
-        (Buffer("float32", ("n",), role="scratch"), View(pad=((-1, 1),)), "one pair of counts an axis"),
+        (Buffer("float32", ("n", 2), role="scratch"), View(permute=(0, 0)), "not a permutation"),
+        (Buffer("float32", ("n", 2), role="scratch"), View(permute=(0,)), "not a permutation"),
+        (Buffer("float32", ("n", 2), role="scratch"), View(pad=((1, 1),)), "one pair of counts per axis"),
+        (Buffer("float32", ("n",), role="scratch"), View(pad=((-1, 1),)), "one pair of counts per axis"),
     ],
 )
 def test_buffers_that_cannot_be(buffer: Buffer, view: View | None, what: str) -> None:

@@ -7,7 +7,6 @@ may be compiled at all (`kcurate.judge.checks.static`).
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Sequence
 
 from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
@@ -19,8 +18,6 @@ MAX_LOG_CHARS = 4000
 
 class CudaCompiler:
     """NVRTC for one architecture (`sm_90` unless the GPU at hand says otherwise)."""
-
-    name = "cuda"
 
     def __init__(self, arch: str | None = None) -> None:
         self.arch = arch or nvrtc.DEFAULT_ARCH
@@ -38,13 +35,11 @@ class CudaCompiler:
         Raises:
             MissingDependencyError: NVRTC is not installed.
         """
-        started = time.perf_counter()
         wanted = [entry.expression for entry in entry_points] + [f"&{symbol}" for symbol in symbols]
         options = ["--ptxas-options=-v", *(["--generate-line-info"] if sanitize else [])]
         made = nvrtc.compile_cubin(code, name_expressions=wanted, arch=self.arch, options=options)
-        wall_s = time.perf_counter() - started
         if made.cubin is None:
-            return CompileFailure("error", trim(made.log), wall_s)
+            return CompileFailure("error", trim(made.log))
         lowered = {expression.removeprefix("&"): symbol for expression, symbol in made.lowered.items()}
         return Compiled(
             backend="cuda",
@@ -53,7 +48,6 @@ class CudaCompiler:
             lowered=lowered,
             resources=cubin.read_kernels(made.cubin, made.log),
             compiler=f"{nvrtc.nvrtc_version()} {self.arch}",
-            wall_s=wall_s,
         )
 
 

@@ -10,7 +10,6 @@ import hashlib
 import re
 import subprocess
 import tempfile
-import time
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -35,8 +34,6 @@ class EmulatorCompiler:
         MissingDependencyError: there is no compiler. BackendError: our own runtime does not compile.
     """
 
-    name = "emulator"
-
     def __init__(self) -> None:
         self._tools = toolchain.find()
         toolchain.prune()
@@ -51,12 +48,11 @@ class EmulatorCompiler:
         sanitize: bool = False,
     ) -> Compiled | CompileFailure:
         """Compile one side; `sanitize` adds checks of array bounds and fills local variables."""
-        started = time.perf_counter()
         try:
             joined = _joined(code, entry_points)
             unit = source.translation_unit(code, entry_points, symbols, joined)
         except source.Refused as refused:
-            return CompileFailure("error", str(refused), time.perf_counter() - started)
+            return CompileFailure("error", str(refused))
         options = (*toolchain.DEVICE, *self._tools.machine, *(toolchain.SANITIZE if sanitize else ()))
         key = hashlib.sha256(repr((self._tools, options, toolchain.COMMON, _headers_sha256(), unit)).encode())
         kept = toolchain.cache_folder() / f"side-{key.hexdigest()[:40]}.so"
@@ -65,10 +61,10 @@ class EmulatorCompiler:
             try:
                 made = self._build_any(code, entry_points, symbols, joined, options)
             except subprocess.TimeoutExpired:
-                return CompileFailure("timeout", "the compiler took too long", time.perf_counter() - started)
+                return CompileFailure("timeout", "the compiler took too long")
             if isinstance(made, str):
                 full = _OUT_OF_MEMORY.search(made) is not None
-                return CompileFailure("memory" if full else "error", made, time.perf_counter() - started)
+                return CompileFailure("memory" if full else "error", made)
             binary = made
             toolchain.keep(kept, binary)
         return Compiled(
@@ -79,7 +75,6 @@ class EmulatorCompiler:
             | {name: f"symbol {i}" for i, name in enumerate(symbols)},
             resources=tuple(Resources(entry.expression) for entry in entry_points),
             compiler=self._tools.version,
-            wall_s=time.perf_counter() - started,
         )
 
     def _build_any(

@@ -1,1 +1,1 @@
-"""What a side may not contain: read off its text, its plan and its binary; nothing runs here."""
+"""Static checks: what a side's source, plan and binary may not contain. Nothing runs here."""

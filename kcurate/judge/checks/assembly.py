@@ -1,4 +1,4 @@
-"""Inline PTX: literal text alone, of listed instructions, reading no clock.
+"""Inline PTX must be plain string literals of allowed instructions that read no clock.
 
 Not covered: machine code (`kcurate.judge.checks.binary`), the lists (`kcurate.judge.checks.word_lists`).
 """
@@ -17,7 +17,7 @@ _PTX_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def assembly(source: Source) -> Iterator[Finding]:
-    """Inline PTX: literal text alone, of listed instructions, reading no clock."""
+    """Inline assembly that is not plain text, uses another instruction, or reads a clock."""
     for stream in source.streams:
         for at, token in enumerate(stream):
             if token.text not in word_lists.ASM_WORDS:
@@ -32,14 +32,14 @@ def assembly(source: Source) -> Iterator[Finding]:
                     break
                 text.append(item)
             if not text or any(item.kind != "string" or not item.text.startswith('"') for item in text):
-                yield Finding("assembly", "asm that is no plain text", token.line)
+                yield Finding("assembly", "asm whose text is not a plain string literal", token.line)
             else:
                 yield from _ptx("".join(item.text[1:-1] for item in text), token.line)
 
 
 def _ptx(text: str, line: int) -> Iterator[Finding]:
     if any(escape not in 'nt\\"' for escape in _PTX_ESCAPE.findall(text)):
-        yield Finding("assembly", "an escape that hides text", line)
+        yield Finding("assembly", "an escape sequence that hides text", line)
     text = _PTX_ESCAPE.sub(lambda match: {"n": "\n", "t": " "}.get(match[1], match[1]), text)
     text = _PTX_COMMENT.sub(" ", text)
     for register in re.findall(r"%([A-Za-z_]\w*)", text):

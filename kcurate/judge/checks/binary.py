@@ -1,9 +1,8 @@
-"""What a compiled side may not contain: state, the device heap, sleeping, clocks, absurd sections.
+"""What a cubin may not contain: writable state, device runtime calls, sleeps, clock reads, huge sections.
 
-Reads a cubin as a file; macros and templates cannot hide anything here. An emulator's binary has none of
-this to read. Facts on the machine code (sm_70 to sm_90: 16 bytes an instruction, the low 12 bits its opcode,
-bits 72 to 79 the special register): seen in cubins of CUDA 13.0 and pinned by the tests. Not covered: the
-code's text (`kcurate.judge.checks.source`).
+Macros and templates cannot hide anything here. The encoding (sm_70 to sm_90: 16 bytes per instruction, the
+low 12 bits the opcode, bits 72 to 79 the special register) was read off cubins of CUDA 13.0; the tests pin
+it. Not covered: source text (`kcurate.judge.checks.source`), the emulator's binaries, which are not checked.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from kcurate.backends.base import Compiled
 from kcurate.backends.cuda import cubin
 from kcurate.judge.checks.findings import Finding
 
-# A module's sections: long unrolled kernels have some hundred KiB of code, constant tables up to some MiB.
+# Long unrolled kernels have some hundred KiB of code, constant tables up to some MiB.
 MAX_SECTION_BYTES = 16 << 20
 _FORBIDDEN_SYMBOLS = frozenset(
     {"malloc", "free", "vprintf", "__assertfail", "cudaLaunchDeviceV2", "cudaGetParameterBufferV2"}
 )
-# Tables that the compiler's own maths library brings along (argument reduction of sin and cos, coefficients):
-# read alone. Code that declares such a name itself is refused by `kcurate.judge.checks.global_state`.
+# Read-only tables of the compiler's maths library (argument reduction and coefficients of sin and cos).
+# `kcurate.judge.checks.global_state` refuses source that declares such a name itself.
 _LIBRARY_TABLES = frozenset({"__cudart_i2opi_f", "__cudart_i2opi_d", "__cudart_sin_cos_coeffs"})
-# What CUDA's header of the atomics leaves behind where a kernel uses atomicCAS: a `static const bool`.
+# A `static const bool` that CUDA's atomics header leaves in a binary that uses atomicCAS.
 _HEADER_CONSTANT = re.compile(r"_ZN26__nv_atomic_triv_cp_helperI\w+E5__valE")
 _INSTRUCTION_BYTES = 16
 _READ_SPECIAL = frozenset({0x805, 0x919, 0x9C3})
@@ -32,10 +31,10 @@ _NANOSLEEP = 0x5D
 
 
 def state(compiled: Compiled, allowed: frozenset[str]) -> Iterator[Finding]:
-    """`__device__` variables that code can write, but for `allowed` names (constants; what a plan writes).
+    """Writable `__device__` variables other than the `allowed` names (constants, and what a plan writes).
 
-    The library's own tag objects do not count; a side that defines some in its namespaces is caught by its
-    text (`static_checks.state`).
+    The CUDA C++ library's tag objects are ignored; `checks.static.state` catches a side that defines a
+    variable in the library's namespaces.
     """
     for variable in cubin.variables(compiled.binary):
         if variable.name in _LIBRARY_TABLES:
@@ -44,31 +43,31 @@ def state(compiled: Compiled, allowed: frozenset[str]) -> Iterator[Finding]:
             continue
         harmless = variable.constant or variable.library or variable.name.startswith("$")
         if not harmless and not _known(variable.name, allowed):
-            yield Finding("state", f"the variable {variable.name} outlives a launch")
+            yield Finding("state", f"the variable {variable.name} keeps state between launches")
 
 
 def _known(mangled: str, allowed: frozenset[str]) -> bool:
-    """Whether a mangled name is an allowed one, or has one as its last length-prefixed part."""
+    """Whether a mangled name is an allowed one or contains one as a length-prefixed part."""
     if mangled in allowed:
         return True
     return any(re.search(rf"(?<!\d){len(name)}{re.escape(name)}(?![a-z_])", mangled) for name in allowed)
 
 
 def sections(compiled: Compiled) -> Iterator[Finding]:
-    """Sections of absurd size."""
+    """Sections above `MAX_SECTION_BYTES`."""
     for name, size in cubin.section_sizes(compiled.binary).items():
         if size > MAX_SECTION_BYTES and not name.startswith(".debug"):
             yield Finding("sections", f"{name} has {size} bytes")
 
 
 def runtime_calls(compiled: Compiled) -> Iterator[Finding]:
-    """Calls into the device runtime: heap, output, nested launches."""
+    """Calls into the device runtime: heap, printf, dynamic parallelism."""
     for name in sorted(cubin.undefined_symbols(compiled.binary) & _FORBIDDEN_SYMBOLS):
         yield Finding("runtime_calls", name)
 
 
 def instructions(compiled: Compiled, *, may_sleep: bool) -> Iterator[Finding]:
-    """Clock reads and sleeps in the machine code; `may_sleep` for headers whose own waiting loops sleep."""
+    """Clock reads and sleeps; `may_sleep` for library headers whose wait loops contain both."""
     for kernel, code in cubin.machine_code(compiled.binary).items():
         for at in range(0, len(code) - _INSTRUCTION_BYTES + 1, _INSTRUCTION_BYTES):
             low = int.from_bytes(code[at : at + 2], "little") & 0xFFF

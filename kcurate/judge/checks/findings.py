@@ -1,4 +1,4 @@
-"""What a static check found, and nothing else."""
+"""The result of a static check."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """A refusal: the name of the check, what it saw, and the line of the code (None: not in the code)."""
+    """A reason to refuse a side: the check's name, what it found, and the source line if there is one."""
 
     check: str
     what: str

@@ -1,8 +1,9 @@
-"""Variables of device code that outlive a launch: found by their declarations, not by their use.
+"""Variables that keep state between launches, found by their declarations, not by their use.
 
-A run starts from fresh globals, so honest code needs none that change, but for those its plan writes
-(`upload`, `bind_texture`). Declarations at namespace scope count without any keyword too: to a host compiler
-(the emulator's) they are variables. Not covered: what the binary says (`kcurate.judge.checks.binary`).
+Every run starts with fresh globals, so a correct side needs no writable ones except those that its plan
+writes (`upload`, `bind_texture`). Declarations at namespace scope count without any keyword, since the
+emulator's host compiler makes variables of them. Not covered: variables in the binary
+(`kcurate.judge.checks.binary`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kcurate.judge.checks.lexer import Token, partner
+from kcurate.judge.checks.lexer import Token, matching_bracket
 
 _CONSTANT = frozenset({"const", "constexpr", "constinit", "__constant__", "__shared__", "__grid_constant__"})
 _SKIP_CALL = frozenset(
@@ -18,9 +19,9 @@ _SKIP_CALL = frozenset(
 )
 _TRIGGERS = frozenset({"__device__", "static", "texture", "surface"})
 _TYPES = frozenset({"struct", "class", "union", "enum"})
-# What starts a statement at namespace scope that declares no variable.
+# First words of statements at namespace scope that declare no variable.
 _NO_VARIABLE = frozenset({"using", "typedef", "static_assert", "friend", "namespace", "asm"})
-# How far before its keyword a declaration may start.
+# How many tokens before its keyword a declaration may start.
 MAX_DECLARATION_TOKENS = 200
 
 
@@ -34,7 +35,7 @@ class Variable:
 
 
 def static_variables(plain: tuple[Token, ...]) -> tuple[Variable, ...]:
-    """Every variable at namespace scope, and every one declared `__device__` or `static` anywhere."""
+    """Variables at namespace scope, and those declared `__device__` or `static` anywhere."""
     found: dict[tuple[str, int], Variable] = {}
     for variable in (*_marked(plain), *_at_namespace_scope(plain)):
         found.setdefault((variable.name, variable.line), variable)
@@ -42,7 +43,7 @@ def static_variables(plain: tuple[Token, ...]) -> tuple[Variable, ...]:
 
 
 def _marked(plain: tuple[Token, ...]) -> Iterator[Variable]:
-    """Variables declared with one of `_TRIGGERS`, also inside functions and classes."""
+    """Variables declared with one of `_TRIGGERS`, including those inside functions and classes."""
     at = 0
     while at < len(plain):
         if plain[at].text in _TRIGGERS and not _inside_template_head(plain, at):
@@ -54,7 +55,7 @@ def _marked(plain: tuple[Token, ...]) -> Iterator[Variable]:
 
 
 def _at_namespace_scope(plain: tuple[Token, ...]) -> Iterator[Variable]:
-    """Variables outside of functions and types, whatever they are declared with."""
+    """Variables outside functions and types."""
     at = 0
     while at < len(plain):
         text = plain[at].text
@@ -72,7 +73,7 @@ def _at_namespace_scope(plain: tuple[Token, ...]) -> Iterator[Variable]:
 
 
 def _scope_opening(plain: tuple[Token, ...], at: int) -> int | None:
-    """The brace of a `namespace` or `extern "C"` block that starts at `at`; None when none does."""
+    """The opening brace of a `namespace` or `extern "C"` block that starts at `at`, else None."""
     if plain[at].text == "namespace":
         for i in range(at + 1, min(at + 8, len(plain))):
             if plain[i].text in ("{", ";", "="):
@@ -83,12 +84,12 @@ def _scope_opening(plain: tuple[Token, ...], at: int) -> int | None:
 
 
 def _instantiates(plain: tuple[Token, ...], at: int) -> bool:
-    """Whether an explicit instantiation starts here: what it makes is declared, and judged, as a template."""
+    """Whether an explicit instantiation starts here; its template is checked where it is declared."""
     return plain[at].text == "template" and at + 1 < len(plain) and plain[at + 1].text != "<"
 
 
 def _after_statement(plain: tuple[Token, ...], at: int) -> int:
-    """After the `;` that ends a statement at namespace scope, or after a function's body."""
+    """The position after a statement at namespace scope: past its `;` or past a function's body."""
     is_type = False
     parenthesis = False
     while at < len(plain):
@@ -98,9 +99,9 @@ def _after_statement(plain: tuple[Token, ...], at: int) -> int:
         is_type = is_type or (text in _TYPES and not parenthesis)
         if text == "(":
             parenthesis = True
-            at = partner(plain, at, "(", ")")
+            at = matching_bracket(plain, at, "(", ")")
         elif text == "{":
-            at = partner(plain, at, "{", "}")
+            at = matching_bracket(plain, at, "{", "}")
             if parenthesis and not is_type:
                 return at + 1
         at += 1
@@ -119,7 +120,7 @@ def _statement_start(plain: tuple[Token, ...], at: int) -> int:
 
 
 def _declaration(plain: tuple[Token, ...], start: int) -> tuple[list[Variable], int]:
-    """The variables of one declaration and where it ends; none for a function or a type."""
+    """The variables of one declaration (none for a function or type), and where it ends."""
     head, at = _head(plain, start)
     if at >= len(plain) or any(token.text in ("operator", *_NO_VARIABLE) for token in head):
         return [], at + 1
@@ -140,7 +141,7 @@ def _declaration(plain: tuple[Token, ...], start: int) -> tuple[list[Variable], 
 
 
 def _head(plain: tuple[Token, ...], start: int) -> tuple[list[Token], int]:
-    """What stands before a declaration's value, parameters or body, attributes left out."""
+    """A declaration's tokens before its initialiser, parameters or body, without attributes."""
     head: list[Token] = []
     at = start
     while at < len(plain) and plain[at].text not in (";", "=", "{", "}", "[", "(", ","):
@@ -156,8 +157,8 @@ def _head(plain: tuple[Token, ...], start: int) -> tuple[list[Token], int]:
 
 
 def _after_type(plain: tuple[Token, ...], head: list[Token], at: int) -> tuple[list[Variable], int]:
-    """The variables that a type's definition declares after its closing brace; the body is read by others."""
-    close = partner(plain, at, "{", "}")
+    """The variable that a type definition declares after its closing brace; its body is not read here."""
+    close = matching_bracket(plain, at, "{", "}")
     end = _end(plain, close + 1)
     declarators = [token for token in plain[close + 1 : end] if token.kind == "word"]
     if not declarators or any(token.text == "typedef" for token in head):
@@ -167,7 +168,7 @@ def _after_type(plain: tuple[Token, ...], head: list[Token], at: int) -> tuple[l
 
 
 def _is_constant(head: list[Token]) -> bool:
-    """Constant itself: a pointer to constants is none unless it is constant too."""
+    """Whether the variable itself is constant; a pointer to const is not."""
     texts = [token.text for token in head]
     if any(word in texts for word in ("constexpr", "__constant__", "__shared__")):
         return True
@@ -176,13 +177,13 @@ def _is_constant(head: list[Token]) -> bool:
 
 
 def _initialises(plain: tuple[Token, ...], at: int) -> bool:
-    """Whether a parenthesis after a name holds a first value and not parameters."""
+    """Whether a parenthesis after a name holds an initialiser rather than parameters."""
     inside = plain[at + 1] if at + 1 < len(plain) else None
     return inside is not None and (inside.kind in ("number", "string", "char") or inside.text in ("{", "-"))
 
 
 def _more_names(plain: tuple[Token, ...], at: int) -> Iterator[Token]:
-    """Further declarators after commas at the same depth."""
+    """The names of further declarators, after commas at the same depth."""
     depth = 0
     for i in range(at, _end(plain, at)):
         text = plain[i].text
@@ -207,7 +208,7 @@ def _end(plain: tuple[Token, ...], at: int) -> int:
 def _skip(plain: tuple[Token, ...], at: int, opening: str, closing: str) -> int:
     if at >= len(plain) or plain[at].text != opening:
         return at
-    return partner(plain, at, opening, closing) + 1
+    return matching_bracket(plain, at, opening, closing) + 1
 
 
 def _skip_angles(plain: tuple[Token, ...], at: int) -> int:

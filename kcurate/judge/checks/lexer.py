@@ -1,9 +1,9 @@
-"""Device code as a flat list of tokens, for checks that hostile code must not slip past.
+"""Device code as a flat list of tokens, for checks that hostile code must not evade.
 
-A lexer and no parser: it needs no grammar that odd code could confuse, and it sees what a compiler sees
-(spliced lines joined, comments gone, strings whole; one that does not end goes to the end of its line, a raw
-one to the end of the code). Takes time in proportion to the code. Macros are not expanded. Not covered: what
-may be written (`kcurate.judge.checks.static`), structure (`kcurate.cuda_source`).
+A lexer has no grammar that odd code could confuse. It joins spliced lines, drops comments and keeps strings
+whole; an unterminated string runs to the end of its line, a raw one to the end of the code. It runs in linear
+time and expands no macros. Not covered: the rules (`kcurate.judge.checks.static`), structure
+(`kcurate.cuda_source`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-Kind = Literal["word", "number", "string", "char", "sign", "directive"]
+Kind = Literal["word", "number", "string", "char", "punctuation", "directive"]
 
 _TOKEN = re.compile(
     r"""
@@ -25,7 +25,7 @@ _TOKEN = re.compile(
   | (?P<char>(?:u8|[uUL])?'(?:\\.|[^'\\\n])+(?:'|(?=\n)|\Z))
   | (?P<number>\.?\d(?:[eEpP][+-]|'?[\w.])*)
   | (?P<word>[A-Za-z_$]\w*)
-  | (?P<sign><<<|>>>|\#\#|::|->|\+\+|--|<<=|>>=|[-+*/%&|^]=|[=!<>]=|&&|\|\||<<|.)
+  | (?P<punctuation><<<|>>>|\#\#|::|->|\+\+|--|<<=|>>=|[-+*/%&|^]=|[=!<>]=|&&|\|\||<<|.)
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -34,7 +34,7 @@ _SPLICE = re.compile(r"\\[ \t]*\r?\n")
 
 @dataclass(frozen=True)
 class Token:
-    """One token; a directive is one token from `#` to the end of its (spliced) line. Lines count from 1."""
+    """One token; a directive is one token from `#` to the end of its (spliced) line. Lines start at 1."""
 
     kind: Kind
     text: str
@@ -42,9 +42,9 @@ class Token:
 
 
 def tokenize(code: str) -> tuple[Token, ...]:
-    """The tokens of device code. Never fails: what is no token of C++ comes as a sign of one character.
+    """The tokens of any text; a character that starts no C++ token is a punctuation token.
 
-    Words inside directives are not tokens of their own; see `directive_tokens`. Spliced lines count as one.
+    Words inside directives are not separate tokens (see `directive_tokens`). Spliced lines count as one.
     """
     return _scan(_SPLICE.sub("", code), 1, directives=True)
 
@@ -66,7 +66,7 @@ def _scan(code: str, line: int, *, directives: bool) -> tuple[Token, ...]:
             continue
         match = _TOKEN.match(code, at)
         assert match is not None, "the last alternative takes any character"
-        kind, text = match.lastgroup or "sign", match.group()
+        kind, text = match.lastgroup or "punctuation", match.group()
         if kind == "newline":
             fresh = True
         elif kind not in ("space", "comment"):
@@ -86,11 +86,11 @@ def _kind(group: str) -> Kind:
         "mark": "string",
         "char": "char",
     }
-    return kinds.get(group, "sign")
+    return kinds.get(group, "punctuation")
 
 
 def _directive_end(code: str, at: int) -> int:
-    """Where a directive ends: at its newline, a comment over several lines belonging to it."""
+    """Where a directive ends: at its newline, counting a comment over several lines as part of it."""
     while at < len(code) and code[at] != "\n":
         match = _TOKEN.match(code, at)
         assert match is not None, "the last alternative takes any character"
@@ -100,13 +100,13 @@ def _directive_end(code: str, at: int) -> int:
 
 @dataclass(frozen=True)
 class Source:
-    """Code and its tokens, read once for all checks."""
+    """Code and its tokens, computed once for all checks."""
 
     code: str
 
     @cached_property
     def tokens(self) -> tuple[Token, ...]:
-        """Everything, directives as single tokens."""
+        """All tokens, with each directive as one."""
         return tokenize(self.code)
 
     @cached_property
@@ -116,17 +116,17 @@ class Source:
 
     @cached_property
     def plain(self) -> tuple[Token, ...]:
-        """The code without directives."""
+        """All tokens except directives."""
         return tuple(token for token in self.tokens if token.kind != "directive")
 
     @cached_property
     def streams(self) -> tuple[tuple[Token, ...], ...]:
-        """The code, then each directive: every place where a word may stand."""
+        """The code, then the tokens of each directive: every place where a word may occur."""
         return (self.plain, *self.directives)
 
     @cached_property
     def depth(self) -> int:
-        """How deep brackets are nested, closed or not."""
+        """The deepest nesting of brackets, closed or not."""
         deepest = depth = 0
         for token in self.plain:
             depth = max(0, depth + (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}")))
@@ -135,7 +135,7 @@ class Source:
 
 
 def inside_parentheses(stream: tuple[Token, ...], at: int) -> tuple[Token, ...]:
-    """The tokens between the parenthesis at `at` and its partner; none when there is no parenthesis."""
+    """The tokens inside the parentheses that open at `at`; none if there is no parenthesis."""
     if at >= len(stream) or stream[at].text != "(":
         return ()
     depth = 0
@@ -146,8 +146,10 @@ def inside_parentheses(stream: tuple[Token, ...], at: int) -> tuple[Token, ...]:
     return stream[at + 1 :]
 
 
-def partner(tokens: tuple[Token, ...], at: int, opening: str, closing: str, most: int | None = None) -> int:
-    """Where the bracket at `at` closes; the number of tokens when it does not, or not within `most`."""
+def matching_bracket(
+    tokens: tuple[Token, ...], at: int, opening: str, closing: str, most: int | None = None
+) -> int:
+    """Where the bracket at `at` closes; `len(tokens)` if it does not, or not within `most` tokens."""
     depth = 0
     for end in range(at, len(tokens) if most is None else min(len(tokens), at + most)):
         depth += (tokens[end].text == opening) - (tokens[end].text == closing)

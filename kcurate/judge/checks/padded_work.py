@@ -1,10 +1,10 @@
-"""Signs that a slow side was made slow on purpose, or that its text says which side it is.
+"""Useless work that pads a slow side (the check `sham`), and text that says which side it is.
 
-`sham` refuses what no competent beginner writes: loops that do the same again, loops of nothing
-but waiting, busy work on volatile locals, products with zero, and code that says so itself. `label_leaks`
-only hints (published code is stripped of comments and given neutral names anyway). Heuristics on tokens, made
-to let honest code through: a loop whose body reads its own results, calls anything unknown or can leave early
-is never refused. Not covered: what a plan repeats (`kcurate.judge.checks.repeated_launches`).
+`find_padded_work` refuses what no competent beginner writes: loops that repeat the same work, loops that only
+wait, volatile locals, products with a literal zero, and comments or names that admit it. A loop is never
+refused if its body reads its own results, calls an unknown function or can exit early. `label_leaks` only
+hints, since published code loses its comments and gets neutral names. Both are token heuristics. Not covered:
+repeated launches (`kcurate.judge.checks.repeated_launches`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 
 from kcurate.judge.checks.findings import Finding
-from kcurate.judge.checks.lexer import Source, Token, partner
+from kcurate.judge.checks.lexer import Source, Token, matching_bracket
 from kcurate.judge.checks.word_lists import word_set
 from kcurate.neutral import LABELS
 
@@ -25,11 +25,11 @@ _CONFESSION = re.compile(
     re.IGNORECASE,
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-# Limits of reading: what is longer or deeper than honest loops are is not judged.
+# Loops longer or deeper than this are not examined.
 MAX_LOOPS = 1000
 MAX_BODY_TOKENS = 2000
 MAX_STATEMENT_DEPTH = 16
-# Tokens of bodies read in all: nested loops are read once for each loop around them.
+# Tokens examined in all loop bodies together; a nested loop is read once for each loop around it.
 MAX_READ = 100_000
 _ZERO = re.compile(r"0*\.0*(?:[eE][+-]?\d+)?[fF]?|0+[fF]")
 _ASSIGN = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
@@ -39,7 +39,7 @@ _KEYWORDS = word_set(
     const auto volatile size_t float2 float4 int2 int4 double2 uint32_t int32_t uint64_t int64_t
     """
 )
-# What may stand in a loop's body and still leave it the same each time: pure functions of their arguments.
+# Functions whose result depends on their arguments alone, so that a loop that calls them may be redundant.
 _PURE = word_set(
     """
     sqrtf sqrt expf exp logf log sinf cosf sin cos tanhf tanh fabsf fabs abs min max fminf fmaxf powf pow
@@ -47,12 +47,12 @@ _PURE = word_set(
     """
 )
 _WAITS = word_set("__syncthreads __syncwarp __threadfence __threadfence_block __threadfence_system")
-# A body that can leave early, or that does what this reading cannot follow, is not judged.
+# A loop body with one of these may exit early or do what this check cannot follow; it is not examined.
 _UNREAD = word_set("break return goto continue asm while do switch atomicAdd")
 
 
-def sham(source: Source) -> Iterator[Finding]:
-    """Loops that redo the same, empty loops, loops of barriers, volatile locals, products with zero."""
+def find_padded_work(source: Source) -> Iterator[Finding]:
+    """Redundant and empty loops, loops of barriers, volatile locals, products with zero, admissions."""
     plain = source.plain
     loops = [at for at, token in enumerate(plain) if token.text in ("for", "while")][:MAX_LOOPS]
     left = MAX_READ
@@ -66,18 +66,18 @@ def sham(source: Source) -> Iterator[Finding]:
             if not {t.text for t in body} - _WAITS - {"(", ")", ";", "{", "}"}:
                 yield Finding("sham", "a loop that does nothing", token.line)
             elif variable and _same_each_time(variable, body):
-                yield Finding("sham", "a loop that does the same each time", token.line)
+                yield Finding("sham", "a loop that repeats the same work", token.line)
     yield from _volatile_locals(plain)
     yield from _products_with_zero(plain)
     yield from _confessions(source)
 
 
 def _for_parts(plain: tuple[Token, ...], at: int) -> tuple[str | None, tuple[Token, ...]] | None:
-    """A counted loop's variable and its body; None for loops whose head does some of the work."""
+    """A counted `for` loop's variable and body; None if its head does more than count."""
     opening = at + 1
     if opening >= len(plain) or plain[opening].text != "(":
         return None
-    closing = partner(plain, opening, "(", ")", MAX_BODY_TOKENS)
+    closing = matching_bracket(plain, opening, "(", ")", MAX_BODY_TOKENS)
     if closing + 1 >= len(plain):
         return None
     head = plain[opening + 1 : closing]
@@ -94,12 +94,12 @@ def _for_parts(plain: tuple[Token, ...], at: int) -> tuple[str | None, tuple[Tok
 
 
 def _while_parts(plain: tuple[Token, ...], at: int) -> tuple[str | None, tuple[Token, ...]] | None:
-    """The same of a `while` that counts: its body ends with a step of a variable that its head compares."""
-    closing = partner(plain, at + 1, "(", ")", MAX_BODY_TOKENS)
+    """As `_for_parts`, for a `while` whose body ends by stepping a variable that its condition compares."""
+    closing = matching_bracket(plain, at + 1, "(", ")", MAX_BODY_TOKENS)
     if closing + 1 >= len(plain) or plain[closing + 1].text != "{":
         return None
     head = {token.text for token in plain[at + 2 : closing] if token.kind == "word"}
-    body = plain[closing + 2 : partner(plain, closing + 1, "{", "}", MAX_BODY_TOKENS + 2)]
+    body = plain[closing + 2 : matching_bracket(plain, closing + 1, "{", "}", MAX_BODY_TOKENS + 2)]
     if len(body) > MAX_BODY_TOKENS or not body or body[-1].text != ";":
         return None
     start = next((i + 1 for i in range(len(body) - 2, -1, -1) if body[i].text in (";", "{", "}")), 0)
@@ -111,7 +111,7 @@ def _while_parts(plain: tuple[Token, ...], at: int) -> tuple[str | None, tuple[T
 
 
 def _same_each_time(variable: str, body: tuple[Token, ...]) -> bool:
-    """Whether running the body twice is running it once: it reads nothing that an earlier round wrote."""
+    """Whether repeating the body changes nothing: it reads nothing that an earlier iteration wrote."""
     texts = {token.text for token in body}
     if variable in texts or texts & _UNREAD:
         return False
@@ -126,14 +126,14 @@ def _same_each_time(variable: str, body: tuple[Token, ...]) -> bool:
 
 
 def _written_and_read(body: tuple[Token, ...]) -> tuple[set[str], set[str]]:
-    """Names that the body writes, and names whose value from before the body it may read."""
+    """Names that the body writes, and names that it may read before it has assigned them."""
     names = _Names()
     names.block(body, certain=True)
     return names.written, names.read
 
 
 class _Names:
-    """Which names a body writes, and which it reads before it has surely set them itself."""
+    """Collects the names that a body writes, and those that it may read before assigning them itself."""
 
     def __init__(self) -> None:
         self.written: set[str] = set()
@@ -142,7 +142,7 @@ class _Names:
         self.depth = 0
 
     def block(self, tokens: tuple[Token, ...], *, certain: bool) -> None:
-        """Statements in order; `certain` when they run in every round."""
+        """Read statements in order; `certain`: they run in every iteration."""
         self.depth += 1
         if self.depth > MAX_STATEMENT_DEPTH:
             names = _names(tokens)
@@ -153,7 +153,7 @@ class _Names:
         self.depth -= 1
 
     def statements(self, tokens: tuple[Token, ...], *, certain: bool) -> None:
-        """The statements of a block."""
+        """Read the statements of a block."""
         at = 0
         while at < len(tokens):
             end = _statement_end(tokens, at)
@@ -161,12 +161,12 @@ class _Names:
             at = end
 
     def statement(self, tokens: tuple[Token, ...], *, certain: bool) -> None:
-        """One statement, whole."""
+        """Read one statement."""
         first = tokens[0].text
         if first == "{":
             self.block(tokens[1:-1], certain=certain)
         elif first in ("for", "if"):
-            close = partner(tokens, 1, "(", ")")
+            close = matching_bracket(tokens, 1, "(", ")")
             head = tokens[2:close]
             cuts = [i for i, token in enumerate(head) if token.text == ";"]
             if first == "for" and len(cuts) == 2:
@@ -183,7 +183,7 @@ class _Names:
             self.simple(tokens, certain=certain)
 
     def simple(self, tokens: tuple[Token, ...], *, certain: bool) -> None:
-        """A statement without parts: an assignment or declaration, else all its names are read."""
+        """Read an assignment or declaration; any other simple statement reads all its names."""
         places = [i for i, token in enumerate(tokens) if token.text in _ASSIGN]
         stepped = {"++", "--"} & {token.text for token in tokens}
         if stepped or len(places) > 1:
@@ -216,19 +216,20 @@ def _names(tokens: tuple[Token, ...]) -> set[str]:
 
 
 def _statement_end(tokens: tuple[Token, ...], at: int) -> int:
-    """Where the statement at `at` ends: after its `;` or brace, or where it gets too long to read."""
+    """Where the statement at `at` ends: after its `;` or brace, at most `MAX_BODY_TOKENS` further on."""
     last = min(len(tokens), at + MAX_BODY_TOKENS + 1)
     while at < last and tokens[at].text in ("for", "if", "else"):
-        at = at + 1 if tokens[at].text == "else" else partner(tokens, at + 1, "(", ")", last - at) + 1
+        is_else = tokens[at].text == "else"
+        at = at + 1 if is_else else matching_bracket(tokens, at + 1, "(", ")", last - at) + 1
     if at >= last:
         return min(at, len(tokens))
     if tokens[at].text == "{":
-        return min(len(tokens), partner(tokens, at, "{", "}", last - at) + 1)
+        return min(len(tokens), matching_bracket(tokens, at, "{", "}", last - at) + 1)
     return next((i + 1 for i in range(at, last) if tokens[i].text == ";"), last)
 
 
 def _volatile_locals(plain: tuple[Token, ...]) -> Iterator[Finding]:
-    """`volatile` on a plain local; on shared memory and on pointers it is an honest (old) habit."""
+    """`volatile` on a plain local; shared memory and pointers are exempt, as in old warp-synchronous code."""
     depth = 0
     for at, token in enumerate(plain):
         depth += (token.text == "{") - (token.text == "}")
@@ -240,7 +241,7 @@ def _volatile_locals(plain: tuple[Token, ...]) -> Iterator[Finding]:
 
 
 def _products_with_zero(plain: tuple[Token, ...]) -> Iterator[Finding]:
-    """Work whose result is multiplied by a literal 0.0: IEEE rules keep the compiler from dropping it."""
+    """Results multiplied by a literal 0.0, which IEEE rules keep the compiler from removing."""
     for before, token, after in zip(plain, plain[1:], plain[2:], strict=False):
         factors = {"*": (before, after), "*=": (after,)}.get(token.text, ())
         if any(_ZERO.fullmatch(factor.text) for factor in factors):
@@ -248,7 +249,7 @@ def _products_with_zero(plain: tuple[Token, ...]) -> Iterator[Finding]:
 
 
 def _confessions(source: Source) -> Iterator[Finding]:
-    """Comments and names that say that it was done on purpose."""
+    """Comments and names that say that the code is slow on purpose."""
     for match in _COMMENT.finditer(source.code):
         if found := _CONFESSION.search(" ".join(match.group().split())):
             yield Finding(
@@ -260,7 +261,7 @@ def _confessions(source: Source) -> Iterator[Finding]:
 
 
 def label_leaks(source: Source) -> Iterator[Finding]:
-    """Comments and names that tell which side this is; a hint, never a refusal."""
+    """Comments and names that tell which side this is; hints, never refusals."""
     for match in _COMMENT.finditer(source.code):
         if label := LABELS.search(match.group()):
             line = source.code.count("\n", 0, match.start()) + 1

@@ -1,7 +1,7 @@
-"""Pointers made out of numbers: addresses that no argument gave.
+"""Pointers made from integers: addresses that no argument provides.
 
-A heuristic on tokens, made to let honest reinterpretation (of bits, of vectors) through. Not covered: reads
-past a buffer, which the runs' redzones and sanitizers see.
+A token heuristic that allows ordinary type punning (bits of a float, vector loads). Not covered: accesses
+past a buffer, which redzones and compute-sanitizer find.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INTEGER_TYPES = word_set(
 
 
 def int_as_ptr(source: Source) -> Iterator[Finding]:
-    """A pointer made out of a number: an address that no argument gave."""
+    """Integers cast or punned to pointers."""
     plain = source.plain
     integers = _integer_names(plain)
     for at, token in enumerate(plain):
@@ -29,17 +29,17 @@ def int_as_ptr(source: Source) -> Iterator[Finding]:
             arguments = inside_parentheses(plain, _after_angles(plain, at + 1))
             kind = plain[at + 1 : _after_angles(plain, at + 1)]
             if any(item.text == "*" for item in kind) and _integral(arguments, integers):
-                yield Finding("int_as_ptr", "reinterpret_cast of a number", token.line)
+                yield Finding("int_as_ptr", "reinterpret_cast of an integer to a pointer", token.line)
         elif token.text == "(" and (end := _pointer_cast(plain, at)):
             operand = _operand(plain, end)
             if _integral(operand, integers):
-                yield Finding("int_as_ptr", "a number cast to a pointer", token.line)
+                yield Finding("int_as_ptr", "an integer cast to a pointer", token.line)
         elif token.text == "union":
             yield from _punning_union(plain, at)
 
 
 def _pointer_cast(plain: tuple[Token, ...], at: int) -> int | None:
-    """Where a C cast `(type*)` at `at` ends, else None."""
+    """The position after a C cast `(type*)` at `at`, else None."""
     end, stars = at + 1, 0
     while end < len(plain) and (plain[end].kind == "word" or plain[end].text in ("*", "::", "<", ">", ",")):
         stars += plain[end].text == "*"
@@ -55,25 +55,14 @@ def _pointer_cast(plain: tuple[Token, ...], at: int) -> int | None:
 
 
 def _operand(plain: tuple[Token, ...], at: int) -> tuple[Token, ...]:
-    """What a cast at `at` applies to: a literal, a name, or a parenthesised expression with its prefix."""
+    """What a cast applies to: the tokens inside the parentheses at `at`, else the one token there."""
     if at < len(plain) and plain[at].text == "(":
-        inner = inside_parentheses(plain, at)
-        rest = at + len(inner) + 2
-        is_type = bool(inner) and all(
-            item.text in INTEGER_TYPES or item.text in ("const", "::", "std") for item in inner
-        )
-        if (
-            is_type
-            and rest < len(plain)
-            and (plain[rest].kind in ("word", "number") or plain[rest].text == "(")
-        ):
-            return inner
-        return inner
+        return inside_parentheses(plain, at)
     return plain[at : at + 1]
 
 
 def _integral(operand: tuple[Token, ...], integers: set[str]) -> bool:
-    """True when an expression is surely a number and no pointer with an offset."""
+    """Whether an expression is certainly an integer, and not a pointer with an offset."""
     texts = [item.text for item in operand if item.text not in ("(", ")", "const")]
     if not texts or texts == ["0"]:
         return False
@@ -84,7 +73,7 @@ def _integral(operand: tuple[Token, ...], integers: set[str]) -> bool:
 
 
 def _integer_names(plain: tuple[Token, ...]) -> set[str]:
-    """Names declared as integers and nowhere as pointers (or as arrays, or as anything else)."""
+    """Names declared as integers and nowhere as pointers or arrays."""
     integers, others = set(), set()
     for before, name, after in zip(plain, plain[1:], plain[2:], strict=False):
         if name.kind != "word":
@@ -116,4 +105,4 @@ def _punning_union(plain: tuple[Token, ...], at: int) -> Iterator[Finding]:
         if depth == 0:
             break
     if "*" in body and any(word in INTEGER_TYPES for word in body):
-        yield Finding("int_as_ptr", "a union of a pointer and a number", plain[at].line)
+        yield Finding("int_as_ptr", "a union of a pointer and an integer", plain[at].line)

@@ -1,11 +1,10 @@
-"""A launch repeated with unchanged inputs: the cheapest way to make a slow side slower.
+"""A launch repeated with unchanged inputs (the check `redone`): the cheapest way to pad a slow side.
 
-`redone` reads a bound plan and refuses a launch only when the repetition is certain: the same launch came
-before, nothing that it reads has been written since, and nothing has overwritten what it writes. Each pointer
-that the kernel may write must be used as the target of plain assignments alone; everything else (atomics,
-in-place updates, pointers passed on) counts as reading what it writes and is never refused. `repeated_steps`
-reads the text of a plan and only suspects; it is for a model's answers. Not covered: loops inside kernels
-(`kcurate.judge.checks.padded_work`).
+`find_repeated_launch` reads a bound plan and refuses a launch only if it certainly repeats an earlier one:
+neither its inputs nor its outputs were written in between, and the kernel only assigns to its outputs.
+Atomics, in-place updates and pointers passed on count as reads of the output, so such kernels are never
+refused. `repeated_steps` reads an unbound plan and only suspects; it is for a model's answers. Not covered:
+loops inside kernels (`kcurate.judge.checks.padded_work`).
 """
 
 from __future__ import annotations
@@ -15,15 +14,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from kcurate import codec
 from kcurate.cuda_source import kernel_signatures
 from kcurate.judge.checks.findings import Finding
-from kcurate.judge.checks.lexer import Token, partner, tokenize
+from kcurate.judge.checks.lexer import Token, matching_bracket, tokenize
 from kcurate.problem.ops import BoundPointer, BoundPointers, FillOp, LaunchOp, Op, Program
 from kcurate.records import For, Param, Step, Swap, WhileNonzero
 
-# For each kernel, for each of its parameters: whether it may read what it points at, whether it may write.
+# For each kernel and parameter: whether the kernel may read the pointed-to buffer, and whether it may write
+# it.
 Uses = Mapping[str, tuple[tuple[bool, bool], ...]]
 
 
-def redone(program: Program, code: str) -> Iterator[Finding]:
+def find_repeated_launch(program: Program, code: str) -> Iterator[Finding]:
     """The first launch of a bound plan that repeats an earlier one with unchanged inputs."""
     uses = kernel_uses(code)
     done: dict[LaunchOp, frozenset[str]] = {}
@@ -34,7 +34,7 @@ def redone(program: Program, code: str) -> Iterator[Finding]:
             continue
         reads, writes = touched
         if isinstance(op, LaunchOp) and op in done:
-            yield Finding("redone", f"the plan launches {op.kernel} again with nothing changed")
+            yield Finding("redone", f"the plan launches {op.kernel} again with unchanged inputs")
             return
         done = {old: names for old, names in done.items() if not names & writes}
         if isinstance(op, LaunchOp) and not reads & writes:
@@ -42,7 +42,7 @@ def redone(program: Program, code: str) -> Iterator[Finding]:
 
 
 def repeated_steps(plan: Iterable[Step]) -> list[str]:
-    """Steps equal to the one before them, and loops whose counter no step uses."""
+    """Steps equal to the step before them, and loops whose steps do not use the counter, in words."""
     found: list[str] = []
     before: Step | None = None
     for step in plan:
@@ -51,7 +51,7 @@ def repeated_steps(plan: Iterable[Step]) -> list[str]:
         if isinstance(step, For):
             text = str(codec.to_data(step.do))
             if step.for_ not in text and not any(isinstance(inner, Swap) for inner in step.do):
-                found.append(f"repeats the same {len(step.do)} steps over {step.for_!r}")
+                found.append(f"loops over {step.for_!r}, which its steps do not use")
         if isinstance(step, For | WhileNonzero):
             found += repeated_steps(step.do)
         before = step
@@ -59,7 +59,7 @@ def repeated_steps(plan: Iterable[Step]) -> list[str]:
 
 
 def _touched(op: Op, uses: Uses) -> tuple[frozenset[str], frozenset[str]] | None:
-    """The buffers that an operation may read and may write; None when it cannot be told."""
+    """The buffers that an operation may read and those that it may write; None if unknown."""
     if isinstance(op, FillOp):
         return frozenset(), frozenset({op.buffer})
     if not isinstance(op, LaunchOp) or op.kernel not in uses or len(uses[op.kernel]) != len(op.args):
@@ -75,7 +75,7 @@ def _touched(op: Op, uses: Uses) -> tuple[frozenset[str], frozenset[str]] | None
 
 
 def kernel_uses(code: str) -> dict[str, tuple[tuple[bool, bool], ...]]:
-    """How every kernel of the code uses its parameters."""
+    """For every kernel and parameter, (may read, may write)."""
     plain = tuple(token for token in tokenize(code) if token.kind != "directive")
     bodies = _bodies(plain)
     found = {}
@@ -89,14 +89,14 @@ def kernel_uses(code: str) -> dict[str, tuple[tuple[bool, bool], ...]]:
 
 
 def _bodies(plain: tuple[Token, ...]) -> dict[str, tuple[Token, ...]]:
-    """The body of each function at namespace scope, the first of a name."""
+    """The body of each function at namespace scope; of overloads the first."""
     found: dict[str, tuple[Token, ...]] = {}
     at = 0
     while at < len(plain):
         if plain[at].text == "(" and at:
-            close = partner(plain, at, "(", ")")
+            close = matching_bracket(plain, at, "(", ")")
             if close + 1 < len(plain) and plain[close + 1].text == "{":
-                end = partner(plain, close + 1, "{", "}")
+                end = matching_bracket(plain, close + 1, "{", "}")
                 found.setdefault(plain[at - 1].text, plain[close + 2 : end])
                 close = end
             at = close
@@ -105,21 +105,21 @@ def _bodies(plain: tuple[Token, ...]) -> dict[str, tuple[Token, ...]]:
 
 
 def _use(param: Param, body: tuple[Token, ...], places: Sequence[int]) -> tuple[bool, bool]:
-    """Whether the body may read and may write what a parameter points at, which is named at `places`."""
+    """(May read, may write) of one parameter, whose name occurs at `places` in the body."""
     if not param.pointer:
         return False, False
     if param.type.startswith("const") and not any(body[at - 1].text == ")" for at in places if at):
         return True, False
-    only_set = bool(places) and all(_is_set(body, at) for at in places)
+    only_set = bool(places) and all(_is_assigned(body, at) for at in places)
     return not only_set, True
 
 
-def _is_set(body: tuple[Token, ...], at: int) -> bool:
-    """Whether the name at `at` stands as `name[...] =` or `*name =` at the start of a statement."""
+def _is_assigned(body: tuple[Token, ...], at: int) -> bool:
+    """Whether the name at `at` is assigned to: `name[...] =` or `*name =` at the start of a statement."""
     texts = (";", *(token.text for token in body), ";", ";")
     starred = texts[at] == "*"
     if texts[at - starred] not in (";", "{", "}", ")", "else"):
         return False
     if starred or texts[at + 2] != "[":
         return starred and texts[at + 2] == "="
-    return texts[partner(body, at + 1, "[", "]") + 2] == "="
+    return texts[matching_bracket(body, at + 1, "[", "]") + 2] == "="

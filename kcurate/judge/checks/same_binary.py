@@ -1,6 +1,7 @@
-"""Whether two sides do the same thing to the machine: the same instructions, launched in the same way.
+"""Whether two sides launch the same machine code in the same way.
 
-Reads cubins; says nothing of what an emulator compiled. Names, line tables and unused kernels do not count.
+Compares cubins; the emulator's binaries never count as the same. Names, line tables and unused kernels are
+ignored. Not covered: what a cubin holds (`kcurate.backends.cuda.cubin`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def same(candidate: Candidate, compiled: Mapping[SideName, Compiled]) -> bool:
 
 
 def _work(candidate: Candidate, side: SideName, compiled: Compiled, sizes: Mapping[str, int]) -> Any:
-    """Everything that a side's plan does, each kernel's name replaced by the hash of its code."""
+    """A side's operations with kernel names replaced by code hashes, its extra buffers and variables."""
     assert candidate.problem is not None
     bound = program.bind(candidate.problem, getattr(candidate, side), sizes)
     hashes = {

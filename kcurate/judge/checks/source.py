@@ -1,8 +1,8 @@
-"""What the words of device code ask for: calls that a kernel has no use for, and code for the host.
+"""Calls that a kernel does not need in order to compute, and host code.
 
-Directives are searched as well as code, since a macro's body becomes code. Not covered: how code is spelled
+Directives are searched too, since a macro's body becomes code. Not covered: spelling tricks
 (`checks.spelling`), inline PTX (`checks.assembly`), addresses (`checks.pointers`), state
-(`checks.global_state`), sham work (`checks.padded_work`), the lists (`checks.word_lists`).
+(`checks.global_state`), padded work (`checks.padded_work`), the lists (`checks.word_lists`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 from kcurate.judge.checks import word_lists
 from kcurate.judge.checks.findings import Finding
-from kcurate.judge.checks.lexer import Source, Token, inside_parentheses, partner
+from kcurate.judge.checks.lexer import Source, Token, inside_parentheses, matching_bracket
 
 
 def calls(source: Source) -> Iterator[Finding]:
-    """Sleeping, clocks, traps, the heap, output, host functions."""
+    """Sleeps, clocks, traps, the device heap, printf, host functions."""
     for index, stream in enumerate(source.streams):
         for at, token in enumerate(stream):
             if token.kind == "word" and _refused_word(stream, at, in_directive=index > 0):
@@ -38,17 +38,17 @@ def _refused_word(stream: tuple[Token, ...], at: int, *, in_directive: bool) -> 
 
 
 def host(source: Source) -> Iterator[Finding]:
-    """Code for the host, declarations of what is defined elsewhere, linker attributes."""
+    """Host code, declarations of symbols defined elsewhere, linker attributes."""
     plain = source.plain
     defined = _defined(plain)
     for at, token in enumerate(plain):
         following = [item.text for item in plain[at + 1 : at + 4]]
         if token.text == "<<<":
-            yield Finding("host", "a launch from code: the plan launches", token.line)
+            yield Finding("host", "a <<<...>>> launch: only the plan launches kernels", token.line)
         elif token.text == "main" and following[:1] == ["("]:
             yield Finding("host", "a main function", token.line)
         elif token.text == "extern" and not _honest_extern(following):
-            yield Finding("host", "extern declaration", token.line)
+            yield Finding("host", "an extern declaration", token.line)
         elif token.text == "extern" and following[:1] == ['"C"']:
             yield from _undefined(plain, at + 2, defined)
     for stream in source.streams:
@@ -60,26 +60,26 @@ def host(source: Source) -> Iterator[Finding]:
 
 
 def _undefined(plain: tuple[Token, ...], at: int, defined: set[str]) -> Iterator[Finding]:
-    """Functions that an `extern "C"` declares and the code does not define: a linker would look elsewhere."""
+    """Functions that an `extern "C"` declares and the code does not define."""
     block = plain[at].text == "{"
-    end = partner(plain, at, "{", "}") if block else len(plain)
+    end = matching_bracket(plain, at, "{", "}") if block else len(plain)
     at += block
     while at < end:
         if plain[at].text == "(":
-            name, close = plain[at - 1], partner(plain, at, "(", ")")
+            name, close = plain[at - 1], matching_bracket(plain, at, "(", ")")
             after = plain[close + 1].text if close + 1 < len(plain) else ";"
             if after == ";" and name.kind == "word" and name.text not in defined:
-                yield Finding("host", f"{name.text} is declared and not defined", name.line)
-            at = partner(plain, close + 1, "{", "}") if after == "{" else close
+                yield Finding("host", f"{name.text} is declared but not defined", name.line)
+            at = matching_bracket(plain, close + 1, "{", "}") if after == "{" else close
         elif plain[at].text == "{":
-            at = partner(plain, at, "{", "}")
+            at = matching_bracket(plain, at, "{", "}")
         if not block and at < end and plain[at].text in (";", "}"):
             return
         at += 1
 
 
 def _defined(plain: tuple[Token, ...]) -> set[str]:
-    """Names before parameters that a body follows."""
+    """The names of all functions with a body."""
     names, open_at = set(), []
     for at, token in enumerate(plain):
         if token.text == "(":

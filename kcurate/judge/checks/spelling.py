@@ -1,7 +1,7 @@
-"""How code is spelled: letters that mislead, headers and directives off the list, words pasted together.
+"""Spelling tricks: misleading characters, headers and directives that are not allowed, pasted tokens.
 
-Together these make sure that the text the other checks read is the text that is compiled. Not covered: what
-the words mean (`kcurate.judge.checks.source`), the lists (`kcurate.judge.checks.word_lists`).
+These checks make sure that the compiler sees the same words as the other checks. Not covered: what the words
+mean (`kcurate.judge.checks.source`), the lists (`kcurate.judge.checks.word_lists`).
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from kcurate.judge.checks import word_lists
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.lexer import Source, Token, inside_parentheses
 
-# Beyond these a side is no kernel to read, and reading it would take the judge's time: the largest of two
-# suites' 180 CUDA files has 68 KiB.
+# Limits that bound the judge's time; the largest of the 180 CUDA files of Parboil and Rodinia has 68 KiB.
 MAX_CODE_BYTES = 256 * 1024
 MAX_TOKENS = 80_000
 MAX_DEPTH = 100
 _UNICODE_NAME = re.compile(r"\\[uU][0-9a-fA-F{]|\\N\{")
-# Bidirectional controls and invisible characters: code that reads otherwise than it compiles.
+# Bidirectional controls and invisible characters, which make code compile differently from how it reads.
 _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
 def size(source: Source) -> Iterator[Finding]:
-    """Code that is too long or nested too deeply to be read; no other check runs on it."""
+    """Code that is too long or too deeply nested; no other check runs on it."""
     if len(source.code.encode("utf-8", "surrogatepass")) > MAX_CODE_BYTES:
         yield Finding("size", f"more than {MAX_CODE_BYTES // 1024} KiB of code")
     elif len(source.tokens) > MAX_TOKENS:
@@ -36,7 +35,7 @@ def size(source: Source) -> Iterator[Finding]:
 
 
 def characters(source: Source) -> Iterator[Finding]:
-    """Spellings that hide what is compiled: universal names, trigraphs, digraph directives, odd letters."""
+    """Universal character names, trigraphs, digraph directives, non-ASCII and invisible characters."""
     if "\0" in source.code or _INVISIBLE.search(source.code):
         yield Finding("characters", "invisible or control characters")
     if re.search(r"\?\?[=/'()!<>-]", source.code):
@@ -53,7 +52,7 @@ def characters(source: Source) -> Iterator[Finding]:
 
 
 def directives(source: Source) -> Iterator[Finding]:
-    """Directives that hide or redirect code, and questions about the compiler's files."""
+    """Directives that hide or redirect code, and macros that probe the compiler's files."""
     for line in source.directives:
         name = line[0].text if line else ""
         if name not in word_lists.DIRECTIVES:
@@ -79,14 +78,14 @@ def directives(source: Source) -> Iterator[Finding]:
 
 
 def headers(source: Source) -> Iterator[Finding]:
-    """Includes off the list, and computed ones: a side sees the toolkit's device headers and no file."""
+    """Includes other than the allowed toolkit headers, and computed includes."""
     for line in source.directives:
         if not line or line[0].text != "include":
             continue
         text = "".join(token.text for token in line[1:])
         name = text[1:-1] if text[:1] + text[-1:] in ("<>", '""') else ""
         if name not in IN_SIDES:
-            yield Finding("headers", f"there is no header {text[:60]}", line[0].line)
+            yield Finding("headers", f"the header {text[:60]} is not available", line[0].line)
 
 
 def _keyword_like(name: str) -> bool:
@@ -94,7 +93,7 @@ def _keyword_like(name: str) -> bool:
 
 
 def pasting(source: Source) -> Iterator[Finding]:
-    """`##` that could spell a refused word: its fixed part must not be a piece of one."""
+    """`##` that could spell a refused word, because its fixed part is a substring of one."""
     hidden = word_lists.HIDDEN_WORDS
     for line in source.directives:
         if not line or line[0].text != "define":
@@ -107,7 +106,7 @@ def pasting(source: Source) -> Iterator[Finding]:
             fixed = [text for text in sides if text not in parameters and text != "__VA_ARGS__"]
             comma = sides[0] == "," and sides[1:] == ["__VA_ARGS__"]
             if not comma and (not fixed or any(any(text in word for word in hidden) for text in fixed)):
-                yield Finding("pasting", f"{' ## '.join(sides)} may spell anything", token.line)
+                yield Finding("pasting", f"{' ## '.join(sides)} can spell a forbidden word", token.line)
 
 
 def _parameters(line: tuple[Token, ...]) -> set[str]:

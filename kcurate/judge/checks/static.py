@@ -1,10 +1,10 @@
-"""What a side may not contain: decided from its text before it is compiled, and from its binary after.
+"""The static checks by name, on a side's source and plan before compiling, and on its binary after.
 
-A check is a name in `SOURCE_CHECKS`, `PLAN_CHECKS` or `BINARY_CHECKS`; asking for another is an error. They
-keep hostile code from the compiler's host, from clocks and from state that outlives a run; whether results
-are right is for the runs to tell. Not covered: each rule (`checks.spelling`, `checks.source`,
-`checks.assembly`, `checks.pointers`, `checks.global_state`, `checks.padded_work`, `checks.binary`), which
-outcome a finding means (`admission`), the walls around processes (`workers.inside.isolation`).
+They keep hostile code away from the compiler's host, clocks, and state that survives a run; running the side
+shows whether it is correct. Not covered: the rules (`checks.spelling`, `checks.source`, `checks.assembly`,
+`checks.pointers`, `checks.global_state`, `checks.padded_work`, `checks.binary`), repeated launches, which
+need a bound plan (`checks.repeated_launches`), outcomes (`admission`), sandboxing
+(`workers.inside.isolation`).
 """
 
 from __future__ import annotations
@@ -32,11 +32,9 @@ from kcurate.records import (
     steps,
 )
 
-__all__ = ["ALL_CHECKS", "Finding", "check_binary", "check_source", "hints"]
-
-# A plan that names this many single values is a table of answers, not a way to compute.
+# A plan with more distinct constants than this is a table of answers.
 MAX_PLAN_CONSTANTS = 64
-# More of one kind tell nobody anything.
+# Findings reported per check.
 MAX_FINDINGS = 20
 
 SourceCheck = Callable[[Source], Iterator[Finding]]
@@ -44,7 +42,7 @@ PlanCheck = Callable[[Source, Side], Iterator[Finding]]
 
 
 def literal_plan(source: Source, side: Side) -> Iterator[Finding]:
-    """Plans that hold answers: more than `MAX_PLAN_CONSTANTS` different numbers filled or passed."""
+    """Plans with more than `MAX_PLAN_CONSTANTS` distinct constants in fills and kernel arguments."""
     values: set[str] = set()
     for step in steps(side.plan):
         written: tuple[Expr | float, ...] = ()
@@ -54,11 +52,11 @@ def literal_plan(source: Source, side: Side) -> Iterator[Finding]:
             written = tuple(argument.value for argument in step.args if isinstance(argument, ValueArg))
         values |= {str(value) for value in written if _is_literal(value)}
     if len(values) > MAX_PLAN_CONSTANTS:
-        yield Finding("literal_plan", f"{len(values)} values written into the plan")
+        yield Finding("literal_plan", f"the plan has {len(values)} distinct constants")
 
 
 def _is_literal(value: Expr | float) -> bool:
-    """Whether a value depends on no size; text that cannot be read is for `kcurate.problem.check`."""
+    """Whether a value depends on no size; `kcurate.problem.check` reports text that cannot be parsed."""
     try:
         return isinstance(value, float) or not names_in(value)
     except ProblemError:
@@ -66,15 +64,16 @@ def _is_literal(value: Expr | float) -> bool:
 
 
 def state(source: Source, side: Side) -> Iterator[Finding]:
-    """Variables that change and outlive a launch, but for those that the plan itself writes."""
+    """Writable variables that keep state between launches, except those that the plan writes."""
     written = _written_by_plan(side)
     for variable in static_variables(source.plain):
         if not variable.constant and variable.name not in written:
-            yield Finding("state", f"the variable {variable.name!r} outlives a launch", variable.line)
+            what = f"the variable {variable.name!r} keeps state between launches"
+            yield Finding("state", what, variable.line)
 
 
 def nondeterminism(source: Source, side: Side) -> Iterator[Finding]:
-    """Rounding may differ from run to run only where the code has atomics."""
+    """Outputs declared nondeterministic although the code has no atomics."""
     if side.nondeterministic and not any(
         token.text.startswith(("atomic", "__fAtomic", "__dAtomic"))
         or "red." in token.text
@@ -83,7 +82,7 @@ def nondeterminism(source: Source, side: Side) -> Iterator[Finding]:
         for token in stream
     ):
         names = ", ".join(side.nondeterministic)
-        yield Finding("nondeterminism", f"{names} may not differ from run to run: the code has no atomics")
+        yield Finding("nondeterminism", f"{names}: declared nondeterministic, but the code has no atomics")
 
 
 SOURCE_CHECKS: Mapping[str, SourceCheck] = {
@@ -96,7 +95,7 @@ SOURCE_CHECKS: Mapping[str, SourceCheck] = {
     "host": source_checks.host,
     "assembly": assembly.assembly,
     "int_as_ptr": pointers.int_as_ptr,
-    "sham": padded_work.sham,
+    "sham": padded_work.find_padded_work,
 }
 PLAN_CHECKS: Mapping[str, PlanCheck] = {
     "literal_plan": literal_plan,
@@ -108,14 +107,14 @@ ALL_CHECKS: tuple[str, ...] = (*SOURCE_CHECKS, *PLAN_CHECKS)
 
 
 def check_source(side: Side, checks: Sequence[str] = ALL_CHECKS) -> tuple[Finding, ...]:
-    """What the named checks refuse in a side's code and plan, in the order of the names; `size` comes first.
+    """What the named checks find in a side's code and plan, in that order. `size` always runs, and first.
 
     Raises:
         InputError: there is no check of that name.
     """
     unknown = [name for name in checks if name not in ALL_CHECKS]
     if unknown:
-        raise InputError(f"there is no check {unknown[0]!r}", hint=f"one of {', '.join(ALL_CHECKS)}")
+        raise InputError(f"unknown check {unknown[0]!r}", hint=f"one of {', '.join(ALL_CHECKS)}")
     source = Source(side.code)
     found: list[Finding] = list(spelling.size(source))
     if found:
@@ -129,14 +128,14 @@ def check_source(side: Side, checks: Sequence[str] = ALL_CHECKS) -> tuple[Findin
 def check_binary(
     compiled: Compiled, side: Side, checks: Sequence[str] = BINARY_CHECKS
 ) -> tuple[Finding, ...]:
-    """What the named checks refuse in a compiled side; nothing for binaries other than cubins.
+    """What the named checks find in a compiled side; nothing in binaries other than cubins.
 
     Raises:
         InputError: there is no check of that name.
     """
     unknown = sorted(set(checks) - set(BINARY_CHECKS))
     if unknown:
-        raise InputError(f"there is no check {unknown[0]!r}", hint=f"one of {', '.join(BINARY_CHECKS)}")
+        raise InputError(f"unknown check {unknown[0]!r}", hint=f"one of {', '.join(BINARY_CHECKS)}")
     if compiled.backend != "cuda":
         return ()
     found: list[Finding] = []
@@ -154,7 +153,7 @@ def check_binary(
 
 
 def hints(side: Side) -> tuple[Finding, ...]:
-    """What does not refuse a side but spoils it as data: comments and names that tell which side it is."""
+    """Comments and names that tell which side this is: no reason to refuse a side, but bad training data."""
     return tuple(padded_work.label_leaks(Source(side.code)))
 
 

@@ -1,8 +1,8 @@
-"""The lists behind the static checks: which words and PTX instructions are refused.
+"""The lists behind the static checks: forbidden words, allowed PTX instructions.
 
 Sources: CUDA C++ Programming Guide (language extensions, device-side functions), PTX ISA (instruction set),
-NVRTC user guide (predefined headers). Not covered: how code is searched for them
-(`kcurate.judge.checks.source`), what may be included (`kcurate.headers`).
+NVRTC user guide (predefined headers). Not covered: searching code for them (`kcurate.judge.checks.source`),
+what may be included (`kcurate.headers`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Sleeping, clocks, traps, the device heap, output, the host: nothing that a kernel needs in order to compute.
+# Sleeps, clocks, traps, the device heap, printf, the host: nothing that a kernel needs in order to compute.
 FORBIDDEN_CALLS = word_set(
     """
     printf vprintf fprintf sprintf snprintf puts putchar malloc calloc realloc free alloca aligned_alloc
@@ -27,9 +27,9 @@ FORBIDDEN_CALLS = word_set(
     siglongjmp getcontext setcontext makecontext swapcontext sleep usleep nanosleep gettimeofday clock_gettime
     """
 )
-# Names that honest code may give to a variable; refused as calls alone.
+# Names that ordinary code gives to variables; refused only as calls.
 ORDINARY_NAMES = frozenset({"free", "exit", "kill", "open", "sleep", "trap", "clock", "system", "assert"})
-# Refused wherever they stand, called or not.
+# Refused everywhere, called or not.
 FORBIDDEN_WORDS = word_set(
     """
     __nanosleep __trap __brkpt globaltimer __globaltimer __clock __clock64 __prof_trigger __managed__
@@ -55,17 +55,17 @@ BUILTINS = frozenset(
     )
 )  # fmt: skip
 ASM_WORDS = frozenset({"asm", "__asm__", "__asm", "_asm"})
-# Words whose spelling must not be hidden: no pasted token may be a piece of one.
+# Words that no pasted token may be a substring of.
 HIDDEN_WORDS = ASM_WORDS | FORBIDDEN_CALLS | FORBIDDEN_WORDS | frozenset(FORBIDDEN_PREFIXES)
-# Keywords that a macro may not redefine: the checks read them as what they are.
+# Keywords that a macro may not redefine, since the checks rely on their meaning.
 FIXED_KEYWORDS = word_set(
     """
     if else for while do switch return const static extern volatile struct class union float double half int
     unsigned __global__ __device__ __shared__ __constant__ __syncthreads
     """
 )
-# The first part of each PTX instruction that inline assembly may use. Left out on purpose: nanosleep, trap,
-# brkpt, exit, pmevent, call, ret, bra, brx (jumps out of the statement), alloca, stacksave, setmaxnreg.
+# The opcodes that inline assembly may use, without modifiers. Omitted on purpose: nanosleep, trap, brkpt,
+# exit, pmevent, call, ret, bra, brx (jumps out of the statement), alloca, stacksave, setmaxnreg.
 PTX = word_set(
     """
     abs add addc and applypriority bar barrier bfe bfi bfind bmsk brev cnot copysign cos cp createpolicy
@@ -75,7 +75,7 @@ PTX = word_set(
     szext tanh testp tex tld4 vote wgmma wmma xor activemask atom griddepcontrol clz
     """
 )
-# Special registers that tell the time, the place on the chip, or what a profiler sees.
+# Special registers that tell the time, the SM, or a profiler's counters.
 PTX_FORBIDDEN_REGISTERS = ("clock", "globaltimer", "pm", "smid", "nsmid", "gridid", "envreg", "current_graph")
 PRAGMAS = frozenset({"unroll", "nounroll", "once", "nv_diag_suppress"})
 DIRECTIVES = frozenset(

@@ -1,1 +1,1 @@
-"""Many candidates at once: judging processes on this machine, or actors of a Ray cluster."""
+"""Many candidates at once: judging processes on this machine, or actors on a Ray cluster."""

@@ -1,6 +1,6 @@
-"""Many candidates at once, over this machine's referees (`kcurate.judge.referees.local`).
+"""A list of candidates judged by this machine's referees.
 
-Not covered: what is written where (`kcurate.validate`), machines other than this one.
+Not covered: the referees (`kcurate.judge.referees.local`), writing verdicts (`kcurate.validate`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.referees.local import Referees
 from kcurate.records import Candidate, Environment, Verdict
 
-# Referees a GPU: one takes times while the others compile, prepare and compare.
+# One referee times while the others compile, prepare and compare.
 REFEREES_PER_GPU = 6
 
 
 def default_jobs(backend: str, gpus: int) -> int:
-    """How many referees suit this machine."""
+    """The number of referees that suits this machine."""
     cores = len(os.sched_getaffinity(0))
     return cores if backend == "emulator" else max(gpus, min(REFEREES_PER_GPU * gpus, cores // 2))
 
@@ -29,7 +29,7 @@ def default_jobs(backend: str, gpus: int) -> int:
 def open_referees(
     config: JudgeConfig, *, gpus: Sequence[int] = (0,), jobs: int = 0, limit_s: float | None = None
 ) -> Referees:
-    """Referees of this machine that stay; `jobs` 0: as many as suit it. `config.backend` is not `auto`."""
+    """Start long-lived referees on this machine. `jobs` 0: `default_jobs`. `config.backend` is not `auto`."""
     jobs = jobs or default_jobs(config.backend, len(gpus))
     return Referees(config, gpus=gpus, jobs=jobs, limit_s=limit_s)
 
@@ -37,10 +37,10 @@ def open_referees(
 def judge_many(
     candidates: Iterable[tuple[int, Candidate]], config: JudgeConfig, *, gpus: tuple[int, ...], jobs: int = 0
 ) -> Generator[tuple[int, Verdict], None, None]:
-    """Judge every candidate; yields (its number, verdict) in the order in which they are done. `jobs` 0: as
-    many at once as suit this machine.
+    """Judge every candidate; yields (its number, verdict) in order of completion. `jobs` 0: as suits this
+    machine.
 
-    Close it (`contextlib.closing`): an exception of whoever takes the verdicts then ends the judges too.
+    Wrap it in `contextlib.closing`, so that an exception in the caller also ends the judges.
 
     Raises:
         KcurateError: this machine cannot judge at all (no compiler, no such GPU).
@@ -73,6 +73,6 @@ def _in_this_process(
 
 
 def describe_environment(config: JudgeConfig) -> Environment:
-    """Where verdicts of this configuration are made (opens a worker on the device for a moment)."""
+    """The environment of verdicts under this configuration; opens the device briefly."""
     with contextlib.closing(Judge(config)) as judge:
         return judge.environment()

@@ -1,12 +1,11 @@
-"""Referees that stay: judging processes that take candidates as they come and answer with futures.
+"""Referees: long-lived judging processes that accept candidates at any time and return futures.
 
-A referee is trusted: it runs `kcurate.judge.judging.Judge` and nothing of a candidate. One that dies (killed,
-out of memory) is replaced and its candidate judged again; one that dies twice on the same candidate, or takes
-longer than the limit, makes it a `harness_error`. Candidates against one reference go to one referee while
-others have work, since its worker stays. Referees of one GPU share it through a lock
-(`kcurate.judge.gpu_lock`), so that nothing else runs on it while one of them takes times. Who the referees
-are is a `Hire`: processes of this machine, or actors of a Ray cluster (`kcurate.judge.referees.ray_cluster`).
-Not covered: a list that is there as a whole (`kcurate.judge.referees.batch`).
+A referee is a trusted process with a `kcurate.judge.judging.Judge`; it loads no candidate's code. A referee
+that dies is replaced and its candidate judged again; after two deaths on one candidate, or past the time
+limit, the verdict is `harness_error`. Candidates with the same reference preferably go to the same referee,
+which keeps that reference's worker. Referees share a GPU through `kcurate.judge.gpu_lock`. Not covered:
+actors on a Ray cluster (`kcurate.judge.referees.ray_cluster`), a list of candidates
+(`kcurate.judge.referees.batch`).
 """
 
 from __future__ import annotations
@@ -28,28 +27,28 @@ from kcurate.judge.workers.spares import KEPT_REFERENCES, side_key
 from kcurate.records import Candidate, Environment, Verdict
 
 ATTEMPTS = 2
-# References that a referee is taken to know: as many as its workers stay for on a large GPU.
+# References that a referee is assumed to have workers for: as many as it keeps on a large GPU.
 RECENT = KEPT_REFERENCES[0]
 
 
 class Bench(Protocol):
-    """Where candidates are judged: referees of this machine, or of others."""
+    """Whatever judges candidates and returns futures, such as `Referees`."""
 
     def submit(self, candidate: Candidate) -> Future[Verdict]:
-        """The verdict to come; its exception is a `KcurateError` when nothing can be judged there at all."""
+        """A future verdict; it raises `KcurateError` if no candidate can be judged at all."""
         ...
 
     def environment(self) -> Environment:
-        """Where verdicts are made; waits for the first referee."""
+        """The environment of the verdicts; waits for the first referee."""
         ...
 
     def close(self) -> None:
-        """End everything; verdicts still to come never do."""
+        """End all referees; pending verdicts never arrive."""
         ...
 
 
-class Lost(Exception):  # noqa: N818 - an event: the referee died, or took too long
-    """The referee is gone without an answer; `late`: it took too long, and is as good as gone."""
+class RefereeLost(Exception):  # noqa: N818 - an event: the referee died, or took too long
+    """The referee died, or, if `late`, did not answer in time."""
 
     def __init__(self, why: str, *, late: bool = False) -> None:
         super().__init__(why)
@@ -57,22 +56,22 @@ class Lost(Exception):  # noqa: N818 - an event: the referee died, or took too l
 
 
 class Referee(Protocol):
-    """One judge somewhere. After `Lost` or a `KcurateError` it is only to be stopped."""
+    """One judge, here or elsewhere. After `RefereeLost` or a `KcurateError` it can only be stopped."""
 
     def environment(self) -> Environment:
-        """Where it judges, when it is ready.
+        """The environment of its verdicts; waits until it is ready.
 
         Raises:
-            Lost: it died while it started. KcurateError: it cannot judge there.
+            RefereeLost: it died during start-up. KcurateError: it cannot judge there.
         """
         ...
 
     def judge(self, candidate: Candidate, limit_s: float | None) -> Verdict:
-        """Ask, and wait at most `limit_s` seconds (None: for ever); raises what `environment` does."""
+        """Judge, for at most `limit_s` seconds (None: no limit); raises as `environment` does."""
         ...
 
     def stop(self, *, now: bool) -> None:
-        """End it: at once, or when it is done; from any thread, more than once."""
+        """End it at once, or after its current candidate. May be called from any thread, repeatedly."""
         ...
 
 
@@ -81,26 +80,26 @@ Hire = Callable[[JudgeConfig], Referee]
 
 @dataclass(eq=False)
 class _Job:
-    """A candidate that waits, the key of its reference, and the verdict to come."""
+    """A queued candidate, the key of its reference, and its future verdict."""
 
     candidate: Candidate
     reference: str
-    promise: Future[Verdict] = field(default_factory=Future)
+    future: Future[Verdict] = field(default_factory=Future)
 
 
 class LocalReferee:
-    """A process of this machine that judges; started at once."""
+    """A judging process on this machine."""
 
     def __init__(self, config: JudgeConfig) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(config, theirs), daemon=True)
+        self.process = context.Process(target=_referee_main, args=(config, theirs), daemon=True)
         try:
             self.process.start()
-        except RuntimeError as error:  # raised in a process that was itself just spawned
+        except RuntimeError as error:  # multiprocessing refuses to spawn while a spawned process is starting
             raise BackendError(
-                "a script that judges starts itself again in each judging process",
-                hint='let it begin under `if __name__ == "__main__":`',
+                "each judging process imports the main script, which must not judge on import",
+                hint='put the script\'s code under `if __name__ == "__main__":`',
             ) from error
         except OSError as error:
             raise BackendError(f"cannot start a judging process: {error}") from error
@@ -115,7 +114,7 @@ class LocalReferee:
 
     def judge(self, candidate: Candidate, limit_s: float | None) -> Verdict:
         """See `Referee`."""
-        with contextlib.suppress(OSError):  # a dead referee is noticed when its answer is read
+        with contextlib.suppress(OSError):  # reading the answer of a dead referee raises `RefereeLost`
             self._connection.send(candidate)
         answer = self._receive(limit_s)
         assert isinstance(answer, Verdict)
@@ -132,19 +131,19 @@ class LocalReferee:
     def _receive(self, limit_s: float | None) -> object:
         try:
             if limit_s is not None and not self._connection.poll(limit_s):
-                raise Lost(f"no verdict within {limit_s:.0f} s", late=True)
+                raise RefereeLost(f"no verdict within {limit_s:.0f} s", late=True)
             answer = self._connection.recv()
         except (EOFError, OSError) as error:
-            raise Lost("the judging process died twice") from error
+            raise RefereeLost("the judging process died twice") from error
         if isinstance(answer, KcurateError):
             raise answer
         return answer
 
 
 class Referees:
-    """`jobs` referees spread over `gpus`, hired at once. `limit_s`: what one candidate may take in all.
+    """`jobs` referees spread over `gpus`, started at once. `limit_s`: the total time limit of one candidate.
 
-    Safe to use from many threads. `close` it; an exit without it takes them down too.
+    Thread safe. Call `close` at the end; the referees also die with this process.
     """
 
     def __init__(
@@ -156,7 +155,6 @@ class Referees:
         limit_s: float | None = None,
         hire: Hire = LocalReferee,
     ) -> None:
-        self._config = config
         self._limit_s = limit_s
         self._hire = hire
         self._waiting: list[_Job] = []
@@ -168,25 +166,25 @@ class Referees:
         self._running: dict[int, Referee] = {}
         self._lock = threading.Lock()
         self._threads = [
-            threading.Thread(target=self._attend, args=(i, one), name=f"referee-{i}", daemon=True)
+            threading.Thread(target=self._run_jobs, args=(i, one), name=f"referee-{i}", daemon=True)
             for i, one in enumerate(configs)
         ]
         for thread in self._threads:
             thread.start()
 
     def submit(self, candidate: Candidate) -> Future[Verdict]:
-        """The verdict to come; its exception is a `KcurateError` when this machine cannot judge at all."""
+        """A future verdict; it raises `KcurateError` if this machine cannot judge at all."""
         job = _Job(candidate, side_key(candidate, reference_side(candidate)))
         with self._more:
             if self._closed:
-                job.promise.cancel()
+                job.future.cancel()
             else:
                 self._waiting.append(job)
                 self._more.notify()
-        return job.promise
+        return job.future
 
     def environment(self) -> Environment:
-        """Where verdicts are made.
+        """The environment of the verdicts; waits for the first referee.
 
         Raises:
             KcurateError: this machine cannot judge at all.
@@ -194,13 +192,13 @@ class Referees:
         return self._opened.result()
 
     def close(self) -> None:
-        """End all referees, those at work at once; verdicts still to come are cancelled."""
+        """Kill all referees and cancel the queued candidates."""
         with self._lock:
             self._closed = True
             running = list(self._running.values())
         with self._more:
             for job in self._waiting:
-                job.promise.cancel()
+                job.future.cancel()
             self._waiting.clear()
             self._more.notify_all()
         for referee in running:
@@ -208,27 +206,27 @@ class Referees:
         for thread in self._threads:
             thread.join()
 
-    def _attend(self, number: int, config: JudgeConfig) -> None:
-        """A thread's life: a referee, and candidates for it one by one."""
+    def _run_jobs(self, number: int, config: JudgeConfig) -> None:
+        """One thread: start a referee and give it candidates one by one."""
         try:
             self._open(number, config)
-        except (Lost, KcurateError) as error:
-            what = error if isinstance(error, KcurateError) else _no_start()
+        except (RefereeLost, KcurateError) as error:
+            what = error if isinstance(error, KcurateError) else _start_failure()
             with contextlib.suppress(InvalidStateError):
                 self._opened.set_exception(what)
         while (job := self._next(number)) is not None:
-            if job.promise.set_running_or_notify_cancel():
+            if job.future.set_running_or_notify_cancel():
                 try:
-                    job.promise.set_result(self._verdict(number, config, job.candidate))
+                    job.future.set_result(self._verdict(number, config, job.candidate))
                 except KcurateError as error:
-                    job.promise.set_exception(error)
+                    job.future.set_exception(error)
         with self._lock:
             referee = self._running.pop(number, None)
         if referee is not None:
             referee.stop(now=False)
 
     def _next(self, number: int) -> _Job | None:
-        """The next job: one against a reference that this referee knows, else one that no other knows."""
+        """The next job, preferably for a reference that this referee has, else one that no other has."""
         with self._more:
             while not self._waiting:
                 if self._closed:
@@ -247,7 +245,7 @@ class Referees:
         for _ in range(ATTEMPTS):
             try:
                 return self._open(number, config).judge(candidate, self._limit_s)
-            except Lost as lost:
+            except RefereeLost as lost:
                 why = str(lost)
                 self._discard(number)
                 if lost.late or self._closed:
@@ -258,16 +256,16 @@ class Referees:
         return harness_verdict(candidate, config, why)
 
     def _open(self, number: int, config: JudgeConfig) -> Referee:
-        """The thread's referee, hired when there is none."""
+        """The thread's referee, started if there is none."""
         if (referee := self._running.get(number)) is not None:
             return referee
         with self._lock:
             if self._closed:
-                raise Lost("closed")
+                raise RefereeLost("closed")
             referee = self._running[number] = self._hire(config)
         try:
             environment = referee.environment()
-        except (Lost, KcurateError):
+        except (RefereeLost, KcurateError):
             self._discard(number)
             raise
         with contextlib.suppress(InvalidStateError):
@@ -275,26 +273,26 @@ class Referees:
         return referee
 
     def _discard(self, number: int) -> None:
-        """End the thread's referee."""
+        """Kill the thread's referee."""
         with self._lock:
             referee = self._running.pop(number, None)
         if referee is not None:
             referee.stop(now=True)
 
 
-def _no_start() -> KcurateError:
-    return BackendError("a judging process died while it started", hint="run kcurate doctor")
+def _start_failure() -> KcurateError:
+    return BackendError("a judging process died during start-up", hint="run kcurate doctor")
 
 
-def _serve(config: JudgeConfig, connection: Connection) -> None:
-    """A referee's life: say where it judges, then answer candidates until the other end closes."""
+def _referee_main(config: JudgeConfig, connection: Connection) -> None:
+    """The judging process: send its environment, then judge candidates until the connection closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with contextlib.closing(Judge(config)) as judge:
             connection.send(judge.environment())
             while judge.usable:
                 verdict = judge.judge(connection.recv())
-                if judge.usable:  # else this verdict may be about us: another referee judges again
+                if judge.usable:  # else our own failure may have caused this verdict: another referee retries
                     connection.send(verdict)
     except (EOFError, ConnectionResetError, BrokenPipeError):
         return

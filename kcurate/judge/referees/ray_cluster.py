@@ -1,7 +1,7 @@
-"""Referees on a Ray cluster: one actor each, with a GPU of its own; the machines need kcurate installed.
+"""Referees on a Ray cluster: one actor each, with its own GPU; kcurate must be installed on every node.
 
-For `kcurate.judge.referees.local.Referees(..., hire=cluster(ADDRESS).hire)`. What an actor judges is what a
-process of this machine judges. Not covered: starting a cluster.
+Use `kcurate.judge.referees.local.Referees(..., hire=cluster(ADDRESS).hire)`. Not covered: the queue of
+candidates (`kcurate.judge.referees.local`), starting a cluster.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from typing import Any
 from kcurate import time_limits
 from kcurate.errors import InputError, KcurateError, MissingDependencyError
 from kcurate.judge.judging import Judge, JudgeConfig
-from kcurate.judge.referees.local import Lost, Referee
+from kcurate.judge.referees.local import Referee, RefereeLost
 from kcurate.records import Candidate, Environment, Verdict
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A connected cluster: its GPUs and CPUs, as Ray counts them."""
+    """A connected cluster, with its GPUs and CPUs as Ray counts them."""
 
     gpus: int
     cpus: int
 
     def places(self, backend: str) -> int:
-        """How many referees it has room for."""
+        """The number of referees that it has room for."""
         return self.gpus if backend == "cuda" else self.cpus
 
     def hire(self, config: JudgeConfig) -> Referee:
-        """A new actor; Ray chooses its machine and GPU, `config.gpu` is not asked."""
+        """Start an actor; Ray chooses its node and GPU and ignores `config.gpu`."""
         return _RayReferee(replace(config, gpu=0))
 
 
 def cluster(address: str) -> Cluster:
-    """Connect to the cluster at `address` (`auto`: the one of this machine), unless that is done.
+    """Connect to the cluster at `address` (`auto`: this machine's), unless already connected.
 
     Raises:
         MissingDependencyError: Ray is not installed. InputError: no cluster answers there.
@@ -47,7 +47,7 @@ def cluster(address: str) -> Cluster:
     except ImportError as error:
         raise MissingDependencyError("Ray is not installed", where="--ray", hint="kcurate[ray]") from error
     if not ray.is_initialized():
-        ended = signal.getsignal(signal.SIGTERM)  # Ray puts its own in place, and a trainer saves on it
+        handler = signal.getsignal(signal.SIGTERM)  # Ray replaces it, but a trainer saves on SIGTERM
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
@@ -55,14 +55,14 @@ def cluster(address: str) -> Cluster:
             raise InputError(what, where=f"--ray {address}", hint="ray start --head") from error
         finally:
             if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, ended)
+                signal.signal(signal.SIGTERM, handler)
     resources: Any = ray.cluster_resources
     found = resources()
     return Cluster(int(found.get("GPU", 0)), int(found.get("CPU", 0)))
 
 
 class _Actor:
-    """What runs on the cluster: a judge; errors of ours are answers, as Ray would wrap them."""
+    """The actor: a judge. It returns our errors, since Ray would wrap raised ones."""
 
     def __init__(self, config: JudgeConfig) -> None:
         self._judge: Judge | KcurateError
@@ -75,7 +75,7 @@ class _Actor:
         return self._judge if isinstance(self._judge, KcurateError) else self._judge.environment()
 
     def judge(self, candidate: Candidate) -> Verdict | KcurateError | None:
-        """The verdict; None when it may be about us, and another referee is to judge again."""
+        """The verdict; None if our own failure may have caused it, so that another referee retries."""
         if isinstance(self._judge, KcurateError):
             return self._judge
         try:
@@ -86,7 +86,7 @@ class _Actor:
 
 
 class _RayReferee:
-    """One actor, as `kcurate.judge.referees.local.Referees` sees it."""
+    """One actor as a `Referee`."""
 
     def __init__(self, config: JudgeConfig) -> None:
         import ray
@@ -105,12 +105,12 @@ class _RayReferee:
         """See `Referee`."""
         answer = self._ask(self._actor.judge.remote(candidate), limit_s)
         if answer is None:
-            raise Lost("the judging process died twice")
+            raise RefereeLost("the judging process died twice")
         assert isinstance(answer, Verdict)
         return answer
 
     def stop(self, *, now: bool) -> None:
-        """See `Referee`; Ray ends an actor at once."""
+        """See `Referee`; Ray always kills an actor at once."""
         with contextlib.suppress(self._ray.exceptions.RayError, ValueError):
             self._ray.kill(self._actor)
 
@@ -118,9 +118,9 @@ class _RayReferee:
         try:
             answer = self._ray.get(reference, timeout=limit_s)
         except self._ray.exceptions.GetTimeoutError as error:
-            raise Lost(f"no answer within {limit_s:.0f} s", late=True) from error
+            raise RefereeLost(f"no answer within {limit_s:.0f} s", late=True) from error
         except self._ray.exceptions.RayError as error:
-            raise Lost("the judging process died twice") from error
+            raise RefereeLost("the judging process died twice") from error
         if isinstance(answer, KcurateError):
             raise answer
         return answer

@@ -1,1 +1,1 @@
-"""From samples to a speedup: blocks, statistics, calibration, the bandwidth floor, and the decision."""
+"""From samples to a speedup: blocks, statistics, calibration, bandwidth floor, decision."""

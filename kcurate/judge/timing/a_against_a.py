@@ -1,8 +1,8 @@
-"""The judge's own control: a kernel timed against its copy, which must come out as no difference.
+"""The self-test of timing: a kernel against its own copy, whose true ratio is 1.
 
-A chain of dependent multiply-adds that fills the GPU, one length a duration class, both sides the same in
-processes of their own. How far the ratios stray from 1 is what a claimed difference must exceed on this
-machine (`kcurate.judge.timing.calibration`). Not covered: many such judgements (`benchmarks/judge_aa.py`).
+The kernel is a chain of dependent FMAs that fills the GPU, once per duration class, each side in its own
+process. A speedup must exceed 1 by more than these ratios deviate from it
+(`kcurate.judge.timing.calibration`). Not covered: the A-against-A benchmark (`benchmarks/judge_aa.py`).
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from dataclasses import replace
 from typing import Protocol
 
 from kcurate.judge.timing.calibration import CLASSES_US, Calibration
-from kcurate.judge.timing.decision import Stopwatch
+from kcurate.judge.timing.decision import PairTimer
 from kcurate.records import Buffer, Candidate, Init, Launch, Origin, Problem, Scalar, Side, Sizes, ValueArg
 
-# One duration a class of `calibration.CLASSES_US`, the last for what is longer.
+# One duration per class of `calibration.CLASSES_US`; the last is above all of them.
 DURATIONS_US = (5.0, 20.0, 60.0, 300.0, 1500.0)
 REPEATS = 8
-# Full waves of one H200: 132 multiprocessors x 8 blocks of 256 threads.
+# One full wave on an H200: 132 SMs x 8 blocks of 256 threads.
 BLOCKS, THREADS = 1056, 256
-# `rounds` of the chain that take about a microsecond on one H200 (November 2026).
+# `rounds` that take about a microsecond (our measurement, H200, November 2026).
 ROUNDS_PER_US = 124
 
-CHAIN = """
+KERNEL = """
 extern "C" __global__ void work(const float* x, float* y, float a, float b, int rounds) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     float v = x[i];
@@ -33,37 +33,37 @@ extern "C" __global__ void work(const float* x, float* y, float a, float b, int 
 """
 
 
-class Timer(Protocol):
-    """What this needs of a judge."""
+class OpensPairTimers(Protocol):
+    """The part of a judge that the self-test needs."""
 
-    def stopwatch(self, candidate: Candidate, seed: int) -> contextlib.AbstractContextManager[Stopwatch]:
-        """Both sides in fresh processes, ready to be timed."""
+    def pair_timer(self, candidate: Candidate, seed: int) -> contextlib.AbstractContextManager[PairTimer]:
+        """Both sides in fresh workers, ready to be timed."""
 
 
-def with_strays(judge: Timer, known: Calibration) -> Calibration:
-    """`known` with the largest |ratio - 1| of `REPEATS` timings of A against A in each duration class.
+def with_strays(judge: OpensPairTimers, measured: Calibration) -> Calibration:
+    """`measured`, plus the largest |ratio - 1| of `REPEATS` A-against-A timings per duration class.
 
     Raises:
         KcurateError: this machine cannot be timed.
     """
-    assert len(DURATIONS_US) == len(CLASSES_US) + 1, "one duration a class"
+    assert len(DURATIONS_US) == len(CLASSES_US) + 1, "one duration per class"
     strays = []
     for seed, duration_us in enumerate(DURATIONS_US):
-        with judge.stopwatch(chain(duration_us), seed) as watch:
-            found = [watch.measure(1000 * seed + repeat).estimate for repeat in range(REPEATS)]
+        with judge.pair_timer(fma_pair_lasting(duration_us), seed) as timer:
+            found = [timer.measure(1000 * seed + repeat).estimate for repeat in range(REPEATS)]
         strays.append(max((abs(one.ratio - 1.0) for one in found if one is not None), default=0.0))
-    return replace(known, strays=tuple(strays))
+    return replace(measured, strays=tuple(strays))
 
 
-def chain(duration_us: float) -> Candidate:
-    """Both sides run the same chain, about this long."""
-    return chain_of(max(8, round(duration_us * ROUNDS_PER_US)))
+def fma_pair_lasting(duration_us: float) -> Candidate:
+    """Two identical sides that take about `duration_us`."""
+    return fma_pair(max(8, round(duration_us * ROUNDS_PER_US)))
 
 
-def chain_of(rounds: int, extra: int = 0) -> Candidate:
-    """Both sides run a dependent chain of multiply-adds; the slow one `extra` more of them.
+def fma_pair(rounds: int, extra: int = 0) -> Candidate:
+    """Both sides run `rounds` dependent FMAs, the slow side `extra` more.
 
-    The factor 1 and the addend 0 keep the result the same whatever the length.
+    The factor 1 and the addend 0 make the result independent of the count.
     """
     problem = Problem(
         Sizes(({"n": 512, "rounds": 5},), {"n": BLOCKS * THREADS, "rounds": rounds}),
@@ -72,7 +72,7 @@ def chain_of(rounds: int, extra: int = 0) -> Candidate:
     )
     slow, fast = (
         Side(
-            CHAIN,
+            KERNEL,
             (Launch("work", (f"n/{THREADS}",), (THREADS,), ("x", "y", "a", "b", ValueArg(count))),),
         )
         for count in (f"rounds+{extra}", "rounds")

@@ -1,11 +1,11 @@
-"""The timing protocol: which samples are taken, until when, and what is made of them.
+"""The timing protocol: which samples are taken, in which order, and when to stop.
 
-Two workers, one a side, never share a CUDA context; they take turns, one block of samples each, in random
-order within a pair of blocks, while this process holds the GPU alone. Method `events`: a pair of events
-around each run. Method `chain` (a side under 50 us, and the other one too unless it is much longer): a CUDA
-graph of many runs less the same graph without them. Stops when the interval is tight, at 100 blocks, or when
-the time is up. Not covered: taking a sample (`kcurate.judge.workers.inside.sampler`), the arithmetic of the
-interval (`kcurate.judge.timing.statistics`).
+The sides' workers never share a CUDA context. They alternate, one block of samples each, in random order
+within each pair of blocks, while the caller holds the GPU exclusively. Method `events`: an event pair around
+each run. Method `chain` (a side under 50 us, and the other side too unless it is much longer): an event pair
+around a CUDA graph of many runs. Timing stops when the interval is tight, at 100 blocks, or when the time is
+up. Not covered: taking a sample (`kcurate.judge.workers.inside.sampler`), the interval
+(`kcurate.judge.timing.statistics`).
 """
 
 from __future__ import annotations
@@ -15,63 +15,61 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from kcurate import time_limits
 from kcurate.judge.timing import statistics
-from kcurate.judge.workers.side_proxy import both_sides
+from kcurate.judge.workers.side_proxy import on_both_sides
 from kcurate.records import Speedup
 from kcurate.records.pair import SIDES, SideName
 
 Method = Literal["events", "chain"]
 
-# Under this, an event pair's own cost and jitter (4.2 to 5.2 us around an empty kernel on an H200,
-# November 2026) are a large part of what it reads.
-#
-# Between 10 and 50 us the event pair's reading still jumps by 1 to 2% from process to process, a chain's by
-# 0.3% (A against A, same GPU and date).
+# Below this an event pair's overhead and jitter (4.2 to 5.2 us around an empty kernel) are a large part of
+# its reading; from 10 to 50 us it still varies by 1 to 2% between processes, a chain by 0.3% (our
+# measurements, A against A, H200, November 2026).
 CHAIN_BELOW_US = 50.0
-# Beside a side that short, one up to this many times as long is timed in the same way.
+# If one side uses chains, so does the other up to this many times `CHAIN_BELOW_US`.
 CHAIN_TOGETHER = 4.0
-# Nothing is claimed of a side that takes less.
+# Below this no speedup is reported.
 SHORTEST_US = 0.3
-# How often the interval is looked at, in blocks.
-LOOK_EVERY = 4
+# The interval is computed every so many blocks.
+CHECK_EVERY = 4
 SAMPLES_PER_BLOCK = 8
-# A chain is an average of many runs already.
+# A chain is already an average of many runs.
 CHAINS_PER_BLOCK = 1
 # A block of one side should not take much longer than this.
 BLOCK_US = 20_000.0
 CHAIN_TOTAL_US = 200.0
-# Runs in a chain, at least and at most.
+# Minimum and maximum runs in a chain.
 CHAIN_RUNS = (8, 64)
-# Sides that differ by less get chains of one length, so that nothing but the sides differs.
-ALIKE = 1.5
-# About what flushing before each sample takes (H200, November 2026).
+# Sides whose times differ by a smaller factor get chains of equal length.
+SIMILAR = 1.5
+# Approximate time of the cache flush before each sample (our measurement, H200, November 2026).
 FLUSH_US = 60.0
 WARM_UP_US = 3_000.0
-# Warm-up ends when two groups of samples agree this well.
+# Warm-up ends when two successive medians agree within this fraction.
 SETTLED = 0.01
 MAX_WARM_UP_GROUPS = 40
 
 
 class Sampler(Protocol):
-    """One side's worker, as timing sees it."""
+    """Takes one side's samples."""
 
     def ready(self, method: Method, count: int) -> None:
-        """Make what `block` will need; both sides' may be asked at once, from different threads."""
+        """Prepare what `block` will need. Both sides may prepare at once, from different threads."""
 
     def block(self, method: Method, samples: int, first: int, count: int) -> list[float]:
-        """Take samples; microseconds. `count` is the chain's length.
+        """Take samples, in microseconds; `first` is the first input set, `count` the chain's length.
 
         Raises:
-            TimedOutputsDiffer: a timed run did not give the outputs that were verified.
+            Ruling: a timed run gave other outputs than the verified ones, or the side failed.
         """
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How samples are taken, decided from a first look at both sides."""
+class Schedule:
+    """How each side's samples are taken, chosen from the warm-up."""
 
     methods: Mapping[SideName, Method]
     samples: Mapping[SideName, int]
@@ -80,13 +78,13 @@ class Plan:
 
     @property
     def method(self) -> str:
-        """For the record: `events`, `chain`, or both, the slow side's first."""
+        """`events`, `chain`, or both with the slow side's first; for the record."""
         return "/".join(dict.fromkeys(self.methods[side] for side in SIDES))
 
 
 @dataclass
 class Samples:
-    """Raw samples, block by block, in microseconds; what timing has so far."""
+    """All samples by side and block, in microseconds, and the estimate from them."""
 
     method: str
     blocks: dict[SideName, list[tuple[float, ...]]] = field(default_factory=lambda: {"slow": [], "fast": []})
@@ -101,8 +99,8 @@ class Samples:
 
 @dataclass(frozen=True)
 class TimingConfig:
-    """Seed, and what this machine's clock costs: an event pair around a plan, an event pair around a chain
-    and the step from run to run in it. `chain_runs`: the longest possible chain (0: none).
+    """Seed, and overheads to subtract: an event pair around a plan, an event pair around a chain, and the
+    step between runs of a chain. `chain_runs`: the longest possible chain (0: none).
     """
 
     seed: int
@@ -115,24 +113,24 @@ class TimingConfig:
 def measure(
     samplers: Mapping[SideName, Sampler], config: TimingConfig, margin: Callable[[float], float]
 ) -> Samples:
-    """Time both sides against each other. `margin` gives what a duration in us must be exceeded by.
+    """Time both sides against each other. `margin(us)`: the difference to exceed at this duration.
 
     Raises:
-        TimedOutputsDiffer, KernelFault, WorkerTimeout, WorkerDied: from the samplers.
+        Ruling: a side failed, from the samplers.
     """
     started = time.perf_counter()
     rng = random.Random(config.seed)
-    plan = _plan(samplers, config)
-    both_sides(lambda side: samplers[side].ready(plan.methods[side], plan.counts[side]))
-    samples = Samples(plan.method)
+    schedule = _schedule(samplers, config)
+    on_both_sides(lambda side: samplers[side].ready(schedule.methods[side], schedule.counts[side]))
+    samples = Samples(schedule.method)
     while True:
-        _one_round(samplers, plan, samples, rng)
+        _one_round(samplers, schedule, samples, rng)
         count = len(samples.blocks["fast"])
         samples.wall_s = time.perf_counter() - started
         out_of_time = samples.wall_s >= (
             time_limits.TIMING_S if count >= statistics.MIN_BLOCKS else time_limits.TIMING_HARD_S
         )
-        if not out_of_time and (count < statistics.MIN_BLOCKS or count % LOOK_EVERY):
+        if not out_of_time and (count < statistics.MIN_BLOCKS or count % CHECK_EVERY):
             continue
         samples.estimate = _estimate(samples, config.seed, margin)
         if samples.estimate is None:
@@ -147,7 +145,7 @@ def measure(
 
 
 def _estimate(samples: Samples, seed: int, margin: Callable[[float], float]) -> Speedup | None:
-    """None when a side is shorter than anything can be claimed of."""
+    """The estimate so far; None if a side is too short to report a speedup."""
     slow, fast = samples.blocks["slow"], samples.blocks["fast"]
     shortest = min(samples.median_us(side) for side in SIDES)
     if shortest < SHORTEST_US or not statistics.log_ratios(slow, fast).size:
@@ -156,48 +154,48 @@ def _estimate(samples: Samples, seed: int, margin: Callable[[float], float]) -> 
 
 
 def _one_round(
-    samplers: Mapping[SideName, Sampler], plan: Plan, samples: Samples, rng: random.Random
+    samplers: Mapping[SideName, Sampler], schedule: Schedule, samples: Samples, rng: random.Random
 ) -> None:
     """One block of each side, in random order."""
     order = list(SIDES)
     rng.shuffle(order)
     first = rng.randrange(1 << 16)
     for side in order:
-        method = plan.methods[side]
-        times = samplers[side].block(method, plan.samples[side], first, plan.counts[side])
-        samples.blocks[side].append(tuple(t - plan.overhead_us[side] for t in times))
+        method = schedule.methods[side]
+        times = samplers[side].block(method, schedule.samples[side], first, schedule.counts[side])
+        samples.blocks[side].append(tuple(t - schedule.overhead_us[side] for t in times))
 
 
-def _plan(samplers: Mapping[SideName, Sampler], config: TimingConfig) -> Plan:
-    """Warm both sides up, look how long they take, choose."""
-    looks = {side: max(0.1, _warm_up(samplers[side]) - config.event_overhead_us) for side in SIDES}
+def _schedule(samplers: Mapping[SideName, Sampler], config: TimingConfig) -> Schedule:
+    """Warm both sides up, and choose methods and counts from their durations."""
+    estimates_us = {side: max(0.1, _warm_up(samplers[side]) - config.event_overhead_us) for side in SIDES}
     methods: dict[SideName, Method] = dict.fromkeys(SIDES, "events")
-    if config.chain_runs >= CHAIN_RUNS[0] and min(looks.values()) < CHAIN_BELOW_US:
-        short = [side for side in SIDES if looks[side] < CHAIN_TOGETHER * CHAIN_BELOW_US]
+    if config.chain_runs >= CHAIN_RUNS[0] and min(estimates_us.values()) < CHAIN_BELOW_US:
+        short = [side for side in SIDES if estimates_us[side] < CHAIN_TOGETHER * CHAIN_BELOW_US]
         methods |= dict.fromkeys(short, "chain")
-    counts = {side: _chain_runs(us, looks, config) for side, us in looks.items()}
+    counts = {side: _chain_runs(us, estimates_us, config) for side, us in estimates_us.items()}
     samples: dict[SideName, int] = {}
     overhead_us: dict[SideName, float] = {}
-    for side, us in looks.items():
+    for side, us in estimates_us.items():
         chained = methods[side] == "chain"
         each_us = FLUSH_US + (counts[side] * us if chained else us)
         most = CHAINS_PER_BLOCK if chained else SAMPLES_PER_BLOCK
         samples[side] = max(1, min(most, int(BLOCK_US / each_us)))
         chain_us = config.chain_overhead_us / counts[side] + config.chain_step_us
         overhead_us[side] = chain_us if chained else config.event_overhead_us
-    return Plan(methods, samples, counts, overhead_us)
+    return Schedule(methods, samples, counts, overhead_us)
 
 
-def _chain_runs(us: float, looks: Mapping[SideName, float], config: TimingConfig) -> int:
-    """How many runs fill a chain; sides that may be alike get chains of one length."""
-    if max(looks.values()) < ALIKE * min(looks.values()):
-        us = min(looks.values())
+def _chain_runs(us: float, estimates_us: Mapping[SideName, float], config: TimingConfig) -> int:
+    """The runs of a side's chain; similar sides get chains of equal length."""
+    if max(estimates_us.values()) < SIMILAR * min(estimates_us.values()):
+        us = min(estimates_us.values())
     wanted = math.ceil(CHAIN_TOTAL_US / us)
     return max(CHAIN_RUNS[0], min(CHAIN_RUNS[1], config.chain_runs, wanted))
 
 
 def _warm_up(sampler: Sampler) -> float:
-    """Run until the clock has settled; the last group's median in microseconds."""
+    """Run until times have settled; the last group's median in microseconds."""
     spent, last = 0.0, math.inf
     count = 1
     for _ in range(MAX_WARM_UP_GROUPS):
@@ -211,12 +209,3 @@ def _warm_up(sampler: Sampler) -> float:
         count = max(1, min(4 * SAMPLES_PER_BLOCK, int(WARM_UP_US / max(median, 1.0))))
         last = median
     return median
-
-
-def summary(samples: Samples) -> dict[str, Any]:
-    """What goes into the verdict's environment record about how times were taken."""
-    return {
-        "timing_method": samples.method,
-        "timing_settled": samples.settled,
-        "timing_wall_s": round(samples.wall_s, 4),
-    }

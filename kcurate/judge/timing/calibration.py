@@ -1,8 +1,8 @@
-"""What one GPU's clock and memory are like: measured once, kept, and used for margins and floors.
+"""One GPU's calibration, measured once and cached: overheads, copy bandwidth, and the margin of a speedup.
 
-Copy bandwidth (our own kernel, bytes read plus written), what an event pair costs around nothing, and by
-duration class how far a kernel timed against its own copy strays at most. Kept in the user's cache folder per
-GPU, driver and protocol. Not covered: taking the A-against-A times (`kcurate.judge.timing.a_against_a`).
+The margin depends on the duration: it is the largest deviation of a kernel timed against its own copy. The
+cache is in the user's cache folder, per GPU, driver and `VERSION`. Not covered: the readings
+(`kcurate.backends.cuda.clock`), the self-test (`kcurate.judge.timing.a_against_a`).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from kcurate.judge.workers.messages import ClockAnswer
 from kcurate.records import Environment
 
 VERSION = 4
-# Fresh processes that read the clock.
+# Fresh processes that measure the readings.
 PROCESSES = 5
-# Upper ends of the duration classes, in microseconds; the last has none.
+# Upper bounds of the duration classes; the last class has none.
 CLASSES_US = (10.0, 30.0, 100.0, 1000.0)
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Readings of one GPU. `strays`: the self-test's largest |ratio - 1|, one entry a duration class."""
+    """Readings of one GPU. `strays`: the self-test's largest |ratio - 1| per duration class."""
 
     copy_bytes_per_s: float = 0.0
     event_overhead_us: float = 0.0
@@ -42,7 +42,7 @@ class Calibration:
     source: str = "default"
 
     def margin(self, duration_us: float) -> float:
-        """What a claimed difference must exceed for sides of this duration."""
+        """The relative difference that a speedup must exceed for sides of this duration."""
         if not self.strays:
             return MIN_MARGIN
         index = min(bisect.bisect_left(CLASSES_US, duration_us), len(self.strays) - 1)
@@ -50,14 +50,14 @@ class Calibration:
 
 
 def from_readings(read: Sequence[ClockAnswer]) -> Calibration:
-    """The middle of what workers read (`kcurate.backends.cuda.clock`), before the self-test."""
+    """The medians of several workers' readings, without the self-test."""
     names = [one.name for one in dataclasses.fields(ClockAnswer)]
-    middle = {name: statistics.median(getattr(one, name) for one in read) for name in names}
-    return Calibration(**middle, source="measured")
+    medians = {name: statistics.median(getattr(one, name) for one in read) for name in names}
+    return Calibration(**medians, source="measured")
 
 
 def cache_path(environment: Environment) -> Path:
-    """Where this GPU's calibration is kept."""
+    """The cache file of this GPU's calibration."""
     import platformdirs
 
     name = store.content_id(
@@ -67,7 +67,7 @@ def cache_path(environment: Environment) -> Path:
 
 
 def load(environment: Environment) -> Calibration | None:
-    """What was measured on this GPU earlier; None when nothing usable is there."""
+    """The cached calibration; None if there is no valid one."""
     try:
         data: dict[str, Any] = json.loads(cache_path(environment).read_bytes())
         found = codec.from_data(Calibration, data)
@@ -77,7 +77,7 @@ def load(environment: Environment) -> Calibration | None:
 
 
 def save(environment: Environment, calibration: Calibration) -> None:
-    """Keep it.
+    """Write the calibration to the cache.
 
     Raises:
         InputError: the cache folder cannot be written.

@@ -1,8 +1,8 @@
-"""The timing stage of a case: two running sides in, a speedup or a ruling out.
+"""The timing stage of a case: two loaded sides in, a speedup and a ruling out.
 
-Holds the GPU alone while times are taken; checks that every timed run gave the outputs that were verified,
-and that no side beats physics. Not covered: the protocol of blocks (`timing.blocks`), the statistics
-(`timing.statistics`), what this machine's clock costs (`timing.calibration`).
+It holds the GPU exclusively while it times, checks the outputs of every timed run by checksum, and refuses
+sides below the bandwidth floor. Not covered: the protocol (`timing.blocks`), the statistics
+(`timing.statistics`), overheads and margins (`timing.calibration`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kcurate.judge.timing import bandwidth_floor, statistics
 from kcurate.judge.timing import blocks as timing
 from kcurate.judge.timing.calibration import Calibration
 from kcurate.judge.workers.messages import Block, Chain, Time, Witness
-from kcurate.judge.workers.side_proxy import RunningSide, both_sides
+from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
 from kcurate.records import SIDES, Outcome
 from kcurate.records.pair import SideName
 
@@ -25,16 +25,16 @@ OUTCOMES = {
     "not_faster": Outcome.NOT_FASTER,
     "ambiguous_timing": Outcome.AMBIGUOUS_TIMING,
 }
-# A ratio above this in training goes to audit (the physics of one kernel seldom allow more).
+# Larger ratios are confirmed but marked for audit, since one kernel seldom leaves so much room.
 AUDIT_RATIO = 10.0
 
 
 @dataclass(frozen=True)
 class TimingJob:
-    """What is timed: input sets prepared under `slots` in both workers, and what they must write.
+    """What is timed: the input sets prepared under `slots` in both workers, and what they must write.
 
-    `summed` names a side's outputs that a sum on the device vouches for, `sums` the verified runs' sums, one
-    a slot.
+    `summed`: the outputs of each side that a checksum covers. `sums`: their checksums in the verified runs,
+    one per slot.
     """
 
     slots: Sequence[str]
@@ -47,93 +47,93 @@ class TimingJob:
 
 
 class SideSampler:
-    """A running side as `timing.blocks` sees it; compares each timed run's checksum with the verified one."""
+    """Takes one side's samples and compares each timed run's checksum with the verified one."""
 
-    def __init__(self, running: RunningSide, job: TimingJob) -> None:
-        self._running = running
-        answer = running.call(Time(tuple(job.slots), job.summed[running.side], job.poison)).body
+    def __init__(self, proxy: SideProxy, job: TimingJob) -> None:
+        self._proxy = proxy
+        answer = proxy.call(Time(tuple(job.slots), job.summed[proxy.side], job.poison)).body
         self.chain_runs = answer.chain_runs
         self.l2_bytes = answer.l2_bytes
-        self._sums = job.sums[running.side]
-        self._witness = self._sum_of_ours()
+        self._sums = job.sums[proxy.side]
+        self._witness = self._own_memory_sum()
         self._compare(enumerate(answer.sums))
         self.runs = 0
 
-    def _sum_of_ours(self) -> int:
-        return self._running.call(Witness()).body.sum
+    def _own_memory_sum(self) -> int:
+        return self._proxy.call(Witness()).body.sum
 
     def _compare(self, found: Iterable[tuple[int, int]]) -> None:
-        with self._running.sense():
+        with self._proxy.untrusted_answer():
             same = all(word == self._sums[index] for index, word in found)
         if not same:
-            text = "a timed run gave other outputs than the verified one"
-            raise Ruling(Outcome.MISMATCH, text, side=self._running.side)
+            text = "a timed run's outputs differ from the verified ones"
+            raise Ruling(Outcome.MISMATCH, text, side=self._proxy.side)
 
     def finish(self) -> None:
-        """After the last block.
+        """Check our own device memory after the last block.
 
         Raises:
-            Ruling: memory that is none of the side's was written.
+            Ruling: the side wrote to it.
         """
-        if self._sum_of_ours() != self._witness:
-            raise Ruling(Outcome.MISMATCH, "wrote outside its buffers while timed", side=self._running.side)
+        if self._own_memory_sum() != self._witness:
+            raise Ruling(Outcome.MISMATCH, "wrote outside its buffers during timing", side=self._proxy.side)
 
     def ready(self, method: timing.Method, count: int) -> None:
-        """Have the chain made, if one will be asked for.
+        """See `timing.Sampler`.
 
         Raises:
             Ruling: the side failed.
         """
         if method == "chain":
-            self._running.call(Chain(count))
+            self._proxy.call(Chain(count))
 
     def block(self, method: timing.Method, samples: int, first: int, count: int) -> list[float]:
-        """Take samples; see `timing.Sampler`.
+        """See `timing.Sampler`.
 
         Raises:
-            Ruling: a timed run gave other outputs, or the side failed.
+            Ruling: a timed run's outputs differ from the verified ones, or the side failed.
         """
-        answer = self._running.call(Block(method, samples, first, count)).body
+        answer = self._proxy.call(Block(method, samples, first, count)).body
         self.runs += samples * max(1, count)
         self._compare(answer.sums)
         return list(answer.times)
 
 
-class Stopwatch:
-    """Both sides ready to be timed any number of times.
+class PairTimer:
+    """Times both sides against each other, any number of times.
 
     Raises:
-        Ruling: a side failed, or gave other outputs than before.
+        Ruling: a side failed, or its outputs differ from the verified ones.
     """
 
     def __init__(
-        self, sides: Mapping[SideName, RunningSide], job: TimingJob, known: Calibration, lock: GpuLock
+        self, sides: Mapping[SideName, SideProxy], job: TimingJob, calibration: Calibration, lock: GpuLock
     ) -> None:
         self._lock = lock
-        self._known = known
+        self._calibration = calibration
         with lock.shared():
-            self.samplers = both_sides(lambda side: SideSampler(sides[side], job))
+            self.samplers = on_both_sides(lambda side: SideSampler(sides[side], job))
 
     @property
     def runs(self) -> int:
-        """Timed runs so far, both sides."""
+        """Timed runs of both sides so far."""
         return sum(sampler.runs for sampler in self.samplers.values())
 
     def measure(self, seed: int) -> timing.Samples:
-        """Take times once, the GPU held alone.
+        """Time both sides once, holding the GPU exclusively.
 
         Raises:
-            Ruling: a side failed, or a timed run gave other outputs than the verified one.
+            Ruling: a side failed, or a timed run's outputs differ from the verified ones.
         """
         config = timing.TimingConfig(
             seed=seed,
-            event_overhead_us=self._known.event_overhead_us,
-            chain_overhead_us=self._known.chain_overhead_us,
-            chain_step_us=self._known.chain_step_us,
+            event_overhead_us=self._calibration.event_overhead_us,
+            chain_overhead_us=self._calibration.chain_overhead_us,
+            chain_step_us=self._calibration.chain_step_us,
             chain_runs=min(sampler.chain_runs for sampler in self.samplers.values()),
         )
         with self._lock.exclusive():
-            samples = timing.measure(self.samplers, config, self._known.margin)
+            samples = timing.measure(self.samplers, config, self._calibration.margin)
         with self._lock.shared():
             for sampler in self.samplers.values():
                 sampler.finish()
@@ -141,32 +141,32 @@ class Stopwatch:
 
 
 def time_case(
-    case: Case, sides: Mapping[SideName, RunningSide], job: TimingJob, known: Calibration, lock: GpuLock
+    case: Case, sides: Mapping[SideName, SideProxy], job: TimingJob, calibration: Calibration, lock: GpuLock
 ) -> Ruling:
-    """Time both sides and rule; what was measured is noted in the case.
+    """Time both sides, record the measurements in the case, and rule.
 
     Raises:
-        Ruling: a side failed while it was timed.
+        Ruling: a side failed during timing.
     """
-    watch = Stopwatch(sides, job, known, lock)
-    samples = watch.measure(job.seed)
+    timer = PairTimer(sides, job, calibration, lock)
+    samples = timer.measure(job.seed)
     case.timing_method = samples.method
     case.speedup = samples.estimate
     for side in SIDES:
-        case.report(side, median_us=samples.median_us(side), samples_us=rounded(samples.blocks[side]))
-    case.note(
+        case.update_report(side, median_us=samples.median_us(side), samples_us=rounded(samples.blocks[side]))
+    case.add_details(
         timing_settled=samples.settled,
         timing_wall_s=round(samples.wall_s, 6),
-        timed_runs=watch.runs,
-        copy_bytes_per_s=known.copy_bytes_per_s,
-        event_overhead_us=round(known.event_overhead_us, 4),
+        timed_runs=timer.runs,
+        copy_bytes_per_s=calibration.copy_bytes_per_s,
+        event_overhead_us=round(calibration.event_overhead_us, 4),
     )
     case.passed("timed_outputs")
-    return _rule(case, samples, job, known, watch.samplers["fast"].l2_bytes)
+    return _rule(case, samples, job, calibration, timer.samplers["fast"].l2_bytes)
 
 
 def rounded(blocks: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
-    """Samples for the record, to a nanosecond (an event's tick is 32)."""
+    """Samples rounded to a nanosecond for the record (an event's tick is 32 ns)."""
     return tuple(tuple(round(sample, 3) for sample in block) for block in blocks)
 
 
@@ -176,18 +176,16 @@ def _rule(
     medians = {side: samples.median_us(side) for side in SIDES}
     least = bandwidth_floor.floor_us(job.written_bytes, l2_bytes, calibration.copy_bytes_per_s)
     fraction = bandwidth_floor.copy_fraction(job.all_bytes, medians["fast"], calibration.copy_bytes_per_s)
-    case.note(floor_us=round(least, 3), fast_copy_fraction=round(fraction, 4) if fraction else None)
+    case.add_details(floor_us=round(least, 3), fast_copy_fraction=round(fraction, 4) if fraction else None)
     beaten = bandwidth_floor.describe(medians, least)
     if beaten is not None:
-        return Ruling(Outcome.MISMATCH, f"faster than physics allows: {beaten}")
+        return Ruling(Outcome.MISMATCH, f"faster than memory bandwidth allows: {beaten}")
     case.passed("physics_floor")
     estimate = samples.estimate
     if estimate is None:
-        return Ruling(
-            Outcome.AMBIGUOUS_TIMING, f"under {timing.SHORTEST_US} us, nothing can be claimed of a time"
-        )
+        return Ruling(Outcome.AMBIGUOUS_TIMING, f"a side under {timing.SHORTEST_US} us is too short to time")
     if estimate.blocks < statistics.MIN_BLOCKS:
-        return Ruling(Outcome.AMBIGUOUS_TIMING, f"only {estimate.blocks} blocks within the time limit")
-    case.note(audit=estimate.ratio > AUDIT_RATIO)
+        return Ruling(Outcome.AMBIGUOUS_TIMING, f"only {estimate.blocks} blocks fit in the time limit")
+    case.add_details(audit=estimate.ratio > AUDIT_RATIO)
     text = f"{estimate.ratio:.3f}x ({estimate.low:.3f} to {estimate.high:.3f})"
     return Ruling(OUTCOMES[statistics.decide(estimate)], text)

@@ -1,10 +1,9 @@
-"""From raw samples to an interval of the speedup, and from the interval to an outcome.
+"""From raw samples to a confidence interval of the speedup, and from the interval to an outcome.
 
-Samples come in blocks; each block holds samples of both sides taken close together in time, so a drift of
-the clock moves both and cancels in the block's ratio. One number a block (the log of the ratio of
-medians), the median over blocks as the estimate, and a bootstrap over blocks for the interval (Efron and
-Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13: percentile intervals). Pure NumPy, seeded.
-Not covered: taking the samples (`kcurate.judge.timing.blocks`).
+A block has samples of both sides taken close together, so that clock drift cancels in its ratio. Each block
+gives the log of the ratio of medians. The estimate is the median over blocks; its interval is the percentile
+interval of a bootstrap over blocks (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter
+13). Not covered: taking the samples (`kcurate.judge.timing.blocks`).
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ CONFIDENCE = 0.98
 RESAMPLES = 2000
 MIN_BLOCKS = 20
 MAX_BLOCKS = 100
-# The interval is tight enough when it reaches at most this far (relative) to either side.
+# The relative half-width at which the interval is tight enough.
 HALF_WIDTH = 0.0075
-# A claimed difference is never smaller than this, however quiet the machine.
+# The smallest margin, however quiet the machine.
 MIN_MARGIN = 0.02
 
 
 def log_ratios(slow: Sequence[Sequence[float]], fast: Sequence[Sequence[float]]) -> Floats:
-    """One log(slow/fast) a block, from the medians of its samples.
+    """log(slow/fast) of each block's medians, shape (blocks,) float64.
 
-    Both are lists of blocks of samples in microseconds; returns shape (blocks,) float64. A block with a
-    time that is not positive carries no ratio and is left out.
+    Both arguments are lists of blocks of samples in microseconds. Blocks without positive medians are left
+    out.
     """
     pairs = [
         (float(np.median(a)), float(np.median(b)))
@@ -44,7 +43,7 @@ def log_ratios(slow: Sequence[Sequence[float]], fast: Sequence[Sequence[float]])
 
 
 def bootstrap_medians(values: Floats, seed: int, resamples: int = RESAMPLES) -> Floats:
-    """Medians of `resamples` draws with replacement from `values` (n,); returns (resamples,)."""
+    """Medians of `resamples` bootstrap samples of `values` (n,); shape (resamples,)."""
     rng = np.random.default_rng(seed)
     picks = rng.integers(0, values.size, (resamples, values.size))
     medians: Floats = np.median(values[picks], axis=1)
@@ -52,7 +51,7 @@ def bootstrap_medians(values: Floats, seed: int, resamples: int = RESAMPLES) -> 
 
 
 def interval(values: Floats, seed: int, confidence: float = CONFIDENCE) -> tuple[float, float, float]:
-    """(median, low, high) of the blocks' log ratios; the percentile interval of the bootstrap.
+    """(median, low, high) of the log ratios, with the bootstrap's percentile interval.
 
     Raises:
         ValueError: there are no blocks.
@@ -68,7 +67,7 @@ def interval(values: Floats, seed: int, confidence: float = CONFIDENCE) -> tuple
 def speedup(
     slow: Sequence[Sequence[float]], fast: Sequence[Sequence[float]], *, margin: float, seed: int
 ) -> Speedup:
-    """The speedup and its interval from blocks of raw samples (microseconds).
+    """The speedup and its interval from blocks of raw samples in microseconds.
 
     Raises:
         ValueError: no block has positive times on both sides.
@@ -86,13 +85,13 @@ def speedup(
 
 
 def tight(estimate: Speedup) -> bool:
-    """Whether the interval reaches at most `HALF_WIDTH` to either side of the estimate."""
+    """Whether half the interval's relative width is at most `HALF_WIDTH`."""
     half = (np.log(estimate.high) - np.log(estimate.low)) / 2.0
     return bool(half <= HALF_WIDTH)
 
 
 def decide(estimate: Speedup) -> Literal["confirmed", "ambiguous_timing", "not_faster"]:
-    """What an interval proves: faster by more than the margin, not so, or nothing yet."""
+    """The outcome of an interval: above 1 + margin, at most 1 + margin, or across it."""
     if estimate.low > 1.0 + estimate.margin:
         return "confirmed"
     if estimate.high <= 1.0 + estimate.margin:

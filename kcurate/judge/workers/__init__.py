@@ -1,1 +1,1 @@
-"""Worker processes as the judge sees them: started, asked, killed. `inside/` runs in the worker itself."""
+"""Worker processes, the judge's end: start, ask, kill. `inside/` runs in the workers themselves."""

@@ -1,7 +1,7 @@
-"""Both sides of a candidate compiled at once, each in a compile worker that may hang, die or be killed.
+"""Compiles both sides of a candidate at once, each in a compile worker that may hang, die or be killed.
 
-Compile workers are used again (starting NVRTC costs more than compiling) and replaced after a failure of
-theirs. Not covered: which code may be compiled (`checks.static`), the compilers (`kcurate.backends`).
+Compile workers are reused, since starting NVRTC takes longer than compiling, and replaced after a failure.
+Not covered: which code may be compiled (`checks.static`), the compilers (`kcurate.backends`).
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from kcurate.problem import program
 from kcurate.records import SIDES, BindTexture, Candidate, Outcome, steps
 from kcurate.records.pair import SideName
 
-# Binaries that are kept at hand.
+# Recent binaries that are cached.
 REMEMBERED = 16
 FAILED = {
     "error": "does not compile",
-    "timeout": "took too long to compile",
-    "memory": "the compiler died, or ran out of memory",
+    "timeout": "compiling exceeded the time limit",
+    "memory": "the compiler crashed or ran out of memory",
 }
 
 
 def request_of(candidate: Candidate, side: SideName, *, sanitize: bool = False) -> Compile:
-    """Everything that the side's plan names at any of the problem's sizes (a template argument may depend on
-    them).
+    """The request for every kernel and symbol that the side's plan names at any of the problem's sizes.
 
     Raises:
         ProblemError: the plan cannot be bound.
@@ -49,7 +48,7 @@ def request_of(candidate: Candidate, side: SideName, *, sanitize: bool = False) 
 
 
 class CompileWorkers:
-    """A few compile workers that stay. Call `close` at the end."""
+    """A few reused compile workers. Call `close` at the end."""
 
     def __init__(self, nursery: Nursery, role: Role, count: int = 2) -> None:
         self._nursery = nursery
@@ -58,11 +57,11 @@ class CompileWorkers:
         self._made: dict[Compile, Compiled] = {}
 
     def compile(self, requests: Sequence[Compile]) -> list[Compiled | CompileFailure]:
-        """Compile side by side; at most as many as there are workers. The last binaries are remembered:
-        many candidates share a reference.
+        """Compile in parallel, at most one request per worker. The last `REMEMBERED` binaries are cached,
+        since many candidates share a reference.
 
         Raises:
-            BackendError: a compiler broke. MissingDependencyError: there is none.
+            BackendError: a compiler failed. MissingDependencyError: there is none.
         """
         new = [one for one in dict.fromkeys(requests) if one not in self._made]
         found: dict[Compile, Compiled | CompileFailure] = {
@@ -88,7 +87,7 @@ class CompileWorkers:
                 asked[-1].ask(request)
             return [_answer(worker) for worker in asked]
         except BaseException:
-            for worker in asked:  # an answer may still be on its way: do not take it for the next one
+            for worker in asked:  # a late answer must not be read as the answer to the next request
                 worker.kill()
             raise
 
@@ -99,10 +98,10 @@ class CompileWorkers:
 
 
 def compile_case(case: Case, workers: CompileWorkers, *, sanitize: bool = False) -> dict[SideName, Compiled]:
-    """Both sides of a candidate.
+    """Compile both sides of a candidate.
 
     Raises:
-        Ruling: `compile_error`, with the side and its log. BackendError: a compiler broke.
+        Ruling: `compile_error`, with the side and its log. BackendError: a compiler failed.
     """
     device_code = [side for side in SIDES if getattr(case.candidate, side).language == "cuda"]
     requests = [request_of(case.candidate, side, sanitize=sanitize) for side in device_code]
@@ -118,14 +117,14 @@ def compile_case(case: Case, workers: CompileWorkers, *, sanitize: bool = False)
                 log=answer.log,
                 unexplained=answer.reason == "memory",
             )
-        case.report(side, resources=answer.resources, binary_sha256=answer.sha256)
+        case.update_report(side, resources=answer.resources, binary_sha256=answer.sha256)
         compiled[side] = answer
     case.passed("compile")
     return compiled
 
 
 def compile_side(candidate: Candidate, side: SideName, compiler: Compiler) -> Compiled | CompileFailure:
-    """One side's binary, made in this process: for code that is trusted (tests, benchmarks).
+    """Compile one side in this process, for trusted code (tests, benchmarks).
 
     Raises:
         ProblemError: the plan cannot be bound.
@@ -138,13 +137,11 @@ def _answer(worker: Worker) -> Compiled | CompileFailure:
     try:
         reply = worker.answer(time_limits.COMPILE_SIDE_S)
     except WorkerTimeout:
-        return CompileFailure(
-            "timeout", f"the compiler ran past {time_limits.COMPILE_SIDE_S:.0f} s", time_limits.COMPILE_SIDE_S
-        )
+        return CompileFailure("timeout", f"the compiler exceeded {time_limits.COMPILE_SIDE_S:.0f} s")
     except (WorkerDied, KernelFault):
-        return CompileFailure("memory", "the compiler died: out of memory, or a bug in it", 0.0)
+        return CompileFailure("memory", "the compiler crashed: out of memory, or a compiler bug")
     answer: CompileAnswer = reply.body
     if answer.failure is not None:
         return answer.failure
-    assert answer.compiled is not None, "a binary, or why there is none"
+    assert answer.compiled is not None, "neither a binary nor a failure"
     return unpack_compiled(answer.compiled, reply.blobs)

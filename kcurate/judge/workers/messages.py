@@ -1,8 +1,8 @@
-"""What a worker can be asked, and what it answers: one table of types that both ends use.
+"""The worker protocol: every request and its answer, in one table (`OPERATIONS`) that both ends use.
 
-A message is plain JSON data and named byte arrays (`kcurate.judge.workers.protocol`). What a worker sends is
-not trusted: it becomes a record of the type that was asked for, or an error. Not covered: faults of the code
-that a worker runs (`kcurate.judge.workers.nursery`).
+A message is plain JSON data and named byte arrays. A worker's answers are untrusted: each is parsed as the
+record that was asked for, or is an error. Not covered: framing (`kcurate.judge.workers.protocol`), faults of
+the code that a worker runs (`kcurate.judge.workers.nursery`).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ A = TypeVar("A")
 
 @dataclass(frozen=True)
 class Request(Generic[A]):
-    """Something asked of a worker; `A` is the type of its answer."""
+    """A request to a worker; `A` is the type of its answer."""
 
 
 @dataclass(frozen=True)
 class Reply(Generic[A]):
-    """An answer, and the byte arrays that came with it (uint8, one dimension)."""
+    """An answer and the byte arrays that came with it (uint8, one dimension)."""
 
     body: A
     blobs: Mapping[str, Blob] = field(default_factory=dict)
@@ -38,35 +38,32 @@ class Reply(Generic[A]):
 
 @dataclass(frozen=True)
 class Done:
-    """It is done; there is nothing to tell."""
+    """The answer to a request that returns nothing."""
 
 
 @dataclass(frozen=True)
 class Greeting:
-    """The first message of a worker: which protections are in force, and what it opened."""
+    """A worker's first message: which protections are in force, and for a run worker its device."""
 
     isolation: Mapping[str, bool]
-    start_s: float
     environment: Environment | None = None
     arch: str | None = None
-    compiler: str | None = None
 
 
 @dataclass(frozen=True)
 class Description:
-    """A `Compiled` without its bytes, which travel beside it as the array `binary`."""
+    """A `Compiled` without its bytes, which are sent as the array `binary`."""
 
     backend: str
     sha256: str
     lowered: Mapping[str, str]
     resources: tuple[Resources, ...]
     compiler: str
-    wall_s: float
 
 
 @dataclass(frozen=True)
 class CompileAnswer:
-    """A binary's description, or why there is none."""
+    """A binary's description or a failure."""
 
     compiled: Description | None = None
     failure: CompileFailure | None = None
@@ -74,7 +71,7 @@ class CompileAnswer:
 
 @dataclass(frozen=True)
 class Compile(Request[CompileAnswer]):
-    """Compile one side; the binary comes as `binary`."""
+    """Compile one side; the reply has the array `binary`."""
 
     code: str
     entry_points: tuple[EntryPoint, ...]
@@ -84,19 +81,19 @@ class Compile(Request[CompileAnswer]):
 
 @dataclass(frozen=True)
 class DeviceState:
-    """The device as it is now (clocks, temperature)."""
+    """The device's current state (clocks, temperature)."""
 
     environment: Environment
 
 
 @dataclass(frozen=True)
 class AskEnvironment(Request[DeviceState]):
-    """The device's state."""
+    """Read the device's current state."""
 
 
 @dataclass(frozen=True)
 class Load(Request[Done]):
-    """Load a binary (`binary`); remember the problem and the side's plan (the side comes without code)."""
+    """Load a binary (the array `binary`) with its problem and plan; `side` has no code."""
 
     compiled: Description
     problem: Problem
@@ -105,7 +102,7 @@ class Load(Request[Done]):
 
 @dataclass(frozen=True)
 class Generate(Request[Done]):
-    """Make one case's inputs; needs no binary when problem and side come with it."""
+    """Generate one trial's inputs under the name `slot`; with problem and side it may precede `Load`."""
 
     slot: str
     sizes: Mapping[str, int]
@@ -117,7 +114,7 @@ class Generate(Request[Done]):
 
 @dataclass(frozen=True)
 class RunAnswer:
-    """What was harmed, and a sum of each run's `summed` outputs; outputs come as `<run>/<name>`."""
+    """Integrity violations, and each run's checksum of the `summed` outputs; arrays are `<run>/<name>`."""
 
     integrity: tuple[str, ...] = ()
     sums: tuple[int, ...] = ()
@@ -125,9 +122,9 @@ class RunAnswer:
 
 @dataclass(frozen=True)
 class Run(Request[RunAnswer]):
-    """Run once for each of `poisons`, everything put as before a first run each time.
+    """Reset and run once for each poison word.
 
-    All outputs of the first run are handed over, and later ones but for those in `summed`. `keep`: the case
+    The reply has all outputs of the first run, and those not in `summed` of later runs. `keep`: the slot
     stays prepared for timing.
     """
 
@@ -139,12 +136,12 @@ class Run(Request[RunAnswer]):
 
 @dataclass(frozen=True)
 class Drop(Request[Done]):
-    """Free every case, and everything that timing made."""
+    """Free all slots and everything that timing allocated."""
 
 
 @dataclass(frozen=True)
 class Helpers(Request[Done]):
-    """Load our own timing kernels (`binary`, once), and take the salt of this case's sums."""
+    """Load our timing kernels (the array `binary`) if need be, and set the salt of checksums."""
 
     compiled: Description
     salt: int
@@ -152,18 +149,16 @@ class Helpers(Request[Done]):
 
 @dataclass(frozen=True)
 class TimeAnswer:
-    """What the parent needs to choose a method; `chain_runs`: the longest chain that there is room for."""
+    """What the parent needs to choose a method; `chain_runs`: the longest chain that fits."""
 
-    sets: int
     chain_runs: int
-    nodes: int
     l2_bytes: int
     sums: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Time(Request[TimeAnswer]):
-    """Get ready to time the cases named in `slots`, as they lie; runs each once and sums its outputs."""
+    """Prepare the prepared inputs in `slots` for timing; runs each once and checksums its outputs."""
 
     slots: tuple[str, ...]
     summed: tuple[str, ...]
@@ -172,14 +167,14 @@ class Time(Request[TimeAnswer]):
 
 @dataclass(frozen=True)
 class Chain(Request[Done]):
-    """Make the chain of `count` runs that blocks will take."""
+    """Build the chain of `count` runs for later blocks."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class BlockAnswer:
-    """Samples in microseconds, and (input set, sum of its outputs) of each run."""
+    """Samples in microseconds, and (input set, checksum of its outputs) of each run."""
 
     times: tuple[float, ...]
     sums: tuple[tuple[int, int], ...]
@@ -187,7 +182,7 @@ class BlockAnswer:
 
 @dataclass(frozen=True)
 class Block(Request[BlockAnswer]):
-    """Take one block of samples, the input sets in turn from `first`."""
+    """Take one block of samples, cycling through the input sets from `first`."""
 
     method: str
     samples: int
@@ -197,7 +192,7 @@ class Block(Request[BlockAnswer]):
 
 @dataclass(frozen=True)
 class Read(Request[RunAnswer]):
-    """What lies in a case's outputs now, but for those `summed`, and what was harmed."""
+    """Read a slot's current outputs except those in `summed`, and its integrity violations."""
 
     slot: str
     summed: tuple[str, ...]
@@ -205,19 +200,19 @@ class Read(Request[RunAnswer]):
 
 @dataclass(frozen=True)
 class WitnessAnswer:
-    """A sum over memory of ours."""
+    """A checksum of our own device memory."""
 
     sum: int
 
 
 @dataclass(frozen=True)
 class Witness(Request[WitnessAnswer]):
-    """Sum memory of ours that no candidate knows of: a change says that a write went astray."""
+    """Checksum our own device memory; a change means that the side wrote outside its buffers."""
 
 
 @dataclass(frozen=True)
 class ClockAnswer:
-    """Readings of `kcurate.backends.cuda.clock`: microseconds, and bytes read plus written a second."""
+    """Readings of `kcurate.backends.cuda.clock`: microseconds, and bytes read plus written per second."""
 
     event_overhead_us: float
     chain_overhead_us: float
@@ -227,10 +222,10 @@ class ClockAnswer:
 
 @dataclass(frozen=True)
 class Calibrate(Request[ClockAnswer]):
-    """What this GPU's clock and memory are like."""
+    """Measure the overheads and the copy bandwidth of this GPU."""
 
 
-# The protocol: operation, request, answer.
+# Operation, request, answer.
 OPERATIONS: tuple[tuple[str, type[Request[Any]], type[Any]], ...] = (
     ("compile", Compile, CompileAnswer),
     ("environment", AskEnvironment, DeviceState),
@@ -252,38 +247,38 @@ _ANSWERS = {request: answer for _, request, answer in OPERATIONS}
 
 
 def pack_request(request: Request[Any]) -> dict[str, Any]:
-    """A request as plain data."""
+    """A request as JSON data."""
     return {"op": _NAMES[type(request)], **codec.to_data(request)}
 
 
 def read_request(body: Mapping[str, Any]) -> Request[Any]:
-    """The request that a frame's body holds.
+    """The request in a frame's body.
 
     Raises:
-        KeyError: there is no such operation. RecordError: it lacks something.
+        KeyError: there is no such operation. RecordError: a field is missing or malformed.
     """
     data = dict(body)
     return codec.from_data(_REQUESTS[data.pop("op")], data)
 
 
 def read_answer(request: type[Request[A]], body: Mapping[str, Any]) -> A:
-    """What a frame's body says in answer to a request of this type.
+    """The answer to a request of this type in a frame's body.
 
     Raises:
-        RecordError: it is no such answer.
+        RecordError: a field is missing or malformed.
     """
     answer: A = codec.from_data(_ANSWERS[request], dict(body))
     return answer
 
 
 def pack_compiled(made: Compiled) -> tuple[Description, dict[str, Blob]]:
-    """A binary as its description and the array that goes with it."""
+    """A binary as its description and the array `binary`."""
     described = {one.name: getattr(made, one.name) for one in dataclasses.fields(Description)}
     return Description(**described), {"binary": np.frombuffer(made.binary, np.uint8)}
 
 
 def unpack_compiled(described: Description, blobs: Mapping[str, Blob]) -> Compiled:
-    """The binary that a message carries.
+    """The binary in a message.
 
     Raises:
         RecordError: its bytes are missing.

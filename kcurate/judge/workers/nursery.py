@@ -1,10 +1,9 @@
-"""Worker processes as the deciding process sees them: started warm, asked, killed as a group, replaced.
+"""Worker processes, the judge's end: forked from a nursery, asked, killed with all their children.
 
-A `Nursery` is one trusted process that has imported what workers need and opened nothing; it forks a worker
-on request, so a fresh one costs no import (spawn once, fork before any device is opened). Each worker is a
-session of its own and dies with the nursery, which dies with us. Not covered: what a worker does
-(`kcurate.judge.workers.inside.main`), how many there are (`kcurate.judge.judging`,
-`kcurate.judge.referees.batch`).
+A `Nursery` is a trusted fork server: it has imported what workers need and opened no device, so a new worker
+costs no import. Each worker is a session of its own and dies with the nursery, which dies with the judge. Not
+covered: what a worker does (`kcurate.judge.workers.inside.main`), how many there are
+(`kcurate.judge.workers.spares`, `kcurate.judge.workers.compiling`).
 """
 
 from __future__ import annotations
@@ -45,20 +44,20 @@ BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from kcurate.judge.workers.inside.main import main; main(int(sys.argv[2]), *sys.argv[3:])"
 )
-# What a worker may see of our environment: nothing that could hold a secret.
+# The environment variables that a worker inherits; none can hold a secret.
 ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH")
 
 
 class WorkerDied(Exception):  # noqa: N818 - an event that the judge turns into an outcome
-    """The worker process ended without an answer."""
+    """The worker process died without an answer."""
 
 
-class WorkerNonsense(WorkerDied):
-    """The worker sent something that is no answer to what it was asked; it has been killed."""
+class InvalidAnswer(WorkerDied):
+    """The worker's answer does not fit the request; the worker has been killed."""
 
 
 class WorkerTimeout(Exception):  # noqa: N818 - an event that the judge turns into an outcome
-    """The worker did not answer in time; it has been killed."""
+    """The worker did not answer in time and has been killed."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class Role:
     options: Mapping[str, Any] | None = None
 
     def body(self) -> dict[str, Any]:
-        """The request that the nursery understands."""
+        """The fork request for the nursery."""
         return {
             "kind": self.kind,
             "backend": self.backend,
@@ -96,14 +95,14 @@ class Worker:
 
     @property
     def pending(self) -> int:
-        """How many requests have no answer yet."""
+        """The number of unanswered requests."""
         return len(self._asked)
 
     def ready(self, timeout_s: float = time_limits.START_WORKER_S) -> Greeting:
-        """Wait until it has opened its device; the greeting says what it found.
+        """Wait until it has opened its device or compiler, and return its greeting.
 
         Raises:
-            MissingDependencyError: the device or compiler is not there. BackendError: it broke.
+            MissingDependencyError: there is no such device or compiler. BackendError: it did not start.
         """
         if self._greeting is None:
             try:
@@ -119,38 +118,38 @@ class Worker:
     def call(
         self, request: Request[A], blobs: Mapping[str, Blob] | None = None, *, timeout_s: float
     ) -> Reply[A]:
-        """Ask for one thing and wait for the answer; after an exception the worker is dead.
+        """Send a request and wait for the answer; any exception but `ProblemError` means a dead worker.
 
         Raises:
-            KernelFault: the code it ran did something that ends its run. WorkerTimeout: no answer within
-            `timeout_s` seconds. WorkerDied: the process is gone. ProblemError: what it was asked for cannot
-            be made; the worker lives. BackendError: our code broke in it.
+            KernelFault: the code that it ran failed. WorkerTimeout: no answer within `timeout_s` seconds.
+            WorkerDied: the process died. ProblemError: the inputs asked for cannot be made.
+            BackendError: our own code failed in the worker.
         """
         self.ask(request, blobs)
         return self.answer(timeout_s)
 
     def ask(self, request: Request[Any], blobs: Mapping[str, Blob] | None = None) -> None:
-        """The first half of `call`: send the request and go on.
+        """Send a request without waiting for the answer.
 
         Raises:
-            WorkerDied: the process is gone. BackendError: it never started.
+            WorkerDied: the process died. BackendError: it did not start.
         """
         self.ready()
         try:
             self.channel.send(pack_request(request), blobs)
             self._asked.append(type(request))
         except ChannelClosed as error:
-            raise WorkerDied(self._obituary()) from error
+            raise self._died() from error
 
     def answer(self, timeout_s: float, max_blob_bytes: int = MAX_BLOB_BYTES) -> Reply[Any]:
-        """The second half of `call`, for the oldest request without an answer; raises what that does."""
+        """Wait for the answer to the oldest unanswered request; raises what `call` raises."""
         asked = self._asked.popleft()
         frame = self._frame(timeout_s, max_blob_bytes)
         try:
             return Reply(read_answer(asked, frame.body), frame.blobs)
         except RecordError as error:
             self.kill()
-            raise WorkerNonsense("the worker's answer makes no sense") from error
+            raise InvalidAnswer("the worker sent an invalid answer") from error
 
     def _frame(self, timeout_s: float, max_blob_bytes: int = MAX_BLOB_BYTES) -> Frame:
         try:
@@ -159,7 +158,7 @@ class Worker:
             self.kill()
             raise WorkerTimeout(f"no answer within {timeout_s:.0f} s") from error
         except ChannelClosed as error:
-            raise WorkerDied(self._obituary()) from error
+            raise self._died() from error
         if "fault" in frame.body:
             self.kill()
             what = str(frame.body.get("what", ""))
@@ -172,15 +171,15 @@ class Worker:
             raise MissingDependencyError(str(frame.body["missing"]), hint="run kcurate doctor")
         if "error" in frame.body:
             self.kill()
-            raise BackendError(f"a worker broke: {frame.body['error']}", hint="please report it")
+            raise BackendError(f"a worker failed: {frame.body['error']}", hint="please report it")
         return frame
 
-    def _obituary(self) -> str:
+    def _died(self) -> WorkerDied:
         self.kill()
-        return "the worker process died"
+        return WorkerDied("the worker process died")
 
     def kill(self) -> None:
-        """End the process and everything it started; safe to call twice."""
+        """Kill the process and its children; safe to call twice."""
         if not self.alive:
             return
         self.alive = False
@@ -195,14 +194,14 @@ class Worker:
 
 
 def worker_environment(folder: str) -> dict[str, str]:
-    """The whole environment of a process that meets candidates' code; `folder` is its home."""
+    """All environment variables of a process that handles candidates' code; `folder` is its home."""
     kept = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
     return kept | {
         "HOME": folder,
         "TMPDIR": folder,
         "CUDA_CACHE_DISABLE": "1",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        # One stream a worker needs no eight queues, and a context opens and closes in half the time without.
+        # A worker has one stream; without the default eight queues a context opens and closes twice as fast.
         "CUDA_DEVICE_MAX_CONNECTIONS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
@@ -211,7 +210,7 @@ def worker_environment(folder: str) -> dict[str, str]:
 
 
 class Nursery:
-    """The process that forks workers, and has imported what the backend and `languages` need.
+    """The process that forks workers; it has imported what the backend and `languages` need.
 
     Raises:
         BackendError: it cannot be started.
@@ -241,10 +240,10 @@ class Nursery:
         return self._process.poll() is None
 
     def fork(self, role: Role) -> Worker:
-        """Start a worker; it prepares itself while we go on (`Worker.ready` waits for it).
+        """Start a worker without waiting for it (`Worker.ready` waits).
 
         Raises:
-            BackendError: the nursery is gone.
+            BackendError: the nursery died.
         """
         channel, theirs = pair()
         try:
@@ -256,18 +255,18 @@ class Nursery:
             theirs.close()
         if not reply:
             channel.close()
-            raise BackendError("cannot start workers: the process that forks them is gone")
+            raise BackendError("cannot start workers: the process that forks them died")
         worker = Worker(role, int(json.loads(reply)["pid"]), channel)
         self._workers.add(worker)
         return worker
 
     def _request(self, role: Role, fd: int) -> bytes:
-        with self._asking:  # one thread may prime a worker while another replaces a compiler
+        with self._asking:  # one thread may start a run worker while another replaces a compile worker
             socket.send_fds(self._control, [json.dumps(role.body()).encode()], [fd])
             return self._control.recv(4096)
 
     def close(self) -> None:
-        """End every worker and the nursery."""
+        """Kill all workers and end the nursery."""
         for worker in list(self._workers):
             worker.kill()
         self._control.close()
@@ -279,42 +278,42 @@ class Nursery:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-class Spares:
-    """A stock of warm workers of one role: `take` hands one out, `refill` orders what is missing.
+class WarmWorkers:
+    """Unused workers of one role that have opened their device or are about to.
 
-    Opening a device slows down whoever uses one meanwhile, so it is the owner who says when.
+    Opening a device disturbs others' timing, so the owner decides when to `refill`.
     """
 
     def __init__(self, nursery: Nursery, role: Role, count: int) -> None:
         self._nursery = nursery
         self._role = role
         self._count = count
-        self._stock = [nursery.fork(role) for _ in range(count)]
+        self._idle = [nursery.fork(role) for _ in range(count)]
 
     def resize(self, count: int) -> None:
-        """Keep this many from now on."""
+        """Keep `count` workers from now on."""
         self._count = count
         self.refill()
 
     def first(self) -> Worker:
-        """The next one, left in the stock."""
-        return self._stock[0]
+        """The worker that `take` will return next."""
+        return self._idle[0]
 
     def take(self) -> Worker:
-        """A worker that nobody has used, ready."""
-        if not self._stock:
-            self._stock.append(self._nursery.fork(self._role))
-        worker = self._stock.pop(0)
+        """An unused worker, ready."""
+        if not self._idle:
+            self._idle.append(self._nursery.fork(self._role))
+        worker = self._idle.pop(0)
         worker.ready()
         return worker
 
     def refill(self) -> None:
-        """Order as many as are missing; they open their device while we go on."""
-        while len(self._stock) < self._count:
-            self._stock.append(self._nursery.fork(self._role))
+        """Start the missing workers; they open their device in the background."""
+        while len(self._idle) < self._count:
+            self._idle.append(self._nursery.fork(self._role))
 
     def close(self) -> None:
-        """End the stock."""
-        for worker in self._stock:
+        """Kill the unused workers."""
+        for worker in self._idle:
             worker.kill()
-        self._stock.clear()
+        self._idle.clear()

@@ -1,8 +1,8 @@
-"""Frames between the process that decides and a worker: JSON and raw bytes, never pickle.
+"""Frames between the judge and a worker: JSON and raw bytes, never pickle.
 
-A worker that ran hostile code may send anything, so nothing that is read here can run code, and every
-length is checked against a limit before memory is reserved for it. Not covered: what the messages mean
-(`kcurate.judge.workers.inside.main` answers them, `kcurate.judge.workers.nursery` asks).
+A worker that ran hostile code may send anything. Reading a frame therefore runs no code, and checks every
+length against a limit before it allocates memory. Not covered: the messages
+(`kcurate.judge.workers.messages`).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Blob = npt.NDArray[np.uint8]
 
 
 class ChannelClosed(Exception):  # noqa: N818 - an event, not an error of ours
-    """The other end is gone, or said something that is no frame."""
+    """The other end closed the connection or sent an invalid frame."""
 
 
 class ChannelTimeout(Exception):  # noqa: N818 - an event, not an error of ours
-    """Nothing came within the time limit."""
+    """No frame arrived within the time limit."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Frame:
 
 
 class Channel:
-    """One end of a stream socket that carries frames in both directions."""
+    """One end of a stream socket that carries frames both ways."""
 
     def __init__(self, end: socket.socket) -> None:
         self.socket = end
@@ -58,19 +58,15 @@ class Channel:
         """Take over an inherited file descriptor."""
         return cls(socket.socket(fileno=fd))
 
-    def fileno(self) -> int:
-        """For `select` and friends."""
-        return self.socket.fileno()
-
     def close(self) -> None:
         """Close this end."""
         self.socket.close()
 
     def send(self, body: Mapping[str, Any], blobs: Mapping[str, Blob] | None = None) -> None:
-        """Send one frame; waits while the other end is busy.
+        """Send one frame; blocks while the other end does not read.
 
         Raises:
-            ChannelClosed: the other end is gone.
+            ChannelClosed: the other end is closed.
         """
         parts = {
             name: np.ascontiguousarray(blob).reshape(-1).view(np.uint8)
@@ -90,21 +86,21 @@ class Channel:
         """The next frame.
 
         Raises:
-            ChannelTimeout: it did not arrive whole within `timeout_s` seconds (None: waits for ever).
-            ChannelClosed: the other end is gone, or what came is no frame.
+            ChannelTimeout: it did not arrive in full within `timeout_s` seconds (None: no limit).
+            ChannelClosed: the other end is closed, or the frame is invalid.
         """
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         magic, body_bytes, blob_bytes = HEADER.unpack(self._exactly(HEADER.size, deadline).tobytes())
         if magic != MAGIC or body_bytes > MAX_BODY_BYTES or blob_bytes > max_blob_bytes:
-            raise ChannelClosed("what came is no frame")
+            raise ChannelClosed("invalid frame")
         try:
             data = json.loads(self._exactly(body_bytes, deadline).tobytes())
             body, listing = data["body"], [(str(name), int(size)) for name, size in data["blobs"]]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ChannelClosed("what came is no frame") from error
+            raise ChannelClosed("invalid frame") from error
         sizes = [size for _, size in listing]
         if not isinstance(body, dict) or any(size < 0 for size in sizes) or sum(sizes) != blob_bytes:
-            raise ChannelClosed("what came is no frame")
+            raise ChannelClosed("invalid frame")
         return Frame(body, {name: self._exactly(size, deadline) for name, size in listing})
 
     def _exactly(self, size: int, deadline: float) -> Blob:
@@ -112,26 +108,26 @@ class Channel:
         view = data.data
         have = 0
         while have < size:
-            patience_s = deadline - time.monotonic()
-            self._wait(patience_s)
+            left_s = deadline - time.monotonic()
+            self._wait(left_s)
             try:
                 got = self.socket.recv_into(view[have:], size - have)
             except OSError as error:
                 raise ChannelClosed(str(error)) from error
             if not got:
-                raise ChannelClosed("the other end is gone")
+                raise ChannelClosed("the other end is closed")
             have += got
         return data
 
-    def _wait(self, patience_s: float) -> None:
+    def _wait(self, left_s: float) -> None:
         poller = select.poll()
         poller.register(self.socket, select.POLLIN)
-        limit = None if math.isinf(patience_s) else max(0, math.ceil(patience_s * 1000))
+        limit = None if math.isinf(left_s) else max(0, math.ceil(left_s * 1000))
         if not poller.poll(limit):
             raise ChannelTimeout("no answer within the time limit")
 
 
 def pair() -> tuple[Channel, socket.socket]:
-    """A new connection: our end as a channel, and the other end's socket (to be handed to a worker)."""
+    """A new connection: our end as a channel, and the socket for the worker's end."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     return Channel(ours), theirs

@@ -1,6 +1,6 @@
-"""The parent's half of a run worker: one side, asked to prepare, run and be timed; faults become rulings.
+"""The judge's end of a run worker that holds one side; the worker's faults become rulings.
 
-Not covered: what the worker does (`kcurate.judge.workers.inside.side_server`), what is compared
+Not covered: the worker's end (`kcurate.judge.workers.inside.side_server`), comparing outputs
 (`kcurate.judge.verifying`).
 """
 
@@ -26,7 +26,7 @@ from kcurate.judge.workers.messages import (
     Request,
     pack_compiled,
 )
-from kcurate.judge.workers.nursery import Worker, WorkerDied, WorkerNonsense, WorkerTimeout
+from kcurate.judge.workers.nursery import InvalidAnswer, Worker, WorkerDied, WorkerTimeout
 from kcurate.judge.workers.protocol import Blob
 from kcurate.records import Candidate, Environment, Outcome
 from kcurate.records.pair import SIDES, SideName
@@ -41,31 +41,35 @@ OUTCOMES = {
 }
 
 
-def both_sides(action: Callable[[SideName], T]) -> dict[SideName, T]:
-    """Do the same with both sides' workers at once; what the slow side raises comes first."""
+def on_both_sides(action: Callable[[SideName], T]) -> dict[SideName, T]:
+    """Run `action` for both sides in parallel threads; the slow side's exception takes precedence."""
     with ThreadPoolExecutor(len(SIDES)) as threads:
         jobs = {side: threads.submit(action, side) for side in SIDES}
     return {side: job.result() for side, job in jobs.items()}
 
 
 @dataclass
-class RunningSide:
-    """One side in a worker of its own."""
+class SideProxy:
+    """One side in a worker of its own.
+
+    `key` identifies a reference. `primed`: helpers and salt are already loaded for the next case. `requested`
+    and `prefetched` are (slot, seed) of inputs that are being and have been generated ahead.
+    """
 
     side: SideName
     worker: Worker
     timeout_s: float
     key: str | None = None
     loaded: bool = False
-    helped: bool = False
-    asked: list[tuple[str, int]] = field(default_factory=list)
-    made: set[tuple[str, int]] = field(default_factory=set)
+    primed: bool = False
+    requested: list[tuple[str, int]] = field(default_factory=list)
+    prefetched: set[tuple[str, int]] = field(default_factory=set)
 
     def load(self, candidate: Candidate, compiled: Compiled) -> None:
-        """Load the binary and the plan, unless that has been done.
+        """Load the binary and the plan, unless they are loaded.
 
         Raises:
-            Ruling: the side's fault, by kind; so do the other methods.
+            Ruling: the side failed; so do the other methods.
         """
         if self.loaded:
             return
@@ -76,71 +80,65 @@ class RunningSide:
         self.loaded = True
 
     def prefetch(self, candidate: Candidate, requests: Iterable[Generate]) -> None:
-        """Ask for inputs before the side is loaded, and go on; `settle` waits for them.
-
-        A worker that is gone is left to whoever needs it next.
-        """
-        self.settle()
+        """Request inputs before the side is loaded, without waiting. A dead worker is noticed later."""
+        self.wait_for_prefetched()
         side = replace(getattr(candidate, self.side), code="")
         try:
             for request in requests:
                 self.worker.ask(replace(request, problem=candidate.problem, side=side))
-                self.asked.append((request.slot, request.seed))
+                self.requested.append((request.slot, request.seed))
         except (WorkerDied, BackendError):
             self.worker.kill()
 
-    def settle(self) -> None:
-        """Wait for the inputs that were asked for ahead; `made` then names them.
-
-        What went wrong with one is found again, and said, when it is asked for in its turn.
-        """
-        for one in self.asked:
+    def wait_for_prefetched(self) -> None:
+        """Wait for requested inputs. A failure is ignored here: it recurs when they are requested again."""
+        for one in self.requested:
             try:
-                self.prepared()
-                self.made.add(one)
+                self.wait_for_inputs()
+                self.prefetched.add(one)
             except (Ruling, BackendError):
                 if not self.worker.alive:
                     break
-        self.asked.clear()
+        self.requested.clear()
 
     def environment(self) -> Environment:
-        """The device's state now."""
+        """The device's current state."""
         return self.call(AskEnvironment()).body.environment
 
     def call(self, request: Request[A], blobs: Mapping[str, Blob] | None = None) -> Reply[A]:
-        """Ask and wait."""
-        with self.faults():
+        """Send a request and wait for the answer."""
+        with self.faults_as_rulings():
             return self.worker.call(request, blobs, timeout_s=self.timeout_s)
 
     def ask(self, request: Request[Any]) -> None:
-        """Ask and go on; `answer` waits."""
-        with self.faults():
+        """Send a request without waiting for the answer."""
+        with self.faults_as_rulings():
             self.worker.ask(request)
 
     def answer(self, max_blob_bytes: int = 0, limit_s: float = math.inf) -> Reply[Any]:
-        """Wait for what was asked, `limit_s` at most; more than `max_blob_bytes` of arrays is not taken."""
-        with self.faults():
+        """Wait at most `limit_s` for the oldest answer, with arrays of at most `max_blob_bytes`."""
+        with self.faults_as_rulings():
             return self.worker.answer(min(self.timeout_s, limit_s), max_blob_bytes)
 
-    def prepared(self) -> None:
-        """Wait for inputs that were asked for.
+    def wait_for_inputs(self) -> None:
+        """Wait for requested inputs.
 
         Raises:
-            Ruling: they cannot be made. BackendError: they took too long, which is no fault of the side.
+            Ruling: they cannot be made. BackendError: they took too long, which is not the side's fault.
         """
         try:
             self.worker.answer(time_limits.MAKE_INPUTS_S)
         except ProblemError as error:
             raise Ruling(Outcome.MALFORMED, str(error)) from error
         except WorkerTimeout as error:
-            raise BackendError(f"inputs were not made within {time_limits.MAKE_INPUTS_S:.0f} s") from error
+            raise BackendError(f"generating inputs exceeded {time_limits.MAKE_INPUTS_S:.0f} s") from error
         except WorkerDied as error:
-            raise BackendError("the process that makes inputs died: out of memory?") from error
+            raise BackendError("the worker died generating inputs: out of memory?") from error
 
-    def rest(self) -> bool:
-        """Forget the case, so that this side can be used for another; False: the worker is of no use."""
-        self.asked.clear()
-        self.made.clear()
+    def clear_for_reuse(self) -> bool:
+        """Free the case's memory for the next candidate; False if the worker failed and was killed."""
+        self.requested.clear()
+        self.prefetched.clear()
         try:
             while self.worker.pending:
                 self.worker.answer(self.timeout_s)
@@ -150,19 +148,17 @@ class RunningSide:
         return self.worker.alive
 
     @contextlib.contextmanager
-    def sense(self) -> Iterator[None]:
-        """Reading what a worker sent: a process that code of the candidate took over may send anything."""
+    def untrusted_answer(self) -> Iterator[None]:
+        """Turn errors in reading an answer into a ruling: hostile code may make its worker send anything."""
         try:
             yield
         except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
             self.worker.kill()
-            raise Ruling(
-                Outcome.LAUNCH_ERROR, "the worker's answer makes no sense", side=self.side
-            ) from error
+            raise Ruling(Outcome.LAUNCH_ERROR, "the worker sent an invalid answer", side=self.side) from error
 
     @contextlib.contextmanager
-    def faults(self) -> Iterator[None]:
-        """Turn what a worker can suffer into the ruling that it means for this side."""
+    def faults_as_rulings(self) -> Iterator[None]:
+        """Turn a worker's failure into the ruling for this side."""
         try:
             yield
         except ProblemError as error:
@@ -171,7 +167,7 @@ class RunningSide:
             raise Ruling(OUTCOMES[fault.reason], fault.what, side=self.side) from fault
         except WorkerTimeout as error:
             raise Ruling(Outcome.TIMEOUT, str(error), side=self.side) from error
-        except WorkerNonsense as error:
+        except InvalidAnswer as error:
             raise Ruling(Outcome.LAUNCH_ERROR, str(error), side=self.side) from error
         except WorkerDied as error:
             raise Ruling(Outcome.LAUNCH_ERROR, str(error), side=self.side, unexplained=True) from error

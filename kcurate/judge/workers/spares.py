@@ -1,9 +1,8 @@
-"""The run workers of one judge: warm spares, one made ready while others compile, references that stay.
+"""The pool of run workers of one judge: warm spares, one primed spare, and workers of recent references.
 
-A candidate's side gets a worker that nobody has used; a reference's worker may stay for further candidates
-against the same reference. What can be done before a binary is there (opening the device, loading our
-timing kernels, making the inputs of the timed runs) is done while the compilers work. Not covered: what
-a worker is asked to do with a side (`kcurate.judge.workers.side_proxy`, `kcurate.judge.verifying`).
+The side on trial always gets an unused worker; a reference's worker is kept for further candidates with the
+same reference. Opening the device, loading our timing kernels and generating the timed inputs all happen
+while the compilers work. Not covered: what a worker does with a side (`kcurate.judge.workers.side_proxy`).
 """
 
 from __future__ import annotations
@@ -22,39 +21,39 @@ from kcurate.errors import BackendError
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.workers import compiling
 from kcurate.judge.workers.messages import Compile, Generate, Helpers, pack_compiled
-from kcurate.judge.workers.nursery import Nursery, Role, Spares
-from kcurate.judge.workers.side_proxy import RunningSide
+from kcurate.judge.workers.nursery import Nursery, Role, WarmWorkers
+from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.records import Candidate, Environment
 from kcurate.records.pair import SideName, other_side
 
-# A GPU context takes some hundred megabytes; a GPU with less memory than this gets fewer of them.
+# A context takes some hundred megabytes, so a GPU with less memory than this gets fewer workers.
 LARGE_GPU_BYTES = 60 << 30
-# References whose workers stay, on a large GPU and on others.
+# References whose workers are kept, on a large GPU and on others.
 KEPT_REFERENCES = (4, 1)
 # Spares on a GPU that is not large.
 FEW_SPARES = 2
 
 
-class Stock:
-    """Workers of one role. Not thread safe; `close` it.
+class RunWorkerPool:
+    """The run workers of one judge. Not thread safe; call `close` at the end.
 
     Raises:
-        MissingDependencyError: the device is not there. BackendError: its worker broke.
+        MissingDependencyError: there is no such device. BackendError: the first worker did not start.
     """
 
     def __init__(self, nursery: Nursery, role: Role, spares: int) -> None:
         self._timeout_s = time_limits.RUN_S[role.backend]
         self._role = role
-        self._python: tuple[Nursery, Spares] | None = None
+        self._python: tuple[Nursery, WarmWorkers] | None = None
         self._helpers: Compiled | None = None
-        self._references: dict[str, RunningSide] = {}
-        self._primed: RunningSide | None = None
+        self._references: dict[str, SideProxy] = {}
+        self._primed: SideProxy | None = None
         self._thread = ThreadPoolExecutor(1)
         self._work: Future[Any] | None = None
         self._priming: Future[None] | None = None
-        self._spares = Spares(nursery, role, 1)
+        self._spares = WarmWorkers(nursery, role, 1)
         greeting = self._spares.first().ready()
-        assert greeting.environment is not None, "a run worker says where it is"
+        assert greeting.environment is not None, "a run worker names its device"
         self.environment: Environment = greeting.environment
         self._lock = GpuLock(lock_name(self.environment))
         self.arch: str | None = greeting.arch
@@ -65,8 +64,8 @@ class Stock:
     def close(self) -> None:
         """End all workers."""
         self._thread.shutdown()
-        for running in (*self._references.values(), *([self._primed] if self._primed else [])):
-            running.worker.kill()
+        for proxy in (*self._references.values(), *([self._primed] if self._primed else [])):
+            proxy.worker.kill()
         self._spares.close()
         self._lock.close()
         if self._python is not None:
@@ -74,10 +73,9 @@ class Stock:
             self._python[0].close()
 
     def refill(self) -> None:
-        """Order what is missing; not while times are taken, which opening a device would disturb.
+        """Replace missing spares in the background; a failure to start one is raised by the next `take`.
 
-        Done in the thread that primes, which may still be at the last candidate's workers. When nobody can
-        start workers any more, whoever needs the next one is told.
+        Call it between candidates, since opening a device disturbs timing.
         """
         self._work = self._thread.submit(self._refill)
 
@@ -90,50 +88,47 @@ class Stock:
             self._prime_spare()
 
     def prime(self, candidate: Candidate, reference: SideName, inputs: Sequence[Generate]) -> Future[None]:
-        """Start getting both workers ready that the candidate will need, in a thread of ours.
+        """Prepare both workers of a candidate in the background, up to the timed `inputs`.
 
-        `inputs` are the requests for inputs that need no binary. Wait for the answer before workers are
-        taken; a candidate that needs none any more need not wait.
+        Wait for the result before `take`; a candidate that is rejected before it runs need not wait.
         """
         if self._priming is not None:
-            self._priming.cancel()  # of a candidate that never came to run
+            self._priming.cancel()  # for a candidate that was rejected before it ran
         self._priming = self._thread.submit(self._prime, candidate, reference, inputs)
         self._work = self._priming
         return self._priming
 
     def _prime(self, candidate: Candidate, reference: SideName, inputs: Sequence[Generate]) -> None:
-        made = other_side(reference)
         kept = self._references.get(side_key(candidate, reference))
         if kept is not None and kept.worker.alive:
             dataclasses.replace(kept, side=reference).prefetch(candidate, inputs)
         primed = self._prime_spare()
-        primed.side = made
+        primed.side = other_side(reference)
         primed.prefetch(candidate, inputs)
 
-    def _prime_spare(self) -> RunningSide:
-        """A spare with our timing kernels in it."""
+    def _prime_spare(self) -> SideProxy:
+        """A spare that has loaded our timing kernels."""
         if self._primed is None or not self._primed.worker.alive:
-            self._primed = RunningSide("fast", self._spares.take(), self._timeout_s)
-        if self._helpers is not None and not self._primed.helped:
+            self._primed = SideProxy("fast", self._spares.take(), self._timeout_s)
+        if self._helpers is not None and not self._primed.primed:
             with self._lock.shared():
-                self.give_helpers(self._primed)
-            self._primed.helped = True
+                self.load_helpers(self._primed)
+            self._primed.primed = True
         return self._primed
 
-    def take(self, candidate: Candidate, reference: SideName) -> dict[SideName, RunningSide]:
-        """A fresh worker for the side on trial; the reference's may have served the same reference before."""
-        made = other_side(reference)
-        trial = self.fresh(made, primed=True)
+    def take(self, candidate: Candidate, reference: SideName) -> dict[SideName, SideProxy]:
+        """An unused worker for the side on trial, and a kept or unused one for the reference."""
+        trial = self.fresh(other_side(reference), primed=True)
         try:
             kept = self._reference(candidate, reference)
-            for running in (trial, kept):
-                running.settle()
+            for proxy in (trial, kept):
+                proxy.wait_for_prefetched()
         except BaseException:
             trial.worker.kill()
             raise
         return {"slow": kept, "fast": trial} if reference == "slow" else {"slow": trial, "fast": kept}
 
-    def _reference(self, candidate: Candidate, side: SideName) -> RunningSide:
+    def _reference(self, candidate: Candidate, side: SideName) -> SideProxy:
         key = side_key(candidate, side)
         kept = self._references.pop(key, None)
         if kept is None or not kept.worker.alive:
@@ -141,44 +136,44 @@ class Stock:
             kept = self._fresh_python(side) if python else self.fresh(side)
         return dataclasses.replace(kept, side=side, key=key)
 
-    def fresh(self, side: SideName, *, primed: bool = False) -> RunningSide:
-        """A worker that has run nothing."""
-        if self._work is not None:  # one thread at a time takes from the stock
+    def fresh(self, side: SideName, *, primed: bool = False) -> SideProxy:
+        """An unused worker."""
+        if self._work is not None:  # one thread at a time takes from the spares
             wait([self._work])
         if primed and self._primed is not None:
             ready, self._primed = self._primed, None
             if ready.worker.alive:
                 return dataclasses.replace(ready, side=side)
-        return RunningSide(side, self._spares.take(), self._timeout_s)
+        return SideProxy(side, self._spares.take(), self._timeout_s)
 
-    def _fresh_python(self, side: SideName) -> RunningSide:
-        """A worker whose process had imported torch, which takes seconds, before it was forked."""
+    def _fresh_python(self, side: SideName) -> SideProxy:
+        """An unused worker forked from a nursery that has imported torch, which takes seconds."""
         if self._python is None:
             nursery = Nursery(self._role.backend, "torch")
-            self._python = (nursery, Spares(nursery, self._role, 1))
-        return RunningSide(side, self._python[1].take(), self._timeout_s)
+            self._python = (nursery, WarmWorkers(nursery, self._role, 1))
+        return SideProxy(side, self._python[1].take(), self._timeout_s)
 
-    def release(self, sides: Mapping[SideName, RunningSide], keep: SideName | None) -> None:
-        """End the workers, but for a GPU's reference that stays for other candidates against it."""
-        for side, running in sides.items():
-            if side == keep and running.key and self._kept and running.rest():
-                self._references[running.key] = running
+    def release(self, sides: Mapping[SideName, SideProxy], keep: SideName | None) -> None:
+        """Kill the workers, except a GPU's `keep`, which is kept for further candidates."""
+        for side, proxy in sides.items():
+            if side == keep and proxy.key and self._kept and proxy.clear_for_reuse():
+                self._references[proxy.key] = proxy
                 while len(self._references) > self._kept:
                     self._references.pop(next(iter(self._references))).worker.kill()
             else:
-                running.worker.kill()
+                proxy.worker.kill()
 
-    def give_helpers(self, running: RunningSide) -> None:
-        """Load our timing kernels into a worker, with a fresh salt for its sums; done already when primed."""
-        if running.helped:
-            running.helped = False
+    def load_helpers(self, proxy: SideProxy) -> None:
+        """Load our timing kernels into a worker and give it a fresh salt, unless it was primed."""
+        if proxy.primed:
+            proxy.primed = False
             return
         assert self._helpers is not None, "compiled first"
         described, blobs = pack_compiled(self._helpers)
-        running.call(Helpers(described, secrets.randbits(62)), blobs)
+        proxy.call(Helpers(described, secrets.randbits(62)), blobs)
 
     def compile_helpers(self, compilers: compiling.CompileWorkers) -> None:
-        """Compile our timing kernels, once.
+        """Compile our timing kernels once.
 
         Raises:
             BackendError: they do not compile.
@@ -194,6 +189,6 @@ class Stock:
 
 
 def side_key(candidate: Candidate, side: SideName) -> str:
-    """What tells one reference from another: its problem, code and plan."""
+    """A hash of a side with its problem, which identifies a reference."""
     data = codec.to_data((candidate.problem, getattr(candidate, side)))
     return store.content_id(json.dumps(data, sort_keys=True))

@@ -1,8 +1,8 @@
-"""The initial contents of buffers: seeded, by the generators that the problem names; no device is known here.
+"""The initial contents of buffers: seeded, from the generators named in the problem; device-independent.
 
-The same seed gives the same values everywhere: each buffer has a stream of its own (seed and name).
-`variation` re-draws the real-valued kinds from another distribution on the same range; indices, flags and
-structure stay as they are. Not covered: the generators (`kcurate.problem.inputs.generators`).
+The same seed gives the same values everywhere: each buffer has its own stream (seed and name). `variation`
+re-draws the floating-point kinds from another distribution on the same range; indices, flags and structure
+stay the same. Not covered: the generators (`kcurate.problem.inputs.generators`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from kcurate.problem.inputs.draws import NEEDED, PARAMETERS, PATH, REAL, TEXT, W
 from kcurate.problem.inputs.structured import GENERATORS
 from kcurate.records import Buffer, Init, Problem, Side
 
-# Imported so that their generators are registered.
+# Imported to register their generators.
 REGISTERED = (addresses, linked, matrices, meshes, suffixes)
 VARIATIONS = ("nominal", "shifted", "wide", "structured")
 __all__ = ["GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "generate", "make"]
 
 
 def check_init(how: Init, sizes: Mapping[str, int]) -> None:
-    """Whether a generator exists and its parameters can be evaluated; makes no values.
+    """Check that a generator exists and its parameters can be evaluated; makes no values.
 
     Raises:
         ProblemError: an unknown kind or parameter, a missing one, or one of the wrong type.
@@ -50,10 +50,10 @@ def check_init(how: Init, sizes: Mapping[str, int]) -> None:
 
 
 def check_fit(buffer: Buffer, sizes: Mapping[str, int]) -> None:
-    """Whether a generator can fill its buffer at these sizes; makes no values.
+    """Check that a generator can fill its buffer at these sizes; makes no values.
 
     Raises:
-        ProblemError: an empty range, a matrix that does not hold its entries, a shape of another size.
+        ProblemError: an empty range, a matrix too small for its entries, a shape of another size.
     """
     how = buffer.init or Init("zeros")
     count = math.prod(evaluate(extent, sizes) for extent in buffer.shape)
@@ -92,7 +92,7 @@ def make(name: str, buffer: Buffer, sizes: Mapping[str, int], seed: int, variati
     """The initial contents of one buffer: its shape, its dtype, C order.
 
     Raises:
-        ProblemError: an unknown kind, a missing or bad parameter, or a shape that does not fit.
+        ProblemError: an unknown kind, a missing or invalid parameter, or a shape that does not fit.
     """
     shape = tuple(evaluate(extent, sizes) for extent in buffer.shape)
     kind = numpy_dtype(buffer.dtype)
@@ -116,9 +116,9 @@ def make(name: str, buffer: Buffer, sizes: Mapping[str, int], seed: int, variati
 def generate(
     problem: Problem, side: Side | None, sizes: Mapping[str, int], seed: int, variation: str = "nominal"
 ) -> dict[str, Array]:
-    """The contents of every buffer that has some at the start (roles `in` and `inout`), by name.
+    """The initial contents of every buffer with role `in` or `inout`, by name.
 
-    `side` None: only the problem's own buffers. The same seed gives the same values on either side.
+    `side` None: only the problem's own buffers. The same seed gives the same values for either side.
     """
     buffers = {**problem.buffers, **(side.buffers if side else {})}
     return {

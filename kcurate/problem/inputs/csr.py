@@ -1,7 +1,7 @@
 """Random compressed sparse rows with an exact number of entries: for sparse matrices and for graphs.
 
-Row lengths follow a power law of exponent `skew` (0: nearly equal); columns inside a row ascend and do not
-repeat. Both arrays of one matrix come from the same group's stream, so each can be made without the other.
+Row lengths follow a power law of exponent `skew` (0: nearly equal); columns in a row are ascending and
+distinct. Both arrays of a matrix use the stream of their group, so each can be made without the other.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ Integers = npt.NDArray[np.int64]
 
 
 def row_lengths(rng: np.random.Generator, rows: int, cols: int, entries: int, skew: float) -> Integers:
-    """How many entries each row has: `(rows,) int64`, in all `entries`, none above `cols`.
+    """The number of entries in each row: `(rows,) int64`, `entries` in total, none above `cols`.
 
     Raises:
-        ProblemError: more entries than places.
+        ProblemError: more entries than the matrix can hold.
     """
     if rows < 1 or not 0 <= entries <= rows * cols:
         raise ProblemError(f"{entries} entries do not fit {rows} rows of {cols} columns")
@@ -34,12 +34,12 @@ def row_lengths(rng: np.random.Generator, rows: int, cols: int, entries: int, sk
 
 
 def offsets(lengths: Integers) -> Integers:
-    """Where each row starts, and the end: `(rows + 1,) int64`."""
+    """The start of each row, and the end: `(rows + 1,) int64`."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
 def columns(rng: np.random.Generator, lengths: Integers, cols: int) -> Integers:
-    """The column of each entry: `(entries,) int64`, one from each of its row's equal strata."""
+    """The column of each entry: `(entries,) int64`, one from each equal stratum of its row."""
     starts = offsets(lengths)
     long = np.repeat(lengths, lengths)
     position = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)

@@ -1,4 +1,4 @@
-"""What an input generator gets, and the register of generators by name.
+"""The input of a generator, and the registry of generators by name.
 
 Not covered: the generators (`kcurate.problem.inputs.generators`), a problem's inputs
 (`kcurate.problem.inputs.contents`).
@@ -25,7 +25,7 @@ Params = Mapping[str, int | float | str | bool]
 
 @dataclass(frozen=True)
 class Draw:
-    """What a generator gets: a stream of its own, where to put how much, and its parameters."""
+    """The input of a generator: its random stream, the shape and dtype to fill, and its parameters."""
 
     rng: np.random.Generator
     shape: tuple[int, ...]
@@ -37,7 +37,7 @@ class Draw:
 
     @property
     def count(self) -> int:
-        """Elements in all."""
+        """Total number of elements."""
         return math.prod(self.shape)
 
     def integer(self, name: str, default: int | None = None) -> int:
@@ -48,12 +48,12 @@ class Draw:
         return evaluate(value, self.sizes) if isinstance(value, str) else int(value)
 
     def real(self, name: str, default: float) -> float:
-        """A real parameter."""
+        """A floating-point parameter."""
         value = self.params.get(name, default)
         return float(evaluate(value, self.sizes)) if isinstance(value, str) else float(value)
 
     def stream(self, group: str) -> np.random.Generator:
-        """A stream shared by everything of one group."""
+        """The random stream shared by a group."""
         return np.random.default_rng([self.seed, zlib.crc32(group.encode())])
 
 
@@ -61,7 +61,7 @@ Generator = Callable[[Draw], Array]
 
 
 class Parameter(Enum):
-    """What a parameter of a generator takes."""
+    """The type of a generator's parameter."""
 
     REAL = "a number"
     INTEGER = "an integer or an expression"
@@ -77,7 +77,7 @@ PARAMETERS: dict[str, Mapping[str, Parameter]] = {}
 
 
 def generator(**parameters: Parameter) -> Callable[[Generator], Generator]:
-    """Register a generator under its function's name, with the parameters that it takes."""
+    """Register a generator under its function's name, with its parameters."""
 
     def register(function: Generator) -> Generator:
         name = function.__name__.rstrip("_")

@@ -1,8 +1,8 @@
-"""The input generators: named, seeded, vectorised; the docstring of each is its entry in docs/problems.md.
+"""The input generators: named, seeded, vectorised; docs/problems.md has an entry for each.
 
-A generator draws from a stream of its own, except the two CSR parts of one `group`, which share a stream so
-that they fit together. Not covered: the seeds of streams, shapes and dtypes
-(`kcurate.problem.inputs.contents`).
+A generator draws from its own stream, except the CSR parts of one `group`, which share a stream so that they
+match. Not covered: seeding of streams, shapes and dtypes (`kcurate.problem.inputs.contents`), parts and
+structures (the other modules here).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def uniform(draw: Draw) -> Array:
     """`low`, `high` (default 0, 1): uniform reals."""
     low, high = draw.real("low", 0.0), draw.real("high", 1.0)
     values = draw.rng.random(draw.count, np.float32)
-    values *= high - low  # in place: memory that is new to a process costs more than the arithmetic
+    values *= high - low  # in place: page faults on new memory cost more than the arithmetic
     values += low
     return _vary(draw, values, low, high)
 
 
 @generator(mean=REAL, std=REAL)
 def normal(draw: Draw) -> Array:
-    """`mean`, `std` (default 0, 1)."""
+    """Normal with `mean` and `std` (default 0, 1)."""
     mean, std = draw.real("mean", 0.0), draw.real("std", 1.0)
     values = draw.rng.standard_normal(draw.count, np.float32)
     values *= std
@@ -64,7 +64,7 @@ def integers(draw: Draw) -> Array:
 
 
 def _narrowest(dtype: str, low: int, high: int) -> np.dtype[Any]:
-    """The buffer's own type where the range fits it: eight times less memory for bytes."""
+    """The buffer's own type if the range fits it: eight times less memory for bytes."""
     kind = numpy_dtype(dtype)
     fits = kind.kind in "iu" and np.iinfo(kind).min <= low and high - 1 <= np.iinfo(kind).max
     return kind if fits else np.dtype(np.int64)
@@ -72,7 +72,7 @@ def _narrowest(dtype: str, low: int, high: int) -> np.dtype[Any]:
 
 @generator(count=INTEGER)
 def few_unique(draw: Draw) -> Array:
-    """`count` different values (default 8), many ties."""
+    """`count` distinct values (default 8), many ties."""
     values = draw.rng.permutation(np.arange(1, draw.integer("count", 8) + 1))
     return values[draw.rng.integers(0, values.size, draw.count)]
 
@@ -132,7 +132,7 @@ def one_hot(draw: Draw) -> Array:
 
 @generator(density=REAL, low=REAL, high=REAL)
 def sparse(draw: Draw) -> Array:
-    """Zeros but for a share `density` (default 0.1) of uniform values from `low` to `high`."""
+    """Zeros except for a fraction `density` (default 0.1) of uniform values from `low` to `high`."""
     values = draw.real("low", -1.0) + (draw.real("high", 1.0) - draw.real("low", -1.0)) * draw.rng.random(
         draw.count
     )
@@ -164,8 +164,8 @@ def points(draw: Draw) -> Array:
 
 @generator(low=REAL, high=REAL)
 def image(draw: Draw) -> Array:
-    """A picture in the last two axes: gradients, edges, noise; 0..1 for reals, 0..255 for integers, or from
-    `low` to `high`."""
+    """A picture in the last two axes: gradients, edges, noise; 0..1 for floating types, 0..255 for integers,
+    or from `low` to `high`."""
     height, width = draw.shape[-2:] if len(draw.shape) > 1 else (1, draw.shape[0])
     planes = max(1, draw.count // max(1, height * width))
     x, y = np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32)[:, None]
@@ -191,7 +191,7 @@ def csr_offsets(draw: Draw) -> Array:
 
 @generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT)
 def csr_columns(draw: Draw) -> Array:
-    """The columns that go with `csr_offsets` of the same `group` and parameters."""
+    """The column indices that match `csr_offsets` of the same `group` and parameters."""
     rng, lengths = _csr_lengths(draw)
     return csr.columns(rng, lengths, draw.integer("cols", draw.integer("rows")))
 
@@ -205,7 +205,7 @@ def _csr_lengths(draw: Draw) -> tuple[np.random.Generator, Array]:
 
 @generator(path=PATH, key=TEXT)
 def file(draw: Draw) -> Array:
-    """Captured values: array `key` (default the only one) of the NumPy archive `path`."""
+    """Captured values: array `key` (default: the only one) of the NumPy archive `path`."""
     path = Path(str(draw.params.get("path", "")))
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -216,7 +216,7 @@ def file(draw: Draw) -> Array:
 
 
 def _vary(draw: Draw, nominal: Array, low: float, high: float) -> Array:
-    """Another distribution on the same range, `high` exclusive, for the real-valued kinds."""
+    """Another distribution on the same range, `high` exclusive, for the floating-point kinds."""
     if draw.variation == "nominal" or not is_float(draw.dtype):
         return nominal
     span = high - low
@@ -231,10 +231,10 @@ def _vary(draw: Draw, nominal: Array, low: float, high: float) -> Array:
 
 
 def _hard_to_narrow(values: Array, low: float, high: float) -> Array:
-    """The values with mantissas that tf32 and fp16 all round the same way: such errors do not average out.
+    """The values with mantissas that tf32 and fp16 round in one direction, so errors do not average out.
 
-    Rounding random inputs to tf32 costs a dot product of K positive terms only about 3e-4 / sqrt(K), which
-    for large K no tolerance can tell from honest fp32; of these inputs it costs 3e-4 at any K.
+    Rounding random inputs to tf32 changes a dot product of K positive terms by only about 3e-4 / sqrt(K),
+    which no tolerance can tell from honest fp32 at large K; for these inputs it is 3e-4 at any K.
     """
     single = values.astype(np.float32)
     bits = (single.view(np.uint32) & np.uint32(0xFFFFE000)) | np.uint32(0x0FFF)

@@ -1,4 +1,4 @@
-"""Generators of buffers that belong together: `part` says which one a buffer is, `group` which it fits.
+"""Generators for buffers that belong together: `part` selects the buffer, `group` links it to the others.
 
 All parts of a group with the same parameters come from one stream, so each can be made without the others.
 Not covered: matrices in compressed rows (`kcurate.problem.inputs.generators`), meshes
@@ -20,10 +20,10 @@ INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 
 
 def _part(draw: Draw, parts: Mapping[str, Callable[[], Array]]) -> Array:
-    """The part that the buffer asks for (the first when it names none)."""
+    """The requested part (the first by default)."""
     name = str(draw.params.get("part", next(iter(parts))))
     if name not in parts:
-        raise ProblemError(f"there is no part {name!r}", hint=f"one of {', '.join(parts)}")
+        raise ProblemError(f"unknown part {name!r}", hint=f"one of {', '.join(parts)}")
     return parts[name]()
 
 
@@ -33,7 +33,7 @@ def _stream(draw: Draw, default: str) -> np.random.Generator:
 
 @generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT)
 def csr_rows(draw: Draw) -> Array:
-    """Start and length of each row, (rows, 2), of the `csr_columns` of the same `group` and parameters."""
+    """Start and length of each row, (rows, 2), for the `csr_columns` of the same `group` and parameters."""
     rows = draw.integer("rows")
     lengths = csr.row_lengths(
         _stream(draw, "csr"), rows, draw.integer("cols", rows), draw.integer("nnz"), draw.real("skew", 0.0)
@@ -43,8 +43,8 @@ def csr_rows(draw: Draw) -> Array:
 
 @generator(level=INTEGER, part=TEXT, group=TEXT)
 def frontier(draw: Draw) -> Array:
-    """A breadth-first search before its step `level` (default 3): `part` frontier (flags), visited (flags),
-    next (flags) or cost (the distance, -1 where not yet known)."""
+    """State of a breadth-first search before step `level` (default 3): `part` frontier (flags), visited
+    (flags), next (flags) or cost (distances, -1: unknown)."""
     level = draw.integer("level", 3)
     distance = _stream(draw, "frontier").integers(0, 2 * level + 1, draw.count)
     return _part(
@@ -60,9 +60,9 @@ def frontier(draw: Draw) -> Array:
 
 @generator(fanout=INTEGER, levels=NEEDED, part=TEXT, group=TEXT)
 def search_tree(draw: Draw) -> Array:
-    """A B+ tree of `levels` full inner levels of `fanout` (default 256) above leaves that are half to quite
-    full: `part` nodes (rows of int32: number, indices, keys, whether a leaf, count), starts (keys to look
-    for, nine of ten in the tree) or ends (keys a little above the starts)."""
+    """A B+ tree of `levels` full inner levels of `fanout` (default 256) above leaves that are at least half
+    full: `part` nodes (rows of int32: number, indices, keys, leaf flag, count), starts (keys to look up,
+    nine of ten in the tree) or ends (keys slightly above the starts)."""
     fanout, levels = draw.integer("fanout", 256), draw.integer("levels")
     rng = _stream(draw, "tree")
     held = rng.integers(fanout // 2, fanout, fanout**levels, endpoint=True)
@@ -89,9 +89,9 @@ def search_tree(draw: Draw) -> Array:
 
 
 def _tree_nodes(draw: Draw, fanout: int, levels: int, held: Array, firsts: Array, keys: Array) -> Array:
-    """Level by level from the root: children of a node are neighbours, unused keys are the largest number."""
+    """Level by level from the root: children of a node are contiguous, unused keys are INT32_MAX."""
     width = draw.shape[-1]
-    order = (width - 3) // 2  # indices and keys have one place more than the order
+    order = (width - 3) // 2  # there is one more index and key than the order
     count = sum(fanout**level for level in range(levels + 1))
     if fanout > order - 1 or draw.count != count * width:
         raise ProblemError(f"a tree of {count} nodes of {fanout} does not fit {draw.shape}")
@@ -121,7 +121,7 @@ def _tree_nodes(draw: Draw, fanout: int, levels: int, held: Array, firsts: Array
 
 @generator(part=TEXT)
 def prefix_code(draw: Draw) -> Array:
-    """The Huffman code of as many symbols, as frequent as those of `text`: `part` words or lengths (bits)."""
+    """The Huffman code for symbols with the frequencies of `text`: `part` words or lengths (bits)."""
     heap: list[tuple[float, int, tuple[int, ...]]] = [
         (1.0 / (symbol + 1), symbol, (symbol,)) for symbol in range(draw.count)
     ]
@@ -142,9 +142,9 @@ def prefix_code(draw: Draw) -> Array:
 
 @generator(strings=NEEDED, words=NEEDED, first=INTEGER, part=TEXT, group=TEXT)
 def bit_strings(draw: Draw) -> Array:
-    """`strings` strings of half to all of 32 x `words` bits that are to be packed: `part` bits (each one's,
-    from the highest of a word, then zeros: (strings, words)), lengths (in bits, even) or offsets (in bits,
-    where each one goes, from `first`, default 1: none at a word's start)."""
+    """`strings` bit strings to be packed, each half to fully using 32 x `words` bits: `part` bits (from the
+    highest bit of each word, zero-padded: (strings, words)), lengths (in bits, even) or offsets (in bits,
+    where each goes, starting at `first`, default 1: never word-aligned)."""
     strings, words = draw.integer("strings"), draw.integer("words")
     rng = _stream(draw, "strings")
     lengths = 2 * rng.integers(8 * words, 16 * words, strings)
@@ -166,9 +166,9 @@ def bit_strings(draw: Draw) -> Array:
 
 @generator(items=NEEDED, buckets=NEEDED, blocks=NEEDED, threads=INTEGER, part=TEXT, group=TEXT)
 def bucket_places(draw: Draw) -> Array:
-    """Where `blocks` blocks of `threads` (default 32) that stride over `items` put each item: `part` places
-    (rank in its block's bucket x `buckets` + bucket), counts or starts (of each block's buckets: how many,
-    and how many of earlier blocks) or totals (where each bucket begins)."""
+    """Bucket sort of `items` by `blocks` blocks of `threads` (default 32), grid-stride: `part` places (rank
+    in its block's bucket x `buckets` + bucket), counts or starts (per block and bucket: its items, and those
+    of earlier blocks) or totals (the start of each bucket)."""
     items, buckets, blocks = draw.integer("items"), draw.integer("buckets"), draw.integer("blocks")
     rng = _stream(draw, "buckets")
     bucket = np.floor(buckets * rng.random(items) ** 1.5).astype(np.int64)
@@ -196,8 +196,8 @@ def bucket_places(draw: Draw) -> Array:
 @generator(lists=NEEDED, items=NEEDED, longest=NEEDED, skew=REAL, multiple=INTEGER, part=TEXT, group=TEXT)
 def padded_lists(draw: Draw) -> Array:
     """`items` items in `lists` lists of up to `longest`, each padded in front to a `multiple` (default 4):
-    `part` starts (of each and the end, in multiples), ends (the same without padding, in items) or holes
-    (how much padding each has)."""
+    `part` starts (of each list and the end, in multiples), ends (the same without padding, in items) or
+    holes (the padding of each)."""
     rng = _stream(draw, "lists")
     lists, multiple = draw.integer("lists"), draw.integer("multiple", 4)
     lengths = csr.row_lengths(

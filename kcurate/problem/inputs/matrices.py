@@ -1,6 +1,6 @@
-"""Generators of what computations take for granted: symmetry, triangles, signs, rows that sum to one.
+"""Generators for properties that computations rely on: symmetry, triangles, signs, rows that sum to one.
 
-A kernel may use such a property, so its inputs must have it. Not covered: `dominant` matrices
+A kernel may exploit such a property, so its inputs must have it. Not covered: `dominant` matrices
 (`kcurate.problem.inputs.structured`).
 """
 
@@ -37,7 +37,7 @@ def triangle(draw: Draw) -> Array:
     """Square matrices, uniform in the triangle `part` (upper, the default, or lower) and zero elsewhere."""
     part = str(draw.params.get("part", "upper"))
     if part not in ("upper", "lower"):
-        raise ProblemError(f"there is no part {part!r}", hint="upper or lower")
+        raise ProblemError(f"unknown part {part!r}", hint="upper or lower")
     values = _squares(draw)
     return np.asarray(np.triu(values) if part == "upper" else np.tril(values))
 
@@ -50,14 +50,14 @@ def signs(draw: Draw) -> Array:
 
 @generator(low=REAL, high=REAL)
 def rescaled(draw: Draw) -> Array:
-    """Uniform from `low` to `high` (default 0, 1), times one factor between 0 and 1 that the seed draws."""
+    """Uniform from `low` to `high` (default 0, 1), scaled by one random factor between 0 and 1."""
     factor = draw.rng.random(dtype=np.float32)
     return np.asarray(factor * _uniform(draw, 0.0, 1.0))
 
 
 @generator()
 def shares(draw: Draw) -> Array:
-    """Positive rows of the last axis that sum to one: the softmax of `rescaled` values."""
+    """Positive values that sum to one along the last axis: the softmax of `rescaled` values."""
     rows = rescaled(draw).reshape(-1, draw.shape[-1])
     powers = np.exp(rows)
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))

@@ -1,4 +1,4 @@
-"""Generators for flow on unstructured meshes: who is next to whom, and a state of the fluid.
+"""Generators for flow on unstructured meshes: neighbouring cells, and a state of the fluid.
 
 Not covered: graphs and matrices (`kcurate.problem.inputs.generators`, `kcurate.problem.inputs.linked`).
 """
@@ -12,8 +12,8 @@ from kcurate.problem.inputs.draws import REAL, Array, Draw, generator
 
 @generator()
 def mesh_neighbours(draw: Draw) -> Array:
-    """The cells next to each cell, (faces, cells): near in number; -1 at an inner wall (two of a
-    hundred faces), -2 at the outer boundary."""
+    """The neighbours of each cell, (faces, cells): close in number; -1 at an inner wall (two of a hundred
+    faces), -2 at the outer boundary."""
     faces, cells = draw.shape
     near = np.array([-1, 1, -max(1, int(cells**0.5)), max(1, int(cells**0.5))])
     jitter = draw.rng.integers(-2, 3, (faces, cells))

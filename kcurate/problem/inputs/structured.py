@@ -1,7 +1,7 @@
-"""Generators of structure: values by a formula over the index, arrays of records, waves, stable matrices.
+"""Generators for structured data: formulas over the index, arrays of records, waves, stable matrices.
 
-They make what a kernel's indices, tables and structs need so that it does its usual work. Not covered: values
-that are drawn alone (`kcurate.problem.inputs.generators`).
+They make the indices, tables and structs that a kernel needs for realistic work. Not covered: values drawn
+independently (`kcurate.problem.inputs.generators`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kcurate.problem.inputs.generators import GENERATORS
 
 __all__ = ["GENERATORS"]
 
-# Elements that a formula is worked out for at once.
+# Elements for which a formula is evaluated at once.
 CHUNK = 1 << 18
 _FIELD = re.compile(r"(\w+)(?:\*(\d+))?\s+(\w+)((?:\s+\w+=[^\s;]+)*)")
 
@@ -44,7 +44,7 @@ def _pow2(a: Any) -> Any:
     return np.left_shift(np.int64(1), a)
 
 
-# The language of sizes over whole arrays of int64.
+# The expression language over whole arrays of int64.
 _FUNCTIONS: Functions = {
     "min": (None, lambda *values: reduce(np.minimum, values)),
     "max": (None, lambda *values: reduce(np.maximum, values)),
@@ -64,7 +64,7 @@ _OPERATORS: Operators = {
 
 @generator(value=WORDS, scale=REAL)
 def formula(draw: Draw) -> Array:
-    """`value`, an expression over the sizes, `i` (the element's number) and `i0`, `i1`, ... (its place on
+    """`value`, an expression over the sizes, `i` (the element's index) and `i0`, `i1`, ... (its index along
     each axis), times `scale` (default 1)."""
     node = compiled(str(draw.params["value"]), _FUNCTIONS, _OPERATORS)
     scale = draw.real("scale", 1.0)
@@ -80,9 +80,9 @@ def formula(draw: Draw) -> Array:
 
 @generator(fields=WORDS)
 def records(draw: Draw) -> Array:
-    """Structs in C layout, one in each row of the last axis, as bytes (`uint8`), or of members that all have
-    the buffer's dtype. `fields`: "dtype kind parameter=value ..." for each member, with ";" between them;
-    "dtype*count" for a member that is an array."""
+    """Structs in C layout, one per row of the last axis, as bytes (`uint8`), or with members that
+    all have the buffer's dtype. `fields`: "dtype kind parameter=value ..." for each member, separated by
+    ";"; "dtype*count" for an array member."""
     element = numpy_dtype(draw.dtype)
     rows, width = draw.count // draw.shape[-1], draw.shape[-1] * element.itemsize
     out = np.zeros((rows, width), np.uint8)
@@ -107,7 +107,7 @@ def records(draw: Draw) -> Array:
 def _member(draw: Draw, rows: int, text: str) -> tuple[str, Draw]:
     match = _FIELD.fullmatch(text)
     if match is None or match[3] not in GENERATORS or match[3] in ("records", "file"):
-        raise ProblemError(f"{text!r} is no field of a record", hint="dtype kind parameter=value ...")
+        raise ProblemError(f"{text!r} is not a record field", hint="dtype kind parameter=value ...")
     params = {}
     for pair in match[4].split():
         name, value = pair.split("=", 1)
@@ -129,8 +129,8 @@ def _value(text: str) -> int | float | str:
 
 @generator(period=REAL, phase=REAL, amplitude=REAL, growth=REAL)
 def sine(draw: Draw) -> Array:
-    """(`amplitude` + `growth` * row) * sin(2 pi (i / `period` + `phase`)) at place i of the last axis
-    (default 1, 0, the axis' extent, 0); integers are cut off toward zero."""
+    """(`amplitude` + `growth` * row) * sin(2 pi (i / `period` + `phase`)) at index i of the last axis
+    (default 1, 0, the axis' extent, 0); integers are truncated toward zero."""
     width = draw.shape[-1]
     rows = np.arange(draw.count // width)[:, None]
     height = draw.real("amplitude", 1.0) + draw.real("growth", 0.0) * rows
@@ -140,8 +140,8 @@ def sine(draw: Draw) -> Array:
 
 @generator(low=REAL, high=REAL)
 def dominant(draw: Draw) -> Array:
-    """Square matrices in the last two axes, uniform from `low` to `high` (default -1, 1), whose diagonal
-    outweighs each row and column: elimination without pivoting is stable on them."""
+    """Square matrices in the last two axes, uniform from `low` to `high` (default -1, 1), diagonally
+    dominant in rows and columns: elimination without pivoting is stable on them."""
     if len(draw.shape) < 2 or draw.shape[-1] != draw.shape[-2]:
         raise ProblemError("dominant needs a square matrix")
     low, high = draw.real("low", -1.0), draw.real("high", 1.0)
@@ -155,14 +155,14 @@ def dominant(draw: Draw) -> Array:
 
 @generator(values=WORDS, spread=REAL)
 def around(draw: Draw) -> Array:
-    """The numbers of `values`, over and over along the last axis, each off by a relative normal error of
-    `spread` (default 0.05); zeros stay zero."""
+    """The numbers of `values`, repeated along the last axis, each with a relative normal error of `spread`
+    (default 0.05); zeros stay zero."""
     try:
         numbers = np.array([float(word) for word in str(draw.params["values"]).split()])
     except ValueError as error:
-        raise ProblemError("values must be numbers with spaces between them") from error
+        raise ProblemError("values must be numbers separated by spaces") from error
     if not numbers.size:
-        raise ProblemError("around needs a value")
+        raise ProblemError("around needs at least one value")
     row = np.resize(numbers, draw.shape[-1])
     off = draw.real("spread", 0.05) * draw.rng.standard_normal(draw.shape)
     return np.asarray(row * (1 + off))

@@ -1,7 +1,7 @@
 """A generator of suffix trees of a sequence, and of queries to look up in them.
 
-A tree is two tables of 16 bytes a node, as MUMmerGPU keeps them in textures. All parts of a group come from
-one sequence. Not covered: other linked structures (`kcurate.problem.inputs.linked`).
+A tree is two tables of 16 bytes per node, as MUMmerGPU keeps them in textures. All parts of a group come
+from one sequence. Not covered: other linked structures (`kcurate.problem.inputs.linked`).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ END = ord("$")
 NODE_BYTES = 16
 # Rows and columns of a table: an address has twelve bits for each.
 MAX_SIDE = 4096
-# Share of the sequence that repeats an earlier part of it, and the length of one repeat.
+# Fraction of the sequence that repeats an earlier stretch, and the length of one repeat.
 REPEATS, REPEAT_LENGTH = 0.1, 200
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Nodes in order of their level, the root first.
+    """Nodes ordered by level, the root first.
 
-    `start` and `end` are the edge into a node, as places in the sequence; `depth` counts letters from the
-    root; `suffix` is the suffix link of an inner node, `leaf` where the suffix of a leaf begins (else -1).
+    `start` and `end` delimit the edge into a node, as positions in the sequence; `depth` is the string depth;
+    `suffix` is the suffix link of an inner node, `leaf` the start of a leaf's suffix (else -1).
     """
 
     sequence: Array
@@ -42,7 +42,7 @@ class Tree:
 
 
 def sequence(rng: np.random.Generator, length: int) -> Array:
-    """Letters in which some stretches come twice, and the end sign: (length + 1) bytes."""
+    """Letters with some repeated stretches, and the terminator: (length + 1) bytes."""
     letters = LETTERS[rng.integers(0, 4, length)]
     for _ in range(int(REPEATS * length / REPEAT_LENGTH)):
         source, to = rng.integers(0, length - REPEAT_LENGTH, 2)
@@ -51,7 +51,7 @@ def sequence(rng: np.random.Generator, length: int) -> Array:
 
 
 def _sorted_suffixes(letters: Array) -> tuple[Array, Array]:
-    """The suffixes in order, and how many letters each shares with the one before it (prefix doubling)."""
+    """The sorted suffixes, and the length of each one's common prefix with the previous (prefix doubling)."""
     size = letters.size
     ranks = [np.unique(letters, return_inverse=True)[1].astype(np.int64)]
     step = 1
@@ -78,7 +78,7 @@ def _sorted_suffixes(letters: Array) -> tuple[Array, Array]:
 
 
 def _joined(order: Array, shared: Array) -> tuple[list[int], list[int], list[int]]:
-    """Parent, depth and one suffix of each node (root, leaves in order, inner nodes), by a stack."""
+    """Parent, depth and one suffix of each node (root, leaves in order, inner nodes), using a stack."""
     size = len(order)
     parent, depth = [0] * (size + 1), [0, *(size - order).tolist()]
     suffix = [0, *order.tolist()]
@@ -103,7 +103,7 @@ def _joined(order: Array, shared: Array) -> tuple[list[int], list[int], list[int
 
 @lru_cache(maxsize=1)
 def tree(seed: tuple[int, int], length: int) -> Tree:
-    """The suffix tree of the sequence that a stream begins with."""
+    """The suffix tree of the sequence drawn from a seed."""
     letters = sequence(np.random.default_rng(list(seed)), length)
     order, shared = _sorted_suffixes(letters)
     parent, depth, begin = (np.array(values) for values in _joined(order, shared))
@@ -163,7 +163,7 @@ def _children(made: Tree, width: int) -> Array:
 
 
 def _begins(draw: Draw, group: str, letters: int) -> Array:
-    """Where in the sequence each query was copied: the same for the queries and their matches."""
+    """Where in the sequence each query was copied from: the same for queries and matches."""
     length = draw.integer("length")
     if letters >= length:
         raise ProblemError("queries must be shorter than the sequence")
@@ -171,7 +171,7 @@ def _begins(draw: Draw, group: str, letters: int) -> Array:
 
 
 def _queries(draw: Draw, group: str, text: Array) -> Array:
-    """Rows of "q", a stretch of the sequence with some letters exchanged, and a zero."""
+    """Rows of "q", a stretch of the sequence with some letters replaced, and a zero."""
     rows, size = draw.shape[0], draw.shape[1] - 2
     out = np.zeros((rows, size + 2), np.uint8)
     out[:, 0] = ord("q")
@@ -182,17 +182,17 @@ def _queries(draw: Draw, group: str, text: Array) -> Array:
 
 
 def _climbed(made: Tree, nodes: Array, depth: Array) -> Array:
-    """The highest ancestors with at least `depth` letters."""
+    """The highest ancestors with a depth of at least `depth`."""
     while (above := (nodes > 0) & (made.depth[made.parent[nodes]] >= depth)).any():
         nodes = np.where(above, made.parent[nodes], nodes)
     return nodes
 
 
 def _matches(draw: Draw, group: str, made: Tree, width: int) -> Array:
-    """What a look-up of the queries finds: one match each, that begins somewhere in it and ends with it.
+    """The result of looking up the queries: one match each, from somewhere in the query to its end.
 
-    A row of 20 bytes: where its results go, the query, the node, the leaves above, letters on the node's
-    edge, the beginning. A match with more leaves than `slots` is given the root, which has no results.
+    A row of 20 bytes: offset of its results, query, node, number of leaves below, letters on the node's edge,
+    start. A match with more leaves than `slots` gets the root, which has no results.
     """
     size, shortest, slots = (draw.integer(name) for name in ("letters", "shortest", "slots"))
     rows = np.arange(draw.shape[0])
@@ -228,9 +228,9 @@ def _matches(draw: Draw, group: str, made: Tree, width: int) -> Array:
 )
 def suffix_tree(draw: Draw) -> Array:
     """The suffix tree of a sequence of `length` letters ACGT, as bytes: `part` sequence (with "$"), nodes or
-    children ((rows, width, 16), row 0 unused), queries (rows of "q", letters of which a share of `errors` is
-    wrong, and a zero), or matches (rows of 20 bytes: where queries of `letters` without errors end in a table
-    of `width`, which have at least `shortest` letters and at most `slots` places each)."""
+    children ((rows, width, 16), row 0 unused), queries (rows of "q", letters with a fraction `errors` wrong,
+    and a zero), or matches (rows of 20 bytes: where queries of `letters` without errors end in a table of
+    `width`, each with at least `shortest` letters and at most `slots` occurrences)."""
     part, length = str(draw.params.get("part", "sequence")), draw.integer("length")
     if length <= REPEAT_LENGTH:
         raise ProblemError(f"a sequence needs more than {REPEAT_LENGTH} letters")
@@ -244,7 +244,7 @@ def suffix_tree(draw: Draw) -> Array:
     if part == "matches":
         return _matches(draw, group, made, draw.integer("width"))
     if part not in ("nodes", "children"):
-        raise ProblemError(f"there is no part {part!r}")
+        raise ProblemError(f"unknown part {part!r}")
     return _table(draw, made, part)
 
 

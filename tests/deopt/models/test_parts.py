@@ -241,14 +241,14 @@ for _ in range(300):
         (Answer("__shared__ " * 30), "a statement is too long"),
         (Answer(NO_LDG, buffers={"part": {"dtype": "float32", "shape": [1]}}), "buffers without a plan"),
         (Answer(NO_LDG, [LAUNCH] * 500), "the plan is too long"),
-        (Answer(NO_LDG, [LAUNCH], {"y": {"dtype": "float32", "shape": [1]}}), "the problem has a y already"),
+        (Answer(NO_LDG, [LAUNCH], {"y": {"dtype": "float32", "shape": [1]}}), "the problem already has a y"),
         (Answer(NO_LDG, [LAUNCH], {"part": {"dtype": "float32"}}), "needs dtype and shape"),
         (
             Answer(NO_LDG, [LAUNCH], {"part": {"dtype": "float32", "shape": [1], "role": "in"}}),
             "only be scratch",
         ),
         (Answer(NO_LDG, ["text"]), "plan step needs one of"),
-        (Answer(NO_LDG, deep), "nests too deep"),  # type: ignore[arg-type]
+        (Answer(NO_LDG, deep), "nested too deeply"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_no_side_says_why(answer: Answer, said: str) -> None:

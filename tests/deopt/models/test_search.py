@@ -147,13 +147,13 @@ REFUSED: dict[str, tuple[dict[str, Any], AttemptOutcome, str]] = {
     "sham": (
         {"code": NO_UNROLL.replace("  int i", IDLE_LOOP)},
         AttemptOutcome.SHAM,
-        "does the same each time",
+        "repeats the same work",
     ),
     "label": ({"code": renamed(NO_UNROLL, "naive_at")}, AttemptOutcome.LABEL_LEAK, "naive_at"),
     "idle-plan": (
         {"code": NO_UNROLL, "plan": [{"for": "t", "to": 9, "do": [LAUNCH]}]},
         AttemptOutcome.SHAM,
-        "repeats the same 1 steps",
+        "which its steps do not use",
     ),
     "twice": ({"code": NO_UNROLL, "plan": [LAUNCH, LAUNCH]}, AttemptOutcome.SHAM, "repeats a step"),
     "no-plan": ({"code": NO_UNROLL, "plan": [{"sing": 1}]}, AttemptOutcome.MALFORMED, "plan step needs"),

@@ -1,6 +1,6 @@
-"""What hides from the text of a side shows in its machine code: clocks, sleep, heap, output, state.
+"""The binary checks find what source can hide: clocks, sleeps, heap, printf, state.
 
-Pins the opcodes that `binary_checks` reads, for every architecture that NVRTC compiles for here.
+They pin the opcodes that `checks.binary` reads, for several architectures.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def found(body: str, head: str = "", arch: str = "sm_90") -> list[str]:
         "__nanosleep(100); x[0] = 1;",
     ],
 )  # fmt: skip
-def test_clocks_and_sleep_are_seen(body: str, arch: str) -> None:
+def test_clock_reads_and_sleeps_are_found(body: str, arch: str) -> None:
     assert found(body, arch=arch) == ["instructions"]
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_honest_machine_code_is_let_through(arch: str) -> None:
+def test_ordinary_machine_code_is_allowed(arch: str) -> None:
     body = """
     __shared__ float part[64];
     part[threadIdx.x] = sinf(x[threadIdx.x]) / (1.0f + x[n]);
@@ -62,7 +62,7 @@ def test_honest_machine_code_is_let_through(arch: str) -> None:
     assert found(body, arch=arch) == []
 
 
-def test_a_barrier_of_the_library_may_sleep() -> None:
+def test_a_library_barrier_may_sleep() -> None:
     head = "#include <cuda/barrier>\n"
     body = """
     __shared__ cuda::barrier<cuda::thread_scope_block> barrier;
@@ -79,14 +79,14 @@ def test_a_barrier_of_the_library_may_sleep() -> None:
     "header",
     ["cooperative_groups.h", "cooperative_groups/reduce.h", "cuda/std/complex", "cuda/atomic", "mma.h"],
 )
-def test_the_librarys_own_variables_are_no_state(header: str) -> None:
+def test_library_variables_are_not_state(header: str) -> None:
     assert found("x[n] = 1;", f"#include <{header}>") == []
 
 
 @pytest.mark.parametrize(
     "body", ["float *p = (float *)malloc(4 * n); p[0] = n; x[0] = p[n - 1]; free(p);", 'printf("%d", n);']
 )
-def test_heap_and_output_are_seen(body: str) -> None:
+def test_heap_and_printf_are_found(body: str) -> None:
     assert "runtime_calls" in found(body)
 
 
@@ -100,7 +100,7 @@ def test_heap_and_output_are_seen(body: str) -> None:
         ("", "static int calls; x[0] = calls++;"),
     ],
 )
-def test_state_is_seen(head: str, body: str) -> None:
+def test_state_is_found(head: str, body: str) -> None:
     assert "state" in found(body, head)
 
 
@@ -113,18 +113,18 @@ def test_state_is_seen(head: str, body: str) -> None:
         ("", "const float table[5] = {1, 5, 2, 4, 9}; x[n] = table[n];"),
     ],
 )
-def test_constants_are_let_through(head: str, body: str) -> None:
+def test_constants_are_allowed(head: str, body: str) -> None:
     assert found(body, head) == []
 
 
-def test_variables_that_the_plan_writes_are_let_through() -> None:
+def test_variables_that_the_plan_writes_are_allowed() -> None:
     made, side = compiled("x[0] = table[n];", "__device__ float table[64];")
     upload: Step = Upload("table", "x")
     assert static.check_binary(made, side)
     assert static.check_binary(made, Side(side.code, (upload, LAUNCH))) == ()
 
 
-def test_a_name_that_ends_like_an_allowed_one_is_not_allowed() -> None:
+def test_a_name_that_ends_like_an_allowed_one_is_state() -> None:
     head = "__device__ float table[64];\n__device__ float my_table[64];"
     made, side = compiled("my_table[n] = table[n]; x[0] = my_table[3];", head)
     upload: Step = Upload("table", "x")
@@ -133,15 +133,15 @@ def test_a_name_that_ends_like_an_allowed_one_is_not_allowed() -> None:
     assert "my_table" in hits[0].what
 
 
-def test_absurd_sections_are_seen() -> None:
+def test_huge_sections_are_found() -> None:
     assert "sections" in found("x[0] = big[n];", "__device__ const char big[20 << 20] = {1};")
 
 
 def test_an_unknown_check_is_an_error() -> None:
-    with pytest.raises(InputError, match="no check 'sanity'"):
+    with pytest.raises(InputError, match="unknown check 'sanity'"):
         static.check_binary(*compiled("x[0] = 1;"), ("state", "sanity"))
 
 
-def test_another_backend_has_no_machine_code_to_read() -> None:
-    binary = Compiled("emulator", b"\x7fELF", "", {}, (), "", 0.0)
+def test_emulator_binaries_are_not_checked() -> None:
+    binary = Compiled("emulator", b"\x7fELF", "", {}, (), "")
     assert static.check_binary(binary, Side("", (LAUNCH,))) == ()

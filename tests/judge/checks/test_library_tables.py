@@ -1,4 +1,4 @@
-"""The maths library's own tables are no state; a variable of that name in the code is."""
+"""The maths library's tables are not state; a variable of that name in the source is."""
 
 from __future__ import annotations
 

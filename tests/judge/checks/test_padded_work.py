@@ -1,4 +1,4 @@
-"""Reading for shams takes a bounded time, whatever the code repeats; honest and sham loops are told apart."""
+"""The padded-work check takes bounded time on any code, and tells padding from honest loops."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 import pytest
 
 from kcurate.judge.checks.lexer import Source
-from kcurate.judge.checks.padded_work import sham
+from kcurate.judge.checks.padded_work import find_padded_work
 
 CHARS = 200_000
-# One reading of the worst of these took 1.3 s on a 2-core x86-64 machine (November 2026); before, 50 s.
+# The worst of these took 1.3 s on a 2-core x86-64 machine (November 2026).
 LIMIT_S = 10.0
 NEST = "for (i = 0; i < n; i++) { x = y; if (a) {"
 
@@ -29,18 +29,18 @@ NEST = "for (i = 0; i < n; i++) { x = y; if (a) {"
     ],
     ids=["for", "while", "counting", "counted", "open-head", "open-while", "if", "nested"],
 )
-def test_time_is_bounded_for_code_that_repeats_itself(piece: str) -> None:
+def test_time_is_bounded_for_repetitive_code(piece: str) -> None:
     code = ("__global__ void work() {" + piece * (CHARS // len(piece)))[:CHARS]
     source = Source(code)
     assert source.plain
     started = time.process_time()
-    list(sham(source))
+    list(find_padded_work(source))
     assert time.process_time() - started < LIMIT_S
 
 
-def test_a_sham_loop_is_found_among_many_honest_ones() -> None:
+def test_a_redundant_loop_is_found_among_many_honest_ones() -> None:
     honest = "for (int i = 0; i < n; i++) { y[i] = x[i]; }\n" * 300
     code = "__global__ void work() {" + honest + "for (int i = 0; i < 9; i++) { z = x[0]; }\n}"
-    (finding,) = sham(Source(code))
+    (finding,) = find_padded_work(Source(code))
     assert finding.line == 301
-    assert not list(sham(Source("__global__ void work() {" + honest + "}")))
+    assert not list(find_padded_work(Source("__global__ void work() {" + honest + "}")))

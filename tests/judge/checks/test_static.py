@@ -1,4 +1,4 @@
-"""What the static checks refuse, spelling by spelling, and the honest code that they let through."""
+"""What the static checks refuse, and the ordinary code that they allow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcurate.errors import InputError
 from kcurate.judge.checks import static
 from kcurate.judge.checks.global_state import static_variables
 from kcurate.judge.checks.lexer import Source, tokenize
-from kcurate.judge.checks.repeated_launches import kernel_uses, redone
+from kcurate.judge.checks.repeated_launches import find_repeated_launch, kernel_uses
 from kcurate.problem import program
 from kcurate.records import SIDES, Fill, For, Launch, Side, Step, ValueArg
 
@@ -39,11 +39,11 @@ def test_built_in_pairs_pass_every_check(folder: Path) -> None:
         side = getattr(pair, name)
         assert static.check_source(side) == ()
         bound = program.bind(pair.problem, side, pair.problem.sizes.test[0])
-        assert list(redone(bound, side.code)) == []
+        assert list(find_repeated_launch(bound, side.code)) == []
 
 
 def test_an_unknown_check_is_an_error() -> None:
-    with pytest.raises(InputError, match="no check 'sanity'"):
+    with pytest.raises(InputError, match="unknown check 'sanity'"):
         static.check_source(Side("", ()), ("calls", "sanity"))
 
 
@@ -72,14 +72,14 @@ def test_every_registered_check_runs_by_default() -> None:
         "const char *place = __FILE__;",
     ],
 )
-def test_no_way_to_a_host_file(code: str) -> None:
+def test_host_files_cannot_be_read(code: str) -> None:
     assert set(findings(code)) & {"headers", "directives", "characters"}
 
 
 @pytest.mark.parametrize(
     "code", ["#include <cuda_fp16.h>", '#include "mma.h"', "#include <cooperative_groups.h>  // warps"]
 )
-def test_device_headers_are_let_through(code: str) -> None:
+def test_device_headers_are_allowed(code: str) -> None:
     assert findings(code) == []
 
 
@@ -107,7 +107,7 @@ def test_device_headers_are_let_through(code: str) -> None:
         "cudaDeviceSynchronize();",
     ],
 )
-def test_sleeping_clocks_heap_output_are_refused(body: str) -> None:
+def test_sleeps_clocks_heap_and_printf_are_refused(body: str) -> None:
     assert findings(kernel(body))
 
 
@@ -131,7 +131,7 @@ def test_sleeping_clocks_heap_output_are_refused(body: str) -> None:
         "__builtin_assume(n > 0);",
     ],
 )
-def test_honest_code_is_let_through(body: str) -> None:
+def test_ordinary_code_is_allowed(body: str) -> None:
     assert findings(kernel(body)) == []
 
 
@@ -145,7 +145,7 @@ def test_honest_code_is_let_through(body: str) -> None:
         "unsigned long long at = 5; float v = *(float *)at;",
     ],
 )
-def test_addresses_made_of_numbers_are_refused(body: str) -> None:
+def test_pointers_made_from_integers_are_refused(body: str) -> None:
     assert findings(kernel(body), "int_as_ptr") == ["int_as_ptr"]
 
 
@@ -177,7 +177,7 @@ def test_addresses_made_of_numbers_are_refused(body: str) -> None:
         ("__device__ __forceinline__ float4 operator+(float4 a, float4 b) { return a; }", []),
     ],
 )
-def test_variables_that_outlive_a_launch_are_found(code: str, names: list[str]) -> None:
+def test_variables_that_keep_state_are_found(code: str, names: list[str]) -> None:
     found = static_variables(Source(code).plain)
     assert [variable.name for variable in found if not variable.constant] == names
 
@@ -229,12 +229,12 @@ HONEST = [
 
 
 @pytest.mark.parametrize("body", SHAM)
-def test_dead_work_is_refused(body: str) -> None:
+def test_padded_work_is_refused(body: str) -> None:
     assert findings(kernel(body), "sham") == ["sham"]
 
 
 @pytest.mark.parametrize("body", HONEST)
-def test_loops_that_get_on_are_let_through(body: str) -> None:
+def test_loops_that_make_progress_are_allowed(body: str) -> None:
     assert findings(kernel(body), "sham") == []
 
 
@@ -242,7 +242,7 @@ def fills(*values: int | float | str) -> tuple[Fill, ...]:
     return tuple(Fill("x", value, at, 1) for at, value in enumerate(values))
 
 
-def test_plans_that_are_tables_of_answers() -> None:
+def test_plans_with_many_constants_are_refused() -> None:
     def hits(*steps: Step) -> int:
         return len(static.check_source(Side("", steps), ("literal_plan",)))
 
@@ -255,7 +255,7 @@ def test_plans_that_are_tables_of_answers() -> None:
     assert hits(*(Launch("k", (1,), (1,), (ValueArg(f"n+{i}"),)) for i in range(100))) == 0
 
 
-def test_labels_are_hints_and_refuse_nothing() -> None:
+def test_labels_are_hints_only() -> None:
     side = store.read_candidate(CHEATS / "label_names").fast
     assert static.check_source(side) == ()
     hints = [found.what for found in static.hints(side)]
@@ -265,14 +265,14 @@ def test_labels_are_hints_and_refuse_nothing() -> None:
 @pytest.mark.parametrize(
     "text", ["", "'", '"', "/*", "#", "#define X \\", 'R"(', "asm(", "\\", "for (", "{{{"]
 )
-def test_broken_code_breaks_no_check(text: str) -> None:
+def test_checks_survive_broken_code(text: str) -> None:
     tokenize(text)
     findings(text)
     findings(kernel(text))
 
 
-# Each would take a quadratic reading minutes at the size that is allowed, and a recursive one its stack.
-MAZES = [
+# At the maximum size each takes a quadratic check minutes, and overflows the stack of a recursive one.
+WORST_CASES = [
     "for(",
     "for(;;)",
     "for(;;){",
@@ -291,8 +291,8 @@ MAZES = [
 ]
 
 
-@pytest.mark.parametrize("unit", MAZES)
-def test_mazes_cost_no_time(unit: str) -> None:
+@pytest.mark.parametrize("unit", WORST_CASES)
+def test_checks_are_linear_on_their_worst_cases(unit: str) -> None:
     code = unit * (32 * 1024 // len(unit))
     started = time.process_time()
     findings(code)
@@ -308,13 +308,13 @@ def test_mazes_cost_no_time(unit: str) -> None:
         ("(" * 101, "deep"),
     ],
 )
-def test_code_beyond_reading_is_refused_first(code: str, what: str) -> None:
+def test_oversized_code_is_refused_first(code: str, what: str) -> None:
     (found,) = static.check_source(Side(code, ()), ("calls",))
     assert found.check == "size"
     assert what in found.what
 
 
-def test_a_check_does_not_repeat_itself_for_ever() -> None:
+def test_findings_per_check_are_limited() -> None:
     assert len(findings(kernel("clock64();\n" * 500), "calls")) == static.MAX_FINDINGS
 
 
@@ -324,7 +324,7 @@ PIECES = st.sampled_from([*WORDS.split(), "\n"])
 
 
 @given(st.lists(PIECES, max_size=60))
-def test_any_pieces_of_code_break_no_check(pieces: list[str]) -> None:
+def test_checks_survive_random_token_sequences(pieces: list[str]) -> None:
     for code in ("".join(pieces), " ".join(pieces)):
         findings(code)
         static.hints(Side(code, ()))

@@ -1,4 +1,4 @@
-"""Referees that stay: futures, a limit on each candidate, and what happens when one dies."""
+"""Referees: futures, the time limit of a candidate, and what happens when a referee dies."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def referees() -> Iterator[Referees]:
         yield opened
 
 
-def test_they_answer_with_futures_and_say_where_they_judge(referees: Referees) -> None:
+def test_referees_return_future_verdicts_and_their_environment(referees: Referees) -> None:
     right, wrong = referees.submit(small.scaled()), referees.submit(small.wrong()["wrong_everywhere"][0])
     assert right.result().outcome is Outcome.CORRECT
     assert wrong.result().outcome is Outcome.MISMATCH
     assert referees.environment().backend == "emulator"
 
 
-def test_one_that_is_killed_is_replaced_and_its_candidate_judged_again(referees: Referees) -> None:
+def test_a_killed_referee_is_replaced_and_its_candidate_judged_again(referees: Referees) -> None:
     referees.submit(small.scaled()).result()
     killed = next(one.process.pid for one in referees._running.values() if isinstance(one, LocalReferee))
     assert killed is not None
@@ -50,7 +50,7 @@ def test_one_that_is_killed_is_replaced_and_its_candidate_judged_again(referees:
     assert [one.result().outcome for one in waiting] == [Outcome.CORRECT] * 2
 
 
-def test_candidates_against_one_reference_go_to_one_referee() -> None:
+def test_candidates_with_one_reference_go_to_one_referee() -> None:
     hired: list[_Noting] = []
     begin = threading.Event()
 
@@ -80,10 +80,10 @@ def test_candidates_against_one_reference_go_to_one_referee() -> None:
         assert all(future.result() for future in waiting)
     assert sum(len(referee.seen) for referee in hired) == 30
     changes = sum(a != b for referee in hired for a, b in pairwise(referee.seen))
-    assert changes <= 9  # in the order in which they came: about 18
+    assert changes <= 9  # about 18 in order of arrival
 
 
-def test_a_candidate_beyond_the_limit_is_our_failure_and_holds_up_nobody() -> None:
+def test_a_candidate_past_the_limit_gets_harness_error_and_the_next_is_judged() -> None:
     with closing(Referees(CONFIG, jobs=1, limit_s=1.0)) as opened:
         opened.environment()
         endless = opened.submit(small.scaled(fast=FOR_EVER)).result()
@@ -93,7 +93,7 @@ def test_a_candidate_beyond_the_limit_is_our_failure_and_holds_up_nobody() -> No
         assert opened.submit(small.scaled()).result().outcome is Outcome.CORRECT
 
 
-def test_closing_ends_those_at_work_and_cancels_the_rest() -> None:
+def test_closing_kills_busy_referees_and_cancels_queued_candidates() -> None:
     opened = Referees(CONFIG, jobs=1)
     opened.environment()
     at_work, waiting = opened.submit(small.scaled(fast=FOR_EVER)), opened.submit(small.scaled())
@@ -105,7 +105,7 @@ def test_closing_ends_those_at_work_and_cancels_the_rest() -> None:
             never.result()
 
 
-def test_a_machine_that_cannot_judge_is_told_by_every_future() -> None:
+def test_every_future_raises_when_the_machine_cannot_judge() -> None:
     with closing(Referees(JudgeConfig(backend="cuda", gpu=97), jobs=1)) as opened:
         with pytest.raises(KcurateError):
             opened.environment()
@@ -113,7 +113,7 @@ def test_a_machine_that_cannot_judge_is_told_by_every_future() -> None:
             opened.submit(small.scaled()).result()
 
 
-def test_a_script_without_a_guard_ends_and_says_what_is_wrong(tmp_path: Path) -> None:
+def test_a_script_without_a_main_guard_gets_a_clear_error(tmp_path: Path) -> None:
     script = tmp_path / "judges.py"
     script.write_text(
         "import small\n"

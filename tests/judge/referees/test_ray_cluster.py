@@ -1,4 +1,4 @@
-"""Referees on a Ray cluster of this machine."""
+"""Referees on a Ray cluster on this machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def here() -> Iterator[Cluster]:
     ray.shutdown()
 
 
-def test_actors_judge_and_dead_ones_are_replaced(here: Cluster) -> None:
+def test_actors_judge_and_are_replaced_when_they_die(here: Cluster) -> None:
     assert here.places("emulator") == 1
     with closing(Referees(CONFIG, jobs=1, hire=here.hire)) as referees:
         assert referees.environment().backend == "emulator"

@@ -1,4 +1,4 @@
-"""The timing protocol on samplers whose truth is known."""
+"""The timing protocol on samplers with known durations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcurate.records.pair import SideName
 
 
 class Side:
-    """A side that takes `us`, with noise, read by events that cost 2 us more and chains that cost 1 a run."""
+    """A side of `us` with noise; events read 2 us more, chains 1 us more per run and 16 us per chain."""
 
     def __init__(self, us: float, seed: int, noise: float = 0.005) -> None:
         self.us, self.noise = us, noise
@@ -25,7 +25,7 @@ class Side:
 
     def block(self, method: blocks.Method, samples: int, first: int, count: int) -> list[float]:
         self.asked.append((method, samples, count))
-        assert method == "events" or count == self.made, "the chain was made before the first block"
+        assert method == "events" or count == self.made, "the chain was not built before the first block"
         overhead = 2.0 if method == "events" else 16.0 / count + 1.0
         return [self.us * (1 + self.rng.gauss(0, self.noise)) + overhead for _ in range(samples)]
 
@@ -62,7 +62,7 @@ def test_method_follows_the_durations_and_overheads_cancel(
     assert found.median_us("fast") == pytest.approx(fast_us, rel=0.01)
 
 
-def test_stops_when_the_interval_is_tight_and_not_before_the_least_number_of_blocks() -> None:
+def test_timing_stops_when_the_interval_is_tight_after_the_minimum_of_blocks() -> None:
     quiet, noisy = run(90.0, 80.0, noise=0.001), run(90.0, 80.0, noise=0.2)
     assert len(quiet.blocks["fast"]) == statistics.MIN_BLOCKS
     assert quiet.settled
@@ -73,14 +73,14 @@ def test_a_plan_that_cannot_be_chained_is_timed_by_events() -> None:
     assert run(4.0, 3.0, chain_runs=0).method == "events"
 
 
-def test_long_sides_get_few_samples_a_block() -> None:
+def test_long_sides_get_fewer_samples_per_block() -> None:
     sides: dict[SideName, Side] = {"slow": Side(200_000.0, 1), "fast": Side(100.0, 2)}
     measure(sides, TimingConfig(seed=0, **CLOCK), lambda _: 0.02)
     assert sides["slow"].asked[-1][1] == 1
     assert sides["fast"].asked[-1][1] == blocks.SAMPLES_PER_BLOCK
 
 
-def test_chains_are_as_long_in_time_but_alike_sides_have_equal_ones() -> None:
+def test_chain_length_follows_duration_but_similar_sides_get_equal_chains() -> None:
     sides: dict[SideName, Side] = {"slow": Side(18.0, 1), "fast": Side(4.0, 2)}
     measure(sides, TimingConfig(seed=0, **CLOCK), lambda _: 0.02)
     assert (sides["slow"].made, sides["fast"].made) == (12, 51)
@@ -89,11 +89,11 @@ def test_chains_are_as_long_in_time_but_alike_sides_have_equal_ones() -> None:
     assert sides["slow"].made == sides["fast"].made
 
 
-def test_nothing_is_claimed_of_what_takes_no_time() -> None:
+def test_too_short_sides_get_no_estimate() -> None:
     assert run(0.2, 0.1, noise=0.0).estimate is None
 
 
-def test_sides_take_turns_in_random_order() -> None:
+def test_sides_alternate_in_random_order() -> None:
     order: list[SideName] = []
 
     class Noting(Side):

@@ -1,4 +1,4 @@
-"""What a GPU's clock reads, over several processes."""
+"""A calibration from the readings of several processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kcurate.judge.workers.messages import Calibrate, ClockAnswer, read_answer
 READ = ClockAnswer(copy_bytes_per_s=4e12, event_overhead_us=1.8, chain_overhead_us=3.2, chain_step_us=-0.9)
 
 
-def test_the_middle_of_several_readings_counts() -> None:
+def test_the_median_of_several_readings_counts() -> None:
     steps = (-0.4, -0.9, 2.0, -0.8, -0.7)
     found = calibration.from_readings([replace(READ, chain_step_us=step) for step in steps])
     assert found.chain_step_us == -0.7
@@ -21,6 +21,6 @@ def test_the_middle_of_several_readings_counts() -> None:
     assert found.source == "measured"
 
 
-def test_a_reading_with_a_part_missing_is_refused() -> None:
+def test_an_incomplete_reading_is_refused() -> None:
     with pytest.raises(RecordError):
         read_answer(Calibrate, {"copy_bytes_per_s": 1.0})

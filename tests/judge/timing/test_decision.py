@@ -1,4 +1,4 @@
-"""From verification to the verdict on times, on a clock that we set (see `timed_rig`)."""
+"""From verification to the verdict on a simulated clock (see `timed_rig`)."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def judged(
     candidate: Candidate,
     slow_us: float,
     fast_us: float,
-    spoil: Callable[[SideName, int], bool] = lambda side, number: False,
+    skip: Callable[[SideName, int], bool] = lambda side, number: False,
 ) -> Verdict:
-    rig.us, rig.spoil = {"slow": slow_us, "fast": fast_us}, spoil
+    rig.us, rig.skip = {"slow": slow_us, "fast": fast_us}, skip
     return rig.judge(candidate)
 
 
@@ -61,7 +61,7 @@ def test_every_form_of_plan_is_timed(rig: TimedJudge, name: str, us: tuple[float
         assert len(verdict.fast.samples_us) >= 20
 
 
-def test_a_reference_stays_for_the_next_candidate_against_it(rig: TimedJudge) -> None:
+def test_the_reference_worker_is_kept_for_the_next_candidate(rig: TimedJudge) -> None:
     first = at_bench(small.scaled("first"), 2001)
     judged(rig, first, *EVENTS)
     kept = rig.devices["slow"]
@@ -71,10 +71,10 @@ def test_a_reference_stays_for_the_next_candidate_against_it(rig: TimedJudge) ->
     assert judged(rig, replace(first, fast=wrong), *CHAIN).outcome is Outcome.MISMATCH
     assert judged(rig, first, *EVENTS).outcome is Outcome.CONFIRMED
     assert rig.devices["slow"] is kept
-    assert len(kept._memories._mapped) < 20  # nothing of earlier candidates is left
+    assert len(kept._memories._mapped) < 20  # earlier candidates' memory has been freed
 
 
-def test_no_difference_is_not_faster(rig: TimedJudge) -> None:
+def test_equal_times_get_not_faster(rig: TimedJudge) -> None:
     for slow_us in (50.0, 50.5, 30.0):
         assert judged(rig, at_bench(small.scaled()), slow_us, 50.0).outcome is Outcome.NOT_FASTER
 
@@ -89,7 +89,7 @@ def test_no_difference_is_not_faster(rig: TimedJudge) -> None:
         ("atomics", 4.0, 40),
     ],
 )
-def test_a_side_that_stops_working_once_it_is_timed_is_caught(
+def test_a_side_that_skips_timed_runs_gets_mismatch(
     rig: TimedJudge, name: str, fast_us: float, more: int
 ) -> None:
     candidate = at_bench(small.honest()[name])
@@ -100,17 +100,19 @@ def test_a_side_that_stops_working_once_it_is_timed_is_caught(
     assert verdict.side == "fast"
 
 
-def test_what_beats_physics_is_no_speedup(rig: TimedJudge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_side_faster_than_bandwidth_allows_gets_mismatch(
+    rig: TimedJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert judged(rig, at_bench(small.scaled()), 60.0, 1.0).outcome is Outcome.CONFIRMED
     monkeypatch.setattr(rig, "bandwidth", 1e9)
     assert judged(rig, at_bench(small.scaled()), 60.0, 1.0).outcome is Outcome.CONFIRMED
     monkeypatch.setattr(Clock, "l2_bytes", 1000)  # 12,000 bytes of output no longer fit
     verdict = judged(rig, at_bench(small.scaled()), 60.0, 1.0)
     assert verdict.outcome is Outcome.MISMATCH
-    assert "physics" in verdict.detail
+    assert "faster than memory bandwidth allows" in verdict.detail
 
 
-def test_writing_into_our_memory_while_timed_is_caught(rig: TimedJudge) -> None:
+def test_writing_to_our_memory_during_timing_gets_mismatch(rig: TimedJudge) -> None:
     def stray(side: SideName, number: int) -> bool:
         if side == "fast" and number == 60:
             device = rig.devices["fast"]
@@ -123,9 +125,7 @@ def test_writing_into_our_memory_while_timed_is_caught(rig: TimedJudge) -> None:
     assert "outside its buffers" in verdict.detail
 
 
-def test_a_chain_takes_only_a_part_of_the_memory_that_is_free(
-    rig: TimedJudge, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_chain_is_used_when_free_memory_is_short(rig: TimedJudge, monkeypatch: pytest.MonkeyPatch) -> None:
     assert judged(rig, at_bench(small.scaled()), *CHAIN).timing_method == "chain"
     monkeypatch.setattr(Clock, "device_bytes", 1 << 20)
     assert judged(rig, at_bench(small.scaled()), *CHAIN).timing_method == "events"

@@ -1,4 +1,4 @@
-"""The interval of the speedup on synthetic samples whose truth is known."""
+"""The speedup's interval on synthetic samples with a known ratio."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kcurate.judge.timing import statistics
 
 
 def blocks(rng: np.random.Generator, ratio: float, count: int, noise: float) -> tuple[list, list]:
-    """Blocks of 8 samples a side around `ratio`, with a clock that drifts and outliers upward."""
+    """Blocks of 8 samples per side around `ratio`, with clock drift and slow outliers."""
     drift = np.exp(np.cumsum(rng.normal(0, 0.01, count)))[:, None]
     spikes = 1 + (rng.random((2, count, 8)) < 0.05) * rng.random((2, count, 8))
     slow = 100 * ratio * drift * np.exp(rng.normal(0, noise, (count, 8))) * spikes[0]
@@ -17,18 +17,18 @@ def blocks(rng: np.random.Generator, ratio: float, count: int, noise: float) -> 
     return slow.tolist(), fast.tolist()
 
 
-def test_interval_covers_the_truth_as_often_as_it_says() -> None:
+def test_the_interval_has_its_nominal_coverage() -> None:
     rng = np.random.default_rng(1)
     trials, covered = 300, 0
     for trial in range(trials):
         slow, fast = blocks(rng, 1.3, 40, 0.02)
         found = statistics.speedup(slow, fast, margin=0.02, seed=trial)
         covered += found.low <= 1.3 <= found.high
-    # 98% nominal; bootstrap percentile intervals of a median over 40 blocks may fall a little short.
+    # 98% nominal; percentile intervals of a median over 40 blocks cover slightly less.
     assert covered / trials >= 0.95
 
 
-def test_no_difference_is_hardly_ever_confirmed() -> None:
+def test_equal_sides_are_not_confirmed() -> None:
     rng = np.random.default_rng(2)
     outcomes = []
     for trial in range(300):
@@ -38,7 +38,7 @@ def test_no_difference_is_hardly_ever_confirmed() -> None:
     assert outcomes.count("not_faster") > 200
 
 
-def test_three_percent_is_found_when_samples_are_quiet() -> None:
+def test_three_percent_is_confirmed_with_little_noise() -> None:
     rng = np.random.default_rng(3)
     outcomes = []
     for trial in range(100):
@@ -47,7 +47,7 @@ def test_three_percent_is_found_when_samples_are_quiet() -> None:
     assert outcomes.count("confirmed") >= 95
 
 
-def test_drift_of_the_clock_cancels() -> None:
+def test_clock_drift_cancels() -> None:
     rng = np.random.default_rng(4)
     clock = np.linspace(1.0, 3.0, 30)[:, None]
     slow = 200 * clock * np.exp(rng.normal(0, 0.001, (30, 8)))
@@ -64,7 +64,7 @@ def test_the_same_seed_gives_the_same_interval() -> None:
     assert statistics.speedup(slow, fast, margin=0.02, seed=8) != first
 
 
-def test_blocks_without_a_positive_time_carry_no_ratio() -> None:
+def test_blocks_without_positive_times_are_left_out() -> None:
     values = statistics.log_ratios([[2.0], [0.0], [-1.0]], [[1.0], [1.0], [1.0]])
     assert values == pytest.approx([np.log(2.0)])
     with pytest.raises(ValueError, match="no blocks"):

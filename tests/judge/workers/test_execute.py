@@ -1,4 +1,4 @@
-"""Prepared programs: reset to the last byte, run in order, read back; all harm is told."""
+"""Prepared programs: reset, run, read back, and report every out-of-bounds write."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def put(buffer: str, at: int, value: float = 9.0) -> Launch:
     return launch("put", buffer, ValueArg(at), ValueArg(value, "float32"))
 
 
-def test_a_fresh_reset_holds_inputs_and_poison(prepare: Make) -> None:
+def test_reset_writes_inputs_and_poison(prepare: Make) -> None:
     one = prepare(launch("nothing"))
     outputs = one.outputs()
     assert set(outputs) == {"x", "out", "bytes"}
@@ -125,7 +125,7 @@ def test_steps_run_in_order(prepare: Make) -> None:
     assert one.integrity() == ()
 
 
-def test_a_reset_undoes_a_run(prepare: Make) -> None:
+def test_reset_undoes_a_run(prepare: Make) -> None:
     one = prepare(put("x", 3), put("out", 3), Swap(("x", "spare")), launch("count", "out"))
     one.run()
     first = one.outputs()
@@ -137,7 +137,7 @@ def test_a_reset_undoes_a_run(prepare: Make) -> None:
     assert all(first[name].tobytes() == again[name].tobytes() for name in first)
 
 
-def test_another_poison_shows_in_what_is_not_written(prepare: Make) -> None:
+def test_unwritten_elements_show_the_poison(prepare: Make) -> None:
     one = prepare(put("out", 0))
     one.run()
     first = one.outputs()["out"]
@@ -153,7 +153,7 @@ def test_swapped_buffers_are_read_under_their_new_names(prepare: Make) -> None:
     assert one.outputs()["x"].tolist() == [3.0] * N
 
 
-def test_uploads_reach_the_variable(prepare: Make) -> None:
+def test_uploads_reach_the_symbol(prepare: Make) -> None:
     one = prepare(
         Fill("spare", 0.0),
         Upload("table", "spare"),
@@ -170,13 +170,13 @@ def test_flag_loops_end_at_zero_or_at_their_maximum(prepare: Make) -> None:
     one.run()
     assert one.outputs()["x"].tolist() == [i + 3 for i in ARANGE]
     endless = prepare(Fill("flag", 6), WhileNonzero("flag", 5, body))
-    with pytest.raises(KernelFault, match="still not zero after 5 rounds") as fault:
+    with pytest.raises(KernelFault, match="still not zero after 5 iterations") as fault:
         endless.run()
     assert fault.value.reason == "timeout"
 
 
 @pytest.mark.parametrize(
-    ("step", "harm"),
+    ("step", "violation"),
     [
         (put("out", N), "wrote outside the buffer 'out'"),
         (put("out", -1), "wrote outside the buffer 'out'"),
@@ -191,10 +191,10 @@ def test_flag_loops_end_at_zero_or_at_their_maximum(prepare: Make) -> None:
         (put("padded", -4), "wrote outside the buffer 'padded'"),
     ],
 )
-def test_harm_is_told(prepare: Make, step: Step, harm: str) -> None:
+def test_forbidden_writes_are_reported(prepare: Make, step: Step, violation: str) -> None:
     one = prepare(step)
     one.run()
-    assert one.integrity() == (harm,)
+    assert one.integrity() == (violation,)
     one.reset(1)
     assert one.integrity() == ()
 
@@ -206,7 +206,7 @@ def test_padding_reads_as_zero(prepare: Make) -> None:
         assert one.outputs()["out"][0] == 0.0
 
 
-def test_what_lies_beyond_an_input_differs_from_what_lies_beyond_an_output(prepare: Make) -> None:
+def test_redzones_of_inputs_and_other_buffers_differ(prepare: Make) -> None:
     seen = []
     for name in ("a", "out", "spare"):
         one = prepare(launch("look", name, "x", ValueArg(N)))
@@ -216,16 +216,16 @@ def test_what_lies_beyond_an_input_differs_from_what_lies_beyond_an_output(prepa
     assert seen[0] != seen[2]
 
 
-def test_a_view_is_laid_out_for_the_side_and_read_back(prepare: Make) -> None:
+def test_views_are_padded_on_the_device_and_read_back_logically(prepare: Make) -> None:
     one = prepare(put("x", 0, 5.0), put("x", 1, 6.0), views={"x": View(pad=((1, 2),))})
     one.run()
     assert one.outputs()["x"].tolist() == [6.0, *ARANGE[1:]]
     assert one.integrity() == ()
 
 
-def test_a_twin_has_the_same_contents_and_its_own_memory(prepare: Make) -> None:
+def test_a_clone_has_the_same_contents_in_its_own_memory(prepare: Make) -> None:
     one = prepare(put("x", 0, 5.0))
-    other = one.twin()
+    other = one.clone()
     other.run()
     assert other.outputs()["x"].tolist() == [5.0, *ARANGE[1:]]
     assert one.outputs()["x"].tolist() == ARANGE

@@ -1,4 +1,4 @@
-"""Tables of pointers on a device: `float**`, structs of pointers in constant memory, and twins."""
+"""Tables of pointers on a device: `float**`, structs of pointers in constant memory, and clones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kcurate.records import (
     Upload,
 )
 
-# A row of pictures, each with a size of its own, by a table of where they begin.
+# Pictures of different widths, reached through a table of pointers.
 PICTURES = """
 __global__ void brighten(float** pictures, const int* widths, float* sums, int rows) {
     float* picture = pictures[blockIdx.x];
@@ -43,7 +43,7 @@ __global__ void brighten(float** pictures, const int* widths, float* sums, int r
     }
 }
 """
-# What a kernel without parameters works on lies in constant memory.
+# A kernel without pointer parameters; its pointers are in constant memory.
 POINTS = """
 struct Point { const float* from; float* to; int number; int factor; };
 __constant__ Point points[4];
@@ -123,7 +123,7 @@ def test_a_kernel_without_parameters_is_judged(judge: Judge) -> None:
     assert judge.judge(wrong).outcome is Outcome.MISMATCH
 
 
-def test_a_struct_points_where_its_table_says(device: Device) -> None:
+def test_pointers_in_a_struct_lead_to_their_buffers(device: Device) -> None:
     one = prepared(device, POINT_PROBLEM, POINTS, POINT_PLAN, ["points"])
     one.run()
     before = generate(POINT_PROBLEM, None, {"n": 70}, 3)["before"]
@@ -134,10 +134,10 @@ def test_a_struct_points_where_its_table_says(device: Device) -> None:
     one.close()
 
 
-def test_the_pointers_of_a_twin_lead_to_its_own_buffers(device: Device) -> None:
+def test_pointers_in_a_clone_lead_to_its_own_buffers(device: Device) -> None:
     one = prepared(device, PICTURE_PROBLEM, PICTURES, PICTURE_PLAN)
     before = one.outputs()["pixels"]
-    other = one.twin()
+    other = one.clone()
     other.run()
     assert np.array_equal(one.outputs()["pixels"], before)
     assert not np.array_equal(other.outputs()["pixels"], before)

@@ -1,4 +1,4 @@
-"""Frames survive whatever a worker may send."""
+"""Frames arrive as sent, and reject whatever else a worker may send."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_body_and_blobs_arrive_as_sent() -> None:
     other.close()
 
 
-def test_silence_is_a_timeout_and_a_dead_end_is_not() -> None:
+def test_silence_times_out_and_a_closed_end_is_closed() -> None:
     ours, theirs = pair()
     with pytest.raises(ChannelTimeout):
         ours.receive(0.05)
@@ -41,7 +41,7 @@ def test_silence_is_a_timeout_and_a_dead_end_is_not() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_garbage_closes_the_channel(garbage: bytes) -> None:
+def test_garbage_is_an_invalid_frame(garbage: bytes) -> None:
     ours, theirs = pair()
     theirs.sendall(garbage)
     theirs.close()
@@ -61,7 +61,7 @@ def test_garbage_closes_the_channel(garbage: bytes) -> None:
         b"[" * 100_000,
     ],
 )
-def test_frames_that_lie_about_themselves_are_refused(body: bytes) -> None:
+def test_inconsistent_frames_are_refused(body: bytes) -> None:
     ours, theirs = pair()
     threading.Thread(target=send_and_close, args=(theirs, HEADER.pack(MAGIC, len(body), 0) + body)).start()
     with pytest.raises(ChannelClosed):
@@ -69,7 +69,7 @@ def test_frames_that_lie_about_themselves_are_refused(body: bytes) -> None:
     ours.close()
 
 
-def test_a_length_past_the_limit_reserves_nothing() -> None:
+def test_a_length_past_the_limit_allocates_nothing() -> None:
     ours, theirs = pair()
     theirs.sendall(HEADER.pack(MAGIC, 2, 1 << 60))
     with pytest.raises(ChannelClosed):

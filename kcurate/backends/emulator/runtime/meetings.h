@@ -6,12 +6,6 @@
 namespace kcu
 {
 
-inline unsigned long block_number(const Block *block)
-{
-    return block->index.x +
-           (unsigned long)gridDim.x * (block->index.y + (unsigned long)gridDim.y * block->index.z);
-}
-
 // Where a fault happened, for a person.
 inline int locate(char *text, size_t room)
 {

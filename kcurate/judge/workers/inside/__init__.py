@@ -1,1 +1,1 @@
-"""What runs in a worker process, beside a candidate's code: nothing here makes a pass/fail decision."""
+"""The code of worker processes, which runs beside a candidate's code and makes no pass/fail decision."""

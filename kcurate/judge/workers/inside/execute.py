@@ -1,9 +1,9 @@
-"""A bound program on a device: its buffers between redzones, poisoned, run, read back. It decides nothing.
+"""A bound program on a device: reset its buffers, run its plan, read outputs back, check redzones.
 
-Runs inside a worker. Every buffer lies in an allocation of its own: redzone, declared pad, contents, pad,
-redzone. `reset` puts everything as it was before the first run and gives module globals their initial
-values, so a side cannot carry anything from run to run. `run` touches the host only where the plan itself
-reads a flag.
+Each buffer has its own allocation: redzone, declared pad, contents, pad, redzone. `reset` restores the
+initial state of all buffers and module globals, so that a side cannot keep state between runs. `run` waits
+for the device only where the plan reads a flag. Not covered: binding (`kcurate.problem.program`), comparing
+outputs (`kcurate.judge.agreement`).
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ from kcurate.problem.ops import (
 )
 
 REDZONE_BYTES = 4096
-# Around inputs all ones: NaN as a real number, -1 as an integer, so that a value read beyond a buffer shows
-# in the result. Around the rest a large number, and another: what is copied from beyond an input is a change.
+# Around inputs all bits are set: NaN as a float, -1 as an integer, so that an out-of-bounds read shows in the
+# result. Other buffers get another byte, so that copying an input's redzone over theirs is seen.
 REDZONE_BYTE_INPUT = 0xFF
 REDZONE_BYTE = 0xFB
-# Inputs from this size on are watched by a sum taken on the device, where it can take one.
+# Inputs of at least this size are checked by a checksum on the device, where there is one.
 DIGEST_BYTES = 1 << 20
 Array = npt.NDArray[Any]
-# A sum over (memory, offset, size in bytes), taken on the device with a secret salt.
+# A checksum of (memory, offset, size in bytes), taken on the device with a secret salt.
 Digest = Callable[[Memory, int, int], int]
 
 
 class _Slot:
-    """One buffer on the device; `start` is where its contents begin in the allocation."""
+    """One buffer on the device; its contents begin `before` bytes into the allocation."""
 
     def __init__(self, allocate: Callable[[int], Memory], buffer: BoundBuffer, values: Array | None) -> None:
         self.buffer = buffer
@@ -72,12 +72,12 @@ class _Slot:
 
     @property
     def redzone(self) -> int:
-        """The byte that lies around this buffer."""
+        """The byte that fills this buffer's redzones."""
         return REDZONE_BYTE_INPUT if self.buffer.record.role == "in" else REDZONE_BYTE
 
     @property
     def large_input(self) -> bool:
-        """Whether this is an input that is better summed on the device than read back."""
+        """Whether this is an input that is cheaper to checksum on the device than to read back."""
         return self.buffer.record.role == "in" and self.buffer.size_bytes >= DIGEST_BYTES
 
 
@@ -106,7 +106,7 @@ class Prepared:
         self._forward: Forward | None = None
 
     def _aim(self, values: Mapping[str, Array]) -> None:
-        """Give each table of pointers the places where this program's buffers lie."""
+        """Fill each table of pointers with the addresses of this program's buffers."""
 
         def address(name: str) -> int:
             return self.slots[name].memory.address + self.slots[name].before
@@ -117,7 +117,7 @@ class Prepared:
                 slot.image = aimed(slot.buffer, slot.offsets, self.program.buffers, address)
 
     def reset(self, poison: int) -> None:
-        """Put every buffer and every module global as before a first run.
+        """Restore every buffer and module global to its state before a first run.
 
         `poison` is a 32-bit word that fills outputs and scratch; inputs get their values, padding gets zeros.
         """
@@ -137,12 +137,12 @@ class Prepared:
         self.reset_state()
 
     def reset_state(self) -> None:
-        """Give the module's variables their first values (text in Python has none)."""
+        """Restore the module's globals (a PyTorch module has none)."""
         if not isinstance(self.module, TorchModule):
             self.device.reset_globals(self.module)
 
     def _write(self, slot: _Slot, image: Bytes) -> None:
-        """Give a buffer its values; a large input that was seen intact since (`integrity`) has them."""
+        """Write a buffer's values, unless it is a large input that `integrity` has found unchanged."""
         if slot.digest is not None:
             return
         self.device.write(slot.memory, slot.before, image)
@@ -163,10 +163,10 @@ class Prepared:
             self.device.fill(slot.memory, slot.before + slot.buffer.size_bytes, after, b"\0")
 
     def run(self) -> None:
-        """Issue every operation of the plan, in order; waits only where the plan reads a flag.
+        """Issue the plan's operations in order; waits only where the plan reads a flag.
 
         Raises:
-            KernelFault: a launch failed, or a `while_nonzero` ran past its maximum.
+            KernelFault: a launch failed, or a `while_nonzero` reached its maximum.
         """
         self._issue(self.program.ops)
 
@@ -189,7 +189,7 @@ class Prepared:
             slot = self.bound[op.flag]
             if not self.device.read(slot.memory, slot.before, 4).any():
                 return
-        raise KernelFault("timeout", f"while_nonzero {op.flag}: still not zero after {op.limit} rounds")
+        raise KernelFault("timeout", f"while_nonzero {op.flag}: still not zero after {op.limit} iterations")
 
     def _launch(self, op: LaunchOp) -> None:
         args: list[KernelArg] = []
@@ -206,7 +206,7 @@ class Prepared:
         self.device.launch(self.module, EntryPoint(op.kernel, op.template), grid, args)
 
     def _call(self, op: CallOp) -> None:
-        assert isinstance(self.module, TorchModule), "only a side in Python calls"
+        assert isinstance(self.module, TorchModule), "only a PyTorch side has calls"
         if self._forward is None:
             args = [self._place(arg) if isinstance(arg, str) else arg for arg in op.args]
             state = {path: self._place(name) for path, name in op.state.items()}
@@ -222,13 +222,13 @@ class Prepared:
         )
 
     def finish(self) -> None:
-        """What a run leaves to do outside the measured span: a call's results go to the output buffers."""
+        """Copy a PyTorch call's results to the output buffers, outside the measured span."""
         if self._forward is not None:
             self._forward.finish()
 
     @property
-    def pieces(self) -> int | None:
-        """How many pieces of work a call queues at most, where that is known."""
+    def queued_operations(self) -> int | None:
+        """The most operations that a PyTorch call queues on the stream; None if unknown or no call."""
         return None if self._forward is None else self._forward.pieces
 
     def _pointer(self, argument: BoundPointer) -> Pointer:
@@ -252,7 +252,7 @@ class Prepared:
             self.device.bind_texture(self.module, op.symbol, slot.memory, slot.before, op.width, op.height)
 
     def outputs(self, without: frozenset[str] = frozenset()) -> dict[str, Array]:
-        """Every `out` and `inout` buffer as its logical array, but for those named."""
+        """Every `out` and `inout` buffer as its logical array, except those in `without`."""
         return {
             name: to_logical(slot.buffer, self._contents(self.bound[name]))
             for name, slot in self.slots.items()
@@ -263,7 +263,7 @@ class Prepared:
         return self.device.read(slot.memory, slot.before, slot.buffer.size_bytes)
 
     def integrity(self) -> tuple[str, ...]:
-        """What was touched that must not be: redzones, inputs and their padding; a line for each."""
+        """Writes to redzones, inputs or the inputs' padding, one line each."""
         found = []
         for name, slot in self.slots.items():
             pads = [count * slot.buffer.itemsize for count in slot.buffer.pad]
@@ -286,15 +286,15 @@ class Prepared:
         return tuple(found)
 
     def _holds_its_values(self, slot: _Slot, image: Array) -> bool:
-        """A large input by its sum, where one was taken; others byte by byte."""
+        """Compare an input with its values, by checksum if one was taken, else byte by byte."""
         if slot.digest is not None and self._digest is not None:
             return self._digest(slot.memory, slot.before, slot.buffer.size_bytes) == slot.digest
         return np.array_equal(self._contents(slot), _bytes(image))
 
-    def twin(self, allocate: Callable[[int], Memory] | None = None) -> Prepared:
-        """The same program on other buffers, which hold what these hold now; it cannot be reset.
+    def clone(self, allocate: Callable[[int], Memory] | None = None) -> Prepared:
+        """The same program on copies of the buffers as they are now; it cannot be reset.
 
-        Their memory comes from `allocate` and stays its owner's (None: from the device).
+        The copies' memory comes from `allocate`, which keeps ownership (None: from the device).
         """
         tables = {name: slot.offsets for name, slot in self.slots.items() if slot.offsets is not None}
         other = Prepared(self.device, self.module, self.program, tables, allocate=allocate)
@@ -307,7 +307,7 @@ class Prepared:
         return other
 
     def close(self) -> None:
-        """Give the memory back, unless it is another's."""
+        """Free the buffers, unless their memory is owned by another."""
         if self._owned:
             for slot in self.slots.values():
                 self.device.free(slot.memory)

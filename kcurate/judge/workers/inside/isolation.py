@@ -1,11 +1,10 @@
-"""What a worker gives up before it meets code of a candidate, and what of that this machine can enforce.
+"""The sandbox of a worker, entered before it handles a candidate's code, and what this machine can enforce.
 
-Compile workers: the file system is read-only but for their empty folder, no TCP, limits on memory and file
-size. Emulator run workers, which run a candidate's code natively: the same, and reading only of libraries,
-and a filter that refuses new processes, sockets and the like (`kcurate.backends.emulator.seccomp`). CUDA run
-workers: no writing outside /dev and /proc (the driver writes there), no TCP; a memory limit would break the
-driver, which reserves address space freely, and device code cannot make system calls. Time limits are the
-parent's (`kcurate.judge.workers.nursery`).
+Compile workers: a file system that is read-only except for their empty folder, no TCP, limits on memory and
+file size. Emulator run workers, which run a candidate's code natively: also no reading except libraries, and
+a filter on system calls. CUDA run workers: no writing outside /dev and /proc (the driver writes there), no
+TCP. They have no memory limit, since the driver reserves address space freely. Not covered: the filter
+(`kcurate.backends.emulator.seccomp`), time limits (`kcurate.judge.workers.nursery`).
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ COMPILE_MEMORY_BYTES = 6 * GIB
 RUN_MEMORY_BYTES = 16 * GIB
 MAX_FILE_BYTES = 1 * GIB
 LANDLOCK_WITH_TCP = 4
-# Machines whose system calls the emulator's filter knows.
+# Architectures that the emulator's system call filter supports.
 FILTERED = ("x86_64", "aarch64")
 
 
 @dataclass(frozen=True)
-class Measure:
-    """One protection: whether it is in force here, and what it does."""
+class Protection:
+    """One protection, whether it is in force on this machine, and what it does."""
 
     name: str
     on: bool
@@ -42,14 +41,14 @@ class Measure:
 
 
 def enter(kind: str, backend: str) -> dict[str, bool]:
-    """Shut this worker in, for good; which protections took hold, by name."""
+    """Sandbox this process irrevocably; which protections are in force, by name."""
     cwd = Path.cwd()
     limits = _limits(kind, backend)
     for which, value in limits.items():
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(which, (value, value))
     network = _leave_network()
-    # The folder also holds what compiling keeps, so nothing that runs a candidate's code may write there.
+    # The folder also holds the compiler's cache, so a run worker may not write there.
     writable = [cwd, Path("/dev/null")] if kind == "compile" else [Path("/dev/null")]
     if backend == "cuda" and kind == "run":
         writable = [Path("/dev"), Path("/proc")]
@@ -67,7 +66,7 @@ def enter(kind: str, backend: str) -> dict[str, bool]:
 
 
 def _libraries() -> list[Path]:
-    """Where a process finds code that it still has to load."""
+    """Folders of libraries that a process may still have to load."""
     package = Path(__file__).resolve().parents[3]
     prefixes = [Path(prefix) for prefix in {sys.prefix, sys.base_prefix, *site.getsitepackages()}]
     return [*prefixes, package, *map(Path, ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/proc/self"))]
@@ -83,26 +82,26 @@ def _limits(kind: str, backend: str) -> dict[int, int]:
 
 
 def _leave_network() -> bool:
-    """Move to a network of our own with nothing in it (needs privilege; Landlock takes TCP without)."""
+    """Enter an empty network namespace; needs privilege (without it, Landlock removes TCP)."""
     return bool(ctypes.CDLL(None, use_errno=True).unshare(ctypes.c_int(CLONE_NEWNET)) == 0)
 
 
-def describe() -> tuple[Measure, ...]:
-    """What is in force on this machine, for `kcurate doctor`; tries nothing that lasts."""
+def describe() -> tuple[Protection, ...]:
+    """The protections in force on this machine, for `kcurate doctor`; changes nothing."""
     version = landlock.abi()
     files = f"Landlock {version}: workers cannot write outside a folder of their own"
     if os.geteuid() == 0:
-        network = Measure("network", True, "workers have a network namespace with nothing in it")
+        network = Protection("network", True, "workers have an empty network namespace")
     elif version >= LANDLOCK_WITH_TCP:
-        network = Measure("network", True, "Landlock refuses TCP")
+        network = Protection("network", True, "Landlock refuses TCP")
     else:
-        network = Measure("network", False, "needs root, or Linux 6.7 with Landlock")
+        network = Protection("network", False, "needs root, or Linux 6.7 with Landlock")
     return (
-        Measure("processes", True, "a fresh process a candidate, in a session of its own, without secrets"),
-        Measure("limits", True, "time, memory, file size"),
-        Measure("files", version > 0, files if version else "this kernel has no Landlock"),
+        Protection("processes", True, "a fresh process per candidate, in its own session, without secrets"),
+        Protection("limits", True, "time, memory, file size"),
+        Protection("files", version > 0, files if version else "this kernel has no Landlock"),
         network,
-        Measure(
-            "system calls", platform.machine() in FILTERED, "the emulator's workers start and reach nothing"
+        Protection(
+            "system calls", platform.machine() in FILTERED, "emulator workers start no process or connection"
         ),
     )

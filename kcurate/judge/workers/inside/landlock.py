@@ -1,7 +1,7 @@
-"""Linux's Landlock: a process gives up rights over files and TCP for itself and all its children, for good.
+"""Linux's Landlock: a process irrevocably drops rights to files and TCP, for itself and all its children.
 
-Needs no privilege. Constants and structures: linux/landlock.h and the kernel's documentation, "Landlock:
-unprivileged access control"; later kernels know more rights (`abi`). Not covered: which process gives up what
+It needs no privilege. Constants and structures: linux/landlock.h and the kernel's documentation, "Landlock:
+unprivileged access control"; later kernels have more rights (`abi`). Not covered: which process drops what
 (`kcurate.judge.workers.inside.isolation`).
 """
 
@@ -20,10 +20,10 @@ PR_SET_NO_NEW_PRIVS = 38
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 READING = EXECUTE | READ_FILE | READ_DIR
-# Everything that changes files: write, remove, make of any kind; from ABI 2 rename, from 3 truncate.
+# Rights that change files: write, remove and make; ABI 2 adds rename, ABI 3 truncate.
 CHANGING = WRITE_FILE | sum(1 << bit for bit in range(4, 13))
 REFER, TRUNCATE = 1 << 13, 1 << 14
-# Rights that make sense for a single file.
+# Rights that apply to a single file.
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
 BIND_TCP, CONNECT_TCP = 1, 2
 SCOPE_ABSTRACT_SOCKET, SCOPE_SIGNAL = 1, 2
@@ -48,15 +48,13 @@ def _syscall(number: int, *args: object) -> int:
 
 
 def abi() -> int:
-    """The kernel's Landlock version; 0 where there is none."""
+    """The kernel's Landlock version; 0 if it has none."""
     return max(0, _syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(CREATE_VERSION)))
 
 
 def restrict(*, writable: Iterable[Path], readable: Iterable[Path] | None = None) -> bool:
-    """Keep the right to change only what lies below `writable`, to read only what lies below `readable`
-    (None: everything), and lose TCP and signals to processes outside. False: this kernel cannot.
-
-    Folders that do not exist are passed over.
+    """Allow changes only below `writable` and reads only below `readable` (None: everywhere); drop TCP, and
+    signals to other processes. False: the kernel cannot. Missing folders are ignored.
     """
     version = abi()
     if not version:

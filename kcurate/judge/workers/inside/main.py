@@ -1,9 +1,9 @@
-"""What runs on the far side: the nursery that forks workers, and a worker's life.
+"""The nursery's loop, which forks workers, and a worker's loop, which answers requests.
 
-The nursery imports what workers need, opens no device, and forks one on request; the fork opens its device or
-compiler, shuts itself in (`kcurate.judge.workers.inside.isolation`), says that it is ready, and answers
-requests until the channel closes. Code of candidates is loaded only after that. Not covered: what the
-requests do (`kcurate.judge.workers.inside.side_server`).
+The nursery imports what workers need and opens no device. A forked worker opens its device or compiler,
+sandboxes itself, sends its greeting, and answers requests until the channel closes; only then does it load
+candidates' code. Not covered: the sandbox (`kcurate.judge.workers.inside.isolation`), what requests do
+(`kcurate.judge.workers.inside.side_server`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import shutil
 import signal
 import socket
 import sys
-import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -48,9 +47,9 @@ PR_SET_PDEATHSIG = 1
 
 
 def main(control_fd: int, backend: str, *languages: str) -> None:
-    """The nursery: fork a worker for every request, until the other end closes."""
+    """The nursery: fork a worker for every request until the other end closes."""
     control = socket.socket(fileno=control_fd)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps; the parent process decides
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps dead workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     backends.preload(backend)
     if "torch" in languages:
@@ -59,37 +58,35 @@ def main(control_fd: int, backend: str, *languages: str) -> None:
     while True:
         try:
             request, fds, _, _ = socket.recv_fds(control, 1 << 16, 1)
-        except ConnectionError:  # it closed, or was killed, before it read our last answer
+        except ConnectionError:  # the judge closed or died before it read our last answer
             break
         if not request:
             break
         pid = os.fork()
         if pid == 0:
             control.close()
-            _live(json.loads(request), Channel.from_fd(fds[0]))
+            _worker_main(json.loads(request), Channel.from_fd(fds[0]))
             return
         for fd in fds:
             os.close(fd)
-        with contextlib.suppress(ConnectionError):  # closed meanwhile: the next receive says so
+        with contextlib.suppress(ConnectionError):  # closed in the meantime: the next receive notices
             control.send(json.dumps({"pid": pid}).encode())
     shutil.rmtree(Path.cwd(), ignore_errors=True)
 
 
-def _live(role: Mapping[str, Any], channel: Channel) -> None:
-    """A worker: prepare, shut in, greet, answer."""
+def _worker_main(role: Mapping[str, Any], channel: Channel) -> None:
+    """A worker: open its device or compiler, enter the sandbox, greet, answer requests."""
     os.setsid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _report_crashes(channel)
-    started = time.perf_counter()
     try:
         handle, greeting = _compile_handler(role) if role["kind"] == "compile" else _run_handler(role)
     except MissingDependencyError as error:
         channel.send({"missing": str(error)})
         return
     inside = isolation.enter(role["kind"], role["backend"])
-    hello = replace(greeting, isolation=inside, start_s=time.perf_counter() - started)
-    channel.send(codec.to_data(hello))
+    channel.send(codec.to_data(replace(greeting, isolation=inside)))
     while True:
         try:
             frame = channel.receive()
@@ -99,15 +96,15 @@ def _live(role: Mapping[str, Any], channel: Channel) -> None:
             reply = handle(read_request(frame.body), frame.blobs)
             body, blobs = codec.to_data(reply.body), reply.blobs
         except KernelFault as fault:
-            _tell(channel, {"fault": fault.reason, "what": fault.what})
-            os._exit(1)  # after a fault the device of this process is beyond use
+            _send_or_exit(channel, {"fault": fault.reason, "what": fault.what})
+            os._exit(1)  # after a fault this process's CUDA context is unusable
         except ProblemError as error:
             body, blobs = {"problem": str(error)}, {}
-        _tell(channel, body, blobs)
+        _send_or_exit(channel, body, blobs)
 
 
-def _tell(channel: Channel, body: Mapping[str, Any], blobs: Mapping[str, Blob] | None = None) -> None:
-    """Send, or end when nobody listens any more."""
+def _send_or_exit(channel: Channel, body: Mapping[str, Any], blobs: Mapping[str, Blob] | None = None) -> None:
+    """Send, or exit if the other end is closed."""
     try:
         channel.send(body, blobs)
     except ChannelClosed:
@@ -115,10 +112,10 @@ def _tell(channel: Channel, body: Mapping[str, Any], blobs: Mapping[str, Blob] |
 
 
 def _report_crashes(channel: Channel) -> None:
-    """A bug of ours reaches the parent as text; nothing here decides what it means."""
+    """Send the traceback of an unhandled exception to the parent."""
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        _tell(channel, {"error": "".join(traceback.format_exception(kind, error, trace))})
+        _send_or_exit(channel, {"error": "".join(traceback.format_exception(kind, error, trace))})
         os._exit(1)
 
     sys.excepthook = hook
@@ -126,21 +123,21 @@ def _report_crashes(channel: Channel) -> None:
 
 def _run_handler(role: Mapping[str, Any]) -> tuple[Handler, Greeting]:
     backends.warm_up(role["backend"])
-    # Not under the GPU's lock: opening it is half a second of the driver's work on the CPU, and times would
-    # wait for it. What that does to them shows in the spread that benchmarks/judge.py reports.
+    # Not under the GPU's lock: timing would wait for half a second of driver work on the CPU. Its effect on
+    # times is part of the spread that benchmarks/judge.py reports.
     device = backends.open_device(role["backend"], role["index"])
     environment = device.environment()
-    return SideServer(device).handle, Greeting({}, 0.0, environment, arch=getattr(device, "arch", None))
+    return SideServer(device).handle, Greeting({}, environment, arch=getattr(device, "arch", None))
 
 
 def _compile_handler(role: Mapping[str, Any]) -> tuple[Handler, Greeting]:
     compiler = backends.open_compiler(role["backend"], **role["options"])
-    return lambda request, _: compile_one(compiler, request), Greeting({}, 0.0, compiler=compiler.name)
+    return lambda request, _: compile_one(compiler, request), Greeting({})
 
 
 def compile_one(compiler: Compiler, request: Request[Any]) -> Reply[CompileAnswer]:
-    """Compile one side; the binary travels beside the description."""
-    assert isinstance(request, Compile), "a compile worker is asked for nothing else"
+    """Answer a compile request; the reply has the array `binary`."""
+    assert isinstance(request, Compile), "a compile worker only compiles"
     made = compiler.compile(request.code, request.entry_points, request.symbols, sanitize=request.sanitize)
     if isinstance(made, CompileFailure):
         return Reply(CompileAnswer(failure=made))

@@ -1,9 +1,9 @@
-"""What a run worker does when asked: load one side, make inputs, run, hand outputs over, take times.
+"""The worker's end of one side: load it, generate inputs, run it, send outputs, take samples.
 
-Trusted code in a process that also holds a candidate's; it decides nothing. Outputs go to the parent as raw
-bytes, or as sums taken on the device with a salt that no candidate knows. Not covered: the process around it
-(`kcurate.judge.workers.inside.main`), redzones and poison (`kcurate.judge.workers.inside.execute`), how a
-sample is taken (`kcurate.judge.workers.inside.sampler`).
+Trusted code in a process that also holds a candidate's code; it makes no pass/fail decision. Outputs go to
+the parent as raw bytes, or as checksums with a secret salt. Not covered: the process
+(`kcurate.judge.workers.inside.main`), redzones and poison (`kcurate.judge.workers.inside.execute`), samples
+(`kcurate.judge.workers.inside.sampler`).
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ from kcurate.records import Problem, Side
 if TYPE_CHECKING:
     from kcurate.backends.cuda.bench import Bench
     from kcurate.judge.workers.inside.input_sets import Region
-    from kcurate.judge.workers.inside.sampler import TimedSide
+    from kcurate.judge.workers.inside.sampler import DeviceSampler
 
 A = TypeVar("A")
 DONE: Reply[Done] = Reply(Done())
 
 
 class SideServer:
-    """One side on one device; each type of request has a method that answers it.
+    """One side on one device, with one method per type of request.
 
-    A request that the device faults on raises `KernelFault`, and the process must end.
+    After a `KernelFault` the process must exit.
     """
 
     def __init__(self, device: Device) -> None:
@@ -70,7 +70,7 @@ class SideServer:
         self._prepared: dict[str, Prepared] = {}
         self._bench: Bench | None = None
         self._salt = 0
-        self._timed: TimedSide | None = None
+        self._timed: DeviceSampler | None = None
         self._slots: list[str] = []
         self.methods: Mapping[type[Request[Any]], Callable[[Any, Mapping[str, Blob]], Reply[Any]]] = {
             AskEnvironment: self._environment,
@@ -91,7 +91,7 @@ class SideServer:
         """Answer one request.
 
         Raises:
-            KernelFault: the side did something that ends its run.
+            KernelFault: the side's code failed.
         """
         answer: Reply[A] = self.methods[type(request)](request, blobs)
         return answer
@@ -123,7 +123,7 @@ class SideServer:
             digest = self._digest if self._bench is not None else None
             self._prepared[slot] = Prepared(self._device, self._known()[0], bound, values, digest)
         prepared, summed = self._prepared[slot], frozenset(asked.summed)
-        harmed: list[str] = []
+        damage: list[str] = []
         sums: list[int] = []
         blobs: dict[str, Blob] = {}
         for index, poison in enumerate(asked.poisons):
@@ -131,15 +131,15 @@ class SideServer:
             prepared.run()
             prepared.finish()
             self._device.synchronize()
-            harmed += prepared.integrity()
+            damage += prepared.integrity()
             sums.append(self._sum(prepared, asked.summed))
             blobs |= _blobs(prepared, f"{index}/", frozenset() if index == 0 else summed)
         if not asked.keep:
             self._prepared.pop(slot).close()
-        return Reply(RunAnswer(tuple(harmed), tuple(sums)), blobs)
+        return Reply(RunAnswer(tuple(damage), tuple(sums)), blobs)
 
     def _sum(self, prepared: Prepared, names: Sequence[str]) -> int:
-        """One sum over the outputs named, as `TimedSide` takes it."""
+        """One checksum of the named outputs, as `DeviceSampler` takes it."""
         if not names or self._bench is None:
             return 0
         from kcurate.judge.workers.inside.input_sets import sum_regions
@@ -163,7 +163,7 @@ class SideServer:
 
     def _known(self) -> tuple[Module, Problem, Side]:
         if self._loaded is None:
-            raise BackendError("asked to run before anything was loaded")
+            raise BackendError("a run was requested before a side was loaded")
         return self._loaded
 
     def _helpers(self, asked: Helpers, blobs: Mapping[str, Blob]) -> Reply[Done]:
@@ -177,39 +177,39 @@ class SideServer:
         return DONE
 
     def _time(self, asked: Time, _: Mapping[str, Blob]) -> Reply[TimeAnswer]:
-        from kcurate.judge.workers.inside.sampler import TimedSide
+        from kcurate.judge.workers.inside.sampler import DeviceSampler
 
         assert self._bench is not None, "helpers come first"
         self._slots = list(asked.slots)
         chosen = [self._prepared[slot] for slot in asked.slots]
         for prepared in chosen:
             prepared.reset(asked.poison)
-        sets = [_TimedCase(prepared, asked.summed) for prepared in chosen]
-        self._timed = TimedSide(self._bench, sets, self._salt)
-        sums = tuple(self._timed.sums())
+        sets = [_PreparedRunnable(prepared, asked.summed) for prepared in chosen]
+        self._timed = DeviceSampler(self._bench, sets, self._salt)
+        sums = tuple(self._timed.checksums())
         return Reply(replace(self._timed.describe(), sums=sums))
 
     def _chain(self, asked: Chain, _: Mapping[str, Blob]) -> Reply[Done]:
         assert self._timed is not None, "time comes first"
-        self._timed.ready(asked.count)
+        self._timed.build_chain(asked.count)
         return DONE
 
     def _block(self, asked: Block, _: Mapping[str, Blob]) -> Reply[BlockAnswer]:
         assert self._timed is not None, "time comes first"
         if asked.method == "chain":
-            times, sums = self._timed.chain(asked.samples, asked.count)
+            times, sums = self._timed.chain_block(asked.samples, asked.count)
         else:
             times, sums = self._timed.block(asked.samples, asked.first)
         return Reply(BlockAnswer(tuple(times), tuple(sums)))
 
     def _read(self, asked: Read, _: Mapping[str, Blob]) -> Reply[RunAnswer]:
         prepared = self._prepared[asked.slot]
-        harmed = prepared.integrity()
-        chained = self._timed.chained(self._slots.index(asked.slot)) if self._timed else None
-        if isinstance(chained, _TimedCase):
+        damage = prepared.integrity()
+        chained = self._timed.last_clone(self._slots.index(asked.slot)) if self._timed else None
+        if isinstance(chained, _PreparedRunnable):
             prepared = chained.prepared
-            harmed += prepared.integrity()
-        return Reply(RunAnswer(tuple(harmed)), _blobs(prepared, "0/", frozenset(asked.summed)))
+            damage += prepared.integrity()
+        return Reply(RunAnswer(tuple(damage)), _blobs(prepared, "0/", frozenset(asked.summed)))
 
     def _witness(self, asked: Witness, _: Mapping[str, Blob]) -> Reply[WitnessAnswer]:
         assert self._timed is not None, "time comes first"
@@ -222,8 +222,8 @@ class SideServer:
         return Reply(ClockAnswer(**clock.read(self._bench)))
 
 
-class _TimedCase:
-    """A prepared case as `input_sets.Runnable`: every run starts from the same bindings of buffers."""
+class _PreparedRunnable:
+    """A prepared slot as `input_sets.Runnable`; every run starts with unswapped buffers."""
 
     def __init__(self, prepared: Prepared, summed: Sequence[str]) -> None:
         self.prepared = prepared
@@ -236,8 +236,8 @@ class _TimedCase:
     def reset_state(self) -> None:
         self.prepared.reset_state()
 
-    def pieces(self) -> int | None:
-        return self.prepared.pieces
+    def queued_operations(self) -> int | None:
+        return self.prepared.queued_operations
 
     def written(self) -> list[Memory]:
         slots = self.prepared.slots.values()
@@ -250,12 +250,12 @@ class _TimedCase:
     def size_bytes(self) -> int:
         return sum(-(-slot.memory.size_bytes // 256) * 256 for slot in self.prepared.slots.values())
 
-    def twin(self, allocate: Callable[[int], Memory]) -> _TimedCase:
-        return _TimedCase(self.prepared.twin(allocate), self._summed)
+    def clone(self, allocate: Callable[[int], Memory]) -> _PreparedRunnable:
+        return _PreparedRunnable(self.prepared.clone(allocate), self._summed)
 
 
 def _regions(prepared: Prepared, names: Sequence[str]) -> list[Region]:
-    """Where the contents of the buffers named lie now."""
+    """The device memory of the named buffers' contents."""
     from kcurate.judge.workers.inside.input_sets import Region
 
     places = [(prepared.bound[name], prepared.slots[name].buffer.size_bytes) for name in names]
