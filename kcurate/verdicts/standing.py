@@ -58,12 +58,10 @@ def best(verdicts: Sequence[Verdict]) -> Verdict | None:
     """The verdict that counts for a pair, of its current ones. The first that exists of:
 
     - a GPU's last counterexample (`mismatch`, `nondeterministic`), whatever passed before or after it;
-    - the emulator's last counterexample, unless a GPU found the pair correct: the emulator's thread order
-    never
-      occurs on a GPU (docs/parboil.md, tpacf), and pairs are for GPUs;
+    - the emulator's last counterexample, unless a GPU found the pair correct: the emulator runs threads in an
+      order that no GPU has, and pairs are for GPUs;
     - the last `confirmed`, else the last `correct`, unless the same device refused the pair later
-    (`malformed`,
-      `static_reject`, `compile_error`, `launch_error`);
+      (`malformed`, `static_reject`, `compile_error`, `launch_error`);
     - the last verdict. `timeout`, `not_faster`, `ambiguous_timing` and `harness_error` refute nothing.
     """
     kept = _not_withdrawn(verdicts)

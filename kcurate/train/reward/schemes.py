@@ -25,10 +25,6 @@ from kcurate.errors import InputError
 from kcurate.records import Outcome
 from kcurate.train.reward.answers import Refusal
 
-# Above this ratio an answer is judged once more before its speed counts (published speedups beyond it were
-# mostly broken answers: 82 of 250 of CUDA-L1).
-AUDIT_RATIO = 10.0
-
 
 @dataclass(frozen=True)
 class Standing:

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kcurate.judge import reference_side
+from kcurate.judge.timing.decision import AUDIT_RATIO
 from kcurate.records import Candidate, Outcome, Verdict
 from kcurate.train.reward.answers import Readable, Refusal, Refused
-from kcurate.train.reward.schemes import AUDIT_RATIO, OURS, Earned
+from kcurate.train.reward.schemes import OURS, Earned
 
 # Two measurements of one ratio agree within this factor.
 AUDIT_SLACK = 1.25
