@@ -3,7 +3,7 @@
     python benchmarks/judge.py --out FILE.json [--no-rival] [--no-latency] [--no-throughput] [--no-rejects]
 
 Needs a GPU; the rival also torch and a CUDA toolkit (`--torch-python`). About three minutes on one H200 with
-16 cores, most of it the rival's. Every candidate is new code and gets a fresh process from the warm stock;
+16 cores, most of it the rival's. Every candidate is new code and gets a fresh process from the warm pool;
 candidates of one problem share their reference's process. Our clock starts when a candidate is handed over
 and stops at the verdict; throughput counts verdicts after the first ones of every referee.
 """
@@ -70,7 +70,7 @@ def latency(_: argparse.Namespace) -> dict[str, Any]:
     with contextlib.closing(Judge(replace(CONFIG, spares=6))) as judge:
         judge.calibrate()
         for number, one in enumerate(variants(LATENCY_VERDICTS + 3)):
-            time.sleep(0.4)  # the stock fills up again: this is about one verdict, not about many
+            time.sleep(0.4)  # the pool refills: this measures single verdicts
             started = time.perf_counter()
             verdict = judge.judge(one)
             if number >= 3:  # one of each problem, so that its reference is there

@@ -66,7 +66,7 @@ class Trial:
 
     @property
     def text(self) -> str:
-        """For a person."""
+        """The sizes and kind of inputs, for rulings."""
         sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
         return f"{sizes}; {self.variation} inputs"
 

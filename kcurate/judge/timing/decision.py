@@ -25,8 +25,8 @@ OUTCOMES = {
     "not_faster": Outcome.NOT_FASTER,
     "ambiguous_timing": Outcome.AMBIGUOUS_TIMING,
 }
-# Larger ratios are confirmed but marked for audit; training judges them twice before the speed counts. Published
-# speedups beyond it were mostly broken kernels (82 of 250 of CUDA-L1).
+# Larger ratios are confirmed but marked for audit; training judges them twice before the speed counts. Most
+# published speedups beyond it were broken kernels (82 of 250 of CUDA-L1).
 AUDIT_RATIO = 10.0
 
 

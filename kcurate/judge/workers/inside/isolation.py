@@ -3,8 +3,9 @@
 Compile workers: a file system that is read-only except for their empty folder, no TCP, limits on memory and
 file size. Emulator run workers, which run a candidate's code natively: also no reading except libraries, and
 a filter on system calls. CUDA run workers: no writing outside /dev and /proc (the driver writes there), no
-TCP. They have no memory limit, since the driver reserves address space freely. Not covered: the filter
-(`kcurate.backends.emulator.seccomp`), time limits (`kcurate.judge.workers.nursery`).
+TCP; no memory limit, since the driver reserves address space freely, and no filter, since device code makes
+no system calls. Not covered: the filter (`kcurate.backends.emulator.seccomp`), time limits
+(`kcurate.judge.workers.nursery`).
 """
 
 from __future__ import annotations
