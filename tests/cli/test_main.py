@@ -113,7 +113,7 @@ def test_an_unreadable_path_is_one_line(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--backend", "zzz"), "there is no backend 'zzz'"),
+        (("--backend", "zzz"), "unknown backend 'zzz'"),
         (("--techniques", "nope"), "--techniques: rules have no use for it"),
         (("--dry-run",), "--dry-run: rules have no use for it"),
         (("--model", "claude", "--rules", "unroll"), "--rules: models have no use for it"),
