@@ -13,35 +13,36 @@ from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
 def build(
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     built_in: Annotated[
-        bool, typer.Option("--built-in/--no-built-in", help="Also take the pairs that ship with kcurate.")
+        bool, typer.Option("--built-in/--no-built-in", help="Include the pairs that ship with kcurate.")
     ] = False,
     against: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="PATH",
-            help="An evaluation set that no row may be taken from, such as a KernelBench checkout: a folder, "
-            "or a .jsonl or .parquet file. Again for more.",
+            help="An evaluation set for decontamination, such as a KernelBench checkout: a folder, or "
+            "a .jsonl or .parquet file; may be repeated.",
         ),
     ] = None,
     allow_licence: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="Let a LicenseRef-NAME through, or `unknown` for none. Again for more."
+            metavar="NAME",
+            help="Allow LicenseRef-NAME, or `unknown` for code without a licence; may be repeated.",
         ),
     ] = None,
     near: Annotated[
         float,
-        typer.Option(metavar="SHARE", help="Share of equal tokens from which a pair is a near duplicate."),
+        typer.Option(metavar="SHARE", help="Similarity, 0 to 1, from which a pair is a near-duplicate."),
     ] = 0.95,
     test_share: Annotated[
-        float, typer.Option(min=0, max=0.9, metavar="SHARE", help="Share of families for the test split.")
+        float, typer.Option(min=0, max=0.9, metavar="SHARE", help="Fraction of families in the test split.")
     ] = 0.1,
     version: Annotated[
-        str | None, typer.Option(metavar="X.Y.Z", help="The dataset's version; none: the next one.")
+        str | None, typer.Option(metavar="X.Y.Z", help="The dataset's version; default: the next one.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write the judged pairs as a dataset (pairs, sft, grpo; card, attribution) into dataset/."""
+    """Write the pairs that passed validation to dataset/ (pairs, sft, grpo; card, attribution)."""
     from kcurate.cli import output
     from kcurate.dataset.gates import Rules
     from kcurate.dataset.stage import BuildConfig, run

@@ -13,7 +13,7 @@ from kcurate.cli.options import DEFAULT_WORKSPACE, BackendOption, JobsOption, Js
 if TYPE_CHECKING:
     from kcurate.deopt.models.run import ModelConfig
 
-# What only models, and only rules, have a use for.
+# Options that apply only to models, and only to rules.
 OF_MODELS = (
     "techniques",
     "variants",
@@ -35,8 +35,8 @@ def deopt(
         list[Path] | None,
         typer.Argument(
             metavar="PATH",
-            help="Folders with kernels or pairs, or source trees (extracted first); default: the workspace's "
-            "kernels.",
+            help="Folders with kernels or pairs, or source trees, which are extracted first; default: the "
+            "workspace's kernels.",
             readable=False,
         ),
     ] = None,
@@ -44,32 +44,34 @@ def deopt(
     model: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Who writes: rules, claude, claude-<version>, or openai:<model>@<base-url>."
+            metavar="NAME", help="Generator: rules, claude, claude-<version>, or openai:<model>@<base-url>."
         ),
     ] = "rules",
     rules: Annotated[
         list[str] | None,
-        typer.Option("--rules", metavar="NAME", help="Only this rule; may be repeated.  [default: all]"),
+        typer.Option(
+            "--rules", metavar="NAME", help="Apply only this rule; may be repeated.  [default: all]"
+        ),
     ] = None,
     techniques: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME,...",
-            help="Models: the techniques to take out (or put in).  [default: those that the code shows]",
+            help="Models: the techniques to remove (or to add).  [default: those found in the code]",
         ),
     ] = None,
-    variants: Annotated[int, typer.Option(min=1, metavar="N", help="Models: variants a technique.")] = 1,
-    rounds: Annotated[int, typer.Option(min=1, metavar="R", help="Models: attempts a variant.")] = 3,
+    variants: Annotated[int, typer.Option(min=1, metavar="N", help="Models: variants per technique.")] = 1,
+    rounds: Annotated[int, typer.Option(min=1, metavar="R", help="Models: attempts per variant.")] = 3,
     direction: Annotated[
         Literal["slow", "fast"],
         typer.Option(help="Models: write the slow side of fast code, or the fast side of slow code."),
     ] = "slow",
     policy: Annotated[
         Literal["plain", "sqd"],
-        typer.Option(help="Models: how the next attempt is chosen; sqd goes through techniques in stages."),
+        typer.Option(help="Models: how the next attempt is chosen; sqd adds techniques in stages."),
     ] = "plain",
     max_usd: Annotated[
-        float | None, typer.Option(min=0, metavar="X", help="Models: spend no more than this in this run.")
+        float | None, typer.Option(min=0, metavar="X", help="Models: spending limit for this run.")
     ] = None,
     price: Annotated[
         str | None,
@@ -79,19 +81,20 @@ def deopt(
     ] = None,
     batch: Annotated[
         bool,
-        typer.Option("--batch", help="Claude: hand requests in as batches, half as dear and slower."),
+        typer.Option("--batch", help="Claude: use the Batch API: half the price, slower."),
     ] = False,
     max_tokens: Annotated[
-        int, typer.Option(min=256, metavar="N", help="Models: the longest answer, thinking included.")
+        int,
+        typer.Option(min=256, metavar="N", help="Models: maximum length of an answer, including thinking."),
     ] = 16_000,
     concurrency: Annotated[
-        int, typer.Option(min=1, max=256, metavar="N", help="Models: requests at once.")
+        int, typer.Option(min=1, max=256, metavar="N", help="Models: concurrent requests.")
     ] = 8,
     backend: BackendOption = "auto",
     gpu: Annotated[str, typer.Option(metavar="LIST", help="GPUs to judge on: 0, or 0,1, or all.")] = "0",
     jobs: JobsOption = 0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the first prompts and what a run may cost; ask nobody.")
+        bool, typer.Option("--dry-run", help="Print the first prompts and the cost of a run; send nothing.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
@@ -99,9 +102,9 @@ def deopt(
     from kcurate.cli import output
 
     if model == "rules":
-        _refuse(context, OF_MODELS, "rules have no use for it", "choose a --model")
+        _refuse(context, OF_MODELS, "does not apply to rules", "choose a --model")
     else:
-        _refuse(context, OF_RULES, "models have no use for it", "leave --model out, or give --techniques")
+        _refuse(context, OF_RULES, "does not apply to models", "leave out --model, or give --techniques")
     _check_backend(backend)
     roots = _extracted(paths or [], workspace)
     if model == "rules":
@@ -134,7 +137,7 @@ def deopt(
 
 
 def _refuse(context: typer.Context, names: Sequence[str], why: str, hint: str) -> None:
-    """Refuse options that would do nothing, where the command line gives them: settings are for many runs."""
+    """Refuse options without effect on the command line; as settings they may serve other runs."""
     from kcurate.errors import InputError
 
     for option in context.command.params:
@@ -146,7 +149,7 @@ def _refuse(context: typer.Context, names: Sequence[str], why: str, hint: str) -
 def _check_backend(name: str) -> None:
     from kcurate import backends
 
-    if name != "auto":  # which asks the driver, and rules judge nothing
+    if name != "auto":  # auto queries the driver, which rules do not need
         backends.resolve(name)
 
 
@@ -172,7 +175,7 @@ def _by_rules(
 
 
 def _extracted(paths: list[Path], workspace: Path) -> tuple[Path, ...]:
-    """The paths, with source trees replaced by the kernels that extract finds in them."""
+    """The paths, with source trees replaced by the kernels extracted from them."""
     trees = [path for path in paths if path.exists() and not _has_records(path)]
     if not trees:
         return tuple(paths)
@@ -213,13 +216,13 @@ def _show_preview(config: ModelConfig, *, as_json: bool) -> None:
         return
     for one in shown:
         prompt = one.request.prompt
-        print(f"===== {one.label}{' (answered already)' if one.on_file else ''}")
+        print(f"===== {one.label}{' (already answered)' if one.on_file else ''}")
         print(f"{prompt.system}\n{prompt.context}\n{prompt.task}")
-    total = f"{len(shown)} searches, {sum(one.on_file for one in shown)} first answers on file"
+    total = f"{len(shown)} searches, {sum(one.on_file for one in shown)} first answers already saved"
     if not shown:
-        total = "nothing to ask: no kernel here has a known problem and a technique to take out"
+        total = "nothing to ask: no kernel has both a known problem and a technique to remove"
     elif costs:
-        total += f"; the first round costs about ${likely:.2f}, all of it never more than ${most:.2f}"
+        total += f"; the first round costs about ${likely:.2f}, the whole run at most ${most:.2f}"
     else:
-        total += "; no price is known (--price IN,OUT)"
+        total += "; price unknown (set --price IN,OUT)"
     output.note(total)

@@ -20,16 +20,16 @@ def extract(
     suite: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="auto, parboil, rodinia, generic, or a manifest of your own (a .toml file)."
+            metavar="NAME", help="auto, parboil, rodinia, generic, or your own manifest (a .toml file)."
         ),
     ] = "auto",
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     jobs: JobsOption = 0,
     include: Annotated[
-        list[str] | None, typer.Option(metavar="GLOB", help="Only files that match; may be repeated.")
+        list[str] | None, typer.Option(metavar="GLOB", help="Only matching files; may be repeated.")
     ] = None,
     exclude: Annotated[
-        list[str] | None, typer.Option(metavar="GLOB", help="No files that match; may be repeated.")
+        list[str] | None, typer.Option(metavar="GLOB", help="Skip matching files; may be repeated.")
     ] = None,
     min_device_fraction: Annotated[
         float | None,
@@ -37,12 +37,14 @@ def extract(
             min=0.0,
             max=1.0,
             metavar="F",
-            help="Report files with a smaller share of device code; default: what the suite's manifest says.",
+            help="Report files with a smaller fraction of device code; default: from the suite's manifest.",
         ),
     ] = None,
     compile: Annotated[
         bool | None,
-        typer.Option("--compile/--no-compile", help="Compile-check each kernel; default: if NVRTC is here."),
+        typer.Option(
+            "--compile/--no-compile", help="Compile-check each kernel; default: if NVRTC is installed."
+        ),
     ] = None,
     json: JsonOption = False,
 ) -> None:

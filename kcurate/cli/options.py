@@ -1,4 +1,4 @@
-"""The options that several commands share, as annotated types, so that they read the same everywhere."""
+"""Options shared by several commands, as annotated types, so that their help is the same everywhere."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from kcurate.config import DEFAULT_WORKSPACE as DEFAULT_WORKSPACE
 WorkspaceOption = Annotated[
     Path,
     typer.Option(
-        "--workspace", "-w", metavar="DIR", help="The folder to work in; made when missing.", readable=False
+        "--workspace", "-w", metavar="DIR", help="The folder to work in; created if missing.", readable=False
     ),
 ]
 JobsOption = Annotated[
-    int, typer.Option("--jobs", "-j", min=0, metavar="N", help="Worker processes; 0: one a core.")
+    int, typer.Option("--jobs", "-j", min=0, metavar="N", help="Worker processes; 0: one per core.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print a single JSON object.")]
 BackendOption = Annotated[
     str,
     typer.Option(
         "--backend",
         metavar="NAME",
-        help="cuda, emulator, or auto: the GPU where there is one, else the emulator.",
+        help="cuda, emulator, or auto: the GPU if there is one, else the emulator.",
     ),
 ]
 
 
 def given_path(text: str) -> Path:
-    """A path argument as typed; an empty one (an unset variable of a script) would mean the current folder.
+    """A path argument; an empty one (an unset variable in a script) would mean the current folder.
 
     Raises:
         typer.BadParameter: it is empty.

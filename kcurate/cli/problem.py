@@ -16,19 +16,19 @@ def draft(
         list[str] | None,
         typer.Argument(
             metavar="KERNEL",
-            help="Folders of extracted kernels, or their ids; none: all of the workspace.",
+            help="Folders of extracted kernels, or their ids; default: the whole workspace.",
         ),
     ] = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     tree: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DIR", help="Where the sources lie; default: where extract found them."),
+        typer.Option(metavar="DIR", help="Where the sources are; default: where extract found them."),
     ] = None,
     known: Annotated[
-        bool, typer.Option("--known", help="Draft also for kernels whose suite has a problem for them.")
+        bool, typer.Option("--known", help="Also draft kernels whose suite has a problem for them.")
     ] = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Make drafts anew where there is a file already.")
+        bool, typer.Option("--again", help="Redraft kernels that already have a draft file.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
@@ -44,12 +44,12 @@ def draft(
 def check(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE", help="Draft files (problem.toml) that were finished.", readable=False),
+        typer.Argument(metavar="FILE", help="Completed draft files (problem.toml).", readable=False),
     ],
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     json: JsonOption = False,
 ) -> None:
-    """Say what is still open or wrong in drafts, by file and line; admit those that hold."""
+    """List what is open or wrong in drafts, by file and line; admit those that pass."""
     from kcurate.cli import output
     from kcurate.draft.checking import check as run
 

@@ -13,13 +13,13 @@ from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
 def push(
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     repo: Annotated[
-        str | None, typer.Option(metavar="USER/NAME", help="The dataset on the Hub; made when missing.")
+        str | None, typer.Option(metavar="USER/NAME", help="The dataset on the Hub; created if missing.")
     ] = None,
     to: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Publish into this folder instead of the Hub.")
     ] = None,
     private: Annotated[
-        bool, typer.Option("--private", help="A repository that this makes is private.")
+        bool, typer.Option("--private", help="Make a newly created repository private.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check, compare and count; change nothing.")

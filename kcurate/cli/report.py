@@ -13,14 +13,14 @@ from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
 def report(
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     built_in: Annotated[
-        bool, typer.Option("--built-in/--no-built-in", help="Also show the pairs that ship with kcurate.")
+        bool, typer.Option("--built-in/--no-built-in", help="Include the pairs that ship with kcurate.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to; none: report.html in the workspace.")
+        Path | None, typer.Option(metavar="FILE", help="Output file; default: report.html in the workspace.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write one HTML page to browse the pairs in: plots, a table, and every pair's diff and verdicts."""
+    """Write an HTML page for browsing the pairs: plots, a table, and each pair's diff and verdicts."""
     from kcurate.cli import output
     from kcurate.report.stage import ReportConfig, run
 

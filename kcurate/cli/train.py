@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kcurate.train.settings import TrainSettings
     from kcurate.train.stage import TrainConfig
 
-# Options of the command line by the setting that they give.
+# Command-line options and the settings that they set.
 _SETTINGS = {
     "model": "model.name",
     "dataset": "tasks.dataset",
@@ -32,8 +32,8 @@ def train(
     stage: Annotated[
         Literal["all", "sft", "grpo", "measure"] | None,
         typer.Argument(
-            help="One stage alone; measure: only score on the held-out tasks.  [default: all, or those of "
-            "the run that goes on]",
+            help="Run one stage only; measure: only score on the held-out tasks.  [default: all, or those of "
+            "the resumed run]",
             show_default=False,
         ),
     ] = None,
@@ -41,7 +41,7 @@ def train(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="On the Hub, a folder, or a .gguf file.  [default: deepseek-ai/DeepSeek-R1-Distill-Qwen-7B]",
+            help="Hub name, folder, or .gguf file.  [default: deepseek-ai/DeepSeek-R1-Distill-Qwen-7B]",
         ),
     ] = None,
     dataset: Annotated[
@@ -53,7 +53,9 @@ def train(
     ] = None,
     tasks: Annotated[
         str | None,
-        typer.Option(metavar="KIND", help="What GRPO asks: pairs, or kernelbench[:PATH].  [default: pairs]"),
+        typer.Option(
+            metavar="KIND", help="Prompts for GRPO: pairs, or kernelbench[:PATH].  [default: pairs]"
+        ),
     ] = None,
     recipe: Annotated[
         str | None,
@@ -63,12 +65,12 @@ def train(
         ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="A TOML file over the recipe.")
+        Path | None, typer.Option("--config", metavar="FILE", help="A TOML file that overrides the recipe.")
     ] = None,
     sets: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="One setting, such as sft.epochs=2; may be repeated."
+            "--set", metavar="KEY=VALUE", help="Override one setting, such as sft.epochs=2; may be repeated."
         ),
     ] = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
@@ -76,43 +78,45 @@ def train(
         Path | None,
         typer.Option(metavar="RUN", help="The run's folder.  [default: runs/train-<time> in the workspace]"),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
     adapter: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="grpo: start from this adapter; measure: score this one alone."),
+        typer.Option(metavar="DIR", help="grpo: start from this adapter; measure: score only this adapter."),
     ] = None,
     row: Annotated[
-        str | None, typer.Option(metavar="NAME", help="measure: the name of the row of --adapter.")
+        str | None, typer.Option(metavar="NAME", help="measure: name of the row of scores for --adapter.")
     ] = None,
     samples: Annotated[
         int | None,
         typer.Option(
-            min=0, metavar="N", help="Answers a row on held-out tasks; 0: no scores.  [default: 256]"
+            min=0,
+            metavar="N",
+            help="Completions per row of scores, on held-out tasks; 0: no scores.  [default: 256]",
         ),
     ] = None,
     max_minutes: Annotated[
-        float, typer.Option(min=0, metavar="M", help="End training then, in good order; 0: no limit.")
+        float, typer.Option(min=0, metavar="M", help="Stop training gracefully after this time; 0: no limit.")
     ] = 0.0,
     backend: BackendOption = "auto",
-    train_gpu: Annotated[int, typer.Option(min=0, metavar="N", help="The GPU that trains.")] = 0,
+    train_gpu: Annotated[int, typer.Option(min=0, metavar="N", help="The GPU for training.")] = 0,
     judge_gpus: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="GPUs that judge, such as 1,2.  [default: the one that trains]"),
+        typer.Option(metavar="LIST", help="GPUs for judging, such as 1,2.  [default: the training GPU]"),
     ] = None,
     jobs: JobsOption = 0,
     ray: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="A Ray cluster that judges in place of this machine."),
+        typer.Option(metavar="ADDRESS", help="A Ray cluster to judge on instead of this machine."),
     ] = None,
     push: Annotated[
-        str | None, typer.Option(metavar="USER/NAME", help="Put card and adapters on the Hub in the end.")
+        str | None, typer.Option(metavar="USER/NAME", help="Publish card and adapters on the Hub at the end.")
     ] = None,
     private: Annotated[
-        bool, typer.Option("--private", help="A repository that this makes is private.")
+        bool, typer.Option("--private", help="Make a newly created repository private.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Fine-tune a model on pairs, then reinforce it with the judge as reward."""
+    """Fine-tune a model on pairs (SFT), then with the judge as reward (GRPO)."""
     from kcurate.cli import output
     from kcurate.train.extra import require_extra
 
@@ -170,7 +174,7 @@ def _settings(
     sets: tuple[str, ...],
     resumed: Path | None,
 ) -> TrainSettings:
-    """The settings of a new run, or those of the run that goes on, with what is set anew."""
+    """The settings of a new run, or of the resumed run with the given overrides."""
     from kcurate.errors import InputError
     from kcurate.train.config import resolve
     from kcurate.train.run_folder import RunFolder
@@ -183,7 +187,9 @@ def _settings(
     if resumed is None:
         return resolve(recipe=recipe, file=config, sets=sets, options=options)
     if recipe is not None or config is not None:
-        raise InputError("a run keeps its recipe and file", where="--resume", hint="change it with --set")
+        raise InputError(
+            "a resumed run keeps its recipe and file", where="--resume", hint="use --set for changes"
+        )
     return RunFolder(resumed).settings(sets, options)
 
 

@@ -23,26 +23,28 @@ def validate(
         typer.Argument(
             metavar="[PAIR...]",
             parser=given_path,
-            help="Pair folders, folders of them, or ids of built-in pairs; none: the workspace's pairs.",
+            help="Pair folders, folders of them, or ids of built-in pairs; default: the workspace's pairs.",
         ),
     ] = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     backend: BackendOption = "auto",
     gpu: Annotated[str, typer.Option(metavar="LIST", help="GPUs to use: 0, or 0,1, or all.")] = "0",
     again: Annotated[
-        bool, typer.Option("--again", help="Judge also what has a final verdict already.")
+        bool, typer.Option("--again", help="Also judge pairs that already have a final verdict.")
     ] = False,
     sanitize: Annotated[
         bool, typer.Option("--sanitize", help="Also run both sides under sanitizers, at small sizes.")
     ] = False,
     trust_python: Annotated[
         bool,
-        typer.Option("--trust-python", help="Run slow sides in PyTorch: trusted text, in a shut-in process."),
+        typer.Option(
+            "--trust-python", help="Run slow sides in PyTorch: trusted code, in a sandboxed process."
+        ),
     ] = False,
     jobs: JobsOption = 0,
     json: JsonOption = False,
 ) -> None:
-    """Prove pairs: both sides compute the same, and one is faster (with a GPU)."""
+    """Prove pairs: both sides compute the same results, and (on a GPU) one is faster."""
     from kcurate.cli import output
     from kcurate.validate.stage import ValidateConfig, run
 

@@ -17,15 +17,15 @@ def verify_dataset(
     backend: BackendOption = "auto",
     gpu: Annotated[int, typer.Option(min=0, metavar="N", help="The GPU to judge on.")] = 0,
     rows: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Judge so many rows, spread over the set; 0: all.")
+        int, typer.Option(min=0, metavar="N", help="Judge this many rows, spread over the set; 0: all.")
     ] = 0,
     revision: Annotated[
-        str | None, typer.Option(metavar="TAG", help="Which version on the Hub, such as v1.0.0.")
+        str | None, typer.Option(metavar="TAG", help="Version on the Hub, such as v1.0.0.")
     ] = None,
     jobs: JobsOption = 0,
     json: JsonOption = False,
 ) -> None:
-    """Judge published rows again on this machine, and say which drifted."""
+    """Judge published rows again on this machine, and list those that drifted."""
     from kcurate.cli import output
     from kcurate.verify_dataset.stage import VerifyConfig, run, shown
 
