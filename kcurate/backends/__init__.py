@@ -1,6 +1,6 @@
-"""Machines that can run device code, behind one protocol (`kcurate.backends.base`), opened by name.
+"""Backends that run device code, behind one protocol (`kcurate.backends.base`), opened by name.
 
-Nothing is imported before it is asked for. Not covered: which processes may open what (`kcurate.judge`).
+Nothing is imported before it is needed. Not covered: which processes may open what (`kcurate.judge`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kcurate.errors import InputError
 
 BackendName = Literal["cuda", "emulator"]
 NAMES: tuple[BackendName, BackendName] = ("cuda", "emulator")
-# What a process that will fork workers imports beforehand; none of it opens a device.
+# Modules that a process imports before it forks workers; none of them opens a device.
 PRELOAD = {
     "cuda": (
         "cuda.bindings.driver",
@@ -28,7 +28,7 @@ PRELOAD = {
 
 
 def open_compiler(name: str, *, arch: str | None = None) -> Compiler:
-    """A compiler by the backend's name; `arch` (such as `sm_90`) matters to `cuda` alone.
+    """A compiler by backend name; `arch` (such as `sm_90`) applies only to `cuda`.
 
     Raises:
         InputError: there is no such backend.
@@ -45,7 +45,7 @@ def open_compiler(name: str, *, arch: str | None = None) -> Compiler:
 
 
 def open_device(name: str, index: int = 0) -> Device:
-    """A device by the backend's name; only ever in a worker process.
+    """A device by backend name; only ever in a worker process.
 
     Raises:
         InputError: there is no such backend. MissingDependencyError: there is no such device.
@@ -74,7 +74,7 @@ def preload(name: str) -> None:
 
 
 def warm_up(name: str) -> None:
-    """Load the driver: what opening a device takes that does not disturb others on it.
+    """Load the driver: the part of opening a device that does not disturb others using it.
 
     Raises:
         MissingDependencyError: there is no driver.
@@ -86,7 +86,7 @@ def warm_up(name: str) -> None:
 
 
 def gpu_count() -> int:
-    """How many GPUs the NVIDIA driver lists; asks `nvidia-smi`, so no context is opened here."""
+    """The number of GPUs listed by the NVIDIA driver, from `nvidia-smi`, so that no context is opened."""
     if shutil.which("nvidia-smi") is None:
         return 0
     try:
@@ -97,7 +97,7 @@ def gpu_count() -> int:
 
 
 def resolve(name: str) -> BackendName:
-    """`auto` is `cuda` where there is a GPU, else `emulator`; other names are themselves.
+    """Resolve `auto` to `cuda` if there is a GPU, else to `emulator`; other names are returned unchanged.
 
     Raises:
         InputError: there is no such backend.
@@ -111,4 +111,4 @@ def resolve(name: str) -> BackendName:
 
 
 def _unknown(name: str) -> InputError:
-    return InputError(f"there is no backend {name!r}", hint=f"one of auto, {', '.join(NAMES)}")
+    return InputError(f"unknown backend {name!r}", hint=f"one of auto, {', '.join(NAMES)}")

@@ -1,8 +1,8 @@
-"""What the judge needs of a machine that can run device code; no judgement is made here.
+"""The interface between the judge and machines that run device code; makes no pass/fail decision.
 
 Two implementations: `kcurate.backends.cuda` (NVRTC, and launches through cuda-core) and
-`kcurate.backends.emulator` (the same code as host C++, threads of a block as fibers). A `Compiler` runs
-in a compile worker and needs no GPU; a `Device` lives in one worker process and runs untrusted code, so
+`kcurate.backends.emulator` (the same code as host C++, with the threads of a block as fibers). A `Compiler`
+runs in a compile worker and needs no GPU; a `Device` lives in one worker process and runs untrusted code, so
 it must never be opened in the process that decides.
 """
 
@@ -36,7 +36,7 @@ class EntryPoint:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A binary and what is known of it. `lowered` maps name expressions to symbols in the binary."""
+    """A binary and its properties. `lowered` maps name expressions to symbols in the binary."""
 
     backend: str
     binary: bytes
@@ -48,14 +48,14 @@ class Compiled:
 
 @dataclass(frozen=True)
 class CompileFailure:
-    """The compiler refused (`error`), or ran past a limit. `log` names no host path."""
+    """The compiler rejected the code (`error`), or exceeded a limit. `log` contains no host path."""
 
     reason: Literal["error", "timeout", "memory"]
     log: str
 
 
 class Compiler(Protocol):
-    """Device code in, binary out. Stateless; safe to call in many processes at once."""
+    """Compiles device code to a binary. Stateless; safe to call in many processes at once."""
 
     def compile(
         self,
@@ -77,7 +77,7 @@ class KernelFault(KcurateError):  # noqa: N818 - a fact about a candidate, not a
     """The candidate did something that ends its run: a fact about the candidate, not about us.
 
     Raised by a `Device` inside a worker and turned into a verdict there. `reason` is one of
-    `launch_error` (refused launch, illegal address, trap, divergent barrier, deadlock), `timeout`,
+    `launch_error` (rejected launch, illegal address, trap, divergent barrier, deadlock), `timeout`,
     `out_of_bounds`.
     """
 
@@ -96,7 +96,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class ScalarValue:
-    """A by-value argument, as the raw bytes that the kernel's parameter takes (little endian, C layout)."""
+    """A by-value argument, as the raw bytes of the kernel's parameter (little endian, C layout)."""
 
     data: bytes
 
@@ -127,14 +127,14 @@ class Module(Protocol):
 
     @property
     def compiled(self) -> Compiled:
-        """What was loaded."""
+        """The binary that was loaded."""
         ...
 
 
 class Device(Protocol):
-    """One device in one process. Every method may raise `KernelFault`; after one, the process must end.
+    """One device in one process. Every method may raise `KernelFault`; after that, the process must end.
 
-    Launches and copies are ordered; `read` and `synchronize` wait for what came before.
+    Launches and copies run in order; `read` and `synchronize` wait for earlier work.
     """
 
     name: str
@@ -148,15 +148,15 @@ class Device(Protocol):
         ...
 
     def reset_globals(self, module: Module) -> None:
-        """Give every `__device__` and `__constant__` variable its initial value again."""
+        """Reset every `__device__` and `__constant__` variable to its initial value."""
         ...
 
     def allocate(self, size_bytes: int) -> Memory:
-        """Reserve device memory, 256-byte aligned, contents undefined."""
+        """Allocate device memory, 256-byte aligned, contents undefined."""
         ...
 
     def free(self, memory: Memory) -> None:
-        """Give memory back."""
+        """Free memory."""
         ...
 
     def write(self, memory: Memory, offset_bytes: int, data: Bytes) -> None:
@@ -176,7 +176,7 @@ class Device(Protocol):
         ...
 
     def launch(self, module: Module, entry: EntryPoint, grid: Grid, args: Sequence[KernelArg]) -> None:
-        """Launch a kernel. A configuration that the device refuses is a `KernelFault`."""
+        """Launch a kernel. A configuration that the device rejects is a `KernelFault`."""
         ...
 
     def upload(
@@ -196,5 +196,5 @@ class Device(Protocol):
         ...
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release everything."""
         ...

@@ -1,10 +1,9 @@
 """A PyTorch module as a side: trusted text, run in a worker on the device's own buffers, without copies.
 
 Inputs and parameters are tensors over the side's memory; the forward pass is queued on the device's stream.
-What it returns is copied into the output buffers by `finish`, which is no part of a timed run. Arithmetic is
-what eager PyTorch does in full precision: no tf32. torch is imported when the first such side is loaded, and
-in the judge's processes nowhere else. Not covered: the text and its constants (`torch_text`), code that a
-model wrote.
+`finish` copies its results into the output buffers, outside of the timed run. Arithmetic is that of eager
+PyTorch in full precision: no tf32. torch is imported when the first such side is loaded, and nowhere else in
+the judge's processes. Not covered: the text and its constants (`torch_text`), code written by a model.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ from kcurate.errors import MissingDependencyError, ProblemError
 if TYPE_CHECKING:
     import torch
 
-# What code of a module can raise; anything else is a bug of ours.
+# Exceptions that a module's code can raise; anything else is a bug of ours.
 RAISED = (
     ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, OSError,
     RuntimeError, TypeError, ValueError,
 )  # fmt: skip
-# Kernels that one operator may queue; a layer of a recurrent net queues more than anyone can say.
+# Assumed number of kernels per operator; a recurrent layer queues an unpredictable number.
 KERNELS_PER_OPERATOR = 8
 UNBOUNDED = ("rnn", "lstm", "gru")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Part of an allocation that is read or written as an array (C order)."""
+    """Part of an allocation, read or written as an array (C order)."""
 
     memory: Memory
     offset_bytes: int
@@ -58,7 +57,7 @@ class TorchModule:
 
 
 def compile_text(code: str) -> Compiled | CompileFailure:
-    """The text as it goes to a worker; nothing of it is run, and torch is not imported.
+    """The text in the form sent to a worker; nothing is run, and torch is not imported.
 
     Raises:
         MissingDependencyError: torch is not installed.
@@ -78,7 +77,7 @@ def compile_text(code: str) -> Compiled | CompileFailure:
 
 
 def build(code: str, name: str, sizes: Mapping[str, int]) -> tuple[Any, dict[str, Any]]:
-    """The module class `name` of the text, made with its own `get_init_inputs`, and the text's names.
+    """The module class `name` in the text, constructed from its own `get_init_inputs`, and the text's names.
 
     Raises:
         ProblemError: the text does not run at these sizes.
@@ -95,7 +94,7 @@ def build(code: str, name: str, sizes: Mapping[str, int]) -> tuple[Any, dict[str
 
 @contextmanager
 def module_errors(name: str) -> Iterator[None]:
-    """What the module's code raises, as what it is: a fault of the problem.
+    """Turn what the module's code raises into an error in the problem.
 
     Raises:
         ProblemError: the code raised.
@@ -108,7 +107,7 @@ def module_errors(name: str) -> Iterator[None]:
 
 
 class Forward:
-    """One forward pass bound to places on a device. Results lie in torch's memory until `finish`."""
+    """One forward pass bound to device memory. Results stay in torch's memory until `finish`."""
 
     def __init__(
         self,
@@ -148,13 +147,13 @@ class Forward:
             self._results = flat(self._model(*self._args))
 
     def _look(self) -> int | None:
-        """Run once to see how many kernels at most are queued, None where it waits for the device."""
+        """Run once to bound the number of kernels queued; None if it waits for the device."""
         counter = operator_counter()
         try:
             with self._where.never_waiting(), counter:
                 self._model(*self._args)
         except RuntimeError:
-            return None  # if that was no waiting, the real run fails too
+            return None  # if that was not waiting, the real run fails too
         if any(part in name for name in counter.names for part in UNBOUNDED):
             return None
         return KERNELS_PER_OPERATOR * len(counter.names)
@@ -163,7 +162,7 @@ class Forward:
         """Queue the copy of the results into the output buffers; torch gets its memory back.
 
         Raises:
-            ProblemError: there are more or fewer results, or they have another shape or dtype.
+            ProblemError: the number, shape or dtype of the results is wrong.
         """
         results, self._results = self._results, None
         if results is None:
@@ -191,7 +190,7 @@ def flat(results: Any) -> list[Any]:
 
 
 def put_state(model: Any, path: str, tensor: Any) -> None:
-    """Let a parameter or registered buffer of a model be this tensor.
+    """Replace a parameter or registered buffer of a model by this tensor.
 
     Raises:
         AttributeError: the model has none of that name. ValueError: it has another shape or dtype.
@@ -213,7 +212,7 @@ def put_state(model: Any, path: str, tensor: Any) -> None:
 
 
 def operator_counter() -> Any:
-    """A context in which `names` lists every operator that is called."""
+    """A context in which `names` lists every operator called."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Counter(TorchDispatchMode):  # type: ignore[misc]
@@ -229,18 +228,20 @@ def operator_counter() -> Any:
 
 
 def preload(backend: str) -> None:
-    """Import what a worker that was shut in cannot; opens no GPU and starts no thread."""
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # a driver that is initialised before a fork is lost
+    """Import what a sandboxed worker cannot; opens no GPU and starts no thread."""
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = (
+        "1"  # a driver initialised before a fork is unusable after it
+    )
     import torch
 
     plain_arithmetic()
-    torch.zeros(4, 4).softmax(0)  # looks at the processor
+    torch.zeros(4, 4).softmax(0)  # probes the CPU
     if backend == "cuda":
-        import torch._dynamo  # what counting operators imports, seconds long
+        import torch._dynamo  # imported when operators are counted; takes seconds
 
 
 def plain_arithmetic() -> None:
-    """No tf32, and one thread on the CPU (workers may start none)."""
+    """No tf32, and one CPU thread (workers may start none)."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -249,7 +250,7 @@ def plain_arithmetic() -> None:
 
 
 class _Where:
-    """torch's side of a device: its tensors over our memory, its stream."""
+    """torch's view of a device: its tensors over our memory, its stream."""
 
     def __init__(self, device: Device) -> None:
         import torch
@@ -269,7 +270,7 @@ class _Where:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Work is queued on the device's stream, and keeps nothing for gradients."""
+        """Queue work on the device's stream, without gradients."""
         with self._torch.no_grad():
             if self.stream is None:
                 yield
@@ -288,7 +289,7 @@ class _Where:
         return whole.view(getattr(self._torch, place.dtype)).view(place.shape)
 
     def refuse_capture(self) -> None:
-        """Raises NotCapturable while a graph is recorded."""
+        """Raise NotCapturable while a graph is recorded."""
         if self._cuda and self._torch.cuda.is_current_stream_capturing():
             from kcurate.backends.cuda.driver import NotCapturable
 
@@ -296,7 +297,7 @@ class _Where:
 
     @contextmanager
     def never_waiting(self) -> Iterator[None]:
-        """Work that waits for the GPU raises RuntimeError."""
+        """Make work that waits for the GPU raise RuntimeError."""
         if not self._cuda:
             yield
             return
@@ -308,7 +309,7 @@ class _Where:
 
 
 class _Span:
-    """Device bytes for torch (the CUDA Array Interface, version 3: numba's documentation)."""
+    """Device memory for torch (CUDA Array Interface, version 3: numba's documentation)."""
 
     def __init__(self, place: Place) -> None:
         self.__cuda_array_interface__ = {

@@ -1,8 +1,8 @@
 """The text of a PyTorch side: its top-level integer constants, and the text with other values for them.
 
 A constant is `NAME = <integer arithmetic>`, one of `NAME, OTHER = <integer>, <integer>`, or an element of
-`NAME = (<integers>, ...)`, then called `NAME_0` and so on; `NAME = OTHER = <integer>` is one, called `NAME`.
-Nothing is run here. Not covered: running the text (`kcurate.backends.torch_module`).
+`NAME = (<integers>, ...)`, then called `NAME_0` and so on; `NAME = OTHER = <integer>` is one constant,
+`NAME`. Nothing is run here. Not covered: running the text (`kcurate.backends.torch_module`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def parse(code: str) -> ast.Module:
-    """The text as a tree.
+    """The text as a syntax tree.
 
     Raises:
-        ProblemError: it is no Python, or longer than any module needs to be.
+        ProblemError: it is not Python, or longer than any module needs to be.
     """
     if len(code) > MAX_TEXT_BYTES:
         raise ProblemError(f"{len(code)} characters of Python, more than {MAX_TEXT_BYTES}")
@@ -37,19 +37,19 @@ def parse(code: str) -> ast.Module:
 
 
 def constants(code: str) -> dict[str, int]:
-    """Every top-level integer constant by name, in the order of the text.
+    """Every top-level integer constant by name, in source order.
 
     Raises:
-        ProblemError: it is no Python.
+        ProblemError: it is not Python.
     """
     return {name: value for name, value, _ in _found(parse(code))}
 
 
 def with_sizes(code: str, sizes: Mapping[str, int]) -> ast.Module:
-    """The text with the constants that `sizes` names at those values.
+    """The text with the constants named in `sizes` set to those values.
 
     Raises:
-        ProblemError: it is no Python.
+        ProblemError: it is not Python.
     """
     tree = parse(code)
     for name, _, put in _found(tree):
@@ -59,10 +59,10 @@ def with_sizes(code: str, sizes: Mapping[str, int]) -> ast.Module:
 
 
 def joined(code: str, names: Sequence[str]) -> str:
-    """The text in which several constants are one: the later ones take the value of the first.
+    """The text with several constants merged: the later ones take the value of the first.
 
     Raises:
-        ProblemError: it is no Python.
+        ProblemError: it is not Python.
     """
     tree = parse(code)
     for name, _, put in _found(tree):
@@ -72,7 +72,7 @@ def joined(code: str, names: Sequence[str]) -> str:
 
 
 def _found(tree: ast.Module) -> Iterator[tuple[str, int, Callable[[ast.expr], None]]]:
-    """Name, value, and how to put another value in its place."""
+    """Name, value, and a function that sets another value, for each constant."""
     for statement in tree.body:
         if isinstance(statement, ast.Assign):
             target = statement.targets[0]

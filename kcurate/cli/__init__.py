@@ -1,7 +1,7 @@
-"""The command line: options in, one stage call, exit code out. `main` is the one error boundary.
+"""The command line: options in, one stage call, exit code out. `main` is the only error boundary.
 
-Exit codes: 0 done, 1 a known error (one line), 2 wrong usage, 130 interrupted, 141 stdout was closed.
-Heavy imports happen inside the commands, so that `kcurate --help` stays quick.
+Exit codes: 0 done, 1 a known error (one line), 2 usage error, 130 interrupted, 141 stdout was closed. Heavy
+imports happen inside the commands, so that `kcurate --help` stays fast.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def main(args: Sequence[str] | None = None) -> None:
 def run(args: Sequence[str]) -> int:
     """Run one command; every known failure becomes one line on stderr and an exit code.
 
-    An exception that is not known here is a bug of ours and keeps its traceback.
+    An unknown exception is a bug of ours and keeps its traceback.
     """
     if sys.stdout is None:
-        return _complain("stdout: is closed (send it to /dev/null where nobody reads it)")
+        return _complain("stdout: is closed (redirect it to /dev/null if nobody reads it)")
     import typer
 
     from kcurate.cli.app import build
@@ -64,7 +64,7 @@ def _complain(line: str) -> int:
 
 
 def _close_stdout() -> int:
-    """Point stdout at nothing, so that the interpreter's last flush does not fail as well."""
+    """Redirect stdout to /dev/null, so that the interpreter's final flush does not fail too."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

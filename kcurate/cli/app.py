@@ -1,4 +1,4 @@
-"""The commands and their order in `kcurate --help`; each lives in a module of its own."""
+"""The commands and their order in `kcurate --help`; each has its own module."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
 }
 GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]] = {
     "problem": (
-        "Infer problems for kernels that have none, and check finished ones.",
+        "Infer problems for kernels that have none, and check completed drafts.",
         problem_commands.COMMANDS,
     ),
 }
@@ -55,11 +55,11 @@ def _root(
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
     ] = False,
 ) -> None:
-    """Take the options that come before the command."""
+    """Handle the options before the command."""
 
 
 def build(*, rich: bool) -> typer.Typer:
-    """The application; `rich` says whether help is drawn for a terminal or kept plain."""
+    """The application; `rich`: format help for a terminal instead of plain text."""
     app = typer.Typer(
         name="kcurate",
         cls=SettingsGroup,

@@ -1,6 +1,6 @@
-"""What commands print: one JSON object or a table on stdout; notes and progress on stderr.
+"""Output of commands: one JSON object or a table on stdout; notes and progress on stderr.
 
-On a terminal, tables are drawn by rich; in a pipe they are plain columns, never cut to a width.
+On a terminal, rich draws tables; in a pipe they are plain columns, never truncated.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def on_terminal() -> bool:
-    """Whether a person reads stdout."""
+    """Whether stdout is a terminal."""
     return sys.stdout.isatty()
 
 
 def console() -> Console:
-    """A rich console on stdout that lets a closed pipe be seen by the error boundary."""
+    """A rich console on stdout that passes a closed pipe on to the error boundary."""
     from rich.console import Console
 
     class PipeConsole(Console):
@@ -33,7 +33,7 @@ def console() -> Console:
 
 
 def note(text: str) -> None:
-    """Say something to the person on stderr."""
+    """Print a message for the user to stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -43,7 +43,7 @@ def print_json(data: Any) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table; numbers are aligned to the right."""
+    """Print a table; numbers are right-aligned."""
     cells = [["" if value is None else str(value) for value in row] for row in rows]
     right = [bool(cells) and all(_numeric(row[i]) for row in cells) for i in range(len(columns))]
     if on_terminal():
@@ -86,7 +86,7 @@ def _plain_table(
 
 
 def report(summary: Summary, *, as_json: bool) -> None:
-    """Print what a stage did: the summary as one JSON object, or its counts as a table."""
+    """Print a stage's summary, as one JSON object or as a table of counts."""
     if as_json:
         from kcurate import codec
 
@@ -97,4 +97,4 @@ def report(summary: Summary, *, as_json: bool) -> None:
     for kind, outcomes in summary.items.items():
         rows += [(kind, outcome, count) for outcome, count in outcomes.items()]
         rows.append((kind, "total", sum(outcomes.values())))
-    table(f"{summary.stage}: {summary.wall_s:.1f} s{where}", ("what", "outcome", "count"), rows)
+    table(f"{summary.stage}: {summary.wall_s:.1f} s{where}", ("kind", "outcome", "count"), rows)

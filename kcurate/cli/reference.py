@@ -1,6 +1,6 @@
 """Writes docs/cli.md from the commands' own help: `python -m kcurate.cli.reference docs/cli.md`.
 
-A test compares the file with what this module makes, so the page cannot drift from the program.
+A test compares the file with this module's output, so the page cannot drift from the program.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HEAD = """# The command line
 
 Generated from `kcurate --help` by `make docs`.
 
-Exit codes: 0 done · 1 a known error, in one line · 2 wrong usage · 130 interrupted · 141 stdout was closed.
+Exit codes: 0 done · 1 a known error, in one line · 2 usage error · 130 interrupted · 141 stdout was closed.
 """
 
 

@@ -1,8 +1,8 @@
-"""Where an option's value comes from: wires `kcurate.config` into the command-line parser.
+"""Gets option values from settings: wires `kcurate.config` into the command-line parser.
 
-The parser already prefers the command line to the environment, that to a default map, and that to the
-default in the code. Here each option gets its environment variables, and each command the map that its
-workspace's `kcurate.toml` gives.
+The parser's own order of precedence is command line, environment, default map, default in the code. Here
+each option gets its environment variables, and each command a default map from its workspace's
+`kcurate.toml`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from kcurate import config
 from kcurate.errors import InputError
 
-# The parser's error for wrong usage; typer re-exports only a subclass of it.
+# The parser's usage error; typer re-exports only a subclass of it.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 NOT_SETTINGS = frozenset({"help"})
 
@@ -44,14 +44,14 @@ def _tree(group: Any) -> config.Options:
 
 
 class StdoutClosedError(Exception):
-    """Nobody reads stdout any more (the parser would make a plain failure of a `BrokenPipeError`)."""
+    """The reader of stdout is gone (the parser would report `BrokenPipeError` as an ordinary failure)."""
 
 
 class SettingsGroup(TyperGroup):
-    """The group of commands; refuses unknown `KCURATE_` variables before a command starts."""
+    """The command group; rejects unknown `KCURATE_` variables before a command starts."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Check the environment, then run the command and write out what it printed."""
+        """Check the environment, run the command, then flush its output."""
         config.check_environment(os.environ, _tree(self))
         try:
             result = super().invoke(ctx)
@@ -65,7 +65,7 @@ class SettingsCommand(TyperCommand):
     """A command whose options are settings."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Parse `args` with the environment and the workspace's file behind them."""
+        """Parse `args`, falling back to the environment and the workspace's file."""
         name = info_name or ""
         if parent is not None and parent.parent is not None:
             name = f"{parent.info_name}_{name}"

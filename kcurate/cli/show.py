@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kcurate.records import Kernel, Verdict
     from kcurate.show import ShownKernel, ShownPair
 
-# Two columns of code need this many characters; on a narrower terminal the sides follow one another.
+# Terminal width needed for two columns of code; on narrower ones the sides are printed in sequence.
 SIDE_BY_SIDE_COLUMNS = 120
 
 
@@ -60,7 +60,7 @@ def _draw_pair(found: ShownPair) -> None:
             "licence": candidate.license or "unknown",
             "origin": origin.kind + made,
             "techniques": ", ".join(candidate.techniques) or "none named",
-            "what": candidate.description,
+            "description": candidate.description,
         },
     )
     _sides({"slow": candidate.slow.code, "fast": candidate.fast.code})
@@ -81,7 +81,7 @@ def _pair_data(found: ShownPair) -> None:
         for side, plan in plans.items():
             _block(f"plan of {side}", store.pretty_json(plan).decode(), "json")
     if candidate.problem is None:
-        _block("problem", "not known yet: without one the pair cannot be judged\n", "text")
+        _block("problem", "unknown: without a problem, the pair cannot be judged\n", "text")
     else:
         _block("problem", store.pretty_json(codec.to_data(candidate.problem)).decode(), "json")
 
@@ -90,7 +90,7 @@ def _draw_verdicts(verdicts: tuple[Verdict, ...]) -> None:
     from kcurate.cli import output
 
     if not verdicts:
-        _block("verdicts", "none yet: kcurate validate\n", "text")
+        _block("verdicts", "none: run kcurate validate\n", "text")
         return
     rows = []
     for verdict in verdicts:

@@ -113,10 +113,10 @@ def test_an_unreadable_path_is_one_line(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--backend", "zzz"), "there is no backend 'zzz'"),
-        (("--techniques", "nope"), "--techniques: rules have no use for it"),
-        (("--dry-run",), "--dry-run: rules have no use for it"),
-        (("--model", "claude", "--rules", "unroll"), "--rules: models have no use for it"),
+        (("--backend", "zzz"), "unknown backend 'zzz'"),
+        (("--techniques", "nope"), "--techniques: does not apply to rules"),
+        (("--dry-run",), "--dry-run: does not apply to rules"),
+        (("--model", "claude", "--rules", "unroll"), "--rules: does not apply to models"),
     ],
 )
 def test_deopt_refuses_what_it_would_not_use(pair: Path, args: tuple[str, ...], said: str) -> None:

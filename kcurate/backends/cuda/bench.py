@@ -1,7 +1,7 @@
-"""What timing needs of a GPU beyond `Device`: events, graphs, a gate, a cache flush, checksums.
+"""Timing primitives of a GPU beyond `Device`: events, graphs, a gate, a cache flush, checksums.
 
 Only our own kernels run here, from one small binary (`HELPERS`). Every method queues work on the device's
-stream unless it says that it waits. Not covered: the timing protocol (`kcurate.judge.timing.blocks`).
+stream, unless it says that it waits. Not covered: the timing protocol (`kcurate.judge.timing.blocks`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ extern "C" __global__ void kc_checksum(const unsigned char* p, u64 n, u64 salt, 
 HELPER_ENTRIES = tuple(
     EntryPoint(name) for name in ("kc_read", "kc_copy", "kc_empty", "kc_spin", "kc_checksum")
 )
-# The cache is flushed by reading this many times its size.
+# The cache is flushed by reading this multiple of its size.
 FLUSH_FACTOR = 2.5
 THREADS = 512
 MAX_GATED = 400
@@ -76,13 +76,13 @@ class Bench:
         self.word = device.allocate(256)
         self._words: Memory | None = None
         device.fill(self.scratch, 0, self.flush_bytes, b"\x5a")
-        self._gate_host = int(call(cu.cuMemHostAlloc(256, 2)))  # mapped; holds nothing but the gate
+        self._gate_host = int(call(cu.cuMemHostAlloc(256, 2)))  # mapped; contains only the gate
         self._gate_device = int(call(cu.cuMemHostGetDevicePointer(self._gate_host, 0)))
         self._gate_value = 0
         self._set_gate(0)
 
     def _run(self, name: str, blocks: int, values: Sequence[tuple[int, int]], threads: int = THREADS) -> None:
-        """Launch a helper; `values` are (value, size in bytes) of its parameters."""
+        """Launch a helper kernel; `values` are (value, size in bytes) of its parameters."""
         function = self._module.function(EntryPoint(name))
         args = [ScalarValue(value.to_bytes(size, "little")) for value, size in values]
         pointers, _storage = function.pack(args)
@@ -90,7 +90,7 @@ class Bench:
         call(cu.cuLaunchKernel(function.handle, *extent, 0))
 
     def flush(self) -> None:
-        """Push everything out of the L2 cache, by reading: what is left in it is clean."""
+        """Evict the L2 cache by reads, which leave only clean lines in it."""
         count = self.flush_bytes // 16
         self._run(
             "kc_read",
@@ -99,72 +99,72 @@ class Bench:
         )
 
     def empty(self) -> None:
-        """Launch a kernel that does nothing."""
+        """Launch an empty kernel."""
         self._run("kc_empty", 1, [], 32)
 
     def spin(self, rounds: int) -> None:
-        """Launch a kernel that computes for about as long whatever else is going on."""
+        """Launch a compute-bound kernel whose duration hardly depends on other activity."""
         self._run("kc_spin", self._multiprocessors, [(rounds, 4), (self._sink.address, 8)], 128)
 
     def copy(self, to: Memory, source: Memory, size_bytes: int) -> None:
-        """Copy with a plain 16-byte-a-thread kernel (for the measured copy bandwidth)."""
+        """Copy with a plain kernel, 16 bytes per thread (to measure copy bandwidth)."""
         count = size_bytes // 16
         self._run("kc_copy", -(-count // THREADS), [(source.address, 8), (to.address, 8), (count, 8)])
 
     def checksum(self, memory: Memory, offset: int, size_bytes: int, salt: int, slot: int) -> None:
-        """Add a 64-bit sum over a range to the word at device address `slot`."""
+        """Add a 64-bit checksum of a range to the word at device address `slot`."""
         blocks = max(1, min(self._multiprocessors * 4, size_bytes // (8 * THREADS)))
         values = [(memory.address + offset, 8), (size_bytes, 8), (salt, 8), (slot, 8)]
         self._run("kc_checksum", blocks, values)
 
     def free_bytes(self) -> int:
-        """How much of the GPU's memory nobody has taken, now."""
+        """Bytes of GPU memory that are currently free."""
         free, _ = call(cu.cuMemGetInfo())
         return int(free)
 
     def words(self, size_bytes: int) -> Memory:
-        """Memory of ours for results, the same each time while it suffices."""
+        """Our own memory for results, reused while it is large enough."""
         if self._words is None or self._words.size_bytes < size_bytes:
             self._words = self.device.allocate(max(1024, 2 * size_bytes))
         return self._words
 
     def reset_persisting(self) -> None:
-        """Give lines that a kernel pinned in the L2 cache their normal state again (where there is such)."""
+        """Reset persisting L2 lines to normal (if the GPU supports them)."""
         cu.cuCtxResetPersistingL2Cache()
 
     def event(self) -> Any:
-        """A new event that records its time."""
+        """A new timing event."""
         return call(cu.cuEventCreate(0))
 
     def drop_event(self, event: Any) -> None:
-        """Give an event back."""
+        """Destroy an event."""
         call(cu.cuEventDestroy(event))
 
     def record(self, event: Any) -> None:
-        """Let the event take the time when the work so far is done."""
+        """Record the event in the stream, after the work queued so far."""
         call(cu.cuEventRecord(event, self.device.stream))
 
     def elapsed_us(self, start: Any, end: Any) -> float:
-        """Microseconds between two recorded events (the stream must have been waited for)."""
+        """Microseconds between two recorded events (synchronize the stream first)."""
         return float(call(cu.cuEventElapsedTime(start, end))) * 1000.0
 
     def _set_gate(self, value: int) -> None:
         ctypes.c_uint32.from_address(self._gate_host).value = value
 
     def close_gate(self) -> None:
-        """Hold all later work back until `open_gate`, so that it is queued when the GPU meets it."""
+        """Hold back later work until `open_gate`, so that all of it is queued before it starts."""
         self._gate_value += 1
         call(cu.cuStreamWaitValue32(self.device.stream, self._gate_device, self._gate_value, WAIT_GEQ))
 
     def open_gate(self) -> None:
-        """Let the work go."""
+        """Release the held work."""
         self._set_gate(self._gate_value)
 
     def span(self, events: tuple[Any, Any], work: Callable[[], None], *, gated: bool = True) -> None:
         """Queue `work` between two events, held back until all of it is queued.
 
-        What was queued before runs meanwhile. `work` must not be more than the driver's queue holds (about
-        a thousand pieces, MAX_GATED for safety): behind a closed gate a full one would wait for ever.
+        Earlier work runs meanwhile. `work` must fit in the driver's queue (about a thousand launches,
+        MAX_GATED for safety): with the gate closed, a full queue would deadlock.
         """
         if gated:
             self.close_gate()
@@ -177,10 +177,10 @@ class Bench:
                 self.open_gate()
 
     def capture(self, work: Callable[[], None]) -> Graph | None:
-        """Record what `work` queues as a graph; None when it must wait for the device in between.
+        """Record the work queued by `work` as a graph; None if it has to wait for the device.
 
         Raises:
-            KernelFault: a launch in it is refused.
+            KernelFault: a launch in it is rejected.
         """
         stream = self.device.stream
         call(cu.cuStreamBeginCapture(stream, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL))
@@ -197,7 +197,7 @@ class Bench:
 
 
 class Graph:
-    """Recorded work that one call queues again."""
+    """Recorded work that a single call queues again."""
 
     def __init__(self, device: CudaDevice, handle: Any, graph: Any, nodes: int) -> None:
         self._device = device
@@ -208,10 +208,10 @@ class Graph:
             call(cu.cuGraphUpload(handle, device.stream))
 
     def launch(self) -> None:
-        """Queue it."""
+        """Queue the graph."""
         call(cu.cuGraphLaunch(self._handle, self._device.stream))
 
     def close(self) -> None:
-        """Give it back."""
+        """Destroy the graph."""
         call(cu.cuGraphExecDestroy(self._handle))
         call(cu.cuGraphDestroy(self._graph))

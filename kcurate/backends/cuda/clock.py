@@ -1,12 +1,12 @@
-"""What one GPU's clock and memory are like: the cost of an event pair, and the copy bandwidth.
+"""Timing overheads and memory speed of a GPU: the cost of an event pair, and the copy bandwidth.
 
 An event pair around a kernel reads a constant more than the kernel takes. On one H200 (driver 580, November
 2026, copies of 2 KB to 2 GB, median of 41): 1.6 to 2.0 us more than Nsight Compute's gpu__time_duration below
-100 us, and 1.28 us for an empty kernel. So the cost is what the pair reads around an empty kernel, less what
-an empty kernel takes. In a graph, a run begins while the one before it ends, so that a chain takes less a
-kernel than an event pair reads around one. Chains are brought in line with event pairs: the step from run to
-run is what a chain of a kernel of about 0.1 ms takes a run, less what an event pair reads around that kernel
-alone; it may be below zero. Not covered: where readings are kept (`kcurate.judge.timing.calibration`).
+100 us, and 1.28 us for an empty kernel. So the overhead is the pair's reading around an empty kernel minus
+the duration of an empty kernel. In a graph, each run starts while the previous one ends, so a chain takes
+less time per kernel than an event pair reads around one. Chains are calibrated against event pairs: the step
+is the time per run in a chain of a kernel of about 0.1 ms, minus the event pair's reading around that kernel
+alone; it may be negative. Not covered: where readings are stored (`kcurate.judge.timing.calibration`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ COPY_BYTES = 1 << 30
 
 
 def read(bench: Bench) -> dict[str, float]:
-    """`event_overhead_us`, `chain_overhead_us` (around a graph), `chain_step_us` (from kernel to kernel in
-    it), and `copy_bytes_per_s` counting bytes read plus bytes written.
+    """Measure `event_overhead_us`, `chain_overhead_us` (per graph), `chain_step_us` (per kernel in it), and
+    `copy_bytes_per_s` (bytes read plus bytes written).
     """
     device = bench.device
     source, target = device.allocate(COPY_BYTES), device.allocate(COPY_BYTES)
@@ -49,28 +49,28 @@ def read(bench: Bench) -> dict[str, float]:
 
 
 def _chain(bench: Bench, work: Callable[[], None], lengths: tuple[int, int]) -> tuple[float, float]:
-    """(what an event pair reads around a graph beside its runs, what each run of `work` takes in it), us."""
+    """(overhead of an event pair around a graph, time per run of `work` in it), in microseconds."""
     few_us, many_us = (_graph_us(bench, work, count) for count in lengths)
     each_us = (many_us - few_us) / (lengths[1] - lengths[0])
     return few_us - lengths[0] * each_us, each_us
 
 
 def _graph_us(bench: Bench, work: Callable[[], None], count: int) -> float:
-    """What an event pair around a graph of `count` times `work` reads."""
+    """The reading of an event pair around a graph of `count` runs of `work`."""
 
     def queue() -> None:
         for _ in range(count):
             work()
 
     graph = bench.capture(queue)
-    assert graph is not None, "our kernels need no host"
+    assert graph is not None, "our kernels do not wait for the device"
     spans = spans_us(bench, graph.launch, REPEATS // 2)
     graph.close()
     return statistics.median(spans)
 
 
 def spans_us(bench: Bench, work: Callable[[], None], repeats: int) -> list[float]:
-    """What an event pair around `work` reads, the cache flushed before, in microseconds."""
+    """Readings of an event pair around `work`, in microseconds, each after a cache flush."""
     events = [(bench.event(), bench.event()) for _ in range(repeats)]
     for pair in events:
         bench.flush()

@@ -1,7 +1,7 @@
-"""`Compiler` on NVRTC: one side in, a cubin and what it uses out. Runs in a compile worker; needs no GPU.
+"""`Compiler` on NVRTC: compiles one side to a cubin and reads its resources, in a worker, without a GPU.
 
-Limits on time and memory are the worker's (`kcurate.judge.workers.inside.isolation`). Not covered: what code
-may be compiled at all (`kcurate.judge.checks.static`).
+Time and memory limits are the worker's (`kcurate.judge.workers.inside.isolation`). Not covered: what code may
+be compiled at all (`kcurate.judge.checks.static`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
 from kcurate.backends.cuda import cubin, nvrtc
 
-# A person reads the first errors; a template bomb writes megabytes.
+# People read the first errors; a template bomb writes megabytes.
 MAX_LOG_CHARS = 4000
 
 
 class CudaCompiler:
-    """NVRTC for one architecture (`sm_90` unless the GPU at hand says otherwise)."""
+    """NVRTC for one architecture (`sm_90` unless the GPU has another)."""
 
     def __init__(self, arch: str | None = None) -> None:
         self.arch = arch or nvrtc.DEFAULT_ARCH

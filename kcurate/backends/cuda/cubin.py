@@ -1,10 +1,10 @@
-"""What a cubin says of itself, read from its ELF sections without any tool and without a GPU.
+"""Reads a cubin's ELF sections, without tools and without a GPU.
 
-Layout facts (sm_90, CUDA 13.0), checked against `ptxas -v` in the tests: `.nv.info` holds pairs of symbol
-index and value for registers (0x2f) and stack frame (0x11), `.nv.info.<kernel>` a record for each parameter
-(0x17); `.nv.shared.<kernel>` counts 1024 bytes that the system reserves; `.text.<kernel>` is machine code;
-variables are symbols of `.nv.global`, `.nv.global.init` and `.nv.constant3`. Spills are not in the file:
-`spill_bytes` comes from the compiler's `-v` log.
+Layout facts (sm_90, CUDA 13.0), checked against `ptxas -v` in the tests: `.nv.info` has pairs of symbol index
+and value for registers (0x2f) and stack frame (0x11), `.nv.info.<kernel>` a record per parameter (0x17);
+`.nv.shared.<kernel>` includes 1024 bytes reserved by the system; `.text.<kernel>` is machine code; variables
+are symbols in `.nv.global`, `.nv.global.init` and `.nv.constant3`. Spills are not in the file: `spill_bytes`
+comes from the compiler's `-v` log.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from kcurate.errors import BackendError, MissingDependencyError
 from kcurate.records import Resources
 
 REGISTERS, FRAME_BYTES, PARAMETER = 0x2F, 0x11, 0x17
-# Shared memory that the system keeps for itself in every block on sm_90 (`ptxas -v` leaves it out).
+# Shared memory reserved by the system in every block on sm_90 (`ptxas -v` does not count it).
 RESERVED_SHARED_BYTES = 1024
 _TEXT, _SHARED = ".text.", ".nv.shared."
 _VARIABLE_SECTIONS = (".nv.global", ".nv.global.init", ".nv.constant3")
 
-# `ptxas -v`: which kernel, then its spills.
+# `ptxas -v`: the kernel, then its spills.
 _COMPILING = re.compile(r"Compiling entry function '([^']+)'")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
@@ -37,7 +37,7 @@ MAX_TAG_BYTES = 8
 
 @dataclass(frozen=True)
 class Variable:
-    """A `__device__` or `__constant__` variable: its size, and its bytes at load (None: zeros)."""
+    """A `__device__` or `__constant__` variable: its size, and its initial bytes (None: zeros)."""
 
     name: str
     size_bytes: int
@@ -46,12 +46,12 @@ class Variable:
 
     @property
     def library(self) -> bool:
-        """One of the CUDA C++ library's tag objects, which nothing writes."""
+        """Whether it is one of the CUDA C++ library's tag objects, which nothing writes."""
         return self.size_bytes <= MAX_TAG_BYTES and _namespace(self.name) in _LIBRARY
 
 
 def _namespace(mangled: str) -> str:
-    """The outermost namespace of a mangled name, a compiler's own for a file left out; else nothing."""
+    """The outermost namespace of a mangled name, skipping the compiler's per-file one; empty if none."""
     rest = mangled.removeprefix("_ZN") if mangled.startswith("_ZN") else ""
     while match := re.match(r"\d+", rest):
         end = match.end() + int(match[0])
@@ -76,7 +76,7 @@ def _open(cubin: bytes) -> Any:
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The (attribute, payload) entries of an `.nv.info` section; format 4 carries a payload."""
+    """The (attribute, payload) entries in an `.nv.info` section; format 4 has a payload."""
     at = 0
     while at + 4 <= len(data):
         form, attribute, value = struct.unpack_from("<BBH", data, at)
@@ -97,11 +97,11 @@ def _per_symbol(elf: Any, attribute: int) -> Mapping[str, int]:
 def read_kernels(cubin: bytes, log: str = "") -> tuple[Resources, ...]:
     """Every kernel in the cubin with its registers, shared, local and constant bytes.
 
-    `log` is the compiler's log of the same cubin, made with `--ptxas-options=-v`; without it `spill_bytes`
+    `log` is the compiler's log for the same cubin, made with `--ptxas-options=-v`; without it, `spill_bytes`
     is None.
 
     Raises:
-        BackendError: these bytes are no ELF file. MissingDependencyError: pyelftools is missing.
+        BackendError: not an ELF file. MissingDependencyError: pyelftools is missing.
     """
     elf = _open(cubin)
     registers, frames, spills = _per_symbol(elf, REGISTERS), _per_symbol(elf, FRAME_BYTES), _spills(log)
@@ -134,7 +134,7 @@ def parameters(cubin: bytes, symbol: str) -> tuple[tuple[int, int], ...]:
 
 
 def _spills(log: str) -> Mapping[str, int]:
-    """Bytes of spill stores and loads together, by kernel, from a `-v` log."""
+    """Bytes of spill stores plus loads, by kernel, from a `-v` log."""
     found: dict[str, int] = {}
     kernel = ""
     for line in log.splitlines():
@@ -147,7 +147,7 @@ def _spills(log: str) -> Mapping[str, int]:
 
 
 def code_sha256(cubin: bytes, symbol: str) -> str | None:
-    """SHA-256 of a kernel's machine code; None when the cubin has no such kernel."""
+    """SHA-256 of a kernel's machine code; None if the cubin has no such kernel."""
     section = _open(cubin).get_section_by_name(_TEXT + symbol)
     return hashlib.sha256(section.data()).hexdigest() if section is not None else None
 
@@ -167,7 +167,7 @@ def machine_code(cubin: bytes) -> Mapping[str, bytes]:
 
 
 def undefined_symbols(cubin: bytes) -> frozenset[str]:
-    """What the driver has to supply when it loads the cubin: such as `vprintf` or `malloc`."""
+    """Symbols that the driver must supply when it loads the cubin, such as `vprintf` or `malloc`."""
     table = _open(cubin).get_section_by_name(".symtab")
     symbols = table.iter_symbols() if table is not None else ()
     return frozenset(symbol.name for symbol in symbols if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name)

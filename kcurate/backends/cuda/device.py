@@ -1,8 +1,8 @@
-"""`Device` on the CUDA driver: plain allocations, one stream, launches; opened in a worker process only.
+"""`Device` on the CUDA driver: plain allocations, one stream, launches; opened only in worker processes.
 
-All work goes to one stream in order. Untrusted kernels run here, so nothing that a kernel can reach
-(managed or mapped host memory) is ever allocated through this class. Not covered: graphs, events and the
-cache flush that timing needs (`bench`), loading (`loaded`).
+All work goes to one stream, in order. Untrusted kernels run here, so nothing on the host that a kernel could
+reach (managed or mapped host memory) is ever allocated through this class. Not covered: graphs, events and
+the cache flush for timing (`bench`), loading (`loaded`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kcurate.backends.cuda.driver import attribute, call, open_context
 from kcurate.records import Environment
 
 NON_BLOCKING = 1
-# Device printf and device malloc get the least that the driver allows; no judged code may use them.
+# Device printf and malloc heaps are set to the driver's minimum; judged code must not use them.
 SMALL_LIMIT_BYTES = 1 << 16
 
 
 class CudaDevice:
-    """One GPU. `index` counts as nvidia-smi does.
+    """One GPU; `index` is nvidia-smi's.
 
     Raises:
         MissingDependencyError: there is no such GPU, or no driver.
@@ -51,7 +51,7 @@ class CudaDevice:
         return loaded.load(compiled, lambda size_bytes: self.allocate(size_bytes).address)
 
     def reset_globals(self, module: Module) -> None:
-        """Copy the first values back into every variable of the module."""
+        """Copy the initial values back into every variable of the module."""
         for variable in _own(module).variables.values():
             call(cu.cuMemcpyDtoDAsync(variable.address, variable.image, variable.size_bytes, self.stream))
 
@@ -60,11 +60,11 @@ class CudaDevice:
         return Memory(int(call(cu.cuMemAlloc(max(1, size_bytes)))), size_bytes)
 
     def free(self, memory: Memory) -> None:
-        """Give memory back."""
+        """Free memory."""
         call(cu.cuMemFree(memory.address))
 
     def write(self, memory: Memory, offset_bytes: int, data: Bytes) -> None:
-        """Host to device; the host array may be changed when this returns."""
+        """Host to device; the host array may be modified after this returns."""
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         if flat.size:
             call(
@@ -73,7 +73,7 @@ class CudaDevice:
             self.synchronize()
 
     def read(self, memory: Memory, offset_bytes: int, size_bytes: int) -> Bytes:
-        """Device to host; waits for what came before."""
+        """Device to host; waits for earlier work."""
         data = np.empty(size_bytes, np.uint8)
         if size_bytes:
             source = memory.address + offset_bytes
@@ -98,7 +98,7 @@ class CudaDevice:
         call(fill(address, value, count, self.stream))
 
     def _fill_by_doubling(self, address: int, size_bytes: int, pattern: bytes) -> None:
-        """Set the first bytes one by one, then copy what is there behind itself (works inside a graph)."""
+        """Write the first bytes one by one, then repeatedly copy the filled part (works inside a graph)."""
         for i, byte in enumerate(pattern[:size_bytes]):
             call(cu.cuMemsetD8Async(address + i, byte, 1, self.stream))
         have = min(len(pattern), size_bytes)
@@ -117,7 +117,7 @@ class CudaDevice:
         """Launch a kernel.
 
         Raises:
-            KernelFault: the arguments do not fit its parameters, or the driver refuses the launch.
+            KernelFault: the arguments do not fit its parameters, or the driver rejects the launch.
         """
         function = _own(module).function(entry)
         function.allow_shared(grid.shared_bytes)
@@ -134,7 +134,7 @@ class CudaDevice:
         """Copy into a variable of the module.
 
         Raises:
-            KernelFault: there is no such variable, or the range does not lie inside it.
+            KernelFault: there is no such variable, or the range exceeds it.
         """
         variable = _own(module).variable(symbol)
         loaded.check_range(variable, symbol, to_offset, size_bytes)
@@ -144,7 +144,7 @@ class CudaDevice:
     def bind_texture(
         self, module: Module, symbol: str, source: Memory, offset: int, width: int, height: int
     ) -> None:
-        """Point a shim texture at memory: its variable holds the address, the width and the height."""
+        """Point a shim texture at memory: its variable gets the address, the width and the height."""
         variable = _own(module).variable(symbol)
         words = loaded.texture_words(source.address + offset, width, height)
         loaded.check_range(variable, symbol, 0, 4 * len(words))
@@ -156,7 +156,7 @@ class CudaDevice:
         call(cu.cuStreamSynchronize(self.stream))
 
     def close(self) -> None:
-        """Give the context back."""
+        """Release the context."""
         call(cu.cuDevicePrimaryCtxRelease(self.handle))
 
 

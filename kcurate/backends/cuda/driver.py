@@ -1,4 +1,4 @@
-"""The CUDA driver's calls with their error codes turned into our two kinds of failure.
+"""CUDA driver calls, with error codes mapped to our two kinds of failure.
 
 What a kernel can cause is a `KernelFault`; everything else is a `BackendError`. Decided by code, never by
 message. The codes and their meaning: CUDA Driver API, "Data types used by CUDA driver", enum CUresult.
@@ -16,13 +16,13 @@ from kcurate.errors import BackendError, MissingDependencyError
 Reason = Literal["launch_error", "timeout", "out_of_bounds"]
 
 FAULTS: dict[int, Reason] = {
-    1: "launch_error",  # invalid value: a launch configuration that the driver refuses
-    2: "launch_error",  # out of memory: declared buffers, or local memory of a kernel
+    1: "launch_error",  # invalid value: a launch configuration that the driver rejects
+    2: "launch_error",  # out of memory: declared buffers, or a kernel's local memory
     9: "launch_error",  # invalid configuration
     98: "launch_error",  # invalid device function
     200: "launch_error",  # invalid image
     209: "launch_error",  # no binary for this GPU
-    214: "launch_error",  # uncorrectable memory error met by a kernel
+    214: "launch_error",  # uncorrectable memory error during a kernel
     218: "launch_error",  # invalid PTX
     500: "launch_error",  # symbol not found
     700: "launch_error",  # illegal address
@@ -37,9 +37,9 @@ FAULTS: dict[int, Reason] = {
     719: "launch_error",  # launch failed
     720: "launch_error",  # cooperative launch too large
 }
-# What the stream was asked for cannot be part of a graph (900 to 908, "stream capture").
+# Operations that a graph cannot contain (900 to 908, "stream capture").
 CAPTURE = range(900, 909)
-# What no machine without a usable GPU can give.
+# Errors on machines without a usable GPU.
 ABSENT = frozenset({34, 35, 36, 100, 101, 803, 804})
 
 
@@ -48,7 +48,7 @@ class NotCapturable(BackendError):  # noqa: N818 - a fact about the work, handle
 
 
 def call(result: tuple[Any, ...]) -> Any:
-    """The value of a driver call (None, one value or a tuple).
+    """The result of a driver call (None, one value or a tuple).
 
     Raises:
         KernelFault: a code that a kernel or a launch can cause. MissingDependencyError: no usable GPU.
@@ -64,11 +64,11 @@ def call(result: tuple[Any, ...]) -> Any:
         raise NotCapturable(name)
     if code in ABSENT:
         raise MissingDependencyError(f"no usable GPU: {name}", hint="run kcurate doctor")
-    raise BackendError(f"the CUDA driver answers {name} ({code})", hint="run kcurate doctor")
+    raise BackendError(f"the CUDA driver returned {name} ({code})", hint="run kcurate doctor")
 
 
 def error_name(code: int) -> str:
-    """The driver's name of a code, in words: `illegal address`."""
+    """The driver's name for a code, in words: `illegal address`."""
     try:
         name = str(cu.CUresult(code).name)
     except ValueError:
@@ -97,7 +97,7 @@ def open_context(index: int) -> tuple[Any, Any]:
     load_driver()
     count = int(call(cu.cuDeviceGetCount()))
     if index >= count:
-        raise MissingDependencyError(f"there is no GPU {index}: {count} here", hint="see nvidia-smi -L")
+        raise MissingDependencyError(f"no GPU {index}: this machine has {count}", hint="see nvidia-smi -L")
     device = call(cu.cuDeviceGet(index))
     context = call(cu.cuDevicePrimaryCtxRetain(device))
     call(cu.cuCtxSetCurrent(context))
@@ -105,6 +105,6 @@ def open_context(index: int) -> tuple[Any, Any]:
 
 
 def attribute(device: Any, name: str) -> int:
-    """A device attribute by its name without the prefix, such as `L2_CACHE_SIZE`."""
+    """A device attribute by name without the prefix, such as `L2_CACHE_SIZE`."""
     key = getattr(cu.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
     return int(call(cu.cuDeviceGetAttribute(key, device)))

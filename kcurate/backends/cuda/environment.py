@@ -1,7 +1,7 @@
-"""Where a verdict is made: the GPU's name, UUID and driver, and its clocks, and temperature, as read.
+"""The environment of a verdict: the GPU's name, UUID and driver, and readings of clocks and temperature.
 
-The driver knows the GPU; NVML, through cuda-core, knows its state. What this machine does not tell is left
-out. Nothing is ever set. Not covered: the compiler's version (each `Compiled` says it).
+The driver knows the GPU; NVML, through cuda-core, knows its state. Readings that this machine does not
+provide are omitted. Nothing is ever set. Not covered: the compiler's version (in each `Compiled`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def read(handle: Any, compiler: str | None) -> Environment:
 
 
 def _state(identity: str) -> dict[str, Detail]:
-    """What NVML tells; units in the names. A reading that fails is left out."""
+    """NVML's readings, with units in the names. A reading that fails is omitted."""
     from cuda.core import system
 
     nvml_error = getattr(system, "NvmlError", RuntimeError)

@@ -1,8 +1,8 @@
-"""Stand-ins for the C and C++ headers that device code includes out of habit; NVRTC ships none of them.
+"""Stand-ins for the C and C++ headers that device code often includes; NVRTC ships none of them.
 
-Integers, limits and sizes come from the CUDA C++ library's own headers, constants and names in `std` from
-here; the functions themselves are built into NVRTC. The driver's `cuda.h` has nothing for device code. Not
-covered: CUDA's headers, which come from wheels (`kcurate.backends.cuda.nvrtc`).
+Integers, limits and sizes come from the CUDA C++ library's own headers; constants and names in `std` are
+defined here; the functions themselves are built into NVRTC. The driver's `cuda.h` has nothing for device
+code. Not covered: CUDA's headers, which come from wheels (`kcurate.backends.cuda.nvrtc`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MATH_NAMES = """
 
 
 def _in_std(names: str) -> str:
-    """The names of the global namespace in `std`, too."""
+    """Names of the global namespace, also made available in `std`."""
     return "namespace std {\n" + "".join(f"using ::{name};\n" for name in names.split()) + "}\n"
 
 

@@ -1,6 +1,6 @@
-"""A loaded cubin: its functions with their parameter layout, and its variables with their first values.
+"""A loaded cubin: its functions with their parameter layout, and its variables with their initial values.
 
-Owns what lives inside one CUDA module. Not covered: launching (`device`), what is in the file (`cubin`).
+Owns what lives inside one CUDA module. Not covered: launching (`device`), the file's contents (`cubin`).
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from kcurate.backends.base import Compiled, EntryPoint, KernelArg, KernelFault, 
 from kcurate.backends.cuda import cubin
 from kcurate.backends.cuda.driver import call
 
-# Above this much, dynamic shared memory must be asked for (CUDA C++ Programming Guide, "Shared memory").
+# Dynamic shared memory beyond this is opt-in (CUDA C++ Programming Guide, "Shared memory").
 DEFAULT_DYNAMIC_SHARED_BYTES = 48 * 1024
 
 
 @dataclass
 class Function:
-    """A kernel and where each of its parameters lies: (offset, size) in bytes."""
+    """A kernel and the layout of its parameters: (offset, size) in bytes."""
 
     handle: Any
     params: tuple[tuple[int, int], ...]
     dynamic_shared_bytes: int = DEFAULT_DYNAMIC_SHARED_BYTES
 
     def allow_shared(self, wanted_bytes: int) -> None:
-        """Opt in to more dynamic shared memory; the driver refuses what the GPU has not."""
+        """Opt in to more dynamic shared memory; the driver rejects more than the GPU has."""
         if wanted_bytes > self.dynamic_shared_bytes:
             which = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             call(cu.cuFuncSetAttribute(self.handle, which, wanted_bytes))
             self.dynamic_shared_bytes = wanted_bytes
 
     def pack(self, args: Sequence[KernelArg]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
-        """The driver's array of pointers to arguments, and the storage they point into.
+        """The driver's array of argument pointers, and the storage that they point into.
 
         Raises:
-            KernelFault: the arguments are not as many or as large as the kernel's parameters.
+            KernelFault: the number or sizes of the arguments do not match the kernel's parameters.
         """
         if len(args) != len(self.params):
             raise KernelFault("launch_error", f"{len(args)} arguments for {len(self.params)} parameters")
@@ -67,7 +67,7 @@ def _bytes(arg: KernelArg) -> bytes:
 
 @dataclass(frozen=True)
 class Variable:
-    """A `__device__` or `__constant__` variable, and where a copy of its first value is kept."""
+    """A `__device__` or `__constant__` variable, and the copy of its initial value."""
 
     address: int
     size_bytes: int
@@ -76,7 +76,7 @@ class Variable:
 
 @dataclass
 class LoadedModule:
-    """A binary in the context. `variables` maps symbols to their place."""
+    """A binary loaded into the context. `variables` maps symbols to their addresses."""
 
     compiled: Compiled
     handle: Any
@@ -84,7 +84,7 @@ class LoadedModule:
     functions: dict[str, Function] = field(default_factory=dict)
 
     def function(self, entry: EntryPoint) -> Function:
-        """The kernel of a plan's entry point.
+        """The kernel for a plan's entry point.
 
         Raises:
             KernelFault: the binary has no such kernel.
@@ -110,10 +110,10 @@ class LoadedModule:
 
 
 def load(compiled: Compiled, allocate: Callable[[int], int]) -> LoadedModule:
-    """Load a cubin and keep a device copy of what its variables hold at first, the library's left out.
+    """Load a cubin and keep a device copy of its variables' initial values, except the library's.
 
     Raises:
-        KernelFault: the driver refuses the binary.
+        KernelFault: the driver rejects the binary.
     """
     handle = call(cu.cuModuleLoadData(compiled.binary))
     variables = {}
@@ -128,10 +128,10 @@ def load(compiled: Compiled, allocate: Callable[[int], int]) -> LoadedModule:
 
 
 def check_range(variable: Variable, symbol: str, offset: int, size_bytes: int) -> None:
-    """Refuse a copy that does not lie inside a variable.
+    """Reject a copy that exceeds a variable.
 
     Raises:
-        KernelFault: it does not.
+        KernelFault: it does.
     """
     if offset < 0 or size_bytes < 0 or offset + size_bytes > variable.size_bytes:
         raise KernelFault(

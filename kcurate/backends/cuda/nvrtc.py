@@ -1,10 +1,10 @@
-"""CUDA C++ to a cubin through NVRTC, with no toolkit and no GPU; no judgement, no limits.
+"""Compiles CUDA C++ to a cubin through NVRTC, without toolkit or GPU; makes no decisions, sets no limits.
 
-Headers come from the include folders of the installed `nvidia-cuda-*` wheels, those of the C and C++
-libraries from `host_headers`. The source is given a name in a folder that cannot exist, so that a quoted
-include finds nothing of this machine. NVRTC reads absolute include paths all the same (measured with
-13.0.88), so code that is not trusted is checked for them before it comes here and is compiled in a worker
-(`kcurate.judge`). Nothing is imported before the first call.
+CUDA headers come from the include folders of the installed `nvidia-cuda-*` wheels, those of the C and C++
+libraries from `host_headers`. The source is named after a file in a folder that cannot exist, so quoted
+includes find nothing on this machine. NVRTC still follows absolute include paths (measured with 13.0.88), so
+untrusted code is checked for them before it gets here and is compiled in a worker (`kcurate.judge`). Nothing
+is imported before the first call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEFAULT_ARCH = "sm_90"
 SOURCE_NAME = "kernel.cu"
 _SOURCE_PATH = f"/dev/null/{SOURCE_NAME}"
 
-# Distributions whose wheels carry device headers, and a header that each one must have.
+# Distributions whose wheels carry device headers, and a header that each must contain.
 _HEADER_PACKAGES = {
     "nvidia-cuda-runtime": "cuda_fp16.h",
     "nvidia-cuda-crt": "crt/mma.h",
@@ -34,7 +34,7 @@ _HEADER_PACKAGES = {
 
 @dataclass(frozen=True)
 class NvrtcResult:
-    """What NVRTC made: `cubin` is None if it failed. `lowered` maps name expressions to symbols."""
+    """NVRTC's result: `cubin` is None if it failed. `lowered` maps name expressions to symbols."""
 
     cubin: bytes | None
     log: str
@@ -81,7 +81,7 @@ def nvrtc_version() -> str:
 
 @cache
 def include_folders() -> tuple[Path, ...]:
-    """The folders that hold the CUDA device headers, from the installed wheels; may be empty."""
+    """The folders with the CUDA device headers, from the installed wheels; may be empty."""
     folders: list[Path] = []
     for package, header in _HEADER_PACKAGES.items():
         try:
@@ -109,7 +109,7 @@ def compile_cubin(
     """Compile device code to a cubin for `arch` (such as `sm_90`).
 
     `name_expressions` are kernels and variables to keep and look up (`scale<float, 4>`, `&table`). The log
-    names no path of this machine.
+    contains no path on this machine.
 
     Raises:
         MissingDependencyError: NVRTC is not installed.
@@ -118,7 +118,7 @@ def compile_cubin(
     nvrtc = _nvrtc()
     source = code.encode() if isinstance(code, str) else code
     if b"\0" in source:
-        return NvrtcResult(None, f"{SOURCE_NAME}: the source holds a zero byte")
+        return NvrtcResult(None, f"{SOURCE_NAME}: the source contains a zero byte")
     texts = [text.encode() for text in HEADERS.values()]
     names = [name.encode() for name in HEADERS]
     program = _call(nvrtc.nvrtcCreateProgram, source, _SOURCE_PATH.encode(), len(texts), texts, names)
@@ -143,10 +143,10 @@ def compile_cubin(
 
 
 def _read(size: Any, read: Any, program: Any) -> bytes:
-    """What NVRTC writes into a buffer of the size that it asks for.
+    """The bytes that NVRTC writes into a buffer of the size it requests.
 
-    The bindings write into a `bytes` object in place. Objects of one byte are shared by the whole process, so
-    the buffer never is one: a zero in the shared space would break every text that is made later.
+    The bindings write into a `bytes` object in place. One-byte objects are shared by the whole process, so
+    the buffer is never one: overwriting the shared space character would corrupt later strings.
     """
     wanted = _call(size, program)
     data = b" " * (wanted + 2)
@@ -159,7 +159,7 @@ def _text(size: Any, read: Any, program: Any) -> str:
 
 
 def without_paths(log: str) -> str:
-    """A compiler log with absolute paths cut down to the file's name."""
+    """A compiler log with absolute paths reduced to the file name."""
     for folder in include_folders():
         log = log.replace(f"{folder}/", "")
     return re.sub(r"(?<![\w.])/(?:[^\s/:()\"']+/)+", "", log)

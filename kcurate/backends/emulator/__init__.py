@@ -1,5 +1,5 @@
-"""Device code run without a GPU: compiled as host C++, threads of a block as fibers.
+"""Runs device code without a GPU: compiled as host C++, with the threads of a block as fibers.
 
-`include/` is what device code sees (our own headers, and no other), `runtime/` what runs it. Not covered: who
-may run what where (`kcurate.judge`).
+`include/` holds the headers that device code sees (ours, and no others), `runtime/` the code that runs it.
+Not covered: who may run what where (`kcurate.judge`).
 """

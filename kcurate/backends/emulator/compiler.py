@@ -1,6 +1,6 @@
-"""`Compiler` of the emulator: one side in, a shared object out. Runs in a compile worker.
+"""`Compiler` of the emulator: compiles one side to a shared object. Runs in a compile worker.
 
-Results are kept by content. Not covered: what code may be compiled at all (`kcurate.judge.checks.static`),
+Results are cached by content. Not covered: what code may be compiled at all (`kcurate.judge.checks.static`),
 loading (`device`).
 """
 
@@ -18,17 +18,17 @@ from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
 from kcurate.backends.emulator import source, toolchain
 from kcurate.records import Resources
 
-# A person reads the first errors; a template bomb writes megabytes.
+# People read the first errors; a template bomb writes megabytes.
 MAX_LOG_CHARS = 4000
 _OUT_OF_MEMORY = re.compile(
     r"virtual memory exhausted|out of memory|cannot allocate memory|Killed signal", re.I
 )
-# A line that begins a diagnostic, and of which kind it is.
+# The first line of a diagnostic, and its kind.
 _DIAGNOSTIC = re.compile(r"\S.*?:\s(?:fatal )?(error|warning|note): ")
 
 
 class EmulatorCompiler:
-    """The host's C++ compiler with our headers. Made before a worker is shut in.
+    """The host's C++ compiler with our headers. Created before a worker is sandboxed.
 
     Raises:
         MissingDependencyError: there is no compiler. BackendError: our own runtime does not compile.
@@ -47,7 +47,7 @@ class EmulatorCompiler:
         *,
         sanitize: bool = False,
     ) -> Compiled | CompileFailure:
-        """Compile one side; `sanitize` adds checks of array bounds and fills local variables."""
+        """Compile one side; `sanitize` adds array bounds checks and fills local variables."""
         try:
             joined = _joined(code, entry_points)
             unit = source.translation_unit(code, entry_points, symbols, joined)
@@ -85,8 +85,8 @@ class EmulatorCompiler:
         joined: frozenset[str],
         options: Sequence[str],
     ) -> bytes | str:
-        """The shared object with the overloads of `joined` beside the code's own, or without those that the
-        code defines with the very same signature; else the compiler's message."""
+        """The shared object, with the overloads of `joined` next to the code's own, or without those that the
+        code defines with exactly the same signature; else the compiler's message."""
         while True:
             made = self._build(source.translation_unit(code, entry_points, symbols, joined), options)
             if isinstance(made, bytes) or not joined or _OUT_OF_MEMORY.search(made):
@@ -104,12 +104,12 @@ class EmulatorCompiler:
             folder = Path(name)
             done = toolchain.shared_object(unit, options, self._runtime, folder)
             if done.returncode:
-                return _clean(done.stderr or f"the compiler ended with code {done.returncode}", folder)
+                return _clean(done.stderr or f"the compiler exited with code {done.returncode}", folder)
             return (folder / "side.so").read_bytes()
 
 
 def _joined(code: str, entry_points: Sequence[EntryPoint]) -> frozenset[str]:
-    """The functions of our headers that the code overloads (or defines anew), but for its kernels."""
+    """The functions in our headers that the code overloads (or redefines), excluding its kernels."""
     names = source.defined(code) - {entry.expression.partition("<")[0].strip() for entry in entry_points}
     return names & toolchain.builtins() if names else frozenset()
 
@@ -124,7 +124,7 @@ def _headers_sha256() -> str:
 
 
 def _errors(log: str) -> str:
-    """A compiler's message without its warnings, their code and the lines that lead to them."""
+    """A compiler's message without warnings, their code and the lines that lead to them."""
     kept: list[str] = []
     leading: list[str] = []
     wanted = True
@@ -141,7 +141,7 @@ def _errors(log: str) -> str:
 
 
 def _clean(log: str, folder: Path) -> str:
-    """A message without warnings or places of this machine, cut where it gets long."""
+    """A message without warnings and host paths, truncated if long."""
     log = _errors(log)
     for place in (f"{folder}/", f"{source.INCLUDE}/"):
         log = log.replace(place, "")

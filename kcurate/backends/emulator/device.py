@@ -1,6 +1,6 @@
-"""`Device` of the emulator: host memory, and kernels that run in this process; opened in a worker only.
+"""`Device` of the emulator: host memory, and kernels that run in this process; opened only in a worker.
 
-Everything is done when a call returns. It takes no times. Not covered: what a launch is (`runtime/`).
+Every call is synchronous. It takes no times. Not covered: how a launch runs (`runtime/`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TEXTURE_BYTES = 16
 
 
 class EmulatorDevice:
-    """The host as a GPU. `limit_s` is the processor time that one launch may take."""
+    """The host as a GPU. `limit_s` is the CPU time allowed for one launch."""
 
     name = "emulator"
 
@@ -43,7 +43,7 @@ class EmulatorDevice:
         self._libraries: list[Library] = []
 
     def environment(self) -> Environment:
-        """The host and the compiler of what was loaded."""
+        """The host, and the compiler of the loaded code."""
         return Environment(
             backend="emulator",
             device=f"emulator on {_processor()}",
@@ -62,7 +62,7 @@ class EmulatorDevice:
         return self._libraries[-1]
 
     def reset_globals(self, module: Module) -> None:
-        """Give every variable of the side its first value again."""
+        """Reset every variable of the side to its initial value."""
         _own(module).reset()
 
     def allocate(self, size_bytes: int) -> Memory:
@@ -70,7 +70,7 @@ class EmulatorDevice:
         return self._memories.allocate(size_bytes)
 
     def free(self, memory: Memory) -> None:
-        """Give memory back."""
+        """Free memory."""
         self._memories.free(memory)
 
     def write(self, memory: Memory, offset_bytes: int, data: Bytes) -> None:
@@ -96,10 +96,10 @@ class EmulatorDevice:
             view(to, to_offset, size_bytes)[:] = view(source, offset, size_bytes).copy()
 
     def launch(self, module: Module, entry: EntryPoint, grid: Grid, args: Sequence[KernelArg]) -> None:
-        """Run a kernel to its end.
+        """Run a kernel to completion.
 
         Raises:
-            KernelFault: the launch is not valid, or the kernel did what ends a run.
+            KernelFault: the launch is invalid, or the kernel did something that ends a run.
         """
         library = _own(module)
         kernel = library.kernels.get(entry.expression)
@@ -132,7 +132,7 @@ class EmulatorDevice:
         """Copy into a variable of the side.
 
         Raises:
-            KernelFault: there is no such variable, or the range does not lie inside it.
+            KernelFault: there is no such variable, or the range exceeds it.
         """
         target = _variable(module, symbol, to_offset, size_bytes)
         view(Memory(target.address, target.size_bytes), to_offset, size_bytes)[:] = view(
@@ -142,16 +142,16 @@ class EmulatorDevice:
     def bind_texture(
         self, module: Module, symbol: str, source: Memory, offset: int, width: int, height: int
     ) -> None:
-        """Point a shim texture at memory: its variable holds the address, the width and the height."""
+        """Point a shim texture at memory: its variable gets the address, the width and the height."""
         target = _variable(module, symbol, 0, TEXTURE_BYTES)
         words = np.array([source.address + offset, width | height << 32], np.uint64)
         view(Memory(target.address, target.size_bytes), 0, TEXTURE_BYTES)[:] = words.view(np.uint8)
 
     def synchronize(self) -> None:
-        """Nothing is ever under way."""
+        """Does nothing: no work is ever pending."""
 
     def close(self) -> None:
-        """Give all memory back; what was loaded cannot be launched any more."""
+        """Free all memory; loaded code cannot be launched afterwards."""
         for library in self._libraries:
             library.close()
         self._memories.close()

@@ -49,7 +49,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Failure:
-    """A launch that ended with a fault. `address` is where memory was touched, if that was the cause."""
+    """A launch that ended with a fault. `address` is the faulting address, if any."""
 
     reason: str
     message: str
@@ -75,17 +75,17 @@ class Library:
             self.variables[symbol.name.decode()] = Variable(symbol.address, symbol.size)
 
     def close(self) -> None:
-        """Give back what launches need; there can be none after it."""
+        """Free what launches need; no launch is possible afterwards."""
         if not self._closed:
             self._closed = True
             self._calls.kcu_close()
 
     def reset(self) -> None:
-        """Give every variable its first value again."""
+        """Reset every variable to its initial value."""
         self._calls.kcu_reset()
 
     def launch(self, kernel: Kernel, grid: Grid, args: Sequence[bytes], limit_s: float) -> Failure | None:
-        """Run a kernel; `args` are as many and as long as its parameters. None: it went well."""
+        """Run a kernel; `args` match its parameters in number and size. None: success."""
         # 32-byte aligned copies: a parameter may be a struct of vectors
         sizes = [-(-len(data) // 32) * 32 for data in args]
         storage = ctypes.create_string_buffer(sum(sizes) + 32)
@@ -113,9 +113,9 @@ def _table(read: Any) -> list[Any]:
 
 
 def _open(binary: bytes) -> ctypes.CDLL:
-    # A file without a name: the process needs no folder that it may write to. It stays open, because the
-    # loader takes a library that has the name of an earlier one for the same.
-    with contextlib.suppress(OSError):  # a side linked without the C library's names finds them here
+    # An anonymous file: the process needs no writable folder. It stays open, because the loader treats a
+    # library with the name of an earlier one as the same library.
+    with contextlib.suppress(OSError):  # resolves symbols for a side linked without the C library
         ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
     handle = os.memfd_create("kcurate-side")
     try:
@@ -138,20 +138,20 @@ def _open(binary: bytes) -> ctypes.CDLL:
         ctypes.c_double,
     )
     if calls.kcu_open():
-        raise BackendError("no memory for the emulator", where="emulator")
+        raise BackendError("out of memory in the emulator", where="emulator")
     return calls
 
 
 def check_launch(grid: Grid) -> None:
-    """Refuse what an H200 refuses (CUDA C++ Programming Guide, "Compute Capabilities", 9.0).
+    """Reject what an H200 rejects (CUDA C++ Programming Guide, "Compute Capabilities", 9.0).
 
     Raises:
-        KernelFault: the launch configuration is not valid.
+        KernelFault: the launch configuration is invalid.
     """
     x, y, z = grid.block
     threads = x * y * z
     if min(*grid.grid, *grid.block) < 1 or grid.shared_bytes < 0:
-        raise KernelFault("launch_error", f"a launch of nothing: grid {grid.grid}, block {grid.block}")
+        raise KernelFault("launch_error", f"an empty launch: grid {grid.grid}, block {grid.block}")
     if threads > 1024 or z > 64 or grid.grid[0] >= 1 << 31 or max(grid.grid[1:]) > 65535:
         raise KernelFault("launch_error", f"an invalid configuration: grid {grid.grid}, block {grid.block}")
     if grid.shared_bytes > 227 << 10:

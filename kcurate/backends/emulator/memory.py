@@ -1,7 +1,7 @@
-"""Allocations of the emulated device: host memory, each between pages that nobody may touch.
+"""Allocations of the emulated device: host memory, each between inaccessible pages.
 
-An allocation ends where the protected pages begin (up to its 256-byte alignment), so that running past its
-end is caught. Not covered: what a fault means for a candidate (`device`).
+An allocation ends where the protected pages begin (up to its 256-byte alignment), so that overruns are
+caught. Not covered: what a fault means for a candidate (`device`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kcurate.errors import BackendError
 
 ALIGNMENT = 256
 PAGE = mmap.PAGESIZE
-# Protected bytes on either side; an index that is wrong by more than this hits nothing of ours all the same.
+# Protected bytes on either side; an index off by more than this still hits none of our allocations.
 GUARD_BYTES = 4 << 20
 PROT_NONE, MAP_PRIVATE_ANONYMOUS_NORESERVE = 0, 0x02 | 0x20 | 0x4000
 FAILED = ctypes.c_void_p(-1).value
@@ -45,7 +45,7 @@ class Memories:
         """Zeroed memory between guards, 256-byte aligned.
 
         Raises:
-            BackendError: the machine gives no more.
+            BackendError: the machine is out of memory.
         """
         used = -(-max(1, size_bytes) // ALIGNMENT) * ALIGNMENT
         body = -(-used // PAGE) * PAGE
@@ -61,17 +61,17 @@ class Memories:
         return memory
 
     def free(self, memory: Memory) -> None:
-        """Give memory back; from then on touching it is a fault."""
+        """Free memory; any later access to it faults."""
         _, base, total = self._mapped.pop(memory.address)
         _libc.munmap(base, total)
 
     def close(self) -> None:
-        """Give everything back."""
+        """Free everything."""
         for memory, _, _ in list(self._mapped.values()):
             self.free(memory)
 
     def describe(self, address: int) -> str | None:
-        """Where an address that faulted lies, when it is next to an allocation."""
+        """Describe a faulting address relative to an adjacent allocation; None if there is none."""
         for memory, base, total in self._mapped.values():
             if base <= address < base + total:
                 if address < memory.address:
@@ -87,11 +87,11 @@ def view(memory: Memory, offset_bytes: int, size_bytes: int) -> Bytes:
     """A range of an allocation as an array that shares its memory.
 
     Raises:
-        BackendError: the range does not lie inside.
+        BackendError: the range exceeds the allocation.
     """
     if offset_bytes < 0 or size_bytes < 0 or offset_bytes + size_bytes > memory.size_bytes:
         raise BackendError(
-            f"{offset_bytes} + {size_bytes} bytes do not lie in an allocation of {memory.size_bytes}",
+            f"{offset_bytes} + {size_bytes} bytes exceed an allocation of {memory.size_bytes}",
             where="emulator",
         )
     if not size_bytes:

@@ -1,9 +1,9 @@
-"""A filter on system calls for processes that run device code natively: no new processes, no sockets, no
-meddling with other processes or the kernel.
+"""A system call filter for processes that run device code natively: no new processes, no sockets, no access
+to other processes or the kernel.
 
-Files are Landlock's business (`kcurate.judge.workers.inside.landlock`); this closes what that leaves open. It
-needs no privilege, holds for good and for all threads to come, and a refused call fails with EPERM. Source:
-Linux kernel documentation, "Seccomp BPF"; numbers: asm/unistd_64.h (x86-64) and asm-generic/unistd.h
+Landlock restricts file access (`kcurate.judge.workers.inside.landlock`); this closes what it leaves open. The
+filter needs no privileges, is permanent, and applies to all later threads; a refused call fails with EPERM.
+Source: Linux kernel documentation, "Seccomp BPF"; numbers: asm/unistd_64.h (x86-64) and asm-generic/unistd.h
 (aarch64).
 """
 
@@ -20,10 +20,10 @@ ALLOW, KILL_PROCESS, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM
 # Classic BPF: load a word of seccomp_data, jump if equal, jump if greater or equal, return.
 LOAD, IF_EQUAL, IF_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
 AT_NUMBER, AT_ARCHITECTURE = 0, 4
-# x86-64 processes may also use the numbers of the x32 interface, which have this bit.
+# x86-64 processes may also use the call numbers of the x32 interface, which have this bit set.
 X32_BIT = 0x40000000
 
-# name: (x86-64, aarch64); None where an architecture lacks the call.
+# name: (x86-64, aarch64); None if an architecture lacks the call.
 REFUSED: dict[str, tuple[int | None, int | None]] = {
     "fork": (57, None),
     "vfork": (58, None),
@@ -103,7 +103,7 @@ REFUSED: dict[str, tuple[int | None, int | None]] = {
     "inotify_init1": (294, 26),
     "fanotify_init": (300, 262),
 }
-# AUDIT_ARCH_* of linux/audit.h, and the column of `REFUSED`.
+# AUDIT_ARCH_* from linux/audit.h, and the column of `REFUSED`.
 _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
 
@@ -112,7 +112,7 @@ class _Program(ctypes.Structure):
 
 
 def program(machine: str) -> bytes | None:
-    """The filter as classic BPF; None for a machine that we have no numbers for."""
+    """The filter as classic BPF; None for an unsupported machine."""
     if machine not in _MACHINES:
         return None
     architecture, column = _MACHINES[machine]
@@ -126,20 +126,20 @@ def program(machine: str) -> bytes | None:
         (RETURN, 0, 0, KILL_PROCESS),
         (LOAD, 0, 0, AT_NUMBER),
     ]
-    # every check jumps over those after it and over the ALLOW, to the REFUSE at the end
+    # every check jumps over the later ones and over ALLOW, to REFUSE at the end
     body = [(code, len(checks) - i, 0, value) for i, (code, value) in enumerate(checks)]
     tail = [(RETURN, 0, 0, ALLOW), (RETURN, 0, 0, REFUSE)]
     return b"".join(struct.pack("=HBBI", *line) for line in (*head, *body, *tail))
 
 
 def restrict() -> bool:
-    """Put the filter on this process, for good. False: this machine cannot."""
+    """Apply the filter to this process, permanently. False: not supported on this machine."""
     code = program(platform.machine())
     if code is None:
         return False
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         return False
-    # eight bytes an instruction, and the kernel copies them
+    # eight bytes per instruction; the kernel copies them
     filter_program = _Program(len(code) // 8, code)
     return bool(libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(filter_program), 0, 0) == 0)

@@ -1,8 +1,8 @@
-"""CUDA C++ made ready for a host compiler: the few places where macros cannot do it.
+"""Prepares CUDA C++ for a host compiler, where macros alone cannot do it.
 
 Comments are blanked and includes checked against our own headers; `extern __shared__` arrays become
-references to the block's dynamic shared memory; pragmas go. Line numbers stay. Everything else is in
-`include/`. Not covered: what code may be judged at all (`kcurate.judge.checks.static`).
+references to the block's dynamic shared memory; pragmas are removed. Line numbers stay. Everything else is
+in `include/`. Not covered: what code may be judged at all (`kcurate.judge.checks.static`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kcurate.headers import EMULATED
 INCLUDE = Path(__file__).with_name("include")
 SOURCE_NAME = "kernel.cu"
 
-# Comments, literals and spliced lines, in the order in which they win.
+# Comments, literals and spliced lines, in order of precedence.
 _LEXEMES = re.compile(
     r"""(?P<comment>//(?:[^\\\n]|\\(?:\n|.))*|/\*.*?(?:\*/|\Z))"""
     r"""|(?P<raw>\b(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)")"""
@@ -35,7 +35,7 @@ _DYNAMIC = re.compile(
 _STATIC_SHARED = re.compile(
     r"\bstatic\b(?=[^;(){}=\[\]\n#]{0,200}\b__shared__\b)|(?P<kept>\b__shared__\b[^;(){}=\[\]\n#]{0,200}?)\bstatic\b"
 )
-# A function with its body: name, parameters (which may hold parentheses), what may stand before the brace.
+# A function with its body: name, parameters (possibly with parentheses), what may precede the brace.
 _DEFINED = re.compile(
     r"\b([A-Za-z_]\w*)\s*\((?:[^;{}()]|\([^;{}()]*\))*\)\s*(?:(?:const|noexcept)\s*)*(?=\{)"
 )
@@ -45,17 +45,17 @@ _QUALIFIER = re.compile(r"\b__align__\s*\(\s*\w+\s*\)|\balignas\s*\(\s*\w+\s*\)|
 
 
 class Refused(Exception):  # noqa: N818 - a fact about the code, which becomes a compile failure
-    """The emulator cannot or will not compile this; the text is a compiler's message."""
+    """The emulator cannot or will not compile this; the text is formatted as a compiler message."""
 
 
 def prepare(code: str) -> str:
-    """The code as host C++, line by line where it was.
+    """The code as host C++, with unchanged line numbers.
 
     Raises:
         Refused: a header that is not ours, or a zero byte.
     """
     if "\0" in code:
-        raise Refused(f"{SOURCE_NAME}: error: the source holds a zero byte")
+        raise Refused(f"{SOURCE_NAME}: error: the source contains a zero byte")
     text = _without_comments(code.replace("\r\n", "\n"))
     text = _DIRECTIVE.sub(_directive, text)
     text = text.replace("_Pragma", "KCU_PRAGMA")
@@ -66,14 +66,14 @@ def prepare(code: str) -> str:
 def translation_unit(
     code: str, entry_points: Iterable[EntryPoint], symbols: Iterable[str], joined: Iterable[str] = ()
 ) -> str:
-    """What the compiler is given: the code with internal linkage, and tables of its kernels and variables.
+    """The compiler's input: the code with internal linkage, and tables of its kernels and variables.
 
-    A function of the code hides all functions of the same name in our headers, except those of `joined`.
+    A function in the code hides all functions of the same name in our headers, except those in `joined`.
 
     Raises:
         Refused: see `prepare`.
     """
-    # Named where the code's own names win over those of our headers.
+    # Entries are named in a scope where the code's names take precedence over those of our headers.
     entries = [f'KCU_ENTRY("{_quoted(e.expression)}", {e.expression})' for e in entry_points]
     variables = [f'KCU_SYMBOL("{_quoted(name)}", {name})' for name in symbols]
     return "\n".join(
@@ -102,12 +102,12 @@ def translation_unit(
 
 
 def defined(code: str) -> frozenset[str]:
-    """The names before a body in braces: the functions that the code defines, and some words more."""
+    """Names followed by a body in braces: the functions that the code defines, and possibly other words."""
     return frozenset(_DEFINED.findall(_without_comments(code)))
 
 
 def declared(preprocessed: str) -> frozenset[str]:
-    """The names of functions in the global namespace of preprocessed headers, and some words more."""
+    """Names of global functions in preprocessed headers, and possibly other words."""
     parts: list[str] = []
     seen: list[bool] = []
     at = 0
@@ -123,7 +123,7 @@ def declared(preprocessed: str) -> frozenset[str]:
 
 
 def conflicting(log: str, names: Iterable[str]) -> frozenset[str]:
-    """Those of `names` that a compiler's message says to be defined with a signature that exists already."""
+    """Those of `names` that a compiler message reports as redefined with an existing signature."""
     lines = log.splitlines()
     told = " ".join(
         f"{line} {following}"
@@ -138,7 +138,7 @@ def _quoted(text: str) -> str:
 
 
 def _without_comments(code: str) -> str:
-    """Comments become blanks, spliced lines one line followed by the empty lines that it took."""
+    """Comments become blanks; spliced lines become one line followed by as many empty lines."""
     parts: list[str] = []
     owed = 0
     at = 0
@@ -158,7 +158,7 @@ def _without_comments(code: str) -> str:
 
 
 def _pay(text: str, owed: int) -> str:
-    """Add line ends that were taken before, at the first line end of `text`."""
+    """Add the line ends removed earlier, at the first line end of `text`."""
     return text.replace("\n", "\n" * (owed + 1), 1) if owed else text
 
 
@@ -173,7 +173,7 @@ def _directive(match: re.Match[str]) -> str:
 
 
 def _dynamic_shared(match: re.Match[str]) -> str:
-    """`extern __shared__ T name[];` as a reference to the pointer that the runtime sets."""
+    """`extern __shared__ T name[];` as a reference to the pointer set by the runtime."""
     lines = "\n" * match.group().count("\n")
     words = _QUALIFIER.sub(" ", f"{match['first']} {match['second']}")
     kind, name, rest = " ".join(words.split()), match["name"], match["rest"]

@@ -1,7 +1,7 @@
-"""The host's C++ compiler: which one there is, its options, and the runtime's object file, made once.
+"""The host's C++ compiler: finding it, its options, and the runtime's object file, built once.
 
-`g++`, else `clang++`, else the clang of the `ziglang` wheel. Not covered: what is compiled (`source`),
-limits on time and memory (`kcurate.judge.workers.inside.isolation`).
+`g++`, else `clang++`, else the clang of the `ziglang` wheel. Not covered: what is compiled (`source`), time
+and memory limits (`kcurate.judge.workers.inside.isolation`).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ COMMON = (
     "-U_FORTIFY_SOURCE",
     "-fcf-protection=none",
 )
-# As device code computes: no contraction (the same results with and without FMA hardware), integers wrap,
-# pointers may alias, and an array's length is a constant, as every CUDA compiler asks. Not `-w`: with it, g++
-# drops this error too; the compiler's warnings are cut from its message instead.
+# The arithmetic of device code: no contraction (the same results with and without FMA hardware), wrapping
+# integers, pointers that may alias; array lengths must be constant, as CUDA compilers require. Not `-w`: with
+# it, g++ drops this error too; warnings are removed from the message instead.
 DEVICE = (
     "-std=gnu++17",
     "-O2",
@@ -65,8 +65,8 @@ MAX_KEPT = 5000
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A compiler: how it is called, its first line of `--version`, its options for this machine, and how a
-    shared object is linked (`linker` None: by the compiler itself)."""
+    """A compiler: its command, its first line of `--version`, its options for this machine, and the linker
+    for shared objects (`linker` None: the compiler itself)."""
 
     command: tuple[str, ...]
     version: str
@@ -76,7 +76,7 @@ class Toolchain:
 
 @cache
 def find() -> Toolchain:
-    """The compiler of this machine.
+    """The C++ compiler of this machine.
 
     Raises:
         MissingDependencyError: there is none.
@@ -89,7 +89,7 @@ def find() -> Toolchain:
     for folder in (wheel.submodule_search_locations or ()) if wheel else ():
         zig = str(Path(folder) / "zig")
         if version := _version((zig, "c++")):
-            # As a linker, `zig c++` first builds C and C++ libraries (about a minute); nothing needs them.
+            # As a linker, `zig c++` first builds C and C++ libraries (about a minute) that nothing needs.
             options = ("-fno-sanitize=undefined", *_machine_options())
             return Toolchain((zig, "c++"), f"{version} (ziglang wheel)", options, (zig, "ld.lld"))
     raise MissingDependencyError(
@@ -113,7 +113,7 @@ def _version(command: tuple[str, ...]) -> str | None:
 
 
 def _machine_options() -> tuple[str, ...]:
-    """FMA and half conversions in hardware where this processor has them (x86-64 from 2013 on)."""
+    """FMA and half-precision conversions in hardware, if this CPU has them (x86-64 since 2013)."""
     if platform.machine() not in ("x86_64", "AMD64"):
         return ()
     flags: set[str] = set()
@@ -126,12 +126,12 @@ def _machine_options() -> tuple[str, ...]:
 
 
 def cache_folder() -> Path:
-    """Where compiled code is kept."""
+    """The cache folder for compiled code."""
     return Path(platformdirs.user_cache_dir("kcurate")) / "emulator"
 
 
 def prune(most: int = MAX_KEPT) -> None:
-    """Drop the oldest files of the cache beyond `most`; others may do the same at the same time."""
+    """Delete the oldest files of the cache beyond `most`; safe when others do the same concurrently."""
     with contextlib.suppress(OSError):
         kept = sorted(cache_folder().iterdir(), key=lambda path: path.stat().st_mtime)
         for path in kept[: max(0, len(kept) - most)]:
@@ -139,7 +139,7 @@ def prune(most: int = MAX_KEPT) -> None:
 
 
 def runtime_object() -> bytes:
-    """The compiled runtime: from the cache, else made now and kept where that is possible.
+    """The compiled runtime: from the cache, else built now and cached if possible.
 
     Raises:
         BackendError: our own code does not compile.
@@ -166,7 +166,7 @@ def runtime_object() -> bytes:
 
 @cache
 def builtins() -> frozenset[str]:
-    """The functions that code sees without a header of its own choice, and some words more.
+    """The functions that code sees without including a header, and possibly other words.
 
     Raises:
         BackendError: our own headers cannot be read.
@@ -182,10 +182,10 @@ def builtins() -> frozenset[str]:
 def shared_object(
     unit: str, options: Sequence[str], runtime: bytes, folder: Path
 ) -> subprocess.CompletedProcess[str]:
-    """Compile `unit` and link it with the runtime to `side.so` in `folder`; the log when that fails.
+    """Compile `unit` and link it with the runtime to `side.so` in `folder`; the result holds the log.
 
     Raises:
-        subprocess.TimeoutExpired: it ran past `time_limits.COMPILE_FOR_EMULATOR_S`.
+        subprocess.TimeoutExpired: it exceeded `time_limits.COMPILE_FOR_EMULATOR_S`.
     """
     tools = find()
     (folder / "side.cpp").write_text(unit)
@@ -199,12 +199,12 @@ def shared_object(
 
 
 def _through_driver(word: str) -> str:
-    """A linker's option as the compiler's driver takes it."""
+    """A linker option in the form that the compiler driver takes."""
     return {"--as-needed": "-Wl,--as-needed", "-z": "-Wl,-z", "now": "-Wl,now"}.get(word, word)
 
 
 def keep(path: Path, data: bytes) -> bool:
-    """Write a file of the cache as a whole, also while others write it; False when that is not possible."""
+    """Write a cache file atomically, even if others write it too; False if that is not possible."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
@@ -221,10 +221,10 @@ def keep(path: Path, data: bytes) -> bool:
 
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a compiler in a folder of its own; everything that it writes lies there.
+    """Run a compiler in its own folder, which receives everything it writes.
 
     Raises:
-        subprocess.TimeoutExpired: it ran past `time_limits.COMPILE_FOR_EMULATOR_S`.
+        subprocess.TimeoutExpired: it exceeded `time_limits.COMPILE_FOR_EMULATOR_S`.
     """
     place = str(folder)
     environment = {

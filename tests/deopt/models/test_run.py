@@ -235,7 +235,7 @@ def test_a_preview_needs_no_key_and_shows_prompts_and_costs(
     assert code == 0
     assert FAST.splitlines()[0] in out
     assert "===== own/scale loop-unrolling 1" in out
-    assert "2 searches, 0 first answers on file; the first round costs about $0." in err
+    assert "2 searches, 0 first answers already saved; the first round costs about $0." in err
     code, out, _ = command(tmp_path, capsys, monkeypatch, "--model", "claude", "--dry-run", "--json")
     shown = json.loads(out)
     assert 0 < shown["likely_usd"] < shown["most_usd"]
