@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from kcurate.cuda_source.items import parse
+from kcurate.cuda_source.items import parse, parse_tree
 from kcurate.cuda_source.text import identifiers
 
 Node = Any
@@ -202,6 +202,15 @@ class Tree:
 def tree_of(source: bytes) -> Tree:
     """Parse device code."""
     return Tree(source, parse(source).tree.root_node)
+
+
+def expression(text: bytes) -> Node | None:
+    """The syntax of one C expression; None unless the grammar accepts the whole text as one."""
+    before, after = b"auto x = (", b");"
+    root = parse_tree(before + text + after).root_node
+    found = root.descendant_for_byte_range(len(before) - 1, len(before) + len(text) + 1)
+    whole = not root.has_error and found is not None and found.type == "parenthesized_expression"
+    return found.named_children[0] if whole else None
 
 
 def ancestors(node: Node) -> Iterator[Node]:

@@ -10,23 +10,16 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-_TOKEN = re.compile(
-    r"\s*(?:(0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)([a-zA-Z]*)|([A-Za-z_]\w*)"
-    r"|(<<|>>|<=|>=|==|!=|&&|\|\||->|::|[-+*/%()\[\]{},.<>?:!&|~^]))"
-)
-_TYPE_WORDS = frozenset(
-    (
-        "unsigned", "signed", "int", "long", "short", "char", "float", "double", "size_t", "bool", "const",
-        "uint", "ulong", "uint32_t", "int32_t", "uint64_t", "int64_t", "uint8_t", "int8_t", "uint16_t",
-        "int16_t", "ssize_t", "void", "half", "__half",
-    )
-)  # fmt: skip
-_REAL_WORDS = frozenset(("float", "double"))
-_BINARY: tuple[tuple[str, ...], ...] = (
-    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="), ("<<", ">>"), ("+", "-"),
-    ("*", "/", "%"),
-)  # fmt: skip
+from kcurate.cuda_source import edit
+from kcurate.draft.types import DTYPES
+
+# What the grammar takes for a cast, `(n) + 1`, and for a template, `a < b && c > (d)`.
+_NAME_IN_BRACKETS = re.compile(r"(?<![\w)\]>])(?<![\w)\]] )\(\s*(\w+)\s*\)(?=\s*[-+*&])")
+_NAME_COMPARED = re.compile(r"(?<![\w.>:])([A-Za-z_]\w*)(?=\s*<(?![<=]|[\w\s:*]*>\s*\())")
+_NUMBER = re.compile(r"(-?)(0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)([a-zA-Z]*)")
+_NAMES = frozenset(("identifier", "qualified_identifier", "true", "false", "null", "this"))
 _CASTS = frozenset(("static_cast", "reinterpret_cast", "const_cast"))
+_REAL_TYPE = re.compile(r"\b(?:float|double)\b")
 MAX_LENGTH = 2000
 
 
@@ -54,191 +47,93 @@ def name(text: str) -> Node:
 
 
 class _Refused(Exception):  # noqa: N818 - an event inside this module
-    """Not an expression that this parser understands."""
-
-
-class _Parser:
-    def __init__(self, text: str) -> None:
-        if len(text) > MAX_LENGTH:
-            raise _Refused
-        self.tokens: list[tuple[str, str]] = []
-        at = 0
-        text = text.rstrip()
-        while at < len(text):
-            match = _TOKEN.match(text, at)
-            if match is None:
-                raise _Refused
-            digits, suffix, word, symbol = match.groups()
-            if digits is not None:
-                real = ("." in digits or "e" in digits.lower()) and not digits.lower().startswith("0x")
-                real = real or suffix.lower() == "f"
-                self.tokens.append(("real" if real else "int", digits))
-            else:
-                self.tokens.append(("word", word) if word else ("op", symbol))
-            at = match.end()
-        self.at = 0
-
-    def peek(self, ahead: int = 0) -> str:
-        at = self.at + ahead
-        return self.tokens[at][1] if at < len(self.tokens) else ""
-
-    def kind(self, ahead: int = 0) -> str:
-        at = self.at + ahead
-        return self.tokens[at][0] if at < len(self.tokens) else ""
-
-    def take(self, wanted: str = "") -> str:
-        if self.at >= len(self.tokens) or (wanted and self.peek() != wanted):
-            raise _Refused
-        self.at += 1
-        return self.tokens[self.at - 1][1]
-
-    def whole(self) -> Node:
-        node = self.ternary()
-        if self.at != len(self.tokens):
-            raise _Refused
-        return node
-
-    def ternary(self) -> Node:
-        condition = self.binary(0)
-        if self.peek() != "?":
-            return condition
-        self.take("?")
-        yes = self.ternary()
-        self.take(":")
-        return Node("?", (condition, yes, self.ternary()))
-
-    def binary(self, level: int) -> Node:
-        if level == len(_BINARY):
-            return self.unary()
-        left = self.binary(level + 1)
-        while self.kind() == "op" and self.peek() in _BINARY[level]:
-            operator = self.take()
-            left = Node(operator, (left, self.binary(level + 1)))
-        return left
-
-    def unary(self) -> Node:
-        token = self.peek()
-        if self.kind() == "op" and token in ("-", "+", "!", "~", "&", "*"):
-            self.take()
-            inner = self.unary()
-            return inner if token == "+" else Node(f"unary{token}", (inner,))
-        if token == "(" and (end := self._type_ahead(1)) and self.peek(end) == ")":
-            real = any(self.peek(i) in _REAL_WORDS for i in range(1, end))
-            pointer = any(self.peek(i) == "*" for i in range(1, end))
-            self.at += end + 1
-            inner = self.unary()
-            return Node("cast", (inner,), real=real) if not pointer else Node("pointer_cast", (inner,))
-        return self.postfix(self.primary())
-
-    def _type_ahead(self, ahead: int) -> int:
-        """The end of a type that starts at `ahead`; 0 if there is none."""
-        start = ahead
-        while self.kind(ahead) == "word" and self.peek(ahead) in _TYPE_WORDS:
-            ahead += 1
-        known = ahead > start
-        if not known:
-            # `(T*)x` or `(T)x`: a single name in parentheses followed by another operand.
-            if self.kind(ahead) != "word":
-                return 0
-            ahead += 1
-        stars = ahead
-        while self.peek(ahead) in ("*", "const", "__restrict__", "&"):
-            ahead += 1
-        if not known and ahead == stars:
-            after = self.kind(ahead + 1)
-            return ahead if self.peek(ahead) == ")" and after in ("word", "int", "real") else 0
-        return ahead if self.peek(ahead) == ")" else 0
-
-    def primary(self) -> Node:
-        kind, token = self.kind(), self.take()
-        if kind in ("int", "real"):
-            value: int | float = float(token) if kind == "real" else _integer(token)
-            return number(value)
-        if token == "(":
-            node = self.ternary()
-            self.take(")")
-            return node
-        if kind != "word":
-            raise _Refused
-        if token == "sizeof":
-            return self._sizeof()
-        while self.peek() == "::":
-            self.take()
-            token = self.take()
-        if token in _CASTS:
-            return self._angle_cast()
-        if token in _TYPE_WORDS and self.peek() == "(":
-            self.take("(")
-            node = Node("cast", (self.ternary(),), real=token in _REAL_WORDS)
-            self.take(")")
-            return node
-        return name(token)
-
-    def _sizeof(self) -> Node:
-        if self.peek() != "(":
-            return Node("sizeof", text=self.take())
-        self.take("(")
-        depth, words = 1, []
-        while depth:
-            word = self.take()
-            depth += {"(": 1, ")": -1}.get(word, 0)
-            words.append(word)
-        return Node("sizeof", text=" ".join(words[:-1]))
-
-    def _angle_cast(self) -> Node:
-        self.take("<")
-        depth, words = 1, []
-        while depth:
-            word = self.take()
-            depth += {"<": 1, ">": -1, ">>": -2}.get(word, 0)
-            words.append(word)
-        self.take("(")
-        inner = self.ternary()
-        self.take(")")
-        if "*" in words:
-            return Node("pointer_cast", (inner,))
-        return Node("cast", (inner,), real=bool(_REAL_WORDS & set(words)))
-
-    def postfix(self, node: Node) -> Node:
-        while True:
-            token = self.peek()
-            if token in (".", "->"):
-                self.take()
-                node = Node("member", (node,), self.take())
-            elif token == "[":
-                self.take()
-                node = Node("index", (node, self.ternary()))
-                self.take("]")
-            elif token == "(" and node.op in ("name", "member"):
-                self.take()
-                arguments = []
-                while self.peek() != ")":
-                    arguments.append(self.ternary())
-                    if self.peek() != ")":
-                        self.take(",")
-                self.take(")")
-                owner = node.args if node.op == "member" else ()
-                node = Node("call", (*owner, *arguments), node.text, real=node.op == "member")
-            else:
-                return node
-
-
-def _integer(token: str) -> int:
-    if token.lower().startswith("0x"):
-        return int(token, 16)
-    return (
-        int(token, 8)
-        if token.startswith("0") and token.isdigit() and set(token) <= set("01234567")
-        else int(token)
-    )
+    """Not an expression that is understood here."""
 
 
 def parse(text: str) -> Node | None:
     """The tree of an expression; None if it is not understood."""
+    if len(text) > MAX_LENGTH:
+        return None
+    text = _NAME_IN_BRACKETS.sub(lambda match: match[0] if match[1] in DTYPES else f" {match[1]} ", text)
+    found = edit.expression(_NAME_COMPARED.sub(r"(\1)", text).encode())
     try:
-        return _Parser(text).whole()
+        return _tree(found) if found is not None else None
     except (_Refused, ValueError, RecursionError):
         return None
+
+
+def _tree(syntax: edit.Node) -> Node:
+    kind, text = syntax.type, syntax.text.decode()
+    if kind == "number_literal":
+        return _literal(text)
+    if kind in _NAMES:
+        return name(_unqualified(text))
+    if kind == "sizeof_expression":
+        inside = syntax.named_children[0]
+        return Node("sizeof", text=edit.bare(inside).text.decode())
+    if kind == "cast_expression":
+        return _cast(syntax.child_by_field_name("type").text.decode(), _tree(syntax.named_children[-1]))
+    if kind == "call_expression":
+        return _call(syntax)
+    if kind == "field_expression":
+        owner, member = syntax.named_children
+        return Node("member", (_tree(owner),), member.text.decode())
+    parts = tuple(_tree(child) for child in syntax.named_children)
+    if kind == "binary_expression":
+        return Node(syntax.children[1].type, parts)
+    if kind in ("unary_expression", "pointer_expression"):
+        operator = syntax.children[0].type
+        return parts[0] if operator == "+" else Node(f"unary{operator}", parts)
+    if kind == "conditional_expression":
+        return Node("?", parts)
+    if kind == "subscript_expression":
+        return Node("index", parts)
+    if kind in ("parenthesized_expression", "subscript_argument_list") and len(parts) == 1:
+        return parts[0]
+    raise _Refused
+
+
+def _call(syntax: edit.Node) -> Node:
+    function, given = edit.bare(syntax.named_children[0]), syntax.named_children[-1]
+    args = tuple(_tree(child) for child in given.named_children)
+    text = function.text.decode()
+    if function.type == "field_expression":
+        called = _tree(function)
+        return Node("call", (*called.args, *args), called.text, real=True)
+    if function.type == "template_function" and function.named_children[0].text.decode() in _CASTS:
+        return _cast(function.named_children[1].text.decode(), *args)
+    if text in DTYPES:
+        return _cast(text, *args)
+    if function.type not in _NAMES and function.type != "template_function":
+        raise _Refused
+    return Node("call", args, _unqualified(text))
+
+
+def _cast(type_text: str, *value: Node) -> Node:
+    if len(value) != 1:
+        raise _Refused
+    if "*" in type_text:
+        return Node("pointer_cast", value)
+    return Node("cast", value, real=_REAL_TYPE.search(type_text) is not None)
+
+
+def _literal(text: str) -> Node:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise _Refused
+    sign, digits, suffix = match[1], match[2].lower(), match[3].lower()
+    if digits.startswith("0x"):
+        node = number(int(digits, 16))
+    elif suffix == "f" or re.search(r"[.e]", digits):
+        node = number(float(digits))
+    else:
+        node = number(int(digits, 8 if re.fullmatch("0[0-7]+", digits) else 10))
+    return Node("unary-", (node,)) if sign else node
+
+
+def _unqualified(text: str) -> str:
+    """A name without what it stands in and its template arguments."""
+    return text.partition("<")[0].rpartition("::")[2].strip()
 
 
 def substitute(node: Node, meaning: Callable[[Node], Node | None]) -> Node:

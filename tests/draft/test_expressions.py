@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,3 +39,20 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     node = parse(text)
     if node is not None:
         from_node(node)
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("((i) + n*((j) + m*(k)))", "i + n*(j + m*k)"),  # no cast of `+n`
+        ("(n) - 1", "n - 1"),
+        ("i > (a) && j < b && k > (c)", "(i > a) && (j < b) && (k > c)"),
+        ("n < 4 && m > (k)", "(n < 4) && (m > k)"),  # no template
+        ("(size_t)n * 4", "((size_t)n) * 4"),
+        ("std::min<int>(n, m)", "min(n, m)"),
+        ("-2 * n", "(-2) * n"),
+    ],
+)
+def test_brackets_and_comparisons_are_read_as_in_c(text: str, same: str) -> None:
+    assert parse(text) is not None
+    assert parse(text) == parse(same)
