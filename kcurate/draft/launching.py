@@ -5,13 +5,11 @@ Not covered: buffers (`building`), values of names (`meaning`).
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kcurate.cuda_source.launches import Launch
 from kcurate.draft import cexpr
-from kcurate.draft.algebra import Poly, factor, from_node
+from kcurate.draft.algebra import Poly, from_node
 from kcurate.draft.cexpr import Node
 from kcurate.draft.meaning import Meaning, Scope
 from kcurate.draft.sketch import OPEN, Reason, Remark
@@ -20,6 +18,7 @@ from kcurate.problem.expressions import evaluate
 from kcurate.records import Expr
 
 MAX_THREADS = 1024
+FUNCTIONS = frozenset(("ceil_div", "min", "max", "align_up", "log2", "pow2"))
 
 
 @dataclass
@@ -62,24 +61,20 @@ def names_of(poly: Poly) -> frozenset[str]:
     return frozenset(found)
 
 
-def block_of(site: Site) -> tuple[tuple[int, ...] | None, list[Remark]]:
+def block_of(site: Site) -> tuple[int, ...] | None:
     """The block's extents as numbers; host names in them are frozen."""
     nodes = site.meaning.extents(site.launch.block, site.scope)
     if nodes is None:
-        return None, []
+        return None
     for node in nodes:
         site.freeze(cexpr.names(node))
     polys = [site.settle(node) for node in nodes]
     values = [poly.constant for poly in polys if poly is not None and poly.constant is not None]
     if len(values) != len(nodes) or not all(0 < value <= MAX_THREADS for value in values):
-        return None, []
-    return _trimmed(tuple(values)), []
-
-
-def _trimmed(values: tuple[int, ...]) -> tuple[int, ...]:
+        return None
     while len(values) > 1 and values[-1] == 1:
-        values = values[:-1]
-    return values
+        values.pop()
+    return tuple(values)
 
 
 def grid_of(site: Site) -> tuple[Poly, ...] | None:
@@ -105,28 +100,6 @@ def shared_of(site: Site, code: str) -> tuple[Expr, list[Remark]]:
     if "extern" not in code:
         return 0, []
     return OPEN, [Remark("plan.shared_bytes", f"bytes; the host passes {text}", Reason.NO_VALUE)]
-
-
-def renamed(poly: Poly, names: Mapping[str, str]) -> Poly:
-    """The polynomial with sizes renamed."""
-    if not names:
-        return poly
-    return rewritten(poly, lambda name: names.get(name, name))
-
-
-def rewritten(poly: Poly, name_of: Callable[[str], str]) -> Poly:
-    """The polynomial with every name rewritten, including inside opaque terms."""
-    total = Poly({})
-    for term, count in poly.terms.items():
-        product = Poly({(): count})
-        for piece in term:
-            text = re.sub(r"[A-Za-z_]\w*", lambda m: m[0] if m[0] in FUNCTIONS else name_of(m[0]), piece)
-            product = product * factor(text)
-        total = total + product
-    return total
-
-
-FUNCTIONS = frozenset(("ceil_div", "min", "max", "align_up", "log2", "pow2"))
 
 
 def at_sample(poly: Poly) -> int:
