@@ -52,7 +52,7 @@ def trials(pairs: Sequence[Candidate], wrong: int, honest: int, seed: int) -> It
     for number, pair in enumerate(pairs):
         for i, mutant in enumerate(mutants(pair.fast, wrong, seed + number)):
             one = replace(pair, id=f"{pair.id}#wrong-{i}", fast=mutant.side)
-            yield Trial("wrong", mutant.operator, mutant.what, one, pair)
+            yield Trial("wrong", mutant.change, mutant.what, one, pair)
         for i, variant in enumerate(variants(pair.fast, honest, seed + number)):
             one = replace(pair, id=f"{pair.id}#honest-{i}", fast=variant.side)
             yield Trial("honest", variant.change, variant.what, one, pair)

@@ -176,10 +176,6 @@ class Bounds:
             if node is not None:
                 yield node
 
-    def shifted(self, node: Node) -> Poly | None:
-        """An index over unresolved names, for comparison with another index."""
-        return from_node(node)
-
     def loops(self) -> Iterator[tuple[str, Node, Node]]:
         """Counted loops: variable, first value, bound."""
         for match in _FOR.finditer(self.body):

@@ -43,7 +43,7 @@ class Configuration:
         """The block's extents, and the grid's if the host code tells."""
         code = self.device
         constants = {*code.macros, *re.findall(r"\bconst(?:expr)?\s+[\w\s]*?\b(\w+)\s*=\s*\d", code.text)}
-        known, _ = launching.block_of(self.site)
+        known = launching.block_of(self.site)
         block = known or self._guessed_block()
         for argument in self.site.launch.arguments:
             self.site.meaning.resolve_text(argument.expression, self.site.scope)

@@ -136,7 +136,7 @@ def _loads(node: Node, name: str) -> bool:
 
 def _steps(name: str, bounds: Bounds) -> bool:
     """Whether a buffer is read both at an index and at the next one."""
-    polys = [bounds.shifted(node) for node in bounds.indices(name)]
+    polys = [from_node(node) for node in bounds.indices(name)]
     return any(
         one is not None and other is not None and (one - other).constant == 1
         for one in polys

@@ -7,9 +7,8 @@ function are not distinguished. Not covered: finding the file (`tree`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from kcurate.cuda_source import parse
 from kcurate.cuda_source.brackets import closing, split_arguments
@@ -70,11 +69,12 @@ class Host:
         self._parsed = parse(source)
         self.bare = blank_literals(self._parsed.text)
         self.text = self.bare.decode("latin-1")
-        self._vectors: dict[tuple[str, int], tuple[str, str, int] | None] = {}
-        self._modified: dict[tuple[str, int], bool] = {}
-        self._types: dict[tuple[str, int], str | None] = {}
-        self._calls: dict[str, tuple[tuple[int, tuple[str, ...]], ...]] = {}
-        self._definitions: dict[tuple[str, int], tuple[Definition, ...]] = {}
+        # What is asked of a name is searched for once.
+        self.definitions = cache(self._find_definitions)
+        self.modified = cache(self._find_modification)
+        self.vector_size = cache(self._find_vector)
+        self.declared_type = cache(self._find_type)
+        self.calls = cache(self._find_calls)
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
@@ -132,14 +132,8 @@ class Host:
         """The span of its body; of the whole text for None."""
         return (function.body, function.end) if function else (0, len(self.text))
 
-    def definitions(self, name: str, function: Function | None) -> tuple[Definition, ...]:
-        """Every definition and assignment of a variable in a function (None: at file scope)."""
-        key = name, function.start if function else -1
-        if key not in self._definitions:
-            self._definitions[key] = self._find_definitions(name, function)
-        return self._definitions[key]
-
     def _find_definitions(self, name: str, function: Function | None) -> tuple[Definition, ...]:
+        """Every definition and assignment of a variable in a function (None: at file scope)."""
         low, high = self.span(function)
         found = []
         own = re.escape(name)
@@ -156,23 +150,13 @@ class Host:
                 found.append(Definition(at, kind, value.strip(), call))
         return tuple(found)
 
-    def modified(self, name: str, function: Function | None) -> bool:
+    def _find_modification(self, name: str, function: Function | None) -> bool:
         """Whether a variable is incremented, decremented or otherwise updated in place."""
-        key = name, function.start if function else -1
-        if key not in self._modified:
-            low, high = self.span(function)
-            found = re.search(_MODIFIED.format(re.escape(name)), self.text[low:high])
-            self._modified[key] = found is not None
-        return self._modified[key]
-
-    def vector_size(self, name: str, function: Function | None) -> tuple[str, str, int] | None:
-        """Element type, size and position of `std::vector<T> name(size)` or a thrust vector."""
-        key = name, function.start if function else -1
-        if key not in self._vectors:
-            self._vectors[key] = self._find_vector(name, function)
-        return self._vectors[key]
+        low, high = self.span(function)
+        return re.search(_MODIFIED.format(re.escape(name)), self.text[low:high]) is not None
 
     def _find_vector(self, name: str, function: Function | None) -> tuple[str, str, int] | None:
+        """Element type, size and position of `std::vector<T> name(size)` or a thrust vector."""
         low, high = self.span(function)
         text = self.text[low:high]
         match = re.search(rf"{_VECTOR}{re.escape(name)}\s*([({{])", text) if "vector" in text else None
@@ -181,18 +165,11 @@ class Host:
             return None
         return match[1].strip(), inside.split(",")[0].strip(), low + match.start()
 
-    def declared_type(self, name: str, function: Function | None) -> str | None:
-        """The declared type of a variable, parameter or global, including stars."""
-        if function is not None:
-            for type_text, own in function.params:
-                if own == name:
-                    return type_text
-        key = name, function.start if function else -1
-        if key not in self._types:
-            self._types[key] = self._find_type(name, function)
-        return self._types[key]
-
     def _find_type(self, name: str, function: Function | None) -> str | None:
+        """The declared type of a variable, parameter or global, including stars."""
+        for type_text, own in function.params if function is not None else ():
+            if own == name:
+                return type_text
         low, high = self.span(function)
         for match in re.finditer(rf"(?<![\w.>]){re.escape(name)}\s*[;=,\[)({{]", self.text[low:high]):
             at = low + match.start()
@@ -202,25 +179,18 @@ class Host:
                 return kind + "*" * (stars[0].count("*") if stars else 0)
         return self.declared_type(name, None) if function is not None else None
 
-    def calls(self, name: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    def _find_calls(self, name: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
         """Calls of a function: position and arguments (definitions and prototypes excluded)."""
-        if name not in self._calls:
-            self._calls[name] = tuple(self._find_calls(name))
-        return self._calls[name]
-
-    def _find_calls(self, name: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+        found = []
         for match in re.finditer(rf"(?<![\w.>]){re.escape(name)}\s*(?:<[^<>;(){{}}]*>)?\s*\(", self.text):
             end = closing(self.bare, match.end() - 1)
             if end is None or any(f.start <= match.start() < f.body for f in self.functions):
                 continue
-            if re.search(
-                r"[\w*&>]\s+\Z", self.text[max(0, match.start() - 80) : match.start()]
-            ) and not re.search(
-                r"\b(?:return|else)\s+\Z", self.text[max(0, match.start() - 80) : match.start()]
-            ):
+            before = self.text[max(0, match.start() - 80) : match.start()]
+            if re.search(r"[\w*&>]\s+\Z", before) and not re.search(r"\b(?:return|else)\s+\Z", before):
                 continue
-            pieces = split_arguments(self.bare[match.end() : end - 1])
-            yield match.start(), tuple(piece.decode("latin-1") for piece in pieces)
+            found.append((match.start(), tuple(split(self.text[match.end() : end - 1]))))
+        return tuple(found)
 
     @cached_property
     def runtime_calls(self) -> tuple[RuntimeCall, ...]:
@@ -229,8 +199,7 @@ class Host:
         for match in _CALL.finditer(self.bare):
             end = closing(self.bare, match.end() - 1)
             if end is not None:
-                pieces = split_arguments(self.bare[match.end() : end - 1])
-                args = tuple(piece.decode("latin-1") for piece in pieces)
+                args = tuple(split(self.text[match.end() : end - 1]))
                 found.append(RuntimeCall(match[1].decode(), match.start(), args))
         return tuple(found)
 
@@ -262,6 +231,11 @@ class Host:
         return self.text[at + 1 : end - 1] if end is not None else None
 
 
+def split(text: str, angles: bool = False) -> list[str]:
+    """The items of an argument list, split at top-level commas; `angles` counts `<` and `>` as brackets."""
+    return [piece.decode("latin-1") for piece in split_arguments(text.encode("latin-1"), angles)]
+
+
 def parameters(header: str, name: str) -> tuple[tuple[str, str], ...]:
     """The parameters in a function header as (type, name)."""
     match = re.search(rf"\b{re.escape(name)}\s*\(", header)
@@ -269,8 +243,8 @@ def parameters(header: str, name: str) -> tuple[tuple[str, str], ...]:
     if match is None or end is None:
         return ()
     found = []
-    for piece in split_arguments(header[match.end() : end - 1].encode("latin-1"), angles=True):
-        text = re.sub(r"=.*", "", piece.decode("latin-1"), flags=re.DOTALL).strip()
+    for piece in split(header[match.end() : end - 1], angles=True):
+        text = re.sub(r"=.*", "", piece, flags=re.DOTALL).strip()
         text = re.sub(r"\b__restrict(?:__)?\b|\brestrict\b", " ", text)
         own = re.search(r"(\w+)\s*(?:\[[^\]]*\]\s*)*\Z", text)
         if own:

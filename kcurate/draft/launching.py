@@ -18,6 +18,7 @@ from kcurate.problem.expressions import evaluate
 from kcurate.records import Expr
 
 MAX_THREADS = 1024
+FUNCTIONS = frozenset(("ceil_div", "min", "max", "align_up", "log2", "pow2"))
 
 
 @dataclass
@@ -60,24 +61,20 @@ def names_of(poly: Poly) -> frozenset[str]:
     return frozenset(found)
 
 
-def block_of(site: Site) -> tuple[tuple[int, ...] | None, list[Remark]]:
+def block_of(site: Site) -> tuple[int, ...] | None:
     """The block's extents as numbers; host names in them are frozen."""
     nodes = site.meaning.extents(site.launch.block, site.scope)
     if nodes is None:
-        return None, []
+        return None
     for node in nodes:
         site.freeze(cexpr.names(node))
     polys = [site.settle(node) for node in nodes]
     values = [poly.constant for poly in polys if poly is not None and poly.constant is not None]
     if len(values) != len(nodes) or not all(0 < value <= MAX_THREADS for value in values):
-        return None, []
-    return _trimmed(tuple(values)), []
-
-
-def _trimmed(values: tuple[int, ...]) -> tuple[int, ...]:
+        return None
     while len(values) > 1 and values[-1] == 1:
-        values = values[:-1]
-    return values
+        values.pop()
+    return tuple(values)
 
 
 def grid_of(site: Site) -> tuple[Poly, ...] | None:
@@ -103,9 +100,6 @@ def shared_of(site: Site, code: str) -> tuple[Expr, list[Remark]]:
     if "extern" not in code:
         return 0, []
     return OPEN, [Remark("plan.shared_bytes", f"bytes; the host passes {text}", Reason.NO_VALUE)]
-
-
-FUNCTIONS = frozenset(("ceil_div", "min", "max", "align_up", "log2", "pow2"))
 
 
 def at_sample(poly: Poly) -> int:

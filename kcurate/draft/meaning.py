@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from kcurate.draft import cexpr, spelled
 from kcurate.draft.algebra import from_node, real
 from kcurate.draft.cexpr import Node
-from kcurate.draft.host import Definition, Function, Host
+from kcurate.draft.host import Definition, Function, Host, split
 
 MAX_DEPTH = 12
 # Limit on name look-ups per launch; host code that needs more can only be evaluated by running it.
@@ -279,7 +279,7 @@ class Meaning:
         return (node,) if node is not None else None
 
     def _listed(self, text: str, scope: Scope) -> tuple[Node, ...] | None:
-        pieces = [piece for piece in spelled.split(text) if piece]
+        pieces = [piece for piece in split(text) if piece]
         nodes = [self.resolve_text(piece, scope) for piece in pieces]
         known = tuple(node for node in nodes if node is not None)
         return known if 0 < len(known) == len(pieces) <= 3 else None

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 
-from kcurate.cuda_source.brackets import split_arguments
 from kcurate.draft import cexpr
 from kcurate.draft.algebra import from_node
 from kcurate.draft.cexpr import Node
-from kcurate.draft.host import Function, Host, RuntimeCall, target
+from kcurate.draft.host import Function, Host, RuntimeCall, split, target
 from kcurate.draft.meaning import MAX_DEPTH, Meaning, Scope
 
 ALLOCATIONS = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync")
@@ -68,8 +67,7 @@ def _made_by(meaning: Meaning, value: str, scope: Scope) -> tuple[Node, Scope] |
         return None
     for function, call in _allocators(meaning.host):
         if function.name == match[1]:
-            given = [piece.decode("latin-1") for piece in split_arguments(match[3].encode("latin-1"))]
-            return _inside(meaning, function, call, given, match[2] or "", scope)
+            return _inside(meaning, function, call, split(match[3]), match[2] or "", scope)
     return None
 
 

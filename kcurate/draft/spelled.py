@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kcurate.cuda_source.brackets import split_arguments
 from kcurate.draft import cexpr, types
 from kcurate.draft.cexpr import Node
 from kcurate.draft.host import Function, Host
@@ -29,11 +28,6 @@ def literal(node: Node) -> str:
     """The text of a tree that is a literal or a name; empty otherwise."""
     node = cexpr.plain(node)
     return node.text if node.op in ("num", "name") else ""
-
-
-def split(text: str) -> list[str]:
-    """The items of an argument list, split at top-level commas."""
-    return [piece.decode("latin-1") for piece in split_arguments(text.encode("latin-1"))]
 
 
 def rest_of(choice: Node) -> Node | None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from kcurate.cuda_source import parse
-from kcurate.cuda_source.brackets import closing, split_arguments
+from kcurate.cuda_source.brackets import closing
 from kcurate.cuda_source.text import blank_literals
-from kcurate.draft.host import Function, parameters
+from kcurate.draft.host import Function, parameters, split
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)\n]*\))?((?:\\\n|[^\n])*)", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
@@ -63,7 +63,7 @@ class DeviceCode:
         self.bytes = blank_literals(parsed.text)
         self.text = self.bytes.decode("latin-1")
         self.items = parsed.items
-        self._bodies: dict[int, str] = {}
+        self.body = cache(self._read_body)
 
     @cached_property
     def functions(self) -> Mapping[str, Function]:
@@ -100,13 +100,8 @@ class DeviceCode:
             if match[2] is not None
         }
 
-    def body(self, function: Function) -> str:
-        """A function's body with macros expanded and pointer casts blanked."""
-        if function.body not in self._bodies:
-            self._bodies[function.body] = self._read_body(function)
-        return self._bodies[function.body]
-
     def _read_body(self, function: Function) -> str:
+        """A function's body with macros expanded and pointer casts blanked."""
         text = self._expanded(_DIRECTIVE.sub(" ", self.text[function.body : function.end]))
         for pattern in _CASTS:
             text = pattern.sub(lambda match: " " * len(match[0]), text)
@@ -130,8 +125,14 @@ class DeviceCode:
         body = self.body(function)
         found = Usage()
         for alias, element in _aliases(body, name):
-            for match in re.finditer(rf"(?<![\w.>]){re.escape(alias)}\b", body):
-                found = _earlier(found, self._access(body, match.start(), match.end(), element, depth))
+            found |= self._accesses(body, alias, element, depth)
+        return found
+
+    def _accesses(self, body: str, name: str, element: bool, depth: int) -> Usage:
+        """What is done with a pointer (with `element`: a reference to what it points to), by this name."""
+        found = Usage()
+        for match in re.finditer(rf"(?<![\w.>]){re.escape(name)}\b", body):
+            found |= self._access(body, match.start(), match.end(), element, depth)
         return found
 
     def _access(self, body: str, start: int, end: int, element: bool, depth: int) -> Usage:
@@ -170,20 +171,11 @@ class DeviceCode:
         if callee is not None and index < len(callee.params) and depth < MAX_DEPTH:
             type_text, own = callee.params[index]
             if "*" in type_text or "[" in type_text or "&" in type_text:
-                return (
-                    self.usage(callee, own, depth + 1)
-                    if "*" in type_text
-                    else self._by_reference(callee, own)
-                )
+                if "*" in type_text:
+                    return self.usage(callee, own, depth + 1)
+                return self._accesses(self.body(callee), own, True, MAX_DEPTH)
             return Usage()
         return Usage(True, True, unknown=True, first="read")
-
-    def _by_reference(self, callee: Function, own: str) -> Usage:
-        body = self.body(callee)
-        found = Usage()
-        for match in re.finditer(rf"(?<![\w.>]){re.escape(own)}\b", body):
-            found = _earlier(found, self._access(body, match.start(), match.end(), True, MAX_DEPTH))
-        return found
 
 
 def _joined(text: str) -> str:
@@ -197,16 +189,11 @@ def _put_in(text: str, name: str, params: tuple[str, ...], body: str) -> str:
         end = closing(text.encode("latin-1"), match.end() - 1)
         if match.start() < at or end is None:
             continue
-        pieces = split_arguments(text[match.end() : end - 1].encode("latin-1"))
-        given = dict(zip(params, (piece.decode("latin-1") for piece in pieces), strict=False))
+        given = dict(zip(params, split(text[match.end() : end - 1]), strict=False))
         filled = re.sub(r"[A-Za-z_]\w*", lambda m, own=given: own.get(m[0], m[0]), body)  # type: ignore[misc]
         out += [text[at : match.start()], filled]
         at = end
     return "".join([*out, text[at:]])
-
-
-def _earlier(one: Usage, other: Usage) -> Usage:
-    return one | other
 
 
 def _aliases(body: str, name: str) -> Iterator[tuple[str, bool]]:
@@ -295,8 +282,7 @@ def _enclosing_call(body: str, at: int) -> tuple[str, int] | None:
             r"([A-Za-z_][\w:]*)\s*(?:<[^<>;(){}]*>)?\s*\Z", body[max(0, opening - 200) : opening]
         )
         if match and match[1] not in _KEYWORDS:
-            before = split_arguments(body[opening + 1 : at].encode("latin-1") + b"x")
-            return match[1], len(before) - 1
+            return match[1], len(split(body[opening + 1 : at] + "x")) - 1
         if match and match[1] in ("if", "while", "for", "switch"):
             return None
         opening = _opening(body, opening)

@@ -3,27 +3,56 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
-T = TypeVar("T")
+from kcurate.mutate.spans import Changes, Code, apply
+from kcurate.records import Side
+
+Change = Callable[[Side], Iterator[tuple[str, Side]]]
 
 
-def in_turns(
-    offers: Mapping[str, Iterable[T]], count: int, seed: int, what: Callable[[T], Any]
-) -> tuple[T, ...]:
+@dataclass(frozen=True)
+class Changed:
     """At most `count` of the offers; offers with equal `what` are duplicates."""
+
+    change: str
+    what: str
+    side: Side
+
+
+def of_text(change: Callable[[Code], Changes]) -> Change:
+    """A change of the text as one of a side."""
+
+    def changed(side: Side) -> Iterator[tuple[str, Side]]:
+        for what, edits in change(Code.of(side.code)):
+            yield what, replace(side, code=apply(side.code, edits))
+
+    return changed
+
+
+def every(side: Side, changes: Mapping[str, Change], name: str) -> tuple[Changed, ...]:
+    """All that one change makes of a side, in the order of the text.
+
+    Raises:
+        KeyError: there is no such change.
+    """
+    return tuple(Changed(name, what, made) for what, made in changes[name](side))
+
+
+def in_turns(side: Side, changes: Mapping[str, Change], count: int, seed: int) -> tuple[Changed, ...]:
+    """At most `count` different sides, the changes in turn."""
     rng = random.Random(seed)
-    stocks = {name: list(offered) for name, offered in offers.items()}
+    stocks = {name: list(every(side, changes, name)) for name in changes}
     for stock in stocks.values():
         rng.shuffle(stock)
     order = [name for name, stock in stocks.items() if stock]
     rng.shuffle(order)
-    kept: list[T] = []
+    kept: list[Changed] = []
     while len(kept) < count and any(stocks[name] for name in order):
         for name in order:
             if stocks[name] and len(kept) < count:
                 one = stocks[name].pop()
-                if all(what(one) != what(other) for other in kept):
+                if all(one.side != other.side for other in kept):
                     kept.append(one)
     return tuple(kept)

@@ -8,14 +8,13 @@ chooses by seed. Not covered: mistakes (`kcurate.mutate.wrong`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from kcurate.mutate.choosing import in_turns
-from kcurate.mutate.spans import KEYWORDS, TYPES, Code, Edit, apply
+from kcurate.mutate.choosing import Change, Changed, every, in_turns, of_text
+from kcurate.mutate.spans import KEYWORDS, TYPES, Changes, Code, Edit
 from kcurate.records import Launch, Side
 
-Change = Callable[[Side], Iterator[tuple[str, Side]]]
 SCALARS = frozenset({"int", "float", "double", "unsigned", "bool"})
 BLOCKS = (64, 128, 256, 512)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
@@ -24,19 +23,6 @@ _SIZED = re.compile(
     r"__shared__|__shfl|__sync|__launch_bounds__|warpSize|^\s*#\s*define|\b(?:31|32|64|128|256|512)\b",
     re.MULTILINE,
 )
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A side with a harmless change: which one, and where (`what`, for people)."""
-
-    change: str
-    what: str
-    side: Side
-
-
-def _edited(side: Side, edits: list[Edit]) -> Side:
-    return replace(side, code=apply(side.code, edits))
 
 
 def _locals(code: Code) -> list[str]:
@@ -52,21 +38,18 @@ def _locals(code: Code) -> list[str]:
     return [name for name in counts if name not in unfit]
 
 
-def renamed(side: Side) -> Iterator[tuple[str, Side]]:
+def renamed(code: Code) -> Changes:
     """Rename one variable everywhere."""
-    code = Code.of(side.code)
     for name in _locals(code):
-        edits = [Edit(code.tokens[i].start, code.tokens[i].end, f"{name}_other") for i in code.words(name)]
-        yield name, _edited(side, edits)
+        yield name, tuple(code.instead(i, f"{name}_other") for i in code.words(name))
 
 
-def renamed_all(side: Side) -> Iterator[tuple[str, Side]]:
+def renamed_all(code: Code) -> Changes:
     """Rename all variables."""
-    code = Code.of(side.code)
     names = {name: f"v{number}_" for number, name in enumerate(_locals(code))}
-    edits = [Edit(code.tokens[i].start, code.tokens[i].end, names[code.at(i)]) for i in code.words(*names)]
+    edits = tuple(code.instead(i, names[code.at(i)]) for i in code.words(*names))
     if edits:
-        yield f"{len(names)} names", _edited(side, edits)
+        yield f"{len(names)} names", edits
 
 
 def _simple_sum(code: Code, i: int) -> bool:
@@ -79,34 +62,29 @@ def _simple_sum(code: Code, i: int) -> bool:
     return code.at(i - 2) in ("(", "=", ",", "[", "+=") and code.at(i + 2) in (")", ";", ",", "]")
 
 
-def reordered(side: Side) -> Iterator[tuple[str, Side]]:
+def reordered(code: Code) -> Changes:
     """`a + b` becomes `b + a`, `a * b` becomes `b * a`."""
-    code = Code.of(side.code)
     for i, token in enumerate(code.tokens[1:-2], 1):
         if token.text in ("+", "*") and _simple_sum(code, i):
-            first, second = code.tokens[i - 1], code.tokens[i + 1]
-            text = f"{second.text} {token.text} {first.text}"
-            what = f"{first.text} {token.text} {second.text}"
-            yield what, _edited(side, [Edit(first.start, second.end, text)])
+            first, second = code.at(i - 1), code.at(i + 1)
+            edit = code.instead(i - 1, f"{second} {token.text} {first}", i + 1)
+            yield f"{first} {token.text} {second}", (edit,)
 
 
-def fused(side: Side) -> Iterator[tuple[str, Side]]:
+def fused(code: Code) -> Changes:
     """`s += a * b` on floats becomes `s = fmaf(a, b, s)`."""
-    code = Code.of(side.code)
     floats = {code.at(i + 1) for i in code.words("float") if code.tokens[i + 1].kind == "word"}
     others = {code.at(i + 1) for i in code.words(*(SCALARS - {"float"}))}
     for i, token in enumerate(code.tokens):
         name = code.at(i - 1)
         if token.text != "+=" or name not in floats - others or code.at(i - 2) not in (";", "{", "}", ")"):
             continue
-        end = next((k for k in range(i, len(code.tokens)) if code.at(k) == ";"), None)
+        end = code.ending(i, ";")
         terms = _product(code, i + 1, end) if end is not None else None
         if end is not None and terms is not None:
             text = f"= fmaf({terms[0]}, {terms[1]}, {name})"
-            yield (
-                f"{name} += {terms[0]} * {terms[1]}",
-                _edited(side, [Edit(token.start, code.tokens[end].start, text)]),
-            )
+            edit = Edit(token.start, code.tokens[end].start, text)
+            yield f"{name} += {terms[0]} * {terms[1]}", (edit,)
 
 
 def _product(code: Code, first: int, end: int) -> tuple[str, str] | None:
@@ -126,48 +104,42 @@ def _product(code: Code, first: int, end: int) -> tuple[str, str] | None:
     return code.text_of((first, star - 1)), code.text_of((star + 1, end - 1))
 
 
-def loop_form(side: Side) -> Iterator[tuple[str, Side]]:
+def loop_form(code: Code) -> Changes:
     """`i++` in a loop's head becomes `i += 1`; `i < n` becomes `n > i`."""
-    code = Code.of(side.code)
     for i, token in enumerate(code.tokens):
         if token.text == "++" and code.at(i + 1) == ")" and code.is_operand(i - 1):
-            yield f"{code.at(i - 1)}++", _edited(side, [Edit(token.start, token.end, " += 1")])
+            yield f"{code.at(i - 1)}++", (code.instead(i, " += 1"),)
         simple = code.at(i - 2) in ("(", ";", "&&") and code.at(i + 2) in (")", ";", "&&")
         if token.text == "<" and simple and code.is_operand(i - 1) and code.is_operand(i + 1):
-            first, second = code.tokens[i - 1], code.tokens[i + 1]
-            text = f"{second.text} > {first.text}"
-            yield f"{first.text} < {second.text}", _edited(side, [Edit(first.start, second.end, text)])
+            first, second = code.at(i - 1), code.at(i + 1)
+            yield f"{first} < {second}", (code.instead(i - 1, f"{second} > {first}", i + 1),)
 
 
-def hoisted(side: Side) -> Iterator[tuple[str, Side]]:
+def hoisted(code: Code) -> Changes:
     """`a[i + j] = value;` computes its index first."""
-    code = Code.of(side.code)
     for i, token in enumerate(code.tokens):
         close = code.partner.get(i, -1)
         assigned = token.text == "[" and close > i and code.at(close + 1) in ("=", "+=")
         if not assigned or code.at(i - 2) not in (";", "{", "}", ")"):
             continue
-        end = next((k for k in range(close, len(code.tokens)) if code.at(k) in (";", "{")), None)
+        end = code.ending(close, ";", "{")
         inner = code.between(i, close)
         plain = not re.search(r"\+\+|--|=", inner) and code.tokens[i - 1].kind == "word"
         if end is not None and code.at(end) == ";" and plain:
             text = f"{{ const auto at_ = {inner}; {code.at(i - 1)}[at_]"
-            edits = [
-                Edit(code.tokens[i - 1].start, code.tokens[close].end, text),
-                Edit(code.tokens[end].end, code.tokens[end].end, " }"),
-            ]
-            yield f"{code.at(i - 1)}[{inner}]", _edited(side, edits)
+            after = code.tokens[end].end
+            edits = code.instead(i - 1, text, close), Edit(after, after, " }")
+            yield f"{code.at(i - 1)}[{inner}]", edits
 
 
-def unrolled(side: Side) -> Iterator[tuple[str, Side]]:
+def unrolled(code: Code) -> Changes:
     """Unroll a loop by two."""
-    code = Code.of(side.code)
     for i in code.words("for"):
         line = code.text.rfind("\n", 0, code.tokens[i].start) + 1
         before = code.text[:line].rstrip().rpartition("\n")[2].lstrip()
         alone = not code.text[line : code.tokens[i].start].strip() and not before.startswith("#")
         if alone and code.at(i - 1) in (";", "{", "}"):
-            yield "for", _edited(side, [Edit(line, line, "#pragma unroll 2\n")])
+            yield "for", (Edit(line, line, "#pragma unroll 2\n"),)
 
 
 def reblocked(side: Side) -> Iterator[tuple[str, Side]]:
@@ -185,34 +157,29 @@ def reblocked(side: Side) -> Iterator[tuple[str, Side]]:
             yield f"block {block}", replace(side, plan=(*side.plan[:i], launch, *side.plan[i + 1 :]))
 
 
-def reciprocal(side: Side) -> Iterator[tuple[str, Side]]:
+def reciprocal(code: Code) -> Changes:
     """Divide by a float literal by multiplying with its reciprocal."""
-    code = Code.of(side.code)
     for i, token in enumerate(code.tokens):
         if token.text == "/" and re.fullmatch(r"\d+\.\d*f", code.at(i + 1)) and code.at(i + 2) in (";", ")"):
-            divisor = code.tokens[i + 1]
-            edit = Edit(token.start, divisor.end, f"* (1.0f / {divisor.text})")
-            yield f"/ {divisor.text}", _edited(side, [edit])
+            divisor = code.at(i + 1)
+            yield f"/ {divisor}", (code.instead(i, f"* (1.0f / {divisor})", i + 1),)
 
 
 CHANGES: Mapping[str, Change] = {
-    function.__name__: function
-    for function in (
-        renamed, renamed_all, reordered, fused, loop_form, hoisted, unrolled, reblocked, reciprocal,
-    )
-}  # fmt: skip
+    function.__name__: of_text(function)
+    for function in (renamed, renamed_all, reordered, fused, loop_form, hoisted, unrolled)
+} | {"reblocked": reblocked, "reciprocal": of_text(reciprocal)}
 
 
-def every_variant(side: Side, change: str) -> tuple[Variant, ...]:
+def every_variant(side: Side, change: str) -> tuple[Changed, ...]:
     """All variants that one change makes of a side.
 
     Raises:
         KeyError: there is no such change.
     """
-    return tuple(Variant(change, what, made) for what, made in CHANGES[change](side))
+    return every(side, CHANGES, change)
 
 
-def variants(side: Side, count: int, seed: int) -> tuple[Variant, ...]:
+def variants(side: Side, count: int, seed: int) -> tuple[Changed, ...]:
     """At most `count` distinct variants, cycling through the changes; the same for the same seed."""
-    offers = {name: every_variant(side, name) for name in CHANGES}
-    return in_turns(offers, count, seed, lambda one: one.side)
+    return in_turns(side, CHANGES, count, seed)

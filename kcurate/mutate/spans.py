@@ -45,6 +45,9 @@ class Edit:
     text: str
 
 
+Changes = Iterator[tuple[str, tuple[Edit, ...]]]
+
+
 @dataclass(frozen=True)
 class Code:
     """Text with its tokens; `partner` maps the index of each bracket to that of its counterpart.
@@ -109,6 +112,14 @@ class Code:
     def text_of(self, part: tuple[int, int]) -> str:
         """The text from one token to another, inclusive."""
         return self.text[self.tokens[part[0]].start : self.tokens[part[1]].end]
+
+    def instead(self, first: int, text: str, last: int | None = None) -> Edit:
+        """The edit that replaces a token, or all from `first` to `last`."""
+        return Edit(self.tokens[first].start, self.tokens[first if last is None else last].end, text)
+
+    def ending(self, index: int, *texts: str) -> int | None:
+        """The index of the next token with one of these texts; None if there is none."""
+        return next((k for k in range(index, len(self.tokens)) if self.at(k) in texts), None)
 
     def is_operand(self, index: int) -> bool:
         """Whether a value ends with this token."""

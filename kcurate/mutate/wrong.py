@@ -8,11 +8,10 @@ chooses by seed. Not covered: harmless changes (`kcurate.mutate.honest`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
 
-from kcurate.mutate.choosing import in_turns
-from kcurate.mutate.spans import Code, Edit, apply
+from kcurate.mutate.choosing import Change, Changed, every, in_turns, of_text
+from kcurate.mutate.spans import Changes, Code, Edit
 from kcurate.records import Side
 
 RELATIONS = ("<", "<=", ">", ">=")
@@ -23,19 +22,8 @@ COMMUTATIVE = frozenset(
 # Changing a mask is not wrong; numbers that affect only speed (unrolling, alignment) are in directives.
 _MASK = re.compile(r"0[xX][fF]+[uUlL]*$")
 
-Operator = Callable[[Code], Iterator[tuple[str, tuple[Edit, ...]]]]
 
-
-@dataclass(frozen=True)
-class Mutant:
-    """A side with one mistake: which one, and where (`what`, for people)."""
-
-    operator: str
-    what: str
-    side: Side
-
-
-def index_off_by_one(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+def index_off_by_one(code: Code) -> Changes:
     """`a[i]` reads or writes the neighbouring element."""
     for i, token in enumerate(code.tokens):
         if token.text == "[" and code.is_operand(i - 1) and i in code.partner:
@@ -45,7 +33,7 @@ def index_off_by_one(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
                 yield f"{code.at(i - 1)}[{inner}] + 1", (edit,)
 
 
-def missing_guard(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+def missing_guard(code: Code) -> Changes:
     """`if (i < n)` always holds; `if (i >= n) return` never does."""
     for i in code.words("if"):
         if code.at(i + 1) != "(" or i + 1 not in code.partner:
@@ -59,7 +47,7 @@ def missing_guard(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
             yield f"if ({condition})", (edit,)
 
 
-def dropped_barrier(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+def dropped_barrier(code: Code) -> Changes:
     """Remove a barrier."""
     for i, token in enumerate(code.tokens):
         named = token.text in ("__syncthreads", "__syncwarp") or (
@@ -67,16 +55,15 @@ def dropped_barrier(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
         )
         if named and code.at(i + 1) == "(" and i + 1 in code.partner:
             first = i - 2 if code.at(i - 1) == "." else i
-            edit = Edit(code.tokens[first].start, code.tokens[code.partner[i + 1]].end, "(void)0")
-            yield token.text, (edit,)
+            yield token.text, (code.instead(first, "(void)0", code.partner[i + 1]),)
 
 
-def wrong_operator(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+def wrong_operator(code: Code) -> Changes:
     """`+` for `-`, `-` for `+`, `+` for `*`, in values; also `+=`."""
     other = {"+": "-", "-": "+", "*": "+", "+=": "-=", "*=": "+=", "|": "&", "&": "|", "^": "|", "<<": ">>"}
     for i, token in enumerate(code.tokens):
         if token.text in other and code.is_operand(i - 1) and not _declares(code, i):
-            yield f"{code.at(i - 1)} {token.text} {code.at(i + 1)}", (_instead(code, i, other[token.text]),)
+            yield f"{code.at(i - 1)} {token.text} {code.at(i + 1)}", (code.instead(i, other[token.text]),)
 
 
 def _declares(code: Code, i: int) -> bool:
@@ -95,15 +82,11 @@ def _scaled(code: Code, i: int) -> bool:
     return code.at(i - 2) in ("(", ",") and code.at(i + 2) in ("+", "-", ")", "]") and code.at(i - 3) != ")"
 
 
-def _instead(code: Code, i: int, text: str) -> Edit:
-    return Edit(code.tokens[i].start, code.tokens[i].end, text)
-
-
-def bound_off_by_one(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+def bound_off_by_one(code: Code) -> Changes:
     """`<` for `<=` and similar."""
     other = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
     for i in _relations(code):
-        yield f"{code.at(i - 1)} {code.at(i)} {code.at(i + 1)}", (_instead(code, i, other[code.at(i)]),)
+        yield f"{code.at(i - 1)} {code.at(i)} {code.at(i + 1)}", (code.instead(i, other[code.at(i)]),)
 
 
 def _relations(code: Code) -> Iterator[int]:
@@ -114,30 +97,30 @@ def _relations(code: Code) -> Iterator[int]:
                 yield i
 
 
-def lost_tail(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+def lost_tail(code: Code) -> Changes:
     """`i < n` stops at the last multiple of 32."""
     for i in _relations(code):
         if code.at(i) == "<" and code.tokens[i + 1].kind == "word" and code.at(i + 2) in (")", ";", "&&"):
             bound = code.at(i + 1)
-            yield f"< {bound} / 32 * 32", (_instead(code, i + 1, f"({bound} / 32 * 32)"),)
+            yield f"< {bound} / 32 * 32", (code.instead(i + 1, f"({bound} / 32 * 32)"),)
 
 
-def narrower_accumulate(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+def narrower_accumulate(code: Code) -> Changes:
     """Accumulate a float sum with the 8 significant bits of bfloat16, a double sum in float."""
     floats = {code.at(i + 1) for i in code.words("float") if code.tokens[i + 1].kind == "word"}
     for i, token in enumerate(code.tokens):
         if token.text == "+=" and code.at(i - 1) in floats and code.at(i - 2) in (";", "{", "}", ")"):
-            end = next((k for k in range(i, len(code.tokens)) if code.at(k) == ";"), None)
+            end = code.ending(i, ";")
             if end is not None:
                 name, value = code.at(i - 1), code.between(i, end).strip()
                 cut = f"= __uint_as_float(__float_as_uint({name} + ({value})) & 0xffff0000u)"
                 yield f"{name} += {value}", (Edit(token.start, code.tokens[end].start, cut),)
     for i in code.words("double"):
         if code.tokens[i + 1].kind == "word" and code.at(i + 2) in ("=", ";"):
-            yield f"double {code.at(i + 1)}", (_instead(code, i, "float"),)
+            yield f"double {code.at(i + 1)}", (code.instead(i, "float"),)
 
 
-def swapped_arguments(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+def swapped_arguments(code: Code) -> Changes:
     """Swap two arguments of a call, or two subscripts."""
     for i, token in enumerate(code.tokens):
         if token.text == "(" and code.tokens[i - 1].kind == "word" and code.at(i - 1) not in COMMUTATIVE:
@@ -155,19 +138,14 @@ def swapped_arguments(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
                 yield from _swap(code, code.at(i - 1), one[0], two[0])
 
 
-def _swap(
-    code: Code, name: str, one: tuple[int, int], two: tuple[int, int]
-) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+def _swap(code: Code, name: str, one: tuple[int, int], two: tuple[int, int]) -> Changes:
     first, second = code.text_of(one), code.text_of(two)
     if first != second and not re.match(r"(?:const |float|int|double|unsigned)", first):
-        edits = (
-            Edit(code.tokens[one[0]].start, code.tokens[one[1]].end, second),
-            Edit(code.tokens[two[0]].start, code.tokens[two[1]].end, first),
-        )
+        edits = code.instead(one[0], second, one[1]), code.instead(two[0], first, two[1])
         yield f"{name}: {first} and {second}", edits
 
 
-def wrong_constant(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+def wrong_constant(code: Code) -> Changes:
     """Increase a number by one, or slightly."""
     for i, token in enumerate(code.tokens):
         if token.kind != "number" or _MASK.match(token.text):
@@ -175,21 +153,21 @@ def wrong_constant(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
         if re.fullmatch(r"\d+[uUlL]*", token.text):
             digits = re.match(r"\d+", token.text)
             assert digits is not None
-            yield token.text, (_instead(code, i, str(int(digits[0]) + 1) + token.text[digits.end() :]),)
+            yield token.text, (code.instead(i, str(int(digits[0]) + 1) + token.text[digits.end() :]),)
         elif re.fullmatch(r"[\d.]+(?:[eE][+-]?\d+)?[fF]?", token.text):
             number = float(token.text.rstrip("fF"))
             suffix = "f" if token.text[-1] in "fF" else ""
-            yield token.text, (_instead(code, i, f"{number * 1.01 or 0.01!r}{suffix}"),)
+            yield token.text, (code.instead(i, f"{number * 1.01 or 0.01!r}{suffix}"),)
 
 
-def halved_constant(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+def halved_constant(code: Code) -> Changes:
     """Halve a power of two: half a tile, half a warp's steps."""
     for i, token in enumerate(code.tokens):
         if token.text in ("4", "8", "16", "32", "64", "128", "256"):
-            yield token.text, (_instead(code, i, str(int(token.text) // 2)),)
+            yield token.text, (code.instead(i, str(int(token.text) // 2)),)
 
 
-def dropped_atomic(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+def dropped_atomic(code: Code) -> Changes:
     """Replace an atomic update by a plain one."""
     plain = {"atomicAdd": "+=", "atomicSub": "-=", "atomicOr": "|=", "atomicAnd": "&=", "atomicXor": "^="}
     for i in code.words(*plain, "atomicMax", "atomicMin", "atomicExch"):
@@ -197,10 +175,10 @@ def dropped_atomic(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
         if len(parts) == 2:
             place, value = code.text_of(parts[0]), code.text_of(parts[1])
             text = f"(*({place}) {plain.get(code.at(i), '=')} ({value}))"
-            yield code.at(i), (Edit(code.tokens[i].start, code.tokens[code.partner[i + 1]].end, text),)
+            yield code.at(i), (code.instead(i, text, code.partner[i + 1]),)
 
 
-def dropped_statement(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+def dropped_statement(code: Code) -> Changes:
     """Remove an assignment."""
     for i, token in enumerate(code.tokens):
         if token.text not in ("=", "+=", "*=", "-="):
@@ -208,7 +186,7 @@ def dropped_statement(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
         first = i - 1
         while code.at(first) == "]" and first in code.partner:
             first = code.partner[first] - 1
-        end = next((k for k in range(i, len(code.tokens)) if code.at(k) in (";", "{")), None)
+        end = code.ending(i, ";", "{")
         starts = code.at(first - 1) in (";", "{", "}", ")") and code.tokens[first].kind == "word"
         if starts and end is not None and code.at(end) == ";" and not _in_for_head(code, i):
             text = code.text[code.tokens[first].start : code.tokens[end].start]
@@ -219,24 +197,24 @@ def _in_for_head(code: Code, i: int) -> bool:
     return any(i in code.inside(k + 1) for k in code.words("for"))
 
 
-def wrong_axis(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+def wrong_axis(code: Code) -> Changes:
     """`threadIdx.y` for `threadIdx.x` and similar."""
     for i in code.words("threadIdx", "blockIdx", "blockDim", "gridDim"):
         if code.at(i + 1) == "." and code.at(i + 2) in ("x", "y"):
             other = "y" if code.at(i + 2) == "x" else "x"
-            yield f"{code.at(i)}.{other}", (_instead(code, i + 2, other),)
+            yield f"{code.at(i)}.{other}", (code.instead(i + 2, other),)
 
 
-def wrong_logic(code: Code) -> Iterator[tuple[str, tuple[Edit, ...]]]:
+def wrong_logic(code: Code) -> Changes:
     """`||` for `&&`, `!=` for `==`, and vice versa."""
     other = {"&&": "||", "||": "&&", "==": "!=", "!=": "=="}
     for i, token in enumerate(code.tokens):
         if token.text in other:
-            yield f"{code.at(i - 1)} {token.text} {code.at(i + 1)}", (_instead(code, i, other[token.text]),)
+            yield f"{code.at(i - 1)} {token.text} {code.at(i + 1)}", (code.instead(i, other[token.text]),)
 
 
-OPERATORS: Mapping[str, Operator] = {
-    function.__name__: function
+OPERATORS: Mapping[str, Change] = {
+    function.__name__: of_text(function)
     for function in (
         index_off_by_one,
         missing_guard,
@@ -256,20 +234,15 @@ OPERATORS: Mapping[str, Operator] = {
 }
 
 
-def every_mutant(side: Side, operator: str) -> tuple[Mutant, ...]:
+def every_mutant(side: Side, operator: str) -> tuple[Changed, ...]:
     """All mutants that one operator makes of a side, in source order.
 
     Raises:
         KeyError: there is no such operator.
     """
-    code = Code.of(side.code)
-    return tuple(
-        Mutant(operator, what, replace(side, code=apply(side.code, edits)))
-        for what, edits in OPERATORS[operator](code)
-    )
+    return every(side, OPERATORS, operator)
 
 
-def mutants(side: Side, count: int, seed: int) -> tuple[Mutant, ...]:
+def mutants(side: Side, count: int, seed: int) -> tuple[Changed, ...]:
     """At most `count` distinct mutants, cycling through the operators; the same for the same seed."""
-    offers = {name: every_mutant(side, name) for name in OPERATORS}
-    return in_turns(offers, count, seed, lambda one: one.side.code)
+    return in_turns(side, OPERATORS, count, seed)

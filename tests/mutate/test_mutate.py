@@ -105,7 +105,7 @@ def test_blocks_change_only_where_nothing_hangs_on_their_size() -> None:
 def test_choice_follows_the_seed() -> None:
     assert wrong.mutants(SIDE, 20, 1) == wrong.mutants(SIDE, 20, 1)
     assert wrong.mutants(SIDE, 20, 1) != wrong.mutants(SIDE, 20, 2)
-    assert len({one.operator for one in wrong.mutants(SIDE, 20, 1)}) >= 9
+    assert len({one.change for one in wrong.mutants(SIDE, 20, 1)}) >= 9
     assert honest.variants(SIDE, 9, 1) == honest.variants(SIDE, 9, 1)
     assert len(wrong.mutants(SIDE, 10_000, 1)) < 10_000
 
@@ -114,7 +114,7 @@ def test_brackets_without_a_partner_do_not_stop_anything() -> None:
     code = Code.of("int a[3; ) { ( ]")
     assert all(code.inside(i) is not None for i in range(len(code.tokens)))
     for operator in wrong.OPERATORS.values():
-        assert list(operator(code)) is not None
+        assert list(operator(replace(SIDE, code=code.text))) is not None
 
 
 BLOCK_SUM = """
@@ -147,7 +147,7 @@ def test_the_judge_refuses_mistakes_and_passes_honest_changes() -> None:
                 verdict = judge.judge(replace(pair, fast=mutant.side))
                 if verdict.outcome is not Outcome.COMPILE_ERROR:
                     told.append(not verdict.outcome.correct)
-                    print(mutant.operator, mutant.what, verdict.outcome)
+                    print(mutant.change, mutant.what, verdict.outcome)
     # A few mistakes change nothing here: half the steps of a loop that both halves of a block take.
     assert sum(told) >= 0.8 * len(told)
     assert len(told) > 12
