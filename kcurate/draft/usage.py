@@ -117,7 +117,7 @@ class DeviceCode:
         for _ in range(MAX_DEPTH):
             before = text
             for name, (params, body) in self.calling_macros.items():
-                text = _put_in(text, name, params, body)
+                text = _substituted(text, name, params, body)
             for name, body in self.macros.items():
                 if "[" in body or "=" in body:
                     text = re.sub(rf"(?<![\w.]){re.escape(name)}\b", lambda _, own=body: own, text)  # type: ignore[misc]
@@ -131,7 +131,7 @@ class DeviceCode:
         found = Usage()
         for alias, element in _aliases(body, name):
             for match in re.finditer(rf"(?<![\w.>]){re.escape(alias)}\b", body):
-                found = _earlier(found, self._access(body, match.start(), match.end(), element, depth))
+                found |= self._access(body, match.start(), match.end(), element, depth)
         return found
 
     def _access(self, body: str, start: int, end: int, element: bool, depth: int) -> Usage:
@@ -182,7 +182,7 @@ class DeviceCode:
         body = self.body(callee)
         found = Usage()
         for match in re.finditer(rf"(?<![\w.>]){re.escape(own)}\b", body):
-            found = _earlier(found, self._access(body, match.start(), match.end(), True, MAX_DEPTH))
+            found |= self._access(body, match.start(), match.end(), True, MAX_DEPTH)
         return found
 
 
@@ -190,7 +190,7 @@ def _joined(text: str) -> str:
     return text.replace("\\\n", " ").strip()
 
 
-def _put_in(text: str, name: str, params: tuple[str, ...], body: str) -> str:
+def _substituted(text: str, name: str, params: tuple[str, ...], body: str) -> str:
     """The text with every call of a macro replaced by its body."""
     out, at = [], 0
     for match in re.finditer(rf"(?<![\w.]){re.escape(name)}\s*\(", text):
@@ -203,10 +203,6 @@ def _put_in(text: str, name: str, params: tuple[str, ...], body: str) -> str:
         out += [text[at : match.start()], filled]
         at = end
     return "".join([*out, text[at:]])
-
-
-def _earlier(one: Usage, other: Usage) -> Usage:
-    return one | other
 
 
 def _aliases(body: str, name: str) -> Iterator[tuple[str, bool]]:
