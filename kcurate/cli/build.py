@@ -26,8 +26,7 @@ def build(
     allow_licence: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME",
-            help="Allow LicenseRef-NAME, or `unknown` for code without a licence; may be repeated.",
+            metavar="NAME", help="Allow LicenseRef-NAME, or `unknown` for no licence; may be repeated."
         ),
     ] = None,
     near: Annotated[

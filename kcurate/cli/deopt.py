@@ -49,9 +49,7 @@ def deopt(
     ] = "rules",
     rules: Annotated[
         list[str] | None,
-        typer.Option(
-            "--rules", metavar="NAME", help="Apply only this rule; may be repeated.  [default: all]"
-        ),
+        typer.Option("--rules", metavar="NAME", help="Apply this rule; may be repeated.  [default: all]"),
     ] = None,
     techniques: Annotated[
         list[str] | None,
@@ -84,8 +82,7 @@ def deopt(
         typer.Option("--batch", help="Claude: use the Batch API: half the price, slower."),
     ] = False,
     max_tokens: Annotated[
-        int,
-        typer.Option(min=256, metavar="N", help="Models: maximum length of an answer, including thinking."),
+        int, typer.Option(min=256, metavar="N", help="Models: max tokens per answer, with thinking.")
     ] = 16_000,
     concurrency: Annotated[
         int, typer.Option(min=1, max=256, metavar="N", help="Models: concurrent requests.")

@@ -42,9 +42,7 @@ def extract(
     ] = None,
     compile: Annotated[
         bool | None,
-        typer.Option(
-            "--compile/--no-compile", help="Compile-check each kernel; default: if NVRTC is installed."
-        ),
+        typer.Option("--compile/--no-compile", help="Compile-check kernels; default: if NVRTC is installed."),
     ] = None,
     json: JsonOption = False,
 ) -> None:

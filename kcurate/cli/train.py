@@ -53,9 +53,7 @@ def train(
     ] = None,
     tasks: Annotated[
         str | None,
-        typer.Option(
-            metavar="KIND", help="Prompts for GRPO: pairs, or kernelbench[:PATH].  [default: pairs]"
-        ),
+        typer.Option(metavar="KIND", help="GRPO prompts: pairs, or kernelbench[:PATH].  [default: pairs]"),
     ] = None,
     recipe: Annotated[
         str | None,
@@ -89,9 +87,7 @@ def train(
     samples: Annotated[
         int | None,
         typer.Option(
-            min=0,
-            metavar="N",
-            help="Completions per row of scores, on held-out tasks; 0: no scores.  [default: 256]",
+            min=0, metavar="N", help="Held-out completions per row of scores; 0: none.  [default: 256]"
         ),
     ] = None,
     max_minutes: Annotated[
@@ -187,9 +183,7 @@ def _settings(
     if resumed is None:
         return resolve(recipe=recipe, file=config, sets=sets, options=options)
     if recipe is not None or config is not None:
-        raise InputError(
-            "a resumed run keeps its recipe and file", where="--resume", hint="use --set for changes"
-        )
+        raise InputError("a run keeps its recipe and file", where="--resume", hint="change it with --set")
     return RunFolder(resumed).settings(sets, options)
 
 

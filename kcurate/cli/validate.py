@@ -37,9 +37,7 @@ def validate(
     ] = False,
     trust_python: Annotated[
         bool,
-        typer.Option(
-            "--trust-python", help="Run slow sides in PyTorch: trusted code, in a sandboxed process."
-        ),
+        typer.Option("--trust-python", help="Run slow sides in PyTorch: trusted code, but sandboxed."),
     ] = False,
     jobs: JobsOption = 0,
     json: JsonOption = False,

@@ -115,9 +115,7 @@ def test_one_size_setting_is_not_enough(workspace: Drafted, capsys: Captured) ->
 
 
 @pytest.mark.parametrize("text", ["suite = ", 'suite = "x"\n[draft]\nkernel = 3\n', "[draft]\n"])
-def test_broken_file_is_a_one_line_error(
-    drafted: Drafted, tmp_path: Path, capsys: Captured, text: str
-) -> None:
+def test_broken_file_is_one_line(drafted: Drafted, tmp_path: Path, capsys: Captured, text: str) -> None:
     path = tmp_path / FORM_NAME
     path.write_text(text)
     assert check(drafted, path) == 1

@@ -198,9 +198,7 @@ def test_a_saved_answer_is_not_requested_again(ask: Any) -> None:
         (404, "not_found_error", f"no model '{FORCED}' here"),
     ],
 )
-def test_failures_of_every_request_end_the_run_at_once(
-    ask: Any, code: int, error_type: str, said: str
-) -> None:
+def test_fatal_failures_end_the_run_at_once(ask: Any, code: int, error_type: str, said: str) -> None:
     with serving(server.status(code, error_type)) as (url, script), pytest.raises(RemoteError, match=said):
         answer(ask(url))
     assert len(script.asked) == 1
