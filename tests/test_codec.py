@@ -64,7 +64,7 @@ def test_canonical_json_does_not_depend_on_order() -> None:
     assert codec.canonical_json({"a": "é"}) == '{"a":"é"}'.encode()
 
 
-def test_a_word_that_is_none_of_a_field_is_refused() -> None:
+def test_a_value_outside_a_fields_literals_is_refused() -> None:
     with pytest.raises(RecordError, match="not a Origin record"):
         codec.from_data(Origin, {"kind": "nonsense"})
 
@@ -72,7 +72,7 @@ def test_a_word_that_is_none_of_a_field_is_refused() -> None:
 @pytest.mark.parametrize(
     "text", [b"{", b"[" * 200_000, b'"\\ud800"', b'"\xed\xa0\x80"', b'"\\uDC00\\ud800"', b"\xff"]
 )
-def test_what_is_no_json_or_cannot_be_written_again_names_its_place(text: bytes) -> None:
+def test_invalid_json_names_its_place(text: bytes) -> None:
     with pytest.raises(RecordError, match=r"lines\.jsonl:7: not JSON") as caught:
         codec.parse(text, where="lines.jsonl:7")
     assert "\n" not in str(caught.value)

@@ -30,7 +30,7 @@ def test_top_keys_go_to_every_command_that_has_them(tmp_path: Path) -> None:
     }
 
 
-def test_no_file_is_no_settings(tmp_path: Path) -> None:
+def test_a_missing_file_gives_no_settings(tmp_path: Path) -> None:
     assert config.read_file(tmp_path / "nowhere", OPTIONS) == {}
 
 
@@ -44,7 +44,7 @@ def test_no_file_is_no_settings(tmp_path: Path) -> None:
         ("jobs =", "not TOML"),
     ],
 )
-def test_what_cannot_be_used_is_named(tmp_path: Path, text: str, message: str) -> None:
+def test_unusable_input_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         read(tmp_path, text)
     assert str(caught.value).startswith(str(tmp_path / "kcurate.toml"))

@@ -28,7 +28,7 @@ RAISED = (
     ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, OSError,
     RuntimeError, TypeError, ValueError,
 )  # fmt: skip
-# Assumed number of kernels per operator; a recurrent layer queues an unpredictable number.
+# Assumed upper bound on kernels per operator; a recurrent layer may queue any number.
 KERNELS_PER_OPERATOR = 8
 UNBOUNDED = ("rnn", "lstm", "gru")
 
@@ -229,9 +229,7 @@ def operator_counter() -> Any:
 
 def preload(backend: str) -> None:
     """Import what a sandboxed worker cannot; opens no GPU and starts no thread."""
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = (
-        "1"  # a driver initialised before a fork is unusable after it
-    )
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # a driver initialised before a fork is lost
     import torch
 
     plain_arithmetic()

@@ -149,18 +149,18 @@ def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -
     kernels = list(tree.kernels)
     # A compiler may crash on its input, so each kernel is a separate task; without one, tasks are batched.
     size = 1 if compiler is not None else WRITTEN_TOGETHER
-    heaps = [tasks[at : at + size] for at in range(0, len(tasks), size)]
+    batches = [tasks[at : at + size] for at in range(0, len(tasks), size)]
     answers = pool.run(
         compiling.finish_kernels,
-        heaps,
+        batches,
         timeout_s=time_limits.COMPILE_EXTRACTED_S,
         isolate=compiler is not None,
     )
-    for index, result in _bar(answers, len(heaps), f"{tree.tree.suite}: kernels"):
+    for index, result in _bar(answers, len(batches), f"{tree.tree.suite}: kernels"):
         if isinstance(result, Failure):
             log = f"the compiler {result.kind}: {result.detail}"
             broken = CompiledKernel(False, compiling.ARCH, compiler or "", log=log)
-            result = [compiling.write_kernel(task, broken).compiled for task in heaps[index]]
+            result = [compiling.write_kernel(task, broken).compiled for task in batches[index]]
         for at, compiled in enumerate(result, index * size):
             kernels[at] = replace(tasks[at].kernel, compiled=compiled)
     return replace(tree, kernels=tuple(kernels))

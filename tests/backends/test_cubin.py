@@ -59,7 +59,7 @@ def test_machine_code_hash_ignores_names_of_files_and_sees_changes(made: nvrtc.N
     assert cubin.code_sha256(made.cubin, "absent") is None
 
 
-def test_bytes_that_are_no_cubin_are_an_error_of_ours() -> None:
+def test_bytes_that_are_not_a_cubin_raise_a_backend_error() -> None:
     with pytest.raises(BackendError, match="not a cubin"):
         cubin.read_kernels(b"nothing of the kind")
 

@@ -43,16 +43,14 @@ def test_a_side_is_compiled_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -
         compile_side(CODE + " ")
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_cache_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("no folder")
     monkeypatch.setattr(toolchain, "cache_folder", lambda: blocked / "emulator")
     assert compile_side(CODE).binary
 
 
-def test_writers_at_once_leave_whole_files(cache: Path) -> None:
+def test_concurrent_writers_leave_complete_files(cache: Path) -> None:
     answers: list[Compiled | CompileFailure] = []
 
     def work() -> None:
@@ -95,7 +93,7 @@ def failure(code: str, *kernels: str) -> CompileFailure:
     return made
 
 
-def test_a_log_names_no_place_of_this_machine() -> None:
+def test_a_log_contains_no_host_path() -> None:
     made = failure(
         'extern "C" __global__ void f(float4 *a) { a[0] = make_float4(1); __shfl_sync(1, a[0], 2); }'
     )
@@ -105,21 +103,21 @@ def test_a_log_names_no_place_of_this_machine() -> None:
         assert place not in made.log
 
 
-def test_a_kernel_that_is_not_there_is_an_error() -> None:
+def test_a_missing_kernel_is_an_error() -> None:
     assert "missing" in failure(CODE, "missing").log
     assert failure("int f;").reason == "error"
     assert "zero byte" in failure(CODE + "\0").log
 
 
 @pytest.mark.parametrize("sanitize", [False, True])
-def test_an_array_whose_length_is_no_constant_is_an_error(cache: Path, sanitize: bool) -> None:
+def test_a_variable_length_array_is_an_error(cache: Path, sanitize: bool) -> None:
     code = 'extern "C" __global__ void f(float *a, int n) { float v[n * 100]; v[n] = a[0]; a[0] = v[0]; }'
     made = EmulatorCompiler().compile(code, [EntryPoint("f")], sanitize=sanitize)
     assert isinstance(made, CompileFailure)
     assert made.reason == "error" and "variable length array" in made.log
 
 
-def test_an_array_of_constant_length_is_taken() -> None:
+def test_an_array_of_constant_length_is_accepted() -> None:
     compile_side("""
 constexpr int K = 3;
 template <int N> __device__ float g(float x) { float w[N]; w[0] = x; return w[0]; }
@@ -127,7 +125,7 @@ extern "C" __global__ void f(float *a) { const int m = K * 2; float v[m]; v[0] =
 """)
 
 
-def test_what_compilers_only_warn_of_compiles_and_is_in_no_log() -> None:
+def test_code_with_warnings_compiles_and_the_log_omits_them() -> None:
     warned = """
 __device__ int g() {}
 extern "C" __global__ void f(int *a) { int b[] = {1.5f}; unsigned char c = 300; a[0] = b[0] + c + g(); }

@@ -9,7 +9,7 @@ from emulation import Program, run
 from kcurate.backends.emulator import source
 
 
-def test_an_overload_leaves_the_function_of_cuda_in_sight() -> None:
+def test_an_overload_leaves_the_cuda_function_visible() -> None:
     code = """
     __device__ inline float2 make_float2(float x) { return make_float2(x, -x); }
     __device__ inline float3 max(float3 a, float3 b)
@@ -28,7 +28,7 @@ def test_an_overload_leaves_the_function_of_cuda_in_sight() -> None:
     assert out.tolist() == [3, -3, 5, 18, 6]
 
 
-def test_an_overload_takes_no_call_from_the_function_of_cuda() -> None:
+def test_an_overload_does_not_hijack_calls_of_the_cuda_function() -> None:
     """Were the code's `max` the only one in sight, its narrow parameters would cut the numbers."""
     code = """
     __device__ unsigned char max(unsigned char a, unsigned char b) { return a > b ? a : b; }

@@ -65,7 +65,7 @@ RACES = {
 
 
 @pytest.mark.parametrize("name", RACES)
-def test_a_missing_barrier_shows(name: str) -> None:
+def test_a_missing_barrier_is_detected(name: str) -> None:
     def results(barrier: str) -> list[list[float]]:
         body = RACES[name].format(barrier)
         start = "__shared__ float part[64]; int t = threadIdx.x;"
@@ -232,7 +232,7 @@ def test_atomic_references() -> None:
         ("volatile char big[200000]; for (int i = 0; i < 200000; i++) big[i] = n;", "launch_error", "stack"),
     ],
 )
-def test_what_goes_wrong_is_told(body: str, reason: str, text: str) -> None:
+def test_faults_are_described(body: str, reason: str, text: str) -> None:
     program = Program(f'extern "C" __global__ void f(int *a, int n) {{ {body} }}')
     fault = fault_of(program, np.zeros(64, np.int32), np.int32(64), block=1, shared_bytes=64)
     assert (fault.reason, text in fault.what) == (reason, True), fault.what
@@ -253,7 +253,7 @@ def test_a_sanitized_side_checks_arrays_and_fills_locals() -> None:
     assert fault.reason == "out_of_bounds"
 
 
-def test_memory_is_a_fault_after_it_was_given_back() -> None:
+def test_access_after_free_is_a_fault() -> None:
     program = Program('extern "C" __global__ void f(int *a) { a[0] = 1; }')
     memory = program.device.allocate(4)
     program.device.free(memory)

@@ -77,7 +77,7 @@ def test_warp_intrinsics(call: str, expected: np.ndarray) -> None:
     assert chosen(tuple(calls.values()), f"r = {call};").tolist() == expected.tolist()
 
 
-def test_parts_of_a_warp_meet_apart() -> None:
+def test_parts_of_a_warp_synchronise_separately() -> None:
     body = """
     if (lane < 10) r = __reduce_add_sync(0x3ff, lane);
     else r = __shfl_down_sync(0xfffffc00, lane, 1);

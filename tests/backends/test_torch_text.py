@@ -52,10 +52,10 @@ def test_joined_constants_change_together() -> None:
 
 
 @pytest.mark.parametrize("text", ["def f(:", "a = 'b\n", "x" * (1 << 21)])
-def test_what_is_no_python_is_told(text: str) -> None:
+def test_text_that_is_not_python_is_reported(text: str) -> None:
     with pytest.raises(ProblemError):
         constants(text)
 
 
-def test_division_by_zero_is_no_constant() -> None:
+def test_division_by_zero_is_not_a_constant() -> None:
     assert constants("a = 4 // 0\nb = 9 // 2\n") == {"b": 4}

@@ -119,7 +119,7 @@ def test_an_unreadable_path_is_one_line(
         (("--model", "claude", "--rules", "unroll"), "--rules: does not apply to models"),
     ],
 )
-def test_deopt_refuses_what_it_would_not_use(pair: Path, args: tuple[str, ...], said: str) -> None:
+def test_deopt_refuses_options_without_effect(pair: Path, args: tuple[str, ...], said: str) -> None:
     work = pair.parents[2]
     assert said in one_line(kcurate_command("deopt", str(pair), "-w", str(work), *args))
     assert not (work / "runs").exists()
@@ -165,7 +165,7 @@ def test_unknown_key_or_variable_is_named(tmp_path: Path) -> None:
     assert "KCURATE_WORKSPCE: unknown setting" in one_line(kcurate_command("build", KCURATE_WORKSPCE="x"))
 
 
-def test_help_works_beside_a_broken_file(tmp_path: Path) -> None:
+def test_help_works_despite_a_broken_file(tmp_path: Path) -> None:
     (tmp_path / "kcurate.toml").write_text("colour = 1\n")
     assert kcurate_command("build", "-w", str(tmp_path), "--help").returncode == 0
 

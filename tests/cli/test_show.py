@@ -91,7 +91,7 @@ def test_json_is_one_object(work: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(("columns", "beside"), [(140, True), (80, False)])
-def test_sides_stand_beside_each_other_on_a_wide_terminal(work: Path, columns: int, beside: bool) -> None:
+def test_sides_are_shown_side_by_side_on_a_wide_terminal(work: Path, columns: int, beside: bool) -> None:
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     command = [sys.executable, "-m", "kcurate", "show", "scale", "-w", str(work)]

@@ -6,7 +6,7 @@ from kcurate.backends.cuda import nvrtc
 from kcurate.cuda_source import whole_file
 
 
-def test_macro_that_another_one_names_is_taken_along_wherever_it_is_defined() -> None:
+def test_a_macro_used_by_another_is_included_wherever_it_is_defined() -> None:
     code = b"""#define BOUND LIMIT(4, n)
 #define LIMIT(a, b) b
 #define UNUSED 3
@@ -31,7 +31,7 @@ __global__ void after_twice(int *x) { static_assert(TWICE == 32); }
 """
 
 
-def test_a_macro_that_is_pushed_and_popped_means_what_it_meant() -> None:
+def test_a_pushed_and_popped_macro_has_its_old_definition() -> None:
     report = whole_file(PUSHED)
     assert len(report.kernels) == 5
     for code in (*(kernel.code for kernel in report.kernels), *(report.file_codes or {}).values()):

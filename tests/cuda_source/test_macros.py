@@ -62,6 +62,6 @@ def test_an_attribute_that_the_grammar_does_not_know_stays_in_the_kernel() -> No
         ),
     ],
 )
-def test_kernels_that_macros_make_are_counted(source: str, count: int) -> None:
+def test_kernels_defined_by_macros_are_counted(source: str, count: int) -> None:
     report = whole_file(source.encode())
     assert sum((report.unread or {}).values()) == count

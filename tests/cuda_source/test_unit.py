@@ -29,7 +29,7 @@ def compiles(kernel: KernelSource) -> bool:
     return any(kernel.name in found.kernel for found in cubin.read_kernels(result.cubin))
 
 
-def test_a_closure_holds_what_the_kernel_needs_and_nothing_of_the_host() -> None:
+def test_a_closure_has_what_the_kernel_needs_and_no_host_code() -> None:
     kernel = only(
         unit(
             {
@@ -125,7 +125,7 @@ void go(float *host) {
         ),
     ],
 )
-def test_legacy_code_compiles_after_the_repair_that_the_record_names(source: str, repair: str) -> None:
+def test_legacy_code_compiles_with_the_recorded_repair(source: str, repair: str) -> None:
     kernel = only(unit({"main.cu": source}))
     assert kernel.shims == (repair,)
     assert compiles(kernel)
@@ -169,7 +169,7 @@ void both(double *x, float *y) { by_type<float>(y, 1); by_type<double>(x, 0); }
 """
 
 
-def test_a_template_is_instantiated_as_the_host_templates_that_launch_it_are() -> None:
+def test_a_template_takes_the_arguments_of_the_host_templates_that_launch_it() -> None:
     kernel = only(unit({"main.cu": TEMPLATES}))
     assert set(kernel.instantiations) == {f"scale<{t}, {n}>" for t in ("float", "double") for n in (32, 64)}
     result = nvrtc.compile_cubin(kernel.code, name_expressions=kernel.instantiations)
@@ -177,7 +177,7 @@ def test_a_template_is_instantiated_as_the_host_templates_that_launch_it_are() -
     assert len(cubin.read_kernels(result.cubin)) == 4
 
 
-def test_deduced_template_arguments_are_read_off_what_is_passed() -> None:
+def test_deduced_template_arguments_come_from_the_launch_arguments() -> None:
     source = """namespace wave {
 template <typename T> __global__ void copy(T *to, const T *from, int n) { to[0] = from[n]; }
 template <typename T> void run(T *a, T *b) { copy<<<1, 1>>>(a, b, 3); }

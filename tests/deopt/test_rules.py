@@ -76,7 +76,7 @@ def test_a_rule_has_nothing_left_to_do_after_itself(name: str) -> None:
     assert isinstance(rewrite(by_name[name], once), NotApplicable)
 
 
-def test_techniques_are_of_the_vocabulary() -> None:
+def test_techniques_are_in_the_vocabulary() -> None:
     document = json.loads((resources.schemas_dir() / "techniques.json").read_bytes())
     assert {rule.technique for rule in RULES} <= {entry["const"] for entry in document["oneOf"]}
 
@@ -108,6 +108,6 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=12).map(b" ".join))
-def test_no_bytes_make_a_rule_fail(code: bytes) -> None:
+def test_arbitrary_bytes_never_make_a_rule_raise(code: bytes) -> None:
     for rule in RULES:
         assert isinstance(rewrite(rule, code), bytes | NotApplicable)

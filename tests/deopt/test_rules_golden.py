@@ -42,7 +42,7 @@ def compiled(candidate: Candidate, side: SideName) -> Compiled:
     return made
 
 
-def test_every_golden_is_of_a_rule() -> None:
+def test_every_golden_belongs_to_a_rule() -> None:
     assert {folder.name for folder in GOLDEN.iterdir()} == {rule.name for rule in RULES}
 
 
@@ -66,7 +66,7 @@ def test_has_nothing_left_to_do_after_itself(rule: Rule) -> None:
 
 
 @by_rule
-def test_slow_side_passes_static_checks_and_tells_no_label(rule: Rule) -> None:
+def test_slow_side_passes_static_checks_and_has_no_label_leak(rule: Rule) -> None:
     slow = golden(rule).slow
     assert not check_source(slow)
     assert not list(label_leaks(Source(slow.code)))

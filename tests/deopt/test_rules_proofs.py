@@ -72,7 +72,7 @@ __global__ void work(const float *x, float *y, int n)
     return BY_NAME["tile-to-global"].apply(Side(code, (Launch("work", ("n",), (64,), ("x", "y", "n")),)))
 
 
-def test_what_the_first_thread_loads_for_all_each_loads_itself() -> None:
+def test_a_value_loaded_by_the_first_thread_is_loaded_by_every_thread() -> None:
     made = first_thread("threadIdx.x == 0", "x[blockIdx.x + threadIdx.x]")
     assert isinstance(made, Side)
     assert "threadIdx.x] = (x[blockIdx.x + 0u]);" in made.code
@@ -122,7 +122,7 @@ __global__ void work(float *y, int n)
     assert isinstance(BY_NAME["small-blocks"].apply(Side(other, side.plan)), NotApplicable)
 
 
-def test_a_private_histogram_by_the_threads_index_goes() -> None:
+def test_a_private_histogram_flushed_by_thread_index_is_removed() -> None:
     code = """\
 __global__ void work(unsigned char *x, unsigned int *counts, int n)
 {
@@ -173,7 +173,7 @@ __global__ void work(const float *x, float *y, int n)
 SCAN_PLAN = (Launch("work", ("n",), (16,), ("x", "y", "n")),)
 
 
-def test_what_every_path_sets_again_may_cross_a_barrier() -> None:
+def test_locals_set_again_on_every_path_may_cross_a_barrier() -> None:
     made = BY_NAME["chunks-between-barriers"].apply(Side(SCAN, SCAN_PLAN))
     assert isinstance(made, Side)
     assert (
@@ -199,7 +199,7 @@ def test_what_every_path_sets_again_may_cross_a_barrier() -> None:
         ("y[first + threadIdx.x]", "y[i + first + threadIdx.x]"),
     ],
 )
-def test_what_a_path_leaves_from_before_a_barrier_is_refused(old: str, new: str) -> None:
+def test_locals_not_set_again_on_every_path_are_refused(old: str, new: str) -> None:
     assert old in SCAN
     made = BY_NAME["chunks-between-barriers"].apply(Side(SCAN.replace(old, new), SCAN_PLAN))
     if "p[0]" in new:  # stays within its part

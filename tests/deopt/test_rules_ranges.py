@@ -67,7 +67,7 @@ def test_a_counter_ends_at_its_last_step() -> None:
     assert Ranges(tree, tree.functions()[0], BLOCK).of(argument) == (0, 60)
 
 
-def test_what_is_not_known_has_no_bounds() -> None:
+def test_unknown_expressions_have_no_bounds() -> None:
     for expression in ("n", "n % 4", "blockIdx.x", "x[1]", "i - j", "f(i)"):
         code = CODE.format(expression=expression, first=0, limit=64, step=4).encode()
         tree = tree_of(code)

@@ -105,7 +105,7 @@ def test_several_rules_make_a_ladder(tmp_path: Path) -> None:
     assert "unroll" not in found["deopt-all"].slow.code
 
 
-def test_running_again_changes_no_byte_and_starts_from_no_made_pair(tmp_path: Path) -> None:
+def test_rerunning_changes_no_byte_and_skips_made_pairs(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     extracted(workspace, "matvec", CODE)
     run(DeoptConfig(tmp_path))
@@ -130,7 +130,7 @@ def test_a_pair_can_be_the_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../outside", "/tmp/outside", "a/../../b", ""])
-def test_an_id_that_leads_out_of_the_workspace_is_refused(tmp_path: Path, name: str) -> None:
+def test_an_id_that_leads_outside_the_workspace_is_refused(tmp_path: Path, name: str) -> None:
     side = Side(CODE, (Launch("matvec", (1,), (32,)),))
     pair = Candidate(name, "f", "d", None, Origin("curated"), (), "", Problem(Sizes((), {}), {}), side, side)
     store.write_candidate(tmp_path / "given", pair)
@@ -146,6 +146,6 @@ def test_an_id_that_leads_out_of_the_workspace_is_refused(tmp_path: Path, name: 
         ({}, "run kcurate extract TREE first"),
     ],
 )
-def test_what_cannot_be_used_is_named(tmp_path: Path, config: dict[str, object], message: str) -> None:
+def test_unusable_input_is_named(tmp_path: Path, config: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         run(DeoptConfig(tmp_path, **config))  # type: ignore[arg-type]

@@ -48,9 +48,7 @@ def test_partly_written_output_is_compared_with_its_initial_contents(root: Path)
     assert "only partly written" in record.with_name("problem.toml").read_text()
 
 
-def test_draft_that_nothing_fixes_stops_at_the_run_limits(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hopeless_draft_stops_at_the_run_limits(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     roles: list[str] = []
 
     def mismatch(self: Bench, candidate: Candidate) -> Verdict:

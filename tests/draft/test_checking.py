@@ -71,7 +71,7 @@ args = ["in", "out", {last}]
 """
 
 
-def test_a_person_finishes_a_file(workspace: Drafted) -> None:
+def test_a_completed_file_is_admitted(workspace: Drafted) -> None:
     folder = workspace.folder("mystery")
     path = folder / FORM_NAME
     assert "# ?" in path.read_text()
@@ -83,7 +83,7 @@ def test_a_person_finishes_a_file(workspace: Drafted) -> None:
     assert start.given.plan
 
 
-def test_what_is_wrong_has_its_line(workspace: Drafted, capsys: Captured) -> None:
+def test_faults_name_their_line(workspace: Drafted, capsys: Captured) -> None:
     path = workspace.folder("saxpy") / FORM_NAME
     lines = path.read_text().splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("[problem.buffers.y]"))
@@ -103,7 +103,7 @@ def test_buffer_that_is_too_short_is_refused(workspace: Drafted, capsys: Capture
     assert "mismatch" in capsys.readouterr().err
 
 
-def test_one_setting_of_sizes_is_not_enough(workspace: Drafted, capsys: Captured) -> None:
+def test_one_size_setting_is_not_enough(workspace: Drafted, capsys: Captured) -> None:
     path = workspace.folder("saxpy") / FORM_NAME
     lines = path.read_text().splitlines()
     at = lines.index("test = [")
@@ -122,7 +122,7 @@ def test_broken_file_is_one_line(drafted: Drafted, tmp_path: Path, capsys: Captu
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_missing_file_and_unknown_kernel_are_one_line(drafted: Drafted, capsys: Captured) -> None:
+def test_missing_file_and_unknown_kernel_are_one_line_errors(drafted: Drafted, capsys: Captured) -> None:
     missing = drafted.root / "nothing.toml"
     assert check(drafted, missing) == 1
     assert capsys.readouterr().err.splitlines()[-1].startswith(f"error: {missing}: cannot read")
@@ -139,7 +139,7 @@ def test_kernel_that_nothing_launches_is_an_error(workspace: Drafted, capsys: Ca
     assert "no launch of this kernel was found" in capsys.readouterr().err
 
 
-def test_a_persons_file_is_kept(workspace: Drafted, capsys: Captured) -> None:
+def test_an_edited_file_is_kept(workspace: Drafted, capsys: Captured) -> None:
     path = workspace.folder("saxpy") / FORM_NAME
     path.write_text("# mine\n")
     assert run(["problem", "draft", str(path.parent), "-w", str(workspace.root), "--json"]) == 0
@@ -167,7 +167,7 @@ def test_refused_file_leaves_no_record_of_an_earlier_one(workspace: Drafted) -> 
     assert not path.with_name("problem.json").exists()
 
 
-def test_problem_of_other_code_is_said_and_not_used(workspace: Drafted, capsys: Captured) -> None:
+def test_problem_for_other_code_is_reported_and_not_used(workspace: Drafted, capsys: Captured) -> None:
     folder = workspace.folder("saxpy")
     code = (folder / "kernel.cu").read_text()
     (folder / "kernel.cu").write_text(code.replace("int n, real a", "real a, int n"))
@@ -186,7 +186,7 @@ def test_problem_of_other_code_is_said_and_not_used(workspace: Drafted, capsys: 
     assert '"kept": 1' in capsys.readouterr().out
 
 
-def test_file_that_cannot_be_evaluated_has_its_line_and_stops_no_other(
+def test_file_that_cannot_be_evaluated_names_its_line_and_does_not_stop_others(
     workspace: Drafted, tmp_path: Path, capsys: Captured
 ) -> None:
     wrong, latin, good = (workspace.folder(name) / FORM_NAME for name in ("saxpy", "spread", "row_scale"))

@@ -54,7 +54,7 @@ def test_kernel_without_guard_gets_only_what_its_grid_covers(drafted: Drafted) -
     assert "refused before: sizes odd" in drafted.form("smooth")
 
 
-def test_allocation_that_is_too_short_gives_way_to_the_indices(drafted: Drafted) -> None:
+def test_indices_override_an_allocation_that_is_too_short(drafted: Drafted) -> None:
     assert drafted.known("spread").problem.buffers["out"].shape == ("2*n",)
     assert "# guess, from the kernel's indices" in drafted.form("spread")
 

@@ -27,7 +27,7 @@ from kcurate.draft.memory import allocation
         ("0x10", 16),
     ],
 )
-def test_whole_number_expressions(text: str, meant: int | str) -> None:
+def test_integer_expressions(text: str, meant: int | str) -> None:
     node = parse(text)
     poly = from_node(node) if node else None
     assert poly is not None
@@ -35,7 +35,7 @@ def test_whole_number_expressions(text: str, meant: int | str) -> None:
 
 
 @pytest.mark.parametrize("text", ["f(x)(", "a[", "x = 3", "", "1.5 * n", "rand()", "(" * 3000])
-def test_what_is_no_size_is_none(text: str) -> None:
+def test_expressions_that_are_not_sizes_are_none(text: str) -> None:
     node = parse(text)
     assert node is None or from_node(node) is None
 
@@ -97,7 +97,7 @@ def test_allocations(text: str, meant: str | None) -> None:
     assert (poly.expr() if poly else None) == meant
 
 
-def test_value_read_from_the_command_line_has_the_default_that_stands_beside_it() -> None:
+def test_command_line_value_has_the_default_next_to_it() -> None:
     host = Host(b"int main(int c, char **v) { int n = c > 1 ? atoi(v[1]) : 4096; k<<<n, 1>>>(n); }")
     meaning = Meaning(host)
     node = meaning.resolve_text("n", meaning.scope(host.launches[0].at))

@@ -76,7 +76,7 @@ def test_tree_may_be_given_by_a_relative_path(tmp_path: Path, monkeypatch: pytes
     assert not any("host code" in line for line in [*lines, forms(root)["alpha"]])
 
 
-def test_draft_without_its_sources_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_draft_without_host_code_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tree, root = write(tmp_path / "alpha", 5000, 128), tmp_path / "work"
     extract(ExtractConfig((tree,), root, compile=False))
     tree.rename(tmp_path / "moved")
@@ -88,7 +88,7 @@ def test_draft_without_its_sources_says_so(tmp_path: Path, capsys: pytest.Captur
     assert "bench = {n = 5000}" in forms(root)["alpha"]
 
 
-def test_tree_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_tree_is_a_one_line_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = tmp_path / "work"
     extract(ExtractConfig((write(tmp_path / "alpha", 5000, 128),), root, compile=False))
     assert run(["problem", "draft", "--tree", str(tmp_path / "no"), "-w", str(root)]) == 1
@@ -96,7 +96,7 @@ def test_tree_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.Captu
     assert not forms(root)
 
 
-def test_a_namesake_in_another_namespace_lends_no_launch(tmp_path: Path) -> None:
+def test_launches_of_a_kernel_with_the_same_name_elsewhere_are_ignored(tmp_path: Path) -> None:
     kernel = (
         "namespace {0} {{ __global__ void run(float* x, int n) {{\n"
         "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) x[i] *= {1};\n}} }}\n"

@@ -241,7 +241,7 @@ def test_kernels_that_share_a_name_do_not_overwrite_each_other(tmp_path: Path) -
         (lambda tree: tree / ("n" * 300), "too long"),
     ],
 )
-def test_input_that_cannot_be_used_is_one_clear_error(tmp_path: Path, make: object, message: str) -> None:
+def test_unusable_input_is_one_clear_error(tmp_path: Path, make: object, message: str) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
     assert callable(make)
@@ -298,7 +298,7 @@ def test_a_killed_run_leaves_nothing_half_written_and_is_finished_by_the_next(
     assert finished == snapshot(parboil[0])
 
 
-def test_kernels_that_macros_make_are_not_lost_in_silence(tmp_path: Path) -> None:
+def test_kernels_defined_by_macros_are_reported(tmp_path: Path) -> None:
     tree, workspace, notes = tmp_path / "tree", tmp_path / "work", list[str]()
     tree.mkdir()
     (tree / "make.cuh").write_text("#define MAKE(name) __global__ void name(float *x) { *x = 1; }\n")
@@ -313,7 +313,7 @@ def test_kernels_that_macros_make_are_not_lost_in_silence(tmp_path: Path) -> Non
     assert "2 kernels were not extracted" in notes[-1]
 
 
-def test_a_macro_of_a_header_that_stands_for_global_marks_the_kernels_of_other_files(tmp_path: Path) -> None:
+def test_a_header_macro_for_global_marks_kernels_in_other_files(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "kernel.cuh").write_text("#define KERNEL __global__ void\n")
     for name in ("one", "two"):

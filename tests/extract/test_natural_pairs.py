@@ -52,13 +52,13 @@ def test_files_with_other_names_pair_up_by_kernel() -> None:
     ]
 
 
-def test_one_naive_folder_can_face_two_optimised_ones() -> None:
+def test_one_naive_folder_can_pair_with_two_optimised_ones() -> None:
     files = [file(f"b/{v}/k.cu", "k", code=v) for v in ("cuda_base", "cuda", "cuda_fermi")]
     names = [(m.name, m.outcome) for m in match_files(files, [BASE, FERMI])]
     assert names == [("k", PairOutcome.PAIR), ("k-fermi", PairOutcome.PAIR)]
 
 
-def test_identical_machine_code_is_no_pair() -> None:
+def test_identical_machine_code_is_not_a_pair() -> None:
     same = [file(f"b/{v}/k.cu", "x", "y", code="h") for v in ("cuda_base", "cuda")]
     assert [m.outcome for m in match_files(same, [BASE])] == [PairOutcome.MACHINE_CODE_IDENTICAL]
     one_differs = [same[0], file("b/cuda/k.cu", "x", "z", code="h")]

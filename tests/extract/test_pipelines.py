@@ -58,9 +58,7 @@ def test_files_of_a_pipeline_become_one_candidate_with_its_problem(tree: Tree, t
     assert (tmp_path / "pairs" / joined.id / "pair.json").is_file()
 
 
-def test_a_part_that_is_the_same_on_both_sides_still_belongs_to_the_pipeline(
-    tree: Tree, tmp_path: Path
-) -> None:
+def test_a_file_equal_on_both_sides_stays_in_the_pipeline(tree: Tree, tmp_path: Path) -> None:
     files = [
         source_file(tree, variant, stem, "same" if stem == "histo_final" else None)
         for variant in ("cuda_base", "cuda")
@@ -72,7 +70,7 @@ def test_a_part_that_is_the_same_on_both_sides_still_belongs_to_the_pipeline(
     assert "histo_final_kernel" in joined.slow.code
 
 
-def test_without_all_of_its_files_there_is_no_pipeline(tree: Tree, tmp_path: Path) -> None:
+def test_a_pipeline_needs_all_of_its_files(tree: Tree, tmp_path: Path) -> None:
     files = [source_file(tree, variant, stem) for variant in ("cuda_base", "cuda") for stem in PARTS[:3]]
     written = write_candidates(tmp_path / "pairs", tree, match_files(files, tree.manifest.layout.pairs))
     assert [candidate.id for candidate in written] == [f"parboil/histo/{stem}" for stem in sorted(PARTS[:3])]
@@ -85,7 +83,7 @@ def test_a_tree_that_only_looks_like_the_suite_has_no_pipeline(tree: Tree, tmp_p
     assert len(written) == 4 and all(candidate.problem is None for candidate in written)
 
 
-def test_joined_code_says_each_thing_once_and_undefines_what_differs() -> None:
+def test_joined_code_has_each_item_once_and_undefines_changed_macros() -> None:
     first = b"#define N 4\n#define M 1\n\nstruct S {\n  int a;\n\n  int b;\n};\n\nvoid f() { }\n"
     second = b"#define N 5\n#define M 1\n\nstruct S {\n  int a;\n\n  int b;\n};\n\nvoid g() { }\n"
     joined = join_codes([first, second])

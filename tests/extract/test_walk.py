@@ -40,7 +40,7 @@ def test_several_suites_below_one_path_are_told_apart() -> None:
     assert suites["parboil"] > 10 and suites["rodinia"] > 5 and suites["suites"] >= 3
 
 
-def test_stores_of_version_control_are_not_entered(tmp_path: Path) -> None:
+def test_version_control_folders_are_skipped(tmp_path: Path) -> None:
     for name in (".git", ".hg/store", ".svn"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "kernel.cu").write_text("__global__ void k() {}")
@@ -72,12 +72,12 @@ def test_a_link_to_a_folder_elsewhere_is_followed(tmp_path: Path) -> None:
     assert outcomes(walk(tmp_path / "tree")) == {"linked/k.cu": None}
 
 
-def test_things_that_are_not_files_are_not_opened(tmp_path: Path) -> None:
+def test_special_files_are_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.cu")  # opening it would wait for ever
     assert outcomes(walk(tmp_path)) == {"pipe.cu": FileOutcome.NOT_A_FILE}
 
 
-def test_a_huge_file_is_named_and_not_read(tmp_path: Path) -> None:
+def test_a_huge_file_is_reported_and_not_read(tmp_path: Path) -> None:
     with (tmp_path / "huge.cu").open("wb") as file:
         file.truncate(100 * 1024 * 1024)
     assert outcomes(walk(tmp_path)) == {"huge.cu": FileOutcome.TOO_LARGE}
@@ -85,7 +85,7 @@ def test_a_huge_file_is_named_and_not_read(tmp_path: Path) -> None:
     assert MAX_FILE_BYTES < 100 * 1024 * 1024
 
 
-def test_binary_garbage_is_told_from_odd_text(tmp_path: Path) -> None:
+def test_binary_files_are_distinguished_from_odd_text(tmp_path: Path) -> None:
     (tmp_path / "garbage.cu").write_bytes(bytes(range(256)) * 10)
     (tmp_path / "latin1.cu").write_bytes("// Grüße\r\n__global__ void k() {}\r\n".encode("latin-1"))
     assert read_source(tmp_path / "garbage.cu") is FileOutcome.BINARY
@@ -128,6 +128,6 @@ def test_globs_choose_by_path_or_by_name(tmp_path: Path) -> None:
     }
 
 
-def test_names_that_are_not_utf8_are_walked(tmp_path: Path) -> None:
+def test_file_names_that_are_not_utf8_are_walked(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"k\xff.cu")).write_text("x")
     assert [os.fsencode(file.path) for file in walk(tmp_path)] == [b"k\xff.cu"]

@@ -36,7 +36,7 @@ def test_every_task_has_exactly_one_result_whatever_happens_to_its_worker() -> N
     assert isinstance(results[3], Failure) and results[3].kind == "timeout"
 
 
-def test_an_error_of_our_own_in_a_worker_is_raised() -> None:
+def test_a_bug_in_a_worker_is_raised() -> None:
     with Pool(2) as pool, pytest.raises(BackendError, match="raised an error"):
         list(pool.run(act, [1, "raise"], timeout_s=30))
 
@@ -55,7 +55,7 @@ def test_one_job_stays_in_this_process_unless_isolated() -> None:
     assert pid == os.getpid() != other
 
 
-def test_workers_stay_from_one_run_to_the_next() -> None:
+def test_workers_persist_between_runs() -> None:
     with Pool(2) as pool:
         first = {result[1] for _, result in pool.run(act, [1, 2, 3, 4], timeout_s=30)}
         second = {result[1] for _, result in pool.run(act, [1, 2, 3, 4], timeout_s=30)}

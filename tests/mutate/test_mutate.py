@@ -88,7 +88,7 @@ def test_honest_change_is_what_it_says(change: str, text: str) -> None:
     assert sum(text in one for one in made) >= 1
 
 
-def test_a_pointer_of_a_declared_type_is_no_product() -> None:
+def test_a_pointer_of_a_declared_type_is_not_a_product() -> None:
     code = """typedef unsigned long long word;
     template <typename T> __global__ void k(word * states, T * other, int a, int b) { states[a * b] = 0; }"""
     side = replace(SIDE, code=code)
@@ -96,7 +96,7 @@ def test_a_pointer_of_a_declared_type_is_no_product() -> None:
     assert [one.what for one in wrong.every_mutant(side, "wrong_operator")] == ["a * b"]
 
 
-def test_blocks_change_only_where_nothing_hangs_on_their_size() -> None:
+def test_block_size_changes_only_if_nothing_depends_on_it() -> None:
     plain = Side(small.SCALE, (small.EACH,))
     assert {one.side.plan[0].block for one in honest.every_variant(plain, "reblocked")} == {(64,), (256,)}
     assert not honest.every_variant(SIDE, "reblocked")

@@ -168,7 +168,7 @@ def test_a_plan_that_fits_some_sizes_alone_says_which() -> None:
 
 
 @pytest.mark.parametrize(("made", "found"), [("fast", ["fast.views"]), ("slow", []), (None, [])])
-def test_a_side_that_a_model_made_may_not_lay_buffers_out(made: Any, found: list[str]) -> None:
+def test_a_side_made_by_a_model_may_not_have_views(made: Any, found: list[str]) -> None:
     candidate = dataclasses.replace(
         with_fast(views={"b": View(permute=(0,))}), origin=Origin("model" if made else "curated", made=made)
     )

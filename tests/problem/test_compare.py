@@ -171,7 +171,7 @@ NAN, INF = float("nan"), float("inf")
         ([0.0, 0.0], [0.0, 1e-30], False),
     ],
 )
-def test_nan_and_infinities_stand_where_the_reference_has_them(
+def test_nan_and_infinities_must_match_the_reference(
     reference: list[float], got: list[float], same: bool
 ) -> None:
     assert passes(np.array(reference, np.float32), np.array(got, np.float32)) is same
@@ -200,7 +200,7 @@ def test_only_the_valid_elements_count(valid: int | None, same: bool) -> None:
 
 
 @pytest.mark.parametrize("valid", [-1, 7])
-def test_an_impossible_count_is_no_way_out(valid: int) -> None:
+def test_an_impossible_count_fails(valid: int) -> None:
     values = np.arange(6, dtype=np.int32)
     result = compare(values, values, "int32", Tolerance(), valid=valid)
     assert not result.ok
@@ -241,7 +241,7 @@ def test_the_detail_says_what_is_wrong() -> None:
     assert len(many.detail) < 200
 
 
-def test_errors_past_all_numbers_are_wrong_and_no_warning() -> None:
+def test_overflowing_errors_are_wrong_without_a_warning() -> None:
     ones, huge = np.ones(10), np.ones(10)
     huge[3] = 1e300
     for expected, got in ((ones, huge), (huge, ones)):
@@ -250,7 +250,7 @@ def test_errors_past_all_numbers_are_wrong_and_no_warning() -> None:
         assert not compare(*small, "float32", None).ok
 
 
-def test_a_signalling_nan_is_wrong_and_no_warning() -> None:
+def test_a_signalling_nan_is_wrong_without_a_warning() -> None:
     expected = np.ones(2, np.float32)
     got = np.array([0x7F800001, 0x3F800000], np.uint32).view(np.float32)
     found = compare(expected, got, "float32", None)

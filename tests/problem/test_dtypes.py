@@ -86,7 +86,7 @@ def test_one_value_fills_an_array_member() -> None:
     assert pack_struct((StructField("v", "int32", 3),), {"v": 7}) == struct.pack("<3i", 7, 7, 7)
 
 
-def test_structs_want_every_member() -> None:
+def test_structs_need_every_member() -> None:
     fields = (StructField("a", "int32"), StructField("b", "int32", 2))
     with pytest.raises(ProblemError, match="'b' has no value"):
         pack_struct(fields, {"a": 1})

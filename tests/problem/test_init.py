@@ -294,7 +294,7 @@ def test_every_generator_and_parameter_is_documented() -> None:
         assert inspect.getdoc(GENERATORS[kind])
 
 
-def test_a_formula_knows_places_and_sizes() -> None:
+def test_a_formula_knows_indices_and_sizes() -> None:
     how = Init(
         "formula", {"value": "max(i1 - 1, 0) + 10 * (i0 % 2) - log2(i + 1) * pow2(n / 60)", "scale": 0.5}
     )
@@ -304,12 +304,12 @@ def test_a_formula_knows_places_and_sizes() -> None:
 
 
 @pytest.mark.parametrize("value", ["i /", "k + 1", "i / 0", "i % i0", "log2(i)", "pow2(62)", "f(i)"])
-def test_a_formula_that_cannot_be_worked_out_is_an_error(value: str) -> None:
+def test_a_formula_that_cannot_be_evaluated_is_an_error(value: str) -> None:
     with pytest.raises(ProblemError):
         make("x", Buffer("int32", (3,), Init("formula", {"value": value})), SIZES, 1)
 
 
-def test_records_lie_as_in_c() -> None:
+def test_records_have_c_layout() -> None:
     how = Init("records", {"fields": "uint8 constant value=7; float64 ones; int16*3 formula value=i1+n"})
     rows = make("x", Buffer("uint8", (5, 24), how), SIZES, 1)
     kind = np.dtype([("a", "u1"), ("b", "f8"), ("c", "i2", 3)], align=True)
@@ -347,6 +347,6 @@ def test_values_lie_around_those_given() -> None:
 
 
 @pytest.mark.parametrize("values", ["", "1 two"])
-def test_values_that_are_no_numbers_are_an_error(values: str) -> None:
+def test_values_that_are_not_numbers_are_an_error(values: str) -> None:
     with pytest.raises(ProblemError):
         make("x", Buffer("float32", (3,), Init("around", {"values": values})), SIZES, 1)

@@ -47,7 +47,7 @@ def test_what_a_side_sees(view: View | None, physical: list[list[int]]) -> None:
     assert to_logical(buffer, seen.reshape(-1).view(np.uint8)).tolist() == VALUES.tolist()
 
 
-def test_what_lies_in_the_padding_does_not_come_back() -> None:
+def test_values_in_the_padding_are_dropped() -> None:
     buffer = bound(View(pad=((1, 1), (1, 1))))
     seen = to_physical(buffer, VALUES)
     seen[seen == 0] = 99
@@ -55,7 +55,7 @@ def test_what_lies_in_the_padding_does_not_come_back() -> None:
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.data())
-def test_there_and_back_is_the_same(shape: list[int], data: st.DataObject) -> None:
+def test_layout_round_trip(shape: list[int], data: st.DataObject) -> None:
     permute = data.draw(st.sampled_from(list(itertools.permutations(range(len(shape))))))
     pad = tuple(data.draw(st.tuples(st.integers(0, 3), st.integers(0, 3))) for _ in shape)
     dtype = data.draw(st.sampled_from(["float32", "bfloat16", "uint8", "int64"]))

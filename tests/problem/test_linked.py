@@ -63,7 +63,7 @@ def test_a_prefix_code_is_one_and_gives_frequent_symbols_short_words() -> None:
     assert lengths[0] < lengths[-1]
 
 
-def test_bit_strings_are_zero_behind_their_ends_and_lie_side_by_side() -> None:
+def test_bit_strings_are_zero_padded_and_adjacent() -> None:
     common: dict[str, int | float | str] = {"strings": 30, "words": 5, "first": 7}
     bits = made("bit_strings", (30, 5), "bits", **common)
     lengths = made("bit_strings", (30,), "lengths", part="lengths", **common)

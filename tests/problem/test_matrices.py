@@ -52,6 +52,6 @@ def test_matrices_that_are_not_square_are_refused(kind: str) -> None:
         values(kind, ("n", 3))
 
 
-def test_there_is_no_other_triangle() -> None:
+def test_unknown_triangle_parts_are_refused() -> None:
     with pytest.raises(ProblemError, match="unknown part"):
         values("triangle", part="left")

@@ -44,7 +44,7 @@ def test_every_shipped_manifest_loads_and_names_its_file() -> None:
         ("generic", "top.cu", Place(None, None, "top.cu")),
     ],
 )
-def test_a_path_tells_its_benchmark_and_variant(suite: str, path: str, place: Place | None) -> None:
+def test_a_path_gives_its_benchmark_and_variant(suite: str, path: str, place: Place | None) -> None:
     assert locate(load_manifests()[suite].layout, path) == place
 
 

@@ -288,7 +288,7 @@ __global__ void rows(const int* x, int* y, int n) {
 """
 
 
-def test_what_a_side_leaves_in_the_padding_of_an_output_does_not_count(judge: Judge) -> None:
+def test_values_in_the_padding_of_an_output_are_ignored(judge: Judge) -> None:
     what = integers()
     what = dataclasses.replace(what, buffers={**what.buffers, "y": Buffer("int32", ("n", 6), role="out")})
     launch = Launch("rows", ("ceil_div(n, 64)",), (64,), ("x", "y", "n"))

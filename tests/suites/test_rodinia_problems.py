@@ -173,7 +173,7 @@ def test_a_rule_finds_the_launches_of_a_kernel_in_a_namespace() -> None:
     assert made.plan[0].block == (32,) and made.plan[0].launch == "waves::lift"
 
 
-def test_an_instantiation_is_no_variable_but_a_variable_template_is() -> None:
+def test_an_instantiation_is_not_a_variable_but_a_variable_template_is() -> None:
     assert not static_variables(Source(SPACED).plain)
     kept = "template <class T> __device__ T kept; template __device__ int kept<int>;"
     assert "kept" in {variable.name for variable in static_variables(Source(kept).plain)}
@@ -205,7 +205,7 @@ __global__ void take(const int* in, int* out, unsigned* taken, int n) {
 @pytest.mark.parametrize(
     ("order", "outcome"), [("any", Outcome.CORRECT), ("exact", Outcome.NONDETERMINISTIC)]
 )
-def test_an_output_that_is_a_set_need_not_come_in_the_same_order(
+def test_set_outputs_may_differ_in_order(
     judge: Judge, order: Literal["any", "exact"], outcome: Outcome
 ) -> None:
     problem = Problem(

@@ -54,7 +54,7 @@ __global__ void race(const float* x, float* twice, float* sums, int n) {
 """
 
 
-def test_a_race_of_the_original_refuses_what_depends_on_it_and_nothing_else(judge: Judge) -> None:
+def test_a_race_in_the_original_refuses_only_what_depends_on_it(judge: Judge) -> None:
     problem = Problem(
         SIZES,
         {
@@ -136,7 +136,7 @@ __global__ void stages(float* x, int n) {
 """
 
 
-def test_a_counter_that_is_never_set_back_starts_afresh_in_each_run(judge: Judge) -> None:
+def test_a_counter_that_is_never_reset_starts_at_its_initial_value_in_each_run(judge: Judge) -> None:
     problem = Problem(
         SIZES,
         {

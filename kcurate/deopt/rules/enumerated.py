@@ -36,7 +36,7 @@ Values = Mapping[int | bytes, int]
 Reading = Callable[[Values], int]
 
 
-class _NotFollowed(Exception):  # noqa: N818 - ends a search, not an error
+class _Untraceable(Exception):  # noqa: N818 - ends a search, not an error
     """An expression that cannot be traced, or leaves 0..2**31 - 1."""
 
 
@@ -45,7 +45,7 @@ def bounds(ranges: Ranges, node: Node) -> Bounds | None:
     found = _Enumeration(ranges)
     try:
         value = found.read(node, 0)
-    except _NotFollowed:
+    except _Untraceable:
         return None
     made = [found.condition(one) for one in _conditions(node)]
     conditions = [one for one in made if one is not None]
@@ -60,7 +60,7 @@ def bounds(ranges: Ranges, node: Node) -> Bounds | None:
         try:
             if all(condition(names) for condition in conditions):
                 reached.append(value(names))
-        except _NotFollowed:
+        except _Untraceable:
             return None
     return (min(reached), max(reached)) if reached else None
 
@@ -84,7 +84,7 @@ def _joined(node: Node) -> Iterator[Node]:
 
 def _within(value: int) -> int:
     if not 0 <= value <= LARGEST:
-        raise _NotFollowed
+        raise _Untraceable
     return value
 
 
@@ -102,7 +102,7 @@ class _Enumeration:
         known = dict(self.variables)
         try:
             left, right = (self.read(node.child_by_field_name(side), 0) for side in ("left", "right"))
-        except _NotFollowed:
+        except _Untraceable:
             self.variables = known
             return None
         relation = _RELATIONS[node.children[1].text]
@@ -112,11 +112,11 @@ class _Enumeration:
         """How an expression's value is computed from its variables.
 
         Raises:
-            _NotFollowed: it cannot be traced.
+            _Untraceable: it cannot be traced.
         """
         node = bare(node)
         if depth > MAX_DEPTH:
-            raise _NotFollowed
+            raise _Untraceable
         if node.type == "number_literal" and (number := literal(node.text)) is not None:
             return lambda names: number
         if node.type == "field_expression":
@@ -127,13 +127,13 @@ class _Enumeration:
             left, right = (self.read(node.child_by_field_name(side), depth + 1) for side in ("left", "right"))
             sign = _SIGNS[node.children[1].text]
             return lambda names: _within(sign(left(names), right(names)))
-        raise _NotFollowed
+        raise _Untraceable
 
     def _builtin(self, node: Node) -> Reading:
         text = b"".join(node.text.split())
         known = self.ranges.of(node)
         if known is None or not text.startswith(b"threadIdx."):
-            raise _NotFollowed
+            raise _Untraceable
         self.variables[text] = range(known[0], known[1] + 1)
         return lambda names: names[text]
 
@@ -141,17 +141,17 @@ class _Enumeration:
         one = declaration_of(self.ranges.tree, self.ranges.function, node)
         if one is None:
             if (constant := self.ranges.constant(node)) is None:
-                raise _NotFollowed
+                raise _Untraceable
             return lambda names: constant
         if one.value is None or one.sizes or one.stars or one.reference:
-            raise _NotFollowed
+            raise _Untraceable
         scope = one.declaration.parent
         if scope.type == "for_statement" and scope.child_by_field_name("initializer") == one.declaration:
             key = one.node.start_byte
             self.variables[key] = self._counted(one, scope)
             return lambda names: names[key]
         if changed_at(self.ranges.tree, scope, one.name):
-            raise _NotFollowed
+            raise _Untraceable
         return self.read(one.value, depth + 1)
 
     def _counted(self, one: Declared, loop: Node) -> range:
@@ -159,15 +159,15 @@ class _Enumeration:
         condition, update = (loop.child_by_field_name(name) for name in ("condition", "update"))
         first = self.ranges.constant(one.value)
         if first is None or condition is None or condition.type != "binary_expression" or update is None:
-            raise _NotFollowed
+            raise _Untraceable
         limit = self.ranges.constant(condition.child_by_field_name("right"))
         plain = condition.child_by_field_name("left").text == one.name and update.type == "update_expression"
         changes = changed_at(self.ranges.tree, loop, one.name)
         if limit is None or not plain or changes != [update] or one.type != b"int":
-            raise _NotFollowed
+            raise _Untraceable
         relation, up = condition.children[1].text, b"++" in update.text
         if up and relation in (b"<", b"<="):
             return range(first, limit + (relation == b"<="))
         if not up and relation in (b">", b">="):
             return range(limit + (relation == b">"), first + 1)
-        raise _NotFollowed
+        raise _Untraceable

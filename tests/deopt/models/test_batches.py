@@ -162,7 +162,7 @@ def test_the_failed_half_of_a_batch_goes_into_the_next_one(
 
 
 @pytest.mark.parametrize("result", [{"type": "expired"}, {"type": "canceled"}, errored()])
-def test_what_never_gets_an_answer_is_not_asked_for_ever(
+def test_requests_that_never_get_an_answer_are_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: dict[str, Any]
 ) -> None:
     batches = BatchServer(lambda number, index, body: result)
@@ -233,7 +233,7 @@ def test_a_batch_whose_id_was_lost_with_the_process_is_found_again(
     assert not any(body for body in script.asked)
 
 
-def test_an_intent_that_never_became_a_batch_is_handed_in_anew(
+def test_an_intent_that_never_became_a_batch_is_submitted_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving(server.status(401)) as (url, _), pytest.raises(RemoteError):

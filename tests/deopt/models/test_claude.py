@@ -143,14 +143,14 @@ def test_how_a_message_ends_is_an_outcome(ask: Any, stop: str, status: ReplyStat
         "empty",
     ],
 )
-def test_what_may_pass_is_tried_again(ask: Any, failure: server.Action) -> None:
+def test_transient_failures_are_retried(ask: Any, failure: server.Action) -> None:
     with serving(failure, failure, server.message(tool=ANSWER)) as (url, script):
         got = answer(ask(url))
     assert json.loads(got.reply) == ANSWER
     assert len(script.asked) == 3
 
 
-def test_a_time_out_is_tried_again(ask: Any) -> None:
+def test_timeouts_are_retried(ask: Any) -> None:
     release = threading.Event()
     with serving(server.sleep(release), server.message(tool=ANSWER)) as (url, script):
         got = answer(ask(url, timeout_s=0.3))
@@ -159,7 +159,7 @@ def test_a_time_out_is_tried_again(ask: Any) -> None:
     assert len(script.asked) >= 2  # a loaded machine may need one more
 
 
-def test_what_does_not_pass_ends_in_one_line(ask: Any) -> None:
+def test_persistent_failures_end_in_one_line(ask: Any) -> None:
     with (
         serving(server.status(529, "overloaded_error")) as (url, script),
         pytest.raises(RemoteError, match=r"overloaded_error: said the server: overloaded_error, 4 times"),
@@ -168,7 +168,7 @@ def test_what_does_not_pass_ends_in_one_line(ask: Any) -> None:
     assert len(script.asked) == QUICK.tries
 
 
-def test_an_interrupted_answer_is_paid_for_and_on_file_but_asked_again(ask: Any, tmp_path: Path) -> None:
+def test_an_interrupted_answer_is_paid_for_and_saved_but_requested_again(ask: Any, tmp_path: Path) -> None:
     cut = server.cut_message(6, reset=True, tool=ANSWER)
     with serving(cut, server.message(tool=ANSWER)) as (url, _):
         asking = ask(url)
@@ -179,7 +179,7 @@ def test_an_interrupted_answer_is_paid_for_and_on_file_but_asked_again(ask: Any,
     assert asking.budget.spent_usd == pytest.approx(sum(line.exchange.cost_usd or 0 for line in lines))
 
 
-def test_an_answer_on_file_is_not_asked_for_again(ask: Any) -> None:
+def test_a_saved_answer_is_not_requested_again(ask: Any) -> None:
     with serving(server.message(tool=ANSWER)) as (url, script):
         first = answer(ask(url))
         again = answer(ask(url))  # a new process would read the same file
@@ -198,7 +198,7 @@ def test_an_answer_on_file_is_not_asked_for_again(ask: Any) -> None:
         (404, "not_found_error", f"no model '{FORCED}' here"),
     ],
 )
-def test_what_holds_for_every_request_ends_at_once(ask: Any, code: int, error_type: str, said: str) -> None:
+def test_fatal_failures_end_the_run_at_once(ask: Any, code: int, error_type: str, said: str) -> None:
     with serving(server.status(code, error_type)) as (url, script), pytest.raises(RemoteError, match=said):
         answer(ask(url))
     assert len(script.asked) == 1
@@ -214,12 +214,12 @@ def test_a_rejected_request_is_an_outcome_and_three_from_the_start_are_an_error(
     assert len(script.asked) == 3
 
 
-def test_no_network_is_said_after_few_tries(ask: Any) -> None:
+def test_missing_network_is_reported_after_few_tries(ask: Any) -> None:
     with pytest.raises(RemoteError, match=r"cannot be reached: .*, 2 times"):
         answer(ask(server.closed_port()))
 
 
-def test_no_key_is_said_before_anything_is_asked(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_key_is_reported_before_any_request(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
     with pytest.raises(MissingDependencyError, match=r"no API key for Claude \(set ANTHROPIC_API_KEY\)"):

@@ -57,7 +57,7 @@ def test_answer_is_text_with_its_tokens(tmp_path: Path) -> None:
     assert script.asked[0]["messages"][1]["content"] == "kernel\ntask"
 
 
-def test_a_server_that_counts_no_tokens_uses_up_all_that_was_set_aside(tmp_path: Path) -> None:
+def test_a_server_without_token_counts_uses_up_the_reservation(tmp_path: Path) -> None:
     with serving(server.completion(TEXT, usage=False)) as (url, _):
         one = asking(url, tmp_path, price="1,10")
         got = answer(one)
@@ -97,13 +97,13 @@ def test_how_a_completion_ends_is_an_outcome(
     ],
     ids=["429", "529", "500", "bad-json", "no-chunk", "error-event", "reset", "cut"],
 )
-def test_what_may_pass_is_tried_again(tmp_path: Path, failure: server.Action) -> None:
+def test_transient_failures_are_retried(tmp_path: Path, failure: server.Action) -> None:
     with serving(failure, failure, server.completion(TEXT)) as (url, script):
         assert answer(asking(url, tmp_path)).reply == TEXT
     assert len(script.asked) == 3
 
 
-def test_a_time_out_is_tried_again(tmp_path: Path) -> None:
+def test_timeouts_are_retried(tmp_path: Path) -> None:
     release = threading.Event()
     with serving(server.sleep(release), server.completion(TEXT)) as (url, script):
         assert answer(asking(url, tmp_path, timeout_s=0.3)).reply == TEXT
@@ -115,13 +115,13 @@ def test_a_time_out_is_tried_again(tmp_path: Path) -> None:
     ("code", "said"),
     [(401, r"the API key was refused \(check OPENAI_API_KEY\)"), (404, "no model 'qwen' here")],
 )
-def test_what_holds_for_every_request_ends_at_once(tmp_path: Path, code: int, said: str) -> None:
+def test_failures_of_every_request_end_the_run_at_once(tmp_path: Path, code: int, said: str) -> None:
     with serving(server.status(code)) as (url, script), pytest.raises(RemoteError, match=said):
         answer(asking(url, tmp_path))
     assert len(script.asked) == 1
 
 
-def test_no_server_is_said_after_few_tries(tmp_path: Path) -> None:
+def test_missing_server_is_reported_after_few_tries(tmp_path: Path) -> None:
     with pytest.raises(RemoteError, match=r"cannot be reached: .*, 2 times"):
         answer(asking(server.closed_port(), tmp_path))
 
@@ -131,7 +131,7 @@ def test_the_makers_own_server_needs_a_key() -> None:
         CompatibleClient("gpt")
 
 
-def test_half_a_surrogate_pair_harms_no_file(tmp_path: Path) -> None:
+def test_lone_surrogates_are_replaced_before_saving(tmp_path: Path) -> None:
     with serving(server.completion("a\ud800b")) as (url, _):
         one = asking(url, tmp_path)
         assert answer(one).reply == "a?b"

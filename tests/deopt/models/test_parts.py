@@ -49,7 +49,7 @@ def test_model_names(text: str, expected: ModelName) -> None:
 @pytest.mark.parametrize(
     "text", ["", "gpt", "Claude", "claude-", "openai:", "openai:q@", "openai:@http://x", "openai:q@x"]
 )
-def test_what_is_no_model_name(text: str) -> None:
+def test_invalid_model_names(text: str) -> None:
     with pytest.raises(InputError, match="not a model"):
         parse_model(text)
 
@@ -80,7 +80,7 @@ def test_a_long_prompt_costs_more_where_the_table_says_so() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**5), st.sampled_from(MODELS), st.booleans())
-def test_no_exchange_costs_more_than_was_set_aside(size: int, out: int, model: str, batch: bool) -> None:
+def test_no_exchange_costs_more_than_was_reserved(size: int, out: int, model: str, batch: bool) -> None:
     price = prices.find_price(model)
     assert price is not None
     most = price.most_usd(size, out, batch=batch)
@@ -97,7 +97,7 @@ def test_given_prices() -> None:
             prices.parse_price(text)
 
 
-def test_a_budget_waits_for_what_others_may_give_back() -> None:
+def test_a_budget_waits_for_reservations_to_be_released() -> None:
     budget = Budget(1.0)
     budget.hold(0.9)
     held = threading.Event()
@@ -251,7 +251,7 @@ for _ in range(300):
         (Answer(NO_LDG, deep), "nested too deeply"),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_no_side_says_why(answer: Answer, said: str) -> None:
+def test_an_answer_that_makes_no_side_says_why(answer: Answer, said: str) -> None:
     found = answered(answer)
     assert said in (found if isinstance(found, str) else "")
 

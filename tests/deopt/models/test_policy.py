@@ -111,7 +111,7 @@ def test_shares_of_steps_are_40_30_30_where_all_are_possible() -> None:
     assert shares == pytest.approx({"deepen": 0.4, "improve": 0.3, "repair": 0.3}, abs=0.045)
 
 
-def test_what_is_not_possible_leaves_its_share_to_the_others() -> None:
+def test_impossible_actions_leave_their_share_to_the_others() -> None:
     policy = Stages(target(), 99)
     assert [step.action for step in play(policy, [Outcome.MISMATCH] * 5)] == ["write"] + ["repair"] * 4
     # Without times nothing can be improved on; once the ladder is done the search is over.

@@ -213,7 +213,7 @@ def test_no_network_is_one_line(
         (["--direction", "fast"], "rules only make code slower"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_anything_is_asked(
+def test_unusable_options_are_reported_before_any_request(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -285,7 +285,7 @@ def test_a_source_tree_is_extracted_first(
     assert all(len(goal.split()) == 3 for goal in goals)  # each names its technique
 
 
-def test_kernels_with_nothing_to_take_out_are_counted(
+def test_kernels_without_a_technique_to_remove_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workbench.start(tmp_path)

@@ -173,7 +173,7 @@ REFUSED: dict[str, tuple[dict[str, Any], AttemptOutcome, str]] = {
 
 
 @pytest.mark.parametrize(("answer", "outcome", "said"), REFUSED.values(), ids=REFUSED.keys())
-def test_a_refused_answer_is_named_told_and_never_judged(
+def test_a_refused_answer_is_recorded_fed_back_and_never_judged(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     answer: dict[str, Any],
@@ -189,7 +189,7 @@ def test_a_refused_answer_is_named_told_and_never_judged(
     assert [one.slow.code for one in judge.judged] == [NO_UNROLL]
 
 
-def test_comments_are_taken_out_of_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comments_are_removed_from_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commented = {"code": "// the slow, naive version\n" + NO_UNROLL}
     items, _ = search(tmp_path, monkeypatch, [server.message(tool=commented)])
     assert items["attempts"] == {"confirmed": 1}
@@ -298,7 +298,7 @@ def test_pairs_that_share_a_side_are_asked_about_once(
     assert len(script.asked) == 1
 
 
-def test_the_side_that_a_pair_has_already_is_no_new_variant(
+def test_the_existing_side_of_a_pair_is_not_a_new_variant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = renamed("__global__ void scale(const float *x, float *y, int n) { y[0] = x[0]; int at; }")
