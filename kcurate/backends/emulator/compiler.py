@@ -26,6 +26,8 @@ _OUT_OF_MEMORY = re.compile(
 )
 # A line that begins a diagnostic, and of which kind it is.
 _DIAGNOSTIC = re.compile(r"\S.*?:\s(?:fatal )?(error|warning|note): ")
+# What clang says at the end.
+_COUNTS = re.compile(r"\d+ (?:warning|error)s?(?: and \d+ errors?)? generated\.")
 
 
 class EmulatorCompiler:
@@ -134,6 +136,8 @@ def _errors(log: str) -> str:
     leading: list[str] = []
     wanted = True
     for line in log.splitlines():
+        if _COUNTS.fullmatch(line):
+            continue
         found = _DIAGNOSTIC.match(line)
         if found is None and not line[:1].isspace():
             leading.append(line)
