@@ -25,6 +25,8 @@ _OUT_OF_MEMORY = re.compile(
 )
 # The first line of a diagnostic, and its kind.
 _DIAGNOSTIC = re.compile(r"\S.*?:\s(?:fatal )?(error|warning|note): ")
+# What clang says at the end.
+_COUNTS = re.compile(r"\d+ (?:warning|error)s?(?: and \d+ errors?)? generated\.")
 
 
 class EmulatorCompiler:
@@ -129,6 +131,8 @@ def _errors(log: str) -> str:
     leading: list[str] = []
     wanted = True
     for line in log.splitlines():
+        if _COUNTS.fullmatch(line):
+            continue
         found = _DIAGNOSTIC.match(line)
         if found is None and not line[:1].isspace():
             leading.append(line)

@@ -172,7 +172,7 @@ def builtins() -> frozenset[str]:
         BackendError: our own headers cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="kcurate-emulator-") as name:
-        options = (*DEVICE, *COMMON, f"-I{INCLUDE}", "-E", "-P")
+        options = (*DEVICE, *COMMON, f"-I{INCLUDE}", "-E", "-P", "-x", "c++")
         done = run([*find().command, *options, str(INCLUDE / "kcurate" / "all.h")], Path(name))
     if done.returncode:
         raise BackendError(f"the emulator's headers: {done.stderr[-2000:]}", where="emulator")
