@@ -21,7 +21,7 @@ from kcurate.errors import BackendError
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.workers import compiling
 from kcurate.judge.workers.messages import Compile, Generate, Helpers, pack_compiled
-from kcurate.judge.workers.nursery import Nursery, Role, WarmWorkers
+from kcurate.judge.workers.nursery import Nursery, Role, Worker
 from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.records import Candidate, Environment
 from kcurate.records.pair import SideName, other_side
@@ -192,3 +192,44 @@ def side_key(candidate: Candidate, side: SideName) -> str:
     """A hash of a side with its problem, which identifies a reference."""
     data = codec.to_data((candidate.problem, getattr(candidate, side)))
     return store.content_id(json.dumps(data, sort_keys=True))
+
+
+class WarmWorkers:
+    """Unused workers of one role that have opened their device or are about to.
+
+    Opening a device disturbs others' timing, so the owner decides when to `refill`.
+    """
+
+    def __init__(self, nursery: Nursery, role: Role, count: int) -> None:
+        self._nursery = nursery
+        self._role = role
+        self._count = count
+        self._idle = [nursery.fork(role) for _ in range(count)]
+
+    def resize(self, count: int) -> None:
+        """Keep `count` workers from now on."""
+        self._count = count
+        self.refill()
+
+    def first(self) -> Worker:
+        """The worker that `take` will return next."""
+        return self._idle[0]
+
+    def take(self) -> Worker:
+        """An unused worker, ready."""
+        if not self._idle:
+            self._idle.append(self._nursery.fork(self._role))
+        worker = self._idle.pop(0)
+        worker.ready()
+        return worker
+
+    def refill(self) -> None:
+        """Start the missing workers; they open their device in the background."""
+        while len(self._idle) < self._count:
+            self._idle.append(self._nursery.fork(self._role))
+
+    def close(self) -> None:
+        """Kill the unused workers."""
+        for worker in self._idle:
+            worker.kill()
+        self._idle.clear()
