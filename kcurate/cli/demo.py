@@ -1,4 +1,4 @@
-"""`kcurate demo`: the whole pipeline on what ships with the package; calls the stages in order."""
+"""`kcurate demo`: the whole pipeline on data shipped with the package; only composes the stages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kcurate.records import Summary
 
 DEMO_WORKSPACE = Path("kcurate-demo")
-# One built-in pair a domain is what the emulator gets through in well under a minute on two cores.
+# About one built-in pair per domain; the emulator takes well under a minute on two cores.
 EMULATED_PAIRS = 9
 
 
@@ -40,7 +40,7 @@ def demo(
     started_s = time.perf_counter()
     resolved = backends.resolve(backend)
     where = "the emulator (correctness only, no times)" if resolved == "emulator" else "the GPU"
-    output.note(f"kcurate demo runs on {where}; everything it makes is in {workspace}/")
+    output.note(f"kcurate demo runs on {where}; all of its output is in {workspace}/")
     pairs = _pick(EMULATED_PAIRS if built_in is None and resolved == "emulator" else built_in)
     summaries = [_step(text, run) for text, run in _stages(workspace, resolved, pairs)]
     _finish(summaries, workspace, time.perf_counter() - started_s, as_json=json)
@@ -66,7 +66,7 @@ def _stages(
         ),
         ("deopt by rule", lambda: deopt.run(deopt.DeoptConfig(workspace))),
         (
-            f"validate what came out, and {len(pairs)} built-in pairs",
+            f"validate the candidates and {len(pairs)} built-in pairs",
             lambda: validate.run(
                 validate.ValidateConfig(workspace=workspace, paths=candidates, backend=backend),
                 note=output.note,
@@ -84,7 +84,7 @@ def _step(text: str, run: Callable[[], Summary]) -> Summary:
 
 
 def _pick(count: int | None) -> list[Path]:
-    """`count` built-in pairs, the domains in turn; all of them for None."""
+    """`count` built-in pairs, alternating between domains; None: all."""
     from kcurate import resources, store
 
     folders = store.find_candidates(resources.pairs_dir())

@@ -20,7 +20,7 @@ from kcurate.cli.options import (
 if TYPE_CHECKING:
     from kcurate.deopt.models.run import ModelConfig
 
-# What only models, and only rules, have a use for.
+# Options that apply only to models, and only to rules.
 OF_MODELS = (
     "techniques", "variants", "rounds", "policy", "max_usd", "price", "batch", "max_tokens", "concurrency",
     "dry_run",
@@ -99,9 +99,9 @@ def deopt(
     from kcurate.cli import output
 
     if model == "rules":
-        _refuse(context, OF_MODELS, "rules have no use for it", "choose a --model")
+        _refuse(context, OF_MODELS, "does not apply to rules", "choose a --model")
     else:
-        _refuse(context, OF_RULES, "models have no use for it", "leave --model out, or give --techniques")
+        _refuse(context, OF_RULES, "does not apply to models", "leave out --model, or give --techniques")
     if model == "rules":
         if backend != "auto":  # which asks the driver, and rules judge nothing
             backends.resolve(backend)
@@ -135,7 +135,7 @@ def deopt(
 
 
 def _refuse(context: typer.Context, names: Sequence[str], why: str, hint: str) -> None:
-    """Refuse options that would do nothing, where the command line gives them: settings are for many runs."""
+    """Refuse options without effect on the command line; as settings they may serve other runs."""
     from kcurate.errors import InputError
 
     for option in context.command.params:
@@ -157,7 +157,7 @@ def _by_rules(
 
 
 def _extracted(paths: list[Path], workspace: Path) -> tuple[Path, ...]:
-    """The paths, with source trees replaced by the kernels that extract finds in them."""
+    """The paths, with source trees replaced by the kernels extracted from them."""
     trees = [path for path in paths if path.exists() and not _has_records(path)]
     if not trees:
         return tuple(paths)
@@ -198,13 +198,13 @@ def _show_preview(config: ModelConfig, *, as_json: bool) -> None:
         return
     for one in shown:
         prompt = one.request.prompt
-        print(f"===== {one.label}{' (answered already)' if one.on_file else ''}")
+        print(f"===== {one.label}{' (already answered)' if one.on_file else ''}")
         print(f"{prompt.system}\n{prompt.context}\n{prompt.task}")
-    total = f"{len(shown)} searches, {sum(one.on_file for one in shown)} first answers on file"
+    total = f"{len(shown)} searches, {sum(one.on_file for one in shown)} first answers already saved"
     if not shown:
-        total = "nothing to ask: no kernel here has a known problem and a technique to take out"
+        total = "nothing to ask: no kernel has both a known problem and a technique to remove"
     elif costs:
-        total += f"; the first round costs about ${likely:.2f}, all of it never more than ${most:.2f}"
+        total += f"; the first round costs about ${likely:.2f}, the whole run at most ${most:.2f}"
     else:
-        total += "; no price is known (--price IN,OUT)"
+        total += "; price unknown (set --price IN,OUT)"
     output.note(total)

@@ -19,4 +19,4 @@ def doctor(json: JsonOption = False) -> None:
     rows = [
         (finding.topic, "yes" if finding.ok else "no", finding.detail, finding.hint) for finding in findings
     ]
-    output.table("What this machine can do", ("what", "here", "detail", "how to get it"), rows)
+    output.table("What this machine can do", ("feature", "available", "detail", "how to get it"), rows)

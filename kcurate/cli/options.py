@@ -1,4 +1,4 @@
-"""The options that several commands share, as annotated types, so that they read the same everywhere."""
+"""Options shared by several commands, as annotated types, so that their help is the same everywhere."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GpuOption = Annotated[str, typer.Option("--gpu", metavar="LIST", help="GPUs to j
 
 
 def given_path(text: str) -> Path:
-    """A path argument as typed; an empty one (an unset variable of a script) would mean the current folder.
+    """A path argument; an empty one (an unset variable in a script) would mean the current folder.
 
     Raises:
         typer.BadParameter: it is empty.
