@@ -1,17 +1,16 @@
-"""The headers of device code: which a side may include, which extract keeps, which the emulator has.
+"""One table of device headers: allowed in a side, kept by extract, shipped with the emulator.
 
-No side includes anything else, and no file: types, intrinsics, cooperative groups, tensor cores, the basics
-of the CUDA C++ library, and what code includes out of habit. Not covered: what stands in them (the toolkit,
-`kcurate.backends.cuda.host_headers`, `kcurate/backends/emulator/include/`).
+A side includes nothing else. Extract keeps these includes of a kernel's file and adds none of its own (what
+legacy code lacks is declared by `kcurate.cuda_source.shim`). Not covered: what the headers contain (the
+toolkit, `kcurate.backends.cuda.host_headers`, `kcurate/backends/emulator/include/`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# side: a side may include it; kept: extract leaves its include in a kernel's file (the others are the host's
-# business, or replaced by the shim); emulated: the emulator has it; sleeps: its waiting loops sleep and read
-# clocks themselves.
+# side: a side may include it; kept: extract leaves its include in a kernel's file (other headers are host code,
+# or replaced by the shim); emulated: the emulator has it; sleeps: its wait loops sleep and read clocks.
 _TABLE: Mapping[str, str] = {
     "side kept emulated": """
         cuda_fp16.h cuda_bf16.h mma.h cuda_pipeline_primitives.h math_constants.h cuComplex.h

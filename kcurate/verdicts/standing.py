@@ -1,9 +1,9 @@
 """Which verdicts a pair has, and which of them counts.
 
 A verdict counts for every pair with its key, whatever the pair's id was when it was judged. A verdict with
-the pair's id but another key is about an earlier version of the pair. A pass does not outweigh a
-counterexample, and a GPU's verdict outweighs the emulator's. Not covered: making verdicts (`kcurate.judge`),
-writing them (`kcurate.verdicts.ledger`).
+the pair's id but another key is about an earlier version of the pair, or was made under an older protocol
+(`kcurate.verdicts.keys`). A pass does not outweigh a counterexample, and a GPU's verdict outweighs the
+emulator's. Not covered: making verdicts (`kcurate.judge`), writing them (`kcurate.verdicts.ledger`).
 """
 
 from __future__ import annotations
