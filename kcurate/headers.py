@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-# side: a side may include it; kept: extract leaves its include in a kernel's file (other headers are host code,
-# or replaced by the shim); emulated: the emulator has it; sleeps: its wait loops sleep and read clocks.
+# side: a side may include it; kept: extract leaves its include in a kernel's file; emulated: the emulator has
+# it; sleeps: its wait loops sleep and read clocks.
 _TABLE: Mapping[str, str] = {
     "side kept emulated": """
         cuda_fp16.h cuda_bf16.h mma.h cuda_pipeline_primitives.h math_constants.h cuComplex.h

@@ -7,7 +7,7 @@ import pytest
 from kcurate import headers
 from kcurate.backends.cuda import host_headers
 from kcurate.backends.emulator.source import INCLUDE
-from kcurate.judge import spelling_checks
+from kcurate.judge.checks import spelling
 from kcurate.judge.checks.lexer import Source
 
 
@@ -52,5 +52,5 @@ def test_extract_keeps_headers_of_device_code(name: str, kept: bool) -> None:
 
 def test_the_judge_refuses_every_other_header() -> None:
     code = "".join(f"#include <{name}>\n" for name in (*sorted(headers.IN_SIDES), "stdio.h", "cuda/std/span"))
-    found = [finding.what for finding in spelling_checks.headers(Source(code))]
+    found = [finding.what for finding in spelling.headers(Source(code))]
     assert found == ["there is no header <stdio.h>", "there is no header <cuda/std/span>"]
