@@ -12,7 +12,7 @@ import pytest
 import reach
 import sampling
 import small
-from kcurate.judge.judge import Judge, JudgeConfig
+from kcurate.judge import Judge, JudgeConfig
 from sampling import Sample
 
 COMMIT = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"

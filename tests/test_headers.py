@@ -53,4 +53,4 @@ def test_extract_keeps_headers_of_device_code(name: str, kept: bool) -> None:
 def test_the_judge_refuses_every_other_header() -> None:
     code = "".join(f"#include <{name}>\n" for name in (*sorted(headers.IN_SIDES), "stdio.h", "cuda/std/span"))
     found = [finding.what for finding in spelling.headers(Source(code))]
-    assert found == ["there is no header <stdio.h>", "there is no header <cuda/std/span>"]
+    assert found == ["the header <stdio.h> is not available", "the header <cuda/std/span> is not available"]
