@@ -1,4 +1,4 @@
-"""What happens between two steps of a trainer: a line of metrics, a line for the person, a look at the clock.
+"""What happens between two training steps: write metrics, print progress, check the time limit.
 
 Not covered: what a reward is made of (`reward.trl_reward`), the trainers themselves (`sft`, `grpo`).
 """
@@ -16,16 +16,15 @@ from kcurate.notes import Note
 from kcurate.train.run_folder import RunFolder, StageName
 from kcurate.train.stopping import Stop
 
-# What a line on stderr shows of the metrics, where they are there.
+# The metrics that a line on stderr shows, if they are logged.
 _SHOWN = ("loss", "reward", "learning_rate", "mean_token_accuracy", "waited_s", "step_time")
 
 
 class StepCallback(TrainerCallback):  # type: ignore[misc]
-    """Logs a stage's steps and ends it when asked; `more` gives what else belongs in a line of metrics.
+    """Logs a stage's steps and stops it when asked; `more` returns further metrics for a line.
 
-    Of `period` steps the first takes longer than the others: it draws answers for all of them.
-
-    Only the main process writes; `more` is called in all of them, since it may gather.
+    The first of every `period` steps takes longer: it samples the completions for all of them. Only the main
+    process writes; `more` is called in all processes, since it may gather.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
         self._more = more
         self.period = period
         self._started_s = self._begun_s = time.monotonic()
-        self.told = False
+        self.stopped = False
         self.late = False
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
@@ -69,23 +68,23 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
         self._note(f"{self._stage} {state.global_step}/{state.max_steps}: {shown}")
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Look at the clock."""
+        """Note the time."""
         self._begun_s = time.monotonic()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-        """Save and stop when a signal came or time is up."""
+        """Save and stop after a signal, or when time is up."""
         self._stop.took(time.monotonic() - self._begun_s, light=(state.global_step - 1) % self.period != 0)
-        within = state.global_step % self.period != 0  # answers of a draw are still to be learned from
-        told, self.late = self._stop.agreed(light=within)
-        self.told = told and not within  # a run that goes on within a draw would ask for its prompts again
-        if self.told or self.late:
+        within = state.global_step % self.period != 0  # sampled completions are still unused
+        stopped, self.late = self._stop.agreed(light=within)
+        self.stopped = stopped and not within  # resuming here would sample the same prompts again
+        if self.stopped or self.late:
             control.should_save = True
             control.should_training_stop = True
         return control
 
 
 def _number(value: Any) -> Any:
-    """Metrics as JSON can hold them: numbers that are finite, else None."""
+    """A metric as JSON can hold it: NaN and infinity become None."""
     try:
         number = float(value)
     except (TypeError, ValueError):

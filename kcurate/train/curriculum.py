@@ -1,11 +1,10 @@
 """Stages of permitted techniques, after the staged search of Mikasa et al. (SQD, arXiv:2602.12049).
 
-A ladder of techniques has one stage a technique: stage k asks for the k-th and permits the first k, what the
-given code shows, and what is `always` permitted. After the last, `free` asks for any. A task stands in a
-stage when its given code does not show what the stage asks for; an answer that shows more than is permitted
-is refused (`reward.answers`).
-What the search of deopt does beside (going on from earlier answers) has no part in training. Not covered:
-which techniques code shows (`kcurate.problem.techniques`).
+A ladder of techniques has one stage per technique. Stage k asks for the k-th technique; it permits the first
+k, those that the given code uses, and those `always` permitted. A last stage, `free`, asks for any. A task is
+in a stage if its given code does not use the technique that the stage asks for. A completion that uses a
+technique that is not permitted is rejected (`reward.answers`). Not covered: which techniques code uses
+(`kcurate.problem.techniques`), the search of deopt, which also continues from earlier answers.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from kcurate.problem.techniques import LADDER_FAST, not_permitted, permitted, sh
 from kcurate.train.task import Task
 
 FREE = "free"
-# Hints to the compiler, which change no design; nearly every fast side of the built-in pairs has one.
+# Compiler hints, which do not change the algorithm; nearly every fast side of the built-in pairs has one.
 ALWAYS = ("launch-bounds", "loop-unrolling", "read-only-cache")
 _VALUES = {"off": frozenset[str](), "sqd": frozenset({"ladder", "always", "free"})}
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: its number from 1, the technique asked for (None: any), and all permitted by then."""
+    """One stage: its number from 1, the technique asked for (None: any), and all permitted so far."""
 
     number: int
     technique: str | None
@@ -37,33 +36,31 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """What the stage is called in logs."""
+        """The stage's name in logs."""
         return f"{self.number}-{self.technique or FREE}"
 
 
 def stages(
     ladder: Sequence[str] = LADDER_FAST, *, always: Sequence[str] = ALWAYS, free: bool = True
 ) -> tuple[Stage, ...]:
-    """The stages of a ladder, and a last one without rules if `free`.
+    """The stages of a ladder, and a last unrestricted one if `free`.
 
     Raises:
-        InputError: there is no such technique, or one comes twice in the ladder.
+        InputError: an unknown technique, or one that is in the ladder twice.
     """
     for name in (*ladder, *always):
         if name not in vocabulary():
-            raise InputError(
-                f"there is no technique {name!r}", where="curriculum", hint=", ".join(vocabulary())
-            )
+            raise InputError(f"unknown technique {name!r}", where="curriculum", hint=", ".join(vocabulary()))
     if len(set(ladder)) < len(ladder):
-        raise InputError("a technique comes twice in the ladder", where="curriculum")
+        raise InputError("a technique is in the ladder twice", where="curriculum")
     made = [Stage(i + 1, name, frozenset((*always, *ladder[: i + 1]))) for i, name in enumerate(ladder)]
     return (*made, *([Stage(len(ladder) + 1, None, frozenset())] if free else []))
 
 
 def at_stage(task: Task, stage: Stage) -> Task | None:
-    """The task as a stage asks it; None where it has no part in the stage.
+    """The task with the prompt of a stage; None if it is not in the stage.
 
-    Its `answer` stays where it has the technique asked for, and shows nothing but what is permitted.
+    Its `answer` is kept if it uses the technique asked for and only permitted techniques.
     """
     if stage.technique is None:
         return replace(task, id=f"{task.id}@{stage.name}")
@@ -89,22 +86,22 @@ def at_stage(task: Task, stage: Stage) -> Task | None:
 
 
 def tasks_at(tasks: Sequence[Task], stage: Stage) -> tuple[Task, ...]:
-    """The tasks of a stage, in their order."""
+    """The tasks of a stage, in order."""
     return tuple(made for task in tasks if (made := at_stage(task, stage)) is not None)
 
 
 def arranged(
     tasks: Sequence[Task], policy: str, values: Mapping[str, Any] | None = None, *, seed: int
 ) -> tuple[Task, ...]:
-    """The tasks in the order in which they are to be asked: stage by stage, drawn by `seed` inside a stage.
+    """The tasks in rollout order: stage by stage, shuffled by `seed` inside a stage.
 
-    `policy` off: the tasks as they are. `values` of `sqd`: what `stages` takes.
+    `policy` off: the tasks unchanged. `values` of `sqd`: the arguments of `stages`.
 
     Raises:
-        InputError: no such policy, value or technique; or no task is left.
+        InputError: an unknown policy, value or technique; or no task is left.
     """
     if policy not in _VALUES:
-        raise InputError(f"there is no curriculum {policy!r}", hint=f"one of {', '.join(_VALUES)}")
+        raise InputError(f"unknown curriculum {policy!r}", hint=f"one of {', '.join(_VALUES)}")
     _check(policy, values or {})
     if policy == "off":
         return tuple(tasks)
@@ -114,7 +111,7 @@ def arranged(
         random.Random(f"{seed}-{stage.name}").shuffle(inside)
         made += inside
     if not made:
-        raise InputError("no task has a part in any stage", where="curriculum")
+        raise InputError("no task is in any stage", where="curriculum")
     return tuple(made)
 
 

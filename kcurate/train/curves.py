@@ -1,4 +1,4 @@
-"""curves.png: a run's metrics over its steps, drawn by matplotlib from metrics.jsonl.
+"""curves.png: a run's metrics over its steps, plotted with matplotlib from metrics.jsonl.
 
 Not covered: which metrics there are (`callbacks`, `reward.trl_reward`).
 """
@@ -15,23 +15,23 @@ from kcurate import store
 from kcurate.train.metrics_log import MetricsLog
 
 Line = Mapping[str, Any]
-# Title, stage, and the metrics of a panel: label and where in a line the number is.
+# Title, stage, and curves of a panel: a label, and the keys of the number in a line.
 _PANELS: Sequence[tuple[str, str, Sequence[tuple[str, tuple[str, ...]]]]] = (
     ("SFT: loss", "sft", [("loss", ("loss",))]),
-    ("SFT: share of answer tokens guessed", "sft", [("accuracy", ("mean_token_accuracy",))]),
+    ("SFT: token accuracy", "sft", [("accuracy", ("mean_token_accuracy",))]),
     ("GRPO: mean reward", "grpo", [("reward", ("judged_reward",))]),
     (
         "GRPO: reward by component",
         "grpo",
         [(name, ("components", name)) for name in ("compiles", "correct", "faster", "speed", "tier")],
     ),
-    ("GRPO: divergence from the reference", "grpo", [("kl", ("kl",))]),
-    ("GRPO: answer length in tokens", "grpo", [("mean", ("completions/mean_length",))]),
+    ("GRPO: KL divergence from the reference", "grpo", [("kl", ("kl",))]),
+    ("GRPO: completion length in tokens", "grpo", [("mean", ("completions/mean_length",))]),
 )
 
 
 def draw(metrics: MetricsLog, path: Path, title: str) -> bool:
-    """Draw the curves; False when there is nothing to draw, or matplotlib is not installed."""
+    """Plot the curves; False if there is nothing to plot or matplotlib is not installed."""
     lines = list(metrics.lines())
     panels = [
         (name, stage, curves) for name, stage, all_ in _PANELS if (curves := _found(lines, stage, all_))
@@ -63,7 +63,7 @@ def draw(metrics: MetricsLog, path: Path, title: str) -> bool:
 def _found(
     lines: Sequence[Line], stage: str, curves: Sequence[tuple[str, tuple[str, ...]]]
 ) -> list[tuple[str, list[int], list[float]]]:
-    """The curves that have numbers: label, steps, values."""
+    """The curves that have data: label, steps, values."""
     found = []
     for label, keys in curves:
         points = [

@@ -1,9 +1,9 @@
-"""Which GPU trains and which judge: settled before anything opens one.
+"""Which GPU trains and which GPUs judge; decided before any is opened.
 
-A process alone sees the GPU that trains as its first and the judge's after it. Under `accelerate launch` each
-process has a GPU of its own; the judge's are shared out among them. Times are worth something only on a GPU
-that nothing else uses: on the one that trains, judge and trainer take turns, since a step waits for its
-rewards. Not covered: the locks by which judges heed each other (`kcurate.judge`).
+A single process sees the training GPU first, then those of the judge. Under `accelerate launch` each process
+has its own GPU, and the judge's GPUs are divided among the processes. Timing needs a GPU that nothing else
+uses. On the training GPU judge and trainer take turns, since a step waits for its rewards. Not covered: the
+locks between judges (`kcurate.judge.gpu_lock`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 @dataclass(frozen=True)
 class JudgePlace:
-    """Where answers are judged: GPUs as this process numbers them, and whether times are taken."""
+    """Where completions are judged: GPUs as this process numbers them, and whether they are timed."""
 
     backend: str
     gpus: tuple[int, ...]
@@ -35,10 +35,10 @@ def launched() -> bool:
 
 
 def settle(settings: JudgeSettings) -> JudgePlace:
-    """Choose the backend and the GPUs, and hide the others from this process and its children.
+    """Choose the backend and the GPUs, and hide all others from this process and its children.
 
     Raises:
-        MissingDependencyError: a GPU that is not there. InputError: no such backend.
+        MissingDependencyError: no such GPU. InputError: no such backend.
     """
     backend = backends.resolve(settings.backend)
     count = backends.gpu_count()
@@ -57,20 +57,22 @@ def settle(settings: JudgeSettings) -> JudgePlace:
 
 
 def _share(gpus: Sequence[int], rank: int, size: int) -> tuple[int, ...]:
-    """The judge's GPUs of one process: every `size`-th; its own where none were named.
+    """The judge's GPUs of one process: every `size`-th one; its own GPU if none is named.
 
     Raises:
-        InputError: fewer than processes, so that two would judge on one.
+        InputError: fewer GPUs than processes.
     """
     if not gpus:
         return (rank,)
     if len(gpus) < size:
-        raise InputError(f"{len(gpus)} for {size} processes", where="--judge-gpus", hint="one a process")
+        raise InputError(
+            f"too few GPUs: {len(gpus)} for {size} processes", where="--judge-gpus", hint="one per process"
+        )
     return tuple(gpus[rank::size])
 
 
 def _show(order: Sequence[int], count: int) -> None:
-    """Make these GPUs the only ones, in this order; numbers count what was visible before."""
+    """Make only these GPUs visible, in this order; numbers index those visible before."""
     given = os.environ.get(VISIBLE)
     names = (
         [one.strip() for one in given.split(",") if one.strip()] if given else [str(i) for i in range(count)]

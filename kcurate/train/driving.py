@@ -1,6 +1,6 @@
-"""What both stages share of a trainer: its arguments, resuming, running out of memory, the finished adapter.
+"""What SFT and GRPO share: trainer arguments, resuming, out-of-memory errors, the finished adapter.
 
-Not covered: what is trained on (`sft`, `grpo`), the loop itself (`transformers.Trainer`).
+Not covered: training data (`sft`, `grpo`), the training loop (`transformers.Trainer`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from kcurate.train.run_folder import RunFolder, StageName, step_of
 from kcurate.train.settings import GrpoSettings, SftSettings, TrainSettings
 from kcurate.train.stopping import Stop, StoppedError
 
-# Warm-up takes no more than this share of a run: 100 steps suit the paper's runs, not every one.
+# Warm-up takes at most this share of a run: the paper's 100 steps are too many for short runs.
 WARMUP_SHARE = 0.25
-# What a checkpoint has beside its adapter.
+# Files of a checkpoint that are not part of its adapter.
 NOT_OF_ADAPTERS = (
     "optimizer.*", "scheduler.*", "scaler.*", "rng_state*", "trainer_state.json", "pytorch_model_fsdp*",
 )  # fmt: skip
@@ -38,7 +38,7 @@ NOT_OF_ADAPTERS = (
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of one run: where it writes, what tells it to stop, and how it speaks to the person."""
+    """One stage of one run: its folder, settings, stop signal and progress messages."""
 
     name: StageName
     run: RunFolder
@@ -48,43 +48,45 @@ class Stage:
 
 
 def state() -> Any:
-    """What `accelerate launch` says of this process; without a GPU it must be told so before it looks."""
+    """The state of this process under `accelerate launch`; on the CPU if there is no GPU."""
     from accelerate import PartialState
 
     return PartialState(cpu=not torch.cuda.is_available())
 
 
 def processes() -> tuple[int, int]:
-    """(this process's number, how many there are) under `accelerate launch`; (0, 1) alone."""
+    """(rank, world size) under `accelerate launch`; (0, 1) for a single process."""
     found = state()
     return int(found.process_index), int(found.num_processes)
 
 
 def warmup(wanted: int, steps: int, stage: StageName, note: Note) -> int:
-    """The warm-up steps of a run of so many steps; says so when they are fewer than wanted."""
+    """The warm-up steps of a run of `steps` steps; notes if they are fewer than wanted."""
     most = math.floor(steps * WARMUP_SHARE)
     if wanted > most:
-        note(f"{stage}: {steps} steps in all, so {most} of warm-up instead of {wanted}")
+        note(f"{stage}: warm-up shortened from {wanted} to {most} steps, since the run has {steps}")
     return min(wanted, most)
 
 
 def batches(settings: SftSettings | GrpoSettings, rows: int, most: int) -> dict[str, int]:
-    """The trainer's arguments for a step of `rows` rows over all processes, each of which has a whole share.
+    """The batch arguments for steps of `rows` rows, divided equally among the processes.
 
-    So many go through the model at once as are wanted, or as divide the share, up to `most`.
+    The micro batch is `micro_batch`, or the largest divisor of a process's share up to `most`.
 
     Raises:
-        InputError: the wanted number does not divide the rows of a process.
+        InputError: `micro_batch` does not divide the rows of a process.
     """
     share, wanted = rows // processes()[1], settings.micro_batch
     if wanted and share % wanted:
-        raise InputError(f"{share} rows a step and process are no multiple of {wanted}", where="micro_batch")
+        raise InputError(
+            f"{share} rows per step and process are not a multiple of {wanted}", where="micro_batch"
+        )
     at_once = wanted or next(size for size in range(min(most, share), 0, -1) if share % size == 0)
     return {"per_device_train_batch_size": at_once, "gradient_accumulation_steps": share // at_once}
 
 
 def common(stage: Stage, part: SftSettings | GrpoSettings, steps: int) -> dict[str, Any]:
-    """The arguments that both trainers take; `steps`: of the whole run."""
+    """The arguments that both trainers share; `steps`: of the whole run."""
     on_gpu = torch.cuda.is_available()
     return {
         "output_dir": str(stage.run.stage(stage.name)),
@@ -113,10 +115,10 @@ def common(stage: Stage, part: SftSettings | GrpoSettings, steps: int) -> dict[s
 
 
 def arguments(cls: Any, given: Mapping[str, Any], extra: Mapping[str, Any], where: str) -> Any:
-    """A trainer's arguments from ours and from those that a person passes on.
+    """A trainer's arguments: ours, overridden by those that the user passes through.
 
     Raises:
-        InputError: one that the trainer does not have, or values that it refuses.
+        InputError: an argument that the trainer does not have, or a value that it rejects.
     """
     known = [one.name for one in fields(cls)]
     for name in extra:
@@ -132,16 +134,16 @@ def arguments(cls: Any, given: Mapping[str, Any], extra: Mapping[str, Any], wher
         raise InputError(" ".join(str(error).split())[:300], where=where) from error
     if "LOCAL_RANK" not in os.environ:
         _ = made.device
-        made._n_gpu = min(made.n_gpu, 1)  # the other visible GPUs are the judge's
+        made._n_gpu = min(made.n_gpu, 1)  # the other visible GPUs belong to the judge
     return made
 
 
 @contextlib.contextmanager
 def opening(where: str) -> Iterator[None]:
-    """Around the making of a trainer, which looks at its arguments once more.
+    """Wraps the construction of a trainer, which validates its arguments once more.
 
     Raises:
-        InputError: it refuses them, or lacks a package that they ask for.
+        InputError: an argument is invalid, or needs a package that is not installed.
     """
     try:
         yield
@@ -151,7 +153,7 @@ def opening(where: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without progress bars, and without the libraries' remarks on each other's names."""
+    """Hide progress bars and deprecation warnings that the libraries raise about each other."""
     import datasets
     from transformers.utils import logging
 
@@ -162,18 +164,18 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def drive(trainer: Any, stage: Stage, callback: StepCallback, knobs: str) -> int:
-    """Train from the newest checkpoint to the end and put the adapter in place; the number of steps.
+def drive(trainer: Any, stage: Stage, callback: StepCallback, memory_hint: str) -> int:
+    """Train from the newest checkpoint to the end and save the adapter; the number of steps.
 
     Raises:
-        StoppedError: a signal came; a checkpoint is written. MissingDependencyError: out of GPU memory.
-        InputError: gradients are no numbers, step after step.
+        StoppedError: told to stop; a checkpoint is saved. MissingDependencyError: out of GPU memory.
+        InputError: the gradients of several steps in a row are NaN or infinite.
     """
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(callback)
     trainer.add_callback(GradientGuard(stage.name, stage.note))
     last = stage.run.checkpoint(stage.name)
-    if last and 0 < trainer.args.max_steps <= step_of(last):  # the trainer would take another step
+    if last and 0 < trainer.args.max_steps <= step_of(last):  # the trainer would take one more step
         _put_adapter(trainer, stage, last)
         return step_of(last)
     checkpoint = stage.run.checkpoint(stage.name, every=callback.period)
@@ -182,13 +184,15 @@ def drive(trainer: Any, stage: Stage, callback: StepCallback, knobs: str) -> int
         stage.run.metrics.rewind(stage.name, step)
         stage.run.judged.rewind(stage.name, step)
         if checkpoint:
-            stage.note(f"{stage.name}: from the checkpoint of step {step}")
+            stage.note(f"{stage.name}: resuming from step {step}")
     try:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     except torch.OutOfMemoryError as error:
-        raise MissingDependencyError("out of GPU memory", where=f"train {stage.name}", hint=knobs) from error
+        raise MissingDependencyError(
+            "out of GPU memory", where=f"train {stage.name}", hint=memory_hint
+        ) from error
     except SafetensorError as error:
-        hint = "delete it: the one before is taken then"
+        hint = "delete it to resume from the one before"
         raise InputError(f"cannot be read: {error}", where=str(checkpoint), hint=hint) from error
     except OSError as error:
         raise InputError(f"cannot write: {error.strerror or error}", where=str(stage.run.root)) from error
@@ -196,20 +200,20 @@ def drive(trainer: Any, stage: Stage, callback: StepCallback, knobs: str) -> int
         if "PytorchStreamWriter" not in str(error) and "unexpected pos" not in str(error):
             raise
         raise InputError("cannot write a checkpoint: disk full?", where=str(stage.run.root)) from error
-    if callback.told:
+    if callback.stopped:
         raise StoppedError(
             f"stopped and saved at step {trainer.state.global_step}",
             where=f"train {stage.name}",
             hint=f"--resume --out {stage.run.root}",
         )
     if callback.late:
-        stage.note(f"{stage.name}: the time limit ended it at step {trainer.state.global_step}")
+        stage.note(f"{stage.name}: stopped by the time limit at step {trainer.state.global_step}")
     _put_adapter(trainer, stage)
     return int(trainer.state.global_step)
 
 
 def _put_adapter(trainer: Any, stage: Stage, checkpoint: Path | None = None) -> None:
-    """Put the trainer's adapter in its place, or that of a checkpoint."""
+    """Save the trainer's adapter, or that of a checkpoint, as the adapter of the stage."""
     made = stage.run.stage(stage.name) / "adapter.part"
     if trainer.is_world_process_zero():
         shutil.rmtree(made, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The packages that training needs beyond those of every command; looks for them without loading any."""
+"""Checks, without importing them, that the packages of the extra `train` are installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate")
 
 
 def require_extra() -> None:
-    """Say in one line what to install.
+    """Raise one line that says what to install.
 
     Raises:
         MissingDependencyError: a package of the extra `train` is not installed.

@@ -1,6 +1,6 @@
-"""A step whose gradient is not a number is left out: taken, it would leave no weight that is one.
+"""Skips steps whose gradient is NaN or infinite: taking one would make every weight NaN.
 
-Not covered: float16, whose scaler does so itself; where such gradients come from (`grpo.ATTENTION`).
+Not covered: float16, whose loss scaler skips them itself; where they come from (`grpo.ATTENTION`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from kcurate.errors import InputError
 from kcurate.notes import Note
 from kcurate.train.run_folder import StageName
 
-# A run in which so many follow each other learns nothing any more.
-MOST_IN_A_ROW = 5
+# A run that skips this many steps in a row has diverged.
+MAX_SKIPPED = 5
 
 
 class GradientGuard(TrainerCallback):  # type: ignore[misc]
-    """Takes gradients away from the optimizer that are not finite, says so, and gives up when it goes on."""
+    """Hides gradients that are not finite from the optimizer, logs it, and ends a run that has diverged."""
 
     def __init__(self, stage: StageName, note: Note) -> None:
         self._stage = stage
@@ -30,10 +30,10 @@ class GradientGuard(TrainerCallback):  # type: ignore[misc]
     def on_pre_optimizer_step(
         self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any
     ) -> None:
-        """Look at the gradients of one step.
+        """Check the gradients of one step.
 
         Raises:
-            InputError: they were not finite `MOST_IN_A_ROW` times.
+            InputError: `MAX_SKIPPED` steps in a row were not finite.
         """
         if args.fp16:
             return
@@ -45,18 +45,18 @@ class GradientGuard(TrainerCallback):  # type: ignore[misc]
             one.grad = None
         self._in_a_row += 1
         self._note(
-            f"{self._stage} {state.global_step + 1}: its gradient is not a number; the step is left out"
+            f"{self._stage} {state.global_step + 1}: the gradient is NaN or infinite; the step is skipped"
         )
-        if self._in_a_row == MOST_IN_A_ROW:
+        if self._in_a_row == MAX_SKIPPED:
             raise InputError(
-                f"gradients of {MOST_IN_A_ROW} steps in a row are no numbers",
+                f"the gradients of {MAX_SKIPPED} steps in a row are NaN or infinite",
                 where=f"train {self._stage}",
                 hint=f"lower {self._stage}.learning_rate, or --set model.dtype=float32",
             )
 
 
 def _finite(gradients: Sequence[torch.Tensor]) -> bool:
-    """Whether every number is one; of sharded gradients every process finds the same."""
+    """Whether all gradients are finite; with sharded gradients every process gets the same answer."""
     norm = torch.nn.utils.get_total_norm(gradients)
     whole = getattr(norm, "full_tensor", None)
     return bool(torch.isfinite(whole() if whole else norm))

@@ -1,6 +1,6 @@
-"""Reinforcement by the judge on `trl.GRPOTrainer`, from the supervised adapter, which stays the reference.
+"""GRPO on `trl.GRPOTrainer` with the judge as reward; the SFT adapter is the frozen reference.
 
-Not covered: rewards (`reward.schemes`, `reward.pool`), the loop (`driving`), generation (TRL's, or vLLM
+Not covered: rewards (`reward.schemes`, `reward.pool`), the loop (`driving`), sampling (TRL's, or vLLM's
 through it).
 """
 
@@ -24,35 +24,35 @@ from kcurate.train.reward.trl_reward import Pool, Rewards
 from kcurate.train.settings import GrpoSettings
 from kcurate.train.task import Task
 
-MOST_AT_ONCE = 8
-# Not cuDNN: prompts are padded on the left, which attends to nothing, and its gradients of such rows are no
-# numbers (seen with cuDNN 9.19 and torch 2.11 on an H200).
+MAX_MICRO_BATCH = 8
+# Not cuDNN: with prompts padded on the left, some rows attend to nothing, and its gradients of these are NaN
+# (cuDNN 9.19 and torch 2.11 on an H200).
 ATTENTION = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH)
 
 
 def rows(tasks: Sequence[Task], form: Form, settings: GrpoSettings) -> list[dict[str, Any]]:
     """Rows `{"prompt", "task_id"}` of the tasks that fit."""
-    asked = models.fitting(tasks, form, settings.max_prompt_tokens, settings.max_completion_tokens)
-    return [{"prompt": form.prompt(task.prompt), "task_id": task.id} for task in asked]
+    fitting = models.fitting(tasks, form, settings.max_prompt_tokens, settings.max_completion_tokens)
+    return [{"prompt": form.prompt(task.prompt), "task_id": task.id} for task in fitting]
 
 
-def filled(rows: Sequence[dict[str, Any]], draw: int) -> list[dict[str, Any]]:
-    """Rows whose order stays, and which fill every draw: some of the last come twice, or would never come."""
-    short = -len(rows) % draw
-    return [*rows, *rows[len(rows) - draw :][:short]]
+def padded(rows: Sequence[dict[str, Any]], batch: int) -> list[dict[str, Any]]:
+    """The rows in order; some of the last are repeated, so that they fill every rollout batch."""
+    short = -len(rows) % batch
+    return [*rows, *rows[len(rows) - batch :][:short]]
 
 
 def steps_of(settings: GrpoSettings, count: int) -> int:
-    """How many steps a run over `count` prompts takes; what does not fill a draw waits for the next epoch."""
-    draws = count // (settings.prompts * settings.generate_every)
-    return settings.max_steps or int(draws * settings.generate_every * settings.epochs)
+    """The steps of a run over `count` prompts; an incomplete rollout batch waits for the next epoch."""
+    rollouts = count // (settings.prompts * settings.generate_every)
+    return settings.max_steps or int(rollouts * settings.generate_every * settings.epochs)
 
 
 def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None) -> int:
-    """Run the stage to its end; the number of steps. `adapter` None: a new one, the base is the reference.
+    """Run the stage to its end; the number of steps. `adapter` None: start a new one from the base model.
 
     Raises:
-        InputError: no prompts, or fewer than a step asks for. StoppedError, MissingDependencyError: as in
+        InputError: fewer prompts than a rollout batch needs. StoppedError, MissingDependencyError: as in
             `driving.drive`.
     """
     settings = stage.settings.grpo
@@ -63,14 +63,14 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None)
     left_out, needed = len(tasks) - len(data), settings.prompts * settings.generate_every
     if len(data) < needed:
         raise InputError(
-            f"{len(data)} prompts ({left_out} left out as too long), and a draw takes {needed}",
+            f"{len(data)} prompts ({left_out} too long), and a rollout batch needs {needed}",
             where="train grpo",
             hint="lower grpo.prompts or grpo.generate_every, raise grpo.max_prompt_tokens or "
             "grpo.max_completion_tokens, or choose another --dataset",
         )
     stage.note(f"grpo: {len(data)} prompts, {left_out} left out as too long")
     if stage.settings.curriculum.policy != "off":
-        data = filled(data, needed)
+        data = padded(data, needed)
     model = models.load_model(stage.settings.model, adapter=adapter, trainable=True)
     rewards = Rewards(pool, {one.id: one for one in tasks}, form, stage.run, writes=processes()[0] == 0)
     with opening("grpo.trl"):
@@ -85,24 +85,24 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None)
     callback = StepCallback(
         "grpo", stage.run, stage.stop, stage.note, rewards.take, period=settings.generate_every
     )
-    turns = knobs(trainer.args.per_device_train_batch_size, settings)
+    hint = memory_hint(trainer.args.per_device_train_batch_size, settings)
     with sdpa_kernel(list(ATTENTION)):
-        return drive(trainer, stage, callback, turns)
+        return drive(trainer, stage, callback, hint)
 
 
 def config(stage: Stage, count: int) -> Any:
     """The `trl.GRPOConfig` of a run over `count` prompts.
 
     Raises:
-        InputError: batches that do not divide, or arguments that the trainer refuses.
+        InputError: a batch size that does not divide, or arguments that the trainer rejects.
     """
     settings = stage.settings.grpo
     world = processes()[1]
     if settings.prompts % world:  # a group is judged, and its speeds compared, in one process
         raise InputError(
-            f"{settings.prompts} prompts do not divide by {world} processes", where="grpo.prompts"
+            f"{settings.prompts} prompts cannot be divided among {world} processes", where="grpo.prompts"
         )
-    split = batches(settings, settings.prompts * settings.generations, MOST_AT_ONCE)
+    split = batches(settings, settings.prompts * settings.generations, MAX_MICRO_BATCH)
     given = {
         **common(stage, settings, steps_of(settings, count)),
         **split,
@@ -114,7 +114,7 @@ def config(stage: Stage, count: int) -> Any:
         "top_p": settings.top_p,
         "beta": settings.beta,
         "loss_type": settings.loss,
-        # With dropout on, answers would be drawn from other models than the one that learns and is scored.
+        # With dropout, completions would be sampled from other models than the one trained and scored.
         "disable_dropout": True,
         "shuffle_dataset": stage.settings.curriculum.policy == "off",
         "use_vllm": settings.vllm != "off",
@@ -124,15 +124,15 @@ def config(stage: Stage, count: int) -> Any:
     return arguments(GRPOConfig, given, settings.trl, "grpo.trl")
 
 
-def knobs(at_once: int, settings: GrpoSettings) -> str:
-    """What to turn when memory runs out, the first first."""
-    turns = []
-    if at_once > 1:
-        turns.append(f"--set grpo.micro_batch={at_once // 2} (same result)")
+def memory_hint(micro_batch: int, settings: GrpoSettings) -> str:
+    """What to change when out of memory, the best first."""
+    changes = []
+    if micro_batch > 1:
+        changes.append(f"--set grpo.micro_batch={micro_batch // 2} (same result)")
     if not settings.gradient_checkpointing:
-        turns.append("--set grpo.gradient_checkpointing=true (same result, slower)")
-    turns.append(f"--set grpo.max_completion_tokens={settings.max_completion_tokens // 2}")
-    turns.append(f"--set grpo.prompts={max(1, settings.prompts // 2)}")
+        changes.append("--set grpo.gradient_checkpointing=true (same result, slower)")
+    changes.append(f"--set grpo.max_completion_tokens={settings.max_completion_tokens // 2}")
+    changes.append(f"--set grpo.prompts={max(1, settings.prompts // 2)}")
     if settings.vllm == "colocate":
-        turns.insert(0, "--set grpo.trl={vllm_gpu_memory_utilization=0.2}")
-    return "; ".join(turns)
+        changes.insert(0, "--set grpo.trl={vllm_gpu_memory_utilization=0.2}")
+    return "; ".join(changes)

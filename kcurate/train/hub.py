@@ -1,6 +1,6 @@
-"""A run's card, curves and adapters as a model repository on the Hub: one commit, or nothing changes.
+"""Pushes a run's card, curves and adapters to a model repository on the Hub, in one commit.
 
-Not covered: datasets (`kcurate.dataset.hub`), what is in the card (`model_card`).
+Not covered: datasets (`kcurate.dataset.push`), what is in the card (`model_card`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def push(
     token: str | None = None,
     note: Note = silent,
 ) -> str:
-    """Make the repository if it is missing and commit the run's files; the commit.
+    """Create the repository if it is missing, commit the run's files, and return the commit.
 
     Raises:
-        InputError: not a repository's name, or nothing to push. MissingDependencyError: no token.
+        InputError: not a repository name, or nothing to push. MissingDependencyError: no token.
         RemoteError: the Hub refused, or cannot be reached.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
@@ -50,14 +50,14 @@ def push(
     except HFValidationError as error:
         raise InputError(str(error).splitlines()[0], where=repo, hint="such as me/cuda-coder") from error
     except _failures() as error:
-        said = " ".join(str(error).split())[:300]
-        raise RemoteError(said, where=repo, hint="nothing is half published; run it again") from error
+        reason = " ".join(str(error).split())[:300]
+        raise RemoteError(reason, where=repo, hint="nothing was published; run it again") from error
     note(f"{repo}: {len(files)} files in commit {str(done.oid)[:10]}")
     return str(done.oid)
 
 
 def token_for(repo: str) -> str:
-    """The token of this machine; asked for before a run, which ends with a push.
+    """This machine's token; checked before a run that ends with a push.
 
     Raises:
         MissingDependencyError: there is none.
@@ -71,7 +71,7 @@ def token_for(repo: str) -> str:
 
 
 def _files(run: RunFolder) -> Iterator[tuple[str, Path]]:
-    """Names in the repository and files; the adapter of the last stage lies at the top, ready to load."""
+    """(name in the repository, file); the adapter of the last stage is at the top level, ready to load."""
     for name in _FILES:
         if (run.root / name).is_file():
             yield name, run.root / name
@@ -84,7 +84,7 @@ def _files(run: RunFolder) -> Iterator[tuple[str, Path]]:
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """What the client raises: its own errors, and those of its transport, whose name has changed."""
+    """The exceptions of the client: its own, and those of its HTTP library, which was renamed."""
     import contextlib
     import importlib
 

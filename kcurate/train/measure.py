@@ -1,4 +1,4 @@
-"""How well a model answers the held-out tasks: answers drawn from it, judged, summed up in one row.
+"""Scores a model on the held-out tasks: sample completions, judge them, summarise them in one row.
 
 Not covered: the statistics (`scores`), benchmarks with their own rules.
 """
@@ -36,10 +36,10 @@ def measure(
     timed: bool,
     note: Note = silent,
 ) -> tuple[Row, list[dict[str, Any]]]:
-    """Draw at least `measure.samples` answers, as many to each task; the judged row, and its answers.
+    """Sample at least `measure.samples` completions, equally many per task; the row, and the completions.
 
     Raises:
-        InputError: no held-out task has a prompt that fits.
+        InputError: no held-out task fits.
     """
     own = settings.measure
     tokenizer = models.load_tokenizer(settings.model)
@@ -49,18 +49,20 @@ def measure(
     fitting = models.fitting(tasks, form, settings.grpo.max_prompt_tokens, longest)
     if not fitting:
         raise InputError(
-            f"of {len(tasks)} held-out tasks, all are longer than {settings.grpo.max_prompt_tokens} tokens, "
-            f"or their answers than {longest}",
+            f"all {len(tasks)} held-out tasks have prompts over {settings.grpo.max_prompt_tokens} tokens "
+            f"or answers over {longest}",
             where="measure",
             hint="raise grpo.max_prompt_tokens, measure.max_completion_tokens, or tasks.held_out",
         )
-    asked = [task for task in fitting for _ in range(math.ceil(own.samples / len(fitting)))]
+    sampled = [task for task in fitting for _ in range(math.ceil(own.samples / len(fitting)))]
     started_s = time.monotonic()
-    replies = _answers(settings, tokenizer, form, asked, adapter)
+    replies = _completions(settings, tokenizer, form, sampled, adapter)
     generate_s = time.monotonic() - started_s
-    note(f"{name}: {len(asked)} answers to {len(fitting)} held-out tasks in {generate_s:.0f} s; judging")
+    note(
+        f"{name}: sampled {len(sampled)} completions for {len(fitting)} held-out tasks in {generate_s:.0f} s"
+    )
     started_s = time.monotonic()
-    judged: list[Judged] = asyncio.run(pool.score(asked, replies))
+    judged: list[Judged] = asyncio.run(pool.score(sampled, replies))
     judge_s = time.monotonic() - started_s
     made = row(name, settings.model.name, judged, timed=timed, generate_s=generate_s, judge_s=judge_s)
     lines = [
@@ -69,23 +71,23 @@ def measure(
     return made, lines
 
 
-def _answers(
+def _completions(
     settings: TrainSettings,
     tokenizer: Any,
     form: Form,
-    asked: Sequence[Task],
+    tasks: Sequence[Task],
     adapter: Path | None,
 ) -> list[str]:
-    """One answer a task asked, in order; longest prompts first, so that memory runs out soon or never."""
+    """One completion per task, in order; longest prompts first, so that memory runs out early or never."""
     model = models.load_model(settings.model, adapter=adapter)
-    model.eval()  # the adapter stays apart: merged into bfloat16 weights, small steps of GRPO would be lost
+    model.eval()  # not merged: merging into bfloat16 weights would lose the small updates of GRPO
     own = settings.measure
-    texts = [form.text(task.prompt) for task in asked]
-    order = sorted(range(len(asked)), key=lambda i: -len(texts[i]))
-    replies = [""] * len(asked)
+    texts = [form.text(task.prompt) for task in tasks]
+    order = sorted(range(len(tasks)), key=lambda i: -len(texts[i]))
+    replies = [""] * len(tasks)
     torch.manual_seed(own.seed)
     for batch in batches(order, own.batch):
-        # A template has written its special tokens into the text; plain text gets them here, as in training.
+        # A chat template has already written the special tokens; plain text gets them here, as in training.
         encoded = tokenizer(
             [texts[i] for i in batch],
             return_tensors="pt",
@@ -96,12 +98,12 @@ def _answers(
         made = _generate(model, encoded, settings, tokenizer.pad_token_id)
         new = made[:, encoded["input_ids"].shape[1] :]
         for i, text in zip(batch, tokenizer.batch_decode(new, skip_special_tokens=True), strict=True):
-            replies[i] = form.said(text)
+            replies[i] = form.with_thought(text)
     return replies
 
 
 def _generate(model: Any, encoded: Any, settings: TrainSettings, pad: int) -> Any:
-    """Prompts and drawn answers as tokens.
+    """Prompts and completions as token ids.
 
     Raises:
         MissingDependencyError: out of GPU memory.
@@ -116,7 +118,7 @@ def _generate(model: Any, encoded: Any, settings: TrainSettings, pad: int) -> An
                 temperature=own.temperature,
                 top_p=own.top_p,
                 top_k=0,
-                repetition_penalty=1.0,  # some models' own settings have another; GRPO draws with this one
+                repetition_penalty=1.0,  # some generation configs set another; GRPO samples with this one
                 pad_token_id=pad,
             )
     except torch.OutOfMemoryError as error:
@@ -125,25 +127,25 @@ def _generate(model: Any, encoded: Any, settings: TrainSettings, pad: int) -> An
 
 
 def batches(order: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    """Equal parts of about `size`: a few left over would take as long as a whole batch."""
+    """Equal batches of about `size`: a small remainder would take as long as a full batch."""
     count = max(1, round(len(order) / size))
     for part in range(count):
         yield order[part * len(order) // count : (part + 1) * len(order) // count]
 
 
 def read_rows(path: Path) -> tuple[Row, ...]:
-    """The rows of a `measured.json`; a missing file has none."""
+    """The rows of a `measured.json`; none if the file is missing."""
     if not path.is_file():
         return ()
     try:
         rows = json.loads(path.read_bytes())["rows"]
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError("no scores", where=str(path), hint="delete it: they are drawn again then") from error
+        raise InputError("not a scores file", where=str(path), hint="delete it to score again") from error
     return tuple(codec.from_data(Row, one, where=str(path)) for one in rows)
 
 
 def add_row(path: Path, made: Row, about: Mapping[str, Any]) -> tuple[Row, ...]:
-    """Put a row into a `measured.json`, in place of one of the same name; all rows."""
+    """Add a row to a `measured.json`, replacing one of the same name; returns all rows."""
     rows = [one for one in read_rows(path) if one.name != made.name] + [made]
     data = {"about": dict(about), "rows": [codec.to_data(one) for one in rows]}
     store.write_bytes(path, store.pretty_json(data))

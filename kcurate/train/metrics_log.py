@@ -1,6 +1,6 @@
-"""metrics.jsonl: one whole line a logged step of a stage; a resumed run takes back what it will redo.
+"""metrics.jsonl: one line per logged step of a stage; a resumed run drops the steps that it will redo.
 
-Not covered: what is in a line (`callbacks`), curves drawn from it (`curves`).
+Not covered: what is in a line (`callbacks`), curves plotted from it (`curves`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class MetricsLog:
     path: Path
 
     def append(self, line: Line) -> None:
-        """Add one line; what a crash left of another line is closed first."""
+        """Add one line, on a line of its own even if a crash cut the last one short."""
         store.append_line(self.path, json.dumps(line, ensure_ascii=False), durable=False)
 
     def lines(self, stage: str | None = None) -> Iterator[dict[str, Any]]:
-        """Every whole line, of one stage or of all; a missing file has none."""
+        """Every complete line, of one stage or of all; none if the file is missing."""
         if not self.path.exists():
             return
         with self.path.open("rb") as file:
@@ -39,11 +39,11 @@ class MetricsLog:
                         yield line
 
     def rewind(self, stage: str, step: int) -> None:
-        """Forget the lines of a stage after `step`: they will be written again."""
+        """Drop the lines of a stage after `step`: they will be written again."""
         self._keep(lambda line: line.get("stage") != stage or line.get("step", 0) <= step)
 
     def forget(self, key: str, value: str) -> None:
-        """Forget the lines that have `value` as their `key`: others take their place."""
+        """Drop the lines whose `key` is `value`, so that others can replace them."""
         self._keep(lambda line: line.get(key) != value)
 
     def _keep(self, holds: Callable[[Line], bool]) -> None:

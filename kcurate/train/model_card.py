@@ -1,4 +1,4 @@
-"""The README.md of a run, which is the model card on the Hub: what was trained on what, and the results.
+"""The README.md of a run, which is the model card on the Hub: what was trained, on what data, and the scores.
 
 Not covered: the numbers in it (`scores`), putting it on the Hub (`hub`).
 """
@@ -31,12 +31,12 @@ _COUNTS = {
 
 
 def write(run: RunFolder, settings: TrainSettings, about: Mapping[str, Any]) -> None:
-    """Write the card; `about`: counts of tasks and the like, name to value."""
+    """Write the card; `about`: facts such as task counts, name to value."""
     store.write_bytes(run.card, card(run, settings, about).encode())
 
 
 def card(run: RunFolder, settings: TrainSettings, about: Mapping[str, Any]) -> str:
-    """The card as Markdown, with the metadata that the Hub reads at its top."""
+    """The card as Markdown, starting with the metadata for the Hub."""
     done = [name for name in _STAGES if run.done(name)]
     parts = [_metadata(settings), f"# {Path(settings.model.name).name}: CUDA kernels made faster\n"]
     parts.append(f"LoRA adapters on `{settings.model.name}`, made by `kcurate train`:\n")

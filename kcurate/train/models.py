@@ -1,8 +1,8 @@
-"""The model, its tokenizer, and the text that both see.
+"""The model, its tokenizer, and how prompts and answers become tokens.
 
-A prompt is chat messages where the tokenizer has a chat template. Without one it is plain text in the form
-of `PLAIN`: the three parts of the prompt, then a line that opens the answer. A `.gguf` file is loaded as
-full weights (`unpacked`). Not covered: what a prompt says (`kcurate.prompts`).
+A prompt is chat messages if the tokenizer has a chat template. Otherwise it is plain text in the form of
+`PLAIN`: the three parts of the prompt, then a line that opens the answer. A `.gguf` file is loaded as full
+weights (`unpacked`). Not covered: what a prompt says (`kcurate.prompts`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from kcurate.train.settings import LoraSettings, ModelSettings
 from kcurate.train.task import Task
 
 PLAIN = "{system}\n{context}\n{task}\nAnswer:\n\n"
-# How an answer goes on from a prompt that opens a thought, without one.
+# Closes a thought that the prompt opened, and leaves it empty.
 NO_THOUGHT = f"\n{END_OF_THOUGHT}\n\n"
-# A template is taken for one that has no system role when it refuses these; then rules join the question.
+# A template that rejects these has no system role; the system text then goes into the user turn.
 _PROBE = [{"role": "system", "content": "first-probe"}, {"role": "user", "content": "second-probe"}]
-# NAME or USER/NAME; whatever else is a path.
+# NAME or USER/NAME on the Hub; anything else is a path.
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
 
 Text = str | list[dict[str, str]]
@@ -44,10 +44,10 @@ def dtype_of(settings: ModelSettings) -> Any:
 
 
 def locate(settings: ModelSettings) -> tuple[str, dict[str, Any]]:
-    """What `from_pretrained` takes: a name, and where in it to look.
+    """The arguments of `from_pretrained`: a name, and keyword arguments.
 
     Raises:
-        InputError: a path where there is no model. MissingDependencyError: no reader of .gguf files.
+        InputError: no model at that path. MissingDependencyError: the gguf package is not installed.
     """
     path = Path(settings.name)
     extra: dict[str, Any] = {"revision": settings.revision} if settings.revision else {}
@@ -70,7 +70,7 @@ def load_tokenizer(settings: ModelSettings) -> Any:
     """The tokenizer, with a padding token.
 
     Raises:
-        InputError: there is no such model, or it cannot be read.
+        InputError: no such model, or it cannot be read.
     """
     from transformers import AutoTokenizer
 
@@ -87,10 +87,10 @@ def load_tokenizer(settings: ModelSettings) -> Any:
 
 
 def load_model(settings: ModelSettings, *, adapter: Path | None = None, trainable: bool = False) -> Any:
-    """The model, on the GPU where there is one; with a LoRA adapter on it if one is given.
+    """The model, on the GPU if there is one, with a LoRA adapter if one is given.
 
     Raises:
-        InputError: there is no such model or adapter, or it cannot be read.
+        InputError: no such model or adapter, or it cannot be read.
     """
     import torch
     from transformers import AutoModelForCausalLM
@@ -110,7 +110,7 @@ def load_model(settings: ModelSettings, *, adapter: Path | None = None, trainabl
 
 
 def check_adapter(adapter: Path) -> None:
-    """Look whether a folder holds an adapter, before anything is loaded.
+    """Check that a folder holds an adapter, before anything is loaded.
 
     Raises:
         InputError: it does not.
@@ -120,7 +120,7 @@ def check_adapter(adapter: Path) -> None:
     except OSError as error:
         raise InputError("no adapter here", where=str(adapter), hint="run kcurate train sft first") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError("not an adapter's settings", where=f"{adapter}/adapter_config.json") from error
+        raise InputError("not an adapter config", where=f"{adapter}/adapter_config.json") from error
     if not any((adapter / f"adapter_model.{kind}").is_file() for kind in ("safetensors", "bin")):
         raise InputError(f"a {base} adapter without weights", where=str(adapter))
 
@@ -136,17 +136,17 @@ def _with_adapter(model: Any, adapter: Path, *, trainable: bool) -> Any:
     except torch.OutOfMemoryError:
         raise
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-        said = " ".join(str(error).split())[:200]
-        raise InputError(f"does not fit the model: {said}", where=str(adapter)) from error
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"does not fit the model: {reason}", where=str(adapter)) from error
 
 
 def unpacked(settings: ModelSettings, folder: Path) -> ModelSettings:
-    """A `.gguf` model as a folder of plain weights, made once; other models as they are.
+    """A `.gguf` model as a folder of plain weights, made once; other models unchanged.
 
-    Reading such a file takes long (135M parameters: half a minute), and a run reads its model several times.
+    Loading a `.gguf` file is slow (half a minute for 135M parameters), and a run loads its model often.
 
     Raises:
-        InputError: there is no such file, or it cannot be read.
+        InputError: no such file, or it cannot be read.
     """
     if Path(settings.name).suffix != ".gguf":
         return settings
@@ -154,19 +154,19 @@ def unpacked(settings: ModelSettings, folder: Path) -> ModelSettings:
         made = folder.with_name(f"{folder.name}.part")
         shutil.rmtree(made, ignore_errors=True)
         model = load_model(settings, trainable=True)
-        for mark in ("hf_quantizer", "is_quantized", "quantization_method"):  # the weights are plain by now
-            vars(model).pop(mark, None)
+        for name in ("hf_quantizer", "is_quantized", "quantization_method"):  # the weights are dequantised
+            vars(model).pop(name, None)
         vars(model.config).pop("quantization_config", None)
         model.save_pretrained(made)
         tokenizer = load_tokenizer(settings)
-        _end_as(model.config.eos_token_id, tokenizer)
+        _set_end_token(model.config.eos_token_id, tokenizer)
         tokenizer.save_pretrained(made)
         made.replace(folder)
     return replace(settings, name=str(folder))
 
 
-def _end_as(token: Any, tokenizer: Any) -> None:
-    """Let the tokenizer end texts as the model does: some releases read another token from these files."""
+def _set_end_token(token: Any, tokenizer: Any) -> None:
+    """Give the tokenizer the model's end-of-text token: some releases read another one from .gguf files."""
     if isinstance(token, int) and token != tokenizer.eos_token_id:
         padded_alike = tokenizer.pad_token_id == tokenizer.eos_token_id
         tokenizer.eos_token = tokenizer.convert_ids_to_tokens(token)
@@ -175,15 +175,15 @@ def _end_as(token: Any, tokenizer: Any) -> None:
 
 
 def _no_model(settings: ModelSettings, error: Exception) -> InputError:
-    said = " ".join(str(error).split())[:200] or type(error).__name__
-    return InputError(f"cannot load the model: {said}", where=settings.name, hint="--model NAME or FOLDER")
+    reason = " ".join(str(error).split())[:200] or type(error).__name__
+    return InputError(f"cannot load the model: {reason}", where=settings.name, hint="--model NAME or FOLDER")
 
 
 def lora(settings: LoraSettings, model: Any) -> Any:
-    """The `peft.LoraConfig`; refuses names of layers that this model does not have.
+    """The `peft.LoraConfig` for this model.
 
     Raises:
-        InputError: a layer named in `lora.targets` is not in the model.
+        InputError: `lora.targets` names a layer that the model does not have.
     """
     import torch
     from peft import LoraConfig
@@ -207,7 +207,7 @@ def lora(settings: LoraSettings, model: Any) -> Any:
 
 
 class Form:
-    """How prompts and answers become what a tokenizer takes; the same for training and for asking."""
+    """Turns prompts and answers into tokens, the same way for training and for sampling."""
 
     def __init__(self, tokenizer: Any, settings: ModelSettings) -> None:
         self._tokenizer = tokenizer
@@ -217,7 +217,7 @@ class Form:
         self.thinks = self.chat and _opens_thought(tokenizer)
 
     def prompt(self, prompt: Prompt) -> Text:
-        """Messages, or plain text."""
+        """Chat messages, or plain text."""
         if not self.chat:
             return PLAIN.format(system=prompt.system, context=prompt.context, task=prompt.task)
         messages = prompts.chat(prompt)
@@ -226,24 +226,24 @@ class Form:
         return [{"role": "user", "content": "\n".join(one["content"] for one in messages)}]
 
     def reply(self, completion: Any) -> str:
-        """The text of a completion as the trainer gives it back."""
+        """The text of a completion in the form that the trainer returns."""
         if not isinstance(completion, str):
             completion = "".join(str(one.get("content") or "") for one in completion)
-        return self.said(completion)
+        return self.with_thought(completion)
 
-    def said(self, text: str) -> str:
-        """What was drawn, with the mark of a thought that its prompt had opened already."""
+    def with_thought(self, text: str) -> str:
+        """The sampled text, after the opening mark of a thought if the prompt ends with one."""
         return f"{THOUGHT}{text}" if self.thinks else text
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
-        """A prompt as the tokens that generation starts from."""
+        """The prompt's token ids, exactly as generation starts from them."""
         return self._ids(self.text(prompt))
 
     def row(self, prompt: Prompt, answer: str) -> tuple[list[int], list[int]]:
-        """The tokens that generation starts from, and those that it should give: up to the end of text.
+        """Token ids of the prompt, and of the target completion with its end-of-text token.
 
         Raises:
-            InputError: a chat template whose finished turns do not go on from how it opens them.
+            InputError: the chat template renders a finished turn that does not continue the prompt.
         """
         opened, rest = self.text(prompt), answer
         if self.chat:
@@ -257,24 +257,24 @@ class Form:
         return ids, [*given, end]
 
     def text(self, prompt: Prompt) -> str:
-        """A prompt as the very text that generation starts from."""
+        """The prompt as the exact text that generation starts from."""
         given = self.prompt(prompt)
         return given if isinstance(given, str) else self._shown(given, opens=True)
 
     def _rest(self, prompt: Prompt, opened: str, answer: str) -> str:
-        """What a finished turn has after the text that opens it; an open thought is closed, and empty."""
+        """What a finished turn appends to the prompt; a thought that the prompt opened is closed empty."""
         whole = self._shown([*self.prompt(prompt), {"role": "assistant", "content": answer}], opens=False)
         if whole.startswith(opened):
             return whole[len(opened) :]
         at = opened.rfind(THOUGHT)
         if not self.thinks or whole[:at] != opened[:at]:
             raise InputError(
-                "its chat template opens an answer in another way than a finished one begins",
+                "its chat template renders a finished answer that does not continue the prompt",
                 where=self._name,
                 hint="--set model.chat_template=false",
             )
         after = whole[at:]
-        if after.startswith(THOUGHT):  # an empty one, laid out otherwise
+        if after.startswith(THOUGHT):  # an empty thought with other white space
             after = after.partition(END_OF_THOUGHT)[2]
         return NO_THOUGHT + after.lstrip("\n")
 
@@ -282,12 +282,12 @@ class Form:
         return str(self._tokenizer.apply_chat_template(messages, add_generation_prompt=opens, tokenize=False))
 
     def _ids(self, text: str) -> list[int]:
-        # A template has written its special tokens into the text; plain text gets them here.
+        # A chat template has already written the special tokens; plain text gets them here.
         return list(self._tokenizer(text, add_special_tokens=not self.chat).input_ids)
 
 
-def fitting(tasks: Sequence[Task], form: Form, most_prompt: int, most_answer: int) -> list[Task]:
-    """The tasks whose prompt, and whose known answer if there is one, are within these numbers of tokens."""
+def fitting(tasks: Sequence[Task], form: Form, max_prompt: int, max_answer: int) -> list[Task]:
+    """The tasks whose prompt and known answer (if any) have at most this many tokens."""
     found = []
     for task in tasks:
         answer: list[int] = []
@@ -295,13 +295,13 @@ def fitting(tasks: Sequence[Task], form: Form, most_prompt: int, most_answer: in
             prompt = form.prompt_ids(task.prompt)
         else:
             prompt, answer = form.row(task.prompt, task.answer)
-        if len(prompt) <= most_prompt and len(answer) <= most_answer:
+        if len(prompt) <= max_prompt and len(answer) <= max_answer:
             found.append(task)
     return found
 
 
 def _opens_thought(tokenizer: Any) -> bool:
-    """Whether a prompt ends inside a thought, so that a reply has no mark of its beginning."""
+    """Whether prompts end inside a thought, so that completions lack its opening mark."""
     shown = tokenizer.apply_chat_template(_PROBE[1:], add_generation_prompt=True, tokenize=False)
     tail = str(shown).rpartition(_PROBE[1]["content"])[2]
     return tail.rfind(THOUGHT) > tail.rfind(END_OF_THOUGHT)

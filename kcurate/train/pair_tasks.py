@@ -1,8 +1,8 @@
 """Tasks from pairs: the slow side with its plan in, the faster side out; and their split by family.
 
 Pairs come from the built-in corpus, a workspace or any folder of pair folders, or a published dataset (a
-folder or USER/NAME on the Hub). They are shown as they are published: no comments, neutral names. Not
-covered: tasks of KernelBench (`kernelbench.tasks`), stages of permitted techniques (`curriculum`).
+folder or USER/NAME on the Hub). Prompts show them as published: no comments, neutral names. Not covered:
+tasks from KernelBench (`kernelbench.tasks`), stages of permitted techniques (`curriculum`).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from kcurate.verdicts import standing
 from kcurate.workspace import Workspace
 
 BUILT_IN = "builtin"
-# What a pair must have been judged to be; the second only where the caller takes untimed pairs.
-_TAUGHT = (Outcome.CONFIRMED.value, Outcome.CORRECT.value)
+# The outcomes of usable pairs; the second one only if the caller accepts untimed pairs.
+_USABLE = (Outcome.CONFIRMED.value, Outcome.CORRECT.value)
 
 
 @dataclass(frozen=True)
 class _Proved:
-    """A pair as it is shown, and its measured speedup (None: not timed)."""
+    """A pair as prompts show it, and its measured speedup (None: not timed)."""
 
     candidate: Candidate
     speedup: float | None
@@ -46,28 +46,28 @@ def load(
     revision: str | None = None,
     note: Note = silent,
 ) -> tuple[Task, ...]:
-    """One task a different prompt, ordered by id; of pairs with one prompt the fastest answer is taught.
+    """One task per distinct prompt, ordered by id; of pairs with the same prompt, the fastest answer is kept.
 
-    `sources`: the built-in pairs (also where none is named), folders, and datasets on the Hub. An id that
-    stands for other code in a later source is left out there.
-    `brief`: prompts with the short rules. `untimed`: also pairs that were only found correct (no GPU).
-    `split`: of a published dataset, that split alone. `revision`: of a dataset on the Hub.
+    `sources`: the built-in pairs (the default), folders, and datasets on the Hub. If two sources use an id
+    for different code, the later one is left out. `brief`: prompts with the short rules. `untimed`: also
+    pairs that were only judged correct (no GPU). `split`: only this split of a published dataset.
+    `revision`: of a dataset on the Hub.
 
     Raises:
-        InputError: no such folder or dataset, or no usable pair in it. RemoteError: the Hub is out of reach.
+        InputError: no such folder or dataset, or no usable pair in it. RemoteError: the Hub is unreachable.
     """
-    outcomes = _TAUGHT if untimed else _TAUGHT[:1]
+    outcomes = _USABLE if untimed else _USABLE[:1]
     best: dict[Prompt, tuple[float, Task]] = {}
     for source in sources or (BUILT_IN,):
         found = 0
         for proved in _proved(source, outcomes, split, revision, note):
-            if proved.candidate.slow.views:  # a layout that no prompt shows
+            if proved.candidate.slow.views:  # prompts cannot express this layout
                 continue
             found += 1
             task = task_of(proved.candidate, brief=brief)
-            worth = (task.answer is not None) * (1.0 + (proved.speedup or 0.0))
-            if task.prompt not in best or worth > best[task.prompt][0]:
-                best[task.prompt] = (worth, task)
+            rank = (task.answer is not None) * (1.0 + (proved.speedup or 0.0))
+            if task.prompt not in best or rank > best[task.prompt][0]:
+                best[task.prompt] = (rank, task)
         if not found:
             hint = "run kcurate validate on a GPU first"
             raise InputError(f"no pair here is {' or '.join(outcomes)}", where=source, hint=hint)
@@ -75,12 +75,12 @@ def load(
     for _, task in best.values():
         by_id.setdefault(task.id, task)
     if len(by_id) < len(best):
-        note(f"left out, since an earlier dataset has another pair of that id: {len(best) - len(by_id)}")
+        note(f"left out because an earlier dataset has their id: {len(best) - len(by_id)}")
     return tuple(by_id[one] for one in sorted(by_id))
 
 
 def task_of(pair: Candidate, *, brief: bool = False) -> Task:
-    """The task of a pair as it is published; its `answer` is None where the form cannot say the fast side.
+    """The task of a published pair; its `answer` is None if the answer format cannot express the fast side.
 
     Raises:
         ValueError: the pair has no problem.
@@ -92,13 +92,13 @@ def task_of(pair: Candidate, *, brief: bool = False) -> Task:
 
 
 def _answer(pair: Candidate, problem: Problem) -> str | None:
-    """The fast side as a reply, if reading that reply gives the fast side again (views cannot be said)."""
+    """The fast side as a completion, if parsing it gives the fast side again (views cannot be expressed)."""
     answer = shown.answer_of(pair.fast, pair.slow)
     read = side_of(answer, pair.slow, problem)
     if isinstance(read, str):
         return None
-    meant = replace(pair.fast, code=read.code, nondeterministic=read.nondeterministic)
-    return prompts.write_answer(answer) if read == meant else None
+    wanted = replace(pair.fast, code=read.code, nondeterministic=read.nondeterministic)
+    return prompts.write_answer(answer) if read == wanted else None
 
 
 def _proved(
@@ -121,7 +121,7 @@ def _proved(
 
 
 def _folders(root: Path, outcomes: Sequence[str]) -> Iterator[_Proved]:
-    """The proved pairs of a tree of pair folders, with the verdicts beside them and those of a workspace."""
+    """The usable pairs of a folder tree, by the verdicts next to them and those of the workspace."""
     inside = Workspace(root)
     places = inside.pairs if inside.pairs.is_dir() else root
     for candidate, verdicts in standing.judged(store.find_candidates(places), inside):
@@ -135,8 +135,8 @@ def split(
 ) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
     """Training and held-out tasks, about `held_out_fraction` (0 to 1) of the tasks held out.
 
-    No family is in both, and families that share a kernel (but for names) stay together. Equal input and seed
-    give equal splits. Where there are two groups or more, neither part is empty, unless the fraction is 0.
+    No family is in both, and families that share a kernel (up to names) stay together. The same input and
+    seed give the same split. With two or more groups neither part is empty, unless the fraction is 0.
 
     Raises:
         InputError: the fraction is not in [0, 1).
@@ -160,7 +160,7 @@ def split(
 
 
 def _groups(tasks: Sequence[Task]) -> list[frozenset[str]]:
-    """Families that must not be parted, in an order that depends on names alone."""
+    """Families that must stay together, in an order that depends only on names."""
     groups: dict[str, set[str]] = {task.family: {task.family} for task in tasks}
     first: dict[str, str] = {}
     for task in sorted(tasks, key=lambda task: task.id):

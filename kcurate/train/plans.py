@@ -1,6 +1,6 @@
-"""What a run is to do, so that `--resume` does the same: its stages, and the adapter that GRPO starts from.
+"""The plan of a run, so that `--resume` continues it: its stages, and the adapter that GRPO starts from.
 
-Not covered: settings (`config`), where in a stage a run was cut (the trainer's checkpoints).
+Not covered: settings (`config`), how far a stage got (the trainer's checkpoints).
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ STAGES: tuple[StageName, ...] = ("sft", "grpo")
 
 @dataclass(frozen=True)
 class Plan:
-    """Stages, and what GRPO starts from (None: the run's own SFT, or a new adapter where there is none)."""
+    """Stages, and the adapter GRPO starts from (None: that of the run's SFT, else a new one)."""
 
     stages: tuple[StageName, ...] = ()
     adapter: Path | None = None
 
 
 def settle(
-    stages: tuple[StageName, ...] | None, adapter: Path | None, begun: Plan, *, learnt: bool = False
+    stages: tuple[StageName, ...] | None, adapter: Path | None, begun: Plan, *, grpo_begun: bool = False
 ) -> Plan:
-    """What one call does: what it was told, else what the run was begun with, else all.
+    """What this call does: what the command asks for, else what the run began with, else all stages.
 
-    `learnt`: GRPO of this run has a checkpoint.
+    `grpo_begun`: GRPO of this run has a checkpoint.
 
     Raises:
-        InputError: an adapter for a stage that takes none, or another than GRPO has started from.
+        InputError: an adapter for a stage that takes none, or not the one that GRPO started from.
     """
     stages = stages if stages is not None else begun.stages or STAGES
     if "grpo" not in stages:
         if stages and adapter is not None:
-            raise _refused("SFT starts from no adapter", "it is for grpo and measure")
+            raise _refused("SFT takes no adapter", "--adapter is for grpo and measure")
         return Plan(stages)
-    if adapter is not None and learnt and adapter.resolve() != begun.adapter:
-        raise _refused(f"GRPO of this run started from {begun.adapter or 'its own SFT'}", "leave it out")
+    if adapter is not None and grpo_begun and adapter.resolve() != begun.adapter:
+        raise _refused(f"GRPO of this run started from {begun.adapter or 'its own SFT'}", "omit --adapter")
     adapter = adapter or begun.adapter
     if adapter is not None and "sft" in stages and "sft" not in begun.stages:
-        raise _refused("GRPO would not start from what SFT makes", "kcurate train grpo --adapter DIR")
+        raise _refused("GRPO would ignore the adapter that SFT trains", "kcurate train grpo --adapter DIR")
     return Plan(stages, adapter)
 
 
 def read(folder: RunFolder) -> Plan:
-    """What the run was begun with; nothing, where none was.
+    """The plan that the run began with; an empty one if there is none.
 
     Raises:
-        InputError: the file is no such thing.
+        InputError: not a plan file.
     """
     if not folder.plan.is_file():
         return Plan()
@@ -60,11 +60,11 @@ def read(folder: RunFolder) -> Plan:
         stages = tuple(name for name in STAGES if name in data["stages"])
         return Plan(stages, None if data["adapter"] is None else Path(data["adapter"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError("not the plan of a run", where=str(folder.plan), hint="delete it") from error
+        raise InputError("not a plan file", where=str(folder.plan), hint="delete it") from error
 
 
 def write(folder: RunFolder, begun: Plan, plan: Plan) -> None:
-    """Put down what the run does, with what it did before."""
+    """Record what the run does, together with what it did before."""
     stages = [name for name in STAGES if name in (*begun.stages, *plan.stages)]
     adapter = plan.adapter or begun.adapter
     data = {"stages": stages, "adapter": None if adapter is None else str(adapter.resolve())}

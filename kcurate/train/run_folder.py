@@ -1,16 +1,19 @@
-"""The folder of one training run: what it was told, where it ran, what it did, and what it made.
+"""The folder of one training run.
 
-config.toml       every setting, resolved; --resume reads it, and run.json: its stages, and where GRPO starts
+config.toml       every setting, resolved; read by --resume
+run.json          the stages, and the adapter that GRPO starts from; read by --resume
 environment.json  versions, device, processes
-metrics.jsonl     one line a step; curves.png is drawn from it
-judged.jsonl      one line an answer that GRPO asked for: task, outcome, reward
-sft/, grpo/       checkpoint-N/ while it runs, adapter/ when the stage is done
-measured.json     scores on the held-out tasks, answers.jsonl what they are of; README.md: the model card
+metrics.jsonl     one line per step; curves.png is plotted from it
+judged.jsonl      one line per completion of GRPO: task, outcome, reward
+sft/, grpo/       checkpoint-N/ while the stage runs, adapter/ when it is done
+measured.json     scores on the held-out tasks; answers.jsonl has the completions behind them
+README.md         the model card
 base/             the weights of a .gguf model, unpacked
-verdicts.jsonl    what the judges found, so that nothing is judged twice; summary.json: the counts
-log               what was said on the way, with times
+verdicts.jsonl    the judges' verdicts, so that nothing is judged twice
+summary.json      the counts
+log               progress messages with timestamps
 
-A stage is done when its adapter/ is there: it is put in place whole, by a rename.
+A stage is done when its adapter/ exists: it is renamed into place when complete.
 """
 
 from __future__ import annotations
@@ -45,68 +48,68 @@ class RunFolder:
 
     config = Inside("config.toml")  # the resolved settings
     plan = Inside("run.json")  # the stages, and the adapter that was given to GRPO
-    base = Inside("base")  # plain weights of a model that came as one `.gguf` file
+    base = Inside("base")  # unpacked weights of a `.gguf` model
     curves = Inside("curves.png")
     measured = Inside("measured.json")  # scores on the held-out tasks
     card = Inside("README.md")  # of the model
 
     @property
     def metrics(self) -> MetricsLog:
-        """The metrics, one line a step."""
+        """The metrics, one line per step."""
         return MetricsLog(self.root / "metrics.jsonl")
 
     @property
     def judged(self) -> MetricsLog:
-        """What each answer earned, one line each."""
+        """What each completion earned, one line each."""
         return MetricsLog(self.root / "judged.jsonl")
 
     @property
     def answers(self) -> MetricsLog:
-        """The answers behind `measured.json`."""
+        """The completions behind `measured.json`."""
         return MetricsLog(self.root / "answers.jsonl")
 
     def stage(self, name: StageName) -> Path:
-        """Where a stage works."""
+        """The folder of a stage."""
         return self.root / name
 
     def adapter(self, name: StageName) -> Path:
-        """Where a stage that is done leaves its adapter."""
+        """The adapter of a finished stage."""
         return self.root / name / "adapter"
 
     def done(self, name: StageName) -> bool:
-        """Whether the stage ran to its end."""
+        """Whether the stage is done."""
         return (self.adapter(name) / "adapter_config.json").is_file()
 
     def checkpoint(self, name: StageName, *, every: int = 1) -> Path | None:
-        """The newest whole checkpoint of a stage, of a step that is a multiple of `every`."""
+        """The newest complete checkpoint of a stage whose step is a multiple of `every`."""
         all_ = [(step_of(path), path) for path in self.stage(name).glob("checkpoint-*")]
         found = [(step, path) for step, path in all_ if step and step % every == 0]
         return max(found)[1] if found else None
 
     def admit(self, *, resume: bool) -> None:
-        """Whether a run may begin here, or be taken up; nothing is written.
+        """Check that a run can begin here, or be resumed; writes nothing.
 
         Raises:
-            InputError: a run is there already, or, to resume, there is none.
+            InputError: a run is here already, or there is none to resume.
         """
         if resume and not self.config.is_file():
-            raise InputError("no run to resume here", where=str(self.root), hint="leave --resume out")
+            raise InputError("no run to resume here", where=str(self.root), hint="omit --resume")
         if not resume and self.config.exists():
             raise InputError(
                 "a run is here already", where=str(self.root), hint="give --resume, or another --out"
             )
 
     def start(self, settings: TrainSettings) -> None:
-        """Write the settings into a new folder, or into the one that is taken up."""
+        """Write the settings into a new folder, or into that of a resumed run."""
         store.write_bytes(self.config, to_toml(settings).encode())
 
     def settings(self, sets: tuple[str, ...] = (), options: Mapping[str, Any] | None = None) -> TrainSettings:
-        """The settings of the run that is to be resumed, with what is set anew."""
+        """The settings of the run to be resumed, with overrides."""
         self.admit(resume=True)
         return resolve(file=self.config, sets=sets, options=options)
 
     def put_adapter(self, name: StageName, made: Path) -> Path:
-        """Put a finished adapter in its place, whole or not at all."""
+        """Move a finished adapter into place atomically."""
         place = self.adapter(name)
         if place.exists():
             shutil.rmtree(place)
@@ -115,7 +118,7 @@ class RunFolder:
 
 
 def step_of(path: Path) -> int:
-    """The step of a whole checkpoint, 0 of a half one: the trainer writes this file last."""
+    """The step of a complete checkpoint, 0 for an incomplete one: the trainer writes this file last."""
     try:
         return int(json.loads((path / "trainer_state.json").read_bytes())["global_step"])
     except (OSError, ValueError, KeyError):
@@ -123,7 +126,7 @@ def step_of(path: Path) -> int:
 
 
 def environment(processes: int) -> dict[str, Any]:
-    """Versions and hardware: what a person needs to make the same run again."""
+    """Versions and hardware: what is needed to reproduce the run."""
     import torch
 
     versions: dict[str, str | None] = {}

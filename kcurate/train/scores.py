@@ -1,7 +1,7 @@
-"""What judged answers come to: shares with intervals, a mean reward with one, counts per outcome.
+"""Statistics of judged completions: rates with intervals, a mean reward with one, counts per outcome.
 
-Shares have Wilson's interval over the answers; the mean reward has a bootstrap over the tasks, whose answers
-hang together. Not covered: asking the model (`measure`).
+Rates have Wilson's interval over completions. The mean reward has a cluster bootstrap over tasks, since
+completions for one task are correlated. Not covered: sampling the model (`measure`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kcurate.train.task import Judged
 # Two-sided 95% of the normal distribution.
 Z = 1.959964
 RESAMPLES = 2000
-# The given kernel given back: it compiles and is right, since it is the reference; it is shown on its own.
+# A completion that returns the given kernel. It compiles and is correct, so it has a column of its own.
 COPIED = Refusal.COPIED.value
 
 
@@ -38,7 +38,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: a model on the held-out tasks. `timed` False: nobody knows what is faster."""
+    """One line of the table: a model on the held-out tasks. `timed` False: `faster` is unknown."""
 
     name: str
     model: str
@@ -56,7 +56,7 @@ class Row:
 
 
 def wilson(hits: int, count: int) -> Estimate:
-    """A share with Wilson's interval; `count` at least 1."""
+    """A rate with Wilson's interval; `count` is at least 1."""
     share, z2 = hits / count, Z * Z
     middle = (share + z2 / (2 * count)) / (1 + z2 / count)
     half = Z / (1 + z2 / count) * math.sqrt(share * (1 - share) / count + z2 / (4 * count * count))
@@ -64,15 +64,15 @@ def wilson(hits: int, count: int) -> Estimate:
 
 
 def mean_by_task(values: Sequence[float], tasks: Sequence[str], seed: int = 0) -> Estimate:
-    """The mean over all answers, with a percentile bootstrap that draws whole tasks."""
+    """The mean over all completions, with a percentile bootstrap that resamples whole tasks."""
     names = sorted(set(tasks))
     place = {name: i for i, name in enumerate(names)}
     sums, counts = np.zeros(len(names)), np.zeros(len(names))
     for value, task in zip(values, tasks, strict=True):
         sums[place[task]] += value
         counts[place[task]] += 1
-    drawn = np.random.default_rng(seed).integers(0, len(names), (RESAMPLES, len(names)))
-    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+    resampled = np.random.default_rng(seed).integers(0, len(names), (RESAMPLES, len(names)))
+    means = sums[resampled].sum(axis=1) / counts[resampled].sum(axis=1)
     low, high = np.quantile(means, [0.025, 0.975])
     return Estimate(float(sums.sum() / counts.sum()), float(low), float(high))
 
@@ -80,17 +80,17 @@ def mean_by_task(values: Sequence[float], tasks: Sequence[str], seed: int = 0) -
 def row(
     name: str, model: str, judged: Sequence[Judged], *, timed: bool, generate_s: float, judge_s: float
 ) -> Row:
-    """The line of a table; answers that we failed to judge are counted, and left out of the shares.
+    """The line of the table. Completions that the harness failed to judge are counted but not in the rates.
 
     Raises:
-        ValueError: there is no judged answer.
+        ValueError: nothing was judged.
     """
     outcomes = Counter(one.outcome for one in judged)
     known = [one for one in judged if one.outcome != OURS]
     if not known:
-        raise ValueError("no answer was judged")
+        raise ValueError("no completion was judged")
 
-    def share(holds: Callable[[str], bool]) -> Estimate:
+    def rate(holds: Callable[[str], bool]) -> Estimate:
         return wilson(sum(holds(one.outcome) for one in known), len(known))
 
     return Row(
@@ -98,10 +98,10 @@ def row(
         model=model,
         tasks=len({one.task_id for one in known}),
         samples=len(known),
-        compiles=share(lambda outcome: STANDINGS[outcome].compiles),
-        correct=share(lambda outcome: STANDINGS[outcome].correct),
-        faster=share(lambda outcome: STANDINGS[outcome].faster),
-        copied=share(lambda outcome: outcome == COPIED),
+        compiles=rate(lambda outcome: STANDINGS[outcome].compiles),
+        correct=rate(lambda outcome: STANDINGS[outcome].correct),
+        faster=rate(lambda outcome: STANDINGS[outcome].faster),
+        copied=rate(lambda outcome: outcome == COPIED),
         reward=mean_by_task([one.reward for one in known], [one.task_id for one in known]),
         outcomes=dict(sorted(outcomes.items())),
         timed=timed,

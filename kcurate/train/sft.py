@@ -1,6 +1,6 @@
-"""Supervised fine-tuning on `trl.SFTTrainer`: rows of tokens, loss on the answer alone, LoRA.
+"""Supervised fine-tuning on `trl.SFTTrainer`: tokenised rows, loss on the completion only, LoRA.
 
-Not covered: which tasks there are (`tasks_of`), the loop (`driving`).
+Not covered: where tasks come from (`pair_tasks`), the loop (`driving`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kcurate.train.models import Form
 from kcurate.train.settings import SftSettings
 from kcurate.train.task import Task
 
-# At 4096 tokens, four rows of a 7B model fit into 80 GB with checkpointing of activations.
-MOST_AT_ONCE = 4
+# With activation checkpointing, four rows of 4096 tokens of a 7B model fit into 80 GB.
+MAX_MICRO_BATCH = 4
 
 
 class WholeBatches(SFTTrainer):  # type: ignore[misc]
-    """Takes as many rows in an epoch as fill its batches, others each time.
+    """Uses only as many rows per epoch as fill its batches, a different subset each time.
 
-    The trainer itself would take a step on the few that are left, where a batch is more than a micro batch.
+    With gradient accumulation the trainer itself would take a step on the incomplete last batch.
     """
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
@@ -41,11 +41,11 @@ class WholeBatches(SFTTrainer):  # type: ignore[misc]
 
 
 def rows(tasks: Sequence[Task], form: Form, max_tokens: int) -> tuple[list[dict[str, Any]], int]:
-    """Rows `{"input_ids", "completion_mask"}` of the tasks that have an answer; how many were too long.
+    """Rows `{"input_ids", "completion_mask"}` of the tasks with a known answer; how many were too long.
 
-    They are the tokens that generation starts from, then the answer's: the trainer's own way of making them
-    teaches another context where a chat template opens an answer differently (with a thought). A row that is
-    longer than `max_tokens` is left out: an answer that is cut teaches to stop anywhere.
+    A row is the tokens that generation starts from, then the known answer. The trainer's own tokenisation
+    would train on another context if the chat template opens a completion differently (with a thought). Rows
+    longer than `max_tokens` are left out: a truncated answer would teach the model to stop anywhere.
     """
     made, too_long = [], 0
     for task in tasks:
@@ -62,7 +62,7 @@ def rows(tasks: Sequence[Task], form: Form, max_tokens: int) -> tuple[list[dict[
 
 
 def steps_of(settings: SftSettings, count: int) -> int:
-    """How many steps a run over `count` rows takes; rows that do not fill a batch wait for the next epoch."""
+    """The steps of a run over `count` rows; rows that do not fill a batch wait for the next epoch."""
     return settings.max_steps or math.ceil(max(1, count // settings.batch) * settings.epochs)
 
 
@@ -70,8 +70,8 @@ def train(stage: Stage, tasks: Sequence[Task]) -> int:
     """Run the stage to its end; the number of steps.
 
     Raises:
-        InputError: no task has an answer, or none is short enough. StoppedError, MissingDependencyError: as
-            in `driving.drive`.
+        InputError: no task has a known answer that fits. StoppedError, MissingDependencyError: as in
+            `driving.drive`.
     """
     settings = stage.settings.sft
     tokenizer = models.load_tokenizer(stage.settings.model)
@@ -79,11 +79,11 @@ def train(stage: Stage, tasks: Sequence[Task]) -> int:
     data, too_long = rows(tasks, form, settings.max_tokens)
     if not data:
         raise InputError(
-            f"no rows to train on ({len(tasks)} tasks, {too_long} longer than {settings.max_tokens} tokens)",
+            f"no rows to train on ({len(tasks)} tasks, {too_long} over {settings.max_tokens} tokens)",
             where="train sft",
             hint="choose another --dataset, or raise sft.max_tokens",
         )
-    stage.note(f"sft: {len(data)} rows, {too_long} left out as longer than {settings.max_tokens} tokens")
+    stage.note(f"sft: {len(data)} rows, {too_long} left out with over {settings.max_tokens} tokens")
     model = models.load_model(stage.settings.model, trainable=True)
     with opening("sft.trl"):
         trainer = WholeBatches(
@@ -94,40 +94,40 @@ def train(stage: Stage, tasks: Sequence[Task]) -> int:
             peft_config=models.lora(stage.settings.lora, model),
         )
     callback = StepCallback("sft", stage.run, stage.stop, stage.note)
-    return drive(trainer, stage, callback, knobs(trainer.args.per_device_train_batch_size, settings))
+    return drive(trainer, stage, callback, memory_hint(trainer.args.per_device_train_batch_size, settings))
 
 
 def config(stage: Stage, count: int) -> Any:
     """The `trl.SFTConfig` of a run over `count` rows.
 
     Raises:
-        InputError: batches that do not divide, or arguments that the trainer refuses.
+        InputError: a batch size that does not divide, or arguments that the trainer rejects.
     """
     settings = stage.settings.sft
     world = processes()[1]
     if settings.batch % world:
         raise InputError(
-            f"{settings.batch} rows a step do not divide by {world} processes", where="sft.batch"
+            f"{settings.batch} rows per step cannot be divided among {world} processes", where="sft.batch"
         )
     given = {
         **common(stage, settings, steps_of(settings, count)),
-        **batches(settings, settings.batch, MOST_AT_ONCE),
+        **batches(settings, settings.batch, MAX_MICRO_BATCH),
         "max_length": settings.max_tokens,
         "packing": settings.packing,
-        # A batch that is not full would be filled up with other rows in several processes.
+        # With several processes an incomplete batch would be filled up with repeated rows.
         "dataloader_drop_last": count >= settings.batch and not settings.packing,
         "completion_only_loss": True,
     }
     return arguments(SFTConfig, given, settings.trl, "sft.trl")
 
 
-def knobs(at_once: int, settings: SftSettings) -> str:
-    """What to turn when memory runs out, the first first."""
-    turns = []
-    if at_once > 1:
-        turns.append(f"--set sft.micro_batch={at_once // 2} (same result)")
+def memory_hint(micro_batch: int, settings: SftSettings) -> str:
+    """What to change when out of memory, the best first."""
+    changes = []
+    if micro_batch > 1:
+        changes.append(f"--set sft.micro_batch={micro_batch // 2} (same result)")
     if not settings.gradient_checkpointing:
-        turns.append("--set sft.gradient_checkpointing=true (same result, slower)")
-    turns.append(f"--set sft.max_tokens={settings.max_tokens // 2}")
-    turns.append("several GPUs: accelerate launch with kcurate/train/accelerate/fsdp.yaml")
-    return "; ".join(turns)
+        changes.append("--set sft.gradient_checkpointing=true (same result, slower)")
+    changes.append(f"--set sft.max_tokens={settings.max_tokens // 2}")
+    changes.append("several GPUs: accelerate launch with kcurate/train/accelerate/fsdp.yaml")
+    return "; ".join(changes)

@@ -1,8 +1,8 @@
 """`kcurate train`: tasks, supervised fine-tuning, GRPO, scores on the held-out tasks, curves, card.
 
-Every step that is done is left as it is, so a run that was cut goes on where it was. Under `accelerate
-launch` every process trains and judges its own answers; the first one alone measures and writes. Not covered:
-the options (`kcurate.cli.train`), a step of training (`sft`, `grpo`).
+Finished stages and scores are kept, so an interrupted run continues where it stopped. Under `accelerate
+launch` every process trains and judges its own completions; only the first one scores and writes. Not
+covered: the options (`kcurate.cli.train`), a stage of training (`sft`, `grpo`).
 """
 
 from __future__ import annotations
@@ -31,18 +31,17 @@ from kcurate.train.settings import TrainSettings
 from kcurate.train.stopping import Stop
 from kcurate.train.task import Task
 
-# The names of the table's rows.
+# The rows of the table of scores.
 ROWS = {"base": "base", "sft": "SFT", "grpo": "SFT+GRPO"}
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One call. `stages`: those to run; None: all, or, to resume, those that the run was begun with.
+    """One call. `stages`: those to run; None: all, or when resuming those that the run began with.
 
-    `adapter`: what GRPO starts from instead of the run's own; a run that is taken up remembers it.
-    `measure`: score on the held-out tasks afterwards. `row`: score `adapter` alone, under this name.
-    `budget_s`: training stops when it has passed (0: no limit). `push`: the repository on the Hub that gets
-    the card and the adapters.
+    `adapter`: what GRPO starts from instead of the run's SFT adapter; a resumed run remembers it. `measure`:
+    score on the held-out tasks afterwards. `row`: score only `adapter`, under this name. `budget_s`: training
+    stops after this time (0: no limit). `push`: the repository on the Hub for the card and the adapters.
     """
 
     settings: TrainSettings
@@ -59,20 +58,20 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class Tasks:
-    """What is taught, what is asked for rewards, what neither has seen; and what became no task, and why."""
+    """Tasks for SFT, for GRPO, and held out from both; and why a module became no task."""
 
-    taught: tuple[Task, ...]
-    asked: tuple[Task, ...]
+    sft: tuple[Task, ...]
+    grpo: tuple[Task, ...]
     held_out: tuple[Task, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def run(config: TrainConfig, *, note: Note = silent) -> Summary:
-    """Run the stages that are not done yet; the counts are over tasks, steps and judged answers.
+    """Run the stages that are not done yet; the counts are over tasks, steps and judged completions.
 
     Raises:
-        InputError: settings, data or folder that cannot be used. MissingDependencyError: no package, no GPU,
-            too little memory. StoppedError: told to stop, and saved.
+        InputError: unusable settings, data or folder. MissingDependencyError: a package, a GPU or memory is
+            missing. StoppedError: told to stop; a checkpoint is saved.
     """
     with recorded("train", config.out, note=note, folder=config.out) as record:
         require_extra()
@@ -87,13 +86,15 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
             folder.admit(resume=config.resume)
         begun = plans.read(folder) if config.resume else Plan()
         plan = plans.settle(
-            config.stages, config.adapter, begun, learnt=folder.checkpoint("grpo") is not None
+            config.stages, config.adapter, begun, grpo_begun=folder.checkpoint("grpo") is not None
         )
         if (given := plan.adapter or config.adapter) is not None:
             models.check_adapter(given)
         if config.push is not None and rank == 0:
             hub.token_for(config.push)
-        models.locate(config.settings.model)  # a wrong model or dataset leaves no run folder behind
+        models.locate(
+            config.settings.model
+        )  # before the run folder exists: a wrong model or dataset leaves none behind
         tasks = load_tasks(config.settings, note)
         if rank == 0:
             record.begin()
@@ -108,7 +109,7 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
         stop = Stop(config.budget_s)
         with quiet(), stop.listening(), judges(config, folder, place, rank) as pool:
             if "grpo" in plan.stages or (config.measure and config.settings.measure.samples):
-                # Asked now: a machine that cannot judge should say so before it trains, not after.
+                # A machine that cannot judge should fail before training, not after.
                 note(f"judge: {place.backend}, {'timed' if pool.timed else 'not timed'}")
             for name in plan.stages:
                 steps[name] = _train(name, config, plan.adapter, folder, tasks, stop, pool, note)
@@ -117,7 +118,7 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
             if rank == 0 and config.measure and config.settings.measure.samples:
                 try:
                     with stop.at_once(
-                        "train measure", f"rows that are done are kept; --resume --out {folder.root}"
+                        "train measure", f"finished rows are kept; --resume --out {folder.root}"
                     ):
                         _measure(config, folder, tasks, pool, note)
                 except InputError as error:
@@ -128,7 +129,7 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
 
 
 def _unpacked(settings: TrainSettings, folder: RunFolder) -> TrainSettings:
-    """The settings with a model that loads fast; the first process makes it."""
+    """The settings with the unpacked model; the first process unpacks it."""
     from kcurate.train import driving, models
 
     with driving.state().main_process_first():
@@ -136,7 +137,7 @@ def _unpacked(settings: TrainSettings, folder: RunFolder) -> TrainSettings:
 
 
 def load_tasks(settings: TrainSettings, note: Note = silent) -> Tasks:
-    """The tasks of a run, whose held-out families neither stage sees.
+    """The tasks of a run; neither stage trains on the held-out families.
 
     Raises:
         InputError: no such dataset, or no usable task in it.
@@ -146,23 +147,23 @@ def load_tasks(settings: TrainSettings, note: Note = silent) -> Tasks:
     pairs = pair_tasks.load(*own.dataset, brief=own.brief, untimed=own.untimed, note=note)
     pairs = pairs[: own.limit or None]
     if kind == "pairs":
-        seen, held_out = pair_tasks.split(pairs, own.held_out, own.split_seed)
-        found = Tasks(seen, _arranged(seen, settings), held_out)
+        training, held_out = pair_tasks.split(pairs, own.held_out, own.split_seed)
+        found = Tasks(training, _arranged(training, settings), held_out)
     elif kind == "kernelbench":
         from kcurate.train.kernelbench import tasks as kernelbench
 
         modules = kernelbench.load(path or None, brief=own.brief, note=note)
-        asked, held_out = kernelbench.split(modules.tasks, own.held_out, own.split_seed)
+        rollout, held_out = kernelbench.split(modules.tasks, own.held_out, own.split_seed)
         note(f"kernelbench: {len(modules.tasks)} tasks, {len(modules.left_out)} modules left out")
         if not modules.tasks:
             why = "; ".join(f"{name}: {reason}" for name, reason in modules.left_out.items())
             raise InputError(f"no module became a task ({why[:300]})", where=own.source)
-        asked = _arranged(asked[: own.limit or None], settings)
-        found = Tasks(pairs, asked, held_out, modules.left_out)
+        rollout = _arranged(rollout[: own.limit or None], settings)
+        found = Tasks(pairs, rollout, held_out, modules.left_out)
     else:
         raise InputError(f"no tasks {own.source!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
     families = len({task.family for task in found.held_out})
-    note(f"{len(found.taught)} tasks to teach, {len(found.asked)} to ask, {len(found.held_out)} held out "
+    note(f"{len(found.sft)} tasks for SFT, {len(found.grpo)} for GRPO, {len(found.held_out)} held out "
          f"({families} families)")  # fmt: skip
     return found
 
@@ -174,7 +175,7 @@ def _arranged(tasks: tuple[Task, ...], settings: TrainSettings) -> tuple[Task, .
 
 @contextlib.contextmanager
 def judges(config: TrainConfig, folder: RunFolder, place: JudgePlace, rank: int) -> Iterator[RewardPool]:
-    """The judges of this process; they start when they are first asked."""
+    """The judges of this process; they start on first use."""
     own = config.settings
     scheme = schemes.make(own.reward.scheme, own.reward.values)
     cache = folder.root / ("verdicts.jsonl" if rank == 0 else f"verdicts-{rank}.jsonl")
@@ -201,31 +202,31 @@ def _train(
     pool: RewardPool,
     note: Note,
 ) -> int:
-    """Run one stage, unless it is done; how many steps it took now."""
+    """Run one stage unless it is done; the number of steps taken now."""
     if folder.done(name):
-        note(f"{name}: done already")
+        note(f"{name}: already done")
         return 0
     from kcurate.train import grpo, sft
     from kcurate.train.driving import Stage
 
     stage = Stage(name, folder, config.settings, stop, note)
     if name == "sft":
-        steps = sft.train(stage, tasks.taught)
+        steps = sft.train(stage, tasks.sft)
     else:
         adapter = given or (folder.adapter("sft") if folder.done("sft") else None)
         note(f"grpo: starts from {adapter or 'a new adapter'}")
-        steps = grpo.train(stage, tasks.asked, pool, adapter)
+        steps = grpo.train(stage, tasks.grpo, pool, adapter)
     _free()
     return steps
 
 
 def _measure(config: TrainConfig, folder: RunFolder, tasks: Tasks, pool: RewardPool, note: Note) -> None:
-    """Score the base model and what the stages made, leaving rows that are there."""
+    """Score the base model and the adapters of finished stages; existing rows are kept."""
     from kcurate.train import measure
 
     own = config.settings.measure
     if not tasks.held_out:
-        note("measure: no tasks are held out, so there is nothing to score on")
+        note("measure: no held-out tasks to score on")
         return
     if config.row is not None:
         measure_row(config.row, config, folder, tasks, pool, config.adapter, note)
@@ -248,7 +249,7 @@ def measure_row(
     adapter: Path | None,
     note: Note,
 ) -> None:
-    """Score one model on the held-out tasks and put its row into `measured.json`."""
+    """Score one model on the held-out tasks and add its row to `measured.json`."""
     from kcurate.train import measure
 
     made, answers = measure.measure(
@@ -271,7 +272,7 @@ def _finish(
     name = Path(config.settings.model.name).name
     curves.draw(folder.metrics, folder.curves, f"{name}, recipe {config.settings.recipe}")
     counts: dict[str, Any] = {
-        "tasks": {"taught": len(tasks.taught), "asked": len(tasks.asked), "held_out": len(tasks.held_out)},
+        "tasks": {"taught": len(tasks.sft), "asked": len(tasks.grpo), "held_out": len(tasks.held_out)},
         "steps": steps,
         "answers": dict(sorted(Counter(line["outcome"] for line in folder.judged.lines()).items())),
     }
@@ -284,7 +285,7 @@ def _finish(
 
 
 def _free() -> None:
-    """Give back the memory of a model that nobody uses any more."""
+    """Free the memory of a model that is no longer used."""
     import torch
 
     gc.collect()

@@ -1,7 +1,7 @@
-"""Ending a run in good order: a signal, or a time limit, ends it between two steps, with a checkpoint.
+"""Ends a run gracefully: a signal or the time limit stops it between two steps, with a checkpoint.
 
-A second signal ends it at once. In several processes all of them agree on the step. Not covered: writing
-checkpoints (the trainer's), taking them up again (`run_folder`).
+A second signal stops it at once. Several processes agree on the step. Not covered: writing checkpoints (the
+trainer's), resuming from them (`run_folder`).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any
 
 from kcurate.errors import KcurateError
 
-# 128 + SIGTERM, as a shell says it.
+# 128 + SIGTERM, the shell convention.
 EXIT_TERMINATED = 143
-# What a step whose answers are drawn already is taken to need of one that draws, until one has been seen.
+# Assumed time of a step without sampling relative to one with it, until one has been measured.
 LIGHT_SHARE = 0.5
 KINDS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StoppedError(KcurateError):
-    """The run was told to stop and has saved where it was."""
+    """The run was told to stop and has saved a checkpoint."""
 
 
 class Stop:
-    """Why the run should end, if it should: asked after every step."""
+    """Whether the run should end, and why; checked after every step."""
 
     def __init__(self, budget_s: float = 0.0) -> None:
         self.signal: int | None = None
@@ -36,18 +36,18 @@ class Stop:
         self._longest_s: dict[bool, float] = {}
 
     def took(self, step_s: float, *, light: bool = False) -> None:
-        """A step took so many seconds; another may take as long. `light`: it had its answers drawn before."""
+        """Record how long a step took. `light`: its completions had been sampled by an earlier step."""
         self._longest_s[light] = max(self._longest_s.get(light, 0.0), step_s)
 
     def late(self, *, light: bool = False) -> bool:
-        """Whether another step, light or not, may end after the time limit."""
+        """Whether another step would end after the time limit."""
         longest_s = max(self._longest_s.values(), default=0.0)
         if light:
             longest_s = self._longest_s.get(True, LIGHT_SHARE * longest_s)
         return self._ends_s is not None and time.monotonic() + longest_s >= self._ends_s
 
     def agreed(self, *, light: bool = False) -> tuple[bool, bool]:
-        """(told to stop, late for another step), the same in all processes."""
+        """(told to stop, no time for another step), the same in all processes."""
         import torch
 
         own = (self.signal is not None, self.late(light=light))
@@ -59,7 +59,7 @@ class Stop:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Take SIGTERM and SIGINT as a wish to stop; the second one has its usual effect."""
+        """Treat the first SIGTERM or SIGINT as a request to stop; the second has its usual effect."""
         before = {kind: signal.getsignal(kind) for kind in KINDS}
 
         def heard(number: int, frame: FrameType | None) -> None:
@@ -72,10 +72,10 @@ class Stop:
 
     @contextlib.contextmanager
     def at_once(self, where: str, hint: str) -> Iterator[None]:
-        """Within, a signal ends what is under way; so does one that came before.
+        """Inside, a signal raises at once; so does one received before.
 
         Raises:
-            StoppedError: one came.
+            StoppedError: a signal was received.
         """
         stopped = StoppedError("stopped", where=where, hint=hint)
 
@@ -90,7 +90,7 @@ class Stop:
 
 @contextlib.contextmanager
 def _heard_by(heard: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Signals go to a function for a while; they go to the main thread alone."""
+    """Handle signals with `heard` for a while; only possible in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

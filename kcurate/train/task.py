@@ -1,7 +1,7 @@
-"""One question to a model, and what an answer to it earned: what every module of training shares.
+"""A task for a model, and what a completion of it earned: the records that all modules of training share.
 
-Not covered: where tasks come from (`pair_tasks`, `kernelbench.tasks`), how an answer is judged
-(`reward.schemes`).
+Not covered: where tasks come from (`pair_tasks`, `kernelbench.tasks`), how a completion is judged
+(`reward.pool`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from kcurate.records import Candidate, Prompt
 class Task:
     """A slow side is given, a faster one is asked for.
 
-    `template` is the candidate whose fast side an answer replaces (its `origin.made` is `fast`: the slow side
-    is the reference). `answer` is the reply that supervised training teaches, in the form of
-    `prompts.write_answer`; None where nobody knows a good one. `family` never straddles train and held-out.
-    `permitted`: the only techniques that an answer may show (None: no such rule).
+    `template` is the candidate whose fast side a completion replaces (its `origin.made` is `fast`: the slow
+    side is the reference). `answer` is the known answer, the target of SFT, in the form of
+    `prompts.write_answer`; None if no good one is known. A `family` is never both trained on and held out.
+    `permitted`: the only techniques that a completion may use (None: any).
     """
 
     id: str
@@ -34,10 +34,11 @@ class Task:
 class Judged:
     """What one completion earned.
 
-    `outcome`: a verdict's (`records.Outcome`), or what kept it from the judge (`unreadable`, `copied`,
-    ...). `speedup`: slow time over fast time, None when none was measured. `components`: the reward's
-    terms by name; `reward` is their sum. `audit`: a ratio that asked for a second look. `cheat`: refused by
-    the static checks, or not borne out by that look. `judge_s`: seconds of judging (0 when cached).
+    `outcome`: that of its verdict (`records.Outcome`), or why it was not judged (`unreadable`, `copied`,
+    ...). `speedup`: slow time over fast time, None if not measured. `components`: the reward's terms by name;
+    `reward` is their sum. `audit`: its speedup was high enough for a second judgement. `cheat`: rejected by
+    the static checks, or the second judgement did not reproduce the speedup. `judge_s`: seconds of judging
+    (0 if cached).
     """
 
     task_id: str

@@ -83,14 +83,14 @@ def test_tasks_come_stage_by_stage_in_an_order_that_the_seed_gives() -> None:
 @pytest.mark.parametrize(
     ("policy", "values", "said"),
     [
-        ("steps", {}, "there is no curriculum"),
+        ("steps", {}, "unknown curriculum"),
         ("off", {"ladder": []}, "has no 'ladder'"),
         ("sqd", {"depth": 3}, "has no 'depth'"),
         ("sqd", {"ladder": "all"}, "must be a list"),
-        ("sqd", {"ladder": ["magic"]}, "there is no technique 'magic'"),
-        ("sqd", {"ladder": [LADDER[0], LADDER[0]]}, "comes twice"),
+        ("sqd", {"ladder": ["magic"]}, "unknown technique 'magic'"),
+        ("sqd", {"ladder": [LADDER[0], LADDER[0]]}, "is in the ladder twice"),
         ("sqd", {"free": 1}, "must be true or false"),
-        ("sqd", {"ladder": [], "free": False}, "no task has a part"),
+        ("sqd", {"ladder": [], "free": False}, "no task is in any stage"),
     ],
 )
 def test_what_is_no_curriculum_is_said(policy: str, values: dict[str, Any], said: str) -> None:

@@ -64,7 +64,7 @@ def test_a_row_goes_on_from_what_generation_starts_from(
     prompt, answer = texts(tokenizer, one)
     assert prompt.endswith(opens)
     assert answer == f"{before}{one.answer}"
-    said = Form(tokenizer, ModelSettings()).said(answer)
+    said = Form(tokenizer, ModelSettings()).with_thought(answer)
     assert prompts.read_reply(said, "text") == prompts.read_reply(str(one.answer), "text")
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kcurate.errors import InputError
-from kcurate.train.gradients import MOST_IN_A_ROW, GradientGuard
+from kcurate.train.gradients import MAX_SKIPPED, GradientGuard
 
 
 class Step:
@@ -36,7 +36,7 @@ def test_such_a_step_is_left_out_and_said(value: float) -> None:
     step = Step()
     step.take(value)
     assert all(torch.equal(one, torch.ones(3)) for one in step.weights)
-    assert step.said == ["grpo 1: its gradient is not a number; the step is left out"]
+    assert step.said == ["grpo 1: the gradient is NaN or infinite; the step is skipped"]
     step.take(0.5)
     assert all(torch.isfinite(one).all() and not torch.equal(one, torch.ones(3)) for one in step.weights)
     assert len(step.said) == 1
@@ -44,12 +44,15 @@ def test_such_a_step_is_left_out_and_said(value: float) -> None:
 
 def test_a_run_of_them_ends_in_one_line() -> None:
     step = Step()
-    for _ in range(MOST_IN_A_ROW - 1):
+    for _ in range(MAX_SKIPPED - 1):
         step.take(math.nan)
     step.take(1.0)
-    for _ in range(MOST_IN_A_ROW - 1):
+    for _ in range(MAX_SKIPPED - 1):
         step.take(math.nan)
-    with pytest.raises(InputError, match=r"train grpo: gradients of 5 steps in a row.*grpo\.learning_rate"):
+    with pytest.raises(
+        InputError,
+        match=r"train grpo: the gradients of 5 steps in a row are NaN or infinite.*grpo\.learning_rate",
+    ):
         step.take(math.nan)
 
 

@@ -26,8 +26,8 @@ FORWARD = "        return torch.softmax(x, dim=self.dim)\n"
 LEFT_OUT = {
     "constant": (FORWARD, "        return torch.zeros_like(x)\n", "accept zeros"),
     "copying": (FORWARD, "        return x.clone()\n", "accept a copy of an input"),
-    "dropping": (FORWARD, "        return torch.nn.functional.dropout(x)\n", "not determined by its inputs"),
-    "averaging": (FORWARD, "        return (x * 0.01).sigmoid().mean()\n", "at the size that is timed"),
+    "dropping": (FORWARD, "        return torch.nn.functional.dropout(x)\n", "not a function of its inputs"),
+    "averaging": (FORWARD, "        return (x * 0.01).sigmoid().mean()\n", "at the bench size"),
     "in_place": (FORWARD, "        return x.exp_()\n", "changed the input"),
     "guessing": (FORWARD, "        return x[x > 0]\n", "PyTorch module Model"),
     "dividing": (FORWARD, "        return x / (x - x)\n", "not finite"),

@@ -102,7 +102,7 @@ def test_several_sources_are_one_set_and_the_first_has_an_id(tmp_path: Path) -> 
     said: list[str] = []
     tasks = pair_tasks.load(str(tmp_path / "first"), str(tmp_path / "second"), note=said.append)
     assert [(task.id, task.family) for task in tasks] == [("demo/a", one.family), ("demo/b", other.family)]
-    assert said == ["left out, since an earlier dataset has another pair of that id: 1"]
+    assert said == ["left out because an earlier dataset has their id: 1"]
     with pytest.raises(InputError, match="no such folder"):
         pair_tasks.load(str(tmp_path / "first"), str(tmp_path / "third"))
 

@@ -20,23 +20,23 @@ def test_a_new_run_does_all_and_one_that_goes_on_what_it_did() -> None:
     assert plans.settle(None, None, Plan(("grpo",), HERE)) == Plan(("grpo",), HERE)
     assert plans.settle(("grpo",), None, Plan(("sft",))) == Plan(("grpo",))
     assert plans.settle((), HERE, Plan(STAGES)) == Plan(()), "measuring changes nothing"
-    assert plans.settle(("grpo",), HERE, Plan(("grpo",), HERE), learnt=True) == Plan(("grpo",), HERE)
+    assert plans.settle(("grpo",), HERE, Plan(("grpo",), HERE), grpo_begun=True) == Plan(("grpo",), HERE)
     assert plans.settle(("grpo",), THERE, Plan(("grpo",), HERE)) == Plan(("grpo",), THERE)
 
 
 def test_an_adapter_that_would_not_be_used_is_refused() -> None:
     for stages in (None, STAGES):
-        with pytest.raises(InputError, match="would not start from what SFT makes"):
+        with pytest.raises(InputError, match="would ignore the adapter that SFT trains"):
             plans.settle(stages, HERE, Plan())
-    with pytest.raises(InputError, match="SFT starts from no adapter"):
+    with pytest.raises(InputError, match="SFT takes no adapter"):
         plans.settle(("sft",), HERE, Plan())
     with pytest.raises(InputError, match="started from /here"):
-        plans.settle(("grpo",), THERE, Plan(("grpo",), HERE), learnt=True)
+        plans.settle(("grpo",), THERE, Plan(("grpo",), HERE), grpo_begun=True)
     with pytest.raises(InputError, match="started from its own SFT"):
-        plans.settle(("grpo",), THERE, Plan(STAGES), learnt=True)
+        plans.settle(("grpo",), THERE, Plan(STAGES), grpo_begun=True)
 
 
-def test_what_is_put_down_is_read_back(tmp_path: Path) -> None:
+def test_a_plan_is_read_back(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     assert plans.read(folder) == Plan()
     plans.write(folder, Plan(), Plan(("sft",)))
@@ -44,5 +44,5 @@ def test_what_is_put_down_is_read_back(tmp_path: Path) -> None:
     plans.write(folder, plans.read(folder), Plan(()))
     assert plans.read(folder) == Plan(STAGES, HERE)
     folder.plan.write_text('{"stages": 3}')
-    with pytest.raises(InputError, match=r"run\.json: not the plan"):
+    with pytest.raises(InputError, match=r"run\.json: not a plan file"):
         plans.read(folder)

@@ -104,7 +104,7 @@ def test_no_wrong_answer_earns_as_much_as_a_right_one(
 @pytest.mark.parametrize(
     ("name", "values", "said"),
     [
-        ("fastest", {}, "there is no reward"),
+        ("fastest", {}, "unknown reward"),
         ("kernelcompare", {"speed": 1.0}, "has no 'speed'"),
         ("continuous", {"most": "all"}, "must be a number"),
         ("continuous", {"most": math.nan}, "must be a number"),

@@ -65,7 +65,7 @@ def test_copies_are_shown_and_failures_of_ours_left_out() -> None:
     assert found.copied.value == pytest.approx(1 / 3)
     assert found.correct.value == pytest.approx(2 / 3)
     assert found.faster.value == pytest.approx(1 / 3)
-    with pytest.raises(ValueError, match="no answer"):
+    with pytest.raises(ValueError, match="no completion was judged"):
         table_row([judged("harness_error")])
 
 

@@ -34,29 +34,29 @@ def get_init_inputs():
 
 def test_no_family_is_both_taught_and_held_out() -> None:
     found = load_tasks(resolve())
-    assert found.taught == found.asked
-    assert not {task.family for task in found.taught} & {task.family for task in found.held_out}
-    share = len(found.held_out) / (len(found.taught) + len(found.held_out))
+    assert found.sft == found.grpo
+    assert not {task.family for task in found.sft} & {task.family for task in found.held_out}
+    share = len(found.held_out) / (len(found.sft) + len(found.held_out))
     assert 0.15 < share < 0.25
     assert load_tasks(resolve()) == found, "the seed decides"
 
 
 def test_sqd_asks_stage_by_stage_and_holds_out_plain_tasks() -> None:
     found = load_tasks(resolve(recipe="sqd"))
-    stages = [int(task.id.rsplit("@", 1)[1].split("-")[0]) for task in found.asked]
+    stages = [int(task.id.rsplit("@", 1)[1].split("-")[0]) for task in found.grpo]
     assert stages == sorted(stages)
     assert len(set(stages)) > 3
-    assert len({task.id for task in found.asked}) == len(found.asked)
-    assert all("@" not in task.id for task in (*found.taught, *found.held_out))
-    families = {task.family for task in found.asked}
-    assert families <= {task.family for task in found.taught}
+    assert len({task.id for task in found.grpo}) == len(found.grpo)
+    assert all("@" not in task.id for task in (*found.sft, *found.held_out))
+    families = {task.family for task in found.grpo}
+    assert families <= {task.family for task in found.sft}
 
 
 def test_limit_and_brief_prompts() -> None:
     few = load_tasks(resolve(sets=["tasks.limit=10", "tasks.brief=true"]))
-    assert len(few.taught) + len(few.held_out) == 10
+    assert len(few.sft) + len(few.held_out) == 10
     full = load_tasks(resolve(sets=["tasks.limit=10"]))
-    assert len(few.taught[0].prompt.system) < len(full.taught[0].prompt.system)
+    assert len(few.sft[0].prompt.system) < len(full.sft[0].prompt.system)
 
 
 def test_kernelbench_is_asked_and_pairs_are_taught(tmp_path: Path) -> None:
@@ -66,11 +66,11 @@ def test_kernelbench_is_asked_and_pairs_are_taught(tmp_path: Path) -> None:
         (level / f"{number}_{name}.py").write_text(RELU.replace("relu", what))
     (level / "4_Fixed.py").write_text(RELU.replace("rows, columns)", "8, 9)"))
     found = load_tasks(resolve(sets=[f'tasks.source="kernelbench:{tmp_path}"', "tasks.held_out=0.34"]))
-    assert not any(task.id.startswith("kernelbench/") for task in found.taught)
-    assert all(task.id.startswith("kernelbench/") for task in (*found.asked, *found.held_out))
-    assert len(found.asked) == 2
+    assert not any(task.id.startswith("kernelbench/") for task in found.sft)
+    assert all(task.id.startswith("kernelbench/") for task in (*found.grpo, *found.held_out))
+    assert len(found.grpo) == 2
     assert len(found.held_out) == 1
-    assert all(task.answer is None for task in found.asked)
+    assert all(task.answer is None for task in found.grpo)
     assert "4_Fixed" in found.left_out
 
 

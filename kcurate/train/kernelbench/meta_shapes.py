@@ -1,7 +1,7 @@
-"""What a PyTorch module shows of itself at given constants, without data: shapes, dtypes, lengths of sums.
+"""Facts about a PyTorch module at given constants, without data: shapes, dtypes, lengths of sums.
 
-Runs the module's text on torch's `meta` device, in the process that is there for it. Not covered: values
-(`kernelbench.values`), which constants matter (`kernelbench.sizes`).
+Runs the module's code on torch's `meta` device, in a worker process. Not covered: values
+(`kernelbench.values`), which constants are sizes (`kernelbench.sizes`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kcurate.backends import torch_module
 from kcurate.errors import ProblemError
 
 MODEL = "Model"
-# What is known of the error of each operator: how many terms lie behind one element of its result.
+# Matrix products, and which of their tensors has the summed dimension last.
 _MATRIX = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "addmv": 1, "baddbmm": 1}
-# Operators that add up (or multiply) elements of one tensor.
+# Operators that sum (or multiply) elements of one tensor.
 _REDUCING = (
     "sum", "mean", "var", "std", "norm", "linalg_vector_norm", "prod", "nansum", "trace", "cdist", "pdist",
     "mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss", "nll_loss", "binary_cross_entropy", "kl_div",
@@ -36,18 +36,18 @@ class Array:
 
     @property
     def count(self) -> int:
-        """Elements."""
+        """The number of elements."""
         return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a module shows.
+    """Facts about a module.
 
     `inputs`: a number is a scalar argument. `state`: parameters and registered buffers by path. `bounds`: low
-    and high of integers drawn, by the input that they became. `terms`: how many lie behind an element of each
-    operator's result, for operators that add up; `reduced`: which of them only add up one tensor. `product`:
-    whether something is multiplied up.
+    and high of random integers, by the input that they became. `terms`: for each operator that sums, the
+    number of terms per element of its result; `reduced`: whether it only sums one tensor. `product`: whether
+    an operator multiplies elements of one tensor.
     """
 
     inputs: tuple[Array | float, ...]
@@ -69,12 +69,12 @@ class Facts:
         return tuple(one for one in self.inputs if isinstance(one, Array))
 
     def numbers(self) -> tuple[int, ...]:
-        """Every number of these facts in a fixed order, those of the inputs first."""
+        """All numbers in these facts in a fixed order, those of the inputs first."""
         extents = [extent for array in self.arrays for extent in array.shape]
         return (*extents, *(high for _, high in self.bounds.values()), *self.terms)
 
     def form(self) -> object:
-        """Everything but those numbers: equal for modules that differ in sizes alone."""
+        """Everything except those numbers: equal if only sizes differ."""
         return (
             [(len(a.shape), a.dtype) for a in self.arrays],
             [one if not isinstance(one, Array) else None for one in self.inputs],
@@ -89,14 +89,14 @@ def look(code: str, sizes: Mapping[str, int]) -> Facts:
     """The facts at these constants.
 
     Raises:
-        ProblemError: the module does not run, or its shapes depend on values.
+        ProblemError: the module does not run, or its shapes depend on data.
     """
     import torch
 
     with torch.device("meta"), torch.no_grad():
         model, names = torch_module.build(code, MODEL, sizes)
         with torch_module.module_errors(MODEL):
-            with _drawn_integers() as drawn:
+            with _random_integers() as random:
                 given = list(names["get_inputs"]())
             counter = _Counter()
             with counter.watching():
@@ -106,7 +106,7 @@ def look(code: str, sizes: Mapping[str, int]) -> Facts:
         inputs=tuple(_input(one) for one in given),
         state=state,
         outputs=tuple(array_of(result) for result in results),
-        bounds=_bounds(given, drawn),
+        bounds=_bounds(given, random),
         terms=tuple(counter.terms),
         reduced=tuple(counter.reduced),
         product=counter.product,
@@ -114,7 +114,7 @@ def look(code: str, sizes: Mapping[str, int]) -> Facts:
 
 
 def state_of(model: Any) -> dict[str, Any]:
-    """Parameters and registered buffers by path; of those that are shared, the first path."""
+    """Parameters and registered buffers by path; shared ones by their first path."""
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
 
@@ -140,38 +140,38 @@ def _input(given: Any) -> Array | float:
 
 
 @contextlib.contextmanager
-def _drawn_integers() -> Iterator[list[tuple[tuple[int, ...], int, int]]]:
+def _random_integers() -> Iterator[list[tuple[tuple[int, ...], int, int]]]:
     """The (shape, low, high) of every `torch.randint`, in order."""
     import torch
 
-    drawn: list[tuple[tuple[int, ...], int, int]] = []
-    whole: Callable[..., Any] = torch.randint
+    calls: list[tuple[tuple[int, ...], int, int]] = []
+    original: Callable[..., Any] = torch.randint
 
     def watched(*args: Any, **kwargs: Any) -> Any:
-        made = whole(*args, **kwargs)
+        made = original(*args, **kwargs)
         numbers = [int(one) for one in args if isinstance(one, int)]
         low, high = (0, *numbers)[-2:] if numbers else (kwargs.get("low", 0), kwargs["high"])
-        drawn.append((tuple(made.shape) or (1,), int(low), int(high)))
+        calls.append((tuple(made.shape) or (1,), int(low), int(high)))
         return made
 
     torch.randint = watched
     try:
-        yield drawn
+        yield calls
     finally:
-        torch.randint = whole
+        torch.randint = original
 
 
 def _bounds(
-    given: Sequence[Any], drawn: Sequence[tuple[tuple[int, ...], int, int]]
+    given: Sequence[Any], calls: Sequence[tuple[tuple[int, ...], int, int]]
 ) -> dict[int, tuple[int, int]]:
-    """Low and high of each integer input, from the draw of its shape."""
+    """Low and high of each integer input, from the call that made a tensor of its shape."""
     found: dict[int, tuple[int, int]] = {}
-    waiting = list(drawn)
+    waiting = list(calls)
     for index, one in enumerate(given):
         if not hasattr(one, "shape") or one.is_floating_point():
             continue
         shape = tuple(one.shape) or (1,)
-        match = next((draw for draw in waiting if draw[0] == shape), None)
+        match = next((call for call in waiting if call[0] == shape), None)
         if match is not None:
             waiting.remove(match)
             found[index] = match[1:]
@@ -179,7 +179,7 @@ def _bounds(
 
 
 class _Counter:
-    """Notes how long the sums of every operator are."""
+    """Records the lengths of all operators' sums."""
 
     def __init__(self) -> None:
         self.terms: list[int] = []
@@ -188,7 +188,7 @@ class _Counter:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Count what is called inside."""
+        """Record the operators called inside."""
         from torch.utils._python_dispatch import TorchDispatchMode
 
         note = self._note
@@ -211,8 +211,8 @@ class _Counter:
 
 
 def _terms(name: str, args: Sequence[Any], made: Any) -> tuple[int, bool] | None:
-    """How many terms lie behind one element of what an operator gives, and whether it only adds up one
-    tensor; None for operators that add up nothing."""
+    """The number of terms per element of an operator's result, and whether it only sums one tensor; None for
+    operators that do not sum."""
     result = made[0] if isinstance(made, tuple | list) and made else made
     tensors = [one for one in args if hasattr(one, "shape") and hasattr(one, "numel")]
     if not tensors or not hasattr(result, "numel") or not result.is_floating_point():

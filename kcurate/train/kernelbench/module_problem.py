@@ -1,8 +1,8 @@
-"""A PyTorch module in KernelBench's layout as a problem: sizes, buffers, tolerances, the call of the module.
+"""Turns a PyTorch module in KernelBench's layout into a problem: sizes, buffers, tolerances, the call.
 
-Runs the module's text, so it belongs in a process of its own (`kernelbench.worker`). What it makes has been
-run as the judge runs it, on the emulator's device, and passed the judge's negative controls. Not covered: the
-single steps (`kernelbench.meta_shapes`, `_sizes`, `_values`, `_strength`).
+Runs the module's code, so it belongs in a worker process (`kernelbench.worker`). The problem has been run the
+way the judge runs it, on the emulator, and passed the judge's negative controls. Not covered: the single
+steps (`meta_shapes`, `sizes`, `values`, `strength`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from kcurate.train.kernelbench import strength
 from kcurate.train.kernelbench import values as valuing
 from kcurate.train.kernelbench.meta_shapes import MODEL, Array, Facts, forward_names, look, state_of
 
-# What the arrays of a test may hold together, and the additions behind its result: the emulator runs them.
+# Largest total of array elements and of additions in a test, since the emulator runs it.
 MAX_TEST_ELEMENTS = 2_000_000
 MAX_TEST_TERMS = 60_000_000
-# Above this, honest sums are not taken one by one: at least so many partial sums.
+# Longer sums are assumed to be computed as at least `PARTIAL_SUMS` partial sums.
 MANY_TERMS = 1 << 20
 PARTIAL_SUMS = 256
-# Words that device code cannot use as names.
+# Keywords of CUDA C++.
 TAKEN = frozenset(
     {
         *("auto", "bool", "break", "case", "char", "class", "const", "default", "delete", "do", "double"),
@@ -56,7 +56,7 @@ SAMPLED_ELEMENTS = 20_000
 
 @dataclass(frozen=True)
 class Made:
-    """The problem, the side that calls the module, and the sizes that the file itself has."""
+    """The problem, the side that calls the module, and the sizes in the file."""
 
     problem: Problem
     side: Side
@@ -64,10 +64,10 @@ class Made:
 
 
 def problem_of(code: str, bench_bytes: int | None) -> Made:
-    """The problem of a module; its bench size is the file's, halved until all arrays fit into `bench_bytes`.
+    """The problem of a module. Its bench size is the file's, halved until all arrays fit into `bench_bytes`.
 
     Raises:
-        ProblemError: there is none; says why.
+        ProblemError: it cannot become a problem, and why.
     """
     return _Maker(code, bench_bytes).made()
 
@@ -79,14 +79,14 @@ class _Maker:
         if not self.names:
             self._join()
         if not self.names:
-            raise ProblemError("none of its sizes can change")
+            raise ProblemError("none of its sizes can be changed")
         self.bench = self._bench(bench_bytes)
         self.tests = sizing.settings(self.names, self.bench, self.runs, self._light)
         if any(self._elements(sizes) > MAX_TEST_ELEMENTS for sizes in self.tests):
-            raise ProblemError("its sizes cannot be made small")
+            raise ProblemError("its sizes cannot be made small enough")
 
     def _take(self, code: str) -> None:
-        """Look at a text: its constants, and which of them are sizes."""
+        """Analyse code: its constants, and which of them are sizes."""
         self.code = code
         self.constants = torch_text.constants(code)
         self.facts.cache_clear()
@@ -95,7 +95,7 @@ class _Maker:
         self.names = sizing.moving(self.constants, self.numbers, shapes)
 
     def _join(self) -> None:
-        """Where sizes can only change together, those of one value become one."""
+        """If sizes can only change together, merge constants of equal value."""
         code, alike = self.code, dict[int, list[str]]()
         for name, value in self.constants.items():
             alike.setdefault(value, []).append(name)
@@ -114,12 +114,12 @@ class _Maker:
         return found if fine and found.form() == self.base.form() else None
 
     def numbers(self, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
-        """Every number that the module shows at these sizes; None where it does not run."""
+        """All numbers in the facts at these sizes; None if the module does not run."""
         found = self.facts(tuple(sizes.items()))
         return None if found is None else found.numbers()
 
     def at(self, sizes: Mapping[str, int]) -> Facts:
-        """The facts at sizes at which the module runs."""
+        """The facts at these sizes."""
         found = self.facts(tuple(sizes.items()))
         if found is None:
             raise ProblemError(f"it does not run at sizes {dict(sizes)}")
@@ -137,11 +137,11 @@ class _Maker:
         return self._elements(sizes) <= MAX_TEST_ELEMENTS and terms <= MAX_TEST_TERMS
 
     def runs(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the module runs at these sizes, and is what it was but for numbers."""
+        """Whether the module runs at these sizes with the same facts up to numbers."""
         return self.numbers(sizes) is not None
 
     def _bench(self, limit: int | None) -> dict[str, int]:
-        """The file's sizes; too large ones halved, the leading one of the first input first."""
+        """The file's sizes, halved until they fit, starting with the leading size of the first input."""
         sizes = {name: self.constants[name] for name in self.names}
         stuck: set[str] = set()
         while limit is not None and self._bytes(sizes) > limit and len(stuck) < len(sizes):
@@ -159,7 +159,7 @@ class _Maker:
 
     @functools.cached_property
     def leading(self) -> str:
-        """The size that changes the first extent of the first input."""
+        """The size that determines the first extent of the first input."""
         for name in self.names:
             for other in sizing.other_values(self.constants[name]):
                 shown = self.numbers({**self.constants, name: other})
@@ -168,17 +168,17 @@ class _Maker:
         return self.names[0]
 
     def formulas(self) -> Iterator[Expr]:
-        """An expression for every number of the facts, in their order."""
+        """An expression for every number of the facts, in order."""
         seen = sizing.samples(self.names, (*self.tests, self.bench), self.numbers)
         seen += [(sizes, self.at(sizes).numbers()) for sizes in (*self.tests, self.bench)]
         for index in range(len(self.base.numbers())):
             found = sizing.formula(self.names, [(sizes, numbers[index]) for sizes, numbers in seen])
             if found is None:
-                raise ProblemError("no formula of ours gives all its shapes")
+                raise ProblemError("no formula fits all of its shapes")
             yield found
 
     def made(self) -> Made:
-        """The problem with the hardest inputs at which the module's result is finite, shown to be strong."""
+        """The problem with the hardest inputs whose result is finite, verified to reject wrong answers."""
         plan = _Plan(self)
         why = "its result is not finite"
         for ease in range(valuing.CHOICES):
@@ -187,9 +187,9 @@ class _Maker:
             if not runs.finite():
                 continue
             if not runs.determined():
-                raise ProblemError("its result is not determined by its inputs")
+                raise ProblemError("its result is not a function of its inputs")
             if not runs.honest():
-                why = "its tests would refuse honest rounding"
+                why = "its tests would reject correct rounding"
                 continue
             problem, side = runs.without_idle_state()
             runs = strength.Runs(problem, side)
@@ -201,7 +201,7 @@ class _Maker:
 
 
 class _Plan:
-    """The buffers of a module, named; their shapes, generators and tolerances."""
+    """The named buffers of a module, with shapes, generators and tolerances."""
 
     def __init__(self, maker: _Maker) -> None:
         self.maker = maker
@@ -219,7 +219,7 @@ class _Plan:
         self.inits = self._inits()
 
     def _name(self, wanted: str) -> str:
-        """A name of that kind which device code can have and nothing else here has."""
+        """A unique, valid C++ name like the wanted one."""
         name = re.sub(r"\W", "_", wanted.rsplit(".", 1)[-1])
         if name in self._used or name in self.maker.constants:
             name = re.sub(r"\W", "_", wanted)
@@ -229,7 +229,7 @@ class _Plan:
         return name
 
     def _inits(self) -> dict[str, Init]:
-        """The generator of every input and of the state that has one."""
+        """The generator of every input, and of the state that has one."""
         found: dict[str, Init] = {}
         highs = iter(self.formulas[sum(len(array.shape) for array in self.facts.arrays) :])
         seen = self._sampled()
@@ -240,7 +240,7 @@ class _Plan:
             bounds = (low[0], next(highs)) if low is not None else None
             init = valuing.input_init([one[index] for one in seen], bounds)
             if init is None:
-                raise ProblemError(f"no generator of ours gives values like those of {name}")
+                raise ProblemError(f"no generator produces values like those of {name}")
             found[name] = init
         values = state_of(self._model)
         parameters = {path for path, _ in self._model.named_parameters()}
@@ -250,13 +250,13 @@ class _Plan:
                 continue
             init = valuing.state_init(values[path].detach().numpy())
             if init is None and path in parameters:
-                raise ProblemError(f"no generator of ours gives values like those of {path}")
+                raise ProblemError(f"no generator produces values like those of {path}")
             if init is not None:
                 found[name] = init
         return found
 
     def _written(self) -> set[str]:
-        """State that the forward pass changes, such as running averages: it stays the module's own."""
+        """State that the forward pass changes, such as running averages; it does not become a buffer."""
         import torch
 
         model, names = torch_module.build(self.maker.code, MODEL, self.maker.tests[-1])
@@ -266,7 +266,7 @@ class _Plan:
         return {path for path, tensor in state_of(model).items() if not torch.equal(tensor, before[path])}
 
     def _sampled(self) -> list[list[Any]]:
-        """The inputs of several seeds, as arrays, at sizes that make them large enough to be known by."""
+        """The inputs of several seeds as arrays, at sizes large enough to recognise their distribution."""
         import torch
 
         axes = max(len(array.shape) for array in self.facts.input_arrays)
@@ -282,7 +282,7 @@ class _Plan:
         return found
 
     def problem(self, ease: int) -> tuple[Problem, Side]:
-        """The problem and the calling side; `ease` 0: the hardest inputs, and so on to the file's own."""
+        """The problem and the calling side. `ease` 0: the hardest inputs; the largest: those of the file."""
         shapes = iter(self.formulas)
         buffers: dict[str, Buffer] = {}
         scalars: dict[str, Scalar] = {}
@@ -308,7 +308,7 @@ class _Plan:
         return Problem(Sizes(self.maker.tests, self.maker.bench), buffers, scalars), side
 
     def _tolerance(self) -> Tolerance:
-        """By the longest sum; of very long ones over a single tensor, as added up in parts."""
+        """From the longest sum; very long sums over one tensor count as computed in parts."""
         facts = self.maker.at(self.maker.bench)
         found: dict[Expr, None] = {}
         formulas = self.formulas[len(self.formulas) - len(facts.terms) :]
@@ -322,5 +322,5 @@ class _Plan:
 
 
 def _take(shapes: Iterator[Expr], array: Array) -> tuple[Expr, ...]:
-    """The next formulas, one for each extent."""
+    """The next formulas, one per extent."""
     return tuple(next(shapes) for _ in array.shape)

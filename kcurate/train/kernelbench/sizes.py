@@ -1,8 +1,8 @@
-"""Sizes of a module: which of its constants are sizes, small values for them, and formulas over them.
+"""Sizes of a module: which of its constants are sizes, small values for them, and formulas in them.
 
-Works on numbers that a module shows at given constants, and runs nothing itself. A constant is a size when
-another value of it changes the shape of an input; everything else about the module stays as it is. Not
-covered: looking at a module (`kernelbench.meta_shapes`).
+Works on the numbers in a module's facts at given constants, and runs nothing itself. A constant is a size if
+changing it changes the shape of an input and nothing else but numbers. Not covered: the facts
+(`kernelbench.meta_shapes`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from kcurate.problem.expressions import evaluate
 from kcurate.records import Expr
 
 Values = Mapping[str, int]
-# The numbers that a module shows at these constants; None where it does not run.
+# The numbers in the facts at these constants; None if the module does not run.
 Numbers = Callable[[Values], tuple[int, ...] | None]
 Samples = Sequence[tuple[Values, int]]
 
-# How far a formula `(x + a) / b` is searched for, in a: the reach of a dilated kernel.
+# Largest |a| tried in a formula `(x + a) / b`: the reach of a dilated convolution.
 FARTHEST_SHIFT = 256
-# Past the threads of a block, of a few warps, of one.
+# Just above the threads of a block, of a few warps, of one warp.
 LONGEST = (1031, 263, 67, 33)
 
 
 def other_values(value: int) -> Iterator[int]:
-    """Values to try in place of one; some keep its divisors."""
+    """Other values to try; some have the same divisors."""
     seen = {value}
     for other in (value + 1, value - 1, 2 * value, value // 2, value + 8, value // 4, value + 16, 3 * value):
         if other >= 1 and other not in seen:
@@ -37,7 +37,7 @@ def other_values(value: int) -> Iterator[int]:
 
 
 def moving(constants: Values, numbers: Numbers, inputs: int) -> tuple[str, ...]:
-    """The constants that are sizes: another value of them is valid and changes the first `inputs` numbers."""
+    """The constants that are sizes: another value is valid and changes one of the first `inputs` numbers."""
     base = numbers(constants)
     if base is None:
         return ()
@@ -56,7 +56,7 @@ def moving(constants: Values, numbers: Numbers, inputs: int) -> tuple[str, ...]:
 def small(
     names: Sequence[str], start: Values, wanted: Mapping[str, Iterable[int]], fits: Callable[[Values], bool]
 ) -> dict[str, int]:
-    """Each size in turn at the first of its wanted values at which the module still runs; else as it was."""
+    """Set each size in turn to the first wanted value at which the module still runs; else keep it."""
     sizes = dict(start)
     for name in names:
         for value in wanted[name]:
@@ -69,7 +69,7 @@ def small(
 def settings(
     names: Sequence[str], bench: Values, fits: Callable[[Values], bool], light: Callable[[Values], bool]
 ) -> tuple[dict[str, int], ...]:
-    """Small settings to verify at: odd and different sizes, one with a long last size, and tiny ones.
+    """Small sizes to verify at: odd and all different, one with a long last size, and tiny ones.
 
     `fits`: the module runs; `light`: it is small enough for an emulator.
     """
@@ -91,19 +91,19 @@ def settings(
 
 
 def _ascending(names: Sequence[str], first: int, step: int) -> dict[str, Iterable[int]]:
-    """Values to try from a small one up, another for each size; multiples of eight after those."""
+    """Ascending values to try, different for each size; then multiples of eight."""
     return {name: [*range(first + step * i, 131, 2), *range(8, 129, 8)] for i, name in enumerate(names)}
 
 
 def even(names: Sequence[str], bench: Values, side: int, fits: Callable[[Values], bool]) -> dict[str, int]:
-    """Every size at about `side`, as far as the module runs there."""
+    """Every size at about `side`, if the module runs there."""
     return small(names, bench, {name: range(side, 4 * side + 130) for name in names}, fits)
 
 
 def samples(
     names: Sequence[str], centres: Sequence[Values], numbers: Numbers
 ) -> list[tuple[Values, tuple[int, ...]]]:
-    """What the module shows around each centre, one size changed at a time; where it runs."""
+    """The numbers around each centre, one size changed at a time, where the module runs."""
     found: list[tuple[Values, tuple[int, ...]]] = []
     least = {name: min(centre[name] for centre in centres) for name in names}
     for centre in centres:
@@ -121,10 +121,10 @@ def samples(
 
 
 def formula(names: Sequence[str], seen: Samples) -> Expr | None:
-    """An expression over the sizes that gives every number seen; None where none of ours does.
+    """An expression in the sizes that fits every number seen; None if none is found.
 
-    A constant, a product of sizes with a factor, one size shifted, divided and multiplied, or a product of
-    such.
+    Candidates: a constant, a product of sizes with a factor, one size shifted, divided and multiplied, or a
+    product of these.
     """
     for guess in _guesses(names, seen):
         if _holds(guess, seen):
@@ -142,7 +142,7 @@ def _guesses(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
 
 
 def _product(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
-    """c * x * y * y: a size belongs to it when the number grows in proportion to it, or to its square."""
+    """c * x * y * y: a size is a factor if the number is proportional to it or to its square."""
     inside = [name for name in names for _ in range(_power(name, seen))]
     if not inside:
         return
@@ -157,7 +157,7 @@ def _product(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
 
 
 def _power(name: str, seen: Samples) -> int:
-    """1 or 2 where the number is in proportion to that power of a size wherever it alone changes; else 0."""
+    """1 or 2 if the number is proportional to that power of a size whenever only it changes; else 0."""
     first: dict[tuple[int, ...], tuple[int, int]] = {}
     fits, moved = {1, 2}, False
     for values, number in seen:
@@ -169,7 +169,7 @@ def _power(name: str, seen: Samples) -> int:
 
 
 def _shifted(name: str, seen: Samples) -> Iterator[Expr]:
-    """(x + a) / b with b >= 1, x * m + a, or a multiple of such."""
+    """(x + a) / b with b >= 1, x * m + a, or a multiple of these."""
     points = sorted({(values[name], number) for values, number in seen})
     yield from _line(name, points)
     common = math.gcd(*(number for _, number in points))
@@ -195,7 +195,7 @@ def _line(name: str, points: Sequence[tuple[int, int]]) -> Iterator[Expr]:
 
 
 def _separable(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
-    """f(x) * g(y) / c, each found where the other sizes stay: at the setting with the most neighbours."""
+    """f(x) * g(y) / c, each fitted with the other sizes fixed, at the setting with the most neighbours."""
     around = {
         at: [(other, found) for other, found in seen if _differs_in_one(values, other)]
         for at, (values, _) in enumerate(seen)
@@ -221,7 +221,7 @@ def _differs_in_one(one: Values, other: Values) -> bool:
 def _holds(guess: Expr, seen: Samples) -> bool:
     try:
         return all(evaluate(guess, values) == number for values, number in seen)
-    except ProblemError:  # beyond all numbers at some size
+    except ProblemError:  # overflows at some size
         return False
 
 

@@ -1,8 +1,8 @@
-"""Whether a problem made of a PyTorch module tells right answers from wrong ones; by the judge's own means.
+"""Whether the problem of a PyTorch module tells correct answers from wrong ones, by the judge's own rules.
 
-The module runs as the judge's reference runs, on the emulator's device. Beside the judge's negative controls
-at the test sizes, results that are few numbers made of many are looked at where they are timed: there a
-constant may come as close as the right answer. Not covered: the controls (`kcurate.judge.negative_controls`).
+The module runs like a reference of the judge, on the emulator. Besides the judge's negative controls at the
+test sizes, a result that reduces many numbers to few is checked at the bench size, where a constant may be as
+close as the correct answer. Not covered: the controls (`kcurate.judge.negative_controls`).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from kcurate.problem.ops import CallOp
 from kcurate.records import Call, Problem, Side
 
 SEED = 20260801
-# A result that is so much smaller than the inputs is a mean or a loss over very many elements.
+# A result this much smaller than the inputs is a mean or a loss over very many elements.
 SUMMED_UP = 1 << 20
-# A constant is tried on so many results of different inputs: it must fail on each.
+# A constant must fail on the results of this many different inputs.
 BENCH_SEEDS = 5
-# What a module's own rounding may take of the tolerance; an answer has as much to itself, and more.
+# The share of the tolerance that the module's own rounding may use; an answer has the rest.
 HONEST_SHARE = 0.25
 POISONS = (0x7FC0DEAD, 0x12345679)
 
@@ -57,7 +57,7 @@ class Runs:
 
     @functools.cached_property
     def expected(self) -> dict[str, Outputs]:
-        """The reference's outputs by trial."""
+        """The reference's outputs, by trial."""
         return {trial.slot: self._outputs(trial) for trial in self.trials}
 
     def _values(self, trial: Trial) -> dict[str, Any]:
@@ -66,10 +66,10 @@ class Runs:
     def _outputs(
         self, trial: Trial, values: Mapping[str, Any] | None = None, poison: int = POISONS[0]
     ) -> Outputs:
-        """What the module gives.
+        """The module's outputs.
 
         Raises:
-            ProblemError: it fails, or writes its inputs.
+            ProblemError: it fails, or writes to its inputs.
         """
         bound = program.bind(self.problem, self.side, trial.sizes)
         with _device() as device:
@@ -85,7 +85,7 @@ class Runs:
             return prepared.outputs()
 
     def finite(self) -> bool:
-        """Whether every trial's result is a number everywhere."""
+        """Whether every trial's result is finite."""
         return all(
             np.isfinite(array).all()
             for outputs in self.expected.values()
@@ -94,7 +94,7 @@ class Runs:
         )
 
     def determined(self) -> bool:
-        """Whether the result follows from the inputs."""
+        """Whether the result depends only on the inputs."""
         trial = self.trials[0]
         again = self._outputs(trial, poison=POISONS[1])
         names = output_names(self.problem)
@@ -102,8 +102,8 @@ class Runs:
         return not any(differs(self.problem, trial.sizes, name, expected, again) for name in names)
 
     def honest(self) -> bool:
-        """Whether rounding in the tests' precision stays well inside the tolerance: the module against itself
-        in float64. Where it cannot run in that, nothing is known against it."""
+        """Whether the module's rounding, measured against float64, stays well within the tolerance; also true
+        if the module does not run in float64."""
         for trial in self.trials:
             try:
                 exact = self._in_float64(trial)
@@ -143,7 +143,7 @@ class Runs:
             }
 
     def without_idle_state(self) -> tuple[Problem, Side]:
-        """The problem without parts of the module's state that do not change the result."""
+        """The problem without state that does not affect the result."""
         (call,) = self.side.plan
         assert isinstance(call, Call)
         trial = self.trials[0]
@@ -159,7 +159,7 @@ class Runs:
         return replace(self.problem, buffers=buffers), replace(self.side, plan=(replace(call, state=state),))
 
     def weakness(self) -> str | None:
-        """Why the problem proves nothing; None where it does."""
+        """Why the problem is too weak; None if it is strong."""
         found = negative_controls.weakness(self.problem, self.trials, self.expected)
         if found is not None:
             return f"its tests would accept {found}"
@@ -180,7 +180,7 @@ class Runs:
             for what, answer in (("zeros", dict.fromkeys(expected, 0.0)), ("a constant", means)):
                 wrong = {name: np.full_like(array, answer[name]) for name, array in expected.items()}
                 if not any(differs(self.problem, sizes, name, expected, wrong) for name in wrong):
-                    return f"at the size that is timed its tests would accept {what}"
+                    return f"at the bench size its tests would accept {what}"
         return None
 
 

@@ -1,10 +1,9 @@
-"""KernelBench's tasks: PyTorch modules that a model is to beat with device code and a plan.
+"""KernelBench's tasks: PyTorch modules to be replaced by faster device code with a plan.
 
-From a checkout of the benchmark, a folder of such modules, or the dataset on the Hub. Every module becomes a
-problem of ours (`kernelbench.module_problem`), in a process of its own; those that become none are listed
-with the reason. The reference is the module, run by the judge in eager PyTorch; `torch` must be allowed in
-its config. Not covered: answers that are a `ModelNew` in Python (a side that is asked for is always device
-code).
+They come from a checkout of the benchmark, a folder of such modules, or the dataset on the Hub. Every module
+becomes a problem (`kernelbench.module_problem`) in a worker process; those that cannot are listed with the
+reason. The reference is the module in eager PyTorch, run by a judge whose config allows `torch`. Not covered:
+answers in Python as `ModelNew` (the fast side is always device code).
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from kcurate.train.task import Task
 HUB_NAME = "ScalingIntelligence/KernelBench"
 URL = "https://github.com/ScalingIntelligence/KernelBench"
 LICENSE = "MIT"
-# All arrays of a task at the size that is timed; the file's sizes are halved until they fit. What the judge
-# makes, copies and compares for one answer is some ten times this. A fifth of it is the L2 cache of an H200.
+# All arrays of a task at the bench size; the file's sizes are halved until they fit. The judge allocates,
+# copies and compares about ten times this per completion. It is five times the L2 cache of an H200.
 BENCH_BYTES = 1 << 28
 # The paper's split: 80 to 20, seed 42.
 HELD_OUT, SPLIT_SEED = 0.2, 42
@@ -37,8 +36,8 @@ _FILE = re.compile(r"(\d+)_(.+?)_*(?:\.py)?\Z")
 
 @dataclass(frozen=True)
 class KernelBenchTasks:
-    """The tasks, by number; the modules that became none, with the reason; and where a task's size that is
-    timed is smaller than the file's, the file's own sizes."""
+    """The tasks, by number; the modules left out, with the reason; and the file's sizes of tasks whose bench
+    size is smaller than the file's."""
 
     tasks: tuple[Task, ...]
     left_out: Mapping[str, str]
@@ -56,15 +55,15 @@ def load(
 ) -> KernelBenchTasks:
     """The tasks of a checkout, of a folder of modules, or of a dataset on the Hub (None: KernelBench's).
 
-    `bench_bytes`: what the arrays of a task may take at the size that is timed (None: the file's sizes as
-    they are). `brief`: prompts with the short rules.
+    `bench_bytes`: the most that the arrays of a task may take at the bench size (None: no limit). `brief`:
+    prompts with the short rules.
 
     Raises:
-        InputError: there are no modules there. RemoteError: the Hub is out of reach. MissingDependencyError:
-        torch is not installed.
+        InputError: no modules there. RemoteError: the Hub is unreachable.
+        MissingDependencyError: torch is not installed.
     """
     modules = _modules(source, level, revision)
-    note(f"making {len(modules)} PyTorch modules into tasks")
+    note(f"turning {len(modules)} PyTorch modules into tasks")
     found = find_all(modules, bench_bytes)
     tasks = [_task(name, one, level, brief) for name, one in found.items() if one.problem is not None]
     reduced = {
@@ -80,7 +79,7 @@ def load(
 def split(
     tasks: Sequence[Task], held_out_fraction: float = HELD_OUT, seed: int = SPLIT_SEED
 ) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
-    """Training and held-out tasks, drawn at random as in the paper; equal input and seed give equal splits.
+    """Training and held-out tasks, split at random as in the paper; equal input and seed give equal splits.
 
     Raises:
         InputError: the fraction is not in [0, 1).
@@ -97,7 +96,7 @@ def split(
 
 
 def _modules(source: str | Path | None, level: int, revision: str | None) -> dict[str, str]:
-    """Name to text, in the order of the numbers."""
+    """Name to code, in the order of the numbers."""
     place = HUB_NAME if source is None else str(source)
     folder = Path(place)
     found: dict[str, str]
@@ -144,7 +143,7 @@ def _number(name: str) -> int:
 
 
 def _task(name: str, found: Found, level: int, brief: bool) -> Task:
-    """The task of one module; its fast side is empty, for an answer to take its place."""
+    """The task of one module; its empty fast side is replaced by a completion."""
     assert found.problem is not None and found.side is not None
     match = _FILE.match(name)
     family = (match[2] if match else name).replace("_", "-").strip("-").lower()

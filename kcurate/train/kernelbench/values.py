@@ -1,8 +1,8 @@
-"""What values a module's inputs and parameters take: a generator of problems for each, found from samples.
+"""Finds a generator for each input and parameter of a module, from samples of its values.
 
-Inputs that are plain uniform numbers from 0 to 1 are made harder where the result stays finite: over positive
-numbers many activations are the identity and a maximum over zero padding is no mistake. Not covered: shapes
-(`kernelbench.meta_shapes`), whether a problem is strong enough (`kernelbench.module_problem`).
+Inputs that are uniform in [0, 1) are made harder if the result stays finite: on positive numbers many
+activations are the identity, and a maximum over zero padding goes unnoticed. Not covered: shapes
+(`kernelbench.meta_shapes`), whether a problem is strong enough (`kernelbench.strength`).
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from kcurate.records import Init
 Array = npt.NDArray[Any]
 
 UNIFORM = Init("uniform")
-# Both signs, and beyond the knees of clipped activations (1 and 3).
+# Both signs, and beyond the thresholds of clipped activations (1 and 3).
 HARDER = Init("normal", {"std": 2})
-# Where those are too much: for the exponential of a sum, say.
+# If those overflow, such as in the exponential of a sum.
 BOTH_SIGNS = Init("normal")
-# Where even those cancel nearly everything.
+# If even those cancel nearly everything.
 FEW_NEGATIVE = Init("uniform", {"low": -1, "high": 2})
-# How many generators there are to try at most.
+# Most generators to try for an input.
 CHOICES = 4
-# Whose long products neither vanish nor overflow.
+# Long products of these neither vanish nor overflow.
 NEAR_ONE = Init("uniform", {"low": 0.9, "high": 1.1})
-# Weights that are all one, or all zero, say nothing: these are around them.
+# For weights that are all one or all zero, which would hide errors.
 AROUND_ONE = Init("uniform", {"low": 0.5, "high": 1.5})
 AROUND_ZERO = Init("uniform", {"low": -0.5, "high": 0.5})
-# How far sums of float32 may be from what they ought to be.
+# Tolerance for float32 sums.
 CLOSE = 1e-4
-# Samples of a distribution are recognised from so many values on.
+# Fewest values from which a distribution is recognised.
 ENOUGH = 200
-# The largest of n uniform values is below 1 - FEW/n once in e**FEW times.
+# The largest of n uniform values is below 1 - FEW/n with probability e**-FEW.
 FEW = 12
 
 
 def input_init(seen: Sequence[Array], bounds: tuple[int, int | str] | None) -> Init | None:
-    """The generator of an input of which `seen` are samples of different seeds; None: none of ours.
+    """The generator of an input, from samples of different seeds; None if none fits.
 
     `bounds` are low and high of integers (high may be an expression).
     """
@@ -53,7 +53,7 @@ def input_init(seen: Sequence[Array], bounds: tuple[int, int | str] | None) -> I
         return Init("integers", {"low": bounds[0], "high": bounds[1]})
     if first.dtype.kind != "f" or sum(one.size for one in seen) < ENOUGH:
         return None
-    return _structured(seen) or _drawn(seen)
+    return _structured(seen) or _random(seen)
 
 
 def _structured(seen: Sequence[Array]) -> Init | None:
@@ -74,8 +74,8 @@ def _structured(seen: Sequence[Array]) -> Init | None:
     return None
 
 
-def _drawn(seen: Sequence[Array]) -> Init | None:
-    """Uniform from 0, of one height or of one that changes from seed to seed; or normal."""
+def _random(seen: Sequence[Array]) -> Init | None:
+    """Uniform from 0, with a fixed upper end or one that depends on the seed; or normal."""
     heights = [float(one.max()) for one in seen]
     if all(float(one.min()) >= 0 for one in seen) and max(heights) <= 1.0:
         if not all(_looks_uniform(one, height) for one, height in zip(seen, heights, strict=True)):
@@ -96,14 +96,14 @@ def _looks_uniform(values: Array, height: float) -> bool:
 
 
 def harder(init: Init, product: bool) -> tuple[Init, ...]:
-    """What to try in place of a generator, the best first; the last is itself."""
+    """Generators to try instead, the best first; the last is the given one."""
     if init != UNIFORM:
         return (init,)
     return (NEAR_ONE, init) if product else (HARDER, BOTH_SIGNS, FEW_NEGATIVE, init)
 
 
 def state_init(values: Array) -> Init | None:
-    """The generator of a parameter or registered buffer that was made like this; None: none of ours."""
+    """The generator for a parameter or registered buffer with such values; None if none fits."""
     if values.dtype.kind != "f":
         return None
     low, high = float(values.min()), float(values.max())
@@ -117,5 +117,5 @@ def state_init(values: Array) -> Init | None:
 
 
 def _rounded(value: float) -> float:
-    """To two digits, so that the problem reads well."""
+    """To two digits, for readability."""
     return float(f"{value:.2g}")

@@ -1,8 +1,8 @@
-"""Modules made into problems in processes of their own: their text is code that a user chose, not ours.
+"""Turns modules into problems in worker processes, since that runs code that is not ours.
 
-A process imports torch, shuts itself in (no network, no writing outside its folder, limited memory), and
-makes one module after another into a problem; one that takes too long is killed and replaced. Not covered:
-how a problem is made (`kernelbench.module_problem`), where modules come from (`kernelbench.tasks`).
+A process imports torch, enters its sandbox (no network, no writing outside its folder, limited memory), and
+converts one module after another. A process that takes too long is killed and replaced. Not covered: how a
+problem is made (`kernelbench.module_problem`), where modules come from (`kernelbench.tasks`).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from kcurate.train.kernelbench.worker import main; main(int(sys.argv[2]))"
 )
-MOST_PROCESSES = 8
+MAX_PROCESSES = 8
 
 
 @dataclass(frozen=True)
 class Found:
-    """What became of one module: its problem, the side that calls it, the file's own sizes; or `why` not."""
+    """The result for one module: its problem, the side that calls it, the file's sizes; or `why` not."""
 
     problem: Problem | None = None
     side: Side | None = None
@@ -46,15 +46,15 @@ class Found:
 
 
 def find_all(modules: Mapping[str, str], bench_bytes: int | None) -> dict[str, Found]:
-    """Make every module (name to text) into a problem, in as many processes as this machine has cores.
+    """Turn every module (name to code) into a problem, with up to one process per core.
 
     Raises:
-        MissingDependencyError: torch is not installed. BackendError: our code broke.
+        MissingDependencyError: torch is not installed. BackendError: an internal error.
     """
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in modules:
         waiting.put(name)
-    count = max(1, min(len(modules), len(os.sched_getaffinity(0)), MOST_PROCESSES))
+    count = max(1, min(len(modules), len(os.sched_getaffinity(0)), MAX_PROCESSES))
     found: dict[str, Found] = {}
 
     def serve() -> None:
@@ -70,24 +70,24 @@ def find_all(modules: Mapping[str, str], bench_bytes: int | None) -> dict[str, F
 
 
 class _Process:
-    """One process, started when it is needed and again when it has died."""
+    """One process, started on first use and again after it died."""
 
     def __init__(self) -> None:
         self._folder = tempfile.mkdtemp(prefix="kcurate-kernelbench-")
         self._running: tuple[subprocess.Popen[bytes], Channel] | None = None
 
     def find(self, code: str, bench_bytes: int | None) -> Found:
-        """Make one module into a problem."""
+        """Turn one module into a problem."""
         channel = self._channel()
         try:
             channel.send({"code": code, "bench_bytes": bench_bytes})
             return _found(channel.receive(time_limits.KERNELBENCH_MODULE_S))
         except ChannelTimeout:
             self._end()
-            return Found(why=f"looking at it takes more than {time_limits.KERNELBENCH_MODULE_S:.0f} s")
+            return Found(why=f"analysing it took more than {time_limits.KERNELBENCH_MODULE_S:.0f} s")
         except ChannelClosed:
             self._end()
-            return Found(why="looking at it ended the process: out of memory, or a fault in it")
+            return Found(why="analysing it killed the process: out of memory, or a crash")
 
     def _channel(self) -> Channel:
         if self._running is None:
@@ -107,7 +107,7 @@ class _Process:
                 greeting = channel.receive(time_limits.START_WORKER_S)
             except (ChannelTimeout, ChannelClosed) as error:
                 self._end()
-                raise BackendError("the process that looks at modules did not start") from error
+                raise BackendError("the process that analyses modules did not start") from error
             if "missing" in greeting.body:
                 raise MissingDependencyError(
                     "tasks in PyTorch need torch", hint="pip install 'kcurate[train]'"
@@ -123,7 +123,7 @@ class _Process:
             process.wait()
 
     def close(self) -> None:
-        """End the process."""
+        """Kill the process."""
         self._end()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -131,7 +131,7 @@ class _Process:
 def _found(frame: Frame) -> Found:
     body = frame.body
     if "error" in body:
-        raise BackendError(f"our code broke: {body['error']}", hint="please report it")
+        raise BackendError(f"internal error: {body['error']}", hint="please report it")
     if "why" in body:
         return Found(why=str(body["why"]))
     problem, side = codec.from_data(Problem, body["problem"]), codec.from_data(Side, body["side"])
@@ -139,11 +139,11 @@ def _found(frame: Frame) -> Found:
 
 
 def main(fd: int) -> None:
-    """The life of a process: import, shut in, greet, answer until the channel closes."""
+    """The main function of a process: import, enter the sandbox, greet, answer until the channel closes."""
     channel = Channel.from_fd(fd)
     sys.excepthook = _reporting(channel)
     try:
-        import torch._dynamo  # noqa: F401 - so that nothing has to be written later
+        import torch._dynamo  # noqa: F401 - the sandbox forbids what it writes
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -154,7 +154,7 @@ def main(fd: int) -> None:
     from kcurate.train.kernelbench.module_problem import problem_of
 
     torch_module.preload("emulator")
-    warnings.simplefilter("ignore")  # of modules that are not ours
+    warnings.simplefilter("ignore")  # warnings of code that is not ours
     isolation.enter("compile", "emulator")
     channel.send({})
     with contextlib.suppress(ChannelClosed):
@@ -172,7 +172,7 @@ def main(fd: int) -> None:
 def _reporting(
     channel: Channel,
 ) -> Callable[[type[BaseException], BaseException, TracebackType | None], None]:
-    """A bug of ours reaches the parent as text."""
+    """An exception hook that sends internal errors to the parent as text."""
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         with contextlib.suppress(ChannelClosed):

@@ -1,8 +1,8 @@
-"""A reply becomes a candidate: the answer read, put in place of the fast side, and checked for its form.
+"""Turns a completion into a candidate: parse the answer, put it in place of the fast side, validate it.
 
-What keeps a reply from the judge is a `Refused` with an outcome of its own. Copies of the prompt's kernel are
-told here: one with the same launch needs no judge (it is the reference), one with another launch or other
-names is judged, and earns no speed either way. Not covered: what an outcome earns (`reward.schemes`).
+A completion that cannot be judged becomes a `Refused` with an outcome of its own. Copies of the given kernel
+are detected here. A copy with the same launch is not judged (it is the reference); one with other names or
+another launch is. Neither earns any speedup. Not covered: what an outcome earns (`reward.schemes`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from kcurate.train.task import Task
 
 
 class Refusal(StrEnum):
-    """What ends a reply before the judge sees it, in the order in which it is asked.
+    """Why a completion is not judged, in the order of the checks.
 
-    `unreadable`: no answer in the reply; `malformed`: an answer that is no side of the problem;
-    `not_permitted`: it shows techniques that the task does not permit; `copied`: the code that was given.
+    `unreadable`: it has no answer; `malformed`: the answer is not a side of the problem; `not_permitted`: it
+    uses techniques that the task does not permit; `copied`: it is the given code.
     """
 
     UNREADABLE = "unreadable"
@@ -34,7 +34,7 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True)
 class Refused:
-    """A reply that goes no further, and why."""
+    """A completion that is not judged, and why."""
 
     outcome: Refusal
     detail: str = ""
@@ -42,14 +42,14 @@ class Refused:
 
 @dataclass(frozen=True)
 class Readable:
-    """A reply that is a candidate. `copied`: its code is the given one but for names or the launch."""
+    """A completion that is a candidate. `copied`: its code is the given code up to names."""
 
     candidate: Candidate
     copied: bool = False
 
 
 def read(task: Task, reply: str) -> Readable | Refused:
-    """The candidate that a reply makes; never raises, whatever a model wrote."""
+    """The candidate in a completion; never raises, whatever the model wrote."""
     answer = prompts.read_reply(reply, "text")
     if isinstance(answer, prompts.Unreadable):
         return Refused(Refusal.UNREADABLE, answer.reason)
@@ -65,7 +65,7 @@ def read(task: Task, reply: str) -> Readable | Refused:
     if task.permitted is not None and (more := not_permitted(side.code, task.permitted)):
         return Refused(Refusal.NOT_PERMITTED, ", ".join(more))
     if _tokens(side) == _tokens(given) and (side.plan, side.buffers) == (given.plan, given.buffers):
-        return Refused(Refusal.COPIED, "the code and launch that were given")
+        return Refused(Refusal.COPIED, "the given code with the given launch")
     return Readable(candidate, fingerprint(side.code).exact == fingerprint(given.code).exact)
 
 

@@ -1,9 +1,9 @@
-"""Rewards for a batch of answers, from judges that work while the caller does something else.
+"""Rewards for a batch of completions, judged concurrently in other processes.
 
-Equal answers are judged once: those in the same batch, those under way for another, those of earlier steps
-and (with a file) of an earlier run. An answer that hangs costs its own time limit and nothing else. A ratio
-that asks for an audit is judged a second time, with new inputs in new processes. Not covered: what an outcome
-earns (`reward.schemes`), how a verdict is made (`kcurate.judge`).
+Equal completions are judged once, within a batch, across concurrent batches and steps, and (with a file)
+across runs. A completion that hangs only costs its own time limit. A speedup that needs an audit is judged a
+second time, with new inputs in new processes. Not covered: what an outcome earns (`reward.schemes`), how a
+verdict is made (`kcurate.judge`).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _Coming = Future[tuple[Verdict, ...]]
 
 @dataclass(frozen=True)
 class PoolConfig:
-    """Who judges. `backend` auto: the GPU if there is one. `jobs` 0: as suits the machine.
+    """Where completions are judged. `backend` auto: the GPU if there is one. `jobs` 0: by the machine.
 
-    `limit_s`: what one answer may take in all, None for the backend's. `cache_file`: JSON lines of verdicts.
-    `torch`: tasks may have a given side in PyTorch, which is trusted code. `ray`: the address of a cluster
-    that judges in place of this machine; `gpus` are not asked then, and `jobs` 0 is one a GPU.
+    `limit_s`: time limit per completion, None for the backend's default. `cache_file`: JSON lines of
+    verdicts. `torch`: the given side of a task may be in PyTorch, which is trusted code. `ray`: the address
+    of a cluster that judges instead of this machine; `gpus` is then ignored, and `jobs` 0 is one per GPU.
     """
 
     backend: str = "auto"
@@ -55,7 +55,7 @@ class PoolConfig:
 
 @dataclass
 class _Entry:
-    """One answer of a batch on its way: refused at once, or with verdicts to come."""
+    """One completion of a batch: refused at once, or waiting for verdicts."""
 
     task: Task
     read: Readable | Refused
@@ -64,9 +64,9 @@ class _Entry:
 
 
 class RewardPool:
-    """Judges that stay from the first batch on, and what they found. Safe for many threads; `close` it.
+    """Judges that live from the first batch on, and the cache of their verdicts. Thread-safe; `close` it.
 
-    `bench`: judges other than those that `config` names.
+    `bench`: judges to use instead of those in `config`.
     """
 
     def __init__(
@@ -88,18 +88,18 @@ class RewardPool:
 
     @property
     def timed(self) -> bool:
-        """Whether speed is measured; where it is not, `faster` earns nothing.
+        """Whether completions are timed; if not, `faster` earns nothing.
 
         Raises:
-            KcurateError: this machine cannot judge at all.
+            KcurateError: this machine cannot judge.
         """
         return self.config.timed and self._bench.environment().backend == "cuda"
 
     async def score(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
-        """What every reply to its task earned, in their order. Replies to one task in one call are a group.
+        """What each completion earned, in order. The completions of one task in one call are a group.
 
         Raises:
-            KcurateError: this machine cannot judge at all.
+            KcurateError: this machine cannot judge.
         """
         entries = await asyncio.to_thread(self._begin, tasks, replies)
         coming = [entry.coming for entry in entries if entry.coming is not None]
@@ -111,7 +111,7 @@ class RewardPool:
         return self._end(self._begin(tasks, replies))
 
     def close(self) -> None:
-        """End the judges; what is known is on disk then, if there is a file."""
+        """Stop the judges and flush the cache file."""
         if self._opened is not None:
             self._opened.close()
         self._cache.close()
@@ -131,12 +131,12 @@ class RewardPool:
         return [entries[index] for index in range(len(tasks))]
 
     def _ask(self, key: str, candidate: Candidate) -> tuple[_Coming, bool]:
-        """The verdicts to come, and whether nobody has to judge for it."""
+        """The future verdicts, and whether they need no judging of their own."""
         with self._lock:
             if (coming := self._under_way.get(key)) is not None:
                 return coming, True
             promise: _Coming = Future()
-            promise.set_running_or_notify_cancel()  # others may wait for it: nobody cancels it
+            promise.set_running_or_notify_cancel()  # others may wait for it, so it must not be cancelled
             known = self._cache.find(key)
             if known and not asks_for_audit(known):
                 promise.set_result(known)
@@ -168,7 +168,7 @@ class RewardPool:
         self._bench.submit(candidate).add_done_callback(done)
 
     def _end_of(self, key: str, promise: _Coming, found: tuple[Verdict, ...] | KcurateError) -> None:
-        """Tell all who wait for an answer's verdicts."""
+        """Resolve the future of a completion."""
         with self._lock:
             self._under_way.pop(key, None)
         if isinstance(found, KcurateError):
@@ -177,7 +177,7 @@ class RewardPool:
             promise.set_result(found)
 
     def _end(self, entries: Sequence[_Entry]) -> list[Judged]:
-        """Wait for what is still to come, and make rewards of it, group by group."""
+        """Wait for all verdicts and compute rewards, group by group."""
         settled = [settle(entry.read, entry.coming.result() if entry.coming else ()) for entry in entries]
         groups: dict[str, list[int]] = defaultdict(list)
         for index, entry in enumerate(entries):
@@ -191,7 +191,7 @@ class RewardPool:
 
 
 def _in_turn(tasks: Sequence[Task]) -> Iterator[int]:
-    """The places of the tasks, one of each group in turn, so that referees start on different references."""
+    """The indices of the tasks, round-robin over groups, so that referees start on different references."""
     groups: dict[str, list[int]] = defaultdict(list)
     for index, task in enumerate(tasks):
         groups[task.id].append(index)
@@ -215,7 +215,7 @@ def _judged(entry: _Entry, settled: Settled, terms: schemes.Terms) -> Judged:
 
 
 def open_referees(config: PoolConfig) -> Referees:
-    """The referees of a pool; they start at once, and are waited for when they are needed.
+    """The referees of a pool; they start in the background.
 
     Raises:
         InputError: no such backend, or no such cluster. MissingDependencyError: Ray is not installed.

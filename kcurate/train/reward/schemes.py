@@ -1,14 +1,14 @@
-"""What an outcome earns: one table of what it counts as, and reward schemes over it, by name.
+"""What an outcome earns: a table of what each outcome counts as, and the reward schemes by name.
 
-A scheme sees all answers to one task that were judged together (a group) and gives each its terms, whose sum
-is the reward. Where we failed and not the answer (`OURS`), no scheme is asked: `neutral` is the mean of the
-rest of its group, so that its advantage is nought. Not covered: outcomes and their cache (`reward.pool`).
+A scheme sees all completions of one task that were judged together (a group) and returns the terms of each;
+their sum is the reward. A completion that the harness failed to judge (`OURS`) gets the mean reward of the
+rest of its group as `neutral`, so its advantage is 0. Not covered: outcomes and their cache (`reward.pool`).
 
 | scheme | terms |
 |---|---|
 | `kernelcompare` | compiles 0.4, correct 0.4, faster 0.2 (the KernelCompare paper) |
-| `staged-tiers` | -100, -40, -30, -20, -10 by the stage that failed; right: 0 to 10 by the group's best |
-| `continuous` | compiles 0.3, correct 0.3, and 0.2 a doubling of speed |
+| `staged-tiers` | -100, -40, -30, -20, -10 by the stage that failed; correct: 0 to 10 by the group's best |
+| `continuous` | compiles 0.3, correct 0.3, and 0.2 per doubling of speed |
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kcurate.train.reward.answers import Refusal
 
 @dataclass(frozen=True)
 class Standing:
-    """What an outcome counts as. `tier`: the staged reward of what went wrong, None for what is right."""
+    """What an outcome counts as. `tier`: the staged reward of a failure, None for a correct completion."""
 
     compiles: bool
     correct: bool
@@ -39,8 +39,8 @@ class Standing:
 _FORM = Standing(False, False, False, -100.0)
 _RIGHT = Standing(True, True, False)
 _WRONG = Standing(True, False, False, -10.0)
-# Every outcome of an answer but `OURS`. The tiers are those of Mikasa et al. (arXiv:2602.12049): form or
-# library rules broken, compile error, timeout, run-time error, wrong results.
+# Every outcome except `OURS`. The tiers are those of Mikasa et al. (arXiv:2602.12049): bad format or
+# forbidden library, compile error, timeout, run-time error, wrong results.
 STANDINGS: Mapping[str, Standing] = {
     Refusal.UNREADABLE: _FORM,
     Refusal.MALFORMED: _FORM,
@@ -62,7 +62,7 @@ OURS = Outcome.HARNESS_ERROR.value
 
 @dataclass(frozen=True)
 class Earned:
-    """An answer as a scheme sees it. `speedup`: slow time over fast time, None where none counts."""
+    """A completion as a scheme sees it. `speedup`: slow time over fast time, None if none counts."""
 
     outcome: str
     speedup: float | None = None
@@ -74,7 +74,7 @@ class Earned:
 
     @property
     def faster(self) -> bool:
-        """Whether it is faster, and by how much is known."""
+        """Whether it is faster by a known factor."""
         return self.standing.faster and self.speedup is not None
 
 
@@ -85,7 +85,7 @@ Scheme = Callable[[Sequence[Earned]], list[Terms]]
 def kernelcompare(
     group: Sequence[Earned], *, compiles: float = 0.4, correct: float = 0.4, faster: float = 0.2
 ) -> list[Terms]:
-    """Three weights: it compiles, its results are right, it is faster."""
+    """Three weights: it compiles, its results are correct, it is faster."""
     return [
         {
             "compiles": compiles * one.standing.compiles,
@@ -97,10 +97,10 @@ def kernelcompare(
 
 
 def staged_tiers(group: Sequence[Earned], *, speed: float = 10.0) -> list[Terms]:
-    """The tier of what went wrong; for what is right the log-speedup, over that of the group's fastest.
+    """The tier of a failure; for a correct completion its log-speedup over that of the group's fastest.
 
-    So the best answer of a group earns `speed`, one that is right and no faster nothing, and any right answer
-    more than any wrong one.
+    The fastest of a group earns `speed`, a correct one that is not faster earns 0, and any correct one earns
+    more than any failure.
     """
     best = max((math.log(one.speedup) for one in group if one.faster and one.speedup), default=0.0)
     terms = []
@@ -120,9 +120,9 @@ def continuous(
     least: float = -0.2,
     most: float = 1.0,
 ) -> list[Terms]:
-    """Two weights, and `doubling` for each doubling of speed between `least` and `most`.
+    """Two weights, and `doubling` per doubling of speed, clipped to `least` and `most`.
 
-    A gain counts when it was confirmed, a loss whenever it was measured.
+    A speedup counts if it is confirmed, a slowdown whenever it was measured.
     """
     terms = []
     for one in group:
@@ -147,13 +147,13 @@ SCHEMES: Mapping[str, Callable[..., list[Terms]]] = {
 
 
 def make(name: str, values: Mapping[str, Any] | None = None) -> Scheme:
-    """The scheme of that name, with some of its numbers set.
+    """The scheme of that name, with some of its numbers overridden.
 
     Raises:
         InputError: no such scheme, or it has no such number.
     """
     if name not in SCHEMES:
-        raise InputError(f"there is no reward {name!r}", hint=f"one of {', '.join(SCHEMES)}")
+        raise InputError(f"unknown reward {name!r}", hint=f"one of {', '.join(SCHEMES)}")
     scheme = SCHEMES[name]
     known = {key for key, one in inspect.signature(scheme).parameters.items() if one.kind is one.KEYWORD_ONLY}
     for key, value in (values or {}).items():
@@ -165,9 +165,8 @@ def make(name: str, values: Mapping[str, Any] | None = None) -> Scheme:
 
 
 def terms_of(scheme: Scheme, group: Sequence[Earned]) -> list[Terms]:
-    """The terms of every answer of a group; for those where we failed a `neutral` one."""
-    asked = [one for one in group if one.outcome != OURS]
-    given = iter(scheme(asked))
+    """The terms of every completion of a group; those that the harness failed to judge get `neutral`."""
+    given = iter(scheme([one for one in group if one.outcome != OURS]))
     terms = [None if one.outcome == OURS else next(given) for one in group]
     rewards = [sum(one.values()) for one in terms if one is not None]
     neutral = fmean(rewards) if rewards else 0.0

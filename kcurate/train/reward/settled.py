@@ -1,7 +1,7 @@
-"""What became of one answer: its outcome, the speed that counts, and whether anything was odd about it.
+"""The final outcome of one completion: from its verdicts, after the checks for copies and audits.
 
-A ratio above `AUDIT_RATIO` counts when a second judgement finds it again; of the two the lower one counts.
-Not covered: what the outcome earns (`reward.schemes`), asking the judge (`reward.pool`).
+A speedup above `AUDIT_RATIO` only counts if a second judgement reproduces it; the lower of the two counts.
+Not covered: what the outcome earns (`reward.schemes`), calling the judge (`reward.pool`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ AUDIT_SLACK = 1.25
 
 @dataclass(frozen=True)
 class Settled:
-    """An answer and what was found. `speedup` was measured; that of `earned` counts.
+    """The final outcome. `speedup` is the measured one; that of `earned` counts.
 
-    `cheat`: the static checks refused it, or an audit did not bear out what it showed first.
+    `cheat`: the static checks rejected it, or an audit did not reproduce its speedup.
     """
 
     earned: Earned
@@ -35,12 +35,12 @@ class Settled:
 
 
 def asks_for_audit(verdicts: Sequence[Verdict]) -> bool:
-    """Whether there is one verdict, and too good a one to be believed alone."""
+    """Whether there is only one verdict, with a speedup that needs a second one."""
     return len(verdicts) == 1 and _ratio(verdicts[0]) > AUDIT_RATIO
 
 
 def settle(read: Readable | Refused, verdicts: Sequence[Verdict] = ()) -> Settled:
-    """What became of an answer. `verdicts`: none for a refused one, else the judge's, perhaps an audit's."""
+    """The final outcome. `verdicts`: none if refused, else the judge's, then an audit's if there was one."""
     if isinstance(read, Refused):
         return Settled(Earned(read.outcome.value), read.detail)
     first = verdicts[0]
@@ -49,7 +49,7 @@ def settle(read: Readable | Refused, verdicts: Sequence[Verdict] = ()) -> Settle
         return Settled(Earned(OURS), why, judge_s=judge_s)
     measured = first.speedup.ratio if first.speedup else None
     if first.outcome.correct and (read.copied or _same_binary(first)):
-        return Settled(Earned(Refusal.COPIED), "the code that was given", measured, judge_s=judge_s)
+        return Settled(Earned(Refusal.COPIED), "the given code", measured, judge_s=judge_s)
     if asks_for_audit(verdicts[:1]):
         return _audited(first, verdicts[1] if len(verdicts) > 1 else None, judge_s)
     refused = first.outcome is Outcome.STATIC_REJECT
@@ -58,17 +58,17 @@ def settle(read: Readable | Refused, verdicts: Sequence[Verdict] = ()) -> Settle
 
 
 def _same_binary(verdict: Verdict) -> bool:
-    """Whether the compiler made the very code of the given side of an answer: what was added says nothing."""
+    """Whether both sides compiled to the same machine code: the completion changed nothing that counts."""
     made = [side.binary_sha256 if side else None for side in (verdict.slow, verdict.fast)]
     return made[0] is not None and made[0] == made[1]
 
 
 def _audited(first: Verdict, second: Verdict | None, judge_s: float) -> Settled:
-    """A ratio beyond belief: it counts if the second judgement agrees."""
+    """A speedup that needs an audit: it counts if the second judgement agrees."""
     measured = _ratio(first)
     outcome, counts, detail = first.outcome, None, f"{measured:.1f} times as fast: not audited"
-    told = second is not None and second.outcome is not Outcome.HARNESS_ERROR
-    if second is not None and told:
+    audited = second is not None and second.outcome is not Outcome.HARNESS_ERROR
+    if second is not None and audited:
         again = _ratio(second)
         outcome, detail = second.outcome, f"{measured:.1f} times as fast, then {again:.1f}"
         if max(measured, again) <= AUDIT_SLACK * min(measured, again):
@@ -76,21 +76,21 @@ def _audited(first: Verdict, second: Verdict | None, judge_s: float) -> Settled:
     if counts is None and outcome is Outcome.CONFIRMED:
         outcome = Outcome.AMBIGUOUS_TIMING
     earned = Earned(outcome.value, counts)
-    return Settled(earned, detail, measured, audit=True, cheat=told and counts is None, judge_s=judge_s)
+    return Settled(earned, detail, measured, audit=True, cheat=audited and counts is None, judge_s=judge_s)
 
 
 def _ratio(verdict: Verdict) -> float:
-    """The confirmed ratio; 0 where there is none."""
+    """The confirmed speedup; 0 if there is none."""
     confirmed = verdict.outcome is Outcome.CONFIRMED and verdict.speedup is not None
     return verdict.speedup.ratio if confirmed and verdict.speedup else 0.0
 
 
 def _ours(verdict: Verdict, candidate: Candidate) -> str | None:
-    """Why a verdict says nothing about the answer; None where it does."""
+    """Why a verdict is not about the completion; None if it is."""
     if verdict.outcome is Outcome.HARNESS_ERROR:
         return verdict.detail
     if verdict.side == reference_side(candidate):
         return f"the given side: {verdict.detail}"
-    if verdict.outcome is Outcome.MALFORMED and "plan" in verdict.checks:  # the problem was refused, later
+    if verdict.outcome is Outcome.MALFORMED and "plan" in verdict.checks:  # the problem itself was refused
         return verdict.detail
     return None

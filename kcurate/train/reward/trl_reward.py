@@ -1,7 +1,7 @@
-"""The judge as a reward of `trl.GRPOTrainer`, and what it found, summed up for a step's line of metrics.
+"""The judge as a reward function of `trl.GRPOTrainer`, and a summary per step for the metrics.
 
-Each process judges the answers that it asked for itself. Not covered: judging (`reward.pool`), what an
-outcome earns (`reward.schemes`).
+Each process judges its own completions. Not covered: judging (`reward.pool`), what an outcome earns
+(`reward.schemes`).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from kcurate.train.task import Judged, Task
 
 
 class Pool(Protocol):
-    """Who scores answers: `kcurate.train.reward.pool.RewardPool`."""
+    """Scores completions: `kcurate.train.reward.pool.RewardPool`."""
 
     async def score(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
-        """One `Judged` an answer, in order."""
+        """One `Judged` per completion, in order."""
 
 
 @dataclass
 class Tally:
-    """What the answers of a step earned; adds up over processes. `step`: the one that they were drawn for."""
+    """What the completions of a step earned, mergeable over processes. `step`: the one they are used in."""
 
     step: int = 0
     judged: list[Judged] = field(default_factory=list)
     waited_s: float = 0.0
 
     def line(self) -> dict[str, Any]:
-        """The numbers for a line of metrics; empty when nothing was judged."""
+        """The numbers for a line of metrics; empty if nothing was judged."""
         count = len(self.judged)
         if not count:
             return {}
@@ -54,7 +54,7 @@ class Tally:
 
 
 class Rewards:
-    """What a GRPO trainer calls for rewards, and what it called for since the last line of metrics."""
+    """The reward function of a GRPO trainer, and what it judged since the last line of metrics."""
 
     def __init__(self, pool: Pool, tasks: Mapping[str, Task], form: Form, run: RunFolder, *, writes: bool):
         self._pool = pool
@@ -65,10 +65,10 @@ class Rewards:
         self._tally = Tally()
 
     def function(self) -> Callable[..., Any]:
-        """The reward function: one reward an answer of a batch."""
+        """The reward function: one reward per completion of a batch."""
 
         async def judged_reward(completions: Any, task_id: Any, trainer_state: Any, **_: Any) -> list[float]:
-            _settle()
+            _synchronize()
             started_s = time.monotonic()
             tasks = [self._tasks[one] for one in task_id]
             replies = [self._form.reply(one) for one in completions]
@@ -81,7 +81,7 @@ class Rewards:
         return judged_reward
 
     def take(self) -> dict[str, Any]:
-        """The numbers since the last call, of all processes (all must call); their answers are put down."""
+        """The numbers since the last call, of all processes (all must call); writes what was judged."""
         tally, self._tally = self._tally, Tally()
         import torch
 
@@ -100,7 +100,7 @@ class Rewards:
 
 
 def line_of(one: Judged) -> dict[str, Any]:
-    """A judged answer as a line of `judged.jsonl`."""
+    """A judged completion as a line of `judged.jsonl`."""
     return {
         "task": one.task_id,
         "outcome": one.outcome,
@@ -113,8 +113,8 @@ def line_of(one: Judged) -> dict[str, Any]:
     }
 
 
-def _settle() -> None:
-    """Let the GPU finish what training gave it: nothing else may run on it while times are taken."""
+def _synchronize() -> None:
+    """Wait for the GPU to finish training work: nothing else may run on it during timing."""
     import torch
 
     if torch.cuda.is_available():

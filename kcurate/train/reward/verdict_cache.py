@@ -1,8 +1,8 @@
-"""Verdicts on answers, kept: by the task's problem and side, and the answer's normalised code and launch.
+"""A cache of verdicts, keyed by problem, slow side, and the completion's normalised code and launch.
 
-In memory the most recent ones; on disk, where a file is given, all that are final, so that a resumed run
-judges nothing twice. A file serves one device: verdicts of another are passed over. Safe to use from many
-threads. Not covered: asking for verdicts (`reward.pool`).
+Memory holds the most recent ones. The file, if there is one, holds all final ones, so that a resumed run
+judges nothing twice; verdicts of other devices in it are ignored. Thread-safe. Not covered: requesting
+verdicts (`reward.pool`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kcurate.records import Candidate, Environment, Outcome, SideReport, Verdict
 from kcurate.verdicts.keys import PROTOCOL
 
 _BLANKS = re.compile(r"[ \t]+")
-# What a line of the file keeps of a compiler's log.
+# Longest compiler log in a line of the file.
 MAX_LOG_CHARS = 2000
 
 
 def answer_key(candidate: Candidate, device: str, *, timed: bool) -> str:
-    """The hash of what an answer is judged by; comments, blanks and line ends do not change it.
+    """The cache key of a completion; comments, spaces and line-end style do not change it.
 
-    Line breaks count (they end a preprocessor's line), and so do names (some have a meaning).
+    Line breaks do (they end preprocessor lines), and so do names (some have a meaning).
     """
     plain = normalise(candidate.fast.code.encode("utf-8", "replace")).decode("utf-8", "replace")
     code = "\n".join(_BLANKS.sub(" ", line).strip() for line in plain.splitlines())
@@ -39,9 +39,9 @@ def answer_key(candidate: Candidate, device: str, *, timed: bool) -> str:
 
 
 class VerdictCache:
-    """At most `size` keys in memory. Close it: what is to be written is on disk then.
+    """At most `size` keys in memory. `close` flushes the file.
 
-    A key has one verdict, or two where the first was audited.
+    A key has one verdict, or two if the first was audited.
     """
 
     def __init__(self, size: int, path: Path | None = None) -> None:
@@ -54,7 +54,7 @@ class VerdictCache:
         self._read = path is None
 
     def open(self, environment: Environment) -> None:
-        """Read the file's verdicts of this device; once."""
+        """Read the file's verdicts of this device, once."""
         if self._read or self._path is None:
             return
         self._read = True
@@ -63,14 +63,14 @@ class VerdictCache:
                 self.keep(verdict.key, (*self._known.get(verdict.key, ())[:1], verdict))
 
     def find(self, key: str) -> tuple[Verdict, ...]:
-        """What is known of a key: nothing, one verdict, or two."""
+        """The verdicts of a key: none, one, or two."""
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
             return self._known.get(key, ())
 
     def keep(self, key: str, verdicts: tuple[Verdict, ...]) -> None:
-        """Put verdicts in memory."""
+        """Keep verdicts in memory."""
         with self._lock:
             self._known[key] = verdicts
             self._known.move_to_end(key)
@@ -78,10 +78,10 @@ class VerdictCache:
                 self._known.popitem(last=False)
 
     def add(self, key: str, verdict: Verdict) -> None:
-        """Keep a new verdict beside those of its key, if it is final, and have it written down.
+        """Add a verdict to those of its key, if it is final, and write it to the file in the background.
 
         Raises:
-            InputError: an earlier one could not be written.
+            InputError: an earlier verdict could not be written.
         """
         if not lasting(verdict):
             return
@@ -95,17 +95,17 @@ class VerdictCache:
                 one.result()
 
     def close(self) -> None:
-        """Wait for what is to be written."""
+        """Wait for pending writes."""
         self._writer.shutdown()
 
 
 def lasting(verdict: Verdict) -> bool:
-    """Whether a verdict may be used again; one that failed on our side, or told nothing, may not."""
+    """Whether a verdict may be reused: it is final, and not an error of the harness."""
     return verdict.outcome.final and verdict.outcome is not Outcome.HARNESS_ERROR
 
 
 def _short(verdict: Verdict, key: str) -> Verdict:
-    """A verdict without samples, resources and readings, under the answer's key."""
+    """A verdict under the completion's key, without samples, resources and readings."""
     details: Mapping[str, str | float | int | bool | None] = {}
     environment = replace(verdict.environment, details=details)
     log = None if verdict.log is None else verdict.log[:MAX_LOG_CHARS]
