@@ -12,8 +12,9 @@ import pytest
 import reach
 import sampling
 import small
-from kcurate.judge import Judge, JudgeConfig
 from sampling import Sample
+
+from kcurate.judge import Judge, JudgeConfig
 
 COMMIT = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org")
