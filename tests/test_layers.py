@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "kcurate"
 # Each line may import only from the lines above it, and never from its own line.
 LAYERS = (
     {"errors", "json_text", "records"},
-    {"codec", "config", "cuda_source", "hub", "metrics", "mutate", "prompts", "resources"},
+    {"codec", "config", "cuda_source", "hub", "metrics", "mutate", "prompts", "resources", "worker_pool"},
     {"store"},
     {"problem", "published_rows", "workspace"},
     {"backends", "suites"},

@@ -103,9 +103,9 @@ def deopt(
     else:
         _refuse(context, OF_RULES, "models have no use for it", "leave --model out, or give --techniques")
     _check_backend(backend)
-    roots = _extracted(paths or [], workspace)
+    roots = _extracted(paths or [], workspace, jobs)
     if model == "rules":
-        _by_rules(roots, workspace, rules or [], direction, as_json=json)
+        _by_rules(roots, workspace, rules or [], direction, jobs, as_json=json)
         return
     from kcurate.deopt.models.run import ModelConfig, run
 
@@ -144,9 +144,9 @@ def _refuse(context: typer.Context, names: Sequence[str], why: str, hint: str) -
 
 
 def _check_backend(name: str) -> None:
-    from kcurate import backends
-
     if name != "auto":  # which asks the driver, and rules judge nothing
+        from kcurate import backends
+
         backends.resolve(name)
 
 
@@ -160,18 +160,21 @@ def _gpus(text: str, backend: str) -> tuple[int, ...]:
 
 
 def _by_rules(
-    roots: tuple[Path, ...], workspace: Path, rules: list[str], direction: str, *, as_json: bool
+    roots: tuple[Path, ...], workspace: Path, rules: list[str], direction: str, jobs: int, *, as_json: bool
 ) -> None:
-    from kcurate.cli import output
-    from kcurate.deopt.stage import DeoptConfig, run
     from kcurate.errors import InputError
+    from kcurate.worker_pool import warm_up
 
     if direction != "slow":
         raise InputError("rules only make code slower", where="--direction", hint="choose a --model")
-    output.report(run(DeoptConfig(workspace, roots, tuple(rules)), note=output.note), as_json=as_json)
+    warm_up(jobs, ("kcurate.deopt.stage",))
+    from kcurate.cli import output
+    from kcurate.deopt.stage import DeoptConfig, run
+
+    output.report(run(DeoptConfig(workspace, roots, tuple(rules), jobs), note=output.note), as_json=as_json)
 
 
-def _extracted(paths: list[Path], workspace: Path) -> tuple[Path, ...]:
+def _extracted(paths: list[Path], workspace: Path, jobs: int) -> tuple[Path, ...]:
     """The paths, with source trees replaced by the kernels that extract finds in them."""
     trees = [path for path in paths if path.exists() and not _has_records(path)]
     if not trees:
@@ -181,7 +184,7 @@ def _extracted(paths: list[Path], workspace: Path) -> tuple[Path, ...]:
     from kcurate.workspace import Workspace
 
     output.note(f"no kernels or pairs in {', '.join(map(str, trees))}: extracting first")
-    run(ExtractConfig(paths=tuple(trees), workspace=workspace), note=output.note)
+    run(ExtractConfig(paths=tuple(trees), workspace=workspace, jobs=jobs), note=output.note)
     return (*(path for path in paths if path not in trees), Workspace(workspace).kernels)
 
 

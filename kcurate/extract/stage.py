@@ -5,7 +5,6 @@ Running it again finishes what was cut off: parsing is repeated, compiled kernel
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -21,14 +20,15 @@ from kcurate.extract.candidates import write_candidates
 from kcurate.extract.merge import TreeKernels, merge
 from kcurate.extract.naming import shown
 from kcurate.extract.pairs import Match, SourceFile, match_files
-from kcurate.extract.pool import Failure, Pool
 from kcurate.extract.reporting import count_items, file_outcomes, write_reports
 from kcurate.extract.sources import AUTO, TreeFiles, choose_units, find_files
 from kcurate.extract.units import UnitResult, UnitTask, read_unit
 from kcurate.extract.walk import FileOutcome, Filter
 from kcurate.records import CompiledKernel, Kernel, Summary
+from kcurate.worker_pool import Failure, Pool
 from kcurate.workspace import DEFAULT, Workspace
 
+PRELOAD = ("kcurate.extract.units", "kcurate.extract.compiling", "kcurate.extract.sources")
 # Parsing runs at megabytes a second; a unit that takes longer than this will not end.
 WRITTEN_TOGETHER = 16
 UNIT_TIMEOUT_S = 300.0
@@ -60,7 +60,7 @@ def run(config: ExtractConfig, *, note: Callable[[str], None] = lambda text: Non
     """
     started_s = time.monotonic()
     compiler = compiling.find_compiler(config.compile, note)
-    with Pool(config.jobs or len(os.sched_getaffinity(0))) as pool:
+    with Pool(config.jobs, PRELOAD) as pool:
         trees = find_files(config.paths, config.suite, Filter(config.include, config.exclude))
         for files in trees:
             choose_units(files, pool)
