@@ -105,7 +105,8 @@ def deopt(
     if model == "rules":
         if backend != "auto":  # which asks the driver, and rules judge nothing
             backends.resolve(backend)
-        _by_rules(_extracted(paths or [], workspace), workspace, rules or [], direction, as_json=json)
+        roots = _extracted(paths or [], workspace, jobs)
+        _by_rules(roots, workspace, rules or [], direction, jobs, as_json=json)
         return
     from kcurate.backends.choice import choose
     from kcurate.deopt.models.run import ModelConfig, run
@@ -114,7 +115,7 @@ def deopt(
     config = ModelConfig(
         workspace=workspace,
         model=model,
-        paths=_extracted(paths or [], workspace),
+        paths=_extracted(paths or [], workspace, jobs),
         techniques=tuple(techniques or ()),
         variants=variants,
         rounds=rounds,
@@ -145,18 +146,21 @@ def _refuse(context: typer.Context, names: Sequence[str], why: str, hint: str) -
 
 
 def _by_rules(
-    roots: tuple[Path, ...], workspace: Path, rules: list[str], direction: str, *, as_json: bool
+    roots: tuple[Path, ...], workspace: Path, rules: list[str], direction: str, jobs: int, *, as_json: bool
 ) -> None:
-    from kcurate.cli import output
-    from kcurate.deopt.stage import DeoptConfig, run
     from kcurate.errors import InputError
+    from kcurate.worker_pool import warm_up
 
     if direction != "slow":
         raise InputError("rules only make code slower", where="--direction", hint="choose a --model")
-    output.report(run(DeoptConfig(workspace, roots, tuple(rules)), note=output.note), as_json=as_json)
+    warm_up(jobs, ("kcurate.deopt.stage",))
+    from kcurate.cli import output
+    from kcurate.deopt.stage import DeoptConfig, run
+
+    output.report(run(DeoptConfig(workspace, roots, tuple(rules), jobs), note=output.note), as_json=as_json)
 
 
-def _extracted(paths: list[Path], workspace: Path) -> tuple[Path, ...]:
+def _extracted(paths: list[Path], workspace: Path, jobs: int) -> tuple[Path, ...]:
     """The paths, with source trees replaced by the kernels extracted from them."""
     trees = [path for path in paths if path.exists() and not _has_records(path)]
     if not trees:
@@ -166,7 +170,7 @@ def _extracted(paths: list[Path], workspace: Path) -> tuple[Path, ...]:
     from kcurate.workspace import Workspace
 
     output.note(f"no kernels or pairs in {', '.join(map(str, trees))}: extracting first")
-    run(ExtractConfig(paths=tuple(trees), workspace=workspace), note=output.note)
+    run(ExtractConfig(paths=tuple(trees), workspace=workspace, jobs=jobs), note=output.note)
     return (*(path for path in paths if path not in trees), Workspace(workspace).kernels)
 
 

@@ -11,22 +11,26 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from kcurate import store
+from tqdm import tqdm
+
+from kcurate import store, time_limits
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.records import Candidate, Side, Summary
 from kcurate.runs import ordered, recorded
+from kcurate.worker_pool import Failure, Pool
 from kcurate.workspace import Workspace
 
 
 class StartOutcome(StrEnum):
-    """Outcome of a kernel (or of a pair's fast side)."""
+    """Outcome of a kernel (or of a pair's fast side). `failed`: the rules crashed or hung on it."""
 
     DEOPTIMISED = "deoptimised"
     NO_RULE_APPLIES = "no_rule_applies"
     NO_PROBLEM = "no_problem"
+    FAILED = "failed"
 
 
 class RewriteOutcome(StrEnum):
@@ -38,11 +42,24 @@ class RewriteOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class DeoptConfig:
-    """`paths`: folders to start from (empty: the workspace's kernels). `rules`: by name (empty: all)."""
+    """`paths`: folders to start from (empty: the workspace's kernels). `rules`: by name (empty: all).
+
+    `jobs`: worker processes, 0 for one a core; what is written is the same with any number.
+    """
 
     workspace: Path
     paths: tuple[Path, ...] = ()
     rules: tuple[str, ...] = ()
+    jobs: int = 1
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Starts of one id, whose candidates go to the same folders, one after the other; rules by name."""
+
+    starts: tuple[Start, ...]
+    rules: tuple[str, ...]
+    folder: Path
 
 
 def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
@@ -52,26 +69,51 @@ def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
         InputError: an unknown rule, a path that does not exist, or nothing to start from.
     """
     with recorded("deopt", config.workspace, note=note) as record:
-        rules = _chosen(config.rules)
+        rules = tuple(rule.name for rule in _chosen(config.rules))
         workspace = Workspace(config.workspace)
-        found = tuple(starts(config.paths, workspace, note=record.note))
-        record.begin(config, rules=[rule.name for rule in rules])
-        kernels: Counter[str] = Counter()
-        rewrites: Counter[str] = Counter()
-        for start in found:
-            if start.problem is None:
-                kernels[StartOutcome.NO_PROBLEM] += 1
-                continue
-            made = 0
-            for candidate in rewritten(start, rules):
-                outcome = RewriteOutcome.NOT_APPLICABLE if candidate is None else RewriteOutcome.CANDIDATE
-                rewrites[outcome] += 1
-                if candidate is not None:
-                    made += 1
-                    store.write_candidate(workspace.pairs / candidate.id, candidate)
-            kernels[StartOutcome.DEOPTIMISED if made else StartOutcome.NO_RULE_APPLIES] += 1
+        with Pool(config.jobs, (__name__,)) as pool:
+            found = tuple(starts(config.paths, workspace, note=record.note))
+            record.begin(config, rules=rules)
+            tasks = _tasks(found, rules, workspace.pairs)
+            kernels = Counter[str]({StartOutcome.NO_PROBLEM: sum(start.problem is None for start in found)})
+            rewrites: Counter[str] = Counter()
+            answers = pool.run(_write, tasks, timeout_s=time_limits.REWRITE_KERNEL_S)
+            bar = tqdm(answers, total=len(tasks), desc="deopt", unit="kernel", leave=False, disable=None)
+            for index, answer in bar:
+                if isinstance(answer, Failure):
+                    kernels[StartOutcome.FAILED] += len(tasks[index].starts)
+                    what = f"the rules failed ({answer.kind}: {answer.detail})"
+                    record.note(f"{tasks[index].starts[0].id}: {what}")
+                    continue
+                for made in answer:
+                    some = made[RewriteOutcome.CANDIDATE]
+                    kernels[StartOutcome.DEOPTIMISED if some else StartOutcome.NO_RULE_APPLIES] += 1
+                    rewrites += made
         items = {"kernels": ordered(kernels, StartOutcome), "rewrites": ordered(rewrites, RewriteOutcome)}
         return record.finish(items)
+
+
+def _tasks(found: Sequence[Start], rules: tuple[str, ...], folder: Path) -> list[_Task]:
+    """One task per id, the longest code first, so that it is not what the others wait for in the end."""
+    by_id: dict[str, tuple[Start, ...]] = {}
+    for start in found:
+        if start.problem is not None:
+            by_id[start.id] = (*by_id.get(start.id, ()), start)
+    longest = sorted(by_id.values(), key=lambda same: -len(same[0].given.code))
+    return [_Task(same, rules, folder) for same in longest]
+
+
+def _write(task: _Task) -> list[Counter[str]]:
+    """Write every candidate of a task; for each start, how many rewrites came to what."""
+    rules = _chosen(task.rules)
+    counts = []
+    for start in task.starts:
+        counts.append(made := Counter[str]())
+        for candidate in rewritten(start, rules):
+            made[RewriteOutcome.NOT_APPLICABLE if candidate is None else RewriteOutcome.CANDIDATE] += 1
+            if candidate is not None:
+                store.write_candidate(task.folder / candidate.id, candidate)
+    return counts
 
 
 def _chosen(names: Sequence[str]) -> tuple[Rule, ...]:

@@ -14,7 +14,6 @@ from kcurate import time_limits
 from kcurate.cuda_source import blank_comments, global_macros, local_includes
 from kcurate.errors import BackendError, InputError
 from kcurate.extract.includes import Reader, include_graph, roots_of
-from kcurate.extract.pool import Failure, Pool
 from kcurate.extract.walk import (
     CUDA_SUFFIXES,
     SOURCE_SUFFIXES,
@@ -26,6 +25,7 @@ from kcurate.extract.walk import (
 )
 from kcurate.suites import Manifest, Tree, find_tree, forced_tree, generic_tree, load_manifest, load_manifests
 from kcurate.suites.manifest import GENERIC
+from kcurate.worker_pool import Failure, Pool
 
 AUTO = "auto"
 # A file without the first mark defines no kernel; a file without the second launches none.

@@ -5,7 +5,6 @@ A rerun completes an interrupted run: parsing is repeated, compiled kernels are 
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,6 @@ from kcurate.extract import compiling
 from kcurate.extract.candidates import write_candidates
 from kcurate.extract.merge import TreeKernels, merge
 from kcurate.extract.pairs import Match, SourceFile, match_files
-from kcurate.extract.pool import Failure, Pool
 from kcurate.extract.reporting import count_items, file_outcomes, write_reports
 from kcurate.extract.sources import AUTO, TreeFiles, choose_units, find_files
 from kcurate.extract.units import UnitResult, UnitTask, read_unit
@@ -29,8 +27,10 @@ from kcurate.json_text import shown
 from kcurate.notes import Note, silent
 from kcurate.records import CompiledKernel, Kernel, Summary
 from kcurate.runs import recorded
+from kcurate.worker_pool import Failure, Pool
 from kcurate.workspace import DEFAULT, Workspace
 
+PRELOAD = ("kcurate.extract.units", "kcurate.extract.compiling", "kcurate.extract.sources")
 WRITTEN_TOGETHER = 16
 
 
@@ -60,7 +60,7 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
     """
     with recorded("extract", config.workspace, note=note) as record:
         compiler = compiling.find_compiler(config.compile, record.note)
-        with Pool(config.jobs or len(os.sched_getaffinity(0))) as pool:
+        with Pool(config.jobs, PRELOAD) as pool:
             trees = find_files(config.paths, config.suite, Filter(config.include, config.exclude))
             for files in trees:
                 choose_units(files, pool)

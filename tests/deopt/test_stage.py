@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kcurate import store
+from kcurate.deopt import stage
 from kcurate.deopt.rules import RULES
 from kcurate.deopt.stage import DeoptConfig, run
 from kcurate.errors import InputError
@@ -127,6 +135,96 @@ def test_a_pair_can_be_the_start(tmp_path: Path) -> None:
     assert summary.items["kernels"] == {"deoptimised": 1, "no_problem": 1}
     made = store.read_candidate(tmp_path / "work" / "pairs" / "x" / "pair" / "deopt-unroll")
     assert made.origin.parent == "x/pair"
+
+
+def given_pairs(folder: Path, count: int) -> None:
+    """Pairs with different code; the last two have one id."""
+    problem = Problem(Sizes(({"rows": 5},), {"rows": 100}), {})
+    for number in range(count):
+        side = Side(
+            CODE.replace("sum", f"sum{number}"),
+            (Launch("matvec", (1,), (32,), args=("a", "x", "y", "rows", "columns")),),
+        )
+        name = f"x/pair{min(number, count - 2)}"
+        pair = Candidate(name, "f", "d", None, Origin("curated"), (), "", problem, side, side)
+        store.write_candidate(folder / f"{number:03}", pair)
+
+
+def files(root: Path) -> dict[str, bytes]:
+    """Every file below `root` that is not one of a writer that was killed."""
+    found: Iterator[Path] = (path for path in root.rglob("*.*") if not path.name.startswith("."))
+    return {str(path.relative_to(root)): path.read_bytes() for path in found}
+
+
+def test_any_number_of_jobs_writes_the_same(tmp_path: Path) -> None:
+    given_pairs(tmp_path / "given", 8)
+    one, two = (
+        run(DeoptConfig(tmp_path / name, (tmp_path / "given",), jobs=jobs))
+        for name, jobs in (("one", 1), ("two", 2))
+    )
+    assert (
+        one.items
+        == two.items
+        == {
+            "kernels": {"deoptimised": 8},
+            "rewrites": {"candidate": 24, "not_applicable": 8 * (len(RULES) - 2)},
+        }
+    )
+    assert files(tmp_path / "one" / "pairs") == files(tmp_path / "two" / "pairs")
+    assert b"sum7" in files(tmp_path / "two" / "pairs")["x/pair6/deopt-all/slow.cu"]
+
+
+def test_a_killed_run_leaves_whole_pairs_and_is_finished_by_the_next(tmp_path: Path) -> None:
+    given_pairs(tmp_path / "given", 24)
+    run(DeoptConfig(tmp_path / "whole", (tmp_path / "given",)))
+    command = [sys.executable, "-m", "kcurate", "deopt", str(tmp_path / "given"), "-j", "2"]
+    pairs = tmp_path / "cut" / "pairs"
+    with subprocess.Popen([*command, "-w", str(tmp_path / "cut")], stderr=subprocess.PIPE) as process:
+        while not any(pairs.rglob("pair.json")):
+            assert process.poll() is None
+            time.sleep(0.001)
+        os.kill(process.pid, signal.SIGKILL)
+        assert process.stderr is not None
+        assert process.stderr.read() == b""  # which ends when the workers have ended
+    made = store.find_candidates(pairs)
+    assert 0 < len(made) < 23 * 3
+    for folder in made:
+        store.read_candidate(folder)
+    run(DeoptConfig(tmp_path / "cut", (tmp_path / "given",), jobs=2))
+    assert files(pairs) == files(tmp_path / "whole" / "pairs")
+
+
+def die(task: object) -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def test_a_kernel_that_kills_its_worker_is_counted_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_pairs(tmp_path / "given", 3)
+    monkeypatch.setattr(stage, "_write", die)
+    notes: list[str] = []
+    summary = run(DeoptConfig(tmp_path / "work", (tmp_path / "given",), jobs=2), note=notes.append)
+    assert summary.items == {"kernels": {"failed": 3}, "rewrites": {}}
+    assert sorted(notes)[0] == "x/pair0: the rules failed (crashed: the worker was killed by signal 11)"
+
+
+class Terminal(io.StringIO):
+    """A stderr that a person sees."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_shown_on_a_terminal_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given_pairs(tmp_path / "given", 3)
+    shown = []
+    for stderr in (Terminal(), io.StringIO()):
+        monkeypatch.setattr(sys, "stderr", stderr)
+        run(DeoptConfig(tmp_path / "work", (tmp_path / "given",)))
+        shown.append(stderr.getvalue())
+    assert "/2 [" in shown[0] and "kernel" in shown[0]
+    assert shown[1] == ""
 
 
 @pytest.mark.parametrize("name", ["../outside", "/tmp/outside", "a/../../b", ""])

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from kcurate.errors import BackendError, InputError
-from kcurate.extract.pool import Failure, Pool
+from kcurate.worker_pool import Failure, Pool
 
 
 def act(task: object) -> object:

@@ -7,6 +7,7 @@ process, except where `isolate` requires a separate worker.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import sys
 import time
@@ -20,8 +21,6 @@ from kcurate.errors import BackendError, KcurateError
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-PRELOAD = ["kcurate.extract.units", "kcurate.extract.compiling", "kcurate.extract.sources"]
 
 
 @dataclass(frozen=True)
@@ -41,34 +40,53 @@ class _Worker:
 
 
 def _serve(connection: Connection) -> None:
-    """A worker's main loop: run tasks until the other end closes."""
+    """A worker's main loop: run tasks until the other end closes or the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
     while True:
         try:
             function, task = connection.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
             return
         try:
             answer = function(task)
         except KcurateError as error:
             answer = error
-        connection.send(answer)
+        try:
+            connection.send(answer)
+        except ConnectionError:
+            return
 
 
-def _context() -> Any:
+def _context(preload: Sequence[str]) -> Any:
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
+    context.set_forkserver_preload(list(preload))
     return context
 
 
-class Pool:
-    """Up to `jobs` workers that persist across calls of `run`; a context manager."""
+def _count(jobs: int) -> int:
+    return jobs or len(os.sched_getaffinity(0))
 
-    def __init__(self, jobs: int) -> None:
-        self.jobs = max(1, jobs)
-        self.context = _context()
+
+def warm_up(jobs: int, preload: Sequence[str]) -> None:
+    """Begin to import `preload` for the workers of a pool to come, beside what this process imports now."""
+    if sys.platform == "linux" and _count(jobs) > 1:
+        from multiprocessing import forkserver
+
+        _context(preload)
+        forkserver.ensure_running()
+
+
+class Pool:
+    """Up to `jobs` workers (0: one a core) that stay from one call of `run` to the next; a context manager.
+
+    `preload`: the modules that hold the functions to run, imported once for all workers.
+    """
+
+    def __init__(self, jobs: int, preload: Sequence[str] = ()) -> None:
+        self.jobs = _count(jobs)
+        self.context = _context(preload)
         self.workers: list[_Worker] = []
 
     def __enter__(self) -> Pool:
