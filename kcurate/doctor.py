@@ -1,7 +1,7 @@
-"""What this machine can do: one finding a topic, each saying how to get what is missing.
+"""Reports what this machine can do: one finding per topic, with a hint on how to get what is missing.
 
-Looks, never changes anything, never opens a GPU context, never shows a secret. Not covered: whether a
-command will succeed; a finding is about the machine.
+Read-only: it changes nothing, opens no GPU context and shows no secret. Not covered: whether a command will
+succeed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# A tool that does not tell its version in this time counts as broken.
+# A tool that does not print its version within this time counts as broken.
 PROBE_TIMEOUT_S = 20.0
 GPU_EXTRA = "pip install 'kcurate[gpu]'"
 HEADER_PACKAGES = ("nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl")
@@ -23,7 +23,7 @@ HEADER_PACKAGES = ("nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked for; `hint` says how to get it when it is not there."""
+    """One thing that was checked; `hint` says how to get it if it is missing."""
 
     topic: str
     ok: bool
@@ -32,7 +32,7 @@ class Finding:
 
 
 def examine(environment: Mapping[str, str] = os.environ) -> tuple[Finding, ...]:
-    """Every finding, in the order in which a newcomer needs them."""
+    """Every finding, the most important for a new user first."""
     return (
         Finding("Python", True, f"{platform.python_version()} on {platform.machine()}, {_cores()} cores"),
         _host_compiler(),
@@ -54,7 +54,7 @@ def _cores() -> int:
 
 
 def _first_line(*command: str) -> str | None:
-    """The last line that says a version, or the first; None when the tool is absent, fails or hangs."""
+    """The first line with a version, else the first line; None if the tool is missing, fails or hangs."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -115,10 +115,10 @@ def _gpus() -> tuple[Finding, ...]:
             ("nvidia-smi", *query), capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False
         )
     except FileNotFoundError:
-        hint = "the emulator proves correctness without one; times need one"
+        hint = "the emulator checks correctness without one; timing needs one"
         return (Finding("GPU", False, "none (no nvidia-smi)", hint),)
     except (OSError, subprocess.TimeoutExpired):
-        return (Finding("GPU", False, "nvidia-smi does not answer", "check the NVIDIA driver"),)
+        return (Finding("GPU", False, "nvidia-smi hangs or cannot be run", "check the NVIDIA driver"),)
     if done.returncode:
         reason = (done.stdout or done.stderr).strip().splitlines()
         return (
@@ -128,11 +128,11 @@ def _gpus() -> tuple[Finding, ...]:
     for line in done.stdout.splitlines():
         index, name, driver, memory = (part.strip() for part in line.split(",", 3))
         found.append(Finding(f"GPU {index}", True, f"{name}, {memory}, driver {driver}"))
-    return tuple(found) or (Finding("GPU", False, "nvidia-smi lists none", "check the NVIDIA driver"),)
+    return tuple(found) or (Finding("GPU", False, "nvidia-smi lists no GPU", "check the NVIDIA driver"),)
 
 
 def _isolation() -> tuple[Finding, ...]:
-    """What holds a candidate's code in while it is judged."""
+    """The sandbox around a candidate's code."""
     from kcurate.judge.workers.inside.isolation import describe
 
     hint = "a newer Linux kernel; until then judge only code that you trust"

@@ -1,7 +1,7 @@
 """The table of the built-in pairs, `pairs/README.md`: `python -m kcurate.gallery pairs/README.md`.
 
-Made from the pairs and the verdicts beside them; a test compares the file with what this module makes. Not
-covered: making verdicts (`kcurate validate`), a page to browse in.
+Generated from the pairs and their verdict files; a test checks that the file is up to date. Not covered:
+making verdicts (`kcurate.validate`), a page to browse pairs (`kcurate.report`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COLUMNS = """- *speedup*: slow time over fast time, with the 98% bootstrap inter
   launches.
 - *registers*: per thread, of the slow and the fast side's kernel that uses most.
 """
-# A fast side counts as limited by memory when moving its buffers once takes at least this share of its time.
+# A fast side counts as memory-bound if moving its buffers once takes at least this share of its time.
 MEMORY_BOUND = 0.25
 NEAR_COPY = 0.8
 
@@ -38,7 +38,7 @@ Entry = tuple[Candidate, Verdict | None]
 
 
 def entries(root: Path) -> list[Entry]:
-    """Every pair below `root` with its verdict of the first GPU model it has one of, by domain and name."""
+    """Every pair below `root` with its first verdict (or None), sorted by domain, family and id."""
     found = []
     for folder in store.find_candidates(root):
         verdicts = store.read_verdicts(folder)
@@ -81,7 +81,7 @@ def _summary(listed: Sequence[Entry]) -> Iterator[str]:
 
 
 def _fast_shares(confirmed: Sequence[tuple[Candidate, Verdict]]) -> Mapping[str, float]:
-    """The share of the copy bandwidth of every different fast side, by its binary."""
+    """The share of the copy bandwidth of every distinct fast side, by binary."""
     shares: dict[str, float] = {}
     for _, verdict in confirmed:
         share = verdict.environment.details.get("fast_copy_fraction")

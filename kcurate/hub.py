@@ -1,8 +1,8 @@
-"""A dataset repository on the Hub, through huggingface_hub: what lies there, one commit, a tag, load back.
+"""A dataset repository on the Hub, through huggingface_hub: list, commit, tag, download.
 
-Contents go up first, by their hashes (what is there already is not sent again, so a cut upload resumes); then
-one commit puts all of them in place at once, on top of the commit that was looked at, or changes nothing. Not
-covered: what is uploaded (`kcurate.dataset.push`).
+File contents are uploaded first, by hash: what the Hub already has is not sent again, so an interrupted
+upload resumes. Then one commit on top of the listed one publishes all of them, or none. Not covered: what is
+uploaded (`kcurate.dataset.push`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KIND = "dataset"
 
 @dataclass(frozen=True)
 class Remote:
-    """A repository as it was looked at: head commit, hashes of the files by path, commits of the tags."""
+    """A listing of a repository: head commit, file hashes by path, commits by tag."""
 
     head: str
     files: Mapping[str, str]
@@ -30,20 +30,20 @@ class Remote:
     private: bool = False
 
     def has(self, path: str, content: bytes) -> bool:
-        """Whether the file is there with this content."""
+        """Whether the file exists with this content."""
         return self.files.get(path) in (git_hash(content), hashlib.sha256(content).hexdigest())
 
 
 def git_hash(content: bytes) -> str:
-    """The hash by which git, and so the Hub's listing, knows a small file."""
+    """The git blob hash, which the Hub lists for small files."""
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 class Hub:
-    """One repository `user/name`; `endpoint` and `token` None: as huggingface_hub is set up.
+    """One repository `user/name`; `endpoint` and `token` None: the defaults of huggingface_hub.
 
     Raises:
-        InputError: not the name of a repository. MissingDependencyError: there is no token.
+        InputError: not a repository name. MissingDependencyError: no token.
     """
 
     def __init__(self, repo: str, *, endpoint: str | None = None, token: str | None = None) -> None:
@@ -66,15 +66,15 @@ class Hub:
         self._api = HfApi(endpoint=endpoint, token=self._token, library_name="kcurate")
 
     def look(self) -> Remote | None:
-        """What lies there now; None when there is no such repository.
+        """The current listing; None if there is no such repository.
 
         Raises:
-            RemoteError: the Hub refused or cannot be reached.
+            RemoteError: the Hub refused, or is unreachable.
         """
         from huggingface_hub.errors import RepositoryNotFoundError
         from huggingface_hub.hf_api import RepoFile
 
-        with self._told():
+        with self._reported():
             try:
                 info = self._api.repo_info(self.repo, repo_type=KIND)
             except RepositoryNotFoundError:
@@ -87,20 +87,20 @@ class Hub:
         return Remote(str(info.sha), hashes, tags, bool(info.private))
 
     def create(self, *, private: bool) -> None:
-        """Make the repository; fine when it is there."""
-        with self._told():
+        """Create the repository unless it exists."""
+        with self._reported():
             self._api.create_repo(self.repo, repo_type=KIND, private=private, exist_ok=True)
 
     def commit(self, files: Mapping[str, bytes], removed: Sequence[str], *, parent: str, message: str) -> str:
-        """Upload contents, then put them in place with one commit on top of `parent`; the new head.
+        """Upload contents, then publish them in one commit on top of `parent`; returns the new head.
 
         Raises:
-            RemoteError: nothing was changed there (or the answer to the commit was lost: look again).
+            RemoteError: nothing was published, or the reply to the commit was lost: list again.
         """
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
         operations: list[Any] = [CommitOperationAdd(path, content) for path, content in files.items()]
-        with self._told():
+        with self._reported():
             self._api.preupload_lfs_files(self.repo, operations, repo_type=KIND, free_memory=False)
             operations += [CommitOperationDelete(path) for path in removed]
             done = self._api.create_commit(
@@ -109,46 +109,46 @@ class Hub:
         return str(done.oid)
 
     def tag(self, name: str, commit: str, message: str) -> None:
-        """Tag a commit; fine when the tag is there."""
-        with self._told():
+        """Tag a commit unless the tag exists."""
+        with self._reported():
             self._api.create_tag(
                 self.repo, tag=name, revision=commit, tag_message=message, repo_type=KIND, exist_ok=True
             )
 
     def download(self, commit: str, folder: Path) -> None:
-        """Put every file of a commit into a folder."""
-        with self._told():
+        """Download every file of a commit into a folder."""
+        with self._reported():
             self._api.snapshot_download(self.repo, repo_type=KIND, revision=commit, local_dir=folder)
 
     def read(self, path: str, revision: str, folder: Path) -> bytes:
-        """One file of a revision, by way of a folder."""
-        with self._told():
+        """One file of a revision, downloaded into a folder."""
+        with self._reported():
             found = self._api.hf_hub_download(
                 self.repo, path, repo_type=KIND, revision=revision, local_dir=folder
             )
         return Path(found).read_bytes()
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """What the client raises, as one clear line, without its progress bars.
+    def _reported(self) -> Iterator[None]:
+        """Turn the client's exceptions into one line, and hide its progress bars.
 
         Raises:
-            RemoteError: the Hub refused or cannot be reached.
+            RemoteError: the Hub refused, or is unreachable.
         """
         with _quiet():
             try:
                 yield
             except _failures() as error:
                 raise RemoteError(
-                    _line(error), where=self.repo, hint="nothing is half published; run the same again"
+                    _line(error), where=self.repo, hint="no partial commit was made; run the command again"
                 ) from error
 
 
 def download(repo: str, folder: Path, *, revision: str | None = None) -> None:
-    """Put a published dataset into a folder; a public one needs no token.
+    """Download a published dataset into a folder; a public one needs no token.
 
     Raises:
-        RemoteError: there is no such dataset, or the Hub cannot be reached.
+        RemoteError: no such dataset, or the Hub is unreachable.
     """
     from huggingface_hub import snapshot_download
 
@@ -160,25 +160,25 @@ def download(repo: str, folder: Path, *, revision: str | None = None) -> None:
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """What the client raises: its own errors, those of its transport, and those of its uploading threads."""
+    """The exceptions of the client: its own, those of its HTTP library, and those of its upload threads."""
     from huggingface_hub.errors import HfHubHTTPError
 
     kinds: list[type[Exception]] = [HfHubHTTPError, OSError, RuntimeError, ValueError]
-    for name in ("httpx2", "httpx"):  # the transport's name changed between releases of the client
+    for name in ("httpx2", "httpx"):  # the HTTP library was renamed between releases of the client
         with contextlib.suppress(ImportError):
             kinds.append(importlib.import_module(name).HTTPError)
     return tuple(kinds)
 
 
 def _line(error: BaseException) -> str:
-    """One line: what the error, or what caused it, says, and what the server said of it."""
+    """One line: the message of the error or its cause, and the server's message."""
     from huggingface_hub.errors import HfHubHTTPError
 
     while error.__cause__ is not None and isinstance(error, RuntimeError):
         error = error.__cause__
-    said = error.server_message if isinstance(error, HfHubHTTPError) else None
+    server = error.server_message if isinstance(error, HfHubHTTPError) else None
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return " ".join([first[:200], *(said or "").split()])[:400]
+    return " ".join([first[:200], *(server or "").split()])[:400]
 
 
 @contextlib.contextmanager

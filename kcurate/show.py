@@ -1,6 +1,6 @@
-"""Finds what a person means by an id or a path: a pair with its verdicts, or an extracted kernel.
+"""Finds a pair with its verdicts, or an extracted kernel, by id or path.
 
-Not covered: how it is drawn (`kcurate.cli.show`).
+Not covered: how it is displayed (`kcurate.cli.show`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from kcurate.records import Candidate, Kernel, Verdict
 from kcurate.verdicts.standing import judged
 from kcurate.workspace import Workspace
 
-MARKS = ("pair.json", "kernel.json")
+RECORDS = ("pair.json", "kernel.json")
 
 
 @dataclass(frozen=True)
 class ShownPair:
-    """A candidate, where it lies, and every verdict that is known of it, oldest first."""
+    """A candidate, its folder, and all of its verdicts, oldest first."""
 
     folder: Path
     candidate: Candidate
@@ -38,10 +38,10 @@ class ShownKernel:
 
 
 def find(name: str, workspace: Workspace) -> ShownPair | ShownKernel:
-    """What `name` means: a path, else an id (or its last parts) in the workspace, else a built-in pair.
+    """Resolve `name`: a path, else an id (or its last parts) in the workspace, else a built-in pair.
 
     Raises:
-        InputError: nothing, or more than one thing, has that name.
+        InputError: nothing has that name, or several do.
     """
     folder = _at_path(Path(name)) or _by_id(name.rstrip("/") or name, workspace)
     if (folder / "pair.json").is_file():
@@ -53,8 +53,8 @@ def find(name: str, workspace: Workspace) -> ShownPair | ShownKernel:
 
 
 def _at_path(path: Path) -> Path | None:
-    folder = path.parent if path.name in (*MARKS, "slow.cu", "fast.cu", "kernel.cu") else path
-    return folder if any((folder / mark).is_file() for mark in MARKS) else None
+    folder = path.parent if path.name in (*RECORDS, "slow.cu", "fast.cu", "kernel.cu") else path
+    return folder if any((folder / record).is_file() for record in RECORDS) else None
 
 
 def _by_id(name: str, workspace: Workspace) -> Path:
@@ -67,14 +67,14 @@ def _by_id(name: str, workspace: Workspace) -> Path:
             return matches[0]
         if matches:
             listed = ", ".join(sorted(path.relative_to(root).as_posix() for path in matches)[:5])
-            raise InputError(f"{len(matches)} things have that name: {listed}", where=name)
+            raise InputError(f"ambiguous, {len(matches)} matches: {listed}", where=name)
         known += folders
     raise InputError("no such pair or kernel", where=name, hint=_hint(name, known))
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    for mark in MARKS:
-        yield from (path.parent for path in sorted(root.rglob(mark)))
+    for record in RECORDS:
+        yield from (path.parent for path in sorted(root.rglob(record)))
 
 
 def _ending(name: str, folders: Iterable[tuple[str, Path]]) -> list[Path]:
@@ -82,14 +82,14 @@ def _ending(name: str, folders: Iterable[tuple[str, Path]]) -> list[Path]:
 
 
 def _with_id(name: str, folders: Iterable[Path]) -> list[Path]:
-    """The folders whose record has that id, whatever they are called; else those where it ends so."""
+    """The folders whose record has that id, whatever their names; else those whose id ends with it."""
     ids = [(found, folder) for folder in folders if (found := _id(folder))]
     return [folder for known, folder in ids if known == name] or _ending(name, ids)
 
 
 def _id(folder: Path) -> str | None:
-    """The id in a record, which need not be whole otherwise."""
-    path = next(folder / mark for mark in MARKS if (folder / mark).exists())
+    """The id in a record, which may otherwise be invalid."""
+    path = next(folder / record for record in RECORDS if (folder / record).exists())
     try:
         data = codec.parse(path.read_bytes(), where=str(path))
     except (OSError, RecordError):

@@ -1,7 +1,6 @@
 """The only reader and writer of record files: schema-checked, atomic, resumable, content-addressed.
 
-Not covered: where the files of a workspace lie (`kcurate.workspace`) and how a record becomes plain data
-(`kcurate.codec`).
+Not covered: the layout of a workspace (`kcurate.workspace`), records as plain data (`kcurate.codec`).
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ def content_id(*parts: bytes | str) -> str:
 
 
 def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Write a file so that a reader, or a crash at any moment, sees the old content or the new, never a half.
+    """Write a file atomically: readers, and a crash at any moment, see the old or the new content.
 
-    `durable` False leaves it to the system when the bytes reach the disk: for what a command makes again from
-    its inputs. A killed process leaves no half file either way.
+    `durable` False skips fsync, for files that a command can make again from its inputs. A killed process
+    leaves no partial file either way.
 
     Raises:
-        InputError: the folder cannot be written (read-only, full disk, a file in the way), or what lies there
-            is no regular file (a folder, a device, a pipe).
+        InputError: the folder cannot be written (read-only, full disk, a file in its place), or `path` is not
+            a regular file (a folder, a device, a pipe).
     """
     try:
         handle, name = _temporary(path)
@@ -72,13 +71,13 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 
 def _temporary(path: Path) -> tuple[int, str]:
-    """An open file beside `path`, and its name; the folder is made when it is not there.
+    """An open temporary file next to `path`, and its name; creates the folder if needed.
 
     Raises:
-        InputError: what lies at `path` is no regular file.
+        InputError: `path` is not a regular file.
     """
     if path.exists() and not path.is_file():
-        raise InputError("is no regular file", where=str(path), hint="name another file to write to")
+        raise InputError("not a regular file", where=str(path), hint="choose another file")
     try:
         return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     except FileNotFoundError:
@@ -96,7 +95,7 @@ def _cannot_write(path: Path, error: OSError) -> InputError:
 
 @cache
 def _schemas() -> dict[str, Any]:
-    """File name to content of every schema; they refer to each other by these names."""
+    """Every schema by file name; they refer to each other by these names."""
     return {
         path.name: json.loads(path.read_bytes()) for path in sorted(resources.schemas_dir().glob("*.json"))
     }
@@ -107,14 +106,14 @@ def _validator(schema: str) -> Any:
     from jsonschema_rs import Draft202012, Draft202012Validator, Registry
 
     if f"{schema}.json" not in _schemas():
-        raise RecordError(f"there is no schema named {schema}", where=str(resources.schemas_dir()))
+        raise RecordError(f"no schema {schema}", where=str(resources.schemas_dir()))
     registry = Registry(list(_schemas().items()), draft=Draft202012)
     return Draft202012Validator(_schemas()[f"{schema}.json"], registry=registry)
 
 
 @cache
 def _explainer(schema: str) -> Any:
-    """Says in `jsonschema`'s words what is wrong; NaN and infinities are numbers to it, so they pass."""
+    """A `jsonschema` validator, for its error messages. It accepts NaN and infinity as numbers."""
     from jsonschema import Draft202012Validator
     from referencing import Registry, Resource
 
@@ -132,7 +131,7 @@ def check_schema(schema: str, data: Any, *, where: str) -> None:
     try:
         if _validator(schema).is_valid(data):
             return
-    except ValueError:  # what JSON does not have, such as a key that is no text
+    except ValueError:  # not JSON, such as a key that is not a string
         pass
     from jsonschema.exceptions import best_match
 
@@ -146,12 +145,12 @@ def check_schema(schema: str, data: Any, *, where: str) -> None:
 
 
 def schema_of(cls: type[Any]) -> str:
-    """The schema that goes with a record type: its name in lower case."""
+    """The schema of a record type: its name in lower case."""
     return cls.__name__.lower()
 
 
 def pretty_json(data: Any) -> bytes:
-    """The bytes of a JSON file as people read it in a diff."""
+    """The bytes of a JSON file, formatted for people and diffs."""
     return (json_text.pretty(data) + "\n").encode()
 
 
@@ -174,7 +173,7 @@ def read_json(path: Path, cls: type[T], *, schema: str | None = None) -> T:
     """Read one record, schema-checked.
 
     Raises:
-        InputError: the file cannot be read. RecordError: it is not such a record.
+        InputError: the file cannot be read. RecordError: it is not a valid record of this type.
     """
     data = _load(path)
     check_schema(schema or schema_of(cls), data, where=str(path))
@@ -185,7 +184,7 @@ def append_jsonl(path: Path, record: Any) -> None:
     """Append one record as one line, in a single write that is on disk when this returns.
 
     Raises:
-        InputError: it cannot be written whole (a full disk); then the file ends as it did before.
+        InputError: it cannot be written completely (a full disk); the file is then as before.
     """
     data = codec.to_data(record)
     check_schema(schema_of(type(record)), data, where=str(path))
@@ -193,12 +192,12 @@ def append_jsonl(path: Path, record: Any) -> None:
 
 
 def append_line(path: Path, text: str, *, durable: bool = True) -> None:
-    """Append one line, in a single write; what a crash left of another line is closed first.
+    """Append one line in a single write, on a line of its own even after a partial line.
 
     `durable` is that of `write_bytes`.
 
     Raises:
-        InputError: it cannot be written whole (a full disk); then the file ends as it did before.
+        InputError: it cannot be written completely (a full disk); the file is then as before.
     """
     line = text.encode() + b"\n"
     try:
@@ -207,10 +206,10 @@ def append_line(path: Path, text: str, *, durable: bool = True) -> None:
         try:
             size = os.fstat(handle).st_size
             if size and os.pread(handle, 1, size - 1) != b"\n":
-                line = b"\n" + line  # a killed writer left half a line: close it, keep both
+                line = b"\n" + line  # a killed writer left a partial line: end it
             written = os.write(handle, line)
             if written != len(line):
-                _take_back(handle, written)
+                _undo(handle, written)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if durable:
                 os.fsync(handle)
@@ -220,18 +219,18 @@ def append_line(path: Path, text: str, *, durable: bool = True) -> None:
         raise _cannot_write(path, error) from error
 
 
-def _take_back(handle: int, written: int) -> None:
-    """Cut off the last `written` bytes, where nobody has appended since."""
+def _undo(handle: int, written: int) -> None:
+    """Remove the last `written` bytes, unless another process has appended since."""
     end = os.lseek(handle, 0, os.SEEK_CUR)
     if os.fstat(handle).st_size == end:
         os.ftruncate(handle, end - written)
 
 
 def read_jsonl(path: Path, cls: type[T]) -> Iterator[T]:
-    """Every whole record of a JSON-lines file.
+    """Every valid record of a JSON-lines file; none if the file is missing.
 
-    A line that is none is passed over, whether a crash cut it short or it is JSON of another form: what it
-    recorded is then made again. A missing file has no records.
+    Invalid lines are ignored, whether a crash cut them short or they have another form: what they recorded is
+    then made again.
     """
     if not path.exists():
         return
@@ -246,7 +245,7 @@ def read_jsonl(path: Path, cls: type[T]) -> Iterator[T]:
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Keep Python's collector from walking over all records, which hold no cycles, while more are read."""
+    """Pause Python's cycle collector while many records, which have no cycles, are read."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -257,7 +256,7 @@ def without_collector() -> Iterator[None]:
 
 
 def candidate_data(candidate: Candidate) -> dict[str, Any]:
-    """The `pair.json` form: the code of each side is the file beside it."""
+    """The `pair.json` form: the code of each side is in a file next to it."""
     data: dict[str, Any] = {"schema": PAIR_SCHEMA, **codec.to_data(candidate)}
     for side in SIDES:
         rest = {key: value for key, value in data[side].items() if key != "code"}
@@ -266,7 +265,7 @@ def candidate_data(candidate: Candidate) -> dict[str, Any]:
 
 
 def write_candidate(folder: Path, candidate: Candidate) -> None:
-    """Write both sides' code and, last, `pair.json`: a folder without it is not a pair yet."""
+    """Write both sides' code and then `pair.json`: a folder without it is not a pair."""
     data = candidate_data(candidate)
     check_schema("pair", data, where=str(folder / "pair.json"))
     for side in SIDES:
@@ -278,7 +277,7 @@ def read_candidate(folder: Path) -> Candidate:
     """Read a pair folder back.
 
     Raises:
-        InputError: a file is missing or unreadable. RecordError: `pair.json` is not one.
+        InputError: a file is missing or unreadable. RecordError: `pair.json` is invalid.
     """
     path = folder / "pair.json"
     data = _load(path)
@@ -287,7 +286,7 @@ def read_candidate(folder: Path) -> Candidate:
     for side in SIDES:
         code_path = folder / plain[side]["file"]
         if code_path.parent != folder:
-            raise RecordError(f"{side}.file must lie beside pair.json", where=str(path))
+            raise RecordError(f"{side}.file must be in the folder of pair.json", where=str(path))
         try:
             code = code_path.read_bytes().decode("utf-8", "replace")
         except OSError as error:
@@ -297,10 +296,10 @@ def read_candidate(folder: Path) -> Candidate:
 
 
 def find_candidates(root: Path) -> list[Path]:
-    """Every pair folder at or below `root`, sorted; a file of a pair stands for its folder.
+    """Every pair folder at or below `root`, sorted; a file of a pair means its folder.
 
     Raises:
-        InputError: `root` does not exist, or is a file of no pair.
+        InputError: `root` does not exist, or is a file that is not of a pair.
     """
     if not root.exists():
         raise InputError("no such file or folder", where=str(root), hint="check the path")
@@ -312,7 +311,7 @@ def find_candidates(root: Path) -> list[Path]:
 
 
 def candidate_key(candidate: Candidate, *, protocol: str) -> str:
-    """The content hash of everything that is judged: code, plans, problem, and the protocol's version."""
+    """The hash of everything that is judged: code, plans, problem, and the protocol's version."""
     judged = replace(candidate, techniques=(), description="", license=None)
     data = codec.to_data(judged)
     kept: Mapping[str, Any] = {key: data.get(key) for key in ("problem", "slow", "fast")}
@@ -320,16 +319,16 @@ def candidate_key(candidate: Candidate, *, protocol: str) -> str:
 
 
 def verdict_path(folder: Path, device: str) -> Path:
-    """Where a pair folder keeps its verdict of one GPU model: `verdicts/<gpu-model>.json`."""
+    """The verdict file of a GPU model in a pair folder: `verdicts/<gpu-model>.json`."""
     slug = "-".join("".join(c if c.isalnum() else " " for c in device.lower()).split())
     return folder / "verdicts" / f"{slug}.json"
 
 
 def write_verdict(folder: Path, verdict: Verdict) -> None:
-    """Write a verdict into its pair folder, one file a device model."""
+    """Write a verdict into its pair folder, one file per device model."""
     write_json(verdict_path(folder, verdict.environment.device), verdict)
 
 
 def read_verdicts(folder: Path) -> tuple[Verdict, ...]:
-    """All verdicts that a pair folder keeps."""
+    """All verdicts in a pair folder."""
     return tuple(read_json(path, Verdict) for path in sorted((folder / "verdicts").glob("*.json")))

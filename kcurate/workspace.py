@@ -1,4 +1,4 @@
-"""The folder a command works in: where everything lies. The record of a run is `kcurate.runs`'s.
+"""The layout of the folder that a command works in. Not covered: the record of a run (`kcurate.runs`).
 
 kernels/<suite>/<benchmark>/.../{kernel.json,kernel.cu}   pairs/<suite>/.../{pair.json,slow.cu,fast.cu}
 verdicts/<device>.jsonl   transcripts/*.jsonl   attempts/*.jsonl   batches/*.jsonl
@@ -23,7 +23,7 @@ class _Rooted(Protocol):
 
 
 class Inside:
-    """A path inside a folder's `root`: an attribute of a class that gives the folder's paths names."""
+    """A class attribute that is a path inside the object's `root`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -39,13 +39,13 @@ class Workspace:
     root: Path
 
     kernels = Inside("kernels")  # as extracted
-    pairs = Inside("pairs")  # and candidates
-    verdicts = Inside("verdicts")  # JSON lines, one file a device
+    pairs = Inside("pairs")  # pairs and candidates
+    verdicts = Inside("verdicts")  # JSON lines, one file per device
     transcripts = Inside("transcripts")  # exchanges with models
-    attempts = Inside("attempts")  # JSON lines of what became of models' answers
-    batches = Inside("batches")  # JSON lines of requests handed in together
+    attempts = Inside("attempts")  # JSON lines of models' answers and their outcomes
+    batches = Inside("batches")  # JSON lines of requests to batch APIs
     dataset = Inside("dataset")  # what build writes
 
     def ledger(self, device: str) -> Path:
-        """The JSON lines of everything that was judged on a device."""
+        """The JSON lines of all verdicts of a device."""
         return self.verdicts / f"{store.verdict_path(self.verdicts, device).stem}.jsonl"

@@ -219,5 +219,5 @@ def test_references_lead_into_other_files() -> None:
 
 
 def test_an_unknown_schema_is_an_error() -> None:
-    with pytest.raises(RecordError, match="no schema named nothing"):
+    with pytest.raises(RecordError, match="no schema nothing"):
         store.check_schema("nothing", {}, where="here")

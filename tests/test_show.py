@@ -63,7 +63,7 @@ def test_wrong_absolute_path_keeps_its_slash(workspace: Workspace) -> None:
 
 
 def test_name_of_several_lists_them(workspace: Workspace) -> None:
-    with pytest.raises(InputError, match=r"2 things .*suite/bench/scale, suite/other/scale"):
+    with pytest.raises(InputError, match=r"2 matches: suite/bench/scale, suite/other/scale"):
         find("scale", workspace)
 
 

@@ -156,7 +156,7 @@ def test_only_a_regular_file_is_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "device").symlink_to("/dev/full")
     for name in ("folder", "pipe", "device"):
-        with pytest.raises(InputError, match=f"{name}: is no regular file"):
+        with pytest.raises(InputError, match=f"{name}: not a regular file"):
             store.write_bytes(tmp_path / name, b"x")
     assert (tmp_path / "pipe").is_fifo()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["device", "folder", "pipe"]

@@ -1,14 +1,14 @@
-"""Judged pairs as a Hugging Face dataset: built, gated, published, and judged again.
+"""Builds judged pairs into a Hugging Face dataset, checks it, and publishes it.
 
 | module | owns |
 |---|---|
-| `rows`, `tuning`, `parquet` | a pair as a row of `pairs`, of `sft` and `grpo`; typed files of rows |
-| `gates` with `licences`, `secrets`, `duplicates`, `contamination` | what may not leave, and why |
-| `splits`, `changes` | train or test by family; versions and what changed between them |
-| `card`, `plot` | the dataset card, from the data |
+| `rows`, `tuning`, `parquet` | a pair as a row of `pairs`, `sft` and `grpo`; typed files of rows |
+| `gates` with `licences`, `secrets`, `duplicates`, `contamination` | which rows are refused, and why |
+| `splits`, `changes` | train or test by family; versions and the changes between them |
+| `card`, `plot` | the dataset card, generated from the data |
 | `stage` | `kcurate build` |
-| `push` | to the Hub: compare, upload, tag, load back |
+| `push` | to the Hub or a folder: compare, upload, load back, tag |
 
-Not covered: code as it is published (`kcurate.neutral`), rows read back (`kcurate.published_rows`), a
-page to browse pairs in (`kcurate.report`), training (it reads the dataset).
+Not covered: neutral code (`kcurate.neutral`), reading rows back (`kcurate.published_rows`), judging published
+rows again (`kcurate.verify_dataset`), a page to browse pairs (`kcurate.report`), training (`kcurate.train`).
 """

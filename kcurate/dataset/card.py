@@ -1,6 +1,6 @@
-"""The dataset card, made from the data: `README.md` with the Hub's metadata on top.
+"""The dataset card, generated from the data: `README.md` with the Hub's metadata on top.
 
-Every number in it is counted from the rows; rows that were not measured claim no speedup.
+Every number in it is computed from the rows; rows that were not timed have no speedup.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kcurate.dataset.gates import Gates
 
 PLOT = "speedups.svg"
 NAME = "Slow/fast CUDA kernel pairs"
-# SPDX ids that the Hub lists as licences, in its spelling.
+# The SPDX ids among the Hub's licences, in its spelling.
 _HUB_LICENCES = frozenset(
     (
         *("apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause", "bsd-3-clause-clear", "bsl-1.0", "cc0-1.0"),
@@ -74,7 +74,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Content:
-    """What a card tells of: rows of `pairs` by split, config to split to rows, the gates, the version."""
+    """What the card describes: rows of `pairs` by split, row counts by config and split, gates, version."""
 
     splits: Mapping[str, Rows]
     counts: Mapping[str, Mapping[str, int]]
@@ -97,7 +97,7 @@ def render(content: Content) -> str:
 
 
 def metadata(content: Content) -> dict[str, Any]:
-    """The Hub's metadata: licences, size, tags, and where each config and split lies."""
+    """The Hub's metadata: licences, size, tags, and the file of each config and split."""
     rows = content.rows
     spelled = {hub_licence(row["license"]) for row in rows}
     known = sorted(spelled - {"other"})
@@ -124,7 +124,7 @@ def metadata(content: Content) -> dict[str, Any]:
 
 
 def hub_licence(license: str | None) -> str:
-    """A licence as the Hub lists it; `other` where it does not."""
+    """The Hub's name of a licence; `other` if it has none."""
     name = (licences.canonical(license) or "").lower() if license else ""
     return name if name in _HUB_LICENCES else "other"
 

@@ -1,7 +1,7 @@
 """The dataset's version, and what changed between versions: `versions.json` and `CHANGES.md`.
 
-A version is MAJOR.MINOR.PATCH: a row that went away, says something else or moved to another split is a new
-major; new rows a new minor; new measurements or descriptions a new patch. Not covered: releasing it (push).
+A version is MAJOR.MINOR.PATCH. Major: rows were removed, changed or moved to another split. Minor: rows were
+added. Patch: only measurements or descriptions changed. Not covered: publishing a version (`push`).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from kcurate.errors import InputError, RecordError
 
 FILE = "versions.json"
 FIRST = "1.0.0"
-# So many ids are named in CHANGES.md; versions.json has them all.
+# Most ids listed per change in CHANGES.md; versions.json has all of them.
 LISTED = 100
 _VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 
 
 @dataclass(frozen=True)
 class Change:
-    """Ids of rows that differ from the version before: new, gone, other code, other split, else."""
+    """Ids of rows that differ from the previous version, by kind of change (`measured`: anything else)."""
 
     version: str
     added: tuple[str, ...] = ()
@@ -36,13 +36,13 @@ class Change:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing differs."""
+        """Whether no row differs."""
         return not (self.added or self.removed or self.changed or self.moved or self.measured)
 
 
 @dataclass(frozen=True)
 class History:
-    """Every version, newest first, and the rows of the newest: id to (content, whole row, split)."""
+    """Every version, newest first, and the rows of the newest: id to (content hash, row hash, split)."""
 
     rows: Mapping[str, tuple[str, str, str]]
     changes: tuple[Change, ...]
@@ -54,10 +54,10 @@ class History:
 
 
 def read(folder: Path) -> History | None:
-    """The history that a dataset folder holds; None when it holds none.
+    """The history of a dataset folder; None if it has none.
 
     Raises:
-        RecordError: the file is not one.
+        RecordError: not a history file.
     """
     path = folder / FILE
     if not path.exists():
@@ -69,7 +69,7 @@ def read(folder: Path) -> History | None:
         return History(rows, changes) if changes else None
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise RecordError(
-            "not a dataset's history", where=str(path), hint="delete it to begin at 1.0.0"
+            "not a dataset's history", where=str(path), hint="delete it to start at 1.0.0"
         ) from error
 
 
@@ -81,7 +81,7 @@ def _change(version: str, **ids: list[str]) -> Change:
 def follow(
     before: History | None, splits: Mapping[str, Sequence[Mapping[str, Any]]], version: str | None = None
 ) -> History:
-    """The history with these rows as its newest version; the same one when nothing differs.
+    """The history with these rows as its newest version; unchanged if nothing differs.
 
     Raises:
         InputError: `version` is not a version, or not newer than the last one.

@@ -1,8 +1,8 @@
-"""Overlap with evaluation sets: how many of a code's word runs stand in a reference item, and the other way.
+"""Overlap with evaluation sets, by shared n-grams of tokens.
 
-A set is a folder (every source file in it is an item), or one JSON-lines or Parquet file (every row is an
-item: its text columns together). Containment of n-grams of tokens finds copied text; it cannot find the same
-computation written anew, and KernelBench asks for computations that everybody writes. The card says so.
+A set is a folder (every source file is an item), or one JSON-lines or Parquet file (every row is an item: its
+text columns joined). N-gram containment finds copied text. It cannot find an independent implementation of
+the same computation, and KernelBench has computations that everybody implements; the card says so.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from kcurate.cuda_source import normalise
 from kcurate.errors import InputError, RecordError
 
 NGRAM = 13
-# Share of n-grams (of the row's code in the item, or the other way) from which a row is refused.
+# From this share of common n-grams (of the row's code, or of the item) a row is refused.
 LIMIT = 0.5
-# An item or code of fewer n-grams says nothing: a signature and a loop head are shared by chance.
+# Texts with fewer n-grams are ignored: a signature and a loop header match by chance.
 LEAST = 8
 _SOURCES = frozenset({".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp", ".py", ".txt"})
 _TOKEN = re.compile(rb"[A-Za-z_]\w*|\d[\w.]*|[^\s\w]")
@@ -32,7 +32,7 @@ Grams = frozenset[bytes]
 
 @dataclass(frozen=True)
 class Overlap:
-    """A row and the item of a set that its code has most in common with; `share` is 0 to 1."""
+    """A row and the most similar item of a set; `share` is 0 to 1."""
 
     row: str
     set: str
@@ -42,14 +42,14 @@ class Overlap:
 
 @dataclass(frozen=True)
 class Reference:
-    """One evaluation set: its name, the n-grams of each item, and which items an n-gram stands in."""
+    """One evaluation set: its name, the n-grams of each item, and the items of each n-gram."""
 
     name: str
     items: Mapping[str, Grams]
     index: Mapping[bytes, Sequence[str]]
 
     def overlap(self, row: Mapping[str, Any]) -> Overlap | None:
-        """The item that the row has most in common with; None when they share no n-gram."""
+        """The most similar item; None if no n-gram is shared."""
         best: Overlap | None = None
         for side in ("slow_code", "fast_code"):
             own = grams(row[side].encode())
@@ -70,7 +70,7 @@ class Reference:
 
 
 def grams(text: bytes) -> Grams:
-    """The runs of `NGRAM` tokens."""
+    """All n-grams of `NGRAM` tokens."""
     tokens = _TOKEN.findall(text)
     return frozenset(b" ".join(tokens[i : i + NGRAM]) for i in range(len(tokens) - NGRAM + 1))
 
@@ -79,8 +79,7 @@ def read(path: Path) -> Reference:
     """A set from a folder or file.
 
     Raises:
-        InputError: no such path, or nothing in it that can be compared. RecordError: a file whose rows cannot
-            be read.
+        InputError: no such path, or it has nothing to compare. RecordError: a file whose rows cannot be read.
     """
     if not path.exists():
         raise InputError("no such evaluation set", where=str(path), hint="a folder, .jsonl or .parquet file")
@@ -89,7 +88,7 @@ def read(path: Path) -> Reference:
         found[name] |= grams(text)
     items = {name: frozenset(inside) for name, inside in found.items() if inside}
     if not items:
-        raise InputError("nothing to compare with", where=str(path), hint="sources, .jsonl or .parquet")
+        raise InputError("nothing to compare with", where=str(path), hint="source files, .jsonl or .parquet")
     index: dict[bytes, list[str]] = defaultdict(list)
     for name, inside in items.items():
         for gram in inside:
@@ -109,7 +108,7 @@ def _texts(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _file(file: Path) -> Iterator[tuple[str, bytes]]:
-    """The items of one file: what tells them apart, and their text."""
+    """The items of one file: a suffix that distinguishes them, and their text."""
     if file.suffix == ".jsonl":
         lines = enumerate(file.read_bytes().splitlines(), 1)
         yield from _rows(

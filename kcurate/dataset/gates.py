@@ -1,6 +1,6 @@
-"""The gates that a row passes before it may leave: schema, licence, secrets, duplicates, contamination.
+"""The checks that a row must pass to be published: schema, licence, secrets, duplicates, contamination.
 
-Each refusal has one named reason and a detail; nothing is dropped silently. Not covered: which verdict a row
+Each refusal has a named reason and a detail; nothing is dropped silently. Not covered: which verdict a row
 carries (`kcurate.dataset.stage`).
 """
 
@@ -24,10 +24,10 @@ DUPLICATE, CONTAMINATED = "duplicate", "contaminated"
 
 @dataclass(frozen=True)
 class Rules:
-    """What the gates go by. `allow_licences`: SPDX `LicenseRef-` names, or `unknown`.
+    """Settings of the gates. `allow_licences`: SPDX `LicenseRef-` names, or `unknown`.
 
-    `against`: evaluation sets that no row may be taken from; `near`: the share of tokens from which a pair
-    is a near duplicate, 0 to 1.
+    `against`: evaluation sets that rows must not overlap with; `near`: the similarity from which a pair is a
+    near duplicate, 0 to 1.
     """
 
     allow_licences: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a row may not leave: one of the names above, and what was found."""
+    """Why a row is refused: one of the names above, and a detail."""
 
     id: str
     reason: str
@@ -46,10 +46,10 @@ class Refusal:
 
 @dataclass
 class Gates:
-    """All gates with what they have seen so far; rows are offered in the order in which they are preferred.
+    """All gates, with what they have seen so far; offer preferred rows first.
 
     Raises:
-        InputError: a rule that cannot be used.
+        InputError: an unusable rule.
     """
 
     rules: Rules
@@ -59,7 +59,7 @@ class Gates:
 
     def __post_init__(self) -> None:
         if not 0 < self.rules.near <= 1:
-            raise InputError(f"not a share: {self.rules.near}", where="--near", hint="above 0, up to 1")
+            raise InputError(f"not a similarity: {self.rules.near}", where="--near", hint="above 0, up to 1")
         self._sets = tuple(contamination.read(path) for path in self.rules.against)
         self._seen = duplicates.Seen(self.rules.near)
 
@@ -69,7 +69,7 @@ class Gates:
         return self._sets
 
     def offer(self, row: Mapping[str, Any]) -> Refusal | None:
-        """None when the row may leave; else why not, which is also kept in `refusals`."""
+        """None if the row is accepted; else why not, also added to `refusals`."""
         refused = self._refusal(row)
         if refused is not None:
             self.refusals.append(refused)
@@ -96,7 +96,7 @@ class Gates:
 
 
 def bad_row(row: Mapping[str, Any]) -> str | None:
-    """What is wrong with the row's form; None when it reads back as a pair and every column has its type."""
+    """What is wrong with the row; None if it reads back as a pair and every column has its type."""
     if list(row) != list(COLUMNS):
         return "its columns are not those of the pairs config"
     for name, kind in COLUMNS.items():

@@ -1,7 +1,7 @@
-"""Which licences may leave, and the attribution that goes with them.
+"""Which licences may be published, and their attribution.
 
-A licence is an SPDX expression. One that is missing, is not SPDX, or contains a `LicenseRef-` (a licence that
-SPDX does not know) leaves only when it is allowed by name. Not covered: whether a licence was stated rightly.
+A licence is an SPDX expression. A row whose licence is missing or has a `LicenseRef-` (unknown to SPDX) needs
+permission by name. Not covered: whether a stated licence is correct.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ UNKNOWN = "unknown"
 _NOTICE = re.compile(r"copyright|licen[sc]e|\(c\)|all rights reserved", re.IGNORECASE)
 _COMMENT = re.compile(r"(?:[ \t]*//[^\n]*(?:\n|\Z))+|/\*.*?\*/", re.DOTALL)
 _FRAME = re.compile(r"^[ \t]*(?:/\*+|\*+/|\*+|//+)?[ \t]?|[ \t]*\*+/$")
-# Works under these may be passed on only as they are, which normalised code is not.
+# No-derivatives licences: normalised code is a derivative.
 _AS_IS = re.compile(r"(?:^|[\s(])CC-BY(?:-NC)?-ND-")
 
 
 def refusal(license: str | None, allowed: Collection[str]) -> str | None:
-    """Why a row under this licence may not leave; None when it may."""
+    """Why a row under this licence is refused; None if it is not."""
     if (license or UNKNOWN) in allowed:
         return None
     if not license:
-        return "no licence is known; --allow-licence unknown lets it through"
+        return "no licence is known; --allow-licence unknown permits it"
     spelled = canonical(license)
     if spelled is None:
         return f"{license!r} is not an SPDX expression"
     for name in re.findall(r"LicenseRef-[\w.-]+", spelled, re.IGNORECASE):
         if name.lower() not in {one.lower() for one in allowed}:
-            return f"SPDX does not know {name}; --allow-licence {name} lets it through"
-    return "its licence forbids changed copies" if _AS_IS.search(spelled) else None
+            return f"SPDX does not know {name}; --allow-licence {name} permits it"
+    return "its licence forbids modified copies" if _AS_IS.search(spelled) else None
 
 
 def canonical(license: str) -> str | None:
-    """The expression as SPDX spells it; None when it is not one."""
+    """The expression in SPDX's spelling; None if it is not one."""
     from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
     try:
@@ -46,7 +46,7 @@ def canonical(license: str) -> str | None:
 
 
 def keeps_original(license: str | None) -> bool:
-    """Whether the original file may stand beside the normalised code: the licence is one that SPDX knows."""
+    """Whether the original code may be published with the normalised code: SPDX knows the licence."""
     return bool(license) and refusal(license, ()) is None
 
 
@@ -61,9 +61,9 @@ def _plain(comment: str) -> str:
 
 
 def attribution(candidates: Iterable[Candidate]) -> str:
-    """`ATTRIBUTION.md`: of every source its licence, address, revision, rows, and its files' notices.
+    """`ATTRIBUTION.md`: for each source its licence, address, revision, row count and copyright notices.
 
-    `candidates` are originals, with their comments.
+    `candidates` are the originals, with comments.
     """
     sources: dict[tuple[str, str, str, str], list[Candidate]] = defaultdict(list)
     for one in candidates:

@@ -1,4 +1,4 @@
-"""Typed Parquet files of the dataset, written and read as `datasets` does it; equal rows give equal bytes."""
+"""Typed Parquet files of the dataset, compatible with `datasets`; equal rows give equal bytes."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ CONFIGS: Mapping[str, Mapping[str, Kind]] = {
     "grpo": GRPO_COLUMNS,
 }
 SPLITS = ("train", "test")
-# What `datasets` 5 writes with: pages cut by content, so that the Hub keeps what two versions share once, and
-# row groups of 100 MB.
+# The settings of `datasets` 5: row groups of 100 MB, and content-defined chunking, so that the Hub stores
+# what two versions share only once.
 CHUNKS = {"min_chunk_size": 256 * 1024, "max_chunk_size": 1024 * 1024, "norm_level": 0}
 GROUP_BYTES = 100_000_000
-# Read at once: more than a row takes.
+# Block size of the JSON reader: must exceed any row.
 _BLOCK_BYTES = 1 << 26
 _DATA_FILE = re.compile(rf"(?:{'|'.join(CONFIGS)})/(?:{'|'.join(SPLITS)})-\d{{5}}-of-\d{{5}}\.parquet")
 
 
 def data_file(config: str, split: str) -> str:
-    """Where a split of a config lies in the dataset folder."""
+    """The file of a split of a config in the dataset folder."""
     return f"{config}/{split}-00000-of-00001.parquet"
 
 
 def is_data_file(path: str) -> bool:
-    """Whether a path in a dataset folder is one that `kcurate` gives to its own data."""
+    """Whether a path in a dataset folder is that of a data file of kcurate."""
     return _DATA_FILE.fullmatch(path) is not None
 
 
 def features(kind: Any) -> Any:
-    """A column's type as `datasets` writes it into a file, of which its `Features` are made again."""
+    """A column's type as `datasets` stores it in the file's metadata."""
     if isinstance(kind, list):
         return {"feature": features(kind[0]), "_type": "List"}
     if isinstance(kind, dict):
@@ -58,10 +58,10 @@ def _arrow(kind: Any) -> Any:
 
 
 def to_bytes(config: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """The rows, one at least, as one Parquet file.
+    """The rows (at least one) as one Parquet file, equal to the one that `datasets` writes.
 
-    It is the file that `datasets` writes, which takes half a second to import. Rows become a table through
-    JSON because Arrow imports pandas to look at Python objects: another quarter of a second.
+    Importing `datasets` takes half a second. Rows become a table through JSON, since Arrow imports pandas to
+    convert Python objects, which takes another quarter of a second.
     """
     import pyarrow.json
     import pyarrow.parquet
@@ -85,7 +85,7 @@ def to_bytes(config: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def load(folder: Path, cache: Path) -> dict[str, dict[str, Any]]:
-    """Config to split to `datasets.Dataset`, read as a user reads them; `cache` is where it may put files.
+    """Config to split to `datasets.Dataset`, loaded the way a user loads them; `cache` is for its files.
 
     Raises:
         InputError: a config or split does not load.

@@ -1,4 +1,4 @@
-"""The plot of the card: how many pairs reach which speedup, as an SVG file without scripts or fonts."""
+"""The plot of the card: a histogram of speedups as an SVG file without scripts or fonts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from html import escape
 
 WIDTH, HEIGHT = 720, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50, 15, 34, 48
-# Bins of half a doubling: wide enough for a hundred pairs, narrow enough to tell 1.2 from 1.6.
+# Bins of half a doubling: wide enough for a hundred pairs, narrow enough to separate 1.2 from 1.6.
 BINS_PER_DOUBLING = 2
 
 

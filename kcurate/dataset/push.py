@@ -1,9 +1,9 @@
-"""`kcurate push`: a built dataset to the Hub, or to another folder; checked before, loaded back after.
+"""`kcurate push`: publishes a built dataset to the Hub or to another folder.
 
-The remote is compared with the folder, all changes go up as one commit on top of what was looked at, the
-commit is downloaded and read through `datasets`, and only then the version is tagged. Files of others in the
-repository stay. Not covered: building (`kcurate.dataset.stage`), the client's calls (`kcurate.hub`), what
-another folder holds and takes (`kcurate.dataset.push_folder`).
+The dataset is checked and compared with the remote. All changes go up as one commit on top of the commit that
+was compared. The commit is downloaded and loaded with `datasets`; only then the version is tagged. Files that
+are not kcurate's stay. Not covered: building (`kcurate.dataset.stage`), the client's calls (`kcurate.hub`),
+the target folder (`kcurate.dataset.push_folder`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ROOT_FILES = ("README.md", "ATTRIBUTION.md", "CHANGES.md", "gates.json", "speed
 
 @dataclass(frozen=True)
 class PushConfig:
-    """What to push where: `repo` on the Hub, or the folder `to`. `dry_run`: say it, and change nothing."""
+    """What to push where: `repo` on the Hub, or the folder `to`. `dry_run`: only report the changes."""
 
     workspace: Path
     repo: str | None = None
@@ -41,14 +41,14 @@ class PushConfig:
 
 
 def run(config: PushConfig, *, note: Note = silent) -> Summary:
-    """Publish the workspace's dataset; the counts are over its files and those of the remote.
+    """Publish the workspace's dataset; the counts are over its files and those of the target.
 
     Raises:
-        InputError: no dataset, one that was changed after it was built, or a version that is taken.
-        MissingDependencyError: no token. RemoteError: the Hub refused, or did not give back what was sent.
+        InputError: no dataset, one that was modified after the build, or a version that already exists.
+        MissingDependencyError: no token. RemoteError: the Hub refused, or returned other files.
     """
     if config.repo is None and config.to is None:
-        raise InputError("where to?", where="push", hint="give --repo USER/NAME, or --to DIR")
+        raise InputError("no target", where="push", hint="give --repo USER/NAME, or --to DIR")
     if config.repo is not None and config.to is not None:
         raise InputError("--repo and --to exclude each other", where="push")
     with recorded("push", config.workspace, note=note) as record:
@@ -66,17 +66,17 @@ def run(config: PushConfig, *, note: Note = silent) -> Summary:
 
 
 def _checked(folder: Path) -> tuple[dict[str, bytes], changes.History]:
-    """The dataset's files by path, and its versions, after everything that must hold was looked at again."""
+    """The dataset's files by path, and its history, after all checks passed again."""
     history = changes.read(folder)
     if history is None:
         raise InputError("no dataset here", where=str(folder), hint="run kcurate build")
     rows = read_rows(folder)
     if changes.follow(history, rows) is not history:
-        raise InputError("the rows are not those that were built", where=str(folder), hint="build it again")
+        raise InputError("the rows were modified after the build", where=str(folder), hint="build it again")
     for row in (row for inside in rows.values() for row in inside):
         found = bad_row(row) or "; ".join(secrets.findings(row))
         if found:
-            raise InputError(f"must not leave: {found}", where=str(row["id"]), hint="build it again")
+            raise InputError(f"must not be published: {found}", where=str(row["id"]), hint="build it again")
         if row["license"] and licences.canonical(row["license"]) is None:
             raise InputError("its licence is not an SPDX expression", where=str(row["id"]))
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
@@ -91,7 +91,7 @@ def _ours(path: str) -> bool:
 def _compare(
     files: Mapping[str, bytes], remote: Remote
 ) -> tuple[dict[str, bytes], list[str], dict[str, int]]:
-    """What to send, what to remove, and counts that add up."""
+    """Files to send, files to remove, and counts by change."""
     sent = {path: content for path, content in files.items() if not remote.has(path, content)}
     removed = sorted(path for path in remote.files if _ours(path) and path not in files)
     counts = Counter(
@@ -107,9 +107,7 @@ def _to_hub(files: Mapping[str, bytes], version: str, config: PushConfig, note: 
     remote = hub.look()
     tag = f"v{version}"
     if remote is not None and config.private and not remote.private:
-        raise InputError(
-            "is public", where=hub.repo, hint="make it private on the Hub, or leave --private out"
-        )
+        raise InputError("is public", where=hub.repo, hint="make it private on the Hub, or omit --private")
     if remote is not None and tag in remote.tags:
         _same_version(hub, files, tag)
     if config.dry_run:
@@ -118,7 +116,7 @@ def _to_hub(files: Mapping[str, bytes], version: str, config: PushConfig, note: 
         hub.create(private=config.private)
         remote = hub.look()
         if remote is None:
-            raise RemoteError("was created, and is not there", where=hub.repo, hint="run the same again")
+            raise RemoteError("was created but cannot be found", where=hub.repo, hint="run the command again")
     sent, removed, counts = _compare(files, remote)
     head = remote.head
     if sent or removed:
@@ -126,12 +124,12 @@ def _to_hub(files: Mapping[str, bytes], version: str, config: PushConfig, note: 
     _load_back(hub, head, files)
     if tag not in remote.tags:
         hub.tag(tag, head, f"Version {version}")
-    note(f"{hub.repo}: {tag} is commit {head[:10]}, loaded back and equal")
+    note(f"{hub.repo}: {tag} is commit {head[:10]}, downloaded and verified")
     return counts
 
 
 def _same_version(hub: Hub, files: Mapping[str, bytes], tag: str) -> None:
-    """A tag stands for its rows for ever."""
+    """Refuse to reuse a published version for other rows."""
     with tempfile.TemporaryDirectory() as folder:
         published = hub.read(changes.FILE, tag, Path(folder))
     if published != files[changes.FILE]:
@@ -141,13 +139,13 @@ def _same_version(hub: Hub, files: Mapping[str, bytes], tag: str) -> None:
 
 
 def _load_back(hub: Hub, commit: str, files: Mapping[str, bytes]) -> None:
-    """Download the commit, compare every byte, and read every config through `datasets`."""
+    """Download the commit, compare every file, and load every config with `datasets`."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "dataset"
         hub.download(commit, folder)
         wrong = [path for path, content in files.items() if not _equal(folder / path, content)]
         if wrong:
-            raise RemoteError(f"came back otherwise than it was sent: {wrong[0]}", where=hub.repo)
+            raise RemoteError(f"a downloaded file differs from the one sent: {wrong[0]}", where=hub.repo)
         parquet.load(folder, Path(name) / "cache")
 
 

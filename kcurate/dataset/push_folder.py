@@ -1,4 +1,4 @@
-"""Publishing into a folder of this machine: what lies there, whether a dataset may go there, and how.
+"""Publishes into a local folder: what is there, whether a dataset may be written, and writing it.
 
 Not covered: which files a dataset has, and how they are compared (`kcurate.dataset.push`).
 """
@@ -19,7 +19,7 @@ from kcurate.hub import Remote
 
 
 def look(folder: Path, files: Mapping[str, bytes]) -> Remote:
-    """The folder's files, hidden ones left out, as a Hub would list them; no hash of those not in `files`.
+    """The folder's files except hidden ones, as the Hub would list them; files not in `files` have no hash.
 
     Raises:
         InputError: it is not a folder, or a file cannot be read.
@@ -39,9 +39,9 @@ def look(folder: Path, files: Mapping[str, bytes]) -> Remote:
 
 
 def check(files: Mapping[str, bytes], folder: Path, there: Remote, ours: changes.History) -> None:
-    """Whether these files may go there: into a new or empty folder, or over the dataset that lies in it.
+    """Check that the files may be written: the folder is new, empty, or holds a dataset of kcurate.
 
-    What a cut push left is the same files but for `versions.json`, and may be completed.
+    An interrupted push leaves the same files without `versions.json`; it may be completed.
 
     Raises:
         InputError: the folder holds something else, or this version with other rows.
@@ -51,7 +51,7 @@ def check(files: Mapping[str, bytes], folder: Path, there: Remote, ours: changes
         foreign = [path for path in there.files if path not in files or not there.has(path, files[path])]
         if foreign:
             raise InputError(
-                f"holds {foreign[0]} and is not a dataset of kcurate's",
+                f"holds {foreign[0]} and is not a dataset of kcurate",
                 where=str(folder),
                 hint="give --to a new or an empty folder",
             )
@@ -69,15 +69,15 @@ def check(files: Mapping[str, bytes], folder: Path, there: Remote, ours: changes
 def _history(folder: Path) -> changes.History | None:
     try:
         return changes.read(folder)
-    except RecordError:  # somebody else's file of that name
+    except RecordError:  # another program's file of that name
         return None
 
 
 def check_writable(paths: Iterable[str], folder: Path) -> None:
-    """Whether these files can be written and removed there, as far as can be told without trying.
+    """Check that these files can be written and removed, as far as possible without trying.
 
     Raises:
-        InputError: a file stands where a folder must be, or the reverse, or a folder is read-only.
+        InputError: a file is in the place of a folder, or the reverse, or a folder is read-only.
     """
     for path in paths:
         if (folder / path).is_dir():
@@ -95,7 +95,7 @@ def _refused(path: Path, code: int) -> InputError:
 
 
 def put(sent: Mapping[str, bytes], removed: Sequence[str], folder: Path) -> None:
-    """Write and remove files and load every config; `versions.json` comes last, so that a cut push is seen.
+    """Write and remove files and load every config. `versions.json` comes last, to mark a complete push.
 
     Raises:
         InputError: a file cannot be written or removed, or a config does not load.

@@ -1,8 +1,8 @@
 """A pair and its verdicts as one flat, typed row of the `pairs` config.
 
-What is nested in the record (problem, plans, extra buffers) is JSON text in the row: its shape differs from
-pair to pair, and a column has one type. Not covered: which pairs become rows (`kcurate.dataset.stage`), the
-pair that a row holds (`kcurate.published_rows`).
+Nested parts of the record (problem, plans, extra buffers) are JSON text in the row: their shape differs
+between pairs, and a column has one type. Not covered: which pairs become rows (`kcurate.dataset.stage`),
+reading a pair back from a row (`kcurate.published_rows`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kcurate.neutral import neutral
 from kcurate.records import Candidate, Environment, Resources, SideReport, Verdict
 
 Kind = str | list[Any]
-# Column to the type of `datasets.Value`, a list for a list of it; any may be null. Times: microseconds.
+# Column to the type of its `datasets.Value`; a list means a list of it. Any may be null. Times: microseconds.
 COLUMNS: dict[str, Kind] = {
     "id": "string",
     "family": "string",
@@ -81,7 +81,7 @@ def _json(data: Any) -> str:
 
 
 def _parts(candidate: Candidate) -> dict[str, Any]:
-    """Problem and sides as data, the sides without their code."""
+    """Problem and sides as data, without the sides' code."""
     data = {key: codec.to_data(getattr(candidate, key)) for key in ("slow", "fast")}
     sides = {f"{key}_side": {k: v for k, v in side.items() if k != "code"} for key, side in data.items()}
     problem = None if candidate.problem is None else codec.to_data(candidate.problem)
@@ -89,12 +89,12 @@ def _parts(candidate: Candidate) -> dict[str, Any]:
 
 
 def content_of(candidate: Candidate) -> str:
-    """The hash of what a row teaches: both codes, plans and the problem, as they are published."""
+    """The hash of a row's content: both codes, plans and the problem, as published."""
     return store.content_id(candidate.slow.code, candidate.fast.code, codec.canonical_json(_parts(candidate)))
 
 
 def row(candidate: Candidate, verdict: Verdict, others: Sequence[Verdict] = ()) -> dict[str, Any]:
-    """One row: every column of `COLUMNS`, in their order. `others` are verdicts of other devices."""
+    """One row: every column of `COLUMNS`, in order. `others` are verdicts of other devices."""
     shown = neutral(candidate)
     made = {
         **_who(candidate),
@@ -180,5 +180,5 @@ def _side(name: str, report: SideReport | None) -> dict[str, Any]:
 
 
 def _registers(resources: Sequence[Resources]) -> int | None:
-    """Registers a thread of the kernel that uses most."""
+    """Registers per thread of the kernel that uses most."""
     return max((one.registers for one in resources if one.registers is not None), default=None)

@@ -1,7 +1,7 @@
-"""What must not leave in any column: credentials, and paths of somebody's machine.
+"""Finds what must not be published in any column: credentials, and paths of a local machine.
 
-Patterns of well-known token forms and of personal folders; a hit names the column and the kind, never the
-text. Not covered: e-mail addresses (copyright notices carry them) and secrets without a form.
+Patterns match well-known token formats and personal folders. A finding names the column and the kind, never
+the text. Not covered: e-mail addresses (copyright notices have them) and secrets without a known format.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _FOLDERS = (
     *("home", "Users", "root", "tmp", "mnt", "media"),
     *("scratch", "work", "workspace", "private", "var/folders"),
 )
-# Kind to words in small letters, one of which every hit holds, and the pattern: words are found much faster.
+# Kind to (lower-case words, pattern): a match contains one of the words, which are much faster to find.
 KINDS: Mapping[str, tuple[tuple[str, ...], re.Pattern[str]]] = {
     "a private key": (("private key",), re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----")),
     "a Hub token": (("hf_",), re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")),
@@ -47,7 +47,7 @@ KINDS: Mapping[str, tuple[tuple[str, ...], re.Pattern[str]]] = {
 
 
 def findings(row: Mapping[str, Any]) -> Iterator[str]:
-    """Every hit in the row's text columns as `kind in column`."""
+    """Every finding in the row's text columns, as `kind in column`."""
     columns = {
         column: [
             text for text in (value if isinstance(value, list | tuple) else (value,)) if isinstance(text, str)

@@ -1,6 +1,6 @@
-"""Which split a pair lies in: by family, and pairs alike lie together whatever their family.
+"""The split of a pair: by family; families with similar pairs stay together.
 
-A family's split follows from its name alone, so that it stays where it is when a dataset grows.
+A family's split depends only on its name, so that it does not change when a dataset grows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ TEST_SHARE = 0.1
 def assign(
     families: Mapping[str, str], alike: Iterable[tuple[str, str]], test_share: float = TEST_SHARE
 ) -> dict[str, str]:
-    """Id of a pair to `train` or `test`. `families`: id to family; `alike`: ids that must not be parted."""
+    """Id of a pair to `train` or `test`. `families`: id to family; `alike`: ids that must stay together."""
     parents = {family: family for family in families.values()}
 
     def root(family: str) -> str:

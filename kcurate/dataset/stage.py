@@ -1,7 +1,7 @@
 """The stage: workspace and built-in pairs with their verdicts in, a local dataset folder out.
 
 Every pair ends with one outcome: a row, or why it is not one. Equal input gives equal bytes. Not covered:
-anything that leaves this machine (`kcurate.dataset.push`).
+publishing (`kcurate.dataset.push`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kcurate import resources, store
 from kcurate.dataset import card, changes, licences, parquet, plot, splits
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, Rules
 from kcurate.dataset.rows import row
-from kcurate.dataset.tuning import grpo_row, sft_row, teaches
+from kcurate.dataset.tuning import grpo_row, sft_row, trainable
 from kcurate.notes import Note, silent
 from kcurate.records import Candidate, Summary, Verdict
 from kcurate.runs import ordered, recorded
@@ -27,7 +27,7 @@ from kcurate.workspace import Workspace
 
 
 class RowOutcome(StrEnum):
-    """What became of a pair: a row (the first two), or why it is none. `stale`: judged as something else."""
+    """A pair's outcome: a row (the first two), or why not. `stale`: its verdicts are on other content."""
 
     CONFIRMED = "confirmed"
     CORRECT = "correct"
@@ -47,9 +47,9 @@ _ROWS = (RowOutcome.CONFIRMED, RowOutcome.CORRECT)
 
 @dataclass(frozen=True)
 class BuildConfig:
-    """What to build from: the workspace's pairs and, with `built_in`, those that ship with the package.
+    """What to build from: the workspace's pairs and, with `built_in`, those shipped with the package.
 
-    `version` None: the next one after that of the dataset that is there. `test_share`: of families, 0 to 1.
+    `version` None: the next one after that of the existing dataset. `test_share`: of families, 0 to 1.
     """
 
     workspace: Path
@@ -71,10 +71,10 @@ class _Entry:
 
 @store.without_collector()
 def run(config: BuildConfig, *, note: Note = silent) -> Summary:
-    """Write `dataset/` of the workspace, whole or not at all; a pair that cannot be read is named in a note.
+    """Write `dataset/` of the workspace, completely or not at all; unreadable pairs are named in notes.
 
     Raises:
-        InputError: there is no pair at all, or an option that cannot be used.
+        InputError: no pairs, or an unusable option.
     """
     workspace = Workspace(config.workspace)
     folders = readable.pair_folders(workspace, built_in=config.built_in)
@@ -95,7 +95,7 @@ def run(config: BuildConfig, *, note: Note = silent) -> Summary:
 
 
 def _read(folders: Iterable[Path], workspace: Workspace) -> tuple[list[_Judged], list[readable.Unreadable]]:
-    """The pairs with all their verdicts, and the folders that cannot be read."""
+    """The pairs with all their verdicts, and the unreadable folders."""
     pairs: list[_Judged] = []
     broken: list[readable.Unreadable] = []
     for found in readable.judged(folders, workspace):
@@ -107,14 +107,14 @@ def _read(folders: Iterable[Path], workspace: Workspace) -> tuple[list[_Judged],
 
 
 def _refusal(found: readable.Unreadable, workspace: Workspace) -> Refusal:
-    """It names the folder and file as they lie below the pairs: the dataset knows no path of this machine."""
+    """The refusal of an unreadable pair; paths are relative, so that none of this machine is published."""
     inside = found.folder.is_relative_to(workspace.pairs)
     name = found.folder.relative_to(workspace.pairs if inside else resources.pairs_dir()).as_posix()
     return Refusal(name, BAD_ROW, f"{found.file}: {found.why}")
 
 
 def _entries(pairs: Iterable[_Judged]) -> list[_Entry]:
-    """Every pair with its row: confirmed ones first, so that of two alike the better proved one stays."""
+    """Every pair with its row, confirmed ones first, so that they win over similar ones."""
     taken: set[str] = set()
     entries = []
     for candidate, verdicts in pairs:
@@ -126,7 +126,7 @@ def _entries(pairs: Iterable[_Judged]) -> list[_Entry]:
 
 
 def _decide(candidate: Candidate, verdicts: Sequence[Verdict], taken: set[str]) -> _Entry:
-    """The outcome, and the row with the verdict that stands for the pair."""
+    """The outcome, and the row with the standing verdict."""
     current = standing.current(candidate, verdicts)
     best = standing.best(current)
     if best is None:
@@ -152,21 +152,21 @@ def _gated(entry: _Entry, gates: Gates) -> _Entry:
 def _files(
     kept: Sequence[_Entry], gates: Gates, config: BuildConfig, before: changes.History | None
 ) -> dict[str, bytes]:
-    """Path in the dataset folder to content."""
+    """The files of the dataset: path to content."""
     rows = sorted((entry.row for entry in kept if entry.row is not None), key=lambda one: str(one["id"]))
     families = {one["id"]: one["family"] for one in rows}
     places = splits.assign(families, gates.related, config.test_share)
-    parted = {split: [one for one in rows if places[one["id"]] == split] for split in parquet.SPLITS}
-    parted = {split: inside for split, inside in parted.items() if inside}
-    history = changes.follow(before, parted, config.version)
-    taught = {
-        split: [(one, sft_row(one)) for one in inside if teaches(one)] for split, inside in parted.items()
+    by_split = {split: [one for one in rows if places[one["id"]] == split] for split in parquet.SPLITS}
+    by_split = {split: inside for split, inside in by_split.items() if inside}
+    history = changes.follow(before, by_split, config.version)
+    training = {
+        split: [(one, sft_row(one)) for one in inside if trainable(one)] for split, inside in by_split.items()
     }
     made = {
-        "pairs": parted,
-        "sft": {split: [sft for _, sft in inside] for split, inside in taught.items()},
+        "pairs": by_split,
+        "sft": {split: [sft for _, sft in inside] for split, inside in training.items()},
         "grpo": {
-            split: [grpo_row(one, sft["prompt"]) for one, sft in inside] for split, inside in taught.items()
+            split: [grpo_row(one, sft["prompt"]) for one, sft in inside] for split, inside in training.items()
         },
     }
     made = {name: {split: x for split, x in found.items() if x} for name, found in made.items()}
@@ -176,8 +176,8 @@ def _files(
         for name, found in made.items()
         for split, inside in found.items()
     }
-    content = card.Content(parted, counts, gates, history.version)
-    speedups = [one["speedup"] for one in rows if teaches(one) and one["speedup"]]
+    content = card.Content(by_split, counts, gates, history.version)
+    speedups = [one["speedup"] for one in rows if trainable(one) and one["speedup"]]
     if speedups:
         title = f"Speedups of {len(speedups)} confirmed pairs"
         files[card.PLOT] = plot.speedups_svg(speedups, title).encode()
@@ -204,13 +204,13 @@ def _set_aside(folder: Path) -> Path:
 
 
 def _restore(folder: Path) -> None:
-    """Put the old folder back after a run that was killed between the two renames of `_write`."""
+    """Restore the old folder after a run that was killed between the two renames of `_write`."""
     if not folder.exists() and _set_aside(folder).exists():
         _set_aside(folder).rename(folder)
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
-    """Put the files in place of the folder, which is the old one or the new one at every moment but one."""
+    """Replace the folder by one with these files, through two renames."""
     new, old = folder.with_name(f".{folder.name}.new"), _set_aside(folder)
     for left in (new, old):
         shutil.rmtree(left, ignore_errors=True)

@@ -1,7 +1,7 @@
 """Rows for training: `sft` (prompt, completion) and `grpo` (prompt, and what the reward needs).
 
-Prompts and completions are chat messages in the one form of `kcurate.prompts`, so that what a model learns is
-what deopt and evaluation ask. Only confirmed pairs are taught. Not covered: training itself.
+Prompts and completions are chat messages in the format of `kcurate.prompts`, which deopt and training share.
+Only confirmed pairs become rows. Not covered: training itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SFT_COLUMNS: dict[str, Kind] = {
     "content": "string",
     "prompt_format": "string",
 }
-# No `completion`: a trainer gives every other column to the reward, which judges the answer as the fast side.
+# No `completion`: the trainer passes all other columns to the reward, which judges the sampled completion.
 GRPO_COLUMNS: dict[str, Kind] = {
     "id": "string",
     "prompt": _MESSAGES,
@@ -47,13 +47,13 @@ GRPO_COLUMNS: dict[str, Kind] = {
 }
 
 
-def teaches(row: Mapping[str, Any]) -> bool:
-    """Whether a `pairs` row is one to learn from: its speedup was confirmed."""
+def trainable(row: Mapping[str, Any]) -> bool:
+    """Whether a `pairs` row is used for training: its speedup is confirmed."""
     return str(row["outcome"]) == Outcome.CONFIRMED.value
 
 
 def prompt_of(candidate: Candidate) -> list[dict[str, str]]:
-    """The request to write the fast side of a published pair, as chat messages."""
+    """The prompt for the fast side of a published pair, as chat messages."""
     return prompts.chat(request(candidate))
 
 

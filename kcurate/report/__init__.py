@@ -1,12 +1,12 @@
-"""`kcurate report`: pairs and their verdicts as one HTML file that needs no network.
+"""`kcurate report`: pairs and their verdicts as one self-contained HTML file.
 
 | module | owns |
 |---|---|
-| `entries` | what the page knows of a pair: a line of the table, and its part |
-| `scale`, `plots` | the summary plots, drawn as SVG that follows light and dark |
-| `page` | the file: data, plots and `assets/` (style, table, diff, parts) put together |
+| `entries` | a pair's data for the page: a line of the table, and its own part |
+| `scale`, `plots` | the summary plots, as SVG with light and dark colours |
+| `page` | the file, assembled from data, plots and `assets/` (style, table, diff, parts) |
 | `stage` | the command |
 
-Everything that was written by others (code, names, logs) reaches the page as data and is shown as text, never
-as markup. Not covered: the table of the built-in pairs (`kcurate.gallery`).
+Untrusted text (code, names, logs) enters the page as data and is shown as text, never as markup. Not
+covered: the table of the built-in pairs (`kcurate.gallery`).
 """

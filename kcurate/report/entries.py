@@ -1,6 +1,6 @@
-"""What the page knows of a pair: `line` for the table, `part` for the pair's own part.
+"""A pair's data for the page: `line` for the table, `part` for the pair's own part.
 
-Keys are short words that `assets/` reads. Times are microseconds, rounded only for show.
+`assets/` reads the keys. Times are microseconds, rounded for display.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kcurate.verdicts import standing
 
 @dataclass(frozen=True)
 class Entry:
-    """A pair, every verdict on its id (oldest first), and the one that stands for it as it is now."""
+    """A pair, every verdict on its id (oldest first), and its standing verdict."""
 
     candidate: Candidate
     verdicts: tuple[Verdict, ...]
@@ -31,18 +31,18 @@ class Entry:
 
     @property
     def copy_share(self) -> float | None:
-        """The fast side's share of the measured copy bandwidth, 0 to about 1; None where it is not known."""
+        """The fast side's share of the measured copy bandwidth, 0 to about 1; None if unknown."""
         share = self.best.environment.details.get("fast_copy_fraction") if self.best else None
         return float(share) if isinstance(share, int | float) else None
 
 
 def entry(candidate: Candidate, verdicts: Sequence[Verdict]) -> Entry:
-    """The pair with the verdict that stands for it."""
+    """The pair with its standing verdict."""
     return Entry(candidate, tuple(verdicts), standing.best(standing.current(candidate, verdicts)))
 
 
 def line(one: Entry) -> dict[str, Any]:
-    """What a row of the table shows and is found by."""
+    """What a row of the table shows, and what search and filters look at."""
     pair, best = one.candidate, one.best
     speedup = best.speedup if best else None
     return {
@@ -69,7 +69,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def part(one: Entry) -> dict[str, Any]:
-    """What a pair's part shows beyond its line: codes, plans, problem, origin, verdicts."""
+    """What a pair's part adds to its line: codes, plans, problem, origin, verdicts."""
     pair = one.candidate
     return {
         "slow": pair.slow.code,

@@ -1,6 +1,6 @@
-"""The file itself: `assets/` with the data and plots put in; nothing in it is fetched from anywhere.
+"""Assembles the file from `assets/`, data and plots; the page fetches nothing.
 
-Data is JSON in script elements, with every `<` written as an escape, so that no text can end its element.
+Data is JSON in script elements. Every `<` is escaped, so that no text can end its element.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def render(entries: Sequence[Entry]) -> str:
     }
     page = _asset("page.html")
     pieces: list[str] = []
-    for mark, text in filled.items():  # in the order of the page: what is put in is not searched again
+    for mark, text in filled.items():  # in page order: inserted text is not searched again
         before, _, page = page.partition(mark)
         pieces += [before, text]
     return "".join([*pieces, page])
@@ -54,15 +54,15 @@ def _lead(lines: Sequence[Mapping[str, Any]]) -> str:
 def _plots(lines: Sequence[Mapping[str, Any]]) -> str:
     measured = [one for one in lines if one["outcome"] == "confirmed" and one["speedup"]]
     if not measured:
-        return "<p>No speedup was measured yet: that takes a GPU (<code>kcurate validate</code>).</p>"
-    drawn = {
+        return "<p>No speedup has been measured; that needs a GPU (<code>kcurate validate</code>).</p>"
+    plotted = {
         "Speedups and their intervals": plots.ladder(measured),
-        "How near the fast sides come to copy bandwidth": plots.bandwidth(measured),
+        "Copy bandwidth reached by the fast sides": plots.bandwidth(measured),
         "Speedup by domain": plots.by_group(measured, "domain", _domain),
         "Speedup by technique": plots.by_group(measured, "technique", _techniques),
     }
     return "\n".join(
-        f"<figure><figcaption>{title}</figcaption>{svg}</figure>" for title, svg in drawn.items()
+        f"<figure><figcaption>{title}</figcaption>{svg}</figure>" for title, svg in plotted.items()
     )
 
 

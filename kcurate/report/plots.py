@@ -1,7 +1,6 @@
-"""The summary plots as SVG: colours are the page's variables, so that they follow light and dark.
+"""The summary plots as SVG; colours are CSS variables of the page, for light and dark mode.
 
-Every plot has a title, and each dot and bar says what it is when pointed at; the table holds the same numbers
-for those who do not see them.
+Every plot has a title, and every dot and bar a tooltip. The table has the same numbers for screen readers.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from kcurate.report.scale import LogScale, log_scale
 WIDTH = 760
 ROW = 22
 LEFT = 210
-# More groups than this do not fit a page part; the largest are shown.
+# Only the largest groups are shown; more do not fit.
 MAX_GROUPS = 40
-# Above so many pairs a whisker each is a smear: then the plot shows evenly spaced ranks.
+# With more pairs the whiskers overlap; then only evenly spaced ranks are shown.
 MAX_WHISKERS = 800
-# Dots of one group; the bar and the median are of all.
+# Most dots in a group; the bar and the median are of all pairs.
 MAX_DOTS = 200
-# Smaller shares of the copy bandwidth say only that something else limits.
+# Kernels with smaller shares of the copy bandwidth are limited by something else.
 SMALLEST_SHARE = 0.001
 
 Line = Mapping[str, Any]
 
 
 def ladder(lines: Sequence[Line]) -> str:
-    """Every speedup in its order, with its interval."""
+    """All speedups in order, with their intervals."""
     found = sorted((line for line in lines if line["speedup"]), key=lambda line: float(line["speedup"]))
     step = max(1, -(-len(found) // MAX_WHISKERS))
     found = found[::step]
@@ -46,7 +45,7 @@ def ladder(lines: Sequence[Line]) -> str:
     for number, line in enumerate(found):
         x = left + 6 + across * (number + 0.5)
         whisker = f'<path d="M{x:.1f} {place(line["low"]):.1f}V{place(line["high"]):.1f}"/>'
-        parts.append(_dot(line, x, place(line["speedup"]), 3, _said(line), whisker))
+        parts.append(_dot(line, x, place(line["speedup"]), 3, _tooltip(line), whisker))
     parts.append(
         f'<text x="{WIDTH / 2:.0f}" y="{height - 8}" text-anchor="middle">pairs by speedup</text></svg>'
     )
@@ -54,7 +53,7 @@ def ladder(lines: Sequence[Line]) -> str:
 
 
 def by_group(lines: Sequence[Line], what: str, names: Callable[[Line], Iterable[str]]) -> str:
-    """For each group its speedups as dots, with the middle half as a bar and the median as a mark."""
+    """Per group the speedups as dots, the interquartile range as a bar, and the median as a line."""
     groups: dict[str, list[Line]] = {}
     for line in lines:
         if line["speedup"]:
@@ -64,7 +63,7 @@ def by_group(lines: Sequence[Line], what: str, names: Callable[[Line], Iterable[
     place = log_scale([line["speedup"] for line in lines if line["speedup"]], LEFT, WIDTH - 16)
     ordered = sorted(largest, key=lambda name: -_median(groups[name]))
     height = ROW * len(ordered) + 40
-    parts = [_open(height, f"Speedups by {what}: dots, middle half, median")]
+    parts = [_open(height, f"Speedups by {what}: dots, interquartile range, median")]
     for tick in place.ticks():
         parts.append(f'<path class="grid" d="M{place(tick):.1f} 6V{height - 28}"/>')
         parts.append(f'<text x="{place(tick):.1f}" y="{height - 12}" text-anchor="middle">{tick:g}x</text>')
@@ -78,27 +77,29 @@ def _group(name: str, inside: Sequence[Line], place: LogScale, y: float) -> Iter
     first, middle, last = (
         statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
     )
-    said = f"{name}: {len(inside)} pairs, median {middle:.2f}, middle half {first:.2f} to {last:.2f}"
+    tooltip = (
+        f"{name}: {len(inside)} pairs, median {middle:.2f}, interquartile range {first:.2f} to {last:.2f}"
+    )
     yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(name)} ({len(inside)})</text>'
     yield (
-        f'<g><title>{escape(said)}</title><rect class="half" x="{place(first):.1f}" y="{y - 7:.1f}" '
+        f'<g><title>{escape(tooltip)}</title><rect class="half" x="{place(first):.1f}" y="{y - 7:.1f}" '
         f'width="{max(2.0, place(last) - place(first)):.1f}" height="14"/>'
         f'<path class="median" d="M{place(middle):.1f} {y - 8:.1f}v16"/></g>'
     )
     for line in inside[:MAX_DOTS]:
-        yield _dot(line, place(line["speedup"]), y, 2.5, _said(line))
+        yield _dot(line, place(line["speedup"]), y, 2.5, _tooltip(line))
 
 
-def _dot(line: Line, x: float, y: float, radius: float, said: str, more: str = "") -> str:
-    """A dot that opens its pair and says what it is."""
+def _dot(line: Line, x: float, y: float, radius: float, tooltip: str, more: str = "") -> str:
+    """A dot with a tooltip that opens its pair."""
     return (
-        f'<g class="dot" data-id="{escape(line["id"])}"><title>{escape(said)}</title>{more}'
+        f'<g class="dot" data-id="{escape(line["id"])}"><title>{escape(tooltip)}</title>{more}'
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/></g>'
     )
 
 
 def bandwidth(lines: Sequence[Line]) -> str:
-    """Fast sides by time, and how near they come to the copy bandwidth of their GPU (the roof at 100%)."""
+    """Roofline of the fast sides: share of their GPU's copy bandwidth over time; the roof is at 100%."""
     found = [line for line in lines if line["copy"] and line["fast_us"]]
     height, floor, left = 320, 280, 60
     across = log_scale([line["fast_us"] for line in found], left + 8, WIDTH - 12)
@@ -113,9 +114,7 @@ def bandwidth(lines: Sequence[Line]) -> str:
         for tick in across.ticks()
     ]
     parts += [_dot(line, across(line["fast_us"]), up(line["copy"]), 3.5, _reached(line)) for line in found]
-    label = (
-        "time of the fast side in microseconds; dashed: copy bandwidth; what is below 0.1% lies on the axis"
-    )
+    label = "time of the fast side in microseconds; dashed: copy bandwidth; values below 0.1% are on the axis"
     parts.append(f'<text x="{WIDTH / 2:.0f}" y="{height - 6}" text-anchor="middle">{label}</text></svg>')
     return "\n".join(parts)
 
@@ -128,7 +127,7 @@ def _reached(line: Line) -> str:
     return f"{line['id']}: {line['copy']:.1%} of copy bandwidth, {line['fast_us']:g} us"
 
 
-def _said(line: Line) -> str:
+def _tooltip(line: Line) -> str:
     return f"{line['id']}: {line['speedup']:.2f}x ({line['low']:.2f} to {line['high']:.2f})"
 
 

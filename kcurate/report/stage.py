@@ -28,18 +28,18 @@ class ReportConfig:
 
     @property
     def path(self) -> Path:
-        """Where the page goes."""
+        """The file to write."""
         return self.out or self.workspace / FILE
 
 
 @store.without_collector()
 def run(config: ReportConfig, *, note: Note = silent) -> Summary:
-    """Write the page; the counts are over the pairs by the outcome that stands for them.
+    """Write the page; the counts are over the pairs, by standing outcome.
 
-    A pair that cannot be read is counted as malformed, named in a note, and not on the page.
+    An unreadable pair is counted as malformed, named in a note, and not on the page.
 
     Raises:
-        InputError: there is no pair at all, or a file cannot be read or written.
+        InputError: no pairs, or a file cannot be read or written.
     """
     workspace = Workspace(config.workspace)
     folders = readable.pair_folders(workspace, built_in=config.built_in)

@@ -51,7 +51,9 @@ def push(
         raise InputError(str(error).splitlines()[0], where=repo, hint="such as me/cuda-coder") from error
     except _failures() as error:
         reason = " ".join(str(error).split())[:300]
-        raise RemoteError(reason, where=repo, hint="nothing was published; run it again") from error
+        raise RemoteError(
+            reason, where=repo, hint="no partial commit was made; run the command again"
+        ) from error
     note(f"{repo}: {len(files)} files in commit {str(done.oid)[:10]}")
     return str(done.oid)
 

@@ -1,1 +1,1 @@
-"""The validate stage: candidates in pair folders become verdicts."""
+"""The validate stage: judges the candidates in pair folders."""

@@ -1,4 +1,4 @@
-"""Pair folders as candidates: what can be read, and the verdict on what cannot."""
+"""Reads pair folders as candidates; an unreadable one gets a verdict as well."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Item:
 
 @store.without_collector()
 def read(folders: Iterable[Path]) -> tuple[Item, ...]:
-    """Read every folder; one that does not hold a candidate is an item all the same."""
+    """Read every folder; one without a readable candidate is an item too."""
     items = []
     for index, folder in enumerate(folders):
         try:
@@ -34,7 +34,7 @@ def read(folders: Iterable[Path]) -> tuple[Item, ...]:
 
 
 def malformed_verdict(item: Item, environment: Environment) -> Verdict:
-    """The verdict on a folder that holds no candidate; its key is the hash of what lies there."""
+    """The verdict on a folder without a readable candidate; its key is the hash of its `pair.json`."""
     path = item.folder / "pair.json"
     try:
         content = path.read_bytes()

@@ -1,9 +1,8 @@
-"""`kcurate validate`: every candidate of some pair folders ends with one verdict, on file.
+"""`kcurate validate`: judges the candidates in pair folders and stores the verdicts.
 
-Resumable: a verdict with a final outcome for the same content, on the same device, is not made again
-unless `again` says so. Each new one is appended to the workspace's `verdicts/<device>.jsonl` the moment it
-is known, and from a GPU also written beside the pair. Not covered: how a verdict is made
-(`kcurate.judge`).
+Resumable: a candidate with a final verdict for the same content on the same device is not judged again,
+unless `again` is set. Each new verdict is appended to the workspace's `verdicts/<device>.jsonl` at once; one
+from a GPU is also written into the pair folder. Not covered: how a verdict is made (`kcurate.judge`).
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ STAGE = "validate"
 
 @dataclass(frozen=True)
 class ValidateConfig:
-    """What to validate, on what. `paths` empty: the workspace's pairs. `jobs` 0: as suits the machine.
+    """What to validate, and where. `paths` empty: the workspace's pairs. `jobs` 0: chosen for the machine.
 
-    `trust_python`: slow sides in PyTorch may run; they are Python of whoever made the pair.
+    `trust_python`: slow sides in PyTorch may run; they are Python code of the pair's author.
     """
 
     workspace: Path
@@ -46,11 +45,11 @@ class ValidateConfig:
 
 
 def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
-    """Judge what has no final verdict yet; the counts are over all candidates given.
+    """Judge candidates without a final verdict; the counts are over all candidates given.
 
     Raises:
-        InputError: nothing to validate, or paths and options that cannot be used.
-        MissingDependencyError: the backend asked for is not here.
+        InputError: nothing to validate, or unusable paths or options.
+        MissingDependencyError: the backend is not available.
     """
     with recorded(STAGE, config.workspace, note=note) as record:
         workspace = Workspace(config.workspace)
@@ -68,7 +67,7 @@ def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
 
 
 def _folders(config: ValidateConfig, workspace: Workspace) -> list[Path]:
-    """The pair folders to look at, each once."""
+    """The pair folders, each once."""
     roots = [_existing(path) for path in config.paths] or [workspace.pairs]
     if not config.paths and not workspace.pairs.is_dir():
         raise InputError(
@@ -78,7 +77,7 @@ def _folders(config: ValidateConfig, workspace: Workspace) -> list[Path]:
         )
     found = {folder.resolve(): folder for root in roots for folder in store.find_candidates(root)}
     if not found:
-        raise InputError("no pair.json below", where=", ".join(map(str, roots)), hint="check the path")
+        raise InputError("no pair.json here", where=", ".join(map(str, roots)), hint="check the path")
     return list(found.values())
 
 
@@ -89,7 +88,7 @@ def _existing(path: Path) -> Path:
 
 
 def _known(given: tuple[inputs.Item, ...], book: Ledger, config: ValidateConfig) -> dict[int, Outcome]:
-    """Outcomes that need no judging: unreadable folders, and final verdicts on file."""
+    """Outcomes that need no judging: unreadable folders, and stored final verdicts."""
     known: dict[int, Outcome] = {}
     for item in given:
         if item.candidate is None:

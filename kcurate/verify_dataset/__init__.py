@@ -1,1 +1,1 @@
-"""`kcurate verify-dataset`: published rows judged again."""
+"""`kcurate verify-dataset`: judges published rows again."""

@@ -1,8 +1,7 @@
-"""`kcurate verify-dataset`: every published row judged again, and what came out otherwise.
+"""`kcurate verify-dataset`: judges published rows again and reports drift.
 
-A row's published code is judged, not the original. Drift is told by row and device: another outcome, or a
-speedup whose interval does not meet the published one. New verdicts are kept in the workspace beside those of
-other GPU models and replace none. Not covered: how a verdict is made
+A row's published code is judged, not the original. Drift is another outcome, or a speedup whose interval does
+not overlap the published one. New verdicts are added to the workspace. Not covered: how a verdict is made
 (`kcurate.judge`).
 """
 
@@ -26,15 +25,15 @@ from kcurate.runs import ordered, recorded
 from kcurate.verdicts import ledger
 from kcurate.workspace import Workspace
 
-# A speedup may move by this share of itself beyond its interval: clocks and drivers differ between machines.
+# Allowed gap between the intervals, relative to the speedup: clocks and drivers differ between machines.
 SPEEDUP_SLACK = 0.05
 
 
 class Drift(StrEnum):
-    """How a row's new verdict stands to the published one, in the order in which it is asked.
+    """How a row's new verdict compares with the published one.
 
-    `same`: correct, and the speedup where it was; `untimed`: correct, on a device that takes no times;
-    `other_device`: confirmed on another GPU model, where a speedup may be another.
+    `same`: correct with the same speedup; `untimed`: correct on a device without timing; `other_device`:
+    confirmed on another GPU model, where the speedup may differ.
     """
 
     BROKEN = "broken"
@@ -51,7 +50,7 @@ _BAD = (Drift.BROKEN, Drift.NOT_FASTER, Drift.SPEEDUP_MOVED, Drift.UNCLEAR)
 
 @dataclass(frozen=True)
 class VerifyConfig:
-    """What to judge again (a folder, or USER/NAME on the Hub), on what. `rows` 0: all."""
+    """Which dataset to judge again (a folder, or USER/NAME on the Hub), and where. `rows` 0: all."""
 
     dataset: str
     workspace: Path
@@ -64,7 +63,7 @@ class VerifyConfig:
 
 @dataclass(frozen=True)
 class Compared:
-    """A row and what became of it on `device`; speedups None where no time was taken."""
+    """A row and its new verdict on `device`; speedups are None if not timed."""
 
     id: str
     drift: Drift
@@ -88,8 +87,8 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
     """Judge rows again; the counts are over the rows judged.
 
     Raises:
-        InputError: no such dataset. MissingDependencyError: the backend asked for is not here.
-        RemoteError: the Hub cannot be reached.
+        InputError: no such dataset. MissingDependencyError: the backend is not available.
+        RemoteError: the Hub is unreachable.
     """
     from tqdm import tqdm
 
@@ -118,7 +117,7 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
 
 
 def compare(row: Mapping[str, Any], verdict: Verdict) -> Compared:
-    """What the new verdict says of a published row."""
+    """A published row compared with its new verdict."""
     speedup = verdict.speedup
     return Compared(
         id=row["id"],
@@ -146,12 +145,12 @@ def _drift(row: Mapping[str, Any], verdict: Verdict) -> Drift:
     if verdict.environment.device != row["device"]:
         return Drift.OTHER_DEVICE
     slack = SPEEDUP_SLACK * row["speedup"]
-    apart = max(verdict.speedup.low - row["speedup_high"], row["speedup_low"] - verdict.speedup.high)
-    return Drift.SPEEDUP_MOVED if apart > slack else Drift.SAME
+    gap = max(verdict.speedup.low - row["speedup_high"], row["speedup_low"] - verdict.speedup.high)
+    return Drift.SPEEDUP_MOVED if gap > slack else Drift.SAME
 
 
 def _rows(folder: Path, limit: int) -> list[dict[str, Any]]:
-    """The rows, or `limit` of them spread over the whole set."""
+    """All rows, or `limit` of them spread evenly over the dataset."""
     rows = sorted((row for inside in read_rows(folder).values() for row in inside), key=_id)
     return rows if not 0 < limit < len(rows) else [rows[i * len(rows) // limit] for i in range(limit)]
 
@@ -161,7 +160,7 @@ def _id(row: Mapping[str, Any]) -> str:
 
 
 def shown(drifted: Sequence[Compared]) -> list[tuple[str, str, str, str, str]]:
-    """Rows of a table of drift: id, drift, device, published and new speedup or what was found."""
+    """Rows of the drift table: id, drift, device, published speedup, new speedup or detail."""
     return [
         (
             one.id,

@@ -86,7 +86,7 @@ def test_known_licences_may_leave(license: str) -> None:
         ("MIT AND", "not an SPDX expression"),
         ("LicenseRef-UIUC-educational-only", "SPDX does not know"),
         ("MIT AND LicenseRef-NVIDIA-EULA", "SPDX does not know LicenseRef-NVIDIA-EULA"),
-        ("CC-BY-ND-4.0", "forbids changed copies"),
+        ("CC-BY-ND-4.0", "forbids modified copies"),
     ],
 )
 def test_other_licences_are_refused(license: str | None, reason: str) -> None:

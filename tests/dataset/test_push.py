@@ -73,7 +73,7 @@ def test_the_first_push_makes_uploads_tags_and_loads_back(space: Workspace, hub:
     assert summary.items == {"files": {"added": len(local(space))}}
     assert remote(hub) == local(space) == remote(hub, "v1.0.0")
     assert hub.repos[REPO].private and len(hub.repos[REPO].commits) == 2
-    assert "loaded back and equal" in said[-1] and hub.uploads
+    assert "downloaded and verified" in said[-1] and hub.uploads
 
 
 def test_a_second_push_changes_nothing(space: Workspace, hub: Hub) -> None:
@@ -113,7 +113,7 @@ def test_a_refused_or_cut_upload_leaves_the_remote_as_it_was(
     store.append_jsonl(space.verdicts / "device.jsonl", verdict(pair("demo/1", 1), ratio=9.0))
     build(BuildConfig(space.root))
     hub.fail(path, 9, status)
-    with pytest.raises(RemoteError, match="run the same again"):
+    with pytest.raises(RemoteError, match="run the command again"):
         run(config(space, hub))
     assert (hub.repos[REPO].commits, hub.repos[REPO].tags) == before
     hub.failures.clear()
@@ -209,7 +209,7 @@ def test_a_dataset_that_was_changed_by_hand_does_not_leave(space: Workspace, hub
     path = space.dataset / parquet.data_file("pairs", "train")
     rows = read_rows(space.dataset)["train"]
     path.write_bytes(parquet.to_bytes("pairs", [{**rows[0], "speedup": 99.0}, *rows[1:]]))
-    with pytest.raises(InputError, match="not those that were built"):
+    with pytest.raises(InputError, match="the rows were modified after the build"):
         run(config(space, hub))
     assert not hub.requests
 
@@ -249,7 +249,7 @@ def test_a_folder_of_somebody_else_is_refused(
     theirs = tmp_path / "theirs" / name
     theirs.parent.mkdir(parents=True)
     theirs.write_text("mine")
-    with pytest.raises(InputError, match="is not a dataset of kcurate's"):
+    with pytest.raises(InputError, match="is not a dataset of kcurate"):
         run(PushConfig(space.root, to=tmp_path / "theirs", dry_run=dry_run))
     assert [path for path in (tmp_path / "theirs").rglob("*") if path.is_file()] == [theirs]
     assert theirs.read_text() == "mine"

@@ -100,7 +100,7 @@ def test_history_keeps_verdicts_of_other_devices_and_of_other_code() -> None:
 
 def test_a_page_without_a_measured_speedup_says_so() -> None:
     one = pair("demo/a")
-    assert "No speedup was measured yet" in render([entry(one, [verdict(one, Outcome.CORRECT)])])
+    assert "No speedup has been measured" in render([entry(one, [verdict(one, Outcome.CORRECT)])])
 
 
 @pytest.mark.parametrize("count", [1, 2, 50, 3 * MAX_WHISKERS])

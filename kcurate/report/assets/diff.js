@@ -1,4 +1,4 @@
-// Highlighting of CUDA C++, and a line diff of two codes.
+// Highlighting of CUDA C++, and a line diff of two sides.
 const WORDS = {
   keyword: "alignas alignof asm auto break case class const constexpr continue default delete do else enum extern for friend goto if inline namespace new operator private public return sizeof static static_assert struct switch template this typedef typename union using virtual volatile while __global__ __device__ __host__ __shared__ __constant__ __restrict__ __forceinline__ __noinline__ __launch_bounds__",
   type: "bool char double float half int long short signed unsigned void size_t int8_t uint8_t int16_t uint16_t int32_t uint32_t int64_t uint64_t float2 float3 float4 int2 int3 int4 uint2 uint3 uint4 double2 uchar4 uchar3 short2 dim3 half2 __half __half2 __nv_bfloat16",
@@ -19,7 +19,7 @@ function highlight(cell, text) {
   cell.append(text.slice(at));
 }
 
-// Rows [left line or -1, right line or -1, same]: the longest common subsequence of lines without their blanks.
+// Rows [left line or -1, right line or -1, same]: the longest common subsequence of trimmed lines.
 function align(left, right) {
   const [a, b] = [left.map((line) => line.trim()), right.map((line) => line.trim())];
   let first = 0;
@@ -35,7 +35,7 @@ function align(left, right) {
 }
 
 function between(a, b, first, n, m) {
-  if (n * m > 4e6) return pair(range(first, n), range(first, m)); // too long to compare: shown as changed
+  if (n * m > 4e6) return pair(range(first, n), range(first, m)); // too long to diff: shown as changed
   const length = Array.from({ length: n + 1 }, () => new Uint16Array(m + 1));
   for (let i = n - 1; i >= 0; i -= 1) {
     for (let j = m - 1; j >= 0; j -= 1) {

@@ -1,4 +1,4 @@
-// A pair's own part, the address (#pair=ID), keys, and the start of it all.
+// A pair's own part, routing by #pair=ID, keyboard shortcuts, and start-up.
 let parts = null;
 let back = null;
 
@@ -60,7 +60,7 @@ function two(slow, fast) {
 }
 
 function verdicts(all) {
-  if (!all.length) return [make("p", "This pair was not judged yet.")];
+  if (!all.length) return [make("p", "This pair has not been judged yet.")];
   const table = make("table");
   const head = make("tr");
   for (const name of ["device", "outcome", "speedup", "slow (us)", "fast (us)", "found"]) head.append(make("th", name, { scope: "col" }));

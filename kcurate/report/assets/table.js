@@ -1,4 +1,4 @@
-// The table: sort, filter, search, pages. Everything from the data is put in as text, never as markup.
+// The table: sort, filter, search, pages. Data is inserted as text, never as markup.
 "use strict";
 const byId = (id) => document.getElementById(id);
 const lines = JSON.parse(byId("lines").textContent);
@@ -60,7 +60,7 @@ function wanted() {
 
 function compare(one, other) {
   const [a, b] = [one[state.key], other[state.key]];
-  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1; // what is not known comes last
+  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1; // unknown values come last
   const order = typeof a === "number" ? a - b : String(a).localeCompare(String(b));
   return (state.down ? -order : order) || (one.id < other.id ? -1 : 1);
 }
