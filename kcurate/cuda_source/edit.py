@@ -224,3 +224,8 @@ def bare(node: Node) -> Node:
     while node.type in ("parenthesized_expression", "condition_clause") and node.named_child_count == 1:
         node = node.named_children[0]
     return node
+
+
+def encloses(outer: Node, inner: Node) -> bool:
+    """Whether a node begins inside another, or is it."""
+    return bool(outer.start_byte <= inner.start_byte < outer.end_byte)
