@@ -7,6 +7,7 @@ function are not distinguished. Not covered: finding the file (`tree`).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -191,6 +192,14 @@ class Host:
                 continue
             found.append((match.start(), tuple(split(self.text[match.end() : end - 1]))))
         return tuple(found)
+
+    def given(self, name: str, function: Function) -> Iterator[tuple[int, str]]:
+        """What other functions pass for a parameter: where, and the argument."""
+        names = [own for _, own in function.params]
+        for at, arguments in self.calls(function.name) if name in names else ():
+            fits = names.index(name) < len(arguments) <= len(names)
+            if fits and not function.start <= at < function.end:
+                yield at, arguments[names.index(name)]
 
     @cached_property
     def runtime_calls(self) -> tuple[RuntimeCall, ...]:

@@ -11,7 +11,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 
 from kcurate.errors import ProblemError
 from kcurate.records import StructField
@@ -112,8 +111,3 @@ def pack_struct(fields: Sequence[StructField], values: Mapping[str, Any]) -> byt
             )
         data += b"".join(scalar_bytes(member.dtype, item) for item in items)
     return bytes(data + bytes(-len(data) % alignment))
-
-
-def contiguous(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """The array as C-contiguous elements of the named type."""
-    return np.ascontiguousarray(array, dtype=numpy_dtype(name))
