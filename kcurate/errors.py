@@ -16,6 +16,8 @@ The one place that turns them into an exit code is `kcurate.cli.main`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -61,3 +63,14 @@ class BackendError(KcurateError):
 
 class RemoteError(KcurateError):
     """A model API or a Hub refused, or could not be reached."""
+
+
+@contextmanager
+def at(where: str) -> Iterator[None]:
+    """Let a `ProblemError` that names no place yet name this one."""
+    try:
+        yield
+    except ProblemError as error:
+        if error.where is not None:
+            raise
+        raise ProblemError(error.what, where=where, hint=error.hint) from error

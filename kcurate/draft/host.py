@@ -13,14 +13,10 @@ from functools import cache, cached_property
 
 from kcurate.cuda_source import parse
 from kcurate.cuda_source.brackets import closing, split_arguments
-from kcurate.cuda_source.launches import Launch, find_launches
+from kcurate.cuda_source.launches import Launch, find_launches, runtime_calls
 from kcurate.cuda_source.text import blank_literals
 
 _CAST = re.compile(r"^\(\s*(?:const\s+)?(?:unsigned\s+|struct\s+)?[\w:]+(?:\s*<[^<>]*>)?\s*(?:\*\s*)*&?\)\s*")
-_CALL = re.compile(
-    rb"\b(cudaMalloc(?:Managed|Async)?|cudaMemcpy(?:Async|ToSymbol(?:Async)?)?|cudaMemset(?:Async)?)"
-    rb"\s*(?:<[^<>]*>\s*)?\("
-)
 _MODIFIED = r"(?<![\w.>])(?:{0}\s*(?:\+\+|--|[-+*/%&|^]=|<<=|>>=)|(?:\+\+|--)\s*{0}\b)"
 _VECTOR = (
     r"(?:std\s*::\s*vector|vector|thrust\s*::\s*(?:device|host)_vector)\s*<\s*"
@@ -204,13 +200,10 @@ class Host:
     @cached_property
     def runtime_calls(self) -> tuple[RuntimeCall, ...]:
         """Every allocation, copy and fill, in order."""
-        found = []
-        for match in _CALL.finditer(self.bare):
-            end = closing(self.bare, match.end() - 1)
-            if end is not None:
-                args = tuple(split(self.text[match.end() : end - 1]))
-                found.append(RuntimeCall(match[1].decode(), match.start(), args))
-        return tuple(found)
+        return tuple(
+            RuntimeCall(name.decode(), at, tuple(argument.decode("latin-1") for argument in arguments))
+            for name, at, arguments in runtime_calls(self.bare)
+        )
 
     def _declared_type(self, at: int, low: int) -> str:
         """The declaration specifiers before a name; empty for an assignment."""
