@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from kcurate.cuda_source import parse
+from kcurate.cuda_source import Item, parse
 from kcurate.cuda_source.brackets import closing, split_arguments
 from kcurate.cuda_source.launches import Launch, find_launches, runtime_calls
 from kcurate.cuda_source.text import blank_literals
@@ -59,6 +59,13 @@ class RuntimeCall:
     args: tuple[str, ...]
 
 
+def function_of(item: Item, text: str) -> Function:
+    """A parsed function; `text` is the unit's."""
+    name = item.names[-1].decode("latin-1")
+    params = parameters(text[item.start : item.header_end], name)
+    return Function(name, params, item.start, item.header_end, item.end)
+
+
 class Host:
     """One unit's text (includes spliced in), indexed."""
 
@@ -82,13 +89,7 @@ class Host:
     def functions(self) -> tuple[Function, ...]:
         """Every function that is not a kernel, in order."""
         return tuple(
-            Function(
-                item.names[-1].decode("latin-1"),
-                parameters(self.text[item.start : item.header_end], item.names[-1].decode("latin-1")),
-                item.start,
-                item.header_end,
-                item.end,
-            )
+            function_of(item, self.text)
             for item in self._parsed.items
             if item.kind == "function" and item.names and not item.kernel
         )
