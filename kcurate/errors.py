@@ -16,6 +16,8 @@ machine or code is at fault. Each message says what failed, where, and what to d
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -61,3 +63,14 @@ class BackendError(KcurateError):
 
 class RemoteError(KcurateError):
     """A model API or the Hub refused, or could not be reached."""
+
+
+@contextmanager
+def at(where: str) -> Iterator[None]:
+    """Add this place to a `ProblemError` that names none."""
+    try:
+        yield
+    except ProblemError as error:
+        if error.where is not None:
+            raise
+        raise ProblemError(error.what, where=where, hint=error.hint) from error

@@ -19,6 +19,7 @@ from kcurate.errors import KcurateError
 from kcurate.records import Environment, Resources
 
 Bytes = npt.NDArray[np.uint8]
+FaultReason = Literal["launch_error", "timeout", "out_of_bounds"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class KernelFault(KcurateError):  # noqa: N818 - a fact about a candidate, not a
     `out_of_bounds`.
     """
 
-    def __init__(self, reason: Literal["launch_error", "timeout", "out_of_bounds"], what: str) -> None:
+    def __init__(self, reason: FaultReason, what: str) -> None:
         self.reason = reason
         super().__init__(what)
 
@@ -110,6 +111,38 @@ class Pointer:
 
 
 KernelArg = ScalarValue | Pointer
+
+
+def argument_bytes(args: Sequence[KernelArg], sizes: Sequence[int]) -> list[bytes]:
+    """The bytes of each argument; `sizes` are those of the kernel's parameters.
+
+    Raises:
+        KernelFault: the arguments are not as many or as large as the parameters.
+    """
+    if len(args) != len(sizes):
+        raise KernelFault("launch_error", f"{len(args)} arguments for {len(sizes)} parameters")
+    data = [
+        (arg.memory.address + arg.offset_bytes).to_bytes(8, "little")
+        if isinstance(arg, Pointer)
+        else arg.data
+        for arg in args
+    ]
+    for i, (part, size) in enumerate(zip(data, sizes, strict=True)):
+        if len(part) != size:
+            what = f"argument {i} has {len(part)} bytes, the parameter takes {size}"
+            raise KernelFault("launch_error", what)
+    return data
+
+
+def check_range(symbol: str, holds_bytes: int, offset: int, size_bytes: int) -> None:
+    """Refuse a copy that does not lie inside a variable.
+
+    Raises:
+        KernelFault: it does not.
+    """
+    if offset < 0 or size_bytes < 0 or offset + size_bytes > holds_bytes:
+        what = f"{symbol} holds {holds_bytes} bytes, not {offset} + {size_bytes}"
+        raise KernelFault("launch_error", what)
 
 
 @dataclass(frozen=True)

@@ -11,19 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from kcurate.cuda_source.items import parse, parse_tree
+from kcurate.cuda_source.items import AROUND_NAMES, parse, parse_tree
 from kcurate.cuda_source.text import identifiers
 
 Node = Any
-_DECLARATORS = frozenset(
-    (
-        "pointer_declarator",
-        "reference_declarator",
-        "array_declarator",
-        "parenthesized_declarator",
-        "init_declarator",
-    )
-)
 
 
 @dataclass(frozen=True)
@@ -131,7 +122,7 @@ class Tree:
     def _functions(self) -> Iterator[Function]:
         for node in self.nodes("function_definition"):
             declarator, body = node.child_by_field_name("declarator"), node.child_by_field_name("body")
-            while declarator is not None and declarator.type in _DECLARATORS:
+            while declarator is not None and declarator.type in AROUND_NAMES:
                 inner = declarator.child_by_field_name("declarator")
                 declarator = inner if inner is not None else declarator.named_children[-1]
             if body is None or declarator is None or declarator.type != "function_declarator":
@@ -167,7 +158,7 @@ class Tree:
         for outer in node.children_by_field_name("declarator"):
             value, sizes, stars, reference, inner = None, [], 0, False, outer
             words: set[bytes] = set()
-            while inner is not None and inner.type in _DECLARATORS:
+            while inner is not None and inner.type in AROUND_NAMES:
                 if inner.type == "init_declarator":
                     value = inner.child_by_field_name("value")
                 elif inner.type == "array_declarator":
@@ -224,3 +215,8 @@ def bare(node: Node) -> Node:
     while node.type in ("parenthesized_expression", "condition_clause") and node.named_child_count == 1:
         node = node.named_children[0]
     return node
+
+
+def encloses(outer: Node, inner: Node) -> bool:
+    """Whether a node begins inside another, or is it."""
+    return bool(outer.start_byte <= inner.start_byte < outer.end_byte)

@@ -25,12 +25,14 @@ _TYPES = frozenset(("struct_specifier", "union_specifier", "class_specifier", "e
 _USING = frozenset(
     ("using_declaration", "alias_declaration", "namespace_alias_definition", "static_assert_declaration")
 )
-_DECLARATORS = frozenset(
+# What may stand around the name that a declarator gives, a function's parameters apart.
+AROUND_NAMES = frozenset(
     (
         "pointer_declarator", "reference_declarator", "array_declarator", "parenthesized_declarator",
-        "init_declarator", "attributed_declarator", "function_declarator",
+        "init_declarator",
     )
 )  # fmt: skip
+_DECLARATORS = AROUND_NAMES | {"attributed_declarator", "function_declarator"}
 _NAME_NODES = frozenset(
     ("identifier", "type_identifier", "field_identifier", "operator_name", "destructor_name")
 )

@@ -21,7 +21,8 @@ _CLOSE = re.compile(rb">\s*>\s*>")
 _NAME_BEFORE = re.compile(rb"((?:(?:\b[A-Za-z_]\w*\s*)?::\s*)*)([A-Za-z_]\w*)\s*\Z")
 _LOOPS = {"for_statement": "for", "while_statement": "while", "do_statement": "do"}
 _CALL = re.compile(
-    rb"\b(cudaMalloc(?:Pitch|Managed|Host)?|cudaMemcpy(?:Async|ToSymbol|2D)?|cudaMemset)\s*(?:<[^<>]*>\s*)?\("
+    rb"\b(cudaMalloc(?:Managed|Async)?|cudaMemcpy(?:Async|ToSymbol(?:Async)?)?|cudaMemset(?:Async)?)"
+    rb"\s*(?:<[^<>]*>\s*)?\("
 )
 _LITERAL = re.compile(rb"[-+]?(?:\d[\w.]*|\.\d[\w.]*)\Z")
 _PLAIN = re.compile(rb"[A-Za-z_]\w*\Z")
@@ -155,17 +156,18 @@ def _target(text: bytes) -> bytes:
     return match[0] if match else text
 
 
-def _calls(bare: bytes) -> Iterator[tuple[bytes, list[bytes]]]:
+def runtime_calls(bare: bytes) -> Iterator[tuple[bytes, int, list[bytes]]]:
+    """Every call that allocates, copies or fills memory: name, position and arguments, in order."""
     for match in _CALL.finditer(bare):
         end = closing(bare, match.end() - 1)
         if end is not None:
-            yield match[1], split_arguments(bare[match.end() : end - 1])
+            yield match[1], match.start(), split_arguments(bare[match.end() : end - 1])
 
 
 def _allocations(bare: bytes) -> dict[bytes, bytes]:
     return {
         _target(args[0]): args[1]
-        for name, args in _calls(bare)
+        for name, _, args in runtime_calls(bare)
         if name in (b"cudaMalloc", b"cudaMallocManaged") and len(args) >= 2
     }
 
@@ -173,7 +175,7 @@ def _allocations(bare: bytes) -> dict[bytes, bytes]:
 def _directions(bare: bytes) -> dict[bytes, frozenset[str]]:
     """Per variable: `in` if the host copies to it, `out` if the host copies from it."""
     found: dict[bytes, set[str]] = defaultdict(set)
-    for name, args in _calls(bare):
+    for name, _, args in runtime_calls(bare):
         if name not in (b"cudaMemcpy", b"cudaMemcpyAsync") or len(args) < 4:
             continue
         if b"HostToDevice" in args[3]:

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kcurate.cuda_source.brackets import closing
 from kcurate.cuda_source.closure import Unit
@@ -44,7 +44,7 @@ class KernelSource:
 
 @dataclass(frozen=True)
 class UnitReport:
-    """A unit: its kernels in order, every launch in it, and facts about each of its files.
+    """The unit of file `root`: its kernels in order, every launch in it, and facts about each of its files.
 
     Each launch comes with the qualified name of the kernel that it refers to, as far as the unit tells.
     `file_codes` has one file per path with all kernels defined there. `device_fractions` is the share of a
@@ -53,13 +53,18 @@ class UnitReport:
     evaluated; `unevaluated` are those that could not be.
     """
 
+    root: str
     kernels: tuple[KernelSource, ...] = ()
     launches: tuple[tuple[str, LaunchSite], ...] = ()
-    file_codes: Mapping[str, bytes] | None = None
-    device_fractions: Mapping[str, float] | None = None
-    unread: Mapping[str, int] | None = None
+    file_codes: Mapping[str, bytes] = field(default_factory=dict)
+    device_fractions: Mapping[str, float] = field(default_factory=dict)
+    unread: Mapping[str, int] = field(default_factory=dict)
     conditions: int = 0
     unevaluated: tuple[Condition, ...] = ()
+
+    def kernels_of(self, path: str) -> list[KernelSource]:
+        """The kernels that a file defines, in order."""
+        return [kernel for kernel in self.kernels if kernel.span.path == path]
 
 
 def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
@@ -70,7 +75,7 @@ def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
     """
     text = splice(root, read, resolve)
     if text is None:
-        return UnitReport()
+        return UnitReport(root)
     shim = shim_for(text.source)
     parsed = parse(shim + text.source)
     unit = Unit(parsed, len(shim))
@@ -95,6 +100,7 @@ def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
         for item in sorted(own, key=lambda item: item.start)
     )
     return UnitReport(
+        root,
         kernels=kernels,
         launches=tuple(sites),
         file_codes={

@@ -8,7 +8,7 @@ setting, which the emulator does not run; the judge's rules (`kcurate.judge`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kcurate.draft.sizes import SMALL, Settings
@@ -193,15 +193,18 @@ def with_problem(draft: Draft, problem: Problem) -> Draft:
 def _shaped(draft: Draft, needs: Mapping[str, Expr]) -> Draft | None:
     if not needs:
         return None
-    problem = draft.known.problem
-    buffers = {
-        name: replace(buffer, shape=(needs[name], *buffer.shape[1:])) if name in needs else buffer
-        for name, buffer in problem.buffers.items()
-    }
+    buffers = draft.known.problem.buffers
+    shaped = {n: replace(buffers[n], shape=(need, *buffers[n].shape[1:])) for n, need in needs.items()}
     text = "guess, from the kernel's indices; the host allocates a different size"
-    remarks = tuple(Remark(f"buffers.{name}.shape", text) for name in needs)
-    shaped = with_problem(draft, replace(problem, buffers=buffers))
-    return replace(shaped, remarks=(*draft.remarks, *remarks))
+    return _with_buffers(draft, shaped, text, [f"{name}.shape" for name in needs])
+
+
+def _with_buffers(draft: Draft, changed: Mapping[str, Buffer], why: str, places: Iterable[str]) -> Draft:
+    """The draft with some buffers changed, and a remark on each place that did."""
+    problem = draft.known.problem
+    remarks = tuple(Remark(f"buffers.{place}", why) for place in places)
+    made = with_problem(draft, replace(problem, buffers={**problem.buffers, **changed}))
+    return replace(made, remarks=(*draft.remarks, *remarks))
 
 
 def _plain_forms(draft: Draft) -> Iterator[Draft]:
@@ -219,26 +222,19 @@ def _filled_forms(draft: Draft) -> Iterator[Draft]:
     filled = {name: _filled(buffer) for name, buffer in problem.buffers.items() if name in outs}
     if filled:
         text = "guess: only partly written, so the initial contents matter"
-        remarks = tuple(Remark(f"buffers.{name}.{key}", text) for name in filled for key in ("role", "init"))
-        changed = replace(problem, buffers={**problem.buffers, **filled})
-        yield replace(with_problem(draft, changed), remarks=(*draft.remarks, *remarks))
+        places = [f"{name}.{key}" for name in filled for key in ("role", "init")]
+        yield _with_buffers(draft, filled, text, places)
     zeroed = {
         name: replace(buffer, init=Init("zeros"))
         for name, buffer in problem.buffers.items()
         if buffer.role == "inout" and buffer.init is not None and buffer.init.kind == "integers"
     }
     if zeroed:
-        remarks = tuple(Remark(f"buffers.{name}.init", "guess: starts at zero") for name in zeroed)
-        changed = replace(problem, buffers={**problem.buffers, **filled, **zeroed})
-        yield replace(with_problem(draft, changed), remarks=(*draft.remarks, *remarks))
+        places = [f"{name}.init" for name in zeroed]
+        yield _with_buffers(draft, {**filled, **zeroed}, "guess: starts at zero", places)
 
 
 def _filled(buffer: Buffer) -> Buffer:
     real = buffer.dtype.startswith(("float", "bfloat"))
     init = Init("uniform", {"low": -1, "high": 1}) if real else Init("integers", {"low": 0, "high": 100})
     return replace(buffer, role="inout", init=init)
-
-
-def admit_as_written(draft: Draft, code: str, judging: Judging) -> Verdict:
-    """The verdict on the draft exactly as written, tried once."""
-    return judging(candidate(draft.known, code, draft.kernel))

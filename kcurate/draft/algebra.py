@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kcurate.draft.cexpr import Node, is_real, plain
+from kcurate.draft.cexpr import Node, is_real, parse, plain
 
 Monomial = tuple[str, ...]
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
@@ -170,6 +170,12 @@ def from_node(node: Node) -> Poly | None:
     if left is None or right is None:
         return _scaled(node)
     return _binary(node.op, left, right)
+
+
+def of_text(text: str) -> Poly | None:
+    """The integer that an expression denotes; None if it is not understood."""
+    node = parse(text)
+    return from_node(node) if node is not None else None
 
 
 def _binary(operator: str, left: Poly, right: Poly) -> Poly | None:

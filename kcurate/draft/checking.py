@@ -12,8 +12,6 @@ from pathlib import Path
 
 from kcurate import store
 from kcurate.draft import admit, reading
-from kcurate.draft.sizes import Settings
-from kcurate.draft.sketch import Draft
 from kcurate.errors import InputError
 from kcurate.judge import Judge, JudgeConfig
 from kcurate.notes import Note, silent
@@ -120,8 +118,7 @@ def faults(found: reading.Form, code: str, bench: Bench) -> list[reading.Fault]:
     issues = check_problem(admit.plain_candidate(known, code, found.kernel or ""))
     if issues:
         return [*dict.fromkeys(found.fault(issue) for issue in issues)]
-    step = Settings("as written", tuple(settings))
-    result = admit.admit_as_written(Draft(found.kernel or "", known, ladder=(step,)), code, bench)
+    result = bench(admit.candidate(known, code, found.kernel or ""))
     if result.outcome is Outcome.CORRECT:
         return []
     return [

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kcurate.draft import cexpr, types
-from kcurate.draft.algebra import Poly, factor, from_node, number, quotient
+from kcurate.draft.algebra import Poly, factor, from_node, number, of_text, quotient
 from kcurate.draft.bounds import Bounds
 from kcurate.draft.cexpr import Node
 from kcurate.draft.launching import at_sample
@@ -186,12 +186,7 @@ def _width(name: str, bounds: Bounds, known: Extents) -> Poly | None:
     high = places.init.params["high"] if places else None
     if high is None:
         return None
-    return number(high) if isinstance(high, int) else _of_text(str(high)) or factor(str(high))
-
-
-def _of_text(text: str) -> Poly | None:
-    node = cexpr.parse(text)
-    return from_node(node) if node is not None else None
+    return number(high) if isinstance(high, int) else of_text(str(high)) or factor(str(high))
 
 
 def _columns(name: str, bounds: Bounds, known: Extents) -> Contents | None:

@@ -7,19 +7,16 @@ function are not distinguished. Not covered: finding the file (`tree`).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from kcurate.cuda_source import parse
+from kcurate.cuda_source import Item, parse
 from kcurate.cuda_source.brackets import closing, split_arguments
-from kcurate.cuda_source.launches import Launch, find_launches
+from kcurate.cuda_source.launches import Launch, find_launches, runtime_calls
 from kcurate.cuda_source.text import blank_literals
 
 _CAST = re.compile(r"^\(\s*(?:const\s+)?(?:unsigned\s+|struct\s+)?[\w:]+(?:\s*<[^<>]*>)?\s*(?:\*\s*)*&?\)\s*")
-_CALL = re.compile(
-    rb"\b(cudaMalloc(?:Managed|Async)?|cudaMemcpy(?:Async|ToSymbol(?:Async)?)?|cudaMemset(?:Async)?)"
-    rb"\s*(?:<[^<>]*>\s*)?\("
-)
 _MODIFIED = r"(?<![\w.>])(?:{0}\s*(?:\+\+|--|[-+*/%&|^]=|<<=|>>=)|(?:\+\+|--)\s*{0}\b)"
 _VECTOR = (
     r"(?:std\s*::\s*vector|vector|thrust\s*::\s*(?:device|host)_vector)\s*<\s*"
@@ -62,6 +59,13 @@ class RuntimeCall:
     args: tuple[str, ...]
 
 
+def function_of(item: Item, text: str) -> Function:
+    """A parsed function; `text` is the unit's."""
+    name = item.names[-1].decode("latin-1")
+    params = parameters(text[item.start : item.header_end], name)
+    return Function(name, params, item.start, item.header_end, item.end)
+
+
 class Host:
     """One unit's text (includes spliced in), indexed."""
 
@@ -85,13 +89,7 @@ class Host:
     def functions(self) -> tuple[Function, ...]:
         """Every function that is not a kernel, in order."""
         return tuple(
-            Function(
-                item.names[-1].decode("latin-1"),
-                parameters(self.text[item.start : item.header_end], item.names[-1].decode("latin-1")),
-                item.start,
-                item.header_end,
-                item.end,
-            )
+            function_of(item, self.text)
             for item in self._parsed.items
             if item.kind == "function" and item.names and not item.kernel
         )
@@ -192,16 +190,21 @@ class Host:
             found.append((match.start(), tuple(split(self.text[match.end() : end - 1]))))
         return tuple(found)
 
+    def given(self, name: str, function: Function) -> Iterator[tuple[int, str]]:
+        """What other functions pass for a parameter: where, and the argument."""
+        names = [own for _, own in function.params]
+        for at, arguments in self.calls(function.name) if name in names else ():
+            fits = names.index(name) < len(arguments) <= len(names)
+            if fits and not function.start <= at < function.end:
+                yield at, arguments[names.index(name)]
+
     @cached_property
     def runtime_calls(self) -> tuple[RuntimeCall, ...]:
         """Every allocation, copy and fill, in order."""
-        found = []
-        for match in _CALL.finditer(self.bare):
-            end = closing(self.bare, match.end() - 1)
-            if end is not None:
-                args = tuple(split(self.text[match.end() : end - 1]))
-                found.append(RuntimeCall(match[1].decode(), match.start(), args))
-        return tuple(found)
+        return tuple(
+            RuntimeCall(name.decode(), at, tuple(argument.decode("latin-1") for argument in arguments))
+            for name, at, arguments in runtime_calls(self.bare)
+        )
 
     def _declared_type(self, at: int, low: int) -> str:
         """The declaration specifiers before a name; empty for an assignment."""

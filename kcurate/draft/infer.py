@@ -13,7 +13,7 @@ from dataclasses import replace
 from kcurate.cuda_source import kernel_signatures
 from kcurate.cuda_source.launches import Launch
 from kcurate.draft.building import Builder
-from kcurate.draft.host import Host
+from kcurate.draft.host import Host, split
 from kcurate.draft.launching import Site
 from kcurate.draft.meaning import Meaning
 from kcurate.draft.sketch import Draft, Reason, Remark
@@ -92,16 +92,7 @@ def _template_names(text: str, name: str) -> tuple[str, ...]:
 
 def _template_arguments(expression: str) -> tuple[str, ...]:
     match = re.search(r"<(.*)>\Z", expression, re.DOTALL)
-    if match is None:
-        return ()
-    pieces, depth, start = [], 0, 0
-    text = match[1]
-    for at, character in enumerate(text):
-        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(character, 0)
-        if character == "," and depth == 0:
-            pieces.append(text[start:at].strip())
-            start = at + 1
-    return (*pieces, text[start:].strip())
+    return tuple(split(match[1], angles=True)) if match else ()
 
 
 def stand_in(name: str, sites: Iterable[LaunchSite]) -> bytes:

@@ -182,21 +182,17 @@ class Meaning:
 
     def _from_caller(self, name: str, function: Function, depth: int) -> Node | None:
         """The argument in the first call that can be resolved."""
-        index = next(i for i, (_, own) in enumerate(function.params) if own == name)
-        for at, arguments in self.host.calls(function.name):
-            if index < len(arguments) and len(arguments) <= len(function.params):
-                if function.start <= at < function.end:
-                    continue
-                node = cexpr.parse(arguments[index])
-                if node is None:
-                    continue
-                found = self.resolve(node, self.scope(at), depth + 1)
-                value = from_node(found)
-                if value is not None and value.constant is not None and not cexpr.is_real(found):
-                    self.defaults.setdefault(name, value.constant)
-                    return cexpr.name(name)
-                if value is not None or real(found) is not None:
-                    return found
+        for at, argument in self.host.given(name, function):
+            node = cexpr.parse(argument)
+            if node is None:
+                continue
+            found = self.resolve(node, self.scope(at), depth + 1)
+            value = from_node(found)
+            if value is not None and value.constant is not None and not cexpr.is_real(found):
+                self.defaults.setdefault(name, value.constant)
+                return cexpr.name(name)
+            if value is not None or real(found) is not None:
+                return found
         return None
 
     def _member(self, node: Node, scope: Scope, depth: int) -> Node | None:
@@ -287,11 +283,9 @@ class Meaning:
     def _extents_of(self, name: str, scope: Scope, depth: int) -> tuple[Node, ...] | None:
         function = scope.function
         found = self.host.definitions(name, function) if function else ()
-        if not found and function is not None and any(own == name for _, own in function.params):
-            index = next(i for i, (_, own) in enumerate(function.params) if own == name)
-            for at, arguments in self.host.calls(function.name):
-                if index < len(arguments):
-                    return self.extents(arguments[index], self.scope(at), depth + 1)
+        if not found and function is not None:
+            for at, argument in self.host.given(name, function):
+                return self.extents(argument, self.scope(at), depth + 1)
         if not found:
             function, found = None, self.host.definitions(name, None)
         before = [d for d in found if d.at < scope.at] or list(found)

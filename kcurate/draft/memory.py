@@ -43,8 +43,9 @@ def allocation(meaning: Meaning, text: str, scope: Scope, depth: int = 0) -> tup
             found = allocation(meaning, source, Scope(scope.function, definition.at), depth + 1)
             if found is not None:
                 return found
-    caller = _caller_argument(meaning.host, name, scope)
-    return allocation(meaning, caller[0], caller[1], depth + 1) if caller else None
+    for at, argument in meaning.host.given(name, scope.function):
+        return allocation(meaning, argument, meaning.scope(at), depth + 1)
+    return None
 
 
 def _allocators(host: Host) -> list[tuple[Function, RuntimeCall]]:
@@ -101,20 +102,6 @@ def _inside(
     there = Meaning(meaning.host, {**meaning.template, **bound}, meaning.defaults, meaning.loops)
     node = there.resolve_text(call.args[1], Scope(function, call.at))
     return (node, scope) if node is not None else None
-
-
-def _caller_argument(host: Host, name: str, scope: Scope) -> tuple[str, Scope] | None:
-    """The argument that the first caller passes for a parameter of the enclosing function."""
-    function = scope.function
-    if function is None:
-        return None
-    index = next((i for i, (_, own) in enumerate(function.params) if own == name), None)
-    if index is None:
-        return None
-    for at, arguments in host.calls(function.name):
-        if index < len(arguments) and not function.start <= at < function.end:
-            return arguments[index], Scope(host.function_at(at), at)
-    return None
 
 
 def calls_on(host: Host, name: str, scope: Scope, kinds: tuple[str, ...]) -> list[RuntimeCall]:

@@ -6,7 +6,7 @@ extents. Each step has settings of at least two scales. Not covered: whether a s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kcurate.draft.algebra import Poly
@@ -67,7 +67,10 @@ def ladder(
     level = degree(counts, sizes)
     large = [name for name, value in sizes.items() if value is None or value > SMALL] or list(sizes)
     unit = _unit(block, level)
-    rounds = (_even(sizes, large, unit, 2), _even(sizes, large, unit, 1))
+    rounds = tuple(
+        _set(sizes, large, lambda number, _, by=factor: unit * (by + number % 2))  # type: ignore[misc]
+        for factor in (2, 1)
+    )
     steps = [
         Settings(
             "odd and different",
@@ -77,15 +80,12 @@ def ladder(
     ]
     for side in (64, 256, 1024):
         if level == 1 or side <= 64:
-            values = tuple(
-                _equal(sizes, large, side * factor // (4 if level > 2 else 1)) for factor in (2, 1)
-            )
+            extents = (2 * side, side) if level <= 2 else (side // 2, side // 4)
+            values = tuple(_set(sizes, large, lambda *_, extent=extent: extent) for extent in extents)
             steps.append(Settings("equal powers of two", values))
     own = {name: value for name, value in sizes.items() if value is not None}
     if len(own) == len(sizes):
-        steps.append(
-            Settings("the host's own and half of them", (own, {n: _half(v) for n, v in own.items()}))
-        )
+        steps.append(Settings("the host's own and half of them", (own, _half(own))))
     seen: list[tuple[Mapping[str, int], ...]] = []
     found = []
     for step in steps:
@@ -130,7 +130,7 @@ def bench(sizes: Mapping[str, int | None], counts: Sequence[Poly]) -> dict[str, 
     level = degree(counts, sizes)
     found = {name: value if value is not None else _BENCH[level] for name, value in sizes.items()}
     while not fits(counts, found, MAX_BENCH_ELEMENTS) and any(value > 2 * SMALL for value in found.values()):
-        found = {name: value // 2 if value > SMALL else value for name, value in found.items()}
+        found = _half(found)
     return found
 
 
@@ -143,32 +143,21 @@ def _unit(block: Sequence[int], level: int) -> int:
     return max(widest, 32 if level < 3 else 8)
 
 
+def _set(
+    sizes: Mapping[str, int | None], large: Sequence[str], value: Callable[[int, int | None], int]
+) -> dict[str, int]:
+    """Every large size at `value`, given its number and the host's own value; others as the host has them."""
+    numbers = {name: number for number, name in enumerate(name for name in sizes if name in large)}
+    return {name: value(numbers[name], own) if name in numbers else own or 1 for name, own in sizes.items()}
+
+
 def _odd(sizes: Mapping[str, int | None], large: Sequence[str], values: Sequence[int]) -> dict[str, int]:
-    found, at = {}, 0
-    for name, own in sizes.items():
-        if name not in large:
-            found[name] = own or 1
-            continue
-        value = values[at % len(values)]
-        at += 1
-        found[name] = value if own is None or own >= value else max(1, own - (own + 1) % 2)
-    return found
+    def odd(number: int, own: int | None) -> int:
+        value = values[number % len(values)]
+        return value if own is None or own >= value else max(1, own - (own + 1) % 2)
+
+    return _set(sizes, large, odd)
 
 
-def _even(sizes: Mapping[str, int | None], large: Sequence[str], unit: int, factor: int) -> dict[str, int]:
-    found, at = {}, 0
-    for name, own in sizes.items():
-        if name in large:
-            found[name] = unit * (factor + at % 2)
-            at += 1
-        else:
-            found[name] = own or 1
-    return found
-
-
-def _equal(sizes: Mapping[str, int | None], large: Sequence[str], side: int) -> dict[str, int]:
-    return {name: side if name in large else (own or 1) for name, own in sizes.items()}
-
-
-def _half(value: int) -> int:
-    return value // 2 if value > SMALL else value
+def _half(sizes: Mapping[str, int]) -> dict[str, int]:
+    return {name: value // 2 if value > SMALL else value for name, value in sizes.items()}

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kcurate.draft import cexpr
-from kcurate.draft.algebra import from_node
+from kcurate.draft.algebra import of_text
 from kcurate.draft.types import Element
 from kcurate.draft.usage import DeviceCode
 
@@ -46,8 +45,7 @@ def _count(text: str, code: DeviceCode) -> int | None:
             extent = re.sub(
                 r"[A-Za-z_]\w*", lambda m: f"({code.macros[m[0]]})" if m[0] in code.macros else m[0], extent
             )
-        node = cexpr.parse(extent)
-        poly = from_node(node) if node is not None else None
+        poly = of_text(extent)
         if poly is None or poly.constant is None:
             return None
         total *= poly.constant

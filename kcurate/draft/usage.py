@@ -15,7 +15,7 @@ from functools import cache, cached_property
 from kcurate.cuda_source import parse
 from kcurate.cuda_source.brackets import closing
 from kcurate.cuda_source.text import blank_literals
-from kcurate.draft.host import Function, parameters, split
+from kcurate.draft.host import Function, function_of, split
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)\n]*\))?((?:\\\n|[^\n])*)", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
@@ -71,9 +71,8 @@ class DeviceCode:
         found: dict[str, Function] = {}
         for item in self.items:
             if item.kind == "function" and item.names:
-                name = item.names[-1].decode("latin-1")
-                params = parameters(self.text[item.start : item.header_end], name)
-                found.setdefault(name, Function(name, params, item.start, item.header_end, item.end))
+                function = function_of(item, self.text)
+                found.setdefault(function.name, function)
         return found
 
     @cached_property

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from kcurate.cuda_source import KernelSource, UnitReport
 from kcurate.extract.naming import kernel_id, unique
 from kcurate.extract.sources import TreeFiles
-from kcurate.extract.units import UnitKernel, UnitResult
 from kcurate.json_text import shown
-from kcurate.records import Condition, Kernel, LaunchSite
+from kcurate.records import Condition, Kernel, LaunchSite, Span
 from kcurate.suites import Place, Tree
 
 VariantKey = tuple[str | None, str | None]
 NamedSite = tuple[str, LaunchSite]
+Placed = TypeVar("Placed", Span, LaunchSite, Condition)
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class TreeKernels:
     unevaluated: tuple[tuple[str, Condition], ...]
 
 
-def merge(files: TreeFiles, results: Mapping[str, UnitResult], failed: set[str]) -> TreeKernels:
+def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: set[str]) -> TreeKernels:
     """Take each file's kernels from the first of its units that yields them."""
     tree = files.tree
     sites = _launches(tree, results)
@@ -58,39 +60,61 @@ def merge(files: TreeFiles, results: Mapping[str, UnitResult], failed: set[str])
         if unit is None or place is None:
             continue
         members = unit.kernels_of(path)
-        ids = unique(kernel_id(tree.suite, place, member.kernel.name) for member in members)
+        ids = unique(kernel_id(tree.suite, place, member.name) for member in members)
+        launches = sites[(place.benchmark, place.variant)]
         for id_, member in zip(ids, members, strict=True):
-            kernels.append(_complete(tree, place, id_, member, sites[(place.benchmark, place.variant)]))
+            kernels.append(_record(tree, place, id_, member, unit, launches))
             codes[id_] = member.code
+        fractions[path] = unit.device_fractions.get(path, 0.0)
         file_codes[path] = unit.file_codes[path]
-        fractions[path] = members[0].device_fraction
     taken = {kernel.span.path for kernel in kernels}
     broken = {p for p, roots in files.roots.items() if shown(p) not in taken and not failed.isdisjoint(roots)}
     read = tuple(found.path for found in files.found if found.outcome is None)
     asked = sum(result.conditions for result in results.values())
-    lost = tuple((root, each) for root, result in sorted(results.items()) for each in result.unevaluated)
+    lost = tuple(
+        (root, each) for root, result in sorted(results.items()) for each in map(_shown, result.unevaluated)
+    )
     known = (codes, file_codes, fractions, read, frozenset(broken), unread, asked, lost)
     return TreeKernels(tree, tuple(kernels), *known)
 
 
-def _complete(
-    tree: Tree, place: Place, id_: str, member: UnitKernel, sites: Mapping[str, Sequence[NamedSite]]
+def _record(
+    tree: Tree,
+    place: Place,
+    id_: str,
+    found: KernelSource,
+    unit: UnitReport,
+    sites: Mapping[str, Sequence[NamedSite]],
 ) -> Kernel:
-    """The kernel with its place filled in; launches from other units if its own has none."""
-    kernel = member.kernel
+    """A kernel in its place; launches from other units if its own has none."""
     benchmark = place.benchmark or tree.suite
     facts = tree.benchmark(benchmark)
-    return replace(
-        kernel,
+    launches = found.launch_sites or tuple(dict.fromkeys(_sites_of(found.qualified, sites)))
+    return Kernel(
         id=id_,
-        source=tree.source(benchmark, member.path),
+        source=tree.source(benchmark, found.span.path),
         benchmark=shown(benchmark),
         variant=place.variant,
-        launch_sites=kernel.launch_sites or tuple(dict.fromkeys(_sites_of(member.qualified, sites))),
+        name=found.name,
+        span=_shown(found.span),
+        root=shown(unit.root),
+        params=found.params,
+        instantiations=found.instantiations,
+        launch_sites=tuple(map(_shown, launches)),
+        closure=tuple(map(_shown, found.closure)),
+        shims=found.shims,
+        features=found.features,
+        techniques=found.techniques,
         domain=facts.domain if facts else None,
         family=facts.family if facts else None,
-        device_fraction=member.device_fraction,
+        device_fraction=unit.device_fractions.get(found.span.path, 0.0),
+        unevaluated=tuple(map(_shown, unit.unevaluated)),
     )
+
+
+def _shown(one: Placed) -> Placed:
+    """The same with its path as text."""
+    return replace(one, path=shown(one.path))
 
 
 def _sites_of(qualified: str, sites: Mapping[str, Sequence[NamedSite]]) -> Iterator[LaunchSite]:
@@ -100,7 +124,7 @@ def _sites_of(qualified: str, sites: Mapping[str, Sequence[NamedSite]]) -> Itera
             yield site
 
 
-def _launches(tree: Tree, results: Mapping[str, UnitResult]) -> dict[VariantKey, dict[str, list[NamedSite]]]:
+def _launches(tree: Tree, results: Mapping[str, UnitReport]) -> dict[VariantKey, dict[str, list[NamedSite]]]:
     """The launches in each benchmark's variant by unqualified name, without duplicates, in file order."""
     sites: dict[VariantKey, dict[str, list[NamedSite]]] = defaultdict(lambda: defaultdict(list))
     for root, result in sorted(results.items()):

@@ -6,8 +6,9 @@ covered: writing candidates (`kcurate.extract.candidates`).
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -103,7 +104,7 @@ def _match_kernels(
 ) -> Iterator[tuple[SourceFile, SourceFile, str]]:
     """Match the remaining files by kernel name: equal names first, then similar ones."""
     free = list(fast_files)
-    for alike in (_same_name, _similar_name):
+    for alike in (operator.eq, _similar_name):
         rest = []
         for slow in slow_files:
             partner = next((fast for fast in free if _any_alike(slow, fast, alike)), None)
@@ -115,13 +116,8 @@ def _match_kernels(
         slow_files = rest
 
 
-def _any_alike(slow: SourceFile, fast: SourceFile, alike: object) -> bool:
-    assert callable(alike)
+def _any_alike(slow: SourceFile, fast: SourceFile, alike: Callable[[str, str], bool]) -> bool:
     return any(alike(a.name, b.name) for a in slow.kernels for b in fast.kernels)
-
-
-def _same_name(left: str, right: str) -> bool:
-    return left == right
 
 
 def _similar_name(left: str, right: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from tqdm import tqdm
 
 from kcurate import time_limits
+from kcurate.cuda_source import UnitReport
 from kcurate.errors import InputError
 from kcurate.extract import compiling
 from kcurate.extract.candidates import write_candidates
@@ -21,7 +22,7 @@ from kcurate.extract.merge import TreeKernels, merge
 from kcurate.extract.pairs import Match, SourceFile, match_files
 from kcurate.extract.reporting import count_items, file_outcomes, write_reports
 from kcurate.extract.sources import AUTO, TreeFiles, choose_units, find_files
-from kcurate.extract.units import UnitResult, UnitTask, read_unit
+from kcurate.extract.units import UnitTask, read_unit
 from kcurate.extract.walk import FileOutcome, Filter
 from kcurate.json_text import shown
 from kcurate.notes import Note, silent
@@ -95,7 +96,7 @@ def _bar(results: Iterable[Any], total: int, what: str) -> Iterable[Any]:
 
 def _parse(files: TreeFiles, pool: Pool) -> TreeKernels:
     """Parse every unit; a file whose best unit skips its kernels is parsed by itself."""
-    results: dict[str, UnitResult] = {}
+    results: dict[str, UnitReport] = {}
     failed: set[str] = set()
     pending = {path: units[0] for path, units in files.roots.items()}
     launchers = list(files.launchers)

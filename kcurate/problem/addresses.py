@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kcurate.errors import ProblemError
+from kcurate.errors import ProblemError, at
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.inputs.draws import WORDS, Array, Draw, generator
 from kcurate.problem.inputs.structured import formula
@@ -73,7 +73,7 @@ def check_tables(bound: Mapping[str, BoundBuffer]) -> None:
             raise ProblemError("a table of pointers must be a uint64 input without a view", where=where)
         if buffer.count > MAX_MEMBERS:
             raise ProblemError(f"a table of pointers has at most {MAX_MEMBERS} members", where=where)
-        try:
+        with at(where):
             members = _members(buffer)
             missing = sorted({target for target, _ in members if target is not None} - set(bound))
             if missing:
@@ -82,8 +82,6 @@ def check_tables(bound: Mapping[str, BoundBuffer]) -> None:
             assert buffer.record.init is not None
             draw = Draw(rng, buffer.shape, "uint64", buffer.record.init.params, buffer.sizes, 0, "nominal")
             offsets = addresses(draw).view(np.int64).reshape(-1, len(members))
-        except ProblemError as error:
-            raise ProblemError(error.what, where=where, hint=error.hint) from error
         for (target, _), column in zip(members, offsets.T, strict=True):
             if target is not None and not 0 <= column.min() <= column.max() <= bound[target].count:
                 raise ProblemError(f"offset {column.min()}..{column.max()} outside {target!r}", where=where)

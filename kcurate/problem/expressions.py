@@ -12,6 +12,7 @@ no expression can exhaust memory.
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -27,8 +28,9 @@ _TOKEN = re.compile(r"\s*(?:([0-9]+)|([A-Za-z_]\w*)|(.))", re.ASCII)
 
 Names = Mapping[str, int]
 Node = Callable[[Mapping[str, Any]], Any]
+Compute = Callable[..., Any]
 # Number of arguments (None: two or more), and the function.
-Functions = Mapping[str, tuple[int | None, Callable[..., Any]]]
+Functions = Mapping[str, tuple[int | None, Compute]]
 Operators = Mapping[str, Callable[[Any, Any], Any]]
 
 
@@ -50,33 +52,35 @@ def _pow2(a: int) -> int:
     return 1 << a
 
 
-def _divide(a: int, b: int) -> int:
+def _divisor(b: int) -> int:
     if b == 0:
         raise ProblemError("division by zero")
-    return a // b
+    return b
 
 
-def _modulo(a: int, b: int) -> int:
-    if b == 0:
-        raise ProblemError("division by zero")
-    return a % b
+def language(
+    least: Compute, most: Compute, log2: Compute, pow2: Compute, divisor: Compute
+) -> tuple[Functions, Operators]:
+    """The functions and operators over one kind of value; `divisor` gives back what may be divided by."""
+    functions: Functions = {
+        "min": (None, least),
+        "max": (None, most),
+        "ceil_div": (2, lambda a, b: -(-a // divisor(b))),
+        "align_up": (2, lambda a, b: -(-a // divisor(b)) * b),
+        "log2": (1, log2),
+        "pow2": (1, pow2),
+    }
+    operators: Operators = {
+        "+": operator.add,
+        "-": operator.sub,
+        "*": operator.mul,
+        "/": lambda a, b: a // divisor(b),
+        "%": lambda a, b: a % divisor(b),
+    }
+    return functions, operators
 
 
-FUNCTIONS: Functions = {
-    "min": (None, min),
-    "max": (None, max),
-    "ceil_div": (2, lambda a, b: -_divide(-a, b)),
-    "align_up": (2, lambda a, b: -_divide(-a, b) * b),
-    "log2": (1, _log2),
-    "pow2": (1, _pow2),
-}
-_OPERATORS: Operators = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": _divide,
-    "%": _modulo,
-}
+FUNCTIONS, _OPERATORS = language(min, max, _log2, _pow2, _divisor)
 
 
 class _Parser:
@@ -128,9 +132,9 @@ class _Parser:
     def chain(self, signs: tuple[str, ...], operand: Callable[[], Node]) -> Node:
         node = operand()
         while self.peek() in signs:
-            operator = self.operators[self.peek()]
+            sign = self.operators[self.peek()]
             self.at += 1
-            node = self.binary(operator, node, operand())
+            node = self.binary(sign, node, operand())
         return node
 
     def factor(self) -> Node:
@@ -192,9 +196,9 @@ class _Parser:
         limited = self.limited
         return lambda names: limited(function(*(argument(names) for argument in arguments)))
 
-    def binary(self, operator: Callable[[Any, Any], Any], left: Node, right: Node) -> Node:
+    def binary(self, sign: Callable[[Any, Any], Any], left: Node, right: Node) -> Node:
         limited = self.limited
-        return lambda names: limited(operator(left(names), right(names)))
+        return lambda names: limited(sign(left(names), right(names)))
 
 
 @lru_cache(maxsize=4096)

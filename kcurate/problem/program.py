@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kcurate.errors import ProblemError
+from kcurate.errors import ProblemError, at
 from kcurate.problem.addresses import check_tables
 from kcurate.problem.calls import bind_call
 from kcurate.problem.dtypes import pack_struct, scalar_bytes
@@ -110,12 +110,8 @@ class _Binder:
             raise ProblemError("steps are nested too deeply", where=where)
         for index, step in enumerate(steps):
             place = f"{where}[{index}]"
-            try:
+            with at(place):
                 yield from self.step(step, place)
-            except ProblemError as error:
-                if error.where is None:
-                    raise ProblemError(error.what, where=place, hint=error.hint) from error
-                raise
 
     def tick(self) -> None:
         self.count += 1
@@ -179,10 +175,8 @@ class _Binder:
         self.entries[(step.launch, template)] = None
         args = []
         for index, argument in enumerate(step.args):
-            try:
+            with at(f"{where}.args[{index}]"):
                 args.append(self.argument(argument))
-            except ProblemError as error:
-                raise ProblemError(error.what, where=f"{where}.args[{index}]", hint=error.hint) from error
         shared = self.number(step.shared_bytes, "shared_bytes", 0, MAX_SHARED_BYTES)
         return LaunchOp(step.launch, template, grid, block, shared, step.cooperative, tuple(args))
 
@@ -285,10 +279,8 @@ class _Binder:
 def _bind_buffers(problem: Problem, side: Side, sizes: Mapping[str, int]) -> dict[str, BoundBuffer]:
     bound = {}
     for name, record in {**problem.buffers, **side.buffers}.items():
-        try:
+        with at(f"buffers.{name}"):
             bound[name] = _bind_buffer(name, record, side.views.get(name), sizes, name in side.buffers)
-        except ProblemError as error:
-            raise ProblemError(error.what, where=f"buffers.{name}", hint=error.hint) from error
     inputs = sum(b.size_bytes for b in bound.values() if b.record.role in ("in", "inout"))
     own = sum(b.size_bytes for b in bound.values() if b.record.role == "in" and b.extra)
     for what, size, most in (

@@ -151,12 +151,10 @@ def _drift(row: Mapping[str, Any], verdict: Verdict) -> Drift:
 
 def _rows(folder: Path, limit: int) -> list[dict[str, Any]]:
     """All rows, or `limit` of them spread evenly over the dataset."""
-    rows = sorted((row for inside in read_rows(folder).values() for row in inside), key=_id)
+    rows = sorted(
+        (row for inside in read_rows(folder).values() for row in inside), key=lambda row: str(row["id"])
+    )
     return rows if not 0 < limit < len(rows) else [rows[i * len(rows) // limit] for i in range(limit)]
-
-
-def _id(row: Mapping[str, Any]) -> str:
-    return str(row["id"])
 
 
 def shown(drifted: Sequence[Compared]) -> list[tuple[str, str, str, str, str]]:

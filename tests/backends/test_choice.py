@@ -37,5 +37,5 @@ def test_without_a_gpu_the_emulator_is_chosen_and_said_once(monkeypatch: pytest.
 
 
 def test_an_unknown_backend_is_named() -> None:
-    with pytest.raises(InputError, match="there is no backend 'tpu'"):
+    with pytest.raises(InputError, match="unknown backend 'tpu'"):
         choose("tpu")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from cuda.bindings import driver as cu
 
-from kcurate.backends.base import Bytes, Compiled, EntryPoint, Grid, KernelArg, Memory, Module
+from kcurate.backends.base import Bytes, Compiled, EntryPoint, Grid, KernelArg, Memory, Module, check_range
 from kcurate.backends.cuda import environment, loaded
 from kcurate.backends.cuda.driver import attribute, call, open_context
 from kcurate.records import Environment
@@ -137,7 +137,7 @@ class CudaDevice:
             KernelFault: there is no such variable, or the range exceeds it.
         """
         variable = _own(module).variable(symbol)
-        loaded.check_range(variable, symbol, to_offset, size_bytes)
+        check_range(symbol, variable.size_bytes, to_offset, size_bytes)
         target, start = variable.address + to_offset, source.address + offset
         call(cu.cuMemcpyDtoDAsync(target, start, size_bytes, self.stream))
 
@@ -147,7 +147,7 @@ class CudaDevice:
         """Point a shim texture at memory: its variable gets the address, the width and the height."""
         variable = _own(module).variable(symbol)
         words = loaded.texture_words(source.address + offset, width, height)
-        loaded.check_range(variable, symbol, 0, 4 * len(words))
+        check_range(symbol, variable.size_bytes, 0, 4 * len(words))
         for i, word in enumerate(words):  # word by word, so that it can be part of a graph
             call(cu.cuMemsetD32Async(variable.address + 4 * i, word, 1, self.stream))
 

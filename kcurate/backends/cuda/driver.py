@@ -6,16 +6,14 @@ message. The codes and their meaning: CUDA Driver API, "Data types used by CUDA 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from cuda.bindings import driver as cu
 
-from kcurate.backends.base import KernelFault
+from kcurate.backends.base import FaultReason, KernelFault
 from kcurate.errors import BackendError, MissingDependencyError
 
-Reason = Literal["launch_error", "timeout", "out_of_bounds"]
-
-FAULTS: dict[int, Reason] = {
+FAULTS: dict[int, FaultReason] = {
     1: "launch_error",  # invalid value: a launch configuration that the driver rejects
     2: "launch_error",  # out of memory: declared buffers, or a kernel's local memory
     9: "launch_error",  # invalid configuration

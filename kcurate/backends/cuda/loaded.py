@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from cuda.bindings import driver as cu
 
-from kcurate.backends.base import Compiled, EntryPoint, KernelArg, KernelFault, Pointer
+from kcurate.backends.base import Compiled, EntryPoint, KernelArg, KernelFault, argument_bytes
 from kcurate.backends.cuda import cubin
 from kcurate.backends.cuda.driver import call
 
@@ -42,27 +42,15 @@ class Function:
         Raises:
             KernelFault: the number or sizes of the arguments do not match the kernel's parameters.
         """
-        if len(args) != len(self.params):
-            raise KernelFault("launch_error", f"{len(args)} arguments for {len(self.params)} parameters")
-        data = [_bytes(arg) for arg in args]
+        data = argument_bytes(args, [size for _, size in self.params])
         storage = np.zeros(max((offset + size for offset, size in self.params), default=0) + 16, np.uint8)
         base = (storage.ctypes.data + 15) // 16 * 16
         shift = base - storage.ctypes.data
         pointers = np.zeros(len(args) + 1, np.uint64)
         for i, (part, (offset, size)) in enumerate(zip(data, self.params, strict=True)):
-            if len(part) != size:
-                raise KernelFault(
-                    "launch_error", f"argument {i} has {len(part)} bytes, the parameter takes {size}"
-                )
             storage[shift + offset : shift + offset + size] = np.frombuffer(part, np.uint8)
             pointers[i] = base + offset
         return pointers, storage
-
-
-def _bytes(arg: KernelArg) -> bytes:
-    if isinstance(arg, Pointer):
-        return (arg.memory.address + arg.offset_bytes).to_bytes(8, "little")
-    return arg.data
 
 
 @dataclass(frozen=True)
@@ -125,18 +113,6 @@ def load(compiled: Compiled, allocate: Callable[[int], int]) -> LoadedModule:
         call(cu.cuMemcpyDtoD(image, address, size_bytes))
         variables[name] = Variable(int(address), int(size_bytes), image)
     return LoadedModule(compiled, handle, variables)
-
-
-def check_range(variable: Variable, symbol: str, offset: int, size_bytes: int) -> None:
-    """Reject a copy that exceeds a variable.
-
-    Raises:
-        KernelFault: it does.
-    """
-    if offset < 0 or size_bytes < 0 or offset + size_bytes > variable.size_bytes:
-        raise KernelFault(
-            "launch_error", f"{symbol} holds {variable.size_bytes} bytes, not {offset} + {size_bytes}"
-        )
 
 
 def texture_words(address: int, width: int, height: int) -> tuple[int, int, int, int]:

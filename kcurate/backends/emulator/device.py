@@ -8,7 +8,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, cast
 
 import numpy as np
 
@@ -22,7 +21,8 @@ from kcurate.backends.base import (
     KernelFault,
     Memory,
     Module,
-    Pointer,
+    argument_bytes,
+    check_range,
 )
 from kcurate.backends.emulator.library import Failure, Library, Variable, check_launch
 from kcurate.backends.emulator.memory import Memories, view
@@ -106,13 +106,7 @@ class EmulatorDevice:
         if kernel is None:
             raise KernelFault("launch_error", f"no kernel {entry.expression} in the binary")
         check_launch(grid)
-        data = [_bytes(arg) for arg in args]
-        if len(data) != len(kernel.params):
-            raise KernelFault("launch_error", f"{len(data)} arguments for {len(kernel.params)} parameters")
-        for i, (part, size) in enumerate(zip(data, kernel.params, strict=True)):
-            if len(part) != size:
-                what = f"argument {i} has {len(part)} bytes, the parameter takes {size}"
-                raise KernelFault("launch_error", what)
+        data = argument_bytes(args, kernel.params)
         failure = library.launch(kernel, grid, data, self._limit_s)
         if failure is not None:
             raise self._fault(entry, failure)
@@ -123,8 +117,7 @@ class EmulatorDevice:
             place = self._memories.describe(failure.address)
             what = f"{what}, {place}" if place else f"{what}, far from any allocation"
             reason = "out_of_bounds" if place else "launch_error"
-        known = cast(Literal["launch_error", "timeout", "out_of_bounds"], reason)
-        return KernelFault(known, f"{entry.expression}: {what}")
+        return KernelFault(reason, f"{entry.expression}: {what}")
 
     def upload(
         self, module: Module, symbol: str, to_offset: int, source: Memory, offset: int, size_bytes: int
@@ -162,19 +155,11 @@ def _own(module: Module) -> Library:
     return module
 
 
-def _bytes(arg: KernelArg) -> bytes:
-    if isinstance(arg, Pointer):
-        return (arg.memory.address + arg.offset_bytes).to_bytes(8, "little")
-    return arg.data
-
-
 def _variable(module: Module, symbol: str, offset: int, size_bytes: int) -> Variable:
     variable = _own(module).variables.get(symbol)
     if variable is None:
         raise KernelFault("launch_error", f"no variable {symbol} in the binary")
-    if offset < 0 or size_bytes < 0 or offset + size_bytes > variable.size_bytes:
-        what = f"{symbol} holds {variable.size_bytes} bytes, not {offset} + {size_bytes}"
-        raise KernelFault("launch_error", what)
+    check_range(symbol, variable.size_bytes, offset, size_bytes)
     return variable
 
 

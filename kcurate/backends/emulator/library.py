@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kcurate.backends.base import Compiled, Grid, KernelFault
+from kcurate.backends.base import Compiled, FaultReason, Grid, KernelFault
 from kcurate.errors import BackendError
 
-REASONS = {1: "launch_error", 2: "timeout", 3: "out_of_bounds"}
+REASONS: dict[int, FaultReason] = {1: "launch_error", 2: "timeout", 3: "out_of_bounds"}
 
 
 class _Entry(ctypes.Structure):
@@ -51,7 +51,7 @@ class Variable:
 class Failure:
     """A launch that ended with a fault. `address` is the faulting address, if any."""
 
-    reason: str
+    reason: FaultReason
     message: str
     address: int | None
 

@@ -63,13 +63,9 @@ def _quotients(tree: Tree, defined: set[bytes]) -> Iterator[Edit]:
         if name.endswith(b"fdividef"):
             yield Edit(node.start_byte, start, b"((float)(")
             yield Edit(arguments[0].end_byte, arguments[1].start_byte, b") / (float)(")
-            yield Edit(end, node.end_byte, b"))")
-        elif name == b"__frcp_rn":
-            yield Edit(node.start_byte, start, b"(1.0f / (")
-            yield Edit(end, node.end_byte, b"))")
         else:
-            yield Edit(node.start_byte, start, b"(1.0f / sqrtf(")
-            yield Edit(end, node.end_byte, b"))")
+            yield Edit(node.start_byte, start, b"(1.0f / (" if name == b"__frcp_rn" else b"(1.0f / sqrtf(")
+        yield Edit(end, node.end_byte, b"))")
 
 
 def double_literals(given: Given) -> Side | NotApplicable:

@@ -12,7 +12,7 @@ from kcurate.cuda_source.edit import Node, bare
 
 # What a statement does first with a local: read it, set it, or neither on some path.
 _READS, _SETS, _NEITHER = "reads", "sets", "neither"
-_BLOCKS = ("compound_statement", "else_clause")
+_IN_ORDER = ("compound_statement", "else_clause", "expression_statement")
 
 
 def uses_first(statements: Sequence[Node], uses: Sequence[Node]) -> bool:
@@ -30,11 +30,9 @@ def _in_order(nodes: Sequence[Node | None], at: list[int]) -> str:
 
 def _first(node: Node, at: list[int]) -> str:
     """What a statement or expression does first with the local."""
-    if not any(node.start_byte <= place < node.end_byte for place in at):
+    if not _touches(node, at):
         return _NEITHER
-    if node.type in _BLOCKS:
-        return _in_order(node.named_children, at)
-    if node.type == "expression_statement":
+    if node.type in _IN_ORDER:
         return _in_order(node.named_children, at)
     if node.type == "assignment_expression":
         return _assignment(node, at)

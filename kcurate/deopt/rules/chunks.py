@@ -19,11 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kcurate.cuda_source.edit import Edit, Function, Node, Tree, ancestors, bare
+from kcurate.cuda_source.edit import Edit, Function, Node, Tree, ancestors, bare, encloses
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.plans import block, own_name, same_block, with_launches
-from kcurate.deopt.rules.ranges import Ranges
+from kcurate.deopt.rules.ranges import CHANGES, Ranges, changed_by
 from kcurate.deopt.rules.removing import line_of
+from kcurate.deopt.rules.scopes import LOOPS
 from kcurate.deopt.rules.threads import (
     all_in_sight,
     builtins,
@@ -37,8 +38,6 @@ from kcurate.records import Launch, Side
 # Elements per thread, best first; what remains of the block must be whole warps.
 CHUNKS = (8, 6, 4, 3, 2)
 WARP = 32
-_LOOPS = ("for_statement", "while_statement", "do_statement")
-_CHANGES = ("assignment_expression", "update_expression", "pointer_expression")
 _LOCKS = (b"atomicCAS", b"atomicExch")
 
 
@@ -102,7 +101,7 @@ def _refusal(tree: Tree, function: Function) -> str | None:
         return "the kernel itself does not use threadIdx.x, or a function that it calls uses built-ins"
     if any(waits(tree, one) for one in called):
         return "a thread may wait for another"
-    if any(any(node.type in _LOOPS for node in _inside(body, one)) for one in _returns(tree, body)):
+    if any(any(node.type in LOOPS for node in _inside(body, one)) for one in _returns(tree, body)):
         return "an inner loop contains a return"
     kept = any(one.qualifiers & {b"static", b"extern"} for one in tree.declared(body))
     if kept or parameters_change(tree, function):
@@ -125,8 +124,8 @@ def waits(tree: Tree, function: Function) -> bool:
         if name in _LOCKS:
             return True
         if name.startswith(b"atomic"):
-            heads = (node.child_by_field_name("condition") for node in ancestors(call) if node.type in _LOOPS)
-            if any(head is not None and head.start_byte <= call.start_byte < head.end_byte for head in heads):
+            heads = (node.child_by_field_name("condition") for node in ancestors(call) if node.type in LOOPS)
+            if any(head is not None and encloses(head, call) for head in heads):
                 return True
     return False
 
@@ -134,20 +133,19 @@ def waits(tree: Tree, function: Function) -> bool:
 def parameters_change(tree: Tree, function: Function) -> bool:
     """Whether a parameter itself may change (not what it points to)."""
     names = {param.name for param in function.params}
-    for node in tree.nodes(*_CHANGES, within=function.body):
-        target = node.child_by_field_name("left" if node.type == "assignment_expression" else "argument")
-        taken = node.type != "pointer_expression" or node.text[:1] == b"&"
-        if target is not None and taken and _own_name(bare(target)) in names:
+    for node in tree.nodes(*CHANGES, within=function.body):
+        target = changed_by(node)
+        if target is not None and _own_name(target) in names:
             return True
     for one in tree.declared(function.body):
         if one.reference and one.value is not None and _own_name(bare(one.value)) in names:
             return True
     takers = {one.name for one in tree.functions() if any(param.reference for param in one.params)}
     return any(
-        _own_name(bare(argument)) in names
-        for _, name, arguments in tree.calls(*takers, within=function.body)
+        name in takers and _own_name(bare(argument)) in names
+        for _, name, arguments in tree.calls(within=function.body)
         for argument in arguments
-    ) if takers else False  # fmt: skip
+    )
 
 
 def _own_name(node: Node) -> bytes | None:

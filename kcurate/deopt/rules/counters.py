@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcurate.cuda_source.edit import Declared, Edit, Function, Node, Tree, ancestors, bare
+from kcurate.cuda_source.edit import Declared, Edit, Function, Node, bare
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.loops import aliased
 from kcurate.deopt.rules.meaning import Unknown, own_index
 from kcurate.deopt.rules.plans import launches, same_block
 from kcurate.deopt.rules.ranges import Ranges
-from kcurate.deopt.rules.reads import is_read
+from kcurate.deopt.rules.reads import assignment_to, elements_only_read
 from kcurate.deopt.rules.reductions import INTEGERS
 from kcurate.deopt.rules.removing import removals
+from kcurate.deopt.rules.scopes import in_loop_with
 from kcurate.deopt.rules.threads import is_width
 from kcurate.records import Side
 
@@ -56,21 +57,18 @@ def _counted(given: Given, function: Function, array: Declared) -> Iterator[Edit
             additions.append((call, use))
         elif place.type != "subscript_expression":
             raise Unknown("used without a subscript")
-        elif (
-            place.parent.type == "assignment_expression" and place.parent.child_by_field_name("left") == place
-        ):
-            if place.parent.child_by_field_name("right").text != b"0" or place.parent.children[1].type != "=":
+        elif (store := assignment_to(place)) is not None:
+            if store.child_by_field_name("right").text != b"0" or store.children[1].type != "=":
                 raise Unknown("values other than zero are stored to it")
-            zeros.append(place.parent.parent)
+            zeros.append(store.parent)
         else:
             flushes.append(place)
     if not zeros or not additions or len(flushes) != 1:
         raise Unknown("not zeroed, counted and flushed exactly once")
-    first = min(call.start_byte for call, _ in additions)
+    first = min((call for call, _ in additions), key=lambda call: call.start_byte)
     last = max(call.end_byte for call, _ in additions)
-    if flushes[0].start_byte < last or any(
-        zero.end_byte > first or _in_loop_with(zero, first) for zero in zeros
-    ):
+    early = any(zero.end_byte > first.start_byte or in_loop_with(zero, first) for zero in zeros)
+    if flushes[0].start_byte < last or early:
         raise Unknown("may be zeroed after counting")
     statement, goal = _flush(given, function, array, flushes[0])
     for call, use in additions:
@@ -79,29 +77,12 @@ def _counted(given: Given, function: Function, array: Declared) -> Iterator[Edit
         yield Edit(use.start_byte, use.end_byte, goal)
     gone = [*zeros, statement]
     alone = sum(b"__shared__" in one.qualifiers for one in tree.declared(function.body)) == 1
-    others = [param for param in function.params if param.stars and not _only_read(tree, function, param)]
-    yield from removals(
-        tree, function, gone, [array], barriers=alone and [one.name for one in others] == [goal]
-    )
-
-
-def _only_read(tree: Tree, function: Function, param: Declared) -> bool:
-    """Whether nothing is written through a pointer: it is const, or its elements are only read."""
-    if b"const" in param.qualifiers:
-        return True
-    places = [(use, use.parent) for use in tree.uses(param.name, within=function.body)]
-    return all(
-        place.type == "subscript_expression"
-        and place.child_by_field_name("argument") == use
-        and is_read(tree, place)
-        for use, place in places
-    )
-
-
-def _in_loop_with(node: Node, position: int) -> bool:
-    """Whether a loop around a node also contains a later position."""
-    loops = ("for_statement", "while_statement", "do_statement")
-    return any(one.type in loops and one.start_byte <= position < one.end_byte for one in ancestors(node))
+    others = [
+        one.name
+        for one in function.params
+        if one.stars and b"const" not in one.qualifiers and not elements_only_read(tree, function, one.name)
+    ]
+    yield from removals(tree, function, gone, [array], barriers=alone and others == [goal])
 
 
 def _atomic_target(use: Node) -> Node | None:

@@ -78,30 +78,28 @@ def through_shared(given: Given) -> Side | NotApplicable:
     for node, name, arguments in given.tree.calls(*SHUFFLES):
         if len(arguments) not in (3, 4) or (name == b"__shfl_xor_sync" and len(arguments) == 4):
             return NotApplicable(f"a shuffle of parts of a warp ({given.tree.text(node).decode('latin-1')})")
-    used = {name for _, name, _ in given.tree.calls(*SHUFFLES)}
     helpers = {
-        name: _SHUFFLE.replace(b"%(source)b", source)
-        for name, (_, source) in SHUFFLES.items()
-        if name in used
+        name: (wish, _SHUFFLE.replace(b"%(source)b", source)) for name, (wish, source) in SHUFFLES.items()
     }
-    return _replaced(given, helpers, {name: wish for name, (wish, _) in SHUFFLES.items()}, "no shuffle")
+    return _replaced(given, helpers, "no shuffle")
 
 
 def votes_counted(given: Given) -> Side | NotApplicable:
     """Collect the votes of a warp through shared memory."""
-    used = {name for _, name, _ in given.tree.calls(*VOTES)}
     helpers = {
-        name: _VOTE.replace(b"%(type)b", type_).replace(b"%(result)b", result)
-        for name, (_, type_, result) in VOTES.items()
-        if name in used
+        name: (wish, _VOTE.replace(b"%(type)b", type_).replace(b"%(result)b", result))
+        for name, (wish, type_, result) in VOTES.items()
     }
-    return _replaced(given, helpers, {name: wish for name, (wish, _, _) in VOTES.items()}, "no vote")
+    return _replaced(given, helpers, "no vote")
 
 
 def _replaced(
-    given: Given, helpers: Mapping[bytes, bytes], wishes: Mapping[bytes, bytes], reason: str
+    given: Given, offered: Mapping[bytes, tuple[bytes, bytes]], reason: str
 ) -> Side | NotApplicable:
+    """Calls of helpers in place of built-in functions; `offered` is each one's wished name and text."""
     tree = given.tree
+    used = {name for _, name, _ in tree.calls(*offered)}
+    helpers = {name: helper for name, helper in offered.items() if name in used}
     if not helpers:
         return NotApplicable(f"{reason} across a warp")
     if any(True for _ in tree.nodes("asm_statement", "gnu_asm_expression")):
@@ -113,12 +111,12 @@ def _replaced(
     most = (max(known) + 31) // 32 * 32
     if len(helpers) * most * WIDEST_BYTES + _declared_bytes(tree) > STATIC_BYTES:
         return NotApplicable("one slot per thread does not fit in shared memory")
-    names = {name: tree.unused_name(wishes[name]) for name in helpers}
+    names = {name: tree.unused_name(wish) for name, (wish, _) in helpers.items()}
     text = b"".join(
         helper.replace(b"%(name)b", names[name])
         .replace(b"%(threads)d", b"%d" % most)
         .replace(b"%(thread)b", _THREAD)
-        for name, helper in helpers.items()
+        for name, (_, helper) in helpers.items()
     )
     at = tree.helpers_at()
     edits = [Edit(at, at, text)]

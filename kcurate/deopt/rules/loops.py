@@ -14,7 +14,7 @@ from kcurate.cuda_source.edit import Function, Node, Tree, ancestors, bare
 from kcurate.cuda_source.purity import only_reads
 from kcurate.deopt.rules.base import Given
 from kcurate.deopt.rules.plans import expression
-from kcurate.deopt.rules.ranges import literal
+from kcurate.deopt.rules.ranges import changed_by, literal
 from kcurate.deopt.rules.threads import resolved
 from kcurate.records import BufferArg, Launch, ValueArg
 
@@ -48,9 +48,7 @@ def independent(tree: Tree, function: Function, loop: Node, found: Sequence[Laun
         return refusal
     written: dict[bytes, Node] = {}
     for node in tree.nodes(*_WRITES, within=body):
-        target = bare(
-            node.child_by_field_name("left" if node.type == "assignment_expression" else "argument")
-        )
+        target: Node = changed_by(node)
         base = target
         while base.type in ("subscript_expression", "field_expression", "parenthesized_expression"):
             base = bare(base.child_by_field_name("argument") or base.named_children[0])

@@ -13,6 +13,7 @@ grid-stride loops.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kcurate.cuda_source.edit import Edit, Node
@@ -28,7 +29,7 @@ from kcurate.deopt.rules.threads import (
     needs_warps,
     reachable,
 )
-from kcurate.records import Launch, Side
+from kcurate.records import Launch, Side, Step
 
 SWAPPED = {
     b"threadIdx.x": b"threadIdx.y",
@@ -96,18 +97,13 @@ def one_element(given: Given) -> Side | NotApplicable:
         made = given.with_edits(_once(loop), "")
         if isinstance(made, NotApplicable):
             return made
-        plan = with_launches(
-            made.plan,
-            lambda one, counts=counts, width=extents[0]: (
-                replace(  # type: ignore[misc]
-                    one, grid=(f"max(1, ceil_div({counts[one]}, {width}))",)
-                )
-                if one in counts
-                else one
-            ),
-        )
-        return replace(made, plan=plan)
+        grids = {one: (f"max(1, ceil_div({count}, {extents[0]}))",) for one, count in counts.items()}
+        return replace(made, plan=_with_grids(made.plan, grids))
     return NotApplicable(reason)
+
+
+def _with_grids(plan: Sequence[Step], grids: Mapping[Launch, tuple[str]]) -> tuple[Step, ...]:
+    return with_launches(plan, lambda one: replace(one, grid=grids.get(one, one.grid)))
 
 
 def _grid_stride_loop(ranges: Ranges) -> Node | None:

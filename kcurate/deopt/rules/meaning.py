@@ -11,13 +11,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kcurate.cuda_source.edit import Declared, Function, Node, Tree, ancestors, bare
+from kcurate.cuda_source.edit import Declared, Function, Node, Tree, ancestors, bare, encloses
 from kcurate.cuda_source.purity import only_reads
 from kcurate.deopt.rules import enumerated
 from kcurate.deopt.rules.loops import aliased
 from kcurate.deopt.rules.ranges import Ranges, changed_at, constants, literal
-from kcurate.deopt.rules.reads import is_read
-from kcurate.deopt.rules.scopes import declaration_of
+from kcurate.deopt.rules.reads import elements_only_read
+from kcurate.deopt.rules.scopes import declaration_of, in_loop_with
 from kcurate.records import Launch
 
 _ATOMIC_OR_FENCE = re.compile(rb"\b(?:atomic\w+|__threadfence\w*|volatile|asm|__shfl\w*|__ldcg|__ldcv)\b")
@@ -30,6 +30,8 @@ _KNOWN = frozenset(
         "field_identifier", "type_identifier", "sized_type_specifier", "condition_clause",
     )
 )  # fmt: skip
+# Conditions that need no brackets beside `&&`.
+_JOINED = (b"<", b">", b"<=", b">=", b"&&")
 MAX_CHARS = 4000
 
 
@@ -181,13 +183,7 @@ class Meaning:
 
     def condition(self, node: Node) -> bytes:
         """A condition, in parentheses unless it can be an operand of `&&`."""
-        joined = node.type == "binary_expression" and node.children[1].text in (
-            b"<",
-            b">",
-            b"<=",
-            b">=",
-            b"&&",
-        )
+        joined = node.type == "binary_expression" and node.children[1].text in _JOINED
         return self.text(node) if joined else b"(%b)" % self.text(node)
 
     def _text(self, node: Node, depth: int) -> bytes:
@@ -242,21 +238,17 @@ class Meaning:
         changes = changed_at(self.tree, self.function.body, one.name)
         for change in changes:
             later = change.start_byte > self.store.end_byte and change.type != "pointer_expression"
-            if not later or any(self._repeats(around) for around in ancestors(change)):
+            if not later or in_loop_with(change, self.store):
                 raise Unknown(f"{one.name.decode('latin-1')} changes")
         before, self.replaced = self.replaced, False
         inner = self._text(one.value, depth + 1)
         scope = one.declaration.parent
-        seen = scope.start_byte <= self.read.start_byte < scope.end_byte and not self._hidden(one)
+        seen = encloses(scope, self.read) and not self._hidden(one)
         if seen and not self.replaced and not changes:
             self.replaced = before
             return one.name
         self.replaced |= before
         return _wrapped(inner) if one.stars else b"(%b)%b" % (one.type, _wrapped(inner))
-
-    def _repeats(self, node: Node) -> bool:
-        loop = node.type in ("for_statement", "while_statement", "do_statement")
-        return loop and bool(node.start_byte <= self.store.start_byte < node.end_byte)
 
     def _counter(self, one: Declared, loop: Node) -> bytes:
         """A counter of a loop around both places, with the same value for the whole block."""
@@ -277,9 +269,7 @@ class Meaning:
         return any(
             other.name == one.name
             and other.node != one.node
-            and other.declaration.parent.start_byte
-            <= self.read.start_byte
-            < other.declaration.parent.end_byte
+            and encloses(other.declaration.parent, self.read)
             and other.declaration.parent.start_byte > one.declaration.parent.start_byte
             for other in self.tree.declared(self.function.body)
         )
@@ -304,13 +294,8 @@ class Meaning:
     def _only_read(self, param: Declared, place: int) -> bool:
         """Whether nothing is written through a pointer, or through another pointer to the same buffer."""
         if b"const" not in param.qualifiers:
-            for use in self.tree.uses(param.name, within=self.function.body):
-                element = use.parent
-                whole = (
-                    element.type != "subscript_expression" or element.child_by_field_name("argument") != use
-                )
-                if whole or not is_read(self.tree, element):
-                    return False
+            if not elements_only_read(self.tree, self.function, param.name):
+                return False
         elif any(self._cast_away(use) for use in self.tree.uses(param.name, within=self.function.body)):
             return False
         if not self.found:

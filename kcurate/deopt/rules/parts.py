@@ -10,18 +10,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kcurate.cuda_source.edit import Declared, Edit, Node, Tree, ancestors, edited
+from kcurate.cuda_source.edit import Declared, Edit, Node, Tree, ancestors, edited, encloses
 from kcurate.cuda_source.purity import computes
 from kcurate.deopt.rules.assigned import uses_first
 from kcurate.deopt.rules.chunks import indented, spread
-from kcurate.deopt.rules.ranges import Ranges
+from kcurate.deopt.rules.ranges import CHANGES, Ranges
 from kcurate.deopt.rules.reads import takes_values
 from kcurate.deopt.rules.removing import line_of
-from kcurate.deopt.rules.scopes import declaration_of
+from kcurate.deopt.rules.scopes import LOOPS, declaration_of
 from kcurate.deopt.rules.threads import BUILTINS, builtins, in_macros
 
 _BARRIER = re.compile(rb"__syncthreads\s*\(\s*\)\s*;\Z")
-_CHANGES = ("assignment_expression", "update_expression", "pointer_expression")
 _PURE_NODES = frozenset(
     (
         "identifier", "field_expression", "field_identifier", "number_literal", "binary_expression",
@@ -127,7 +126,7 @@ class Parts:
             parent = place.parent
             given = parent.type == "argument_list" and not takes_values(self.tree, parent.parent)
             kind = "left" if parent.type == "assignment_expression" else "argument"
-            target = parent.type in _CHANGES and parent.child_by_field_name(kind) == place
+            target = parent.type in CHANGES and parent.child_by_field_name(kind) == place
             if given or (target and parent.text[:1] != b"*"):
                 found.append(parent)
         return found
@@ -175,7 +174,7 @@ class Parts:
             if start is None or not barriers(self.tree, loop):
                 continue
             body = loop.child_by_field_name("body").start_byte
-            changes = [at for at in self._changes(one) if loop.start_byte <= at.start_byte < loop.end_byte]
+            changes = [at for at in self._changes(one) if encloses(loop, at)]
             if start == one.declaration or any(at == start for at in changes):
                 return all(change.end_byte <= body for change in changes)
         return False
@@ -295,7 +294,7 @@ class Parts:
         Raises:
             Refused: there is one.
         """
-        loops = ("for_statement", "while_statement", "do_statement", "switch_statement")
+        loops = (*LOOPS, "switch_statement")
         for node in self.tree.nodes("break_statement", "continue_statement", within=statement):
             around = next((one for one in ancestors(node) if one.type in loops), None)
             if around is None or around.start_byte < statement.start_byte:

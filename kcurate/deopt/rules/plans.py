@@ -5,7 +5,7 @@ Expressions stay text (`kcurate.problem.expressions`); what depends on sizes is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kcurate.errors import ProblemError
@@ -28,16 +28,13 @@ from kcurate.records import (
 def launches(side: Side, kernel: bytes | str | None = None) -> tuple[Launch, ...]:
     """The launches of a plan in order, including those in loops; of one kernel or of all."""
     name = kernel.decode("utf-8", "replace") if isinstance(kernel, bytes) else kernel
-    return tuple(one for one in _launches(side.plan) if name is None or own_name(one) == name)
+    found = (step for step in steps(side.plan) if isinstance(step, Launch))
+    return tuple(one for one in found if name is None or own_name(one) == name)
 
 
 def own_name(launch: Launch) -> str:
     """The kernel's name without its namespaces."""
     return launch.launch.rpartition("::")[2]
-
-
-def _launches(plan: Sequence[Step]) -> Iterator[Launch]:
-    return (step for step in steps(plan) if isinstance(step, Launch))
 
 
 def with_launches(plan: Sequence[Step], change: Callable[[Launch], Launch]) -> tuple[Step, ...]:

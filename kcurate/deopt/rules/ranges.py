@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcurate.cuda_source.edit import Declared, Function, Node, Tree, ancestors, bare, tree_of
+from kcurate.cuda_source.edit import Declared, Function, Node, Tree, ancestors, bare, encloses, tree_of
 
 LARGEST = 2**31 - 1
-_ASSIGN = ("assignment_expression", "update_expression")
+CHANGES = ("assignment_expression", "update_expression", "pointer_expression")
 Bounds = tuple[int, int]
 MAX_DEPTH = 40
 
@@ -181,8 +181,7 @@ class Ranges:
 
 def enclosing(tree: Tree, node: Node) -> Function | None:
     """The function that encloses a node."""
-    around = (one for one in tree.functions() if one.node.start_byte <= node.start_byte < one.node.end_byte)
-    return next(around, None)
+    return next((one for one in tree.functions() if encloses(one.node, node)), None)
 
 
 def literal(text: bytes) -> int | None:
@@ -196,13 +195,15 @@ def literal(text: bytes) -> int | None:
 
 def changed_at(tree: Tree, within: Node, name: bytes) -> list[Node]:
     """Assignments and increments of a name, and places where its address or a reference to it is taken."""
-    found = []
-    for node in tree.nodes(*_ASSIGN, "pointer_expression", within=within):
-        target = node.child_by_field_name("left" if node.type == "assignment_expression" else "argument")
-        taken = node.type != "pointer_expression" or node.text[:1] == b"&"
-        if target is not None and taken and bare(target).text == name:
-            found.append(node)
-    return found
+    changes = tree.nodes(*CHANGES, within=within)
+    return [node for node in changes if (target := changed_by(node)) is not None and target.text == name]
+
+
+def changed_by(node: Node) -> Node | None:
+    """The target that one of `CHANGES` modifies or exposes; None if there is none."""
+    target = node.child_by_field_name("left" if node.type == "assignment_expression" else "argument")
+    taken = node.type != "pointer_expression" or node.text[:1] == b"&"
+    return bare(target) if target is not None and taken else None
 
 
 def _counts_up(update: Node, name: bytes) -> bool:

@@ -1,8 +1,8 @@
-"""Whether an expression is only read."""
+"""Whether an expression, or what a pointer points to, is only read; where an element is stored to."""
 
 from __future__ import annotations
 
-from kcurate.cuda_source.edit import Node, Tree
+from kcurate.cuda_source.edit import Function, Node, Tree
 
 _READERS = frozenset(
     (
@@ -44,3 +44,23 @@ def takes_values(tree: Tree, call: Node) -> bool:
         one.name == tree.text(function) and any(param.reference for param in one.params)
         for one in tree.functions()
     )
+
+
+def element_of(use: Node) -> Node | None:
+    """The subscript expression whose array a node is."""
+    parent = use.parent
+    array = parent.child_by_field_name("argument") if parent.type == "subscript_expression" else None
+    return parent if array == use else None
+
+
+def assignment_to(node: Node) -> Node | None:
+    """The assignment whose target a node is."""
+    parent = node.parent
+    target = parent.child_by_field_name("left") if parent.type == "assignment_expression" else None
+    return parent if target == node else None
+
+
+def elements_only_read(tree: Tree, function: Function, pointer: bytes) -> bool:
+    """Whether a pointer is only used to read its elements."""
+    places = (element_of(use) for use in tree.uses(pointer, within=function.body))
+    return all(place is not None and is_read(tree, place) for place in places)

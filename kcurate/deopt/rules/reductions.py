@@ -14,15 +14,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kcurate.cuda_source.edit import Declared, Edit, Function, Node, Tree, bare
+from kcurate.cuda_source.edit import Declared, Edit, Function, Node, Tree, bare, encloses
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.plans import same_block
 from kcurate.deopt.rules.ranges import Ranges
+from kcurate.deopt.rules.reads import assignment_to, element_of
 from kcurate.deopt.rules.threads import resolved
 from kcurate.records import Problem, Side
 
 INTEGERS = (b"int", b"unsigned", b"unsigned int")
 FLOATS = (b"float", b"double")
+_CHANGED_IN = ("update_expression", "pointer_expression", "argument_list")
 _HALVED = ("s/=2", "s>>=1", "s=s/2", "s=s>>1")
 _WHILE = ("s>0", "s>=1", "s", "s!=0")
 _COMBINED = {
@@ -170,22 +172,17 @@ def _array(tree: Tree, function: Function, name: bytes) -> Declared | None:
 def _only_first(tree: Tree, function: Function, array: Declared, trees: list[_Sum]) -> bool:
     """Whether outside the trees an array is only written at each thread's own index, and read at 0."""
     for use in tree.uses(array.name, within=function.body):
-        inside = any(one.loop.start_byte <= use.start_byte < one.loop.end_byte for one in trees)
-        if use == array.node or inside:
+        if use == array.node or any(encloses(one.loop, use) for one in trees):
             continue
-        place = use.parent
-        if place.type != "subscript_expression" or place.child_by_field_name("argument") != use:
+        place = element_of(use)
+        if place is None:
             return False
-        index, parent = place.child_by_field_name("indices").named_children[0], place.parent
-        if parent.type == "assignment_expression" and parent.child_by_field_name("left") == place:
-            own = resolved(tree, function, index).text == b"threadIdx.x" and parent.children[1].type == "="
-            if not own or parent.parent.type != "expression_statement":
+        index, store = place.child_by_field_name("indices").named_children[0], assignment_to(place)
+        if store is not None:
+            own = resolved(tree, function, index).text == b"threadIdx.x" and store.children[1].type == "="
+            if not own or store.parent.type != "expression_statement":
                 return False
-        elif index.text != b"0" or parent.type in (
-            "update_expression",
-            "pointer_expression",
-            "argument_list",
-        ):
+        elif index.text != b"0" or place.parent.type in _CHANGED_IN:
             return False
     return True
 

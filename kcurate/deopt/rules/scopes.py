@@ -1,8 +1,13 @@
-"""Finds the declaration that a name refers to. Not covered: file-level names and parameters."""
+"""Finds the declaration that a name refers to, and the loops around it.
+
+Not covered: file-level names and parameters.
+"""
 
 from __future__ import annotations
 
-from kcurate.cuda_source.edit import Declared, Function, Node, Tree
+from kcurate.cuda_source.edit import Declared, Function, Node, Tree, ancestors, encloses
+
+LOOPS = ("for_statement", "while_statement", "do_statement")
 
 
 def declaration_of(tree: Tree, function: Function, use: Node) -> Declared | None:
@@ -10,7 +15,12 @@ def declaration_of(tree: Tree, function: Function, use: Node) -> Declared | None
     found, best = None, -1
     for one in tree.declared(function.body):
         scope = one.declaration.parent
-        around = scope.start_byte <= use.start_byte < scope.end_byte and one.node.start_byte < use.start_byte
+        around = encloses(scope, use) and one.node.start_byte < use.start_byte
         if one.name == use.text and around and scope.start_byte >= best:
             found, best = one, scope.start_byte
     return found
+
+
+def in_loop_with(node: Node, other: Node) -> bool:
+    """Whether a loop around a node goes around another too: one may then come before the other, and after."""
+    return any(one.type in LOOPS and encloses(one, other) for one in ancestors(node))

@@ -28,13 +28,13 @@ from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.meaning import Meaning, Unknown, own_index, scope_of
 from kcurate.deopt.rules.plans import launches, same_block
 from kcurate.deopt.rules.ranges import Ranges
-from kcurate.deopt.rules.reads import is_read
+from kcurate.deopt.rules.reads import assignment_to, element_of, is_read
 from kcurate.deopt.rules.removing import removals
+from kcurate.deopt.rules.scopes import in_loop_with
 from kcurate.records import Side
 
 _SCALARS = (b"float", b"int", b"unsigned", b"unsigned int", b"double", b"unsigned char", b"half")
 _ZEROS = {b"float": b"0.0f", b"double": b"0.0"}
-_LOOPS = ("for_statement", "while_statement", "do_statement")
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +86,11 @@ def _tile(tree: Tree, function: Function, one: Declared) -> _Tile:
             continue
         node = use
         for _ in one.sizes:
-            parent = node.parent
-            if parent.type != "subscript_expression" or parent.child_by_field_name("argument") != node:
+            node = element_of(node)
+            if node is None:
                 raise Unknown("it is used without all of its subscripts")
-            node = parent
-        statement = node.parent
-        if statement.type == "assignment_expression" and statement.child_by_field_name("left") == node:
-            if statement.children[1].type != "=" or statement.parent.type != "expression_statement":
+        if (store := assignment_to(node)) is not None:
+            if store.children[1].type != "=" or store.parent.type != "expression_statement":
                 raise Unknown("it is written by more than plain assignments")
             stores.append(node)
         elif is_read(tree, node):
@@ -149,7 +147,7 @@ def _replacements(given: Given, function: Function, tile: _Tile) -> Iterator[Edi
         if guards and not tile.one.sizes:
             raise Unknown("its value where nothing is stored matters")
         text = meaning.text(value)
-        if guards and (not _is_scalar(tile) or _again(tile.store, read)):
+        if guards and (not _is_scalar(tile) or in_loop_with(tile.store, read)):
             raise Unknown("its value where nothing is stored matters")
         if _is_scalar(tile) and not _has_type(function, value, tile.one.type):
             text = b"(%b)(%b)" % (tile.one.type, text)
@@ -205,9 +203,8 @@ def _conditions(store: Node, read: Node) -> Iterator[Node]:
         if node.start_byte <= read.start_byte and read.end_byte <= node.end_byte:
             return
         if node.type == "if_statement":
-            if node.child_by_field_name("alternative") is not None:
-                raise Unknown("it is written in one branch of an if-else")
-            if child != node.child_by_field_name("consequence"):
+            alternative, consequence = map(node.child_by_field_name, ("alternative", "consequence"))
+            if alternative is not None or child != consequence:
                 raise Unknown("it is written in one branch of an if-else")
             yield bare(node.child_by_field_name("condition"))
         elif node.type in (
@@ -221,14 +218,6 @@ def _conditions(store: Node, read: Node) -> Iterator[Node]:
         child = node
 
 
-def _again(store: Node, read: Node) -> bool:
-    """Whether a loop contains both, so that an element may hold what an earlier iteration stored."""
-    return any(
-        node.type in _LOOPS and node.start_byte <= read.start_byte < node.end_byte
-        for node in ancestors(store)
-    )
-
-
 def _private(tree: Tree, function: Function) -> bool:
     """Whether no thread reads what another writes: pointers that are written are never read."""
     if scope_of(tree, function):
@@ -237,13 +226,9 @@ def _private(tree: Tree, function: Function) -> bool:
         if not param.stars or b"const" in param.qualifiers:
             continue
         for use in tree.uses(param.name, within=function.body):
-            place = use.parent
-            stored = place.type == "subscript_expression" and place.parent.type == "assignment_expression"
-            if (
-                not stored
-                or place.parent.child_by_field_name("left") != place
-                or place.parent.children[1].type != "="
-            ):
+            element = element_of(use)
+            store = assignment_to(element) if element is not None else None
+            if store is None or store.children[1].type != "=":
                 return False
     return True
 

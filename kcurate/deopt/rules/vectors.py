@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 from kcurate.cuda_source.edit import Edit, Function, Node, Tree, bare
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
-from kcurate.deopt.rules.reads import is_read
+from kcurate.deopt.rules.reads import assignment_to, is_read
 from kcurate.records import Side
 
 _VECTOR = re.compile(rb"(float|int|uint|double|uchar|char|ushort|short)([24])\Z")
@@ -185,11 +185,10 @@ def _pointers(tree: Tree, function: Function) -> dict[bytes, bytes]:
 
 def _assigned(node: Node) -> Node | None:
     """The stored value, if the node is the target of a plain assignment statement."""
-    parent = node.parent
-    if parent.type != "assignment_expression" or parent.child_by_field_name("left") != node:
+    store = assignment_to(node)
+    if store is None or store.children[1].type != "=" or store.parent.type != "expression_statement":
         return None
-    plain = parent.children[1].type == "=" and parent.parent.type == "expression_statement"
-    return parent.child_by_field_name("right") if plain else None
+    return store.child_by_field_name("right")
 
 
 def scalar_access(given: Given) -> Side | NotApplicable:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kcurate.errors import ProblemError
+from kcurate.errors import ProblemError, at
 from kcurate.problem import addresses
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate
@@ -99,10 +99,8 @@ def make(name: str, buffer: Buffer, sizes: Mapping[str, int], seed: int, variati
     how = buffer.init or Init("zeros")
     if variation not in VARIATIONS:
         raise ProblemError(f"unknown variation {variation!r}", hint=f"one of {', '.join(VARIATIONS)}")
-    try:
+    with at(name):
         check_init(how, sizes)
-    except ProblemError as error:
-        raise ProblemError(error.what, where=name, hint=error.hint) from error
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     draw = Draw(rng, shape, buffer.dtype, how.params, sizes, seed, variation)
     values = GENERATORS[how.kind](draw)

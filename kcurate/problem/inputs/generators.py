@@ -186,17 +186,18 @@ def image(draw: Draw) -> Array:
 @generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT)
 def csr_offsets(draw: Draw) -> Array:
     """Row offsets of a sparse matrix or graph: `rows`, `cols` (default: rows), `nnz`, `skew`, `group`."""
-    return csr.offsets(_csr_lengths(draw)[1])
+    return csr.offsets(csr_lengths(draw)[1])
 
 
 @generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT)
 def csr_columns(draw: Draw) -> Array:
     """The column indices that match `csr_offsets` of the same `group` and parameters."""
-    rng, lengths = _csr_lengths(draw)
+    rng, lengths = csr_lengths(draw)
     return csr.columns(rng, lengths, draw.integer("cols", draw.integer("rows")))
 
 
-def _csr_lengths(draw: Draw) -> tuple[np.random.Generator, Array]:
+def csr_lengths(draw: Draw) -> tuple[np.random.Generator, Array]:
+    """The lengths of a sparse matrix's rows, and the stream of its group after they were drawn."""
     rng = draw.stream(str(draw.params.get("group", "csr")))
     rows = draw.integer("rows")
     cols = draw.integer("cols", rows)

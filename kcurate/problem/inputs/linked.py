@@ -15,6 +15,7 @@ import numpy as np
 from kcurate.errors import ProblemError
 from kcurate.problem.inputs import csr
 from kcurate.problem.inputs.draws import INTEGER, NEEDED, REAL, TEXT, Array, Draw, generator
+from kcurate.problem.inputs.generators import csr_lengths
 
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 
@@ -34,10 +35,7 @@ def _stream(draw: Draw, default: str) -> np.random.Generator:
 @generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT)
 def csr_rows(draw: Draw) -> Array:
     """Start and length of each row, (rows, 2), for the `csr_columns` of the same `group` and parameters."""
-    rows = draw.integer("rows")
-    lengths = csr.row_lengths(
-        _stream(draw, "csr"), rows, draw.integer("cols", rows), draw.integer("nnz"), draw.real("skew", 0.0)
-    )
+    _, lengths = csr_lengths(draw)
     return np.stack([csr.offsets(lengths)[:-1], lengths], axis=1)
 
 

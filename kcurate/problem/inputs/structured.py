@@ -15,7 +15,7 @@ import numpy as np
 
 from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import numpy_dtype
-from kcurate.problem.expressions import Functions, Operators, compiled
+from kcurate.problem.expressions import compiled, language
 from kcurate.problem.inputs.draws import PARAMETERS, REAL, WORDS, Array, Draw, generator
 from kcurate.problem.inputs.generators import GENERATORS
 
@@ -44,29 +44,23 @@ def _pow2(a: Any) -> Any:
     return np.left_shift(np.int64(1), a)
 
 
+def _least(*values: Any) -> Any:
+    return reduce(np.minimum, values)
+
+
+def _most(*values: Any) -> Any:
+    return reduce(np.maximum, values)
+
+
 # The expression language over whole arrays of int64.
-_FUNCTIONS: Functions = {
-    "min": (None, lambda *values: reduce(np.minimum, values)),
-    "max": (None, lambda *values: reduce(np.maximum, values)),
-    "ceil_div": (2, lambda a, b: -(-a // _divisor(b))),
-    "align_up": (2, lambda a, b: -(-a // _divisor(b)) * b),
-    "log2": (1, _log2),
-    "pow2": (1, _pow2),
-}
-_OPERATORS: Operators = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a // _divisor(b),
-    "%": lambda a, b: a % _divisor(b),
-}
+_LANGUAGE = language(_least, _most, _log2, _pow2, _divisor)
 
 
 @generator(value=WORDS, scale=REAL)
 def formula(draw: Draw) -> Array:
     """`value`, an expression over the sizes, `i` (the element's index) and `i0`, `i1`, ... (its index along
     each axis), times `scale` (default 1)."""
-    node = compiled(str(draw.params["value"]), _FUNCTIONS, _OPERATORS)
+    node = compiled(str(draw.params["value"]), *_LANGUAGE)
     scale = draw.real("scale", 1.0)
     values = np.empty(draw.count, np.int64 if scale == 1.0 else np.float64)
     for start in range(0, draw.count, CHUNK):
