@@ -30,39 +30,22 @@ if TYPE_CHECKING:
     from kcurate.judge.workers.nursery import Nursery
 
 _HOMES = {
-    "Case": "case",
-    "Ruling": "case",
-    "check_source": "checks.static",
-    "hints": "checks.static",
-    "repeated_steps": "checks.repeated_launches",
-    "Judge": "judging",
-    "JudgeConfig": "judging",
-    "judge": "judging",
-    "reference_side": "judging",
-    "default_jobs": "referees.batch",
-    "describe_environment": "referees.batch",
-    "judge_many": "referees.batch",
-    "open_referees": "referees.batch",
-    "compile_side": "workers.compiling",
-    "Nursery": "workers.nursery",
+    name: home
+    for home, names in {
+        "case": ("Case", "Ruling"),
+        "checks.repeated_launches": ("repeated_steps",),
+        "checks.static": ("check_source", "hints"),
+        "judging": ("Judge", "JudgeConfig", "judge", "reference_side"),
+        "referees.batch": ("default_jobs", "describe_environment", "judge_many", "open_referees"),
+        "workers.compiling": ("compile_side",),
+        "workers.nursery": ("Nursery",),
+    }.items()
+    for name in names
 }
 __all__ = [
-    "Case",
-    "Judge",
-    "JudgeConfig",
-    "Nursery",
-    "Ruling",
-    "check_source",
-    "compile_side",
-    "default_jobs",
-    "describe_environment",
-    "hints",
-    "judge",
-    "judge_many",
-    "open_referees",
-    "reference_side",
-    "repeated_steps",
-]
+    "Case", "Judge", "JudgeConfig", "Nursery", "Ruling", "check_source", "compile_side", "default_jobs",
+    "describe_environment", "hints", "judge", "judge_many", "open_referees", "reference_side", "repeated_steps",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

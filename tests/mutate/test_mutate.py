@@ -133,6 +133,7 @@ extern "C" __global__ void total(const float* x, float* s, int n) {
 """
 
 
+@pytest.mark.slow
 def test_the_judge_refuses_mistakes_and_passes_honest_changes() -> None:
     atomics = small.honest()["atomics"]
     assert isinstance(atomics.problem, Problem)

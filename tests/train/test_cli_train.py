@@ -426,6 +426,7 @@ def test_grpo_leaves_no_gradients_of_padding_to_cudnn(
     assert torch.backends.cuda.cudnn_sdp_enabled() == before
 
 
+@pytest.mark.slow
 def test_tokenizer_without_chat_template(pairs: Path, tmp_path: Path) -> None:
     from tiny import tasks, write_model
 
@@ -469,6 +470,7 @@ def test_grpo_goes_on_from_its_checkpoint(
     assert RunFolder(out).done("grpo")
 
 
+@pytest.mark.slow
 def test_a_run_is_taken_up_as_it_was_begun(
     whole: Path, model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -502,6 +504,7 @@ def test_a_last_step_is_not_taken_twice(whole: Path, tmp_path: Path) -> None:
     assert all(torch.equal(again[name], made[name]) for name in made)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_told_to_stop_ends_between_two_draws(
     whole: Path, model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
