@@ -44,7 +44,8 @@ _HOMES = {
 }
 __all__ = [
     "Case", "Judge", "JudgeConfig", "Nursery", "Ruling", "check_source", "compile_side", "default_jobs",
-    "describe_environment", "hints", "judge", "judge_many", "open_referees", "reference_side", "repeated_steps",
+    "describe_environment", "hints", "judge", "judge_many", "open_referees", "reference_side",
+    "repeated_steps",
 ]  # fmt: skip
 
 
