@@ -1,4 +1,4 @@
-"""What a stage tells a person on the way: a function of one line of text that the caller gives it."""
+"""How a stage reports progress: a function of one line of text, passed in by the caller."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ Note = Callable[[str], None]
 
 
 def silent(_: str) -> None:
-    """Tell nobody."""
+    """Report nothing."""

@@ -1,10 +1,10 @@
-"""The record of one run of a stage: its settings, its summary, and a log of what was said on the way.
+"""The record of one run of a stage: its settings, its summary, and a log of its messages.
 
-<folder>/config.json   the settings, written when the run has passed its first checks
-<folder>/log           one line a note, with its time; last, the traceback of an exception that ended the run
-<folder>/summary.json  the counts; not there when the run was interrupted or failed
+<folder>/config.json   the settings, written after the first checks
+<folder>/log           one line per message, with a timestamp; last, the traceback of an exception, if any
+<folder>/summary.json  the counts; missing if the run was interrupted or failed
 
-A log that cannot be written changes nothing about the run. Not covered: where a note is shown.
+A log that cannot be written does not affect the run. Not covered: where messages are shown.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Run:
         self._waiting: list[str] = []
 
     def note(self, text: str) -> None:
-        """Tell a person, and the log."""
+        """Report a message to the user and the log."""
         self._tell(text)
         self.log(text)
 
     def log(self, text: str) -> None:
-        """Add to the log alone; before `begin` it waits."""
+        """Add to the log only; buffered until `begin`."""
         self._waiting.append(f"{datetime.now(UTC).isoformat(timespec='seconds')} {text}")
         if self._begun:
             waiting, self._waiting = self._waiting, []
@@ -54,7 +54,7 @@ class Run:
                 store.append_line(self.folder / "log", text, durable=False)
 
     def begin(self, settings: Any = None, **more: Any) -> None:
-        """Create the folder with the settings in it (a dataclass, or none: kept elsewhere), `more` over them.
+        """Create the folder and write the settings (None: stored elsewhere), overridden by `more`.
 
         Raises:
             InputError: it cannot be written.
@@ -68,7 +68,7 @@ class Run:
         self.log("started")
 
     def summary(self, items: Mapping[str, Mapping[str, int]]) -> Summary:
-        """The counts with the time that the run took until now; nothing is written."""
+        """The counts and the time so far; writes nothing."""
         wall_s = round(time.monotonic() - self._started_s, 3)
         return Summary(self.stage, items, wall_s, shown(str(self.workspace)))
 
@@ -84,7 +84,7 @@ class Run:
 def recorded(
     stage: str, workspace: Path, *, note: Note = silent, folder: Path | None = None
 ) -> Iterator[Run]:
-    """A run, whose log ends with the traceback when an exception ends it. `folder` None: a new one."""
+    """A run whose log ends with the traceback if an exception ends it. `folder` None: a new one."""
     run = Run(stage, workspace, note, folder)
     try:
         yield run
@@ -94,7 +94,7 @@ def recorded(
 
 
 def ordered(counts: Counter[str], outcomes: type[StrEnum]) -> dict[str, int]:
-    """Counts in the order of an enumeration, without those of nothing."""
+    """Nonzero counts in the order of an enumeration."""
     return {outcome.value: counts[outcome] for outcome in outcomes if counts[outcome]}
 
 

@@ -92,9 +92,7 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
             models.check_adapter(given)
         if config.push is not None and rank == 0:
             hub.token_for(config.push)
-        models.locate(
-            config.settings.model
-        )  # before the run folder exists: a wrong model or dataset leaves none behind
+        models.locate(config.settings.model)  # here, so that a wrong name leaves no run folder behind
         tasks = load_tasks(config.settings, note)
         if rank == 0:
             record.begin()

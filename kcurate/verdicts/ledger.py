@@ -1,4 +1,4 @@
-"""Writes verdicts and finds them again: the workspace's JSON lines, and `verdicts/` beside a pair.
+"""Writes verdicts and finds them again: the workspace's JSON lines, and `verdicts/` in pair folders.
 
 All verdicts are written here. The JSON lines hold every verdict ever made on a device; the last line of a key
 counts. Not covered: file formats (`kcurate.store`), which of several verdicts counts
@@ -16,7 +16,7 @@ from kcurate.workspace import Workspace
 
 
 def record(workspace: Workspace, verdict: Verdict, *, beside: Path | None = None) -> None:
-    """Append a verdict to the workspace; one from a GPU is also written `beside` its pair.
+    """Append a verdict to the workspace; one from a GPU is also written into the pair folder `beside`.
 
     Raises:
         InputError: a file cannot be written.
@@ -36,7 +36,7 @@ class Ledger:
         self._known = {verdict.key: verdict for verdict in store.read_jsonl(path, Verdict)}
 
     def find(self, folder: Path, key: str) -> Verdict | None:
-        """The last verdict with this key on this device, from the workspace or from beside the pair."""
+        """The last verdict with this key on this device, from the workspace or the pair folder."""
         if key in self._known:
             return self._known[key]
         try:

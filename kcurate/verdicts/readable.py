@@ -33,7 +33,7 @@ def pair_folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
     """The pair folders of the workspace and, with `built_in`, those that ship with the package.
 
     Raises:
-        InputError: there is none.
+        InputError: no pairs.
     """
     roots = [workspace.pairs, *([resources.pairs_dir()] if built_in else [])]
     folders = [folder for root in roots if root.is_dir() for folder in store.find_candidates(root)]

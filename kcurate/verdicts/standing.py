@@ -19,7 +19,7 @@ from kcurate.workspace import Workspace
 
 
 def judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[tuple[Candidate, tuple[Verdict, ...]]]:
-    """Every pair with all verdicts on its content or id: those stored only beside it, then the workspace's.
+    """Every pair with all verdicts on its content or id: those only in its folder, then the workspace's.
 
     The workspace's are in the order in which each device made them. Verdicts on its content get its id.
 
@@ -40,8 +40,8 @@ def judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[tuple[Cand
         key = verdict_key(candidate)
         found = sorted({*places.get(candidate.id, ()), *places.get(key, ())})
         ours = [_named(ledger[place], candidate.id, key) for place in found]
-        beside = [_named(verdict, candidate.id, key) for verdict in store.read_verdicts(folder)]
-        yield candidate, (*(verdict for verdict in beside if verdict not in ours), *ours)
+        stored = [_named(verdict, candidate.id, key) for verdict in store.read_verdicts(folder)]
+        yield candidate, (*(verdict for verdict in stored if verdict not in ours), *ours)
 
 
 def _named(verdict: Verdict, name: str, key: str) -> Verdict:
