@@ -48,6 +48,7 @@ def torch_import(path: Path) -> str | None:
 
 def _used(thing: Any, seen: set[Any]) -> Iterator[Path | str]:
     """Files of kcurate, and names of other libraries, that a function or class of the tests uses."""
+    thing = getattr(getattr(thing, "hypothesis", None), "inner_test", thing)  # what `@given` wraps
     function = inspect.unwrap(getattr(thing, "__func__", thing)) if callable(thing) else type(thing)
     if function in seen:
         return
