@@ -75,7 +75,8 @@ def run(config: DeoptConfig, *, note: Note = lambda text: None) -> Summary:
     rules = tuple(rule.name for rule in _chosen(config.rules))
     workspace = Workspace(config.workspace)
     with Pool(config.jobs, (__name__,)) as pool:
-        found = tuple(starts(config.paths, workspace, note=note))
+        with store.without_collector():
+            found = tuple(starts(config.paths, workspace, note=note))
         record = workspace.start_run(
             "deopt", {"paths": [str(path) for path in config.paths], "rules": list(rules)}
         )
