@@ -123,6 +123,7 @@ def converter() -> Converter:
     conv.register_structure_hook_func(lambda t: t == r.Step, lambda d, t: _structure_step(d, t, conv))
     conv.register_structure_hook_func(lambda t: t == r.Arg, lambda d, t: _structure_arg(d, t, conv))
     conv.register_structure_hook_func(_PLAIN_UNIONS.__contains__, _plain)
+    conv.register_structure_hook_func(lambda t: t == tuple[float, ...], lambda d, _: tuple(map(float, d)))
     conv.register_structure_hook(r.Scalar, _structure_scalar)
     conv.register_structure_hook(r.Init, _structure_init)
     conv.register_unstructure_hook(r.Init, lambda init: {"kind": init.kind, **init.params})

@@ -72,7 +72,8 @@ def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
         rules = tuple(rule.name for rule in _chosen(config.rules))
         workspace = Workspace(config.workspace)
         with Pool(config.jobs, (__name__,)) as pool:
-            found = tuple(starts(config.paths, workspace, note=record.note))
+            with store.without_collector():
+                found = tuple(starts(config.paths, workspace, note=record.note))
             record.begin(config, rules=rules)
             tasks = _tasks(found, rules, workspace.pairs)
             kernels = Counter[str]({StartOutcome.NO_PROBLEM: sum(start.problem is None for start in found)})
