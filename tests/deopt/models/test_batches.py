@@ -19,8 +19,6 @@ from kcurate.deopt.models.run import run
 from kcurate.errors import RemoteError
 from kcurate.records import BatchJob, ReplyStatus, Transcript
 
-NOW = datetime.now(UTC).isoformat()
-
 
 def succeeded(body: dict[str, Any]) -> dict[str, Any]:
     """The right answer to a request."""
@@ -96,9 +94,10 @@ class BatchServer:
         done = self.polls.get(batch_id, 0) > self.polls_until_done
         count = len(self.batches[batch_id])
         host = handler.headers["host"]
+        now = datetime.now(UTC).isoformat()
         return {
             "id": batch_id, "type": "message_batch", "processing_status": "ended" if done else "in_progress",
-            "created_at": NOW, "expires_at": NOW, "ended_at": None, "archived_at": None,
+            "created_at": now, "expires_at": now, "ended_at": None, "archived_at": None,
             "cancel_initiated_at": None,
             "request_counts": {"processing": 0 if done else count, "succeeded": count if done else 0,
                                "errored": 0, "canceled": 0, "expired": 0},
