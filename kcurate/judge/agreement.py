@@ -1,4 +1,4 @@
-"""Whether two outputs of one problem agree, and which outputs a checksum can stand for.
+"""Whether two outputs of one problem agree, and which outputs a fingerprint can stand for.
 
 Not covered: tolerances (`kcurate.problem.compare`), what is run (`kcurate.judge.verifying`).
 """
@@ -6,15 +6,16 @@ Not covered: tolerances (`kcurate.problem.compare`), what is run (`kcurate.judge
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kcurate.problem.compare import compare
-from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.compare import Bound, Magnitudes, bound_of, compare, norm_bound
+from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.expressions import evaluate
-from kcurate.records import Buffer, Problem, Side
+from kcurate.records import Buffer, Problem, Side, Tolerance
 
 Array = npt.NDArray[Any]
 Outputs = Mapping[str, Any]
@@ -37,16 +38,27 @@ def output_names(problem: Problem) -> tuple[str, ...]:
     return tuple(name for name, buffer in problem.buffers.items() if buffer.role in ("out", "inout"))
 
 
-def checksummed(problem: Problem, side: Side) -> tuple[str, ...]:
-    """Outputs whose every byte is determined, so that a checksum on the device can compare them."""
-    padded = {name for name, view in side.views.items() if view.pad is not None}
-    partly = {
-        name
-        for name, b in problem.buffers.items()
-        if b.tolerance and (b.tolerance.valid is not None or b.tolerance.order == "any")
-    }
-    unfit = padded | partly | set(side.nondeterministic)
-    return tuple(name for name in output_names(problem) if name not in unfit)
+@dataclass(frozen=True)
+class Checked:
+    """How each output of a side is checked where it lies: every output is in one of the three.
+
+    `summed`: the same in every run (in any order, where the problem allows it), so a fingerprint stands for
+    it. `close`: its rounding may differ, so each element is compared with the reference's. `whole`: its
+    rounding and its order may differ, so it is read back.
+    """
+
+    summed: tuple[str, ...]
+    close: tuple[str, ...]
+    whole: tuple[str, ...]
+
+
+def checked(problem: Problem, side: Side) -> Checked:
+    """How each output of a side is checked."""
+    names = output_names(problem)
+    loose = [n for n in names if n in side.nondeterministic and is_float(problem.buffers[n].dtype)]
+    unordered = [n for n in loose if (t := problem.buffers[n].tolerance) is not None and t.order == "any"]
+    summed = tuple(n for n in names if n not in loose)
+    return Checked(summed, tuple(n for n in loose if n not in unordered), tuple(unordered))
 
 
 def with_valid_counts(problem: Problem, names: Sequence[str]) -> list[str]:
@@ -93,3 +105,16 @@ def differs(
     valid = valid_count(problem, name, expected)
     result = compare(expected[name], got[name], buffer.dtype, buffer.tolerance, terms=terms, valid=valid)
     return None if result.ok else result.detail
+
+
+def close_bound(
+    problem: Problem, sizes: Mapping[str, int], name: str, expected: Outputs
+) -> tuple[Bound, float]:
+    """How far the elements of an output may be off, and the largest norm of the whole difference."""
+    buffer = problem.buffers[name]
+    rule = buffer.tolerance or Tolerance()
+    terms = evaluate(rule.terms, sizes)
+    reference = np.ravel(expected[name])[: valid_count(problem, name, expected)]
+    whole = Magnitudes.of(reference)
+    norm = norm_bound(buffer.dtype, rule, terms) * whole.rms * float(np.sqrt(reference.size))
+    return bound_of(buffer.dtype, rule, terms, whole), norm

@@ -20,9 +20,9 @@ from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks import same_binary
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.timing import a_against_a, calibration
-from kcurate.judge.timing.decision import PairTimer, time_case
+from kcurate.judge.timing.decision import PairTimer, time_case, time_other_size
 from kcurate.judge.workers import compiling
-from kcurate.judge.workers.messages import Calibrate
+from kcurate.judge.workers.messages import Calibrate, Drop
 from kcurate.judge.workers.nursery import Nursery, Role
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
 from kcurate.judge.workers.spares import RunWorkerPool, side_key
@@ -215,8 +215,11 @@ class Judge:
             case.environment = sides["fast"].environment()
         with case.stage("time"):
             ruling = time_case(case, sides, job, calibrated, self._lock)
-        with case.stage("recheck"):
-            verification.recheck(job)
+        for size in verification.problem.sizes.others:
+            with case.stage("other_sizes"):
+                on_both_sides(lambda side: sides[side].call(Drop()))
+                job = verification.prepare_timing(size)
+                case.sizes.append(time_other_size(size.name, sides, job, calibrated, self._lock))
         with case.stage("environment"):
             after = sides["fast"].environment().details
             case.add_details(**{f"after_{name}": after[name] for name in STATE if name in after})

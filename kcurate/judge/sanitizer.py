@@ -27,7 +27,6 @@ from kcurate.backends.base import Compiled
 from kcurate.errors import BackendError
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
-from kcurate.judge.workers.inside import execute
 from kcurate.judge.workers.inside.side_server import SideServer
 from kcurate.judge.workers.messages import Generate, Load, Run, pack_compiled, pack_request, read_request
 from kcurate.judge.workers.nursery import worker_environment
@@ -124,10 +123,10 @@ def examine(
 
 def main(folder: str) -> None:
     """The process under the tool: load and run once, without redzones, so that the tool sees array bounds."""
-    execute.REDZONE_BYTES = 0
     job: Mapping[str, Any] = json.loads(Path(folder, "job.json").read_text())
     binary = np.frombuffer(Path(folder, "binary").read_bytes(), np.uint8)
     server = SideServer(backends.open_device("cuda", job["gpu"]))
+    server.tight = True
     for request in job["requests"]:
         server.handle(read_request(request), {"binary": binary})
-    server.handle(Run("0", poisons=(0,), summed=(), keep=True), {})
+    server.handle(Run("0", salts=(0,), summed=(), keep=False), {})

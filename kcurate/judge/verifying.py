@@ -1,9 +1,10 @@
 """The verification stage: which inputs both sides run on, and what is required of their outputs.
 
 Trials cover every test size with nominal inputs, the first test size with the other distributions, and the
-bench size on a GPU. Each trial runs `REPEATS` times per side, each time with another poison word. Outputs
-must agree with the reference, be bit-identical across repeats (unless the side declares them
-nondeterministic), and leave redzones and inputs intact. Not covered: comparing two outputs
+bench size on a GPU. Each trial runs `REPEATS` times per side: outputs start with noise, with zeros, and as
+the run before left them, and the memory around the buffers always holds other noise. Outputs must agree with
+the reference, be bit-identical across repeats (unless the side declares them nondeterministic), and leave
+redzones and inputs intact. Not covered: comparing two outputs
 (`kcurate.judge.agreement`), the workers (`kcurate.judge.workers.side_proxy`), wrong answers that must fail
 (`kcurate.judge.negative_controls`).
 """
@@ -21,7 +22,8 @@ from typing import Any
 from kcurate import time_limits
 from kcurate.judge.agreement import (
     Outputs,
-    checksummed,
+    checked,
+    close_bound,
     differs,
     identical,
     logical_bytes,
@@ -33,15 +35,17 @@ from kcurate.judge.agreement import (
 )
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
-from kcurate.judge.timing.decision import TimingJob
-from kcurate.judge.workers.messages import Generate, Read, Reply, Run, RunAnswer
+from kcurate.judge.timing.decision import Expected, TimingJob
+from kcurate.judge.workers.messages import Close, Generate, Reply, Run, RunAnswer
+from kcurate.judge.workers.protocol import Blob
 from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.inputs.contents import VARIATIONS
-from kcurate.records import SIDES, Outcome, Problem
+from kcurate.records import SIDES, BenchSize, Outcome, Problem
 from kcurate.records.pair import SideName, other_side
 
 REPEATS = 3
+SALT_BITS = 63
 # Input sets that timing alternates between.
 TIMED_SETS = 2
 # Bytes that a reply may have in addition to the outputs.
@@ -81,10 +85,10 @@ def trials(problem: Problem, seed: int) -> Iterator[Trial]:
         yield Trial("test0-again", problem.sizes.test[0], rng.getrandbits(48), VARIATIONS[0])
 
 
-def timed_trials(problem: Problem, seed: int) -> list[Trial]:
-    """The trials at the bench size, whose input sets are timed."""
-    rng = random.Random(seed ^ 0x5EED)
-    sizes = problem.sizes.headline
+def timed_trials(problem: Problem, seed: int, size: BenchSize | None = None) -> list[Trial]:
+    """The trials at a bench size (None: the headline), whose input sets are timed."""
+    rng = random.Random(f"{seed} {size.name if size else ''}")
+    sizes = size.sizes if size else problem.sizes.headline
     return [Trial(f"bench{i}", sizes, rng.getrandbits(48), VARIATIONS[0]) for i in range(TIMED_SETS)]
 
 
@@ -114,8 +118,8 @@ class Verification:
         self.seed = seed
         self.tried: list[Trial] = []
         self.expected: dict[str, Outputs] = {}
-        self._poisons = random.Random(seed ^ 0xBAD)
-        self._summed = {side: checksummed(self.problem, getattr(case.candidate, side)) for side in SIDES}
+        self._salts = random.Random(seed ^ 0xBAD)
+        self._checked = {side: checked(self.problem, getattr(case.candidate, side)) for side in SIDES}
 
     def run(self) -> None:
         """Run every trial. Afterwards `tried` has the trials, `expected` the reference's outputs by slot.
@@ -170,8 +174,8 @@ class Verification:
         return [side for side in self.order if (trial.slot, trial.seed) not in self.sides[side].prefetched]
 
     def _run_request(self, trial: Trial, side: SideName, keep: bool) -> Run:
-        poisons = tuple(self._poisons.getrandbits(32) | 1 for _ in range(REPEATS))
-        return Run(trial.slot, poisons, self._summed[side] if keep else (), keep)
+        salts = tuple(self._salts.getrandbits(SALT_BITS) for _ in range(REPEATS))
+        return Run(trial.slot, salts, self._checked[side].summed if keep else (), keep)
 
     def _answers(self, trial: Trial) -> dict[SideName, RunReply]:
         """Both sides' replies; the reference's time sets the other side's limit."""
@@ -202,7 +206,7 @@ class Verification:
         self, trial: Trial, side: SideName, reply: RunReply, first: Outputs, keep: bool
     ) -> None:
         """Raise a ruling unless every later run agrees with the first."""
-        summed = frozenset(self._summed[side] if keep else ())
+        summed = frozenset(self._checked[side].summed if keep else ())
         if len(set(reply.body.sums)) != 1:
             raise self._nondeterministic(trial, side, ", ".join(sorted(summed)))
         rest = [name for name in self._output_names() if name not in summed]
@@ -223,12 +227,11 @@ class Verification:
         self, trial: Trial, side: SideName, reply: RunReply, run: int, names: Sequence[str]
     ) -> dict[str, Any]:
         with self.sides[side].untrusted_answer():
-            return {
-                name: reply.blobs[f"{run}/{name}"]
-                .view(numpy_dtype(self.problem.buffers[name].dtype))
-                .reshape(shape(self.problem.buffers[name], trial.sizes))
-                for name in names
-            }
+            return {name: self._array(trial, name, reply.blobs[f"{run}/{name}"]) for name in names}
+
+    def _array(self, trial: Trial, name: str, blob: Blob) -> Any:
+        buffer = self.problem.buffers[name]
+        return blob.view(numpy_dtype(buffer.dtype)).reshape(shape(buffer, trial.sizes))
 
     def _nondeterministic(self, trial: Trial, side: SideName, what: str) -> Ruling:
         text = f"{what} differs between runs, or depends on uninitialised memory ({trial.text})"
@@ -263,60 +266,60 @@ class Verification:
             if wrong is not None:
                 raise Ruling(Outcome.MISMATCH, f"{name}: {wrong} ({trial.text})", side=self.order[1])
 
-    def prepare_timing(self) -> TimingJob:
-        """Run and compare the timed trials, and leave their inputs prepared in the workers.
+    def prepare_timing(self, size: BenchSize | None = None) -> TimingJob:
+        """Run and compare the timed trials of a bench size (None: the headline); the workers keep the inputs.
 
         Raises:
             Ruling: a side failed a trial.
         """
-        chosen = timed_trials(self.problem, self.seed)
+        chosen = timed_trials(self.problem, self.seed, size)
         sums: dict[SideName, list[int]] = {side: [] for side in SIDES}
+        expected: dict[SideName, list[tuple[Expected, ...]]] = {side: [] for side in SIDES}
+        wanted: list[Outputs] = []
 
-        def collect_sums(_: Trial, __: object, found: Mapping[SideName, int]) -> None:
+        def collect(trial: Trial, outputs: Mapping[SideName, Outputs], found: Mapping[SideName, int]) -> None:
+            loose = with_valid_counts(
+                self.problem, [name for one in self._checked.values() for name in one.close + one.whole]
+            )
+            wanted.append({name: outputs[self.reference][name] for name in loose})
             for side in SIDES:
                 sums[side].append(found[side])
+                close = self._checked[side].close
+                expected[side].append(tuple(self._expected(trial, name, wanted[-1]) for name in close))
 
-        self._run_trials(chosen, collect_sums, self.lock.shared, keep=True)
+        self._run_trials(chosen, collect, self.lock.shared, keep=True)
         self.case.passed("bench_outputs")
         bytes_by_role: dict[str, int] = {}
         for buffer in self.problem.buffers.values():
-            size = logical_bytes(buffer, self.problem.sizes.headline)
-            bytes_by_role[buffer.role] = bytes_by_role.get(buffer.role, 0) + size
-        moved = sum(size for role, size in bytes_by_role.items() if role != "scratch")
+            size_bytes = logical_bytes(buffer, chosen[0].sizes)
+            bytes_by_role[buffer.role] = bytes_by_role.get(buffer.role, 0) + size_bytes
+        moved = sum(size_bytes for role, size_bytes in bytes_by_role.items() if role != "scratch")
+
+        def agree(slot: int, side: SideName, blobs: Mapping[str, Blob]) -> str | None:
+            return self._whole_differs(chosen[slot], side, blobs, wanted[slot])
+
         return TimingJob(
             slots=tuple(trial.slot for trial in chosen),
             seed=self.seed,
-            poison=self._poisons.getrandbits(32) | 1,
             written_bytes=bytes_by_role.get("out", 0),
             all_bytes=moved + bytes_by_role.get("inout", 0),
-            summed=dict(self._summed),
+            summed={side: self._checked[side].summed for side in SIDES},
             sums={side: tuple(words) for side, words in sums.items()},
+            expected=expected,
+            whole={side: tuple(with_valid_counts(self.problem, self._checked[side].whole)) for side in SIDES},
+            agree=agree,
         )
 
-    def recheck(self, job: TimingJob) -> None:
-        """Check redzones and inputs after timing, and compare the outputs that checksums cannot cover.
+    def _expected(self, trial: Trial, name: str, outputs: Outputs) -> Expected:
+        bound, norm = close_bound(self.problem, trial.sizes, name, outputs)
+        return Expected(Close(name, bound), norm, outputs[name])
 
-        Raises:
-            Ruling: a side failed.
-        """
-        whole = with_valid_counts(
-            self.problem,
-            [name for name in self._output_names() if any(name not in job.summed[side] for side in SIDES)],
-        )
-        chosen = timed_trials(self.problem, self.seed)
-        summed = sorted(set(self._output_names()) - set(whole))
-        with self.lock.shared():
-            replies = [self._read_outputs(trial, summed) for trial in chosen]
-        for trial, read in zip(chosen, replies, strict=True):
-            found = {}
-            for side in self.order:
-                self._check_integrity(trial, side, read[side])
-                found[side] = self._outputs(trial, side, read[side], 0, whole)
-            if whole:
-                self.agree(trial, found)
-        self.case.passed("timed_outputs_compared")
-
-    def _read_outputs(self, trial: Trial, summed: Sequence[str]) -> dict[SideName, RunReply]:
-        for side in self.order:
-            self.sides[side].ask(Read(trial.slot, tuple(summed)))
-        return {side: self._answer(trial, side) for side in self.order}
+    def _whole_differs(
+        self, trial: Trial, side: SideName, blobs: Mapping[str, Blob], wanted: Outputs
+    ) -> str | None:
+        """How a timed run's outputs that were read back differ from the reference's; None if they agree."""
+        got = {name: self._array(trial, name, blob) for name, blob in blobs.items()}
+        for name in self._checked[side].whole:
+            if wrong := differs(self.problem, trial.sizes, name, wanted, got):
+                return f"{name}: {wrong}"
+        return None

@@ -75,6 +75,34 @@ class Magnitudes:
         return cls(largest, largest * float(np.sqrt(squares / reference.size)))
 
 
+@dataclass(frozen=True)
+class Bound:
+    """The largest allowed error of an element of value r: of_value |r| + of_scale max(scale, |r|).
+
+    Without `at_least_value`, the maximum is `scale` alone.
+    """
+
+    of_value: float
+    of_scale: float
+    scale: float
+    at_least_value: bool
+
+    def of(self, magnitude: Array) -> Array:
+        """The bound of each element, float64, from the elements' absolute values."""
+        scale: Any = np.maximum(magnitude, self.scale) if self.at_least_value else self.scale
+        return np.asarray(self.of_value * magnitude + self.of_scale * scale)
+
+
+def bound_of(dtype: str, tolerance: Tolerance, terms: int, whole: Magnitudes) -> Bound:
+    """How far the elements of an output may be off; `whole` describes the complete reference."""
+    if tolerance.relative is not None:
+        return Bound(0.0, tolerance.relative, 1e-3 * whole.largest, True)
+    u_acc = UNIT_ROUNDOFF[tolerance.accumulate or dtype]
+    growth = KAPPA * C * float(np.sqrt(max(1, terms))) * u_acc
+    scale = whole.rms if tolerance.scale is None else tolerance.scale
+    return Bound(KAPPA * UNIT_ROUNDOFF[dtype], growth, scale, tolerance.scale is None)
+
+
 def element_bound(
     reference: Array, dtype: str, tolerance: Tolerance, terms: int, whole: Magnitudes | None = None
 ) -> Array:
@@ -83,15 +111,7 @@ def element_bound(
     `whole` describes the complete output if `reference` is only a part of it (None: it is complete).
     """
     whole = whole or Magnitudes.of(np.ravel(reference))
-    magnitude = np.abs(reference)
-    if tolerance.relative is not None:
-        return np.asarray(tolerance.relative * np.maximum(magnitude, 1e-3 * whole.largest))
-    u_out = UNIT_ROUNDOFF[dtype]
-    u_acc = UNIT_ROUNDOFF[tolerance.accumulate or dtype]
-    scale: Any = tolerance.scale
-    if scale is None:
-        scale = np.maximum(magnitude, whole.rms)
-    return np.asarray(KAPPA * (u_out * magnitude + C * np.sqrt(max(1, terms)) * u_acc * scale))
+    return bound_of(dtype, tolerance, terms, whole).of(np.abs(reference))
 
 
 def norm_bound(dtype: str, tolerance: Tolerance, terms: int) -> float:

@@ -43,3 +43,17 @@ def to_logical(buffer: BoundBuffer, data: npt.NDArray[np.uint8]) -> Array:
     if buffer.view.permute is not None:
         inner = inner.transpose(np.argsort(buffer.view.permute))
     return np.ascontiguousarray(inner)
+
+
+def strides_of(buffer: BoundBuffer) -> tuple[int, tuple[int, ...]]:
+    """Where the first element of the logical array lies, and the distance between neighbours along each axis.
+
+    In bytes, from the start of the contents in the side's own layout.
+    """
+    steps = [buffer.itemsize]
+    for extent in buffer.physical[:0:-1]:
+        steps.insert(0, steps[0] * extent)
+    base = sum(before * step for (before, _), step in zip(_pads(buffer), steps, strict=True))
+    permute = (buffer.view.permute if buffer.view else None) or range(len(buffer.shape))
+    logical = dict(zip(permute, steps, strict=True))
+    return base, tuple(logical[axis] for axis in range(len(buffer.shape)))

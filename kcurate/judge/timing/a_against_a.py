@@ -16,7 +16,7 @@ from kcurate.judge.timing.decision import PairTimer
 from kcurate.records import Buffer, Candidate, Init, Launch, Origin, Problem, Scalar, Side, Sizes, ValueArg
 
 # One duration per class of `calibration.CLASSES_US`; the last is above all of them.
-DURATIONS_US = (5.0, 20.0, 60.0, 300.0, 1500.0)
+DURATIONS_US = (8.0, 20.0, 60.0, 300.0, 1500.0)
 REPEATS = 8
 # One full wave on an H200: 132 SMs x 8 blocks of 256 threads.
 BLOCKS, THREADS = 1056, 256

@@ -23,7 +23,10 @@ from kcurate.judge.timing.statistics import MIN_MARGIN
 from kcurate.judge.workers.messages import ClockAnswer
 from kcurate.records import Environment
 
-VERSION = 4
+VERSION = 5
+# How much the readings of two processes may differ on a kernel of any length: three standard deviations of
+# the difference (our measurements, fresh processes, H100 and H200, November 2026).
+RESOLUTION_US = 0.3
 # Fresh processes that measure the readings.
 PROCESSES = 5
 # Upper bounds of the duration classes; the last class has none.
@@ -36,17 +39,17 @@ class Calibration:
 
     copy_bytes_per_s: float = 0.0
     event_overhead_us: float = 0.0
-    chain_overhead_us: float = 0.0
-    chain_step_us: float = 0.0
+    graph_overhead_us: float = 0.0
     strays: tuple[float, ...] = ()
     source: str = "default"
 
     def margin(self, duration_us: float) -> float:
         """The relative difference that a speedup must exceed for sides of this duration."""
+        least = max(MIN_MARGIN, RESOLUTION_US / duration_us)
         if not self.strays:
-            return MIN_MARGIN
+            return least
         index = min(bisect.bisect_left(CLASSES_US, duration_us), len(self.strays) - 1)
-        return max(MIN_MARGIN, self.strays[index])
+        return max(least, self.strays[index])
 
 
 def from_readings(read: Sequence[ClockAnswer]) -> Calibration:

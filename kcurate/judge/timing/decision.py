@@ -7,17 +7,21 @@ sides below the bandwidth floor. Not covered: the protocol (`timing.blocks`), th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.timing import bandwidth_floor, statistics
 from kcurate.judge.timing import blocks as timing
 from kcurate.judge.timing.calibration import Calibration
-from kcurate.judge.workers.messages import Block, Chain, Time, Witness
+from kcurate.judge.workers.messages import Block, Close, SampleAnswer, Time, Witness
+from kcurate.judge.workers.protocol import Blob
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
-from kcurate.records import SIDES, Outcome
+from kcurate.records import SIDES, Outcome, SizeTiming
 from kcurate.records.pair import SideName
 
 OUTCOMES = {
@@ -31,44 +35,59 @@ AUDIT_RATIO = 10.0
 
 
 @dataclass(frozen=True)
-class TimingJob:
-    """What is timed: the input sets prepared under `slots` in both workers, and what they must write.
+class Expected:
+    """An output that may differ from run to run: what it must be close to, and how close.
 
-    `summed`: the outputs of each side that a checksum covers. `sums`: their checksums in the verified runs,
-    one per slot.
+    `norm`: the largest allowed norm of the difference. `array` is the reference's output.
+    """
+
+    close: Close
+    norm: float
+    array: Any
+
+
+@dataclass(frozen=True)
+class TimingJob:
+    """What is timed: the input sets kept under `slots` in both workers, and what they must write.
+
+    `summed`: the outputs of each side that a fingerprint covers; `sums`: their fingerprints in the verified
+    runs, one per slot. `expected`: for each slot, the other outputs that a device can compare. `whole`: those
+    that it cannot; `agree` compares them, from the slot's index, with the reference's.
     """
 
     slots: Sequence[str]
     seed: int
-    poison: int
     written_bytes: int
     all_bytes: int
     summed: Mapping[SideName, tuple[str, ...]]
     sums: Mapping[SideName, tuple[int, ...]]
+    expected: Mapping[SideName, Sequence[tuple[Expected, ...]]]
+    whole: Mapping[SideName, tuple[str, ...]]
+    agree: Callable[[int, SideName, Mapping[str, Blob]], str | None]
 
 
 class SideSampler:
-    """Takes one side's samples and compares each timed run's checksum with the verified one."""
+    """Takes one side's samples and checks the outputs of every run."""
 
     def __init__(self, proxy: SideProxy, job: TimingJob) -> None:
-        self._proxy = proxy
-        answer = proxy.call(Time(tuple(job.slots), job.summed[proxy.side], job.poison)).body
-        self.chain_runs = answer.chain_runs
+        self._proxy, self._job, self._side = proxy, job, proxy.side
+        self._expected = job.expected[proxy.side]
+        expected = dict(zip(job.slots, self._expected, strict=True))
+        close = {slot: tuple(one.close for one in found) for slot, found in expected.items()}
+        arrays = {
+            f"{slot}/{one.close.name}": np.ascontiguousarray(one.array).reshape(-1).view(np.uint8)
+            for slot, found in expected.items()
+            for one in found
+        }
+        request = Time(tuple(job.slots), job.summed[proxy.side], close, job.whole[proxy.side])
+        answer = proxy.call(request, arrays).body
+        self.graph = answer.graph
         self.l2_bytes = answer.l2_bytes
-        self._sums = job.sums[proxy.side]
         self._witness = self._own_memory_sum()
-        self._compare(enumerate(answer.sums))
         self.runs = 0
 
     def _own_memory_sum(self) -> int:
         return self._proxy.call(Witness()).body.sum
-
-    def _compare(self, found: Iterable[tuple[int, int]]) -> None:
-        with self._proxy.untrusted_answer():
-            same = all(word == self._sums[index] for index, word in found)
-        if not same:
-            text = "a timed run's outputs differ from the verified ones"
-            raise Ruling(Outcome.MISMATCH, text, side=self._proxy.side)
 
     def finish(self) -> None:
         """Check our own device memory after the last block.
@@ -77,27 +96,38 @@ class SideSampler:
             Ruling: the side wrote to it.
         """
         if self._own_memory_sum() != self._witness:
-            raise Ruling(Outcome.MISMATCH, "wrote outside its buffers during timing", side=self._proxy.side)
+            raise self._mismatch("wrote outside its buffers during timing")
 
-    def ready(self, method: timing.Method, count: int) -> None:
-        """See `timing.Sampler`.
+    def _mismatch(self, text: str) -> Ruling:
+        return Ruling(Outcome.MISMATCH, text, side=self._side)
 
-        Raises:
-            Ruling: the side failed.
-        """
-        if method == "chain":
-            self._proxy.call(Chain(count))
-
-    def block(self, method: timing.Method, samples: int, first: int, count: int) -> list[float]:
+    def block(self, samples: int, first: int) -> list[float]:
         """See `timing.Sampler`.
 
         Raises:
             Ruling: a timed run's outputs differ from the verified ones, or the side failed.
         """
-        answer = self._proxy.call(Block(method, samples, first, count)).body
-        self.runs += samples * max(1, count)
-        self._compare(answer.sums)
-        return list(answer.times)
+        reply = self._proxy.call(Block(samples, first))
+        self.runs += samples
+        with self._proxy.untrusted_answer():
+            for index, sample in enumerate(reply.body.samples):
+                self._check(index, sample, reply.blobs)
+            if len(reply.body.samples) != samples:
+                raise ValueError("another number of samples")
+        return [sample.us for sample in reply.body.samples]
+
+    def _check(self, index: int, sample: SampleAnswer, blobs: Mapping[str, Blob]) -> None:
+        if sample.integrity:
+            raise self._mismatch(f"{sample.integrity[0]} during timing")
+        same = sample.sum == self._job.sums[self._side][sample.slot]
+        for one, found in zip(self._expected[sample.slot], sample.close, strict=True):
+            same = same and not found.wrong and found.squares <= one.norm**2
+        if not same:
+            raise self._mismatch("a timed run's outputs differ from the verified ones")
+        whole = {name: blobs[f"{index}/{name}"] for name in self._job.whole[self._side]}
+        wrong = self._job.agree(sample.slot, self._side, whole) if whole else None
+        if wrong is not None:
+            raise self._mismatch(f"a timed run's outputs differ from the verified ones: {wrong}")
 
 
 class PairTimer:
@@ -129,9 +159,7 @@ class PairTimer:
         config = timing.TimingConfig(
             seed=seed,
             event_overhead_us=self._calibration.event_overhead_us,
-            chain_overhead_us=self._calibration.chain_overhead_us,
-            chain_step_us=self._calibration.chain_step_us,
-            chain_runs=min(sampler.chain_runs for sampler in self.samplers.values()),
+            graph_overhead_us=self._calibration.graph_overhead_us,
         )
         with self._lock.exclusive():
             samples = timing.measure(self.samplers, config, self._calibration.margin)
@@ -139,6 +167,23 @@ class PairTimer:
             for sampler in self.samplers.values():
                 sampler.finish()
         return samples
+
+
+def time_other_size(
+    name: str, sides: Mapping[SideName, SideProxy], job: TimingJob, calibration: Calibration, lock: GpuLock
+) -> SizeTiming:
+    """Time both sides at a bench size other than the headline.
+
+    Raises:
+        Ruling: a side failed, or is faster than memory bandwidth allows.
+    """
+    timer = PairTimer(sides, job, calibration, lock)
+    samples = timer.measure(job.seed)
+    ruling = _rule(samples, job, calibration, timer.samplers["fast"].l2_bytes)
+    if ruling.outcome is Outcome.MISMATCH:
+        raise ruling
+    slow_us, fast_us = (samples.median_us(side) for side in SIDES)
+    return SizeTiming(name, ruling.outcome, round(slow_us, 3), round(fast_us, 3), samples.estimate)
 
 
 def time_case(
@@ -151,7 +196,7 @@ def time_case(
     """
     timer = PairTimer(sides, job, calibration, lock)
     samples = timer.measure(job.seed)
-    case.timing_method = samples.method
+    case.timing_method = "events"
     case.speedup = samples.estimate
     for side in SIDES:
         case.update_report(side, median_us=samples.median_us(side), samples_us=rounded(samples.blocks[side]))
@@ -163,7 +208,18 @@ def time_case(
         event_overhead_us=round(calibration.event_overhead_us, 4),
     )
     case.passed("timed_outputs")
-    return _rule(case, samples, job, calibration, timer.samplers["fast"].l2_bytes)
+    l2_bytes = timer.samplers["fast"].l2_bytes
+    fraction = bandwidth_floor.copy_fraction(
+        job.all_bytes, samples.median_us("fast"), calibration.copy_bytes_per_s
+    )
+    least = bandwidth_floor.floor_us(job.written_bytes, l2_bytes, calibration.copy_bytes_per_s)
+    case.add_details(floor_us=round(least, 3), fast_copy_fraction=round(fraction, 4) if fraction else None)
+    ruling = _rule(samples, job, calibration, l2_bytes)
+    if ruling.outcome is not Outcome.MISMATCH:
+        case.passed("physics_floor")
+    if samples.estimate is not None:
+        case.add_details(audit=samples.estimate.ratio > AUDIT_RATIO)
+    return ruling
 
 
 def rounded(blocks: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
@@ -171,22 +227,16 @@ def rounded(blocks: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(round(sample, 3) for sample in block) for block in blocks)
 
 
-def _rule(
-    case: Case, samples: timing.Samples, job: TimingJob, calibration: Calibration, l2_bytes: int
-) -> Ruling:
+def _rule(samples: timing.Samples, job: TimingJob, calibration: Calibration, l2_bytes: int) -> Ruling:
     medians = {side: samples.median_us(side) for side in SIDES}
     least = bandwidth_floor.floor_us(job.written_bytes, l2_bytes, calibration.copy_bytes_per_s)
-    fraction = bandwidth_floor.copy_fraction(job.all_bytes, medians["fast"], calibration.copy_bytes_per_s)
-    case.add_details(floor_us=round(least, 3), fast_copy_fraction=round(fraction, 4) if fraction else None)
     beaten = bandwidth_floor.describe(medians, least)
     if beaten is not None:
         return Ruling(Outcome.MISMATCH, f"faster than memory bandwidth allows: {beaten}")
-    case.passed("physics_floor")
     estimate = samples.estimate
     if estimate is None:
         return Ruling(Outcome.AMBIGUOUS_TIMING, f"a side under {timing.SHORTEST_US} us is too short to time")
     if estimate.blocks < statistics.MIN_BLOCKS:
         return Ruling(Outcome.AMBIGUOUS_TIMING, f"only {estimate.blocks} blocks fit in the time limit")
-    case.add_details(audit=estimate.ratio > AUDIT_RATIO)
     text = f"{estimate.ratio:.3f}x ({estimate.low:.3f} to {estimate.high:.3f})"
     return Ruling(OUTCOMES[statistics.decide(estimate)], text)

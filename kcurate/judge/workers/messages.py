@@ -18,6 +18,7 @@ from kcurate import codec
 from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
 from kcurate.errors import RecordError
 from kcurate.judge.workers.protocol import Blob
+from kcurate.problem.compare import Bound
 from kcurate.records import Environment, Problem, Resources, Side
 
 A = TypeVar("A")
@@ -122,14 +123,14 @@ class RunAnswer:
 
 @dataclass(frozen=True)
 class Run(Request[RunAnswer]):
-    """Reset and run once for each poison word.
+    """Reset and run once for each salt of the noise.
 
-    The reply has all outputs of the first run, and those not in `summed` of later runs. `keep`: the slot
-    stays prepared for timing.
+    The reply has all outputs of the first run, and those not in `summed` of later runs. `keep`: the slot's
+    inputs stay on the device for timing.
     """
 
     slot: str
-    poisons: tuple[int, ...]
+    salts: tuple[int, ...]
     summed: tuple[str, ...]
     keep: bool
 
@@ -149,53 +150,69 @@ class Helpers(Request[Done]):
 
 @dataclass(frozen=True)
 class TimeAnswer:
-    """What the parent needs to choose a method; `chain_runs`: the longest chain that fits."""
+    """The size of the L2 cache, and whether the plan is queued as a CUDA graph."""
 
-    chain_runs: int
     l2_bytes: int
-    sums: tuple[int, ...] = ()
+    graph: bool
+
+
+@dataclass(frozen=True)
+class Close:
+    """An output whose rounding may differ from run to run, and how far it may be off."""
+
+    name: str
+    bound: Bound
 
 
 @dataclass(frozen=True)
 class Time(Request[TimeAnswer]):
-    """Prepare the prepared inputs in `slots` for timing; runs each once and checksums its outputs."""
+    """Get ready to time the inputs kept in `slots`.
+
+    `summed`: outputs that must be the same in every run. `close`: for each slot, outputs that are compared
+    with the arrays `<slot>/<output>` of the request. `whole`: outputs that are returned.
+    """
 
     slots: tuple[str, ...]
     summed: tuple[str, ...]
-    poison: int
+    close: Mapping[str, tuple[Close, ...]]
+    whole: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Chain(Request[Done]):
-    """Build the chain of `count` runs for later blocks."""
+class CloseAnswer:
+    """The number of elements outside their bound, and the sum of the squares of all differences."""
 
-    count: int
+    wrong: int
+    squares: float
+
+
+@dataclass(frozen=True)
+class SampleAnswer:
+    """One run: its time in microseconds, its input set, and what became of its outputs.
+
+    `sum` is the fingerprint of the `summed` outputs; `integrity` is empty but for a block's last sample.
+    """
+
+    us: float
+    slot: int
+    sum: int
+    close: tuple[CloseAnswer, ...] = ()
+    integrity: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class BlockAnswer:
-    """Samples in microseconds, and (input set, checksum of its outputs) of each run."""
+    """One block; the reply has the `whole` outputs as `<sample>/<output>`."""
 
-    times: tuple[float, ...]
-    sums: tuple[tuple[int, int], ...]
+    samples: tuple[SampleAnswer, ...]
 
 
 @dataclass(frozen=True)
 class Block(Request[BlockAnswer]):
     """Take one block of samples, cycling through the input sets from `first`."""
 
-    method: str
     samples: int
     first: int
-    count: int
-
-
-@dataclass(frozen=True)
-class Read(Request[RunAnswer]):
-    """Read a slot's current outputs except those in `summed`, and its integrity violations."""
-
-    slot: str
-    summed: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -215,8 +232,7 @@ class ClockAnswer:
     """Readings of `kcurate.backends.cuda.clock`: microseconds, and bytes read plus written per second."""
 
     event_overhead_us: float
-    chain_overhead_us: float
-    chain_step_us: float
+    graph_overhead_us: float
     copy_bytes_per_s: float
 
 
@@ -235,9 +251,7 @@ OPERATIONS: tuple[tuple[str, type[Request[Any]], type[Any]], ...] = (
     ("drop", Drop, Done),
     ("helpers", Helpers, Done),
     ("time", Time, TimeAnswer),
-    ("chain", Chain, Done),
     ("block", Block, BlockAnswer),
-    ("read", Read, RunAnswer),
     ("witness", Witness, WitnessAnswer),
     ("calibrate", Calibrate, ClockAnswer),
 )

@@ -12,51 +12,37 @@ from kcurate.records.pair import SideName
 
 
 class Side:
-    """A side of `us` with noise; events read 2 us more, chains 1 us more per run and 16 us per chain."""
+    """A side of `us` with noise; an event pair reads 2 us more, around a graph 2.5 us."""
 
-    def __init__(self, us: float, seed: int, noise: float = 0.005) -> None:
-        self.us, self.noise = us, noise
+    def __init__(self, us: float, seed: int, noise: float = 0.005, *, graph: bool = False) -> None:
+        self.us, self.noise, self.graph = us, noise, graph
         self.rng = random.Random(seed)
-        self.asked: list[tuple[str, int, int]] = []
-        self.made = 0
+        self.asked: list[int] = []
 
-    def ready(self, method: blocks.Method, count: int) -> None:
-        self.made = count if method == "chain" else 0
-
-    def block(self, method: blocks.Method, samples: int, first: int, count: int) -> list[float]:
-        self.asked.append((method, samples, count))
-        assert method == "events" or count == self.made, "the chain was not built before the first block"
-        overhead = 2.0 if method == "events" else 16.0 / count + 1.0
+    def block(self, samples: int, first: int) -> list[float]:
+        self.asked.append(samples)
+        overhead = 2.5 if self.graph else 2.0
         return [self.us * (1 + self.rng.gauss(0, self.noise)) + overhead for _ in range(samples)]
 
 
-CLOCK = {"event_overhead_us": 2.0, "chain_overhead_us": 16.0, "chain_step_us": 1.0}
+CLOCK = {"event_overhead_us": 2.0, "graph_overhead_us": 2.5}
 
 
-def run(slow_us: float, fast_us: float, *, noise: float = 0.005, chain_runs: int = 64) -> blocks.Samples:
-    sides: dict[SideName, Side] = {"slow": Side(slow_us, 1, noise), "fast": Side(fast_us, 2, noise)}
-    found = measure(sides, TimingConfig(seed=3, chain_runs=chain_runs, **CLOCK), lambda _: 0.02)
+def run(slow_us: float, fast_us: float, *, noise: float = 0.005, graph: bool = False) -> blocks.Samples:
+    sides: dict[SideName, Side] = {
+        "slow": Side(slow_us, 1, noise, graph=graph),
+        "fast": Side(fast_us, 2, noise),
+    }
+    found = measure(sides, TimingConfig(seed=3, **CLOCK), lambda _: 0.02)
     for side in ("slow", "fast"):
         assert len(found.blocks[side]) == len(found.blocks["slow"])
     return found
 
 
-@pytest.mark.parametrize(
-    ("slow_us", "fast_us", "method"),
-    [
-        (300.0, 200.0, "events"),
-        (6.0, 3.0, "chain"),
-        (30.0, 3.0, "chain"),
-        (11.0, 9.9, "chain"),
-        (500.0, 3.0, "events/chain"),
-        (3.0, 500.0, "chain/events"),
-    ],
-)
-def test_method_follows_the_durations_and_overheads_cancel(
-    slow_us: float, fast_us: float, method: str
-) -> None:
-    found = run(slow_us, fast_us)
-    assert found.method == method
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize(("slow_us", "fast_us"), [(300.0, 200.0), (12.0, 6.0), (11.0, 9.9), (500.0, 8.0)])
+def test_overheads_cancel(slow_us: float, fast_us: float, graph: bool) -> None:
+    found = run(slow_us, fast_us, graph=graph)
     assert found.estimate is not None
     assert found.estimate.ratio == pytest.approx(slow_us / fast_us, rel=0.01)
     assert found.median_us("fast") == pytest.approx(fast_us, rel=0.01)
@@ -64,33 +50,32 @@ def test_method_follows_the_durations_and_overheads_cancel(
 
 def test_timing_stops_when_the_interval_is_tight_after_the_minimum_of_blocks() -> None:
     quiet, noisy = run(90.0, 80.0, noise=0.001), run(90.0, 80.0, noise=0.2)
-    assert len(quiet.blocks["fast"]) == statistics.MIN_BLOCKS
+    assert len(quiet.blocks["fast"]) == statistics.USUAL_BLOCKS
     assert quiet.settled
     assert len(noisy.blocks["fast"]) == statistics.MAX_BLOCKS
 
 
-def test_a_plan_that_cannot_be_chained_is_timed_by_events() -> None:
-    assert run(4.0, 3.0, chain_runs=0).method == "events"
-
-
-def test_long_sides_get_fewer_samples_per_block() -> None:
-    sides: dict[SideName, Side] = {"slow": Side(200_000.0, 1), "fast": Side(100.0, 2)}
-    measure(sides, TimingConfig(seed=0, **CLOCK), lambda _: 0.02)
-    assert sides["slow"].asked[-1][1] == 1
-    assert sides["fast"].asked[-1][1] == blocks.SAMPLES_PER_BLOCK
-
-
-def test_chain_length_follows_duration_but_similar_sides_get_equal_chains() -> None:
-    sides: dict[SideName, Side] = {"slow": Side(18.0, 1), "fast": Side(4.0, 2)}
-    measure(sides, TimingConfig(seed=0, **CLOCK), lambda _: 0.02)
-    assert (sides["slow"].made, sides["fast"].made) == (12, 51)
-    sides = {"slow": Side(5.0, 1), "fast": Side(4.0, 2)}
-    measure(sides, TimingConfig(seed=0, **CLOCK), lambda _: 0.02)
-    assert sides["slow"].made == sides["fast"].made
+@pytest.mark.parametrize(
+    ("slow_us", "fast_us", "samples", "count"),
+    [
+        (90.0, 80.0, (6, 7), statistics.USUAL_BLOCKS),
+        (900.0, 80.0, (1, 7), statistics.USUAL_BLOCKS),
+        (9_000.0, 5_000.0, (1, 1), 12),
+        (200_000.0, 100.0, (1, 6), statistics.MIN_BLOCKS),
+    ],
+)
+def test_long_sides_get_fewer_samples_and_blocks(
+    slow_us: float, fast_us: float, samples: tuple[int, int], count: int
+) -> None:
+    sides: dict[SideName, Side] = {"slow": Side(slow_us, 1, 0.0), "fast": Side(fast_us, 2, 0.0)}
+    found = measure(sides, TimingConfig(seed=0, **CLOCK), lambda _: 0.02)
+    assert (sides["slow"].asked[-1], sides["fast"].asked[-1]) == samples
+    assert len(found.blocks["slow"]) == count
 
 
 def test_too_short_sides_get_no_estimate() -> None:
-    assert run(0.2, 0.1, noise=0.0).estimate is None
+    assert run(9.0, 4.9, noise=0.0).estimate is None
+    assert run(9.0, 5.1, noise=0.0).estimate is not None
 
 
 def test_sides_alternate_in_random_order() -> None:
@@ -101,11 +86,11 @@ def test_sides_alternate_in_random_order() -> None:
             super().__init__(90.0, 1)
             self.name = name
 
-        def block(self, method: blocks.Method, samples: int, first: int, count: int) -> list[float]:
+        def block(self, samples: int, first: int) -> list[float]:
             order.append(self.name)
-            return super().block(method, samples, first, count)
+            return super().block(samples, first)
 
     measure({"slow": Noting("slow"), "fast": Noting("fast")}, TimingConfig(seed=5), lambda _: 0.02)
-    rounds = order[-2 * statistics.MIN_BLOCKS :]
+    rounds = order[-2 * statistics.USUAL_BLOCKS :]
     pairs = [tuple(rounds[i : i + 2]) for i in range(0, len(rounds), 2)]
     assert {("slow", "fast"), ("fast", "slow")} == set(pairs)

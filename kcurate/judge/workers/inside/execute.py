@@ -1,15 +1,17 @@
 """A bound program on a device: reset its buffers, run its plan, read outputs back, check redzones.
 
-Each buffer has its own allocation: redzone, declared pad, contents, pad, redzone. `reset` restores the
-initial state of all buffers and module globals, so that a side cannot keep state between runs. `run` waits
-for the device only where the plan reads a flag. Not covered: binding (`kcurate.problem.program`), comparing
-outputs (`kcurate.judge.agreement`).
+Each buffer has its own piece of memory: redzone, declared pad, contents, pad, redzone; the contents start
+at any multiple of 256 bytes. `reset` restores the initial state of all buffers and module globals, so that a
+side cannot keep state between runs. `run` waits for the device only where the plan reads a flag. Not covered:
+binding (`kcurate.problem.program`), comparing outputs (`kcurate.judge.agreement`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import secrets
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +28,7 @@ from kcurate.backends.base import (
     Pointer,
     ScalarValue,
 )
+from kcurate.backends.noise import HostNoise, Noise
 from kcurate.backends.torch_module import Forward, Place, TorchModule
 from kcurate.problem.addresses import aimed, is_table
 from kcurate.problem.layout import to_logical, to_physical
@@ -48,120 +51,131 @@ from kcurate.problem.ops import (
 from kcurate.problem.tensor_maps import BoundTensorMap
 
 REDZONE_BYTES = 4096
-# Around inputs all bits are set: NaN as a float, -1 as an integer, so that an out-of-bounds read shows in the
-# result. Other buffers get another byte, so that copying an input's redzone over theirs is seen.
-REDZONE_BYTE_INPUT = 0xFF
-REDZONE_BYTE = 0xFB
-# Inputs of at least this size are checked by a checksum on the device, where there is one.
-DIGEST_BYTES = 1 << 20
+# Buffers start at any multiple of this, the alignment that cudaMalloc promises.
+ALIGNMENT = 256
+# How many different multiples.
+SHIFTS = 4
+# Around inputs all bits may be set: NaN as a float, -1 as an integer, so that an out-of-bounds read shows.
+ALL_SET = 0xFF
+# How outputs and scratch start a run: with noise, with zeros, or as the last run left them.
+Start = Literal["noise", "zeros", "kept"]
 Array = npt.NDArray[Any]
-# A checksum of (memory, offset, size in bytes), taken on the device with a secret salt.
-Digest = Callable[[Memory, int, int], int]
+
+
+@dataclass(frozen=True)
+class Image:
+    """A buffer's initial values: physical layout on the host, or a copy of them on the device."""
+
+    host: Array | None = None
+    copy: Memory | None = None
 
 
 class _Slot:
     """One buffer on the device; its contents begin `before` bytes into the allocation."""
 
-    def __init__(self, allocate: Callable[[int], Memory], buffer: BoundBuffer, values: Array | None) -> None:
-        self.buffer = buffer
-        self.before = REDZONE_BYTES + -(-buffer.pad[0] * buffer.itemsize // 256) * 256
-        self.after = REDZONE_BYTES + buffer.pad[1] * buffer.itemsize
-        self.memory = allocate(self.before + buffer.size_bytes + self.after)
-        self.image = None if values is None else to_physical(buffer, values)
-        self.digest: int | None = None
-        self.offsets: Array | None = None
+    def __init__(self, buffer: BoundBuffer, image: Image | None, *, tight: bool) -> None:
+        self.buffer, self.image = buffer, image
+        shift = 0 if tight else secrets.randbelow(SHIFTS) * ALIGNMENT
+        around = 0 if tight else REDZONE_BYTES
+        self.before = around + shift - (-buffer.pad[0] * buffer.itemsize // ALIGNMENT * ALIGNMENT)
+        self.after = around + buffer.pad[1] * buffer.itemsize
+        self.memory = Memory(0, self.before + buffer.size_bytes + self.after)
 
     @property
-    def redzone(self) -> int:
-        """The byte that fills this buffer's redzones."""
-        return REDZONE_BYTE_INPUT if self.buffer.record.role == "in" else REDZONE_BYTE
+    def redzones(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """(offset, size) of the bytes before and after the contents and their pads."""
+        pads = [count * self.buffer.itemsize for count in self.buffer.pad]
+        end = self.before + self.buffer.size_bytes + pads[1]
+        return (0, self.before - pads[0]), (end, self.memory.size_bytes - end)
 
     @property
-    def large_input(self) -> bool:
-        """Whether this is an input that is cheaper to checksum on the device than to read back."""
-        return self.buffer.record.role == "in" and self.buffer.size_bytes >= DIGEST_BYTES
+    def pads(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """(offset, size) of the zeros before and after the contents."""
+        before, after = (count * self.buffer.itemsize for count in self.buffer.pad)
+        return (self.before - before, before), (self.before + self.buffer.size_bytes, after)
 
 
 class Prepared:
-    """A program's buffers on a device, ready to run any number of times."""
+    """A program's buffers on a device, ready to run any number of times.
+
+    `values` are logical arrays or images on the device. `allocate` gives memory for all buffers, which then
+    belongs to another. `tight`: buffers end where their memory ends, without redzones.
+    """
 
     def __init__(
         self,
         device: Device,
         module: Module,
         program: Program,
-        values: Mapping[str, Array],
-        digest: Digest | None = None,
-        allocate: Callable[[int], Memory] | None = None,
+        values: Mapping[str, Array | Image],
+        noise: Noise | None = None,
+        allocate: Callable[[Sequence[int]], Sequence[Memory]] | None = None,
+        *,
+        tight: bool = False,
     ) -> None:
         self.device, self.module, self.program = device, module, program
-        self._digest = digest
+        self._noise = noise or HostNoise(device)
         self._owned = allocate is None
         self.slots = {
-            name: _Slot(allocate or device.allocate, b, values.get(name))
-            for name, b in program.buffers.items()
+            name: _Slot(b, _image(b, values.get(name)), tight=tight) for name, b in program.buffers.items()
         }
+        sizes = [slot.memory.size_bytes for slot in self.slots.values()]
+        places = allocate(sizes) if allocate is not None else map(device.allocate, sizes)
+        for slot, memory in zip(self.slots.values(), places, strict=True):
+            slot.memory = memory
         self._aim(values)
         self.bound = dict(self.slots)
-        self.poison = 0
+        self._salt, self._around_inputs = 0, False
         self._forward: Forward | None = None
 
-    def _aim(self, values: Mapping[str, Array]) -> None:
+    def _aim(self, values: Mapping[str, Array | Image]) -> None:
         """Fill each table of pointers with the addresses of this program's buffers."""
 
         def address(name: str) -> int:
             return self.slots[name].memory.address + self.slots[name].before
 
         for name, slot in self.slots.items():
-            if is_table(slot.buffer) and name in values:
-                slot.offsets = values[name]
-                slot.image = aimed(slot.buffer, slot.offsets, self.program.buffers, address)
+            offsets = values.get(name)
+            if is_table(slot.buffer) and isinstance(offsets, np.ndarray):
+                slot.image = Image(aimed(slot.buffer, offsets, self.program.buffers, address))
 
-    def reset(self, poison: int) -> None:
+    def reset(self, salt: int, start: Start = "noise") -> None:
         """Restore every buffer and module global to its state before a first run.
 
-        `poison` is a 32-bit word that fills outputs and scratch; inputs get their values, padding gets zeros.
+        Inputs get their values, padding gets zeros, redzones get noise that depends on `salt`; with `start`
+        zeros, the redzones of inputs have all bits set.
         """
-        self.poison = poison & 0xFFFFFFFF
+        self._salt, self._around_inputs = salt, start == "zeros"
         self.bound = dict(self.slots)
-        word = self.poison.to_bytes(4, "little")
         for slot in self.slots.values():
-            size = slot.buffer.size_bytes
-            around = bytes([slot.redzone])
-            self.device.fill(slot.memory, 0, slot.before, around)
-            self.device.fill(slot.memory, slot.before + size, slot.after, around)
+            for at, size in slot.redzones:
+                if self._all_set(slot):
+                    self.device.fill(slot.memory, at, size, bytes([ALL_SET]))
+                else:
+                    self._noise.noise(slot.memory, at, size, salt)
+            for at, size in slot.pads:
+                self.device.fill(slot.memory, at, size, b"\0")
             if slot.image is not None:
-                self._write(slot, _bytes(slot.image))
-            else:
-                self._poison(slot, size, word)
-            self._clear_pad(slot)
+                self._write(slot, slot.image)
+            elif start == "noise":
+                self._noise.noise(slot.memory, slot.before, slot.buffer.size_bytes, salt)
+            elif start == "zeros":
+                self.device.fill(slot.memory, slot.before, slot.buffer.size_bytes, b"\0")
         self.reset_state()
+
+    def _all_set(self, slot: _Slot) -> bool:
+        return self._around_inputs and slot.buffer.record.role == "in"
 
     def reset_state(self) -> None:
         """Restore the module's globals (a PyTorch module has none)."""
         if not isinstance(self.module, TorchModule):
             self.device.reset_globals(self.module)
 
-    def _write(self, slot: _Slot, image: Bytes) -> None:
-        """Write a buffer's values, unless it is a large input that `integrity` has found unchanged."""
-        if slot.digest is not None:
-            return
-        self.device.write(slot.memory, slot.before, image)
-        if self._digest is not None and slot.large_input:
-            slot.digest = self._digest(slot.memory, slot.before, slot.buffer.size_bytes)
-
-    def _poison(self, slot: _Slot, size: int, word: bytes) -> None:
-        whole = size // 4 * 4
-        self.device.fill(slot.memory, slot.before, whole, word)
-        if size > whole:
-            self.device.fill(slot.memory, slot.before + whole, size - whole, word[:1])
-
-    def _clear_pad(self, slot: _Slot) -> None:
-        before, after = (count * slot.buffer.itemsize for count in slot.buffer.pad)
-        if before:
-            self.device.fill(slot.memory, slot.before - before, before, b"\0")
-        if after:
-            self.device.fill(slot.memory, slot.before + slot.buffer.size_bytes, after, b"\0")
+    def _write(self, slot: _Slot, image: Image) -> None:
+        if image.copy is not None:
+            self.device.copy(slot.memory, slot.before, image.copy, 0, slot.buffer.size_bytes)
+        elif image.host is not None:
+            self.device.write(slot.memory, slot.before, _bytes(image.host))
 
     def run(self) -> None:
         """Issue the plan's operations in order; waits only where the plan reads a flag.
@@ -256,7 +270,7 @@ class Prepared:
             slot = self.bound[op.buffer]
             self.device.bind_texture(self.module, op.symbol, slot.memory, slot.before, op.width, op.height)
 
-    def outputs(self, without: frozenset[str] = frozenset()) -> dict[str, Array]:
+    def outputs(self, without: Collection[str] = ()) -> dict[str, Array]:
         """Every `out` and `inout` buffer as its logical array, except those in `without`."""
         return {
             name: to_logical(slot.buffer, self._contents(self.bound[name]))
@@ -271,51 +285,37 @@ class Prepared:
         """Writes to redzones, inputs or the inputs' padding, one line each."""
         found = []
         for name, slot in self.slots.items():
-            pads = [count * slot.buffer.itemsize for count in slot.buffer.pad]
-            contents = slot.before + slot.buffer.size_bytes
-            front = self.device.read(slot.memory, 0, slot.before - pads[0])
-            back = self.device.read(slot.memory, contents + pads[1], slot.after - pads[1])
-            if (front != slot.redzone).any() or (back != slot.redzone).any():
+            if any(self._changed(slot, at, size) for at, size in slot.redzones):
                 found.append(f"wrote outside the buffer {name!r}")
             if slot.image is None or slot.buffer.record.role != "in":
                 continue
             if not self._holds_its_values(slot, slot.image):
                 found.append(f"changed the input {name!r}")
-            starts = (slot.before - pads[0], contents)
-            if any(
-                self.device.read(slot.memory, start, size).any()
-                for start, size in zip(starts, pads, strict=True)
-                if size
-            ):
+            if any(self.device.read(slot.memory, at, size).any() for at, size in slot.pads):
                 found.append(f"wrote into the padding of the input {name!r}")
         return tuple(found)
 
-    def _holds_its_values(self, slot: _Slot, image: Array) -> bool:
-        """Compare an input with its values, by checksum if one was taken, else byte by byte."""
-        if slot.digest is not None and self._digest is not None:
-            return self._digest(slot.memory, slot.before, slot.buffer.size_bytes) == slot.digest
-        return np.array_equal(self._contents(slot), _bytes(image))
+    def _changed(self, slot: _Slot, at: int, size: int) -> bool:
+        if self._all_set(slot):
+            return bool((self.device.read(slot.memory, at, size) != ALL_SET).any())
+        return self._noise.noise_changed(slot.memory, at, size, self._salt)
 
-    def clone(self, allocate: Callable[[int], Memory] | None = None) -> Prepared:
-        """The same program on copies of the buffers as they are now; it cannot be reset.
-
-        The copies' memory comes from `allocate`, which keeps ownership (None: from the device).
-        """
-        tables = {name: slot.offsets for name, slot in self.slots.items() if slot.offsets is not None}
-        other = Prepared(self.device, self.module, self.program, tables, allocate=allocate)
-        for name, slot in self.slots.items():
-            to = other.slots[name].memory
-            self.device.copy(to, 0, slot.memory, 0, slot.memory.size_bytes)
-            table = other.slots[name].image
-            if table is not None:
-                self.device.write(to, slot.before, _bytes(table))
-        return other
+    def _holds_its_values(self, slot: _Slot, image: Image) -> bool:
+        if image.copy is not None:
+            return not self._noise.differs(slot.memory, slot.before, image.copy, 0, slot.buffer.size_bytes)
+        return image.host is None or np.array_equal(self._contents(slot), _bytes(image.host))
 
     def close(self) -> None:
         """Free the buffers, unless their memory is owned by another."""
         if self._owned:
             for slot in self.slots.values():
                 self.device.free(slot.memory)
+
+
+def _image(buffer: BoundBuffer, values: Array | Image | None) -> Image | None:
+    if values is None or isinstance(values, Image):
+        return values
+    return Image(to_physical(buffer, values))
 
 
 def _bytes(array: Array) -> Bytes:

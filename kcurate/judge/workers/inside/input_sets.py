@@ -1,151 +1,120 @@
-"""One input set of a side in timing: queue its plan, restore what the plan writes, checksum its outputs.
+"""One input set of a side at a bench size: its values on the device, and checks of what a run makes of them.
 
-Not covered: which sets run when (`kcurate.judge.workers.inside.sampler`,
-`kcurate.judge.workers.inside.sample_chains`).
+Not covered: which sets run when (`kcurate.judge.workers.inside.sampler`), where the buffers lie
+(`kcurate.judge.workers.inside.arena`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+import secrets
+import struct
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from kcurate.backends.base import Memory
-from kcurate.backends.cuda.bench import MAX_GATED, Bench
+from kcurate.backends.base import Bytes, Memory, Module
+from kcurate.backends.cuda.bench import Bench, Region
+from kcurate.backends.cuda.helpers import MAX_RANK
+from kcurate.judge.workers.inside.arena import SALT_BITS, Arena
+from kcurate.judge.workers.inside.execute import Array, Image, Prepared
+from kcurate.judge.workers.messages import Close, CloseAnswer
+from kcurate.problem.addresses import is_table
+from kcurate.problem.layout import strides_of, to_physical
+from kcurate.problem.program import Program
 
 WORD_BYTES = 8
-# `nodes` of a plan that cannot be captured as a graph: above every limit.
-NOT_CAPTURABLE = 1 << 30
+# The number of wrong elements, and the squares of all differences.
+CLOSE_BYTES = 16
 
 
-@dataclass(frozen=True)
-class Region:
-    """The part of an allocation that holds one buffer's contents."""
-
-    memory: Memory
-    offset_bytes: int
-    size_bytes: int
-
-
-class Runnable(Protocol):
-    """One prepared input set of a side."""
-
-    def run(self) -> None:
-        """Queue the plan."""
-
-    def reset_state(self) -> None:
-        """Queue: restore the module's globals."""
-
-    def written(self) -> Sequence[Memory]:
-        """The whole allocations that the plan may write, always in the same order."""
-
-    def queued_operations(self) -> int | None:
-        """The most operations that a plan that cannot be captured queues; None if unknown."""
-
-    def results(self) -> Sequence[Region]:
-        """Queue what completes the outputs; return those that a checksum covers, without redzones."""
-
-    def size_bytes(self) -> int:
-        """The size of all allocations, each rounded up to 256 bytes."""
-
-    def clone(self, allocate: Callable[[int], Memory]) -> Runnable:
-        """A copy in other memory, with the same contents."""
-
-
-def sum_regions(bench: Bench, regions: Sequence[Region], salt: int) -> int:
-    """One 64-bit checksum of the regions' current contents; waits for it."""
-    bench.device.fill(bench.word, 0, WORD_BYTES, b"\0")
-    _add_sums(bench, regions, salt, bench.word.address)
-    return int(bench.device.read(bench.word, 0, WORD_BYTES).view(np.uint64)[0])
-
-
-def _add_sums(bench: Bench, regions: Sequence[Region], salt: int, word: int) -> None:
-    for i, region in enumerate(regions):
-        bench.checksum(region.memory, region.offset_bytes, region.size_bytes, salt + i, word)
-
-
-def zeroed_words(bench: Bench, count: int) -> Memory:
-    """Zeroed words for `count` checksums, in memory that is reused by each call."""
-    words = bench.words(WORD_BYTES * count)
-    bench.device.fill(words, 0, WORD_BYTES * count, b"\0")
-    return words
-
-
-def read_words(bench: Bench, words: Memory, count: int) -> list[int]:
-    """The words' values; waits for all queued work."""
-    data = bench.device.read(words, 0, WORD_BYTES * count)
-    return [int(word) for word in data.view(np.uint64)]
-
-
-class TimedInputSet:
-    """One input set. `copies` are (memory, a copy of its contents before a run), owned unless given."""
+class InputSet:
+    """A program's inputs, copied to the device once; every run starts from these copies."""
 
     def __init__(
-        self, bench: Bench, runnable: Runnable, copies: Sequence[tuple[Memory, Memory]] | None = None
+        self, bench: Bench, module: Module, program: Program, values: Mapping[str, Array], arena: Arena
     ) -> None:
-        self._bench = bench
-        self.runnable = runnable
-        self._owned: list[Memory] = []
-        self.copies = list(copies) if copies is not None else self._copy()
-        self.graph = bench.capture(runnable.run) if copies is None else None
-        self._restore_graph = bench.capture(self.restore) if copies is None else None
+        self._bench, self._module, self.program, self._arena = bench, module, program, arena
+        self.images: dict[str, Array | Image] = {}
+        for name, array in values.items():
+            buffer = program.buffers[name]
+            if is_table(buffer):
+                self.images[name] = array
+                continue
+            copy = bench.device.allocate(buffer.size_bytes)
+            physical = np.ascontiguousarray(to_physical(buffer, array)).reshape(-1)
+            bench.device.write(copy, 0, physical.view(np.uint8))
+            self.images[name] = Image(copy=copy)
+        self._expected: list[tuple[Close, Memory, int]] = []
+        sizes = [b.size_bytes + sum(b.pad) * b.itemsize for b in program.buffers.values()]
+        arena.reserve(sum(sizes), len(sizes))
 
-    def _copy(self) -> list[tuple[Memory, Memory]]:
-        device = self._bench.device
-        found = [(memory, device.allocate(memory.size_bytes)) for memory in self.runnable.written()]
-        self._owned = [copy for _, copy in found]
-        for memory, copy in found:
-            device.copy(copy, 0, memory, 0, memory.size_bytes)
-        return found
+    def place(self) -> Prepared:
+        """The program with its buffers at new places, which hold nothing yet."""
+        device, arena = self._bench.device, self._arena
+        return Prepared(device, self._module, self.program, self.images, arena, arena.place)
 
-    def clone(self, allocate: Callable[[int], Memory]) -> TimedInputSet:
-        """The same set in other memory. It restores from this set's copies, which must outlive it."""
-        runnable = self.runnable.clone(allocate)
-        places = zip(runnable.written(), self.copies, strict=True)
-        return TimedInputSet(self._bench, runnable, [(memory, copy) for memory, (_, copy) in places])
+    def copies(self) -> list[Memory]:
+        """Our own memory that belongs to the set."""
+        images = [image.copy for image in self.images.values() if isinstance(image, Image)]
+        return [*filter(None, images), *(memory for _, memory, _ in self._expected)]
+
+    def expect(self, close: Close, data: Bytes) -> None:
+        """Keep an expected output (the bytes of its logical array) on the device, hidden from the side."""
+        salt = secrets.randbits(SALT_BITS)
+        hidden = self._bench.hidden(data, salt)
+        memory = self._bench.device.allocate(hidden.size)
+        self._bench.device.write(memory, 0, hidden)
+        self._expected.append((close, memory, salt))
+
+    def add_fingerprint(self, prepared: Prepared, names: Sequence[str], word: int, salt: int) -> None:
+        """Queue: add the fingerprint of the named outputs to the word at a device address."""
+        for i, name in enumerate(names):
+            self._bench.fingerprint(region_of(prepared, name), salt + i, word)
 
     @property
-    def nodes(self) -> int:
-        """Graph nodes of the plan, or `NOT_CAPTURABLE`."""
-        return max(1, self.graph.nodes) if self.graph is not None else NOT_CAPTURABLE
+    def close_bytes(self) -> int:
+        """The size of `compare`'s results."""
+        return CLOSE_BYTES * len(self._expected)
 
-    @property
-    def gated(self) -> bool:
-        """Whether the whole plan can be queued before any of it runs."""
-        queued = self.nodes if self.graph is not None else self.runnable.queued_operations()
-        return queued is not None and queued <= MAX_GATED
-
-    def restore(self) -> None:
-        """Queue: restore everything that the plan writes, one copy at a time."""
-        for memory, copy in self.copies:
-            self._bench.device.copy(memory, 0, copy, 0, memory.size_bytes)
-        self.runnable.reset_state()
-
-    def restore_and_flush(self) -> None:
-        """Queue: restore what the plan writes, as one graph if possible, and flush the L2 cache."""
-        if self._restore_graph is None:
-            self.restore()
-        elif self._restore_graph.nodes:
-            self._restore_graph.launch()
-        self._bench.flush()
-
-    def run(self) -> None:
-        """Queue the plan, as one graph if it has more than one node."""
-        if self.graph is not None and self.graph.nodes > 1:
-            self.graph.launch()
-        else:
-            self.runnable.run()
-
-    def add_checksum(self, word: int, salt: int) -> None:
-        """Queue: add the outputs' checksum to the word at device address `word`."""
-        _add_sums(self._bench, self.runnable.results(), salt, word)
+    def compare(self, prepared: Prepared, found: int) -> None:
+        """Queue: compare outputs with what is expected; results from device address `found` on."""
+        for i, (close, memory, salt) in enumerate(self._expected):
+            region = region_of(prepared, close.name)
+            self._bench.close(region, memory, close.bound, salt, found + CLOSE_BYTES * i)
 
     def close(self) -> None:
-        """Free graphs and owned copies."""
-        for graph in (self.graph, self._restore_graph):
-            if graph is not None:
-                graph.close()
-        for memory in self._owned:
+        """Free the copies."""
+        for memory in self.copies():
             self._bench.device.free(memory)
+
+
+def region_of(prepared: Prepared, name: str) -> Region:
+    """Where an output lies after a run, and what of it counts."""
+    slot = prepared.bound[name]
+    buffer = prepared.slots[name].buffer
+    tolerance = buffer.record.tolerance
+    counted_by = None
+    if tolerance is not None and tolerance.valid is not None:
+        count = prepared.bound[tolerance.valid]
+        kind = count.buffer.record.dtype
+        counted_by = (count.memory.address + count.before, count.buffer.itemsize, not kind.startswith("u"))
+    layout: tuple[int, ...] = ()
+    if buffer.view is not None:
+        base, strides = strides_of(buffer)
+        rest = [0] * (MAX_RANK - len(strides))
+        layout = (len(strides), base, *buffer.shape, *rest, *strides, *rest)
+    return Region(
+        slot.memory,
+        slot.before,
+        int(np.prod(buffer.shape, dtype=np.int64)),
+        buffer.record.dtype,
+        buffer.itemsize,
+        layout,
+        counted_by,
+        tolerance is None or tolerance.order == "exact",
+    )
+
+
+def read_close(data: Bytes) -> tuple[CloseAnswer, ...]:
+    """The answers of comparisons from their bytes."""
+    return tuple(CloseAnswer(wrong, squares) for wrong, squares in struct.iter_unpack("<Qd", data.tobytes()))

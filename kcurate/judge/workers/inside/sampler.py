@@ -1,10 +1,11 @@
-"""Timing in a worker: takes one side's samples on the device.
+"""Timing in a worker: takes one side's samples on the device, each from a state that the side cannot prepare.
 
-Before each sample, outside the measured span, everything that the side writes is restored from copies on the
-device (so outputs are poisoned again) and the L2 cache is flushed. The plan is queued behind a gate, so that
-host time is not measured. Each sample's outputs are checksummed, which finds kernels that skip work when
-timed. Our own memory is checksummed before and after (`witness`), so that a side cannot keep state there. Not
-covered: the number of blocks, and the speedup (`kcurate.judge.timing.blocks`).
+Before each sample, outside the measured span: the buffers get new places, all memory around and between them
+and every output gets new noise, inputs are copied in, the module's variables get their initial values, shared
+and local memory are overwritten, and the L2 cache is flushed. The plan is queued behind a gate, so that host
+time is not measured. After each sample all its outputs are checked on the device. Our own memory is summed
+before and after (`witness`), so that a side cannot keep state there. Not covered: the number of blocks, and
+the speedup (`kcurate.judge.timing.blocks`).
 """
 
 from __future__ import annotations
@@ -12,103 +13,148 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kcurate.backends.cuda.bench import MAX_GATED, Bench
-from kcurate.judge.workers.inside.input_sets import (
-    WORD_BYTES,
-    Region,
-    Runnable,
-    TimedInputSet,
-    read_words,
-    sum_regions,
-    zeroed_words,
-)
-from kcurate.judge.workers.inside.sample_chains import Chain
-from kcurate.judge.workers.messages import TimeAnswer
+import numpy as np
 
-# A chain's clones may take this much memory, and one part in `CHAIN_SHARE` of what is free.
-CHAIN_BYTES = 4 << 30
-CHAIN_SHARE = 8
+from kcurate.backends.cuda.bench import MAX_GATED, Bench, Graph
+from kcurate.backends.torch_module import TorchModule
+from kcurate.judge.workers.inside.arena import Arena
+from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.judge.workers.inside.input_sets import WORD_BYTES, InputSet, read_close
+from kcurate.judge.workers.messages import SampleAnswer, TimeAnswer
+from kcurate.problem.ops import LaunchOp
+
+# A plan of more operations keeps its places: to record its graph anew would take longer than a sample.
+MOVED_OPERATIONS = 64
+
+
+class Work:
+    """A placed input set and how its plan is queued: launched, or as one graph if it can be recorded."""
+
+    def __init__(self, bench: Bench, prepared: Prepared) -> None:
+        self.prepared = prepared
+        ops = prepared.program.ops
+        self.single = len(ops) == 1 and isinstance(ops[0], LaunchOp)
+        self.graph: Graph | None = None if self.single else bench.capture(self._run)
+        queued = self.graph.nodes if self.graph is not None else prepared.queued_operations
+        self.gated = self.single or (queued is not None and queued <= MAX_GATED)
+        self._bound_after = dict(prepared.bound)
+
+    def _run(self) -> None:
+        self.prepared.bound = dict(self.prepared.slots)
+        self.prepared.run()
+
+    def queue(self) -> None:
+        """Queue the plan."""
+        if self.graph is not None and self.graph.nodes:
+            self.graph.launch()
+            self.prepared.bound = dict(self._bound_after)
+        else:
+            self._run()
+
+    def close(self) -> None:
+        """Destroy the graph."""
+        if self.graph is not None:
+            self.graph.close()
 
 
 class DeviceSampler:
-    """Takes samples of one side over all its input sets. `salt` makes checksums unpredictable."""
+    """Takes samples of one side over all its input sets. `salt` makes fingerprints unpredictable.
 
-    def __init__(self, bench: Bench, sets: Sequence[Runnable], salt: int) -> None:
-        self._bench = bench
-        self._sets = [TimedInputSet(bench, runnable) for runnable in sets]
-        self._salt = salt
-        self._events: list[tuple[Any, Any]] = []
-        self._chain: Chain | None = None
+    `summed`: outputs that must be the same in every run; `whole`: outputs that are returned. `local_bytes`:
+    the largest local memory frame of the side's kernels.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        arena: Arena,
+        sets: Sequence[InputSet],
+        summed: Sequence[str],
+        whole: Sequence[str],
+        *,
+        salt: int,
+        local_bytes: int,
+    ) -> None:
+        self._bench, self._arena, self._sets, self._salt = bench, arena, sets, salt
+        self._summed, self._whole = tuple(summed), frozenset(whole)
+        self._local_bytes = local_bytes
+        self._events = (bench.event(), bench.event())
+        self._found = bench.device.allocate(WORD_BYTES + max(one.close_bytes for one in sets))
+        self._works: dict[int, Work] = {}
 
     def describe(self) -> TimeAnswer:
-        """What the parent needs to choose a method (see `TimeAnswer`)."""
-        largest = max(timed.runnable.size_bytes() for timed in self._sets)
-        nodes = max(timed.nodes for timed in self._sets)
-        room_bytes = min(CHAIN_BYTES, self._bench.free_bytes() // CHAIN_SHARE)
-        return TimeAnswer(
-            chain_runs=min(room_bytes // max(1, largest), MAX_GATED // nodes),
-            l2_bytes=self._bench.l2_bytes,
-        )
-
-    def checksums(self) -> list[int]:
-        """Run every set once and checksum its outputs."""
-        words = zeroed_words(self._bench, len(self._sets))
-        for i, timed in enumerate(self._sets):
-            timed.restore_and_flush()
-            timed.run()
-            timed.add_checksum(words.address + WORD_BYTES * i, self._salt)
-        return read_words(self._bench, words, len(self._sets))
+        """What the parent needs (see `TimeAnswer`)."""
+        return TimeAnswer(self._bench.l2_bytes, self._work(0).graph is not None)
 
     def witness(self) -> int:
         """A checksum of our own memory beside the side's buffers."""
-        copies = [copy for timed in self._sets for _, copy in timed.copies]
-        regions = [Region(memory, 0, memory.size_bytes) for memory in (self._bench.scratch, *copies)]
-        return sum_regions(self._bench, regions, self._salt ^ 0x51DE)
+        bench = self._bench
+        bench.device.fill(bench.word, 0, WORD_BYTES, b"\0")
+        ours = (bench.scratch, *(copy for one in self._sets for copy in one.copies()))
+        for i, memory in enumerate(ours):
+            bench.checksum(memory, 0, memory.size_bytes, (self._salt ^ 0x51DE) + i, bench.word.address)
+        return int(bench.device.read(bench.word, 0, WORD_BYTES).view(np.uint64)[0])
 
     def close(self) -> None:
-        """Free everything except the kernels and the sets' own buffers."""
-        if self._chain is not None:
-            self._chain.close()
-        for timed in self._sets:
-            timed.close()
-        for first, last in self._events:
-            self._bench.drop_event(first)
-            self._bench.drop_event(last)
+        """Free everything except the kernels, the arena and the sets."""
+        for work in self._works.values():
+            work.close()
+        self._works.clear()
+        for event in self._events:
+            self._bench.drop_event(event)
+        self._bench.device.free(self._found)
 
-    def block(self, samples: int, first: int) -> tuple[list[float], list[tuple[int, int]]]:
-        """Take samples, cycling through the sets from `first`: times in us, (set, checksum) of each."""
-        bench = self._bench
-        words = zeroed_words(bench, samples)
-        while len(self._events) < samples:
-            self._events.append((bench.event(), bench.event()))
+    def block(self, samples: int, first: int) -> tuple[list[SampleAnswer], dict[str, Any]]:
+        """Take samples, cycling through the sets from `first`; the arrays are `<sample>/<output>`.
+
+        The last sample also says whether the side wrote outside its outputs.
+        """
+        answers: list[SampleAnswer] = []
+        arrays: dict[str, Any] = {}
+        for i in range(samples):
+            pick = (first + i) % len(self._sets)
+            answer, whole = self._sample(pick, last=i == samples - 1)
+            answers.append(answer)
+            arrays |= {f"{i}/{name}": array for name, array in whole.items()}
+        return answers, arrays
+
+    def _work(self, pick: int) -> Work:
+        """The set's work, at new places unless the plan is long or trusted (PyTorch binds to its places)."""
+        work = self._works.get(pick)
+        if work is not None:
+            fixed = isinstance(work.prepared.module, TorchModule)
+            if fixed or len(work.prepared.program.ops) > MOVED_OPERATIONS:
+                return work
+            work.close()
+        prepared = self._sets[pick].place()
+        if isinstance(prepared.module, TorchModule):  # what it does once must not be part of a graph
+            prepared.reset(self._arena.salt)
+            prepared.run()
+        self._works[pick] = Work(self._bench, prepared)
+        return self._works[pick]
+
+    def _sample(self, pick: int, *, last: bool) -> tuple[SampleAnswer, dict[str, Any]]:
+        bench, chosen = self._bench, self._sets[pick]
+        work = self._work(pick)
+        prepared = work.prepared
         bench.reset_persisting()
-        picks = [(first + i) % len(self._sets) for i in range(samples)]
-        for i, pick in enumerate(picks):
-            timed = self._sets[pick]
-            timed.restore_and_flush()
-            bench.span(self._events[i], timed.run, gated=timed.gated)
-            timed.add_checksum(words.address + WORD_BYTES * i, self._salt)
-        sums = read_words(bench, words, samples)
-        times = [bench.elapsed_us(start, end) for start, end in self._events[:samples]]
-        return times, list(zip(picks, sums, strict=True))
-
-    def last_clone(self, index: int) -> Runnable | None:
-        """The last clone of one input set, as the last chain left it; None if there was no chain."""
-        if self._chain is None:
-            return None
-        found = [
-            clone for pick, clone in zip(self._chain.picks, self._chain.clones, strict=True) if pick == index
-        ]
-        return found[-1].runnable if found else None
-
-    def build_chain(self, count: int) -> Chain:
-        """The chain of `count` runs, built unless it exists."""
-        if self._chain is None or len(self._chain.clones) != count:
-            if self._chain is not None:
-                self._chain.close()
-            self._chain = Chain(self._bench, self._sets, count, self._salt)
-        return self._chain
-
-    def chain_block(self, samples: int, count: int) -> tuple[list[float], list[tuple[int, int]]]:
-        """Take samples of `count` runs each: microseconds per run, (set, checksum) of each run."""
-        return self.build_chain(count).block(samples)
+        self._arena.renew()
+        prepared.reset(self._arena.salt)
+        bench.scrub(self._local_bytes)
+        bench.flush()
+        bench.span(self._events, work.queue, gated=work.gated)
+        prepared.finish()
+        bench.device.fill(self._found, 0, self._found.size_bytes, b"\0")
+        chosen.add_fingerprint(prepared, self._summed, self._found.address, self._salt)
+        chosen.compare(prepared, self._found.address + WORD_BYTES)
+        data = bench.device.read(self._found, 0, WORD_BYTES + chosen.close_bytes)
+        damage = prepared.integrity() if last else ()
+        whole = prepared.outputs(prepared.slots.keys() - self._whole)
+        answer = SampleAnswer(
+            bench.elapsed_us(*self._events),
+            pick,
+            int(data[:WORD_BYTES].view(np.uint64)[0]),
+            read_close(data[WORD_BYTES:]),
+            damage,
+        )
+        return answer, whole

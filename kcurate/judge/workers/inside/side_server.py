@@ -8,22 +8,21 @@ the parent as raw bytes, or as checksums with a secret salt. Not covered: the pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import itertools
+from collections.abc import Callable, Collection, Generator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from kcurate.backends.base import Device, Memory, Module
+from kcurate.backends.base import Device, Module
 from kcurate.backends.torch_module import TorchModule
 from kcurate.errors import BackendError
-from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.judge.workers.inside.execute import Prepared, Start
 from kcurate.judge.workers.messages import (
     AskEnvironment,
     Block,
     BlockAnswer,
     Calibrate,
-    Chain,
     ClockAnswer,
     DeviceState,
     Done,
@@ -31,7 +30,6 @@ from kcurate.judge.workers.messages import (
     Generate,
     Helpers,
     Load,
-    Read,
     Reply,
     Request,
     Run,
@@ -50,15 +48,19 @@ from kcurate.records import Problem, Side
 
 if TYPE_CHECKING:
     from kcurate.backends.cuda.bench import Bench
-    from kcurate.judge.workers.inside.input_sets import Region
+    from kcurate.judge.workers.inside.arena import Arena
+    from kcurate.judge.workers.inside.input_sets import InputSet
     from kcurate.judge.workers.inside.sampler import DeviceSampler
 
 A = TypeVar("A")
 DONE: Reply[Done] = Reply(Done())
+WORD_BYTES = 8
+# How outputs and scratch start in the runs of a trial. The last two runs share their memory.
+STARTS: tuple[Start, ...] = ("noise", "zeros", "kept")
 
 
 class SideServer:
-    """One side on one device, with one method per type of request.
+    """One side on one device, with one method per type of request. `tight`: buffers have no redzones.
 
     After a `KernelFault` the process must exit.
     """
@@ -67,11 +69,12 @@ class SideServer:
         self._device = device
         self._loaded: tuple[Module, Problem, Side] | None = None
         self._inputs: dict[str, tuple[Program, dict[str, Any]]] = {}
-        self._prepared: dict[str, Prepared] = {}
+        self._kept: dict[str, InputSet] = {}
+        self._arena: Arena | None = None
         self._bench: Bench | None = None
         self._salt = 0
         self._timed: DeviceSampler | None = None
-        self._slots: list[str] = []
+        self.tight = False
         self.methods: Mapping[type[Request[Any]], Callable[[Any, Mapping[str, Blob]], Reply[Any]]] = {
             AskEnvironment: self._environment,
             Load: self._load,
@@ -80,9 +83,7 @@ class SideServer:
             Drop: self._drop,
             Helpers: self._helpers,
             Time: self._time,
-            Chain: self._chain,
             Block: self._block,
-            Read: self._read,
             Witness: self._witness,
             Calibrate: self._calibrate,
         }
@@ -117,47 +118,67 @@ class SideServer:
         return DONE
 
     def _run(self, asked: Run, _: Mapping[str, Blob]) -> Reply[RunAnswer]:
-        slot = asked.slot
-        if slot not in self._prepared:
-            bound, values = self._inputs.pop(slot)
-            digest = self._digest if self._bench is not None else None
-            self._prepared[slot] = Prepared(self._device, self._known()[0], bound, values, digest)
-        prepared, summed = self._prepared[slot], frozenset(asked.summed)
         damage: list[str] = []
         sums: list[int] = []
         blobs: dict[str, Blob] = {}
-        for index, poison in enumerate(asked.poisons):
-            prepared.reset(poison)
+        places = self._places(asked)
+        prepared: Prepared | None = None
+        for index, salt in enumerate(asked.salts):
+            start = STARTS[index % len(STARTS)]
+            if prepared is None or start != "kept":
+                prepared = next(places)
+            prepared.reset(salt, start)
             prepared.run()
             prepared.finish()
             self._device.synchronize()
             damage += prepared.integrity()
-            sums.append(self._sum(prepared, asked.summed))
-            blobs |= _blobs(prepared, f"{index}/", frozenset() if index == 0 else summed)
-        if not asked.keep:
-            self._prepared.pop(slot).close()
+            sums.append(self._sum(asked, prepared))
+            blobs |= _blobs(prepared, f"{index}/", () if index == 0 else asked.summed)
+        places.close()
+        if asked.keep and self._arena is not None:
+            self._arena.renew()  # the outputs must not be found again
         return Reply(RunAnswer(tuple(damage), tuple(sums)), blobs)
 
-    def _sum(self, prepared: Prepared, names: Sequence[str]) -> int:
-        """One checksum of the named outputs, as `DeviceSampler` takes it."""
-        if not names or self._bench is None:
-            return 0
-        from kcurate.judge.workers.inside.input_sets import sum_regions
+    def _places(self, asked: Run) -> Generator[Prepared]:
+        """The slot's program again and again, each time at another place; closes the last one."""
+        if asked.keep:
+            kept = self._kept[asked.slot] = self._keep(asked.slot)
+            while True:
+                yield kept.place()
+        bound, values = self._inputs.pop(asked.slot)
+        for tight in itertools.cycle((self.tight, self.tight or self._device.name == "emulator")):
+            prepared = Prepared(self._device, self._known()[0], bound, values, tight=tight)
+            try:
+                yield prepared
+            finally:
+                prepared.close()
 
-        return sum_regions(self._bench, _regions(prepared, names), self._salt)
-
-    def _digest(self, memory: Memory, offset_bytes: int, size_bytes: int) -> int:
-        from kcurate.judge.workers.inside.input_sets import Region, sum_regions
+    def _keep(self, slot: str) -> InputSet:
+        from kcurate.judge.workers.inside.arena import Arena
+        from kcurate.judge.workers.inside.input_sets import InputSet
 
         assert self._bench is not None, "helpers come first"
-        return sum_regions(self._bench, [Region(memory, offset_bytes, size_bytes)], self._salt ^ 0xD1)
+        self._arena = self._arena or Arena(self._bench)
+        bound, values = self._inputs.pop(slot)
+        return InputSet(self._bench, self._known()[0], bound, values, self._arena)
+
+    def _sum(self, asked: Run, prepared: Prepared) -> int:
+        """One fingerprint of the `summed` outputs, as `DeviceSampler` takes it."""
+        if not asked.summed or self._bench is None:
+            return 0
+        word = self._bench.word
+        self._device.fill(word, 0, WORD_BYTES, b"\0")
+        self._kept[asked.slot].add_fingerprint(prepared, asked.summed, word.address, self._salt)
+        return int(self._device.read(word, 0, WORD_BYTES).view(np.uint64)[0])
 
     def _drop(self, asked: Drop, _: Mapping[str, Blob]) -> Reply[Done]:
         if self._timed is not None:
             self._timed.close()
             self._timed = None
-        for slot in list(self._prepared):
-            self._prepared.pop(slot).close()
+        for slot in list(self._kept):
+            self._kept.pop(slot).close()
+        if self._arena is not None:
+            self._arena.close()
         self._inputs.clear()
         return DONE
 
@@ -176,40 +197,31 @@ class SideServer:
             self._bench = Bench(self._device, unpack_compiled(asked.compiled, blobs))
         return DONE
 
-    def _time(self, asked: Time, _: Mapping[str, Blob]) -> Reply[TimeAnswer]:
+    def _time(self, asked: Time, blobs: Mapping[str, Blob]) -> Reply[TimeAnswer]:
         from kcurate.judge.workers.inside.sampler import DeviceSampler
 
         assert self._bench is not None, "helpers come first"
-        self._slots = list(asked.slots)
-        chosen = [self._prepared[slot] for slot in asked.slots]
-        for prepared in chosen:
-            prepared.reset(asked.poison)
-        sets = [_PreparedRunnable(prepared, asked.summed) for prepared in chosen]
-        self._timed = DeviceSampler(self._bench, sets, self._salt)
-        sums = tuple(self._timed.checksums())
-        return Reply(replace(self._timed.describe(), sums=sums))
-
-    def _chain(self, asked: Chain, _: Mapping[str, Blob]) -> Reply[Done]:
-        assert self._timed is not None, "time comes first"
-        self._timed.build_chain(asked.count)
-        return DONE
+        assert self._arena is not None, "inputs are kept first"
+        chosen = [self._kept[slot] for slot in asked.slots]
+        for slot, kept in zip(asked.slots, chosen, strict=True):
+            for close in asked.close.get(slot, ()):
+                kept.expect(close, blobs[f"{slot}/{close.name}"])
+        frames = [one.local_bytes or 0 for one in self._known()[0].compiled.resources]
+        self._timed = DeviceSampler(
+            self._bench,
+            self._arena,
+            chosen,
+            asked.summed,
+            asked.whole,
+            salt=self._salt,
+            local_bytes=max(frames, default=0),
+        )
+        return Reply(self._timed.describe())
 
     def _block(self, asked: Block, _: Mapping[str, Blob]) -> Reply[BlockAnswer]:
         assert self._timed is not None, "time comes first"
-        if asked.method == "chain":
-            times, sums = self._timed.chain_block(asked.samples, asked.count)
-        else:
-            times, sums = self._timed.block(asked.samples, asked.first)
-        return Reply(BlockAnswer(tuple(times), tuple(sums)))
-
-    def _read(self, asked: Read, _: Mapping[str, Blob]) -> Reply[RunAnswer]:
-        prepared = self._prepared[asked.slot]
-        damage = prepared.integrity()
-        chained = self._timed.last_clone(self._slots.index(asked.slot)) if self._timed else None
-        if isinstance(chained, _PreparedRunnable):
-            prepared = chained.prepared
-            damage += prepared.integrity()
-        return Reply(RunAnswer(tuple(damage)), _blobs(prepared, "0/", frozenset(asked.summed)))
+        samples, outputs = self._timed.block(asked.samples, asked.first)
+        return Reply(BlockAnswer(tuple(samples)), {name: _flat(array) for name, array in outputs.items()})
 
     def _witness(self, asked: Witness, _: Mapping[str, Blob]) -> Reply[WitnessAnswer]:
         assert self._timed is not None, "time comes first"
@@ -222,49 +234,10 @@ class SideServer:
         return Reply(ClockAnswer(**clock.read(self._bench)))
 
 
-class _PreparedRunnable:
-    """A prepared slot as `input_sets.Runnable`; every run starts with unswapped buffers."""
-
-    def __init__(self, prepared: Prepared, summed: Sequence[str]) -> None:
-        self.prepared = prepared
-        self._summed = summed
-
-    def run(self) -> None:
-        self.prepared.bound = dict(self.prepared.slots)
-        self.prepared.run()
-
-    def reset_state(self) -> None:
-        self.prepared.reset_state()
-
-    def queued_operations(self) -> int | None:
-        return self.prepared.queued_operations
-
-    def written(self) -> list[Memory]:
-        slots = self.prepared.slots.values()
-        return [slot.memory for slot in slots if slot.buffer.record.role != "in"]
-
-    def results(self) -> list[Region]:
-        self.prepared.finish()
-        return _regions(self.prepared, self._summed)
-
-    def size_bytes(self) -> int:
-        return sum(-(-slot.memory.size_bytes // 256) * 256 for slot in self.prepared.slots.values())
-
-    def clone(self, allocate: Callable[[int], Memory]) -> _PreparedRunnable:
-        return _PreparedRunnable(self.prepared.clone(allocate), self._summed)
-
-
-def _regions(prepared: Prepared, names: Sequence[str]) -> list[Region]:
-    """The device memory of the named buffers' contents."""
-    from kcurate.judge.workers.inside.input_sets import Region
-
-    places = [(prepared.bound[name], prepared.slots[name].buffer.size_bytes) for name in names]
-    return [Region(slot.memory, slot.before, size_bytes) for slot, size_bytes in places]
-
-
-def _blobs(prepared: Prepared, prefix: str, without: frozenset[str]) -> dict[str, Blob]:
+def _blobs(prepared: Prepared, prefix: str, without: Collection[str]) -> dict[str, Blob]:
     """The outputs as bytes, in their logical layout."""
-    outputs = prepared.outputs(without).items()
-    return {
-        f"{prefix}{name}": np.ascontiguousarray(array).reshape(-1).view(np.uint8) for name, array in outputs
-    }
+    return {f"{prefix}{name}": _flat(array) for name, array in prepared.outputs(without).items()}
+
+
+def _flat(array: Any) -> Blob:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

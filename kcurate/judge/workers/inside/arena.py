@@ -1,0 +1,80 @@
+"""One allocation in which a side's buffers lie at places that it cannot know, in memory that holds noise.
+
+Every run gets new places. `renew` fills all of it with new noise, so that nothing an earlier run left can be
+found again. Not covered: what lies in the buffers (`kcurate.judge.workers.inside.input_sets`).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+from kcurate.backends.base import Memory
+from kcurate.backends.cuda.bench import Bench
+from kcurate.judge.workers.inside.execute import ALIGNMENT, REDZONE_BYTES, SHIFTS
+
+# Room for gaps: this part of the buffers' size, at least and at most so many bytes.
+GAP_SHARE = 4
+LEAST_GAP_BYTES, MOST_GAP_BYTES = 32 << 20, 1 << 30
+SALT_BITS = 64
+
+
+class Arena:
+    """Memory for the buffers of one run at a time; grows on demand. It makes noise for `Prepared`."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._memory: Memory | None = None
+        self._pieces: list[Memory] = []
+        self.salt = 0
+
+    def reserve(self, buffer_bytes: int, buffers: int) -> None:
+        """Make room for `buffers` buffers of together `buffer_bytes` (with their pads)."""
+        around = 2 * REDZONE_BYTES + (SHIFTS + 2) * ALIGNMENT
+        wanted = buffer_bytes + buffers * around
+        wanted += min(MOST_GAP_BYTES, max(LEAST_GAP_BYTES, wanted // GAP_SHARE))
+        if self._memory is None or self._memory.size_bytes < wanted:
+            self.close()
+            self._memory = self._bench.device.allocate(wanted)
+        self.renew()
+
+    def place(self, sizes: Sequence[int]) -> list[Memory]:
+        """Memory of each size, in random order with random gaps. Earlier memory is given up."""
+        assert self._memory is not None, "room is reserved first"
+        rounded = [-(-size // ALIGNMENT) * ALIGNMENT for size in sizes]
+        slack = (self._memory.size_bytes - sum(rounded)) // ALIGNMENT
+        assert slack >= 0, "more buffers than were announced"
+        cuts = sorted(secrets.randbelow(slack + 1) for _ in sizes)
+        order = list(range(len(sizes)))
+        secrets.SystemRandom().shuffle(order)
+        pieces: dict[int, Memory] = {}
+        used = 0
+        for at, cut in zip(order, cuts, strict=True):
+            pieces[at] = Memory(self._memory.address + cut * ALIGNMENT + used, sizes[at])
+            used += rounded[at]
+        return [pieces[at] for at in range(len(sizes))]
+
+    def renew(self) -> None:
+        """Fill the whole arena with new noise."""
+        assert self._memory is not None, "room is reserved first"
+        self.salt = secrets.randbits(SALT_BITS)
+        self._bench.noise(self._memory, 0, self._memory.size_bytes, self.salt)
+
+    def noise(self, memory: Memory, offset: int, size_bytes: int, salt: int) -> None:
+        """See `Noise`; nothing to do where `renew` has just made it."""
+        if salt != self.salt:
+            self._bench.noise(memory, offset, size_bytes, salt)
+
+    def noise_changed(self, memory: Memory, offset: int, size_bytes: int, salt: int) -> bool:
+        """See `Noise`."""
+        return self._bench.noise_changed(memory, offset, size_bytes, salt)
+
+    def differs(self, one: Memory, at: int, other: Memory, other_at: int, size_bytes: int) -> bool:
+        """See `Noise`."""
+        return self._bench.differs(one, at, other, other_at, size_bytes)
+
+    def close(self) -> None:
+        """Free the memory."""
+        if self._memory is not None:
+            self._bench.device.free(self._memory)
+            self._memory = None
