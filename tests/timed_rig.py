@@ -1,6 +1,6 @@
 """The judge's whole timed path in one process: emulated memory and kernels on a simulated clock.
 
-`Recorder` is the emulator's device with graph capture. `Clock` replaces `kcurate.backends.cuda.bench.Bench`:
+`Recorder` is the emulator's device with graph capture. `Clock` replaces `GpuTimer` (`kcurate.backends.cuda.timer`):
 each launch takes the time that the test gives its side.
 """
 
@@ -222,4 +222,4 @@ class TimedJudge(Judge):
     def _load_helpers(self, proxy: SideProxy) -> None:
         server = proxy.worker.server  # type: ignore[attr-defined]
         server._salt = 77
-        server._bench = server._bench or Clock(server._device)
+        server._timer = server._timer or Clock(server._device)

@@ -25,8 +25,8 @@ from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.records import Outcome
 
 if TYPE_CHECKING:
-    from kcurate.backends.cuda.bench import Bench
     from kcurate.backends.cuda.device import CudaDevice
+    from kcurate.backends.cuda.timer import GpuTimer
 
 pytestmark = pytest.mark.gpu
 
@@ -41,10 +41,10 @@ def device() -> Iterator[CudaDevice]:
 
 
 @pytest.fixture(scope="module")
-def bench(device: CudaDevice) -> Bench:
-    from kcurate.backends.cuda import bench as timing
+def timer(device: CudaDevice) -> GpuTimer:
+    from kcurate.backends.cuda import timer as timing
 
-    return timing.Bench(device, build(device, timing.HELPERS, *timing.HELPER_ENTRIES))
+    return timing.GpuTimer(device, build(device, timing.HELPERS, *timing.HELPER_ENTRIES))
 
 
 @pytest.fixture(scope="module")
@@ -169,43 +169,43 @@ def test_environment_names_the_gpu_and_its_state(device: CudaDevice) -> None:
     assert {"sm_clock_mhz", "temperature_c"} <= set(found.details)
 
 
-def test_sums_notice_every_change(device: CudaDevice, bench: Bench) -> None:
+def test_sums_notice_every_change(device: CudaDevice, timer: GpuTimer) -> None:
     from kcurate.judge.workers.inside.input_sets import Region, sum_regions
 
     memory = device.allocate(1_000_003)
     data = np.random.default_rng(0).integers(0, 256, 1_000_003, np.uint8)
     device.write(memory, 0, data)
     whole = Region(memory, 0, 1_000_003)
-    first = sum_regions(bench, [whole], 12345)
-    assert sum_regions(bench, [whole], 12345) == first
-    assert sum_regions(bench, [whole], 54321) != first
+    first = sum_regions(timer, [whole], 12345)
+    assert sum_regions(timer, [whole], 12345) == first
+    assert sum_regions(timer, [whole], 54321) != first
     for place in (0, 7, 500_000, 1_000_002):
         device.write(memory, place, data[place : place + 1] ^ 1)
-        assert sum_regions(bench, [whole], 12345) != first
+        assert sum_regions(timer, [whole], 12345) != first
         device.write(memory, place, data[place : place + 1])
-    assert sum_regions(bench, [whole], 12345) == first
+    assert sum_regions(timer, [whole], 12345) == first
     device.write(memory, 0, data[:16][::-1].copy())
-    assert sum_regions(bench, [whole], 12345) != first
+    assert sum_regions(timer, [whole], 12345) != first
     device.free(memory)
 
 
-def test_work_that_waits_for_the_device_is_no_graph(device: CudaDevice, bench: Bench) -> None:
+def test_work_that_waits_for_the_device_is_no_graph(device: CudaDevice, timer: GpuTimer) -> None:
     memory = device.allocate(64)
-    assert bench.capture(lambda: device.read(memory, 0, 4) and None) is None
-    graph = bench.capture(lambda: [device.fill(memory, i, 1, b"\x09") for i in range(3)] and None)
+    assert timer.capture(lambda: device.read(memory, 0, 4) and None) is None
+    graph = timer.capture(lambda: [device.fill(memory, i, 1, b"\x09") for i in range(3)] and None)
     assert graph is not None
     assert graph.nodes == 3
     graph.launch()
     assert device.read(memory, 0, 3).tolist() == [9, 9, 9]
-    nothing = bench.capture(lambda: None)
+    nothing = timer.capture(lambda: None)
     assert nothing is not None
     assert nothing.nodes == 0
 
 
-def test_the_clock_reads_what_hardware_can_be(bench: Bench) -> None:
+def test_the_clock_reads_what_hardware_can_be(timer: GpuTimer) -> None:
     from kcurate.backends.cuda import clock
 
-    found = clock.read(bench)
+    found = clock.read(timer)
     print(found)
     assert 2e11 < found["copy_bytes_per_s"] < 2e13
     assert 0 < found["event_overhead_us"] < 20

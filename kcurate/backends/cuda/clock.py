@@ -14,7 +14,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 
-from kcurate.backends.cuda.bench import Bench
+from kcurate.backends.cuda.timer import GpuTimer
 
 # gpu__time_duration of an empty kernel (Nsight Compute 2025.3, H200, November 2026).
 EMPTY_KERNEL_US = 1.28
@@ -25,19 +25,19 @@ SPIN_CHAINS = (8, 16)
 COPY_BYTES = 1 << 30
 
 
-def read(bench: Bench) -> dict[str, float]:
+def read(timer: GpuTimer) -> dict[str, float]:
     """Measure `event_overhead_us`, `chain_overhead_us` (per graph), `chain_step_us` (per kernel in it), and
     `copy_bytes_per_s` (bytes read plus bytes written).
     """
-    device = bench.device
+    device = timer.device
     source, target = device.allocate(COPY_BYTES), device.allocate(COPY_BYTES)
     device.fill(source, 0, COPY_BYTES, b"\x3c")
-    copy_us = spans_us(bench, lambda: bench.copy(target, source, COPY_BYTES), 16)
-    empty_us = spans_us(bench, bench.empty, REPEATS)
+    copy_us = spans_us(timer, lambda: timer.copy(target, source, COPY_BYTES), 16)
+    empty_us = spans_us(timer, timer.empty, REPEATS)
     overhead_us = max(0.0, statistics.median(empty_us) - EMPTY_KERNEL_US)
-    graph_us, _ = _chain(bench, bench.empty, CHAINS)
-    alone_us = statistics.median(spans_us(bench, lambda: bench.spin(SPIN_ROUNDS), REPEATS)) - overhead_us
-    _, each_us = _chain(bench, lambda: bench.spin(SPIN_ROUNDS), SPIN_CHAINS)
+    graph_us, _ = _chain(timer, timer.empty, CHAINS)
+    alone_us = statistics.median(spans_us(timer, lambda: timer.spin(SPIN_ROUNDS), REPEATS)) - overhead_us
+    _, each_us = _chain(timer, lambda: timer.spin(SPIN_ROUNDS), SPIN_CHAINS)
     device.free(source)
     device.free(target)
     return {
@@ -48,32 +48,32 @@ def read(bench: Bench) -> dict[str, float]:
     }
 
 
-def _chain(bench: Bench, work: Callable[[], None], lengths: tuple[int, int]) -> tuple[float, float]:
+def _chain(timer: GpuTimer, work: Callable[[], None], lengths: tuple[int, int]) -> tuple[float, float]:
     """(overhead of an event pair around a graph, time per run of `work` in it), in microseconds."""
-    few_us, many_us = (_graph_us(bench, work, count) for count in lengths)
+    few_us, many_us = (_graph_us(timer, work, count) for count in lengths)
     each_us = (many_us - few_us) / (lengths[1] - lengths[0])
     return few_us - lengths[0] * each_us, each_us
 
 
-def _graph_us(bench: Bench, work: Callable[[], None], count: int) -> float:
+def _graph_us(timer: GpuTimer, work: Callable[[], None], count: int) -> float:
     """The reading of an event pair around a graph of `count` runs of `work`."""
 
     def queue() -> None:
         for _ in range(count):
             work()
 
-    graph = bench.capture(queue)
+    graph = timer.capture(queue)
     assert graph is not None, "our kernels do not wait for the device"
-    spans = spans_us(bench, graph.launch, REPEATS // 2)
+    spans = spans_us(timer, graph.launch, REPEATS // 2)
     graph.close()
     return statistics.median(spans)
 
 
-def spans_us(bench: Bench, work: Callable[[], None], repeats: int) -> list[float]:
+def spans_us(timer: GpuTimer, work: Callable[[], None], repeats: int) -> list[float]:
     """Readings of an event pair around `work`, in microseconds, each after a cache flush."""
-    events = [(bench.event(), bench.event()) for _ in range(repeats)]
+    events = [(timer.event(), timer.event()) for _ in range(repeats)]
     for pair in events:
-        bench.flush()
-        bench.span(pair, work)
-    bench.device.synchronize()
-    return [bench.elapsed_us(first, last) for first, last in events]
+        timer.flush()
+        timer.span(pair, work)
+    timer.device.synchronize()
+    return [timer.elapsed_us(first, last) for first, last in events]

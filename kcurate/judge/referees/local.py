@@ -31,8 +31,8 @@ ATTEMPTS = 2
 RECENT = KEPT_REFERENCES[0]
 
 
-class Bench(Protocol):
-    """Whatever judges candidates and returns futures, such as `Referees`."""
+class JudgeExecutor(Protocol):
+    """Judges candidates asynchronously, as a `concurrent.futures.Executor` runs calls; see `Referees`."""
 
     def submit(self, candidate: Candidate) -> Future[Verdict]:
         """A future verdict; it raises `KcurateError` if no candidate can be judged at all."""

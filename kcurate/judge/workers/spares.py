@@ -180,9 +180,9 @@ class RunWorkerPool:
         """
         if self._helpers is not None:
             return
-        from kcurate.backends.cuda import bench
+        from kcurate.backends.cuda import timer
 
-        made = compilers.compile([Compile(bench.HELPERS, bench.HELPER_ENTRIES, ())])[0]
+        made = compilers.compile([Compile(timer.HELPERS, timer.HELPER_ENTRIES, ())])[0]
         if isinstance(made, CompileFailure):
             raise BackendError(f"our own timing kernels do not compile: {made.log}")
         self._helpers = made

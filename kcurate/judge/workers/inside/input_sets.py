@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from kcurate.backends.base import Memory
-from kcurate.backends.cuda.bench import MAX_GATED, Bench
+from kcurate.backends.cuda.timer import MAX_GATED, GpuTimer
 
 WORD_BYTES = 8
 # `nodes` of a plan that cannot be captured as a graph: above every limit.
@@ -54,28 +54,28 @@ class Runnable(Protocol):
         """A copy in other memory, with the same contents."""
 
 
-def sum_regions(bench: Bench, regions: Sequence[Region], salt: int) -> int:
+def sum_regions(timer: GpuTimer, regions: Sequence[Region], salt: int) -> int:
     """One 64-bit checksum of the regions' current contents; waits for it."""
-    bench.device.fill(bench.word, 0, WORD_BYTES, b"\0")
-    _add_sums(bench, regions, salt, bench.word.address)
-    return int(bench.device.read(bench.word, 0, WORD_BYTES).view(np.uint64)[0])
+    timer.device.fill(timer.word, 0, WORD_BYTES, b"\0")
+    _add_sums(timer, regions, salt, timer.word.address)
+    return int(timer.device.read(timer.word, 0, WORD_BYTES).view(np.uint64)[0])
 
 
-def _add_sums(bench: Bench, regions: Sequence[Region], salt: int, word: int) -> None:
+def _add_sums(timer: GpuTimer, regions: Sequence[Region], salt: int, word: int) -> None:
     for i, region in enumerate(regions):
-        bench.checksum(region.memory, region.offset_bytes, region.size_bytes, salt + i, word)
+        timer.checksum(region.memory, region.offset_bytes, region.size_bytes, salt + i, word)
 
 
-def zeroed_words(bench: Bench, count: int) -> Memory:
+def zeroed_words(timer: GpuTimer, count: int) -> Memory:
     """Zeroed words for `count` checksums, in memory that is reused by each call."""
-    words = bench.words(WORD_BYTES * count)
-    bench.device.fill(words, 0, WORD_BYTES * count, b"\0")
+    words = timer.words(WORD_BYTES * count)
+    timer.device.fill(words, 0, WORD_BYTES * count, b"\0")
     return words
 
 
-def read_words(bench: Bench, words: Memory, count: int) -> list[int]:
+def read_words(timer: GpuTimer, words: Memory, count: int) -> list[int]:
     """The words' values; waits for all queued work."""
-    data = bench.device.read(words, 0, WORD_BYTES * count)
+    data = timer.device.read(words, 0, WORD_BYTES * count)
     return [int(word) for word in data.view(np.uint64)]
 
 
@@ -83,17 +83,17 @@ class TimedInputSet:
     """One input set. `copies` are (memory, a copy of its contents before a run), owned unless given."""
 
     def __init__(
-        self, bench: Bench, runnable: Runnable, copies: Sequence[tuple[Memory, Memory]] | None = None
+        self, timer: GpuTimer, runnable: Runnable, copies: Sequence[tuple[Memory, Memory]] | None = None
     ) -> None:
-        self._bench = bench
+        self._timer = timer
         self.runnable = runnable
         self._owned: list[Memory] = []
         self.copies = list(copies) if copies is not None else self._copy()
-        self.graph = bench.capture(runnable.run) if copies is None else None
-        self._restore_graph = bench.capture(self.restore) if copies is None else None
+        self.graph = timer.capture(runnable.run) if copies is None else None
+        self._restore_graph = timer.capture(self.restore) if copies is None else None
 
     def _copy(self) -> list[tuple[Memory, Memory]]:
-        device = self._bench.device
+        device = self._timer.device
         found = [(memory, device.allocate(memory.size_bytes)) for memory in self.runnable.written()]
         self._owned = [copy for _, copy in found]
         for memory, copy in found:
@@ -104,7 +104,7 @@ class TimedInputSet:
         """The same set in other memory. It restores from this set's copies, which must outlive it."""
         runnable = self.runnable.clone(allocate)
         places = zip(runnable.written(), self.copies, strict=True)
-        return TimedInputSet(self._bench, runnable, [(memory, copy) for memory, (_, copy) in places])
+        return TimedInputSet(self._timer, runnable, [(memory, copy) for memory, (_, copy) in places])
 
     @property
     def nodes(self) -> int:
@@ -120,7 +120,7 @@ class TimedInputSet:
     def restore(self) -> None:
         """Queue: restore everything that the plan writes, one copy at a time."""
         for memory, copy in self.copies:
-            self._bench.device.copy(memory, 0, copy, 0, memory.size_bytes)
+            self._timer.device.copy(memory, 0, copy, 0, memory.size_bytes)
         self.runnable.reset_state()
 
     def restore_and_flush(self) -> None:
@@ -129,7 +129,7 @@ class TimedInputSet:
             self.restore()
         elif self._restore_graph.nodes:
             self._restore_graph.launch()
-        self._bench.flush()
+        self._timer.flush()
 
     def run(self) -> None:
         """Queue the plan, as one graph if it has more than one node."""
@@ -140,7 +140,7 @@ class TimedInputSet:
 
     def add_checksum(self, word: int, salt: int) -> None:
         """Queue: add the outputs' checksum to the word at device address `word`."""
-        _add_sums(self._bench, self.runnable.results(), salt, word)
+        _add_sums(self._timer, self.runnable.results(), salt, word)
 
     def close(self) -> None:
         """Free graphs and owned copies."""
@@ -148,4 +148,4 @@ class TimedInputSet:
             if graph is not None:
                 graph.close()
         for memory in self._owned:
-            self._bench.device.free(memory)
+            self._timer.device.free(memory)

@@ -11,30 +11,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kcurate.backends.base import Memory
-from kcurate.backends.cuda.bench import Bench, Graph
+from kcurate.backends.cuda.timer import GpuTimer, Graph
 from kcurate.judge.workers.inside.input_sets import WORD_BYTES, TimedInputSet, read_words
 
 
 class Chain:
     """A graph of `count` runs over clones of `sets` in turn. `salt`: that of the sets' own checksums."""
 
-    def __init__(self, bench: Bench, sets: Sequence[TimedInputSet], count: int, salt: int) -> None:
-        self._bench = bench
+    def __init__(self, timer: GpuTimer, sets: Sequence[TimedInputSet], count: int, salt: int) -> None:
+        self._timer = timer
         self._salt = salt
         self.picks = [i % len(sets) for i in range(count)]
         size_bytes = sum(sets[pick].runnable.size_bytes() for pick in self.picks)
-        self._slab = bench.device.allocate(size_bytes)  # one allocation: one per buffer is slow
+        self._slab = timer.device.allocate(size_bytes)  # one allocation: one per buffer is slow
         self._used_bytes = 0
         self.clones = [sets[pick].clone(self._piece) for pick in self.picks]
-        restored, runs = bench.capture(self._restore), bench.capture(self._run)
+        restored, runs = timer.capture(self._restore), timer.capture(self._run)
         assert restored is not None and runs is not None, "the parent asked for an uncapturable chain"
         self._restore_graph: Graph = restored
         self._runs_graph: Graph = runs
-        self._words = bench.device.allocate(WORD_BYTES * count)
-        sums = bench.capture(self._sum)
+        self._words = timer.device.allocate(WORD_BYTES * count)
+        sums = timer.capture(self._sum)
         assert sums is not None, "checksums are capturable"
         self._sums_graph: Graph = sums
-        self._events = [(bench.event(), bench.event())]
+        self._events = [(timer.event(), timer.event())]
 
     def _piece(self, size_bytes: int) -> Memory:
         """The next `size_bytes` of the slab."""
@@ -52,24 +52,24 @@ class Chain:
             clone.runnable.run()
 
     def _sum(self) -> None:
-        self._bench.device.fill(self._words, 0, self._words.size_bytes, b"\0")
+        self._timer.device.fill(self._words, 0, self._words.size_bytes, b"\0")
         for i, clone in enumerate(self.clones):
             clone.add_checksum(self._words.address + WORD_BYTES * i, self._salt)
 
     def block(self, samples: int) -> tuple[list[float], list[tuple[int, int]]]:
         """Microseconds per run of each of `samples` chains, and (set, checksum) of the last one's runs."""
-        bench = self._bench
+        timer = self._timer
         while len(self._events) < samples:
-            self._events.append((bench.event(), bench.event()))
-        bench.reset_persisting()
+            self._events.append((timer.event(), timer.event()))
+        timer.reset_persisting()
         for events in self._events[:samples]:
             if self._restore_graph.nodes:
                 self._restore_graph.launch()
-            bench.flush()
-            bench.span(events, self._runs_graph.launch)
+            timer.flush()
+            timer.span(events, self._runs_graph.launch)
         self._sums_graph.launch()
-        sums = read_words(bench, self._words, len(self.clones))
-        spans = [bench.elapsed_us(first, last) for first, last in self._events[:samples]]
+        sums = read_words(timer, self._words, len(self.clones))
+        spans = [timer.elapsed_us(first, last) for first, last in self._events[:samples]]
         return [span / len(self.clones) for span in spans], list(zip(self.picks, sums, strict=True))
 
     def close(self) -> None:
@@ -77,9 +77,9 @@ class Chain:
         for graph in (self._restore_graph, self._runs_graph, self._sums_graph):
             graph.close()
         for first, last in self._events:
-            self._bench.drop_event(first)
-            self._bench.drop_event(last)
+            self._timer.drop_event(first)
+            self._timer.drop_event(last)
         for clone in self.clones:
             clone.close()
-        self._bench.device.free(self._slab)
-        self._bench.device.free(self._words)
+        self._timer.device.free(self._slab)
+        self._timer.device.free(self._words)

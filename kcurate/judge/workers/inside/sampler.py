@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kcurate.backends.cuda.bench import MAX_GATED, Bench
+from kcurate.backends.cuda.timer import MAX_GATED, GpuTimer
 from kcurate.judge.workers.inside.input_sets import (
     WORD_BYTES,
     Region,
@@ -33,9 +33,9 @@ CHAIN_SHARE = 8
 class DeviceSampler:
     """Takes samples of one side over all its input sets. `salt` makes checksums unpredictable."""
 
-    def __init__(self, bench: Bench, sets: Sequence[Runnable], salt: int) -> None:
-        self._bench = bench
-        self._sets = [TimedInputSet(bench, runnable) for runnable in sets]
+    def __init__(self, timer: GpuTimer, sets: Sequence[Runnable], salt: int) -> None:
+        self._timer = timer
+        self._sets = [TimedInputSet(timer, runnable) for runnable in sets]
         self._salt = salt
         self._events: list[tuple[Any, Any]] = []
         self._chain: Chain | None = None
@@ -44,26 +44,26 @@ class DeviceSampler:
         """What the parent needs to choose a method (see `TimeAnswer`)."""
         largest = max(timed.runnable.size_bytes() for timed in self._sets)
         nodes = max(timed.nodes for timed in self._sets)
-        room_bytes = min(CHAIN_BYTES, self._bench.free_bytes() // CHAIN_SHARE)
+        room_bytes = min(CHAIN_BYTES, self._timer.free_bytes() // CHAIN_SHARE)
         return TimeAnswer(
             chain_runs=min(room_bytes // max(1, largest), MAX_GATED // nodes),
-            l2_bytes=self._bench.l2_bytes,
+            l2_bytes=self._timer.l2_bytes,
         )
 
     def checksums(self) -> list[int]:
         """Run every set once and checksum its outputs."""
-        words = zeroed_words(self._bench, len(self._sets))
+        words = zeroed_words(self._timer, len(self._sets))
         for i, timed in enumerate(self._sets):
             timed.restore_and_flush()
             timed.run()
             timed.add_checksum(words.address + WORD_BYTES * i, self._salt)
-        return read_words(self._bench, words, len(self._sets))
+        return read_words(self._timer, words, len(self._sets))
 
     def witness(self) -> int:
         """A checksum of our own memory beside the side's buffers."""
         copies = [copy for timed in self._sets for _, copy in timed.copies]
-        regions = [Region(memory, 0, memory.size_bytes) for memory in (self._bench.scratch, *copies)]
-        return sum_regions(self._bench, regions, self._salt ^ 0x51DE)
+        regions = [Region(memory, 0, memory.size_bytes) for memory in (self._timer.scratch, *copies)]
+        return sum_regions(self._timer, regions, self._salt ^ 0x51DE)
 
     def close(self) -> None:
         """Free everything except the kernels and the sets' own buffers."""
@@ -72,24 +72,24 @@ class DeviceSampler:
         for timed in self._sets:
             timed.close()
         for first, last in self._events:
-            self._bench.drop_event(first)
-            self._bench.drop_event(last)
+            self._timer.drop_event(first)
+            self._timer.drop_event(last)
 
     def block(self, samples: int, first: int) -> tuple[list[float], list[tuple[int, int]]]:
         """Take samples, cycling through the sets from `first`: times in us, (set, checksum) of each."""
-        bench = self._bench
-        words = zeroed_words(bench, samples)
+        timer = self._timer
+        words = zeroed_words(timer, samples)
         while len(self._events) < samples:
-            self._events.append((bench.event(), bench.event()))
-        bench.reset_persisting()
+            self._events.append((timer.event(), timer.event()))
+        timer.reset_persisting()
         picks = [(first + i) % len(self._sets) for i in range(samples)]
         for i, pick in enumerate(picks):
             timed = self._sets[pick]
             timed.restore_and_flush()
-            bench.span(self._events[i], timed.run, gated=timed.gated)
+            timer.span(self._events[i], timed.run, gated=timed.gated)
             timed.add_checksum(words.address + WORD_BYTES * i, self._salt)
-        sums = read_words(bench, words, samples)
-        times = [bench.elapsed_us(start, end) for start, end in self._events[:samples]]
+        sums = read_words(timer, words, samples)
+        times = [timer.elapsed_us(start, end) for start, end in self._events[:samples]]
         return times, list(zip(picks, sums, strict=True))
 
     def last_clone(self, index: int) -> Runnable | None:
@@ -106,7 +106,7 @@ class DeviceSampler:
         if self._chain is None or len(self._chain.clones) != count:
             if self._chain is not None:
                 self._chain.close()
-            self._chain = Chain(self._bench, self._sets, count, self._salt)
+            self._chain = Chain(self._timer, self._sets, count, self._salt)
         return self._chain
 
     def chain_block(self, samples: int, count: int) -> tuple[list[float], list[tuple[int, int]]]:

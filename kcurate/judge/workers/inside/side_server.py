@@ -49,7 +49,7 @@ from kcurate.problem.program import Program
 from kcurate.records import Problem, Side
 
 if TYPE_CHECKING:
-    from kcurate.backends.cuda.bench import Bench
+    from kcurate.backends.cuda.timer import GpuTimer
     from kcurate.judge.workers.inside.input_sets import Region
     from kcurate.judge.workers.inside.sampler import DeviceSampler
 
@@ -68,7 +68,7 @@ class SideServer:
         self._loaded: tuple[Module, Problem, Side] | None = None
         self._inputs: dict[str, tuple[Program, dict[str, Any]]] = {}
         self._prepared: dict[str, Prepared] = {}
-        self._bench: Bench | None = None
+        self._timer: GpuTimer | None = None
         self._salt = 0
         self._timed: DeviceSampler | None = None
         self._slots: list[str] = []
@@ -120,7 +120,7 @@ class SideServer:
         slot = asked.slot
         if slot not in self._prepared:
             bound, values = self._inputs.pop(slot)
-            digest = self._digest if self._bench is not None else None
+            digest = self._digest if self._timer is not None else None
             self._prepared[slot] = Prepared(self._device, self._known()[0], bound, values, digest)
         prepared, summed = self._prepared[slot], frozenset(asked.summed)
         damage: list[str] = []
@@ -140,17 +140,17 @@ class SideServer:
 
     def _sum(self, prepared: Prepared, names: Sequence[str]) -> int:
         """One checksum of the named outputs, as `DeviceSampler` takes it."""
-        if not names or self._bench is None:
+        if not names or self._timer is None:
             return 0
         from kcurate.judge.workers.inside.input_sets import sum_regions
 
-        return sum_regions(self._bench, _regions(prepared, names), self._salt)
+        return sum_regions(self._timer, _regions(prepared, names), self._salt)
 
     def _digest(self, memory: Memory, offset_bytes: int, size_bytes: int) -> int:
         from kcurate.judge.workers.inside.input_sets import Region, sum_regions
 
-        assert self._bench is not None, "helpers come first"
-        return sum_regions(self._bench, [Region(memory, offset_bytes, size_bytes)], self._salt ^ 0xD1)
+        assert self._timer is not None, "helpers come first"
+        return sum_regions(self._timer, [Region(memory, offset_bytes, size_bytes)], self._salt ^ 0xD1)
 
     def _drop(self, asked: Drop, _: Mapping[str, Blob]) -> Reply[Done]:
         if self._timed is not None:
@@ -167,25 +167,25 @@ class SideServer:
         return self._loaded
 
     def _helpers(self, asked: Helpers, blobs: Mapping[str, Blob]) -> Reply[Done]:
-        from kcurate.backends.cuda.bench import Bench
         from kcurate.backends.cuda.device import CudaDevice
+        from kcurate.backends.cuda.timer import GpuTimer
 
         assert isinstance(self._device, CudaDevice), "only a GPU is timed"
         self._salt = asked.salt
-        if self._bench is None:
-            self._bench = Bench(self._device, unpack_compiled(asked.compiled, blobs))
+        if self._timer is None:
+            self._timer = GpuTimer(self._device, unpack_compiled(asked.compiled, blobs))
         return DONE
 
     def _time(self, asked: Time, _: Mapping[str, Blob]) -> Reply[TimeAnswer]:
         from kcurate.judge.workers.inside.sampler import DeviceSampler
 
-        assert self._bench is not None, "helpers come first"
+        assert self._timer is not None, "helpers come first"
         self._slots = list(asked.slots)
         chosen = [self._prepared[slot] for slot in asked.slots]
         for prepared in chosen:
             prepared.reset(asked.poison)
         sets = [_PreparedRunnable(prepared, asked.summed) for prepared in chosen]
-        self._timed = DeviceSampler(self._bench, sets, self._salt)
+        self._timed = DeviceSampler(self._timer, sets, self._salt)
         sums = tuple(self._timed.checksums())
         return Reply(replace(self._timed.describe(), sums=sums))
 
@@ -218,8 +218,8 @@ class SideServer:
     def _calibrate(self, asked: Calibrate, _: Mapping[str, Blob]) -> Reply[ClockAnswer]:
         from kcurate.backends.cuda import clock
 
-        assert self._bench is not None, "helpers come first"
-        return Reply(ClockAnswer(**clock.read(self._bench)))
+        assert self._timer is not None, "helpers come first"
+        return Reply(ClockAnswer(**clock.read(self._timer)))
 
 
 class _PreparedRunnable:

@@ -62,7 +62,7 @@ MAX_GATED = 400
 WAIT_GEQ = 0
 
 
-class Bench:
+class GpuTimer:
     """Timing primitives of one device. `helpers` is `HELPERS` compiled for it."""
 
     def __init__(self, device: CudaDevice, helpers: Compiled) -> None:
