@@ -1,7 +1,7 @@
 """The judge's whole timed path in one process: emulated memory and kernels on a simulated clock.
 
-`Recorder` is the emulator's device with graph capture. `Clock` replaces `GpuTimer` (`kcurate.backends.cuda.timer`):
-each launch takes the time that the test gives its side.
+`Recorder` is the emulator's device with graph capture. `Clock` replaces the CUDA backend's `GpuTimer`: each
+launch takes the time that the test gives its side.
 """
 
 from __future__ import annotations
