@@ -69,6 +69,7 @@ _REPAIR = "repair or delete it"
 # An escape that may be one half of a surrogate pair.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
+# Unions of JSON scalars, which stay as they are.
 _PLAIN_UNIONS: tuple[Any, ...] = (
     r.Expr,
     r.Expr | float,
@@ -76,11 +77,6 @@ _PLAIN_UNIONS: tuple[Any, ...] = (
     int | float | str | bool,
     str | float | int | bool | None,
 )
-
-
-def _plain(value: Any, _: Any) -> Any:
-    """Leave a JSON scalar (or, for struct scalars, a mapping of them) unchanged."""
-    return value
 
 
 def _structure_scalar(data: Any, _: Any) -> r.Scalar:
@@ -122,7 +118,7 @@ def converter() -> Converter:
     conv.register_structure_hook_factory(has_fields, structure_fn)
     conv.register_structure_hook_func(lambda t: t == r.Step, lambda d, t: _structure_step(d, t, conv))
     conv.register_structure_hook_func(lambda t: t == r.Arg, lambda d, t: _structure_arg(d, t, conv))
-    conv.register_structure_hook_func(_PLAIN_UNIONS.__contains__, _plain)
+    conv.register_structure_hook_func(_PLAIN_UNIONS.__contains__, lambda value, _: value)
     conv.register_structure_hook_func(lambda t: t == tuple[float, ...], lambda d, _: tuple(map(float, d)))
     conv.register_structure_hook(r.Scalar, _structure_scalar)
     conv.register_structure_hook(r.Init, _structure_init)

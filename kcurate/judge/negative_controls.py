@@ -31,15 +31,11 @@ def weakness(problem: Problem, tried: Sequence[Trial], expected: Mapping[str, Ou
     `tried`: the trials that ran. `expected`: the reference's outputs by slot.
     """
     nominal = [trial for trial in tried if trial.variation == "nominal"]
-    inputs = {trial.slot: _inputs(problem, trial) for trial in nominal}
+    inputs = {t.slot: contents.generate(problem, None, t.sizes, t.seed, t.variation) for t in nominal}
     for what, answers in _answers(problem, nominal, inputs, expected):
         if _accepted(problem, answers, expected):
             return what
     return None
-
-
-def _inputs(problem: Problem, trial: Trial) -> Outputs:
-    return contents.generate(problem, None, trial.sizes, trial.seed, trial.variation)
 
 
 Answers = list[tuple[Trial, Outputs]]

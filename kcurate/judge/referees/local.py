@@ -211,7 +211,8 @@ class Referees:
         try:
             self._open(number, config)
         except (RefereeLost, KcurateError) as error:
-            what = error if isinstance(error, KcurateError) else _start_failure()
+            died = BackendError("a judging process died during start-up", hint="run kcurate doctor")
+            what = error if isinstance(error, KcurateError) else died
             with contextlib.suppress(InvalidStateError):
                 self._opened.set_exception(what)
         while (job := self._next(number)) is not None:
@@ -278,10 +279,6 @@ class Referees:
             referee = self._running.pop(number, None)
         if referee is not None:
             referee.stop(now=True)
-
-
-def _start_failure() -> KcurateError:
-    return BackendError("a judging process died during start-up", hint="run kcurate doctor")
 
 
 def _referee_main(config: JudgeConfig, connection: Connection) -> None:
