@@ -62,8 +62,9 @@ def _of_unit(kernel: Kernel, device: DeviceCode, unit: Host) -> Iterator[Draft]:
     name = next(
         (n for n in kernel_signatures(device.text.encode()) if n.split("::")[-1] == kernel.name), kernel.name
     )
-    expression = kernel.instantiations[0] if kernel.instantiations else None
-    arguments = _template_arguments(expression) if expression else ()
+    first = kernel.instantiations[0] if kernel.instantiations else ""
+    match = re.search(r"<(.*)>\Z", first, re.DOTALL)
+    arguments = tuple(split(match[1], angles=True)) if match else ()
     template = dict(zip(_template_names(device.text, kernel.name), arguments, strict=False))
     for launch in _launches(kernel, unit):
         meaning = Meaning(unit, template)
@@ -88,11 +89,6 @@ def _template_names(text: str, name: str) -> tuple[str, ...]:
         return ()
     pieces = re.split(r",(?![^<]*>)", match[1])
     return tuple(re.sub(r"=.*", "", piece, flags=re.DOTALL).split()[-1] for piece in pieces if piece.strip())
-
-
-def _template_arguments(expression: str) -> tuple[str, ...]:
-    match = re.search(r"<(.*)>\Z", expression, re.DOTALL)
-    return tuple(split(match[1], angles=True)) if match else ()
 
 
 def stand_in(name: str, sites: Iterable[LaunchSite]) -> bytes:
