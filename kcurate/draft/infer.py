@@ -65,22 +65,18 @@ def _of_unit(kernel: Kernel, device: DeviceCode, unit: Host) -> Iterator[Draft]:
     first = kernel.instantiations[0] if kernel.instantiations else ""
     match = re.search(r"<(.*)>\Z", first, re.DOTALL)
     arguments = tuple(split(match[1], angles=True)) if match else ()
-    template = dict(zip(_template_names(device.text, kernel.name), arguments, strict=False))
+    names = _template_names(device.text, kernel.name)
+    template = dict(zip(names, arguments, strict=False))
     for launch in _launches(kernel, unit):
         meaning = Meaning(unit, template)
         site = Site(launch, meaning, meaning.scope(launch.at))
         if arguments and "{" in "".join(arguments):
             continue
         built = Builder(kernel, device, function, site, template).build(name, arguments)
-        if function_is_template(device.text, kernel.name) and not arguments:
+        if names and not arguments:
             remark = Remark("plan.template", "the template arguments", Reason.TEMPLATE)
             built = replace(built, remarks=(remark, *built.remarks))
         yield built
-
-
-def function_is_template(text: str, name: str) -> bool:
-    """Whether a kernel is a template."""
-    return bool(_template_names(text, name))
 
 
 def _template_names(text: str, name: str) -> tuple[str, ...]:

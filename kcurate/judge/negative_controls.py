@@ -61,7 +61,7 @@ def _answers(
     constants = {n: _mean(a) for t in tried[:1] for n, a in expected[t.slot].items()}
     yield (
         "a constant",
-        [(t, {n: _full(a, constants[n]) for n, a in expected[t.slot].items()}) for t in tried],
+        [(t, {n: np.full_like(a, constants[n]) for n, a in expected[t.slot].items()}) for t in tried],
     )
     yield "a copy of an input", _copies(problem, tried, inputs, expected)
     yield "another seed's answer", list(_other_seeds(tried, inputs, expected))
@@ -77,10 +77,6 @@ def _mean(array: Array) -> float:
     """The mean of the finite elements."""
     flat = widened(array).ravel()
     return float(np.mean(flat[np.isfinite(flat)])) if np.isfinite(flat).any() else 0.0
-
-
-def _full(array: Array, value: float) -> Array:
-    return np.full(array.shape, value).astype(array.dtype)
 
 
 def _copies(

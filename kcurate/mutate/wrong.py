@@ -124,11 +124,8 @@ def swapped_arguments(code: Code) -> Changes:
     for i, token in enumerate(code.tokens):
         if token.text == "(" and code.tokens[i - 1].kind == "word" and code.at(i - 1) not in COMMUTATIVE:
             parts = code.parts(i)
-            if (
-                code.is_operand(i - 1)
-                and 2 <= len(parts) <= 4
-                and code.at(i - 2) not in ("__launch_bounds__",)
-            ):
+            called = code.is_operand(i - 1) and code.at(i - 2) != "__launch_bounds__"
+            if called and 2 <= len(parts) <= 4:
                 yield from _swap(code, code.at(i - 1), parts[0], parts[1])
         elif token.text == "[" and code.at(code.partner.get(i, 0) + 1) == "[" and code.is_operand(i - 1):
             second = code.partner[i] + 1

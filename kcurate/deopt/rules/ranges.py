@@ -29,11 +29,10 @@ def constants(tree: Tree) -> dict[bytes, Node]:
         for one in tree.declared_by(child) if child.type == "declaration" else ():
             fixed = {b"const", b"constexpr"} & one.qualifiers and not one.sizes and not one.stars
             found.setdefault(one.name, []).append(one.value if fixed else None)
-    texts = {
-        name: {None if value is None else value.text for value in values} for name, values in found.items()
-    }
     return {
-        name: values[0] for name, values in found.items() if len(texts[name]) == 1 and values[0] is not None
+        name: first
+        for name, (first, *others) in found.items()
+        if first is not None and all(one is not None and one.text == first.text for one in others)
     }
 
 

@@ -108,7 +108,3 @@ class DeviceSampler:
                 self._chain.close()
             self._chain = Chain(self._timer, self._sets, count, self._salt)
         return self._chain
-
-    def chain_block(self, samples: int, count: int) -> tuple[list[float], list[tuple[int, int]]]:
-        """Take samples of `count` runs each: microseconds per run, (set, checksum) of each run."""
-        return self.build_chain(count).block(samples)

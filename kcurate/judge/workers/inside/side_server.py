@@ -197,7 +197,7 @@ class SideServer:
     def _block(self, asked: Block, _: Mapping[str, Blob]) -> Reply[BlockAnswer]:
         assert self._timed is not None, "time comes first"
         if asked.method == "chain":
-            times, sums = self._timed.chain_block(asked.samples, asked.count)
+            times, sums = self._timed.build_chain(asked.count).block(asked.samples)
         else:
             times, sums = self._timed.block(asked.samples, asked.first)
         return Reply(BlockAnswer(tuple(times), tuple(sums)))
