@@ -20,6 +20,8 @@ MAX_CODE_BYTES = 256 * 1024
 MAX_TOKENS = 80_000
 MAX_DEPTH = 100
 _UNICODE_NAME = re.compile(r"\\[uU][0-9a-fA-F{]|\\N\{")
+# Macros that probe the compiler's files.
+_FILE_PROBES = ("__has_include", "__has_include_next", "__has_embed", "__FILE__", "__BASE_FILE__")
 _NEVER_DEFINED = word_lists.ASM_WORDS | word_lists.FIXED_KEYWORDS
 # Bidirectional controls and invisible characters, which make code compile differently from how it reads.
 _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
@@ -64,13 +66,7 @@ def directives(source: Source) -> Iterator[Finding]:
             yield Finding("directives", f"redefines {line[1].text}", line[0].line)
     for stream in source.streams:
         for at, token in enumerate(stream):
-            if token.text in (
-                "__has_include",
-                "__has_include_next",
-                "__has_embed",
-                "__FILE__",
-                "__BASE_FILE__",
-            ):
+            if token.text in _FILE_PROBES:
                 yield Finding("directives", token.text, token.line)
             elif token.text == "_Pragma":
                 inside = stream[at + 2].text.strip('"').split() if at + 2 < len(stream) else []
