@@ -45,7 +45,7 @@ class LoraSettings:
 class SftSettings:
     """Supervised fine-tuning on the tasks' known answers.
 
-    `batch`: rows per optimizer step, summed over all processes. `micro_batch`: rows per forward pass of one
+    `batch`: rows per optimizer step across all processes. `micro_batch`: rows per forward pass of one
     process (0: chosen automatically). `max_tokens`: prompt plus answer; longer rows are dropped, not
     truncated. `max_steps` 0: train for `epochs`. `packing`: several rows per sequence. `trl`: extra arguments
     for `trl.SFTConfig`.
@@ -73,7 +73,7 @@ class SftSettings:
 class GrpoSettings:
     """GRPO, starting from the SFT adapter, which also serves as the frozen reference.
 
-    Each optimizer step uses `generations` completions of each of `prompts` prompts, over all processes.
+    Each optimizer step uses `generations` completions of each of `prompts` prompts, across all processes.
     `micro_batch`: completions per forward pass of one process (0: the largest divisor of its share up to 8).
     `generate_every`: steps per rollout batch; above 1, sampling runs less often in larger batches, and later
     steps train on slightly off-policy completions (GRPO's ratio clipping applies). Tasks whose prompt or
