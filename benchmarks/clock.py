@@ -24,10 +24,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from kcurate.backends.base import Compiled
-from kcurate.backends.cuda import bench as cuda_bench
-from kcurate.backends.cuda.bench import Bench
+from kcurate.backends.cuda import timer as cuda_timer
 from kcurate.backends.cuda.compiler import CudaCompiler
 from kcurate.backends.cuda.device import CudaDevice
+from kcurate.backends.cuda.timer import GpuTimer
 
 SIZES = tuple(1 << shift for shift in (11, 18, 20, 22, 24, 25, 26, 27, 28, 29, 30, 31))
 REPEATS = 41
@@ -35,7 +35,7 @@ FORKS = (1, 4, 8, 16)
 
 
 def helpers() -> Compiled:
-    made = CudaCompiler("sm_90").compile(cuda_bench.HELPERS, cuda_bench.HELPER_ENTRIES)
+    made = CudaCompiler("sm_90").compile(cuda_timer.HELPERS, cuda_timer.HELPER_ENTRIES)
     assert isinstance(made, Compiled), made
     return made
 
@@ -71,90 +71,90 @@ def median(values: list[float]) -> float:
     return statistics.median(values)
 
 
-def spans(bench: Bench, work: Any, before: Any) -> list[float]:
-    events = [(bench.event(), bench.event()) for _ in range(REPEATS)]
+def spans(timer: GpuTimer, work: Any, before: Any) -> list[float]:
+    events = [(timer.event(), timer.event()) for _ in range(REPEATS)]
     for start in range(0, REPEATS, 8):
-        bench.close_gate()
+        timer.close_gate()
         for first, last in events[start : start + 8]:
             before()
-            bench.record(first)
+            timer.record(first)
             work()
-            bench.record(last)
-        bench.open_gate()
-        bench.device.synchronize()
-    return [bench.elapsed_us(first, last) for first, last in events]
+            timer.record(last)
+        timer.open_gate()
+        timer.device.synchronize()
+    return [timer.elapsed_us(first, last) for first, last in events]
 
 
-def chain_us(bench: Bench, work: Any, count: int) -> float:
+def chain_us(timer: GpuTimer, work: Any, count: int) -> float:
     def queue(run: bool) -> Any:
         def inner() -> None:
             for _ in range(count):
-                bench.flush()
+                timer.flush()
                 if run:
                     work()
 
         return inner
 
-    full, empty = bench.capture(queue(True)), bench.capture(queue(False))
+    full, empty = timer.capture(queue(True)), timer.capture(queue(False))
     assert full is not None and empty is not None
-    with_work = spans(bench, full.launch, bench.flush)
-    without = spans(bench, empty.launch, bench.flush)
+    with_work = spans(timer, full.launch, timer.flush)
+    without = spans(timer, empty.launch, timer.flush)
     return (median(with_work) - median(without)) / count
 
 
 def read_clock(device: CudaDevice) -> list[dict[str, float]]:
-    bench = Bench(device, helpers())
+    timer = GpuTimer(device, helpers())
     a, b = device.allocate(SIZES[-1]), device.allocate(SIZES[-1])
     device.fill(a, 0, SIZES[-1], b"\x07")
     rows = []
     for _ in range(300):
-        bench.copy(b, a, 1 << 28)
+        timer.copy(b, a, 1 << 28)
     device.synchronize()
-    graph = bench.capture(bench.empty)
+    graph = timer.capture(timer.empty)
     assert graph is not None
-    rows.append({"bytes": -1.0, "events_us": median(spans(bench, lambda: None, bench.flush))})
-    rows.append({"bytes": -2.0, "events_us": median(spans(bench, graph.launch, bench.flush))})
+    rows.append({"bytes": -1.0, "events_us": median(spans(timer, lambda: None, timer.flush))})
+    rows.append({"bytes": -2.0, "events_us": median(spans(timer, graph.launch, timer.flush))})
     rows.append(
         {
             "bytes": 0.0,
-            "events_us": median(spans(bench, bench.empty, bench.flush)),
-            "chain_us": chain_us(bench, bench.empty, 16),
+            "events_us": median(spans(timer, timer.empty, timer.flush)),
+            "chain_us": chain_us(timer, timer.empty, 16),
         }
     )
     for size in SIZES:
 
         def work(size: int = size) -> None:
-            bench.copy(b, a, size)
+            timer.copy(b, a, size)
 
-        one = bench.capture(work)
+        one = timer.capture(work)
         assert one is not None
-        flushed = spans(bench, work, bench.flush)
+        flushed = spans(timer, work, timer.flush)
         row = {
             "bytes": float(size),
             "events_us": median(flushed),
-            "events_warm_us": median(spans(bench, work, lambda: None)),
-            "graph_us": median(spans(bench, one.launch, bench.flush)),
+            "events_warm_us": median(spans(timer, work, lambda: None)),
+            "graph_us": median(spans(timer, one.launch, timer.flush)),
             "written_flush_us": median(
-                spans(bench, work, lambda: device.fill(bench.scratch, 0, bench.flush_bytes, b"\0"))
+                spans(timer, work, lambda: device.fill(timer.scratch, 0, timer.flush_bytes, b"\0"))
             ),
         }
         if size <= 1 << 25:
-            row["chain_us"] = chain_us(bench, work, 16)
+            row["chain_us"] = chain_us(timer, work, 16)
         rows.append(row)
     return rows
 
 
 def under_ncu() -> None:
     device = CudaDevice(0)
-    bench = Bench(device, helpers())
+    timer = GpuTimer(device, helpers())
     a, b = device.allocate(SIZES[-1]), device.allocate(SIZES[-1])
     for _ in range(5):
-        bench.flush()
-        bench.empty()
+        timer.flush()
+        timer.empty()
     for size in SIZES:
         for _ in range(5):
-            bench.flush()
-            bench.copy(b, a, size)
+            timer.flush()
+            timer.copy(b, a, size)
     device.synchronize()
 
 

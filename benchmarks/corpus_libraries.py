@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from kcurate import resources, store
 from kcurate.backends import open_compiler
 from kcurate.backends.base import Compiled, EntryPoint
-from kcurate.backends.cuda.bench import HELPER_ENTRIES, HELPERS, Bench
 from kcurate.backends.cuda.device import CudaDevice
+from kcurate.backends.cuda.timer import HELPER_ENTRIES, HELPERS, GpuTimer
 from kcurate.errors import KcurateError
 from kcurate.judge.workers.inside.execute import Prepared
 from kcurate.problem import program
@@ -139,20 +139,20 @@ class Table:
         self.device = CudaDevice(gpu)
         compiled = open_compiler("cuda").compile(HELPERS, HELPER_ENTRIES)
         assert isinstance(compiled, Compiled), compiled
-        self.bench = Bench(self.device, compiled)
+        self.timer = GpuTimer(self.device, compiled)
         self.stream = torch.cuda.ExternalStream(int(self.device.stream))
 
     def sample(self, work: Callable[[], Any], before: Callable[[], None] = lambda: None) -> float:
         """Microseconds of one run after `before` and a flush."""
         before()
-        events = (self.bench.event(), self.bench.event())
+        events = (self.timer.event(), self.timer.event())
         for _ in range(FLUSHES):  # while they run, all of the work is queued
-            self.bench.flush()
-        self.bench.span(events, work, gated=False)
+            self.timer.flush()
+        self.timer.span(events, work, gated=False)
         self.device.synchronize()
-        wall_us = self.bench.elapsed_us(*events)
+        wall_us = self.timer.elapsed_us(*events)
         for event in events:
-            self.bench.drop_event(event)
+            self.timer.drop_event(event)
         return wall_us
 
     def copy_bytes_per_s(self) -> float:
@@ -160,7 +160,7 @@ class Table:
         size = 1 << 30
         a, b = self.device.allocate(size), self.device.allocate(size)
         self.device.fill(a, 0, size, b"\x11")
-        best = min(self.sample(lambda: self.bench.copy(b, a, size)) for _ in range(20))
+        best = min(self.sample(lambda: self.timer.copy(b, a, size)) for _ in range(20))
         self.device.free(a)
         self.device.free(b)
         return 2 * size / (best * 1e-6)

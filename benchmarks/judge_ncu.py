@@ -8,10 +8,10 @@ import sys
 from common import copy
 
 from kcurate.backends.base import Compiled
-from kcurate.backends.cuda import bench as cuda_bench
-from kcurate.backends.cuda.bench import Bench
+from kcurate.backends.cuda import timer as cuda_timer
 from kcurate.backends.cuda.compiler import CudaCompiler
 from kcurate.backends.cuda.device import CudaDevice
+from kcurate.backends.cuda.timer import GpuTimer
 from kcurate.judge import compile_side
 from kcurate.judge.timing.a_against_a import fma_pair
 from kcurate.judge.workers.inside.execute import Prepared
@@ -24,9 +24,9 @@ REPEATS = 9
 def main() -> None:
     device = CudaDevice(0)
     compiler = CudaCompiler(device.arch)
-    helpers = compiler.compile(cuda_bench.HELPERS, cuda_bench.HELPER_ENTRIES)
+    helpers = compiler.compile(cuda_timer.HELPERS, cuda_timer.HELPER_ENTRIES)
     assert isinstance(helpers, Compiled)
-    bench = Bench(device, helpers)
+    timer = GpuTimer(device, helpers)
     for kind, value in json.loads(sys.argv[1]):
         one = fma_pair(int(value)) if kind == "chain" else copy(value)
         assert one.problem is not None
@@ -37,7 +37,7 @@ def main() -> None:
         prepared = Prepared(device, device.load(made), bound, values)
         prepared.reset(1)
         for _ in range(REPEATS):
-            bench.flush()
+            timer.flush()
             prepared.run()
         device.synchronize()
         prepared.close()

@@ -30,8 +30,9 @@ from kcurate.judge import compile_side
 from kcurate.judge.checks import same_binary
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees import batch
-from kcurate.mutate.honest import variants
-from kcurate.mutate.wrong import mutants
+from kcurate.mutate.choosing import in_turns
+from kcurate.mutate.honest import CHANGES
+from kcurate.mutate.wrong import OPERATORS
 from kcurate.records import Candidate, Outcome, Problem, Sizes, Verdict
 
 SET_APART = (Outcome.COMPILE_ERROR, Outcome.HARNESS_ERROR)
@@ -50,10 +51,10 @@ class Trial:
 
 def trials(pairs: Sequence[Candidate], wrong: int, honest: int, seed: int) -> Iterator[Trial]:
     for number, pair in enumerate(pairs):
-        for i, mutant in enumerate(mutants(pair.fast, wrong, seed + number)):
+        for i, mutant in enumerate(in_turns(pair.fast, OPERATORS, wrong, seed + number)):
             one = replace(pair, id=f"{pair.id}#wrong-{i}", fast=mutant.side)
             yield Trial("wrong", mutant.change, mutant.what, one, pair)
-        for i, variant in enumerate(variants(pair.fast, honest, seed + number)):
+        for i, variant in enumerate(in_turns(pair.fast, CHANGES, honest, seed + number)):
             one = replace(pair, id=f"{pair.id}#honest-{i}", fast=variant.side)
             yield Trial("honest", variant.change, variant.what, one, pair)
 

@@ -70,6 +70,7 @@ _REPAIR = "repair or delete it"
 # An escape that may be one half of a surrogate pair.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
+# Unions of JSON scalars, which stay as they are.
 _PLAIN_UNIONS: tuple[Any, ...] = (
     r.Expr,
     r.Expr | float,
@@ -77,11 +78,6 @@ _PLAIN_UNIONS: tuple[Any, ...] = (
     int | float | str | bool,
     str | float | int | bool | None,
 )
-
-
-def _plain(value: Any, _: Any) -> Any:
-    """Leave a JSON scalar (or, for struct scalars, a mapping of them) unchanged."""
-    return value
 
 
 def _structure_scalar(data: Any, _: Any) -> r.Scalar:
@@ -133,7 +129,7 @@ def converter() -> Converter:
         lambda t: t == Mapping[str, int] | tuple[r.BenchSize, ...],
         lambda d, t: _structure_bench(d, t, conv),
     )
-    conv.register_structure_hook_func(_PLAIN_UNIONS.__contains__, _plain)
+    conv.register_structure_hook_func(_PLAIN_UNIONS.__contains__, lambda value, _: value)
     conv.register_structure_hook_func(lambda t: t == tuple[float, ...], lambda d, _: tuple(map(float, d)))
     conv.register_structure_hook(r.Scalar, _structure_scalar)
     conv.register_structure_hook(r.Init, _structure_init)

@@ -33,8 +33,9 @@ class Finding:
 
 def examine(environment: Mapping[str, str] = os.environ) -> tuple[Finding, ...]:
     """Every finding, the most important for a new user first."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return (
-        Finding("Python", True, f"{platform.python_version()} on {platform.machine()}, {_cores()} cores"),
+        Finding("Python", True, f"{platform.python_version()} on {platform.machine()}, {cores} cores"),
         _host_compiler(),
         _nvrtc(),
         _headers(),
@@ -47,10 +48,6 @@ def examine(environment: Mapping[str, str] = os.environ) -> tuple[Finding, ...]:
         _token("Anthropic key", ("ANTHROPIC_API_KEY",), environment),
         _token("Hugging Face token", ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"), environment),
     )
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _first_line(*command: str) -> str | None:

@@ -138,7 +138,7 @@ class Hub:
         with _quiet():
             try:
                 yield
-            except _failures() as error:
+            except failures() as error:
                 raise RemoteError(
                     _line(error), where=self.repo, hint="no partial commit was made; run the command again"
                 ) from error
@@ -155,11 +155,11 @@ def download(repo: str, folder: Path, *, revision: str | None = None) -> None:
     with _quiet():
         try:
             snapshot_download(repo, repo_type=KIND, revision=revision, local_dir=folder)
-        except _failures() as error:
+        except failures() as error:
             raise RemoteError(_line(error), where=repo, hint="check the name, or HF_TOKEN") from error
 
 
-def _failures() -> tuple[type[Exception], ...]:
+def failures() -> tuple[type[Exception], ...]:
     """The exceptions of the client: its own, those of its HTTP library, and those of its upload threads."""
     from huggingface_hub.errors import HfHubHTTPError
 

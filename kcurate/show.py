@@ -6,7 +6,7 @@ Not covered: how it is displayed (`kcurate.cli.show`).
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +60,8 @@ def _at_path(path: Path) -> Path | None:
 def _by_id(name: str, workspace: Workspace) -> Path:
     known: list[str] = []
     for root in (workspace.pairs, workspace.kernels, resources.pairs_dir()):
-        folders = {folder.relative_to(root).as_posix(): folder for folder in _folders(root)}
+        found = (path.parent for record in RECORDS for path in sorted(root.rglob(record)))
+        folders = {folder.relative_to(root).as_posix(): folder for folder in found}
         matches = [folders[name]] if name in folders else _ending(name, folders.items())
         matches = matches or _with_id(name, folders.values())
         if len(matches) == 1:
@@ -70,11 +71,6 @@ def _by_id(name: str, workspace: Workspace) -> Path:
             raise InputError(f"ambiguous, {len(matches)} matches: {listed}", where=name)
         known += folders
     raise InputError("no such pair or kernel", where=name, hint=_hint(name, known))
-
-
-def _folders(root: Path) -> Iterator[Path]:
-    for record in RECORDS:
-        yield from (path.parent for path in sorted(root.rglob(record)))
 
 
 def _ending(name: str, folders: Iterable[tuple[str, Path]]) -> list[Path]:

@@ -1,7 +1,7 @@
 """The judge's whole timed path in one process: emulated memory and kernels on a simulated clock.
 
-`Recorder` is the emulator's device with graph capture. `Clock` replaces `kcurate.backends.cuda.bench.Bench`:
-each launch takes the time that the test gives its side.
+`Recorder` is the emulator's device with graph capture. `Clock` replaces the CUDA backend's `GpuTimer`: each
+launch takes the time that the test gives its side.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 
 from kcurate import codec
 from kcurate.backends.base import EntryPoint, Grid, KernelArg, KernelFault, Memory, Module
-from kcurate.backends.cuda.bench import Region
 from kcurate.backends.cuda.driver import NotCapturable
 from kcurate.backends.cuda.helpers import MAX_RANK
+from kcurate.backends.cuda.timer import Region
 from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.backends.noise import HostNoise
 from kcurate.errors import ProblemError
@@ -263,4 +263,4 @@ class TimedJudge(Judge):
     def _load_helpers(self, proxy: SideProxy) -> None:
         server = proxy.worker.server  # type: ignore[attr-defined]
         server._salt = 77
-        server._bench = server._bench or Clock(server._device)
+        server._timer = server._timer or Clock(server._device)

@@ -20,7 +20,7 @@ PRELOAD = {
     "cuda": (
         "cuda.bindings.driver",
         "cuda.core.system",
-        "kcurate.backends.cuda.bench",
+        "kcurate.backends.cuda.timer",
         "kcurate.backends.cuda.compiler",
     ),
     "emulator": ("kcurate.backends.emulator.compiler", "kcurate.backends.emulator.device"),

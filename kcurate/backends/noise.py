@@ -1,6 +1,6 @@
 """Memory contents that no candidate can predict, and comparisons of memory where it is.
 
-On a GPU our helper kernels make and compare them (`kcurate.backends.cuda.bench`), elsewhere the host does.
+On a GPU our helper kernels make and compare them (`kcurate.backends.cuda.timer`), elsewhere the host does.
 The noise is made word by word, so that who reads some of it cannot tell the rest.
 """
 

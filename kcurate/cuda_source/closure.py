@@ -133,7 +133,8 @@ class Unit:
         others = self.by_name.get(name, ())
         if any(other.device and other.kind in ("function", "variable") for other in others):
             return False
-        return name != b"main" and self._called(name, user)
+        call = rb"\b" + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\("
+        return name != b"main" and re.search(call, self.bare(user)) is not None
 
     def _declared_by_unit(self, name: bytes) -> bool:
         """Whether the unit itself defines a name that the shim also defines."""
@@ -141,9 +142,6 @@ class Unit:
             item.start >= self.shim_bytes and item.kind in ("macro", "type", "using")
             for item in self.by_name.get(name, ())
         )
-
-    def _called(self, name: bytes, user: Item) -> bool:
-        return re.search(rb"\b" + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\(", self.bare(user)) is not None
 
     def _add_operators(self, chosen: dict[int, Item], queue: list[Item]) -> bool:
         """Add overloaded operators on the chosen types; they are not called by name."""

@@ -105,11 +105,8 @@ class Tree:
                 continue
             name = self.text(function)
             if not names or name in names:
-                yield (
-                    node,
-                    name,
-                    tuple(child for child in arguments.named_children if child.type != "comment"),
-                )
+                given = tuple(child for child in arguments.named_children if child.type != "comment")
+                yield node, name, given
 
     def functions(self) -> tuple[Function, ...]:
         """Functions with bodies, in order."""

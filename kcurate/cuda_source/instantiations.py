@@ -52,7 +52,8 @@ class Instantiations:
                 yield from _uses(blank_literals(self.parsed.text[item.start : item.end]), name)
 
     def _of_launch(self, kernel: Item, launch: Launch) -> Iterator[tuple[bytes, ...]]:
-        caller = self._around(launch.at)
+        around = [item for item in self.functions if item.start <= launch.at < item.end]
+        caller = min(around, key=lambda item: item.end - item.start, default=None)
         given = tuple(argument.encode() for argument in launch.template_args)
         wanted = template_parameters(self._head(kernel))
         if len(given) < len(wanted):
@@ -87,10 +88,6 @@ class Instantiations:
             if item.start != function.start and name in item.used:
                 for given in _uses(blank_literals(self.parsed.text[item.start : item.end]), name):
                     yield from self._resolved(given, item, depth + 1)
-
-    def _around(self, at: int) -> Item | None:
-        inside = [item for item in self.functions if item.start <= at < item.end]
-        return min(inside, key=lambda item: item.end - item.start, default=None)
 
     def _head(self, item: Item) -> bytes:
         return header_of(item, self.parsed.text)

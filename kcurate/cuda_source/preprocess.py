@@ -248,14 +248,12 @@ def _included(match: re.Match[bytes]) -> tuple[str, bool]:
     return (match[1] or match[2]).decode("latin-1"), match[1] is not None
 
 
-def splice(
-    root: str, read: Read, resolve: Resolve, macros: Mapping[bytes, bytes] = PREDEFINED
-) -> Text | None:
+def splice(root: str, read: Read, resolve: Resolve) -> Text | None:
     """The translation unit of `root`, or None when it cannot be read."""
     source = read(root)
     if source is None:
         return None
-    splicer = _Splicer(read, resolve, dict(macros))
+    splicer = _Splicer(read, resolve, dict(PREDEFINED))
     splicer.file(root, source)
     return Text(
         b"".join(splicer.out),

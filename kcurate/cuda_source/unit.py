@@ -150,16 +150,16 @@ def _kernel(
     instantiations: tuple[str, ...],
 ) -> KernelSource:
     name = item.names[-1].decode("latin-1")
-    closure = unit.closure([item], instantiations)
+    closure, shift = unit.closure([item], instantiations), unit.shim_bytes
     return KernelSource(
         name=name,
         qualified=item.qualified.decode("latin-1"),
         code=closure.code,
-        span=text.span(item.start - unit.shim_bytes, item.end - unit.shim_bytes),
+        span=text.span(item.start - shift, item.end - shift),
         params=params_of(header_of(item, unit.parsed.text)),
         instantiations=instantiations,
         launch_sites=tuple(sites),
-        closure=_spans(unit, text, closure.items),
+        closure=tuple(text.span(e.start - shift, e.end - shift) for e in closure.items if e.start >= shift),
         shims=repairs(
             closure.shim_names,
             injected=closure.injected,
@@ -169,11 +169,6 @@ def _kernel(
         features=features(closure.code),
         techniques=techniques(closure.code),
     )
-
-
-def _spans(unit: Unit, text: Text, items: Iterable[Item]) -> tuple[Span, ...]:
-    shift = unit.shim_bytes
-    return tuple(text.span(item.start - shift, item.end - shift) for item in items if item.start >= shift)
 
 
 def _fractions(unit: Unit, text: Text, paths: Iterable[str]) -> dict[str, float]:

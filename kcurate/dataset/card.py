@@ -21,18 +21,8 @@ NAME = "Slow/fast CUDA kernel pairs"
 _HUB_LICENCES = frozenset(
     (
         *("apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause", "bsd-3-clause-clear", "bsl-1.0", "cc0-1.0"),
-        *(
-            "cc-by-4.0",
-            "cc-by-sa-4.0",
-            "ncsa",
-            "isc",
-            "artistic-2.0",
-            "epl-2.0",
-            "mpl-2.0",
-            "gpl-2.0",
-            "gpl-3.0",
-        ),
-        *("lgpl-2.1", "lgpl-3.0", "agpl-3.0", "unlicense", "wtfpl", "zlib"),
+        *("cc-by-4.0", "cc-by-sa-4.0", "ncsa", "isc", "artistic-2.0", "epl-2.0", "mpl-2.0", "gpl-2.0"),
+        *("gpl-3.0", "lgpl-2.1", "lgpl-3.0", "agpl-3.0", "unlicense", "wtfpl", "zlib"),
     )
 )
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**9, "100K<n<1M"))

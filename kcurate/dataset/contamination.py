@@ -58,15 +58,11 @@ class Reference:
                 for item in self.index.get(gram, ()):
                     shared[item] += 1
             for item, count in sorted(shared.items()):
-                share = self._share(count, own, self.items[item])
+                sizes = [len(one) for one in (own, self.items[item]) if len(one) >= LEAST]
+                share = count / min(sizes) if sizes else 0.0
                 if best is None or share > best.share:
                     best = Overlap(row["id"], self.name, item, share)
         return best
-
-    @staticmethod
-    def _share(count: int, own: Grams, item: Grams) -> float:
-        sizes = [len(one) for one in (own, item) if len(one) >= LEAST]
-        return count / min(sizes) if sizes else 0.0
 
 
 def grams(text: bytes) -> Grams:

@@ -143,14 +143,10 @@ def _load_back(hub: Hub, commit: str, files: Mapping[str, bytes]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "dataset"
         hub.download(commit, folder)
-        wrong = [path for path, content in files.items() if not _equal(folder / path, content)]
-        if wrong:
-            raise RemoteError(f"a downloaded file differs from the one sent: {wrong[0]}", where=hub.repo)
+        for path, content in files.items():
+            if not (folder / path).is_file() or (folder / path).read_bytes() != content:
+                raise RemoteError(f"a downloaded file differs from the one sent: {path}", where=hub.repo)
         parquet.load(folder, Path(name) / "cache")
-
-
-def _equal(path: Path, content: bytes) -> bool:
-    return path.is_file() and path.read_bytes() == content
 
 
 def _to_folder(

@@ -92,7 +92,8 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
             note(f"{own}: made for other code than the kernel's, so not used: run kcurate problem draft")
     side = known.sides[kernel.variant or ""].side(code) if known else Side(code, ())
     source = kernel.source
-    name = _relative(record.parent, workspace.kernels)
+    folder, root = record.parent, workspace.kernels
+    name = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else None
     return Start(
         id=name or f"{source.suite}/{kernel.benchmark}/{kernel.name}",
         given=side,
@@ -107,20 +108,11 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
     )
 
 
-def _relative(folder: Path, root: Path) -> str | None:
-    return folder.relative_to(root).as_posix() if folder.is_relative_to(root) else None
-
-
-def _stays_inside(name: str) -> bool:
-    """Whether a folder of that name stays inside its parent."""
-    parts = PurePosixPath(name).parts
-    return bool(parts) and parts[0] != "/" and ".." not in parts
-
-
 def _of_pair(folder: Path, made: SideName) -> Start | None:
     """One side of a pair; None if the other was made from it, because then it was already a start."""
     pair = store.read_candidate(folder)
-    if not _stays_inside(pair.id):
+    parts = PurePosixPath(pair.id).parts
+    if not parts or parts[0] == "/" or ".." in parts:
         raise InputError(f"the id {pair.id!r} leads outside the workspace", where=str(folder / "pair.json"))
     origin = pair.origin
     if origin.made == made:

@@ -175,9 +175,8 @@ def _with_sizes(draft: Draft, step: Settings, code: str) -> Draft:
     least = step.test[0]
     while True:
         sized = with_problem(draft, replace(problem, sizes=Sizes(step.test, bench)))
-        if not any(
-            f"sizes {bench}" in issue.what for issue in check(candidate(sized.known, code, draft.kernel))
-        ):
+        issues = check(candidate(sized.known, code, draft.kernel))
+        if not any(f"sizes {bench}" in issue.what for issue in issues):
             return sized
         smaller = {n: max(v // 2, min(v, least[n])) if v > SMALL else v for n, v in bench.items()}
         if smaller == bench:

@@ -152,11 +152,8 @@ def from_node(node: Node) -> Poly | None:
     node = plain(node)
     if node.op == "num":
         value = float(node.text)
-        return (
-            number(int(value))
-            if math.isfinite(value) and value == int(value) and abs(value) < 2**62
-            else None
-        )
+        whole = math.isfinite(value) and value == int(value) and abs(value) < 2**62
+        return number(int(value)) if whole else None
     if node.op == "name":
         return factor(node.text) if _NAME.match(node.text) else None
     if node.op == "unary-":

@@ -19,6 +19,7 @@ _NAME_COMPARED = re.compile(r"(?<![\w.>:])([A-Za-z_]\w*)(?=\s*<(?![<=]|[\w\s:*]*
 _NUMBER = re.compile(r"(-?)(0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)([a-zA-Z]*)")
 _NAMES = frozenset(("identifier", "qualified_identifier", "true", "false", "null", "this"))
 _CASTS = frozenset(("static_cast", "reinterpret_cast", "const_cast"))
+_REAL_CALLS = ("ceil", "ceilf", "floor", "floorf", "sqrt", "sqrtf", "pow", "powf")
 _REAL_TYPE = re.compile(r"\b(?:float|double)\b")
 MAX_LENGTH = 2000
 
@@ -161,19 +162,8 @@ def names(node: Node) -> frozenset[str]:
 
 def is_real(node: Node) -> bool:
     """Whether C evaluates it in floating point, as far as literals and casts show."""
-    if node.op == "num":
-        return node.real
-    if node.op == "cast":
+    if node.op in ("num", "cast"):
         return node.real
     if node.op in ("+", "-", "*", "/", "unary-"):
         return any(is_real(arg) for arg in node.args)
-    return node.op == "call" and node.text in (
-        "ceil",
-        "ceilf",
-        "floor",
-        "floorf",
-        "sqrt",
-        "sqrtf",
-        "pow",
-        "powf",
-    )
+    return node.op == "call" and node.text in _REAL_CALLS

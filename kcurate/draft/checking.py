@@ -25,8 +25,8 @@ RECORD_NAME = "problem.json"
 LEAST_SETTINGS = 2
 
 
-class Bench:
-    """A judge, opened on first use and reopened if it breaks."""
+class EmulatorJudge:
+    """The judge on the emulator, opened on first use and reopened if it breaks."""
 
     def __init__(self) -> None:
         self._judge: Judge | None = None
@@ -59,11 +59,11 @@ def check(files: Sequence[Path], workspace_root: Path, *, note: Note = silent) -
         workspace = Workspace(workspace_root)
         counts: Counter[str] = Counter()
         faulty: list[reading.Fault] = []
-        with contextlib.closing(Bench()) as bench:
+        with contextlib.closing(EmulatorJudge()) as judge:
             for path in files:
                 try:
                     found = reading.read(path)
-                    against = _checked(found, workspace, bench)
+                    against = _checked(found, workspace, judge)
                 except InputError as error:
                     against = [reading.Fault(path, None, error.what)]
                 counts["refused" if against else "admitted"] += 1
@@ -82,7 +82,7 @@ def check(files: Sequence[Path], workspace_root: Path, *, note: Note = silent) -
         return summary
 
 
-def _checked(found: reading.Form, workspace: Workspace, bench: Bench) -> list[reading.Fault]:
+def _checked(found: reading.Form, workspace: Workspace, judge: EmulatorJudge) -> list[reading.Fault]:
     """A file's faults; its kernel's record is written, or removed if the file is refused."""
     folder = _folder(found, workspace)
     against = [*found.faults]
@@ -92,7 +92,7 @@ def _checked(found: reading.Form, workspace: Workspace, bench: Bench) -> list[re
         what = f"no kernel {found.kernel!r} in {workspace.kernels}"
         return against or [reading.Fault(found.path, reading.line_of(found.text, "draft.kernel"), what)]
     if found.known is not None and not against:
-        against = faults(found, code, bench)
+        against = faults(found, code, judge)
         if not against:
             store.write_json(folder / RECORD_NAME, tied(found.known, code))
     if against:
@@ -106,7 +106,7 @@ def _folder(found: reading.Form, workspace: Workspace) -> Path:
     return folder if (folder / "kernel.cu").is_file() else workspace.kernels / (found.kernel or "")
 
 
-def faults(found: reading.Form, code: str, bench: Bench) -> list[reading.Fault]:
+def faults(found: reading.Form, code: str, judge: EmulatorJudge) -> list[reading.Fault]:
     """Faults found in a complete file by the problem check and the emulator."""
     known = found.known
     assert known is not None, "the form was parsed"
@@ -118,7 +118,7 @@ def faults(found: reading.Form, code: str, bench: Bench) -> list[reading.Fault]:
     issues = check_problem(admit.plain_candidate(known, code, found.kernel or ""))
     if issues:
         return [*dict.fromkeys(found.fault(issue) for issue in issues)]
-    result = bench(admit.candidate(known, code, found.kernel or ""))
+    result = judge(admit.candidate(known, code, found.kernel or ""))
     if result.outcome is Outcome.CORRECT:
         return []
     return [

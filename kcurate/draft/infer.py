@@ -62,24 +62,21 @@ def _of_unit(kernel: Kernel, device: DeviceCode, unit: Host) -> Iterator[Draft]:
     name = next(
         (n for n in kernel_signatures(device.text.encode()) if n.split("::")[-1] == kernel.name), kernel.name
     )
-    expression = kernel.instantiations[0] if kernel.instantiations else None
-    arguments = _template_arguments(expression) if expression else ()
-    template = dict(zip(_template_names(device.text, kernel.name), arguments, strict=False))
+    first = kernel.instantiations[0] if kernel.instantiations else ""
+    match = re.search(r"<(.*)>\Z", first, re.DOTALL)
+    arguments = tuple(split(match[1], angles=True)) if match else ()
+    names = _template_names(device.text, kernel.name)
+    template = dict(zip(names, arguments, strict=False))
     for launch in _launches(kernel, unit):
         meaning = Meaning(unit, template)
         site = Site(launch, meaning, meaning.scope(launch.at))
         if arguments and "{" in "".join(arguments):
             continue
         built = Builder(kernel, device, function, site, template).build(name, arguments)
-        if function_is_template(device.text, kernel.name) and not arguments:
+        if names and not arguments:
             remark = Remark("plan.template", "the template arguments", Reason.TEMPLATE)
             built = replace(built, remarks=(remark, *built.remarks))
         yield built
-
-
-def function_is_template(text: str, name: str) -> bool:
-    """Whether a kernel is a template."""
-    return bool(_template_names(text, name))
 
 
 def _template_names(text: str, name: str) -> tuple[str, ...]:
@@ -88,11 +85,6 @@ def _template_names(text: str, name: str) -> tuple[str, ...]:
         return ()
     pieces = re.split(r",(?![^<]*>)", match[1])
     return tuple(re.sub(r"=.*", "", piece, flags=re.DOTALL).split()[-1] for piece in pieces if piece.strip())
-
-
-def _template_arguments(expression: str) -> tuple[str, ...]:
-    match = re.search(r"<(.*)>\Z", expression, re.DOTALL)
-    return tuple(split(match[1], angles=True)) if match else ()
 
 
 def stand_in(name: str, sites: Iterable[LaunchSite]) -> bytes:

@@ -86,28 +86,22 @@ class Meaning:
 
     def _choice(self, node: Node, scope: Scope, depth: int) -> Node | None:
         """`c ? a : b`: the only branch that resolves, or both if equal; `n % b ? 1 : 0` rounds up."""
-        extra = self._rest(node, scope, depth)
-        if extra is not None:
-            return extra
+        rest = spelled.rest_of(node)
+        if rest is not None:
+            return self._one_if(rest, scope, depth)
         yes, no = (self.resolve(arg, scope, depth + 1) for arg in node.args[1:])
         first, second = from_node(yes), from_node(no)
-        if first is not None and second is None:
+        if first is not None and second in (None, first):
             return yes
         if second is not None and first is None:
             return no
-        if first is not None and second is not None and first == second:
-            return yes
         condition = from_node(self.resolve(node.args[0], scope, depth + 1))
         if condition is not None and condition.constant is not None:
             return yes if condition.constant else no
         return None
 
-    def _rest(self, node: Node, scope: Scope, depth: int) -> Node | None:
-        """`n % b == 0 ? 0 : 1` as `min(1, n % b)`."""
-        rest = spelled.rest_of(node)
-        return self._one_if(rest, scope, depth) if rest is not None else None
-
     def _one_if(self, rest: Node, scope: Scope, depth: int) -> Node:
+        """`n % b == 0 ? 0 : 1` as `min(1, n % b)`."""
         return Node("call", (cexpr.number(1), self.resolve(rest, scope, depth + 1)), "min")
 
     def _rounded_up(self, name: str, first: Definition, scope: Scope, depth: int) -> Node | None:

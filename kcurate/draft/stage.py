@@ -16,7 +16,7 @@ from pathlib import Path
 from kcurate import store
 from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.draft import admit, form, infer, reading, tree
-from kcurate.draft.checking import RECORD_NAME, Bench, faults
+from kcurate.draft.checking import RECORD_NAME, EmulatorJudge, faults
 from kcurate.draft.sketch import Draft, Reason
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
@@ -60,10 +60,10 @@ def draft(config: DraftConfig, *, note: Note = silent, complete: Complete | None
         counts: dict[str, Counter[str]] = {"kernels": Counter(), "open": Counter(), "refused": Counter()}
         unlaunched: list[str] = []
         record.begin(config)
-        with contextlib.closing(Bench()) as bench:
+        with contextlib.closing(EmulatorJudge()) as judge:
             for path in paths:
                 kernel = store.read_json(path, Kernel)
-                outcome, why, line = _one(path, kernel, config, places, bench, complete)
+                outcome, why, line = _one(path, kernel, config, places, judge, complete)
                 counts["kernels"][outcome] += 1
                 if why:
                     counts[outcome][why] += 1
@@ -113,7 +113,7 @@ def _one(
     kernel: Kernel,
     config: DraftConfig,
     places: Sequence[Path],
-    bench: Bench,
+    judge: EmulatorJudge,
     complete: Complete | None,
 ) -> tuple[str, str, str]:
     """Draft one kernel: its outcome, the reason if any, and a message."""
@@ -127,9 +127,9 @@ def _one(
     units = tree.hosts(kernel, places)
     made = infer.draft(kernel, code, units)
     if units:
-        return _settled(made, record, code, (), bench, complete)
+        return _settled(made, record, code, (), judge, complete)
     more = (f"{NO_HOST_CODE}: sizes and values are made up; name the sources with --tree",)
-    outcome, why, line = _settled(made, record, code, more, bench, complete)
+    outcome, why, line = _settled(made, record, code, more, judge, complete)
     return outcome, why, f"{line}; {NO_HOST_CODE}"
 
 
@@ -147,28 +147,30 @@ def _kept(path: Path, code: str) -> tuple[str, str, str]:
 
 
 def _settled(
-    made: Draft, record: Path, code: str, more: Sequence[str], bench: Bench, complete: Complete | None
+    made: Draft, record: Path, code: str, more: Sequence[str], judge: EmulatorJudge, complete: Complete | None
 ) -> tuple[str, str, str]:
     """Write a draft, and try it first if nothing is open; `more` are additional heading lines."""
     path = record.parent / FORM_NAME
     if made.reasons:
         _write(path, made, [*_open_heading(made), *more])
-        done = _completed(path, code, bench, complete) if complete else None
+        done = _completed(path, code, judge, complete) if complete else None
         if done is not None:
             return done
         return "open", made.reasons[0], f"open: {', '.join(made.reasons)}: {path}"
-    result = admit.admit(made, code, bench, made.ladder)
+    result = admit.admit(made, code, judge, made.ladder)
     _write(path, result.draft, [*_tried_heading(result), *more])
     if result.admitted:
         store.write_json(record.parent / RECORD_NAME, result.draft.known)
         return "admitted", "", f"admitted at sizes {result.sizes}"
-    done = _completed(path, code, bench, complete) if complete else None
+    done = _completed(path, code, judge, complete) if complete else None
     if done is not None:
         return done
     return "refused", str(result.verdict.outcome), f"{result.verdict.outcome}: {result.verdict.detail}"
 
 
-def _completed(path: Path, code: str, bench: Bench, complete: Complete) -> tuple[str, str, str] | None:
+def _completed(
+    path: Path, code: str, judge: EmulatorJudge, complete: Complete
+) -> tuple[str, str, str] | None:
     """A draft completed by `complete`, if it is admitted."""
     before = reading.read(path)
     text = complete(before.text, code)
@@ -183,7 +185,7 @@ def _completed(path: Path, code: str, bench: Bench, complete: Complete) -> tuple
             and not found.faults
             and found.kernel == before.kernel
             and _self_made(found.known)
-            and not faults(found, code, bench)
+            and not faults(found, code, judge)
         )
     finally:
         if not admitted:  # also if interrupted halfway: the form keeps its marks

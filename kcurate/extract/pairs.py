@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -107,17 +107,15 @@ def _match_kernels(
     for alike in (operator.eq, _similar_name):
         rest = []
         for slow in slow_files:
-            partner = next((fast for fast in free if _any_alike(slow, fast, alike)), None)
+            names = [kernel.name for kernel in slow.kernels]
+            fits = (fast for fast in free if any(alike(a, b.name) for a in names for b in fast.kernels))
+            partner = next(fits, None)
             if partner is None:
                 rest.append(slow)
                 continue
             free.remove(partner)
             yield slow, partner, slow.kernels[0].name if len(slow.kernels) == 1 else _stem(slow)
         slow_files = rest
-
-
-def _any_alike(slow: SourceFile, fast: SourceFile, alike: Callable[[str, str], bool]) -> bool:
-    return any(alike(a.name, b.name) for a in slow.kernels for b in fast.kernels)
 
 
 def _similar_name(left: str, right: str) -> bool:

@@ -31,15 +31,11 @@ def weakness(problem: Problem, tried: Sequence[Trial], expected: Mapping[str, Ou
     `tried`: the trials that ran. `expected`: the reference's outputs by slot.
     """
     nominal = [trial for trial in tried if trial.variation == "nominal"]
-    inputs = {trial.slot: _inputs(problem, trial) for trial in nominal}
+    inputs = {t.slot: contents.generate(problem, None, t.sizes, t.seed, t.variation) for t in nominal}
     for what, answers in _answers(problem, nominal, inputs, expected):
         if _accepted(problem, answers, expected):
             return what
     return None
-
-
-def _inputs(problem: Problem, trial: Trial) -> Outputs:
-    return contents.generate(problem, None, trial.sizes, trial.seed, trial.variation)
 
 
 Answers = list[tuple[Trial, Outputs]]
@@ -65,7 +61,7 @@ def _answers(
     constants = {n: _mean(a) for t in tried[:1] for n, a in expected[t.slot].items()}
     yield (
         "a constant",
-        [(t, {n: _full(a, constants[n]) for n, a in expected[t.slot].items()}) for t in tried],
+        [(t, {n: np.full_like(a, constants[n]) for n, a in expected[t.slot].items()}) for t in tried],
     )
     yield "a copy of an input", _copies(problem, tried, inputs, expected)
     yield "another seed's answer", list(_other_seeds(tried, inputs, expected))
@@ -81,10 +77,6 @@ def _mean(array: Array) -> float:
     """The mean of the finite elements."""
     flat = widened(array).ravel()
     return float(np.mean(flat[np.isfinite(flat)])) if np.isfinite(flat).any() else 0.0
-
-
-def _full(array: Array, value: float) -> Array:
-    return np.full(array.shape, value).astype(array.dtype)
 
 
 def _copies(

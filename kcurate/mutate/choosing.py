@@ -14,7 +14,7 @@ Change = Callable[[Side], Iterator[tuple[str, Side]]]
 
 @dataclass(frozen=True)
 class Changed:
-    """At most `count` of the offers; offers with equal `what` are duplicates."""
+    """A changed side: by which change, and what that changed."""
 
     change: str
     what: str
@@ -41,7 +41,7 @@ def every(side: Side, changes: Mapping[str, Change], name: str) -> tuple[Changed
 
 
 def in_turns(side: Side, changes: Mapping[str, Change], count: int, seed: int) -> tuple[Changed, ...]:
-    """At most `count` different sides, the changes in turn."""
+    """At most `count` different sides, cycling through the changes; the same for the same seed."""
     rng = random.Random(seed)
     stocks = {name: list(every(side, changes, name)) for name in changes}
     for stock in stocks.values():

@@ -1,8 +1,8 @@
 """Changes that keep a side correct: what a judge must not refuse.
 
 Renamed variables, swapped operands, a fused multiply-add, another loop form, hoisted indices, another block
-size. Each applies only where the text alone shows that it is safe; results may differ by rounding. `variants`
-chooses by seed. Not covered: mistakes (`kcurate.mutate.wrong`).
+size. Each applies only where the text alone shows that it is safe; results may differ by rounding. Not
+covered: mistakes (`kcurate.mutate.wrong`), choosing among the changes (`kcurate.mutate.choosing`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from kcurate.mutate.choosing import Change, Changed, every, in_turns, of_text
+from kcurate.mutate.choosing import Change, of_text
 from kcurate.mutate.spans import KEYWORDS, TYPES, Changes, Code, Edit
 from kcurate.records import Launch, Side
 
@@ -169,17 +169,3 @@ CHANGES: Mapping[str, Change] = {
     function.__name__: of_text(function)
     for function in (renamed, renamed_all, reordered, fused, loop_form, hoisted, unrolled)
 } | {"reblocked": reblocked, "reciprocal": of_text(reciprocal)}
-
-
-def every_variant(side: Side, change: str) -> tuple[Changed, ...]:
-    """All variants that one change makes of a side.
-
-    Raises:
-        KeyError: there is no such change.
-    """
-    return every(side, CHANGES, change)
-
-
-def variants(side: Side, count: int, seed: int) -> tuple[Changed, ...]:
-    """At most `count` distinct variants, cycling through the changes; the same for the same seed."""
-    return in_turns(side, CHANGES, count, seed)

@@ -126,12 +126,8 @@ class Code:
         if not 0 <= index < len(self.tokens):
             return False
         token = self.tokens[index]
-        named = _is_name(token) and token.text not in self.types
+        named = token.kind == "word" and token.text not in self.types | TYPES | KEYWORDS
         return token.kind == "number" or token.text in (")", "]") or named
-
-
-def _is_name(token: Span) -> bool:
-    return token.kind == "word" and token.text not in TYPES | KEYWORDS
 
 
 def _words(text: str) -> frozenset[str]:

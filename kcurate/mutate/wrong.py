@@ -1,8 +1,8 @@
 """Mistakes that people and models make in kernels, one at a time: what a judge must refuse.
 
 An operator yields every place in the code where it applies. A mistake may turn out harmless (a guard that is
-never reached, a barrier that orders nothing) or fail to compile; statistics must exclude those. `mutants`
-chooses by seed. Not covered: harmless changes (`kcurate.mutate.honest`).
+never reached, a barrier that orders nothing) or fail to compile; statistics must exclude those. Not covered:
+harmless changes (`kcurate.mutate.honest`), choosing among the operators (`kcurate.mutate.choosing`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from kcurate.mutate.choosing import Change, Changed, every, in_turns, of_text
+from kcurate.mutate.choosing import Change, of_text
 from kcurate.mutate.spans import Changes, Code, Edit
-from kcurate.records import Side
 
 RELATIONS = ("<", "<=", ">", ">=")
 # Calls whose argument order does not matter.
@@ -125,11 +124,8 @@ def swapped_arguments(code: Code) -> Changes:
     for i, token in enumerate(code.tokens):
         if token.text == "(" and code.tokens[i - 1].kind == "word" and code.at(i - 1) not in COMMUTATIVE:
             parts = code.parts(i)
-            if (
-                code.is_operand(i - 1)
-                and 2 <= len(parts) <= 4
-                and code.at(i - 2) not in ("__launch_bounds__",)
-            ):
+            called = code.is_operand(i - 1) and code.at(i - 2) != "__launch_bounds__"
+            if called and 2 <= len(parts) <= 4:
                 yield from _swap(code, code.at(i - 1), parts[0], parts[1])
         elif token.text == "[" and code.at(code.partner.get(i, 0) + 1) == "[" and code.is_operand(i - 1):
             second = code.partner[i] + 1
@@ -188,13 +184,10 @@ def dropped_statement(code: Code) -> Changes:
             first = code.partner[first] - 1
         end = code.ending(i, ";", "{")
         starts = code.at(first - 1) in (";", "{", "}", ")") and code.tokens[first].kind == "word"
-        if starts and end is not None and code.at(end) == ";" and not _in_for_head(code, i):
+        in_for_head = any(i in code.inside(k + 1) for k in code.words("for"))
+        if starts and end is not None and code.at(end) == ";" and not in_for_head:
             text = code.text[code.tokens[first].start : code.tokens[end].start]
             yield text, (Edit(code.tokens[first].start, code.tokens[end].start, ""),)
-
-
-def _in_for_head(code: Code, i: int) -> bool:
-    return any(i in code.inside(k + 1) for k in code.words("for"))
 
 
 def wrong_axis(code: Code) -> Changes:
@@ -232,17 +225,3 @@ OPERATORS: Mapping[str, Change] = {
         wrong_logic,
     )
 }
-
-
-def every_mutant(side: Side, operator: str) -> tuple[Changed, ...]:
-    """All mutants that one operator makes of a side, in source order.
-
-    Raises:
-        KeyError: there is no such operator.
-    """
-    return every(side, OPERATORS, operator)
-
-
-def mutants(side: Side, count: int, seed: int) -> tuple[Changed, ...]:
-    """At most `count` distinct mutants, cycling through the operators; the same for the same seed."""
-    return in_turns(side, OPERATORS, count, seed)

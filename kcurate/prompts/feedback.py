@@ -42,7 +42,8 @@ def feedback(
     if verdict is None:
         return _sentence(_REFUSED.get(outcome, "The answer cannot be used"), detail)
     if verdict.outcome is Outcome.NOT_FASTER:
-        lead = f"Its results are right, but the {makes} side is not {_wanted(makes)} than the given one"
+        wanted = "slower" if makes == "slow" else "faster"
+        lead = f"Its results are right, but the {makes} side is not {wanted} than the given one"
     else:
         lead = _FAILED.get(verdict.outcome, "It cannot be judged")
     if verdict.side is not None and verdict.side != makes:
@@ -53,10 +54,6 @@ def feedback(
 
 def _sentence(lead: str, detail: str) -> str:
     return f"{lead}: {_PATH.sub('<file>', detail.strip())}." if detail.strip() else f"{lead}."
-
-
-def _wanted(makes: SideName) -> str:
-    return "slower" if makes == "slow" else "faster"
 
 
 def _ratio(verdict: Verdict) -> str:

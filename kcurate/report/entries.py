@@ -70,7 +70,7 @@ def _rounded(value: float | None) -> float | None:
 
 def part(one: Entry) -> dict[str, Any]:
     """What a pair's part adds to its line: codes, plans, problem, origin, verdicts."""
-    pair = one.candidate
+    pair, best = one.candidate, one.best.key if one.best else None
     return {
         "slow": pair.slow.code,
         "fast": pair.fast.code,
@@ -78,12 +78,8 @@ def part(one: Entry) -> dict[str, Any]:
         "fast_plan": _launch(pair.fast),
         "problem": json_text.pretty(codec.to_data(pair.problem)) if pair.problem else "not known",
         "origin": {key: _text(value) for key, value in codec.to_data(pair.origin).items()},
-        "verdicts": [_verdict(verdict, current=verdict.key == _key(one)) for verdict in one.verdicts[::-1]],
+        "verdicts": [_verdict(verdict, current=verdict.key == best) for verdict in one.verdicts[::-1]],
     }
-
-
-def _key(one: Entry) -> str | None:
-    return one.best.key if one.best else None
 
 
 def _launch(side: Side) -> str:

@@ -6,7 +6,7 @@ Data is JSON in script elements. Every `<` is escaped, so that no text can end i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -58,17 +58,9 @@ def _plots(lines: Sequence[Mapping[str, Any]]) -> str:
     plotted = {
         "Speedups and their intervals": plots.ladder(measured),
         "Copy bandwidth reached by the fast sides": plots.bandwidth(measured),
-        "Speedup by domain": plots.by_group(measured, "domain", _domain),
-        "Speedup by technique": plots.by_group(measured, "technique", _techniques),
+        "Speedup by domain": plots.by_group(measured, "domain", lambda one: [one["domain"]]),
+        "Speedup by technique": plots.by_group(measured, "technique", lambda one: one["techniques"]),
     }
     return "\n".join(
         f"<figure><figcaption>{title}</figcaption>{svg}</figure>" for title, svg in plotted.items()
     )
-
-
-def _domain(one: Mapping[str, Any]) -> Iterable[str]:
-    return (str(one["domain"]),)
-
-
-def _techniques(one: Mapping[str, Any]) -> Iterable[str]:
-    return (str(name) for name in one["techniques"])

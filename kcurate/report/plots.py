@@ -61,7 +61,8 @@ def by_group(lines: Sequence[Line], what: str, names: Callable[[Line], Iterable[
                 groups.setdefault(name, []).append(line)
     largest = sorted(groups, key=lambda name: (-len(groups[name]), name))[:MAX_GROUPS]
     place = log_scale([line["speedup"] for line in lines if line["speedup"]], LEFT, WIDTH - 16)
-    ordered = sorted(largest, key=lambda name: -_median(groups[name]))
+    medians = {name: statistics.median(line["speedup"] for line in groups[name]) for name in largest}
+    ordered = sorted(largest, key=lambda name: -medians[name])
     height = ROW * len(ordered) + 40
     parts = [_open(height, f"Speedups by {what}: dots, interquartile range, median")]
     for tick in place.ticks():
@@ -113,7 +114,9 @@ def bandwidth(lines: Sequence[Line]) -> str:
         f'<text x="{across(tick):.1f}" y="{floor + 16}" text-anchor="middle">{tick:g}</text>'
         for tick in across.ticks()
     ]
-    parts += [_dot(line, across(line["fast_us"]), up(line["copy"]), 3.5, _reached(line)) for line in found]
+    for line in found:
+        tooltip = f"{line['id']}: {line['copy']:.1%} of copy bandwidth, {line['fast_us']:g} us"
+        parts.append(_dot(line, across(line["fast_us"]), up(line["copy"]), 3.5, tooltip))
     label = "time of the fast side in microseconds; dashed: copy bandwidth; values below 0.1% are on the axis"
     parts.append(f'<text x="{WIDTH / 2:.0f}" y="{height - 6}" text-anchor="middle">{label}</text></svg>')
     return "\n".join(parts)
@@ -123,13 +126,5 @@ def _open(height: float, title: str) -> str:
     return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}">'
 
 
-def _reached(line: Line) -> str:
-    return f"{line['id']}: {line['copy']:.1%} of copy bandwidth, {line['fast_us']:g} us"
-
-
 def _tooltip(line: Line) -> str:
     return f"{line['id']}: {line['speedup']:.2f}x ({line['low']:.2f} to {line['high']:.2f})"
-
-
-def _median(lines: Sequence[Line]) -> float:
-    return statistics.median(float(line["speedup"]) for line in lines)

@@ -1,8 +1,8 @@
-"""From recipe, file and `--set` to one checked `TrainSettings`, and back to a file.
+"""Merges recipe, file and `--set` into one checked `TrainSettings`, and writes it back to a file.
 
-The later wins: the recipe that a recipe extends, the recipe, `--config`, `--set key=value`, and the options
-of the command line. A key that is no setting is refused with the nearest one that is. Not covered: what the
-settings mean (`settings`).
+In order of increasing precedence: the recipe that a recipe extends, the recipe, `--config`,
+`--set key=value`, other command-line options. An unknown key is an error that suggests the nearest setting.
+Not covered: what the settings mean (`settings`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from kcurate.train.settings import TrainSettings
 RECIPES = Path(__file__).with_name("recipes")
 DEFAULT_RECIPE = "kernelcompare"
 Table = Mapping[str, Any]
+_TYPES = {str: "a string", bool: "true or false", int: "an integer", float: "a number"}
 
 
 def recipes() -> tuple[str, ...]:
@@ -41,10 +42,10 @@ def resolve(
     sets: Sequence[str] = (),
     options: Table | None = None,
 ) -> TrainSettings:
-    """The settings of a run; `options` is nested like the file and comes last.
+    """The settings of a run; `options` is nested like the file and overrides everything else.
 
     Raises:
-        InputError: unreadable, a key that is no setting, or a value of the wrong kind or size.
+        InputError: an unreadable file, an unknown key, or a value of the wrong type or out of range.
     """
     own = read_toml(file) if file is not None else {}
     name = recipe or own.get("recipe") or DEFAULT_RECIPE
@@ -59,7 +60,7 @@ def resolve(
 
 
 def _recipe(name: str) -> list[tuple[str, Table]]:
-    """The layers of a recipe, the one that it extends first."""
+    """The layers of a recipe; the recipe that it extends comes first."""
     path = RECIPES / f"{name}.toml"
     if name not in recipes():
         raise InputError(f"no recipe {name!r}", where="--recipe", hint=_near(name, recipes()))
@@ -69,18 +70,18 @@ def _recipe(name: str) -> list[tuple[str, Table]]:
 
 
 def _together(sets: Sequence[str]) -> dict[str, Any]:
-    """All of `--set` as one layer: their order says nothing, but for a key that is set twice."""
+    """All `--set` options as one layer; if a key is set twice, the last one wins."""
     merged: dict[str, Any] = {}
     for text in sets:
         one = _checked(_assignment(text), f"--set {text}")
         if "recipe" in one:
-            raise InputError("a recipe is more than its name", where=f"--set {text}", hint="--recipe NAME")
+            raise InputError("a recipe cannot be chosen here", where=f"--set {text}", hint="--recipe NAME")
         merged = _merge(merged, one, anew=False)
     return merged
 
 
 def _assignment(text: str) -> dict[str, Any]:
-    """`sft.epochs=2` as nested data; a value that is no TOML is a text."""
+    """`sft.epochs=2` as nested data; a value that is not valid TOML is a string."""
     key, mark, value = text.partition("=")
     if not mark or not key.strip():
         raise InputError(f"not KEY=VALUE: {text!r}", where="--set", hint="such as sft.epochs=2")
@@ -94,7 +95,7 @@ def _assignment(text: str) -> dict[str, Any]:
 
 
 def _merge(below: Table, above: Table, *, anew: bool = True) -> dict[str, Any]:
-    """Both tables as one; with `anew`, another reward or curriculum does not keep the numbers before it."""
+    """Both tables merged; with `anew`, choosing another scheme or policy drops the `values` set below it."""
     merged = dict(below)
     for choice in ("scheme", "policy") if anew else ():
         if choice in above and above[choice] != merged.get(choice):
@@ -106,7 +107,7 @@ def _merge(below: Table, above: Table, *, anew: bool = True) -> dict[str, Any]:
 
 
 def _checked(layer: Table, where: str) -> dict[str, Any]:
-    """A layer with its keys as fields are named, every one known and every value of its kind."""
+    """A layer with its keys spelled like the fields, after checking every key and type."""
     data = {
         key: _named(value) if isinstance(value, Mapping) else value for key, value in _named(layer).items()
     }
@@ -119,7 +120,7 @@ def _named(table: Table) -> Table:
 
 
 class _WrongKindError(ValueError):
-    """A value that its setting cannot have; `inside` is a key that a table may have in its place."""
+    """A value of the wrong type for its setting; `inside`: an example key, if a table is expected."""
 
     def __init__(self, what: str, inside: str | None = None) -> None:
         super().__init__(what)
@@ -134,7 +135,7 @@ def _structured(data: Table, where: str) -> TrainSettings:
 
 
 def _refusal(error: Exception, where: str, key: str = "") -> InputError:
-    """The first thing that structuring found wrong, under its dotted name."""
+    """The first error that structuring found, under its dotted name."""
     if isinstance(error, ClassValidationError):
         named, others = error.group_exceptions()
         first, name = (named[0][0], named[0][1].name) if named else (others[0], "")
@@ -150,7 +151,7 @@ def _refusal(error: Exception, where: str, key: str = "") -> InputError:
 
 @cache
 def _converter() -> Converter:
-    """Takes each value as it is; what is of another kind than its field is refused, never made to fit."""
+    """Takes each value unchanged; a value of the wrong type is refused, not converted."""
     conv = Converter(forbid_extra_keys=True)
 
     def listed(value: Any, kind: Any) -> tuple[Any, ...]:
@@ -162,7 +163,7 @@ def _converter() -> Converter:
 
         def structure(value: Any, kind: Any) -> Any:
             if not isinstance(value, Mapping):
-                raise _WrongKindError("is a table", fields(cls)[0].name)
+                raise _WrongKindError("must be a table", fields(cls)[0].name)
             return inside(value, kind)
 
         return structure
@@ -172,7 +173,7 @@ def _converter() -> Converter:
 
     conv.register_structure_hook_factory(is_dataclass, table)
     conv.register_structure_hook_func(of(tuple), listed)
-    for kind in (str, bool, int, float):
+    for kind in _TYPES:
         conv.register_structure_hook(kind, _as_it_is)
     for origin in (Literal, Mapping):
         conv.register_structure_hook_func(of(origin), _as_it_is)
@@ -183,25 +184,28 @@ def _as_it_is(value: Any, kind: Any) -> Any:
     if get_origin(kind) is Literal:
         good, what = value in get_args(kind), f"must be one of {', '.join(get_args(kind))}"
     elif get_origin(kind) is Mapping:
-        good, what = isinstance(value, Mapping) and _writable(value), "is a table of texts, numbers and lists"
+        good, what = (
+            isinstance(value, Mapping) and _writable(value),
+            "must be a table of strings, numbers and lists",
+        )
     else:
         types = (int, float) if kind is float else kind
         good = isinstance(value, types) and (kind is bool or not isinstance(value, bool))
-        what = {str: "is a text", float: "is a number"}.get(kind, f"is {kind.__name__}")
+        what = f"must be {_TYPES[kind]}"
     if not good:
         raise _WrongKindError(f"{what}, not {value!r}")
     return value
 
 
 def _writable(value: Any) -> bool:
-    """Whether a value can stand in `config.toml`; dates cannot."""
+    """Whether a value can be written to `config.toml`; dates cannot."""
     if isinstance(value, Mapping):
         return all(map(_writable, value.values()))
     return all(map(_writable, value)) if isinstance(value, list) else isinstance(value, str | int | float)
 
 
 def _flat(settings: TrainSettings) -> dict[str, Any]:
-    """Every setting by its dotted key."""
+    """Every setting by dotted key."""
     found: dict[str, Any] = {}
     for name, value in vars(settings).items():
         inside = {f"{name}.{key}": one for key, one in vars(value).items()} if is_dataclass(value) else None
@@ -210,14 +214,14 @@ def _flat(settings: TrainSettings) -> dict[str, Any]:
 
 
 def _near(name: str, names: Iterable[str]) -> str:
-    """The nearest name, or one that ends alike."""
+    """A hint with the nearest name, or one with a similar last part."""
     tail, names = name.rsplit(".", 1)[-1], sorted(names)
     alike = [one for one in names if get_close_matches(tail, [one.rsplit(".", 1)[-1]], cutoff=0.75)]
     otherwise = f"did you mean {alike[0]}?" if alike else f"one of: {', '.join(names[:12])} ..."
     return near(name, names, otherwise=otherwise)
 
 
-# What must be at least 1, at least 0, and between 0 and 1 (the last excluded).
+# Settings that must be at least 1, and those that must be at least 0 and below 1.
 _POSITIVE = (
     "lora.r", "lora.alpha", "sft.batch", "sft.max_tokens", "sft.save_steps", "sft.keep_checkpoints",
     "grpo.prompts", "grpo.generate_every", "grpo.max_prompt_tokens", "grpo.max_completion_tokens",
@@ -227,7 +231,7 @@ _FRACTIONS = ("lora.dropout", "tasks.held_out")
 
 
 def _check_ranges(settings: TrainSettings) -> None:
-    """Refuse what the trainers would fail on later, or take without a word."""
+    """Refuse values that the trainers would fail on later or silently accept."""
     found = _flat(settings)
     for key in _POSITIVE:
         _must(key, found[key] >= 1, "at least 1")
@@ -237,7 +241,11 @@ def _check_ranges(settings: TrainSettings) -> None:
         if isinstance(value, int | float) and not isinstance(value, bool):
             _must(key, value >= 0, "at least 0")
             _must(key, math.isfinite(value), "a finite number")
-    _must("grpo.generations", settings.grpo.generations >= 2, "at least 2: answers are compared in a group")
+    _must(
+        "grpo.generations",
+        settings.grpo.generations >= 2,
+        "at least 2: GRPO compares the completions of a group",
+    )
     for key in ("grpo.temperature", "measure.temperature"):
         _must(key, found[key] > 0, "above 0")
     for key in ("grpo.top_p", "measure.top_p"):
@@ -251,10 +259,10 @@ def _must(key: str, holds: bool, what: str) -> None:
 
 
 def to_toml(settings: TrainSettings) -> str:
-    """The settings as a file that `resolve(file=...)` reads back to the same."""
+    """The settings as TOML; `resolve(file=...)` reads it back unchanged."""
     lines: list[str] = []
     table = ""
-    for key, value in _flat(settings).items():  # those of no table come first
+    for key, value in _flat(settings).items():  # top-level keys come first
         above, _, name = key.rpartition(".")
         lines += ["", f"[{above}]"] if above != table else []
         lines.append(f"{name} = {_toml(value)}")

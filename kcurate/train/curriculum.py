@@ -85,11 +85,6 @@ def at_stage(task: Task, stage: Stage) -> Task | None:
     )
 
 
-def tasks_at(tasks: Sequence[Task], stage: Stage) -> tuple[Task, ...]:
-    """The tasks of a stage, in order."""
-    return tuple(made for task in tasks if (made := at_stage(task, stage)) is not None)
-
-
 def arranged(
     tasks: Sequence[Task], policy: str, values: Mapping[str, Any] | None = None, *, seed: int
 ) -> tuple[Task, ...]:
@@ -107,7 +102,7 @@ def arranged(
         return tuple(tasks)
     made: list[Task] = []
     for stage in stages(**(values or {})):
-        inside = list(tasks_at(tasks, stage))
+        inside = [found for task in tasks if (found := at_stage(task, stage)) is not None]
         random.Random(f"{seed}-{stage.name}").shuffle(inside)
         made += inside
     if not made:

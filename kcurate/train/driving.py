@@ -224,15 +224,9 @@ def _put_adapter(trainer: Any, stage: Stage, checkpoint: Path | None = None) -> 
         shutil.copytree(checkpoint, made, ignore=shutil.ignore_patterns(*NOT_OF_ADAPTERS))
     trainer.accelerator.wait_for_everyone()
     if trainer.is_world_process_zero():
-        for leftover in (made / "training_args.bin", made / "ref", made / "README.md"):
-            _remove(leftover)
+        shutil.rmtree(made / "ref", ignore_errors=True)
+        for leftover in (made / "training_args.bin", made / "README.md"):
+            leftover.unlink(missing_ok=True)
         stage.run.put_adapter(stage.name, made)
-        _remove(stage.run.stage(stage.name) / "README.md")
+        (stage.run.stage(stage.name) / "README.md").unlink(missing_ok=True)
     trainer.accelerator.wait_for_everyone()
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kcurate.errors import InputError, MissingDependencyError, RemoteError
+from kcurate.hub import failures
 from kcurate.notes import Note, silent
 from kcurate.train.run_folder import RunFolder, StageName
 
@@ -49,7 +50,7 @@ def push(
         )
     except HFValidationError as error:
         raise InputError(str(error).splitlines()[0], where=repo, hint="such as me/cuda-coder") from error
-    except _failures() as error:
+    except failures() as error:
         reason = " ".join(str(error).split())[:300]
         raise RemoteError(
             reason, where=repo, hint="no partial commit was made; run the command again"
@@ -83,17 +84,3 @@ def _files(run: RunFolder) -> Iterator[tuple[str, Path]]:
             if path.is_file():
                 inside = path.relative_to(run.adapter(name)).as_posix()
                 yield (inside if name == done[-1] else f"{name}/{inside}"), path
-
-
-def _failures() -> tuple[type[Exception], ...]:
-    """The exceptions of the client: its own, and those of its HTTP library, which was renamed."""
-    import contextlib
-    import importlib
-
-    from huggingface_hub.errors import HfHubHTTPError
-
-    kinds: list[type[Exception]] = [HfHubHTTPError, OSError, RuntimeError, ValueError]
-    for name in ("httpx2", "httpx"):
-        with contextlib.suppress(ImportError):
-            kinds.append(importlib.import_module(name).HTTPError)
-    return tuple(kinds)

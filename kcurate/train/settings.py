@@ -1,8 +1,7 @@
-"""Every number of a training run, by name: what a recipe or `--config` file may say.
+"""Every setting of a training run: the keys of a recipe or `--config` file.
 
-One frozen dataclass a table of the file; the defaults are those of the paper that the recipe `kernelcompare`
-names, or say where else they come from. Not covered: reading the file (`config`), what a reward's numbers
-mean (`reward.schemes`).
+One frozen dataclass per table of the file. The defaults are those of the recipe `kernelcompare`. Not covered:
+reading the file (`config`), the parameters of a reward scheme (`reward.schemes`).
 """
 
 from __future__ import annotations
@@ -12,15 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 DEFAULT_MODEL = "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"
-# All linear layers of attention and of the feed-forward block, by the names that Llama and Qwen give them.
+# All linear layers of attention and feed-forward blocks, as Llama and Qwen name them.
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """`name`: on the Hub, a folder, or a `.gguf` file. `dtype` auto: bfloat16 on a GPU, float32 elsewhere.
+    """The base model. `name`: a Hub name, a folder or a `.gguf` file.
 
-    `chat_template` false: prompts go in as plain text even where the tokenizer has a template.
+    `dtype` auto: bfloat16 on a GPU, float32 elsewhere. `chat_template` false: prompts are plain text even if
+    the tokenizer has a chat template.
     """
 
     name: str = DEFAULT_MODEL
@@ -33,7 +33,7 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class LoraSettings:
-    """Low-rank adapters; the base model stays as it is."""
+    """Low-rank adapters; the base weights are frozen."""
 
     r: int = 32
     alpha: int = 64
@@ -43,11 +43,12 @@ class LoraSettings:
 
 @dataclass(frozen=True)
 class SftSettings:
-    """Supervised fine-tuning on the answers of the tasks.
+    """Supervised fine-tuning on the tasks' known answers.
 
-    `batch` rows go into one step over all processes, `micro_batch` of them at once in one (0: as many as
-    fit that). `max_tokens`: prompt and answer; longer rows are left out, never cut. `max_steps` 0: `epochs`
-    decide. `packing`: several rows in one sequence. `trl` goes to `trl.SFTConfig` as it is.
+    `batch`: rows per optimizer step across all processes. `micro_batch`: rows per forward pass of one
+    process (0: chosen automatically). `max_tokens`: prompt plus answer; longer rows are dropped, not
+    truncated. `max_steps` 0: train for `epochs`. `packing`: several rows per sequence. `trl`: extra arguments
+    for `trl.SFTConfig`.
     """
 
     learning_rate: float = 2e-4
@@ -70,15 +71,14 @@ class SftSettings:
 
 @dataclass(frozen=True)
 class GrpoSettings:
-    """Reinforcement from the supervised adapter, which stays as the frozen reference.
+    """GRPO, starting from the SFT adapter, which also serves as the frozen reference.
 
-    A step takes `generations` answers to each of `prompts` prompts over all processes; `micro_batch` of them
-    go through the model at once in one process (0: 8, or what divides them). Answers are drawn for
-    `generate_every` steps at a time: with more than 1 there are fewer, larger waits, and the later steps of a
-    draw learn from answers of a model that is a few steps older (clipped, as GRPO has it). Tasks whose
-    prompt, or whose known answer, is longer than the limits are left out. `beta` weighs the divergence from
-    the reference (0: none is kept). `vllm`: off, colocate or server. `trl` goes to
-    `trl.GRPOConfig` as it is.
+    Each optimizer step uses `generations` completions of each of `prompts` prompts, across all processes.
+    `micro_batch`: completions per forward pass of one process (0: the largest divisor of its share up to 8).
+    `generate_every`: steps per rollout batch; above 1, sampling runs less often in larger batches, and later
+    steps train on slightly off-policy completions (GRPO's ratio clipping applies). Tasks whose prompt or
+    known answer exceeds the token limits are dropped. `beta`: weight of the KL divergence from the reference
+    (0: no reference is kept). `trl`: extra arguments for `trl.GRPOConfig`.
     """
 
     learning_rate: float = 1e-5
@@ -108,7 +108,7 @@ class GrpoSettings:
 
 @dataclass(frozen=True)
 class RewardSettings:
-    """What an answer earns: a scheme of `train.reward.schemes`, with other numbers than its own if given."""
+    """The reward: a scheme of `train.reward.schemes`; `values` override its parameters."""
 
     scheme: str = "kernelcompare"
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class RewardSettings:
 
 @dataclass(frozen=True)
 class CurriculumSettings:
-    """Stages of permitted techniques (`kcurate.train.curriculum`); off: all tasks from the start."""
+    """Stages of permitted techniques (`kcurate.train.curriculum`); `policy` off: all tasks from the start."""
 
     policy: str = "off"
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -124,9 +124,9 @@ class CurriculumSettings:
 
 @dataclass(frozen=True)
 class JudgeSettings:
-    """Who judges. `gpus` empty: the GPU that trains, in turns with it. `jobs` 0: what suits the machine.
+    """Where completions are judged. `gpus` empty: the training GPU, shared. `jobs` 0: chosen automatically.
 
-    `ray`: the address of a Ray cluster that judges in place of this machine.
+    `ray`: the address of a Ray cluster that judges instead of this machine.
     """
 
     backend: Literal["auto", "cuda", "emulator"] = "auto"
@@ -139,10 +139,11 @@ class JudgeSettings:
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """What is asked. `source`: pairs, kernelbench or kernelbench:PATH. `dataset`: where pairs come from.
+    """The prompts. `source`: pairs, kernelbench or kernelbench:PATH. `dataset`: where pairs come from.
 
-    `brief`: prompts with the short rules. `untimed`: also pairs that no GPU has timed. `held_out`: the share
-    of the tasks, by whole families, that training never sees. `limit`: no more tasks than this (0: all).
+    `brief`: prompts contain the short rules. `untimed`: include pairs that were never timed on a GPU.
+    `held_out`: the share of the tasks excluded from training, by whole families. `limit`: at most this many
+    tasks (0: all).
     """
 
     source: str = "pairs"
@@ -156,7 +157,7 @@ class TaskSettings:
 
 @dataclass(frozen=True)
 class MeasureSettings:
-    """Scores on the held-out tasks after training: at least `samples` answers a row; 0: none."""
+    """Evaluation on held-out tasks after training: at least `samples` completions per row (0: none)."""
 
     samples: int = 256
     batch: int = 64
@@ -170,7 +171,7 @@ class MeasureSettings:
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """One run."""
+    """All settings of one run."""
 
     recipe: str = "kernelcompare"
     seed: int = 42

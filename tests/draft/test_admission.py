@@ -8,7 +8,7 @@ import pytest
 
 from kcurate import store
 from kcurate.draft.admit import MAX_FILLED_RUNS, MAX_PLAIN_RUNS
-from kcurate.draft.checking import Bench
+from kcurate.draft.checking import EmulatorJudge
 from kcurate.draft.stage import DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
@@ -51,11 +51,11 @@ def test_partly_written_output_is_compared_with_its_initial_contents(root: Path)
 def test_hopeless_draft_stops_at_the_run_limits(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     roles: list[str] = []
 
-    def mismatch(self: Bench, candidate: Candidate) -> Verdict:
+    def mismatch(self: EmulatorJudge, candidate: Candidate) -> Verdict:
         assert candidate.problem is not None
         roles.append(candidate.problem.buffers["out"].role)
         return Verdict(candidate.id, "", Outcome.MISMATCH, Environment("emulator", "none"), side="fast")
 
-    monkeypatch.setattr(Bench, "__call__", mismatch)
+    monkeypatch.setattr(EmulatorJudge, "__call__", mismatch)
     assert draft(DraftConfig(root)).items["refused"] == {"mismatch": 1}
     assert roles == ["out"] * MAX_PLAIN_RUNS + ["inout"] * MAX_FILLED_RUNS

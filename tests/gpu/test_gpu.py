@@ -25,8 +25,8 @@ from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.records import Outcome
 
 if TYPE_CHECKING:
-    from kcurate.backends.cuda.bench import Bench
     from kcurate.backends.cuda.device import CudaDevice
+    from kcurate.backends.cuda.timer import GpuTimer
 
 pytestmark = pytest.mark.gpu
 
@@ -41,11 +41,11 @@ def device() -> Iterator[CudaDevice]:
 
 
 @pytest.fixture(scope="module")
-def bench(device: CudaDevice) -> Bench:
+def bench(device: CudaDevice) -> GpuTimer:
     from kcurate.backends.cuda import helpers
-    from kcurate.backends.cuda.bench import Bench
+    from kcurate.backends.cuda.timer import GpuTimer
 
-    return Bench(device, build(device, helpers.SOURCE, *helpers.ENTRIES))
+    return GpuTimer(device, build(device, helpers.SOURCE, *helpers.ENTRIES))
 
 
 @pytest.fixture(scope="module")
@@ -170,13 +170,13 @@ def test_environment_names_the_gpu_and_its_state(device: CudaDevice) -> None:
     assert {"sm_clock_mhz", "temperature_c"} <= set(found.details)
 
 
-def word(device: CudaDevice, bench: Bench, queue: Callable[[int], None]) -> int:
+def word(device: CudaDevice, bench: GpuTimer, queue: Callable[[int], None]) -> int:
     device.fill(bench.word, 0, 8, b"\0")
     queue(bench.word.address)
     return int(device.read(bench.word, 0, 8).view(np.uint64)[0])
 
 
-def test_sums_notice_every_change(device: CudaDevice, bench: Bench) -> None:
+def test_sums_notice_every_change(device: CudaDevice, bench: GpuTimer) -> None:
     memory = device.allocate(1_000_003)
     data = np.random.default_rng(0).integers(0, 256, 1_000_003, np.uint8)
     device.write(memory, 0, data)
@@ -198,10 +198,10 @@ def test_sums_notice_every_change(device: CudaDevice, bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "int32", "float64"])
-def test_fingerprints_see_the_logical_array_alone(device: CudaDevice, bench: Bench, dtype: str) -> None:
+def test_fingerprints_see_the_logical_array_alone(device: CudaDevice, bench: GpuTimer, dtype: str) -> None:
     """Padding around a transposed array does not count; elements, their places and the count do."""
-    from kcurate.backends.cuda.bench import Region
     from kcurate.backends.cuda.helpers import MAX_RANK
+    from kcurate.backends.cuda.timer import Region
 
     rows, cols, itemsize = 37, 53, np.dtype(dtype).itemsize
     logical = np.random.default_rng(1).permutation(rows * cols).astype(dtype).reshape(rows, cols)
@@ -243,8 +243,8 @@ def test_fingerprints_see_the_logical_array_alone(device: CudaDevice, bench: Ben
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e4m3", "float8_e5m2"])
-def test_close_outputs_are_compared_as_on_the_host(device: CudaDevice, bench: Bench, dtype: str) -> None:
-    from kcurate.backends.cuda.bench import Region
+def test_close_outputs_are_compared_as_on_the_host(device: CudaDevice, bench: GpuTimer, dtype: str) -> None:
+    from kcurate.backends.cuda.timer import Region
     from kcurate.problem.compare import Bound
     from kcurate.problem.dtypes import numpy_dtype
 
@@ -270,7 +270,7 @@ def test_close_outputs_are_compared_as_on_the_host(device: CudaDevice, bench: Be
     assert float(data[8:].view(np.float64)[0]) == pytest.approx(float((off**2).sum()), rel=1e-9)
 
 
-def test_noise_is_that_of_the_host_and_its_changes_are_seen(device: CudaDevice, bench: Bench) -> None:
+def test_noise_is_that_of_the_host_and_its_changes_are_seen(device: CudaDevice, bench: GpuTimer) -> None:
     from kcurate.backends.noise import noise_bytes
 
     memory = device.allocate(5000)
@@ -295,7 +295,7 @@ def test_noise_is_that_of_the_host_and_its_changes_are_seen(device: CudaDevice, 
     device.free(other)
 
 
-def test_shared_and_local_memory_do_not_survive(device: CudaDevice, bench: Bench) -> None:
+def test_shared_and_local_memory_do_not_survive(device: CudaDevice, bench: GpuTimer) -> None:
     code = """
     extern "C" __global__ void keep(unsigned* p, int write) {
         extern __shared__ unsigned s[];
@@ -376,7 +376,7 @@ def test_a_cluster_of_blocks_shares_memory_and_a_tensor_map_loads_a_tile(device:
     assert np.array_equal(device.read(out, 0, 256).view(np.float32).reshape(8, 8), tile)
 
 
-def test_work_that_waits_for_the_device_is_no_graph(device: CudaDevice, bench: Bench) -> None:
+def test_work_that_waits_for_the_device_is_no_graph(device: CudaDevice, bench: GpuTimer) -> None:
     memory = device.allocate(64)
     assert bench.capture(lambda: device.read(memory, 0, 4) and None) is None
     graph = bench.capture(lambda: [device.fill(memory, i, 1, b"\x09") for i in range(3)] and None)
@@ -389,7 +389,7 @@ def test_work_that_waits_for_the_device_is_no_graph(device: CudaDevice, bench: B
     assert nothing.nodes == 0
 
 
-def test_the_clock_reads_what_hardware_can_be(bench: Bench) -> None:
+def test_the_clock_reads_what_hardware_can_be(bench: GpuTimer) -> None:
     from kcurate.backends.cuda import clock
 
     found = clock.read(bench)

@@ -10,6 +10,7 @@ import small
 
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.mutate import honest, wrong
+from kcurate.mutate.choosing import every, in_turns
 from kcurate.mutate.spans import Code
 from kcurate.records import Launch, Outcome, Problem, Side
 
@@ -57,7 +58,7 @@ SIDE = Side(CODE, (Launch("rows", ("ceil_div(n, 128)",), (128,), ("x", "y", "see
     ],
 )  # fmt: skip
 def test_operator_makes_its_mistake_once(operator: str, text: str) -> None:
-    made = [one.side.code for one in wrong.every_mutant(SIDE, operator)]
+    made = [one.side.code for one in every(SIDE, wrong.OPERATORS, operator)]
     assert sum(text in code for code in made) == 1
     assert CODE not in made
     assert len(set(made)) == len(made)
@@ -65,7 +66,7 @@ def test_operator_makes_its_mistake_once(operator: str, text: str) -> None:
 
 def test_comments_and_directives_are_left_alone() -> None:
     for operator in wrong.OPERATORS:
-        for one in wrong.every_mutant(SIDE, operator):
+        for one in every(SIDE, wrong.OPERATORS, operator):
             assert "#define TILE 32\n// if (i < n) is only said here\n" in one.side.code
 
 
@@ -84,7 +85,7 @@ def test_comments_and_directives_are_left_alone() -> None:
 )
 def test_honest_change_is_what_it_says(change: str, text: str) -> None:
     code = CODE.replace("i * n + k]", "(i * k) + n]") if change == "reordered" else CODE
-    made = [one.side.code for one in honest.every_variant(replace(SIDE, code=code), change)]
+    made = [one.side.code for one in every(replace(SIDE, code=code), honest.CHANGES, change)]
     assert sum(text in one for one in made) >= 1
 
 
@@ -92,22 +93,22 @@ def test_a_pointer_of_a_declared_type_is_not_a_product() -> None:
     code = """typedef unsigned long long word;
     template <typename T> __global__ void k(word * states, T * other, int a, int b) { states[a * b] = 0; }"""
     side = replace(SIDE, code=code)
-    assert [one.what for one in honest.every_variant(side, "reordered")] == ["a * b"]
-    assert [one.what for one in wrong.every_mutant(side, "wrong_operator")] == ["a * b"]
+    assert [one.what for one in every(side, honest.CHANGES, "reordered")] == ["a * b"]
+    assert [one.what for one in every(side, wrong.OPERATORS, "wrong_operator")] == ["a * b"]
 
 
 def test_block_size_changes_only_if_nothing_depends_on_it() -> None:
     plain = Side(small.SCALE, (small.EACH,))
-    assert {one.side.plan[0].block for one in honest.every_variant(plain, "reblocked")} == {(64,), (256,)}
-    assert not honest.every_variant(SIDE, "reblocked")
+    assert {one.side.plan[0].block for one in every(plain, honest.CHANGES, "reblocked")} == {(64,), (256,)}
+    assert not every(SIDE, honest.CHANGES, "reblocked")
 
 
 def test_choice_follows_the_seed() -> None:
-    assert wrong.mutants(SIDE, 20, 1) == wrong.mutants(SIDE, 20, 1)
-    assert wrong.mutants(SIDE, 20, 1) != wrong.mutants(SIDE, 20, 2)
-    assert len({one.change for one in wrong.mutants(SIDE, 20, 1)}) >= 9
-    assert honest.variants(SIDE, 9, 1) == honest.variants(SIDE, 9, 1)
-    assert len(wrong.mutants(SIDE, 10_000, 1)) < 10_000
+    assert in_turns(SIDE, wrong.OPERATORS, 20, 1) == in_turns(SIDE, wrong.OPERATORS, 20, 1)
+    assert in_turns(SIDE, wrong.OPERATORS, 20, 1) != in_turns(SIDE, wrong.OPERATORS, 20, 2)
+    assert len({one.change for one in in_turns(SIDE, wrong.OPERATORS, 20, 1)}) >= 9
+    assert in_turns(SIDE, honest.CHANGES, 9, 1) == in_turns(SIDE, honest.CHANGES, 9, 1)
+    assert len(in_turns(SIDE, wrong.OPERATORS, 10_000, 1)) < 10_000
 
 
 def test_brackets_without_a_partner_do_not_stop_anything() -> None:
@@ -141,10 +142,10 @@ def test_the_judge_refuses_mistakes_and_passes_honest_changes() -> None:
     told: list[bool] = []
     with contextlib.closing(Judge(JudgeConfig("emulator", spares=1))) as judge:
         for number, pair in enumerate((small.scaled(), summed)):
-            for variant in honest.variants(pair.fast, 4, number):
+            for variant in in_turns(pair.fast, honest.CHANGES, 4, number):
                 verdict = judge.judge(replace(pair, fast=variant.side))
                 assert verdict.outcome is Outcome.CORRECT, (variant.change, variant.what, verdict.detail)
-            for mutant in wrong.mutants(pair.fast, 14, number):
+            for mutant in in_turns(pair.fast, wrong.OPERATORS, 14, number):
                 verdict = judge.judge(replace(pair, fast=mutant.side))
                 if verdict.outcome is not Outcome.COMPILE_ERROR:
                     told.append(not verdict.outcome.correct)

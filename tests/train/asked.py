@@ -1,4 +1,4 @@
-"""Tasks, replies and a bench of our own for the tests of training."""
+"""Tasks, replies and a judge of our own for the tests of training."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def verdict(
     return replace(made, speedup=speedup)
 
 
-class Bench:
+class RuleJudge:
     """Judges by a function, at once: for ratios, which need a GPU. `asked` are the candidates."""
 
     def __init__(self, rule: Callable[[Candidate, int], Verdict], device: str = "Some GPU") -> None:

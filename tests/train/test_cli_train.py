@@ -363,7 +363,7 @@ def test_a_checkpoint_that_is_cut_is_one_line(
         ({"grpo__vllm": "colocate"}, "grpo.trl: "),
         ({"grpo__loss": "foo"}, "grpo.loss must be one of"),
         ({"grpo__trl": '{eval_strategy="steps",eval_steps=1}'}, "grpo.trl: "),
-        ({"grpo__trl": "{run_name=2020-01-01}"}, "grpo.trl is a table of texts"),
+        ({"grpo__trl": "{run_name=2020-01-01}"}, "grpo.trl must be a table of strings"),
     ],
 )
 def test_what_a_trainer_refuses_is_one_line(

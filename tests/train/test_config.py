@@ -81,21 +81,21 @@ def test_resolved_settings_are_read_back_the_same(name: str, tmp_path: Path) -> 
         ("sft.epoch=2", "did you mean sft.epochs?"),
         ("epochs=2", "did you mean sft.epochs?"),
         ("stf.epochs=2", "did you mean sft?"),
-        ("sft.epochs=many", "sft.epochs is a number"),
-        ("sft.batch=1.5", "sft.batch is int"),
-        ("sft.batch=true", "sft.batch is int"),
+        ("sft.epochs=many", "sft.epochs must be a number"),
+        ("sft.batch=1.5", "sft.batch must be an integer"),
+        ("sft.batch=true", "sft.batch must be an integer"),
         ("sft.batch=0", "sft.batch must be at least 1"),
         ("sft.learning_rate=-1", "sft.learning_rate must be at least 0"),
         ("tasks.held_out=1", "tasks.held_out must be at least 0 and below 1"),
         ("grpo.generations=1", "grpo.generations must be at least 2"),
         ("grpo.vllm=on", "one of off, colocate, server"),
         ("grpo.vllm=on", "--set grpo.vllm=on: grpo.vllm must be one of"),
-        ("sft=3", "sft is a table (such as sft.learning_rate)"),
-        ("sft.trl=3", "sft.trl is a table of texts, numbers and lists, not 3"),
-        ("sft.trl={day=2020-01-01}", "sft.trl is a table of texts, numbers and lists"),
-        ("judge.gpus=[0, true]", "judge.gpus is int, not True"),
-        ("model.name=3", "model.name is a text, not 3"),
-        ("sft.packing=1", "sft.packing is bool, not 1"),
+        ("sft=3", "sft must be a table (such as sft.learning_rate)"),
+        ("sft.trl=3", "sft.trl must be a table of strings, numbers and lists, not 3"),
+        ("sft.trl={day=2020-01-01}", "sft.trl must be a table of strings, numbers and lists"),
+        ("judge.gpus=[0, true]", "judge.gpus must be an integer, not True"),
+        ("model.name=3", "model.name must be a string, not 3"),
+        ("sft.packing=1", "sft.packing must be true or false, not 1"),
         ("sft.epochs", "not KEY=VALUE"),
         ("sft.max_length=1", "unknown key 'sft.max_length'"),
         ("judge.ahead=true", "unknown key 'judge.ahead'"),
@@ -116,7 +116,7 @@ def test_keys_may_have_dashes_and_one_value_stands_for_a_list() -> None:
 def test_a_wrong_value_is_named_with_the_layer_it_stands_in(tmp_path: Path) -> None:
     file = tmp_path / "train.toml"
     file.write_text("[sft]\nepochs = 'three'\n")
-    with pytest.raises(InputError, match=re.escape(f"{file}: sft.epochs is a number, not 'three'")):
+    with pytest.raises(InputError, match=re.escape(f"{file}: sft.epochs must be a number, not 'three'")):
         resolve(file=file, sets=["sft.epochs=3"])
 
 

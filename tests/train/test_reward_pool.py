@@ -1,4 +1,4 @@
-"""The pool: real judges on the emulator; audits and our own failures with a bench of our own."""
+"""The pool: real judges on the emulator; audits and our own failures with judges of our own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from small import SCALE, SCALE_STRIDED
-from train.asked import BROKEN, CHEAT, COPY, EMPTY, ENDLESS, PLAN, WRONG, Bench, reply, task, verdict
+from train.asked import BROKEN, CHEAT, COPY, EMPTY, ENDLESS, PLAN, WRONG, RuleJudge, reply, task, verdict
 
 from kcurate.errors import KcurateError
 from kcurate.judge.judging import JudgeConfig
@@ -26,14 +26,14 @@ TASK = task()
 UNTIMED = PoolConfig(backend="emulator")
 
 
-def pool_of(bench: Bench, scheme: str = "kernelcompare", **config: Any) -> RewardPool:
-    return RewardPool(schemes.make(scheme), PoolConfig(**config), bench=bench)
+def pool_of(judges: RuleJudge, scheme: str = "kernelcompare", **config: Any) -> RewardPool:
+    return RewardPool(schemes.make(scheme), PoolConfig(**config), executor=judges)
 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RewardPool]:
     referees = Referees(JudgeConfig(backend="emulator", spares=1), jobs=2, limit_s=60)
-    with closing(RewardPool(SCHEME, UNTIMED, bench=referees)) as opened:
+    with closing(RewardPool(SCHEME, UNTIMED, executor=referees)) as opened:
         yield opened
 
 
@@ -88,7 +88,7 @@ def test_batches_at_the_same_time_share_what_is_under_way(pool: RewardPool) -> N
 
 def test_a_hanging_answer_holds_up_nobody_and_is_not_held_against_the_model() -> None:
     referees = Referees(JudgeConfig(backend="emulator", spares=1), jobs=2)
-    with closing(RewardPool(SCHEME, UNTIMED, bench=referees)) as pool:
+    with closing(RewardPool(SCHEME, UNTIMED, executor=referees)) as pool:
         pool.score_now([TASK] * 2, [reply(), WRONG])
         referees._limit_s = 1.0
         hung, right, wrong = pool.score_now([TASK] * 3, [ENDLESS, reply(), WRONG])
@@ -110,8 +110,8 @@ def test_the_caller_may_stop_waiting(pool: RewardPool) -> None:
 
 
 def test_a_measured_speed_earns_its_part() -> None:
-    bench = Bench(lambda candidate, n: verdict(candidate, ratio=2.0))
-    with closing(pool_of(bench)) as pool:
+    judges = RuleJudge(lambda candidate, n: verdict(candidate, ratio=2.0))
+    with closing(pool_of(judges)) as pool:
         (judged,) = pool.score_now([TASK], [reply()])
         assert pool.timed
     assert judged.reward == pytest.approx(1.0)
@@ -120,10 +120,10 @@ def test_a_measured_speed_earns_its_part() -> None:
 
 
 def test_a_copy_with_another_launch_earns_no_speed() -> None:
-    bench = Bench(lambda candidate, n: verdict(candidate, ratio=2.0))
-    with closing(pool_of(bench)) as pool:
+    judges = RuleJudge(lambda candidate, n: verdict(candidate, ratio=2.0))
+    with closing(pool_of(judges)) as pool:
         (judged,) = pool.score_now([TASK], [reply(SCALE_STRIDED, PLAN)])
-    assert len(bench.asked) == 1
+    assert len(judges.asked) == 1
     assert (judged.outcome, judged.reward, judged.speedup) == ("copied", pytest.approx(0.8), 2.0)
 
 
@@ -140,10 +140,10 @@ def test_a_copy_with_another_launch_earns_no_speed() -> None:
 def test_a_ratio_beyond_ten_counts_when_it_is_found_again(
     ratios: tuple[float, ...], outcomes: tuple[str, ...], reward: float, cheat: bool
 ) -> None:
-    bench = Bench(lambda candidate, n: verdict(candidate, Outcome(outcomes[n]), ratios[n]))
-    with closing(pool_of(bench)) as pool:
+    judges = RuleJudge(lambda candidate, n: verdict(candidate, Outcome(outcomes[n]), ratios[n]))
+    with closing(pool_of(judges)) as pool:
         (judged,) = pool.score_now([TASK], [reply()])
-    assert len(bench.asked) == 2
+    assert len(judges.asked) == 2
     assert judged.audit
     assert judged.cheat == cheat
     assert judged.reward == pytest.approx(reward)
@@ -152,8 +152,8 @@ def test_a_ratio_beyond_ten_counts_when_it_is_found_again(
 
 
 def test_of_two_ratios_the_lower_one_counts() -> None:
-    bench = Bench(lambda candidate, n: verdict(candidate, ratio=(20.0, 16.0)[n]))
-    with closing(pool_of(bench, "continuous")) as pool:
+    judges = RuleJudge(lambda candidate, n: verdict(candidate, ratio=(20.0, 16.0)[n]))
+    with closing(pool_of(judges, "continuous")) as pool:
         (judged,) = pool.score_now([TASK], [reply()])
     assert judged.components["speed"] == pytest.approx(0.8)
 
@@ -167,8 +167,8 @@ def test_of_two_ratios_the_lower_one_counts() -> None:
     ],
 )
 def test_what_says_nothing_about_the_answer_is_ours(found: dict[str, Any]) -> None:
-    bench = Bench(lambda candidate, n: verdict(candidate, **found))
-    with closing(pool_of(bench)) as pool:
+    judges = RuleJudge(lambda candidate, n: verdict(candidate, **found))
+    with closing(pool_of(judges)) as pool:
         judged = pool.score_now([TASK, TASK], [reply(), COPY])
     assert judged[0].outcome == "harness_error"
     assert judged[0].reward == judged[1].reward
@@ -176,10 +176,10 @@ def test_what_says_nothing_about_the_answer_is_ours(found: dict[str, Any]) -> No
 
 def test_a_group_is_what_one_call_has_of_a_task() -> None:
     ratios = iter((4.0, 2.0, 2.0))
-    bench = Bench(lambda candidate, n: verdict(candidate, ratio=next(ratios)))
+    judges = RuleJudge(lambda candidate, n: verdict(candidate, ratio=next(ratios)))
     other = task("other")
     texts = [reply(SCALE + "\n" * n + f"// {n}\n__device__ int f{n};\n") for n in range(3)]
-    with closing(pool_of(bench, "staged-tiers")) as pool:
+    with closing(pool_of(judges, "staged-tiers")) as pool:
         judged = pool.score_now([TASK, TASK, other], texts)
     assert [one.reward for one in judged] == [pytest.approx(10), pytest.approx(5), pytest.approx(10)]
 
@@ -197,9 +197,9 @@ def test_a_resumed_run_judges_nothing_twice(tmp_path: Path) -> None:
     texts = [reply(SCALE + f"__device__ int {name};") for name in ("quick", "plain", "unsure")]
     runs = []
     for device in ("Some GPU", "Some GPU", "Another GPU"):
-        bench = Bench(rule, device)
-        with closing(pool_of(bench, cache_file=file)) as pool:
-            runs.append((len(bench.asked), pool.score_now([TASK] * 3, texts), len(bench.asked)))
+        judges = RuleJudge(rule, device)
+        with closing(pool_of(judges, cache_file=file)) as pool:
+            runs.append((len(judges.asked), pool.score_now([TASK] * 3, texts), len(judges.asked)))
     assert [asked for _, _, asked in runs] == [4, 1, 4]
     assert [one.cached for one in runs[1][1]] == [True, True, False]
     assert [one.reward for one in runs[0][1]] == [one.reward for one in runs[1][1]]
@@ -208,19 +208,19 @@ def test_a_resumed_run_judges_nothing_twice(tmp_path: Path) -> None:
 
 
 def test_the_memory_has_an_end() -> None:
-    bench = Bench(lambda candidate, n: verdict(candidate, ratio=2.0))
-    with closing(pool_of(bench, cache_size=1)) as pool:
+    judges = RuleJudge(lambda candidate, n: verdict(candidate, ratio=2.0))
+    with closing(pool_of(judges, cache_size=1)) as pool:
         for text in (reply(), reply(SCALE + "\n__device__ int f;"), reply()):
             pool.score_now([TASK], [text])
-    assert len(bench.asked) == 3
+    assert len(judges.asked) == 3
 
 
 def test_the_launch_and_line_breaks_tell_answers_apart() -> None:
-    bench = Bench(lambda candidate, n: verdict(candidate, ratio=2.0))
+    judges = RuleJudge(lambda candidate, n: verdict(candidate, ratio=2.0))
     launches = [{**PLAN[0], "block": [size]} for size in (64, 128)]
     broken = "#define A\n#define B 2\n", "#define A #define B 2\n"
     texts = [reply(SCALE, [one]) for one in launches] + [reply(one + SCALE) for one in broken]
-    with closing(pool_of(bench)) as pool:
+    with closing(pool_of(judges)) as pool:
         judged = pool.score_now([TASK] * 4, texts)
     assert not any(one.cached for one in judged)
 
@@ -231,8 +231,8 @@ def test_a_machine_that_cannot_judge_says_so() -> None:
         pool.score_now([TASK], [reply()])
 
 
-def test_a_bench_that_breaks_tells_all_who_wait() -> None:
-    class Broken(Bench):
+def test_a_judge_that_breaks_tells_all_who_wait() -> None:
+    class Broken(RuleJudge):
         def submit(self, candidate: Candidate) -> Future[Verdict]:
             future: Future[Verdict] = Future()
             future.set_exception(KcurateError("no more judges"))
@@ -263,7 +263,7 @@ def test_the_very_machine_code_earns_no_speed(
 
     found = []
     for _ in range(2):  # the second reads the file of the first
-        with closing(pool_of(Bench(rule), cache_file=tmp_path / "verdicts.jsonl")) as judges:
+        with closing(pool_of(RuleJudge(rule), cache_file=tmp_path / "verdicts.jsonl")) as judges:
             found += judges.score_now([TASK], [reply()])
     assert [(one.outcome, one.reward) for one in found] == [(outcome, pytest.approx(reward))] * 2
     assert [one.cached for one in found] == [False, True]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 
-from kcurate.backends.cuda.bench import Bench
+from kcurate.backends.cuda.timer import GpuTimer
 
 # gpu__time_duration of an empty kernel: 1.46 us on an H200, 2.26 us on an H100 (Nsight Compute 2025.3,
 # November 2026). The difference is the uncertainty of every time that the judge reports.
@@ -21,19 +21,19 @@ REPEATS = 64
 COPY_BYTES = 1 << 30
 
 
-def read(bench: Bench) -> dict[str, float]:
+def read(timer: GpuTimer) -> dict[str, float]:
     """Measure `event_overhead_us`, `graph_overhead_us`, and `copy_bytes_per_s` (bytes read plus written)."""
-    device = bench.device
+    device = timer.device
     source, target = device.allocate(COPY_BYTES), device.allocate(COPY_BYTES)
     device.fill(source, 0, COPY_BYTES, b"\x3c")
-    copy_us = spans_us(bench, lambda: bench.copy(target, source, COPY_BYTES), 16)
+    copy_us = spans_us(timer, lambda: timer.copy(target, source, COPY_BYTES), 16)
     device.free(source)
     device.free(target)
-    graph = bench.capture(bench.empty)
+    graph = timer.capture(timer.empty)
     assert graph is not None, "our kernels do not wait for the device"
     overheads = [
-        max(0.0, statistics.median(spans_us(bench, work, REPEATS)) - EMPTY_KERNEL_US)
-        for work in (bench.empty, graph.launch)
+        max(0.0, statistics.median(spans_us(timer, work, REPEATS)) - EMPTY_KERNEL_US)
+        for work in (timer.empty, graph.launch)
     ]
     graph.close()
     return {
@@ -43,11 +43,11 @@ def read(bench: Bench) -> dict[str, float]:
     }
 
 
-def spans_us(bench: Bench, work: Callable[[], None], repeats: int) -> list[float]:
+def spans_us(timer: GpuTimer, work: Callable[[], None], repeats: int) -> list[float]:
     """Readings of an event pair around `work`, in microseconds, each after a cache flush."""
-    events = [(bench.event(), bench.event()) for _ in range(repeats)]
+    events = [(timer.event(), timer.event()) for _ in range(repeats)]
     for pair in events:
-        bench.flush()
-        bench.span(pair, work)
-    bench.device.synchronize()
-    return [bench.elapsed_us(first, last) for first, last in events]
+        timer.flush()
+        timer.span(pair, work)
+    timer.device.synchronize()
+    return [timer.elapsed_us(first, last) for first, last in events]

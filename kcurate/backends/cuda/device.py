@@ -2,7 +2,7 @@
 
 All work goes to one stream, in order. Untrusted kernels run here, so nothing on the host that a kernel could
 reach (managed or mapped host memory) is ever allocated through this class. Not covered: graphs, events and
-the cache flush for timing (`bench`), loading (`loaded`).
+the cache flush for timing (`timer`), loading (`loaded`).
 """
 
 from __future__ import annotations

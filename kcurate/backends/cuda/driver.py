@@ -41,7 +41,7 @@ CAPTURE = range(900, 909)
 ABSENT = frozenset({34, 35, 36, 100, 101, 803, 804})
 
 
-class NotCapturable(BackendError):  # noqa: N818 - a fact about the work, handled by `bench.capture`
+class NotCapturable(BackendError):  # noqa: N818 - a fact about the work, handled by `GpuTimer.capture`
     """The work waits for the device, so it cannot be recorded as a graph."""
 
 

@@ -1,4 +1,4 @@
-"""Our own device code: the kernels behind `kcurate.backends.cuda.bench`, as one small binary.
+"""Our own device code: the kernels behind `kcurate.backends.cuda.timer`, as one small binary.
 
 Memory between the buffers of a side, and outputs before a run, hold noise: the word at address `8 w` is
 `hidden(w, salt, key)`. Who reads some of it cannot tell the rest. Expected outputs lie in memory xored with

@@ -128,7 +128,8 @@ def compile_cubin(
         flags = [f"--gpu-architecture={arch}", "--std=c++17", *options]
         flags += [f"--include-path={folder}" for folder in include_folders()]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
-        log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+        text = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+        log = without_paths(text.rstrip(b"\0 ").decode("utf-8", "replace"))
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             if status != nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION and not log:
                 raise BackendError(f"nvrtcCompileProgram: {status.name}", where="nvrtc")
@@ -152,10 +153,6 @@ def _read(size: Any, read: Any, program: Any) -> bytes:
     data = b" " * (wanted + 2)
     _call(read, program, data)
     return bytes(bytearray(data)[:wanted])
-
-
-def _text(size: Any, read: Any, program: Any) -> str:
-    return without_paths(_read(size, read, program).rstrip(b"\0 ").decode("utf-8", "replace"))
 
 
 def without_paths(log: str) -> str:

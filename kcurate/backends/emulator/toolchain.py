@@ -59,6 +59,8 @@ SANITIZE = (
     "-fsanitize-undefined-trap-on-error",
     "-ftrivial-auto-var-init=pattern",
 )
+# Linker options in the form that the compiler driver takes.
+_DRIVER_FORM = {"--as-needed": "-Wl,--as-needed", "-z": "-Wl,-z", "now": "-Wl,now"}
 # About 40 KB each.
 MAX_KEPT = 5000
 
@@ -193,14 +195,9 @@ def shared_object(
     compiling = [*tools.command, *options, *COMMON, f"-I{INCLUDE}", "side.cpp"]
     linking = ["-shared", "--as-needed", "-z", "now", "runtime.o", "-o", "side.so"]
     if tools.linker is None:
-        return run([*compiling, *(_through_driver(word) for word in linking), "-lm"], folder)
+        return run([*compiling, *(_DRIVER_FORM.get(word, word) for word in linking), "-lm"], folder)
     done = run([*compiling, "-c", "-o", "side.o"], folder)
     return done if done.returncode else run([*tools.linker, "side.o", *linking], folder)
-
-
-def _through_driver(word: str) -> str:
-    """A linker option in the form that the compiler driver takes."""
-    return {"--as-needed": "-Wl,--as-needed", "-z": "-Wl,-z", "now": "-Wl,now"}.get(word, word)
 
 
 def keep(path: Path, data: bytes) -> bool:

@@ -97,15 +97,8 @@ class Patience:
 MAX_RETRY_AFTER_S = 300.0
 
 
-def with_patience(
-    one_try: Callable[[], T],
-    patience: Patience,
-    *,
-    where: str,
-    stop: threading.Event,
-    failed: Callable[[TryAgain], None] = lambda _: None,
-) -> T:
-    """Call `one_try` until it succeeds; `failed` receives every transient failure.
+def with_patience(one_try: Callable[[], T], patience: Patience, *, where: str, stop: threading.Event) -> T:
+    """Call `one_try` until it succeeds.
 
     Raises:
         RemoteError: it can never work, failed in every try, or `stop` was set.
@@ -115,7 +108,6 @@ def with_patience(
         try:
             return one_try()
         except TryAgain as failure:
-            failed(failure)
             limit = patience.tries if failure.connected else patience.unreachable_tries
             if count >= limit:
                 raise gave_up(failure.what, where, count) from failure

@@ -11,7 +11,7 @@ from kcurate.deopt.models.asking import Asking
 from kcurate.deopt.models.policy import hopeless
 from kcurate.deopt.models.search import Search
 from kcurate.deopt.starts import Start
-from kcurate.records import AttemptOutcome, Outcome, Verdict
+from kcurate.records import AttemptOutcome, Outcome
 
 
 class StartOutcome(StrEnum):
@@ -55,7 +55,9 @@ def count(groups: Sequence[StartSearches], asking: Asking) -> dict[str, dict[str
         outcomes = [_end(search) for search in group.searches]
         ends.update(outcomes)
         for search in group.searches:
-            attempts.update(_outcome(one.attempt.outcome, one.attempt.verdict) for one in search.tried)
+            for attempt in (one.attempt for one in search.tried):
+                judged = attempt.outcome is AttemptOutcome.JUDGED and attempt.verdict
+                attempts[str(judged.outcome if judged else attempt.outcome)] += 1
         kernels[group.skipped or _start_outcome(outcomes)] += 1
     order = [*AttemptOutcome, *Outcome]
     return {
@@ -89,10 +91,6 @@ def _end(search: Search) -> SearchOutcome:
         return SearchOutcome.HOPELESS
     over = search.policy.next(search.tried) is None
     return SearchOutcome.OUT_OF_ROUNDS if over else SearchOutcome.UNFINISHED
-
-
-def _outcome(outcome: AttemptOutcome, verdict: Verdict | None) -> str:
-    return str(verdict.outcome if outcome is AttemptOutcome.JUDGED and verdict else outcome)
 
 
 def spent(asking: Asking) -> str:

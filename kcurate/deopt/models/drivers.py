@@ -12,7 +12,6 @@ from functools import partial
 
 from kcurate.deopt.models.asking import Asking
 from kcurate.deopt.models.batches import Batches
-from kcurate.deopt.models.client import Request
 from kcurate.deopt.models.search import Search
 from kcurate.errors import KcurateError
 from kcurate.records import Exchange
@@ -51,18 +50,15 @@ def drive_batched(
             pending = [(search, request) for search in searches if (request := search.pending()) is not None]
             if not pending:
                 return None
-            answers = _answers([request for _, request in pending], asking, batches)
+            found = {request.key: asking.on_file(request) for _, request in pending}
+            answers = {key: answer for key, answer in found.items() if answer is not None}
+            answers |= batches.answer_all([one for _, one in pending if one.key not in answers])
             tasks = [partial(absorb, search, answers[request.key]) for search, request in pending]
             failure = _all(tasks, asking, threads)
             if failure is not None:
                 return failure
     except KcurateError as error:
         return error
-
-
-def _answers(requests: Sequence[Request], asking: Asking, batches: Batches) -> dict[str, Exchange]:
-    found = {request.key: answer for request in requests if (answer := asking.on_file(request)) is not None}
-    return found | batches.answer_all([request for request in requests if request.key not in found])
 
 
 def _all(tasks: Sequence[Callable[[], None]], asking: Asking, threads: int) -> KcurateError | None:

@@ -58,7 +58,7 @@ class Examples:
             pair = store.read_candidate(entry.folder)
             example = Example(shown_code(pair.slow.code), shown_code(pair.fast.code), technique)
             small = len(example.slow) + len(example.fast) <= MAX_EXAMPLE_CHARS
-            if small and _confirmed(entry.folder):
+            if small and any(v.outcome is Outcome.CONFIRMED for v in store.read_verdicts(entry.folder)):
                 count += 1
                 yield example
 
@@ -71,7 +71,3 @@ def _entries(root: Path) -> Iterator[_Entry]:
         data = json.loads((folder / "pair.json").read_bytes())
         size = sum((folder / name).stat().st_size for name in ("slow.cu", "fast.cu"))
         yield _Entry(folder, data["family"], frozenset(data["techniques"]), size)
-
-
-def _confirmed(folder: Path) -> bool:
-    return any(verdict.outcome is Outcome.CONFIRMED for verdict in store.read_verdicts(folder))

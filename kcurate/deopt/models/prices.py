@@ -67,12 +67,9 @@ def _row(model: str) -> dict[str, Any] | None:
 
 def find_price(model: str) -> Price | None:
     """The price of a model in the table, or None."""
-    row = _row(model)
-    return (
-        None
-        if row is None
-        else Price(**{k: v for k, v in row.items() if k != "tool"}, batch=_table()["batch"])
-    )
+    if (row := _row(model)) is None:
+        return None
+    return Price(**{k: v for k, v in row.items() if k != "tool"}, batch=_table()["batch"])
 
 
 def tool_use(model: str) -> ToolUse:

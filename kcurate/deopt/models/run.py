@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from kcurate import resources, store
 from kcurate.backends.choice import EMULATED, Place
@@ -42,8 +41,6 @@ from kcurate.runs import recorded
 from kcurate.verdicts import ledger
 from kcurate.workspace import Workspace
 
-Direction = Literal["slow", "fast"]
-
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -58,7 +55,7 @@ class ModelConfig:
     techniques: tuple[str, ...] = ()
     variants: int = 1
     rounds: int = 3
-    direction: Direction = "slow"
+    direction: SideName = "slow"
     policy: PolicyName = "plain"
     max_usd: float | None = None
     price: str | None = None
@@ -108,11 +105,6 @@ def run(config: ModelConfig, *, note: Note = silent, seams: Seams | None = None)
         return summary
 
 
-def made_side(direction: Direction) -> SideName:
-    """The side that the model writes."""
-    return "slow" if direction == "slow" else "fast"
-
-
 def open_client(name: ModelName, timeout_s: float | None = None) -> Client:
     """The client for a model.
 
@@ -151,7 +143,7 @@ def find_starts(config: ModelConfig, workspace: Workspace, note: Note = silent) 
     if config.max_usd is not None and not 0 <= config.max_usd < math.inf:
         raise InputError(f"not an amount: {config.max_usd}", where="--max-usd")
     chosen_techniques(config.techniques)
-    return tuple(starts(config.paths, workspace, made=made_side(config.direction), note=note))
+    return tuple(starts(config.paths, workspace, made=config.direction, note=note))
 
 
 def _asking(config: ModelConfig, name: ModelName, workspace: Workspace, seams: Seams, note: Note) -> Asking:
@@ -202,9 +194,7 @@ def _surroundings(
 def goals(config: ModelConfig, start: Start) -> list[Target]:
     """The goals for a start; empty if its problem is unknown."""
     wanted = chosen_techniques(config.techniques)
-    return targets(
-        start, made_side(config.direction), wanted, config.variants, ladders=config.policy == "sqd"
-    )
+    return targets(start, config.direction, wanted, config.variants, ladders=config.policy == "sqd")
 
 
 def _searches(
@@ -219,7 +209,7 @@ def _searches(
         wanted = [goal for goal in every if goal.key() not in seen]
         seen |= {goal.key() for goal in wanted}
         variants = archives.setdefault(start.content_id(), Variants())
-        _add_existing(variants, start, workspace.pairs / start.id, made_side(config.direction))
+        _add_existing(variants, start, workspace.pairs / start.id, config.direction)
         searches = [
             Search(goal, make_policy(config.policy, goal, config.rounds), around, variants) for goal in wanted
         ]
@@ -250,18 +240,14 @@ def _drive(
 
     every = [search for group in searches for search in group.searches]
     with tqdm(unit="attempt", desc=f"deopt {name.slug}") as bar:
-        moved = _mover(bar, asking)
+
+        def moved() -> None:
+            bar.update()
+            if asking.price is not None:
+                bar.set_postfix_str(f"${asking.budget.spent_usd:.4f}", refresh=False)
+
         if config.batch and isinstance(asking.client, ClaudeClient):
             path = workspace.batches / f"{name.slug}.jsonl"
             batches = Batches(asking.client, asking, path, poll_s=seams.poll_s, note=note)
             return drive_batched(every, asking, batches, threads=config.concurrency, moved=moved)
         return drive(every, asking, threads=config.concurrency, moved=moved)
-
-
-def _mover(bar: object, asking: Asking) -> Callable[[], None]:
-    def moved() -> None:
-        bar.update()  # type: ignore[attr-defined]
-        if asking.price is not None:
-            bar.set_postfix_str(f"${asking.budget.spent_usd:.4f}", refresh=False)  # type: ignore[attr-defined]
-
-    return moved

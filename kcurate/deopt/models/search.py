@@ -105,7 +105,8 @@ class Search:
             if replayed is not None:
                 self.tried.append(replayed)
                 continue
-            request = self.around.asking.request(self._prompt(step), sample=number)
+            prompt = prompt_for(self.target, step, self.around.asking.client.form, self.around.examples)
+            request = self.around.asking.request(prompt, sample=number)
             self._waiting = _Waiting(step, self._attempt_id(number), number, request)
         return self._waiting.request
 
@@ -128,9 +129,6 @@ class Search:
         around = self.around
         parts = (self.target.key(), around.asking.client.model, self.policy.name, around.judge_name)
         return store.content_id("attempt", *parts, prompts.FORMAT, str(number))
-
-    def _prompt(self, step: Step) -> Prompt:
-        return prompt_for(self.target, step, self.around.asking.client.form, self.around.examples)
 
     def _evaluate(self, waiting: _Waiting, exchange: Exchange) -> tuple[Attempt, Side | None]:
         attempt = self._blank(waiting)

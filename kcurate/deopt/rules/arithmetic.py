@@ -78,7 +78,9 @@ def double_literals(given: Given) -> Side | NotApplicable:
             if not _FLOAT.match(text) or parent.type != "binary_expression" or not _exact(text):
                 continue
             arithmetic = tree.text(parent.children[1]) in OPERATORS
-            if arithmetic and _is_float(tree, _other(parent, node), floats) and _stored(tree, parent, floats):
+            left, right = parent.child_by_field_name("left"), parent.child_by_field_name("right")
+            other = right if left == node else left
+            if arithmetic and _is_float(tree, other, floats) and _stored(tree, parent, floats):
                 plain = text[:-1] if b"." in text or b"e" in text.lower() else text[:-1] + b".0"
                 edits.append(Edit(node.start_byte, node.end_byte, plain))
     return given.with_edits(edits, "no exact float literal in a sum or product assigned to a float")
@@ -88,11 +90,6 @@ def _exact(text: bytes) -> bool:
     """Whether a float literal is exact in both float and double, judged by its digits; not zero."""
     value = float(text[:-1])
     return value != 0 and abs(value) < 2**20 and (value * 1024).is_integer()
-
-
-def _other(parent: Node, node: Node) -> Node:
-    left = parent.child_by_field_name("left")
-    return parent.child_by_field_name("right") if left == node else left
 
 
 def _floats(tree: Tree, function: Node) -> frozenset[bytes]:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from kcurate.cuda_source.edit import Edit, Tree, edited, tree_of
-from kcurate.records import Problem, Side
+from kcurate.deopt.rules.plans import with_launches
+from kcurate.records import Launch, Problem, Side
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,10 @@ class Given:
     problem: Problem | None
     tree: Tree
 
-    def with_edits(self, edits: Iterable[Edit], reason: str) -> Side | NotApplicable:
-        """The side with its code edited; without any edit, a refusal for `reason`."""
+    def with_edits(
+        self, edits: Iterable[Edit], reason: str, change: Callable[[Launch], Launch] | None = None
+    ) -> Side | NotApplicable:
+        """The side with edited code and changed launches; without any edit, a refusal for `reason`."""
         given = tuple(edits)
         replaced = dict.fromkeys(edit for edit in given if edit.start < edit.end)
         made = (*replaced, *(edit for edit in given if edit.start == edit.end))
@@ -39,7 +42,8 @@ class Given:
             code = edited(self.tree.source, made)
         except ValueError:  # only if the grammar misparsed the code
             return NotApplicable("the code does not parse")
-        return replace(self.side, code=code.decode("utf-8", "surrogateescape"))
+        plan = with_launches(self.side.plan, change) if change else self.side.plan
+        return replace(self.side, code=code.decode("utf-8", "surrogateescape"), plan=plan)
 
 
 Change = Callable[[Given], Side | NotApplicable]

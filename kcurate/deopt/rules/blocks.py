@@ -138,16 +138,12 @@ def _serves(tree: Tree, function: Function, node: Node, covered: set[int], depth
         many = sum(other.name == one.name for other in tree.declared(function.body)) != 1
         if many or in_macros(tree, one.name):
             return False
-        set_by = {one.node.id, *(target.id for target in _targets(value))}
+        set_by = {one.node.id}
+        if assignment := next((up for up in ancestors(value) if up.type == "assignment_expression"), None):
+            set_by.add(assignment.child_by_field_name("left").id)
         uses = [use for use in tree.uses(one.name, within=function.body) if use.id not in set_by]
         return bool(uses) and all(_serves(tree, function, use, covered, depth + 1) for use in uses)
     return False
-
-
-def _targets(value: Node) -> list[Node]:
-    """The target of an assignment of a value."""
-    parents = [node for node in ancestors(value) if node.type == "assignment_expression"]
-    return [node.child_by_field_name("left") for node in parents[:1]]
 
 
 RULES: tuple[Rule, ...] = (

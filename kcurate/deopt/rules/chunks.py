@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from kcurate.cuda_source.edit import Edit, Function, Node, Tree, ancestors, bare, encloses
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
-from kcurate.deopt.rules.plans import block, own_name, same_block, with_launches
+from kcurate.deopt.rules.plans import block, own_name, same_block
 from kcurate.deopt.rules.ranges import CHANGES, Ranges, changed_by
 from kcurate.deopt.rules.removing import line_of
 from kcurate.deopt.rules.scopes import LOOPS
@@ -67,13 +67,9 @@ def narrowed(
     given: Given, edits: Sequence[Edit], sizes: Mapping[str, int], reason: str
 ) -> Side | NotApplicable:
     """The edited side; blocks of each kernel in `sizes` shrink in x by that factor."""
-    made = given.with_edits(edits, reason)
-    if isinstance(made, NotApplicable):
-        return made
-    plan = with_launches(
-        made.plan, lambda one: narrower(one, sizes[own_name(one)]) if own_name(one) in sizes else one
+    return given.with_edits(
+        edits, reason, lambda one: narrower(one, sizes[own_name(one)]) if own_name(one) in sizes else one
     )
-    return replace(made, plan=plan)
 
 
 def chunk(extents: tuple[int, int, int]) -> int | None:
@@ -101,7 +97,8 @@ def _refusal(tree: Tree, function: Function) -> str | None:
         return "the kernel itself does not use threadIdx.x, or a function that it calls uses built-ins"
     if any(waits(tree, one) for one in called):
         return "a thread may wait for another"
-    if any(any(node.type in LOOPS for node in _inside(body, one)) for one in _returns(tree, body)):
+    around = (loop for one in _returns(tree, body) for loop in ancestors(one) if loop.type in LOOPS)
+    if any(body.start_byte < loop.start_byte for loop in around):
         return "an inner loop contains a return"
     kept = any(one.qualifiers & {b"static", b"extern"} for one in tree.declared(body))
     if kept or parameters_change(tree, function):
@@ -111,11 +108,6 @@ def _refusal(tree: Tree, function: Function) -> str | None:
 
 def _returns(tree: Tree, body: Node) -> Iterator[Node]:
     return tree.nodes("return_statement", within=body)
-
-
-def _inside(body: Node, node: Node) -> Iterator[Node]:
-    """The ancestors of a node up to a body."""
-    return (one for one in ancestors(node) if body.start_byte < one.start_byte)
 
 
 def waits(tree: Tree, function: Function) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kcurate.cuda_source.edit import Edit, Tree
+from kcurate.cuda_source.edit import Edit
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.plans import block_threads, launches
 from kcurate.records import Side
@@ -69,6 +69,8 @@ __device__ inline %(type)b %(name)b(unsigned mask, int yes)
 """
 # Static shared memory available to a block.
 STATIC_BYTES = 48 * 1024
+# Reserved for shared memory that the code declares itself; if they do not suffice, compilation fails.
+DECLARED_BYTES = 24 * 1024
 # The widest value that one hardware shuffle moves.
 WIDEST_BYTES = 8
 
@@ -109,7 +111,8 @@ def _replaced(
     if not threads or len(known) < len(threads):
         return NotApplicable("the block size is not known from the plan")
     most = (max(known) + 31) // 32 * 32
-    if len(helpers) * most * WIDEST_BYTES + _declared_bytes(tree) > STATIC_BYTES:
+    reserved = DECLARED_BYTES if b"__shared__" in tree.source else 0
+    if len(helpers) * most * WIDEST_BYTES + reserved > STATIC_BYTES:
         return NotApplicable("one slot per thread does not fit in shared memory")
     names = {name: tree.unused_name(wish) for name, (wish, _) in helpers.items()}
     text = b"".join(
@@ -125,11 +128,6 @@ def _replaced(
         for node, name, _ in tree.calls(*helpers)
     ]
     return given.with_edits(edits, reason)
-
-
-def _declared_bytes(tree: Tree) -> int:
-    """Bytes reserved for shared memory that the code declares; if they do not suffice, compilation fails."""
-    return 24 * 1024 if b"__shared__" in tree.source else 0
 
 
 RULES: tuple[Rule, ...] = (

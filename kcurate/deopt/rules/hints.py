@@ -15,7 +15,6 @@ Not covered: manual unrolling.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from kcurate.cuda_source.edit import Edit
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
@@ -52,14 +51,12 @@ def drop_unroll(given: Given) -> Side | NotApplicable:
 
 def plain_loads(given: Given) -> Side | NotApplicable:
     """Turn `__ldg(p)` into `(*(p))`: a plain load instead of one through the read-only cache."""
-    return given.with_edits(_loads(given), "no call of __ldg")
-
-
-def _loads(given: Given) -> Iterator[Edit]:
+    edits = []
     for node, _, arguments in given.tree.calls(b"__ldg"):
         if len(arguments) == 1:
-            yield Edit(node.start_byte, arguments[0].start_byte, b"(*(")
-            yield Edit(arguments[0].end_byte, node.end_byte, b"))")
+            edits.append(Edit(node.start_byte, arguments[0].start_byte, b"(*("))
+            edits.append(Edit(arguments[0].end_byte, node.end_byte, b"))"))
+    return given.with_edits(edits, "no call of __ldg")
 
 
 def drop_launch_bounds(given: Given) -> Side | NotApplicable:

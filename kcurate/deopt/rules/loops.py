@@ -15,10 +15,12 @@ from kcurate.cuda_source.purity import only_reads
 from kcurate.deopt.rules.base import Given
 from kcurate.deopt.rules.plans import expression
 from kcurate.deopt.rules.ranges import changed_by, literal
+from kcurate.deopt.rules.reads import element_of
 from kcurate.deopt.rules.threads import resolved
 from kcurate.records import BufferArg, Launch, ValueArg
 
 _LEAVES = ("break_statement", "continue_statement", "return_statement", "goto_statement", "lambda_expression")
+_BREAKABLE = ("for_statement", "while_statement", "do_statement", "switch_statement", "for_range_loop")
 _WRITES = ("assignment_expression", "update_expression")
 ATOMICS = re.compile(rb"atomic(?:Add|Sub|Min|Max|And|Or|Xor|Inc|Dec)\Z")
 
@@ -39,7 +41,8 @@ def independent(tree: Tree, function: Function, loop: Node, found: Sequence[Laun
     """Why the iterations of a loop may not be independent; None if they are."""
     body = loop.child_by_field_name("body")
     for node in tree.nodes(*_LEAVES, within=body):
-        if node.type not in ("break_statement", "continue_statement") or _loop_of(node) == loop:
+        around = next((one for one in ancestors(node) if one.type in _BREAKABLE), None)
+        if node.type not in ("break_statement", "continue_statement") or around == loop:
             return "the loop may end early"
     inside = {one.name for one in tree.declared(body)}
     pointers = {one.name: place for place, one in enumerate(function.params) if one.stars == 1}
@@ -58,7 +61,7 @@ def independent(tree: Tree, function: Function, loop: Node, found: Sequence[Laun
             return "iterations of the loop share more than memory behind pointer parameters"
         written[base.text] = target
     for name, target in written.items():
-        if any(_whole(use).text != target.text for use in tree.uses(name, within=body)):
+        if any((element_of(use) or use).text != target.text for use in tree.uses(name, within=body)):
             return f"{name.decode('latin-1')} is used in more than one place of the loop"
         if any(aliased(launch, pointers[name]) for launch in found):
             return f"{name.decode('latin-1')} may be another argument's buffer"
@@ -92,17 +95,6 @@ def _calls(tree: Tree, body: Node) -> str | None:
         if node.text[:1] == b"&" and bare(node.child_by_field_name("argument")).type == "identifier":
             return "the loop takes an address"
     return None
-
-
-def _loop_of(node: Node) -> Node | None:
-    kinds = ("for_statement", "while_statement", "do_statement", "switch_statement", "for_range_loop")
-    return next((one for one in ancestors(node) if one.type in kinds), None)
-
-
-def _whole(use: Node) -> Node:
-    """The subscript expression that begins with a name."""
-    parent = use.parent
-    return parent if parent.type == "subscript_expression" else use
 
 
 def aliased(launch: Launch, place: int) -> bool:

@@ -13,13 +13,12 @@ grid-stride loops.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kcurate.cuda_source.edit import Edit, Node
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
 from kcurate.deopt.rules.loops import independent, only_values, plan_expression
-from kcurate.deopt.rules.plans import block, launches, own_name, same_block, with_launches
+from kcurate.deopt.rules.plans import block, launches, own_name, same_block
 from kcurate.deopt.rules.ranges import Ranges
 from kcurate.deopt.rules.threads import (
     all_in_sight,
@@ -29,7 +28,7 @@ from kcurate.deopt.rules.threads import (
     needs_warps,
     reachable,
 )
-from kcurate.records import Launch, Side, Step
+from kcurate.records import Launch, Side
 
 SWAPPED = {
     b"threadIdx.x": b"threadIdx.y",
@@ -57,12 +56,10 @@ def swap_axes(given: Given) -> Side | NotApplicable:
     if not {b"threadIdx.x", b"threadIdx.y"} <= {text for _, text in found}:
         return NotApplicable("the code does not use both axes")
     edits = [Edit(node.start_byte, node.end_byte, SWAPPED[text]) for node, text in found if text in SWAPPED]
-    made = given.with_edits(edits, "no built-in variable")
-    if isinstance(made, NotApplicable):
-        return made
     names = {one.name.decode("latin-1") for one in tall}
-    plan = with_launches(made.plan, lambda one: _swapped(one) if own_name(one) in names else one)
-    return replace(made, plan=plan)
+    return given.with_edits(
+        edits, "no built-in variable", lambda one: _swapped(one) if own_name(one) in names else one
+    )
 
 
 def _swapped(launch: Launch) -> Launch:
@@ -94,16 +91,10 @@ def one_element(given: Given) -> Side | NotApplicable:
         if any(count is None for count in counts.values()) or any(len(one.grid) > 1 for one in found):
             reason = "the loop's limit cannot be stated in the plan"
             continue
-        made = given.with_edits(_once(loop), "")
-        if isinstance(made, NotApplicable):
-            return made
         grids = {one: (f"max(1, ceil_div({count}, {extents[0]}))",) for one, count in counts.items()}
-        return replace(made, plan=_with_grids(made.plan, grids))
+        changed = {one: replace(one, grid=grids.get(one, one.grid)) for one in launches(given.side)}
+        return given.with_edits(_once(loop), "", changed.__getitem__)
     return NotApplicable(reason)
-
-
-def _with_grids(plan: Sequence[Step], grids: Mapping[Launch, tuple[str]]) -> tuple[Step, ...]:
-    return with_launches(plan, lambda one: replace(one, grid=grids.get(one, one.grid)))
 
 
 def _grid_stride_loop(ranges: Ranges) -> Node | None:

@@ -29,11 +29,8 @@ def constant_to_global(given: Given) -> Side | NotApplicable:
     edits = []
     for node in given.tree.nodes("type_qualifier"):
         declaration = node.parent
-        if (
-            given.tree.text(node) != b"__constant__"
-            or declaration is None
-            or declaration.type != "declaration"
-        ):
+        declares = declaration is not None and declaration.type == "declaration"
+        if given.tree.text(node) != b"__constant__" or not declares:
             continue
         words = given.tree.text(declaration).split()
         declared = tuple(given.tree.declared_by(declaration))

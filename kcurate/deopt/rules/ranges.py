@@ -29,11 +29,10 @@ def constants(tree: Tree) -> dict[bytes, Node]:
         for one in tree.declared_by(child) if child.type == "declaration" else ():
             fixed = {b"const", b"constexpr"} & one.qualifiers and not one.sizes and not one.stars
             found.setdefault(one.name, []).append(one.value if fixed else None)
-    texts = {
-        name: {None if value is None else value.text for value in values} for name, values in found.items()
-    }
     return {
-        name: values[0] for name, values in found.items() if len(texts[name]) == 1 and values[0] is not None
+        name: first
+        for name, (first, *others) in found.items()
+        if first is not None and all(one is not None and one.text == first.text for one in others)
     }
 
 
@@ -109,17 +108,14 @@ class Ranges:
 
     def _counter(self, node: Node, depth: int) -> Bounds | None:
         """Bounds, inside a loop `for (i = a; i < b; i++)`, of a counter declared before it."""
-        loop = next((one for one in ancestors(node) if one.type == "for_statement"), None)
-        while loop is not None:
+        for loop in (one for one in ancestors(node) if one.type == "for_statement"):
             start, body = loop.child_by_field_name("initializer"), loop.child_by_field_name("body")
-            sets = (
-                start is not None and start.type == "assignment_expression" and start.children[1].type == "="
-            )
+            assigns = start is not None and start.type == "assignment_expression"
+            sets = assigns and start.children[1].type == "="
             if sets and start.child_by_field_name("left").text == node.text:
                 inside = body.start_byte <= node.start_byte < body.end_byte
                 first = self.of(start.child_by_field_name("right"), depth + 1)
                 return self._counted(loop, node.text, first, [start], depth) if inside and first else None
-            loop = next((one for one in ancestors(loop) if one.type == "for_statement"), None)
         return None
 
     def _parameter(self, place: int, depth: int) -> Bounds | None:

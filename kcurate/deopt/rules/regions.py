@@ -16,7 +16,6 @@ Not covered: kernels whose threads keep sums or loaded values across barriers, b
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from kcurate.cuda_source.edit import Edit, Function, Tree
 from kcurate.cuda_source.text import blank_literals
@@ -29,6 +28,7 @@ from kcurate.deopt.rules.threads import all_in_sight, builtins, last_barriers, n
 from kcurate.records import Side
 
 _ORDERS = re.compile(rb"\b__syncthreads\w*|\b__threadfence\w*")
+_BLOCK_WIDE = (b"__shared__", b"__syncthreads", b"__threadfence")
 _JUMPS = ("return_statement", "goto_statement", "labeled_statement", "lambda_expression")
 
 
@@ -77,7 +77,7 @@ def _check(tree: Tree, function: Function) -> None:
     macros = b"".join(tree.text(node) for node in tree.nodes("preproc_def", "preproc_function_def"))
     if function.node.has_error or any(tree.nodes(*_JUMPS, within=body)):
         raise Refused("the code does not parse, or uses return or goto")
-    if needs_warps(tree, called) or _uses_blocks(tree, called[1:]):
+    if needs_warps(tree, called) or any(word in one.node.text for one in called[1:] for word in _BLOCK_WIDE):
         raise Refused("the code may depend on which threads form a warp")
     if _ORDERS.search(macros) or len(orders) != len(barriers(tree, body)):
         raise Refused("memory is ordered by more than barriers")
@@ -88,11 +88,6 @@ def _check(tree: Tree, function: Function) -> None:
     kept = any(one.reference or b"static" in one.qualifiers for one in tree.declared(body))
     if kept or parameters_change(tree, function):
         raise Refused("one element's work may change state that the next one's would see")
-
-
-def _uses_blocks(tree: Tree, functions: Sequence[Function]) -> bool:
-    words = (b"__shared__", b"__syncthreads", b"__threadfence")
-    return any(word in tree.text(one.node) for one in functions for word in words)
 
 
 RULES: tuple[Rule, ...] = (

@@ -33,9 +33,8 @@ def removals(
             for other in removed.values()
         )
         if not inside:
-            yield (
-                Edit(*line_of(tree.source, node)) if in_block else Edit(node.start_byte, node.end_byte, b";")
-            )
+            whole_line = Edit(*line_of(tree.source, node))
+            yield whole_line if in_block else Edit(node.start_byte, node.end_byte, b";")
 
 
 def _around(tree: Tree, node: Node, stores: set[int]) -> Node | None:
@@ -44,11 +43,8 @@ def _around(tree: Tree, node: Node, stores: set[int]) -> Node | None:
     if parent.type == "compound_statement":
         rest = [child for child in parent.named_children if child != node and child.id not in stores]
         rest = [child for child in rest if child.type != "preproc_call"]
-        return (
-            parent
-            if only_values(tree, rest) and parent.parent.type in ("for_statement", "if_statement")
-            else None
-        )
+        empty = only_values(tree, rest) and parent.parent.type in ("for_statement", "if_statement")
+        return parent if empty else None
     if parent.type == "for_statement":
         return parent if parent.child_by_field_name("body") == node else None
     whole = parent.type == "if_statement" and parent.child_by_field_name("alternative") is None

@@ -34,6 +34,8 @@ from kcurate.deopt.rules.scopes import in_loop_with
 from kcurate.records import Side
 
 _SCALARS = (b"float", b"int", b"unsigned", b"unsigned int", b"double", b"unsigned char", b"half")
+# Statements around a store whose condition is not traced.
+_UNTRACED = ("while_statement", "do_statement", "switch_statement", "case_statement", "else_clause")
 _ZEROS = {b"float": b"0.0f", b"double": b"0.0"}
 
 
@@ -207,13 +209,7 @@ def _conditions(store: Node, read: Node) -> Iterator[Node]:
             if alternative is not None or child != consequence:
                 raise Unknown("it is written in one branch of an if-else")
             yield bare(node.child_by_field_name("condition"))
-        elif node.type in (
-            "while_statement",
-            "do_statement",
-            "switch_statement",
-            "case_statement",
-            "else_clause",
-        ):
+        elif node.type in _UNTRACED:
             raise Unknown("it is written inside a switch, or a loop that is not a for loop")
         child = node
 

@@ -5,6 +5,7 @@ Shared by the rules that change the mapping of threads to work. Not covered: the
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -180,8 +181,5 @@ def _is_product(ranges: Ranges, node: Node, name: bytes) -> bool:
     rest = [part for i, part in enumerate(parts) if i != texts.index(name)]
     if len(rest) == 1:
         return is_width(ranges, rest[0])
-    known = [ranges.constant(part) for part in rest]  # `32 * WARPS`
-    product = 1
-    for value in known:
-        product *= value or 0
+    product = math.prod(ranges.constant(part) or 0 for part in rest)  # `32 * WARPS`
     return bool(rest) and ranges.block is not None and product == ranges.block[0]

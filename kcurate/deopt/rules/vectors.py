@@ -66,7 +66,9 @@ class _Rewriter:
         if not made:
             return []
         at = self.tree.helpers_at()
-        return [Edit(at, at, self._helpers()), *made]
+        loads = (_load_helper(kind, self.load) for kind in sorted(self.loaded))
+        stores = (_store_helper(kind, self.store) for kind in sorted(self.stored))
+        return [Edit(at, at, b"".join((*loads, *stores))), *made]
 
     def _of_function(self, function: Function) -> Iterator[Edit]:
         self.pointers = _pointers(self.tree, function)
@@ -147,11 +149,6 @@ class _Rewriter:
             return None
         base = written.replace(b"const", b"").replace(b"*", b"").strip()
         return base if _VECTOR.match(base) else None
-
-    def _helpers(self) -> bytes:
-        loads = (_load_helper(kind, self.load) for kind in sorted(self.loaded))
-        stores = (_store_helper(kind, self.store) for kind in sorted(self.stored))
-        return b"".join((*loads, *stores))
 
 
 def _element(kind: bytes) -> tuple[bytes, int]:

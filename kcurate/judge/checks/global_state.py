@@ -46,7 +46,8 @@ def _marked(plain: tuple[Token, ...]) -> Iterator[Variable]:
     """Variables declared with one of `_TRIGGERS`, including those inside functions and classes."""
     at = 0
     while at < len(plain):
-        if plain[at].text in _TRIGGERS and not _inside_template_head(plain, at):
+        in_template_head = at > 0 and plain[at - 1].text in ("<", ",")
+        if plain[at].text in _TRIGGERS and not in_template_head:
             variables, end = _declaration(plain, _statement_start(plain, at))
             yield from variables
             at = max(end, at + 1)
@@ -106,10 +107,6 @@ def _after_statement(plain: tuple[Token, ...], at: int) -> int:
                 return at + 1
         at += 1
     return at
-
-
-def _inside_template_head(plain: tuple[Token, ...], at: int) -> bool:
-    return at > 0 and plain[at - 1].text in ("<", ",")
 
 
 def _statement_start(plain: tuple[Token, ...], at: int) -> int:

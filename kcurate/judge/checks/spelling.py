@@ -13,13 +13,16 @@ from collections.abc import Iterator
 from kcurate.headers import IN_SIDES
 from kcurate.judge.checks import word_lists
 from kcurate.judge.checks.findings import Finding
-from kcurate.judge.checks.lexer import Source, Token, inside_parentheses
+from kcurate.judge.checks.lexer import Source, inside_parentheses
 
 # Limits that bound the judge's time; the largest of the 180 CUDA files of Parboil and Rodinia has 68 KiB.
 MAX_CODE_BYTES = 256 * 1024
 MAX_TOKENS = 80_000
 MAX_DEPTH = 100
 _UNICODE_NAME = re.compile(r"\\[uU][0-9a-fA-F{]|\\N\{")
+# Macros that probe the compiler's files.
+_FILE_PROBES = ("__has_include", "__has_include_next", "__has_embed", "__FILE__", "__BASE_FILE__")
+_NEVER_DEFINED = word_lists.ASM_WORDS | word_lists.FIXED_KEYWORDS
 # Bidirectional controls and invisible characters, which make code compile differently from how it reads.
 _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
@@ -59,17 +62,11 @@ def directives(source: Source) -> Iterator[Finding]:
             yield Finding("directives", f"#{name}", line[0].line)
         elif name == "pragma" and (len(line) < 2 or line[1].text not in word_lists.PRAGMAS):
             yield Finding("directives", f"#pragma {line[1].text if len(line) > 1 else ''}", line[0].line)
-        elif name == "define" and len(line) > 1 and _keyword_like(line[1].text):
+        elif name == "define" and len(line) > 1 and line[1].text in _NEVER_DEFINED:
             yield Finding("directives", f"redefines {line[1].text}", line[0].line)
     for stream in source.streams:
         for at, token in enumerate(stream):
-            if token.text in (
-                "__has_include",
-                "__has_include_next",
-                "__has_embed",
-                "__FILE__",
-                "__BASE_FILE__",
-            ):
+            if token.text in _FILE_PROBES:
                 yield Finding("directives", token.text, token.line)
             elif token.text == "_Pragma":
                 inside = stream[at + 2].text.strip('"').split() if at + 2 < len(stream) else []
@@ -88,17 +85,13 @@ def headers(source: Source) -> Iterator[Finding]:
             yield Finding("headers", f"the header {text[:60]} is not available", line[0].line)
 
 
-def _keyword_like(name: str) -> bool:
-    return name in word_lists.ASM_WORDS | word_lists.FIXED_KEYWORDS
-
-
 def pasting(source: Source) -> Iterator[Finding]:
     """`##` that could spell a refused word, because its fixed part is a substring of one."""
     hidden = word_lists.HIDDEN_WORDS
     for line in source.directives:
         if not line or line[0].text != "define":
             continue
-        parameters = _parameters(line)
+        parameters = {token.text for token in inside_parentheses(line, 2) if token.kind == "word"}
         for at, token in enumerate(line):
             if token.text != "##":
                 continue
@@ -107,7 +100,3 @@ def pasting(source: Source) -> Iterator[Finding]:
             comma = sides[0] == "," and sides[1:] == ["__VA_ARGS__"]
             if not comma and (not fixed or any(any(text in word for word in hidden) for text in fixed)):
                 yield Finding("pasting", f"{' ## '.join(sides)} can spell a forbidden word", token.line)
-
-
-def _parameters(line: tuple[Token, ...]) -> set[str]:
-    return {token.text for token in inside_parentheses(line, 2) if token.kind == "word"}

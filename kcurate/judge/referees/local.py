@@ -31,8 +31,8 @@ ATTEMPTS = 2
 RECENT = KEPT_REFERENCES[0]
 
 
-class Bench(Protocol):
-    """Whatever judges candidates and returns futures, such as `Referees`."""
+class JudgeExecutor(Protocol):
+    """Judges candidates asynchronously, as a `concurrent.futures.Executor` runs calls; see `Referees`."""
 
     def submit(self, candidate: Candidate) -> Future[Verdict]:
         """A future verdict; it raises `KcurateError` if no candidate can be judged at all."""
@@ -211,7 +211,8 @@ class Referees:
         try:
             self._open(number, config)
         except (RefereeLost, KcurateError) as error:
-            what = error if isinstance(error, KcurateError) else _start_failure()
+            died = BackendError("a judging process died during start-up", hint="run kcurate doctor")
+            what = error if isinstance(error, KcurateError) else died
             with contextlib.suppress(InvalidStateError):
                 self._opened.set_exception(what)
         while (job := self._next(number)) is not None:
@@ -278,10 +279,6 @@ class Referees:
             referee = self._running.pop(number, None)
         if referee is not None:
             referee.stop(now=True)
-
-
-def _start_failure() -> KcurateError:
-    return BackendError("a judging process died during start-up", hint="run kcurate doctor")
 
 
 def _referee_main(config: JudgeConfig, connection: Connection) -> None:

@@ -71,12 +71,7 @@ class Role:
 
     def body(self) -> dict[str, Any]:
         """The fork request for the nursery."""
-        return {
-            "kind": self.kind,
-            "backend": self.backend,
-            "index": self.index,
-            "options": dict(self.options or {}),
-        }
+        return {**vars(self), "options": dict(self.options or {})}
 
 
 class Worker:

@@ -32,22 +32,9 @@ PARTIAL_SUMS = 256
 TAKEN = frozenset(
     {
         *("auto", "bool", "break", "case", "char", "class", "const", "default", "delete", "do", "double"),
-        *(
-            "else",
-            "enum",
-            "float",
-            "for",
-            "half",
-            "if",
-            "inline",
-            "int",
-            "long",
-            "new",
-            "operator",
-            "private",
-        ),
-        *("public", "register", "return", "short", "signed", "sizeof", "static", "struct", "switch"),
-        *("template", "this", "typedef", "union", "unsigned", "using", "void", "volatile", "while"),
+        *("else", "enum", "float", "for", "half", "if", "inline", "int", "long", "new", "operator"),
+        *("private", "public", "register", "return", "short", "signed", "sizeof", "static", "struct"),
+        *("switch", "template", "this", "typedef", "union", "unsigned", "using", "void", "volatile", "while"),
     }
 )
 SAMPLES = 3

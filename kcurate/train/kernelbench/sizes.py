@@ -197,7 +197,7 @@ def _line(name: str, points: Sequence[tuple[int, int]]) -> Iterator[Expr]:
 def _separable(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
     """f(x) * g(y) / c, each fitted with the other sizes fixed, at the setting with the most neighbours."""
     around = {
-        at: [(other, found) for other, found in seen if _differs_in_one(values, other)]
+        at: [(other, found) for other, found in seen if sum(values[n] != other[n] for n in values) == 1]
         for at, (values, _) in enumerate(seen)
     }
     at = max(around, key=lambda index: len(around[index]))
@@ -212,10 +212,6 @@ def _separable(names: Sequence[str], seen: Samples) -> Iterator[Expr]:
     if len(parts) > 1 and number:
         product = " * ".join(f"({part})" for part in parts)
         yield f"{product} / {number ** (len(parts) - 1)}"
-
-
-def _differs_in_one(one: Values, other: Values) -> bool:
-    return sum(one[name] != other[name] for name in one) == 1
 
 
 def _holds(guess: Expr, seen: Samples) -> bool:

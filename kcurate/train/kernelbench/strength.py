@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -72,7 +72,7 @@ class Runs:
             ProblemError: it fails, or writes to its inputs.
         """
         bound = program.bind(self.problem, self.side, trial.sizes)
-        with _device() as device:
+        with contextlib.closing(EmulatorDevice()) as device:
             prepared = Prepared(
                 device, self._module, bound, values if values is not None else self._values(trial)
             )
@@ -186,9 +186,3 @@ class Runs:
 
 def _equal(one: Outputs, other: Outputs) -> bool:
     return all(np.array_equal(one[name], other[name], equal_nan=True) for name in one)
-
-
-@contextlib.contextmanager
-def _device() -> Iterator[EmulatorDevice]:
-    with contextlib.closing(EmulatorDevice()) as device:
-        yield device

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
@@ -141,7 +141,12 @@ def _found(frame: Frame) -> Found:
 def main(fd: int) -> None:
     """The main function of a process: import, enter the sandbox, greet, answer until the channel closes."""
     channel = Channel.from_fd(fd)
-    sys.excepthook = _reporting(channel)
+
+    def report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        with contextlib.suppress(ChannelClosed):
+            channel.send({"error": "".join(traceback.format_exception(kind, error, trace))})
+
+    sys.excepthook = report
     try:
         import torch._dynamo  # noqa: F401 - the sandbox forbids what it writes
     except ModuleNotFoundError as error:
@@ -167,15 +172,3 @@ def main(fd: int) -> None:
                 continue
             data = {"problem": codec.to_data(made.problem), "side": codec.to_data(made.side)}
             channel.send({**data, "as_in_file": dict(made.as_in_file)})
-
-
-def _reporting(
-    channel: Channel,
-) -> Callable[[type[BaseException], BaseException, TracebackType | None], None]:
-    """An exception hook that sends internal errors to the parent as text."""
-
-    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        with contextlib.suppress(ChannelClosed):
-            channel.send({"error": "".join(traceback.format_exception(kind, error, trace))})
-
-    return hook

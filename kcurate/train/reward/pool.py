@@ -20,7 +20,7 @@ from pathlib import Path
 from kcurate import backends, judge, time_limits
 from kcurate.errors import BackendError, KcurateError
 from kcurate.judge import JudgeConfig
-from kcurate.judge.referees.local import Bench, Referees
+from kcurate.judge.referees.local import JudgeExecutor, Referees
 from kcurate.judge.referees.ray_cluster import cluster
 from kcurate.records import Candidate, Verdict
 from kcurate.train.reward import schemes
@@ -66,21 +66,21 @@ class _Entry:
 class RewardPool:
     """Judges that live from the first batch on, and the cache of their verdicts. Thread-safe; `close` it.
 
-    `bench`: judges to use instead of those in `config`.
+    `executor`: judges to use instead of those in `config`.
     """
 
     def __init__(
-        self, scheme: Scheme, config: PoolConfig | None = None, *, bench: Bench | None = None
+        self, scheme: Scheme, config: PoolConfig | None = None, *, executor: JudgeExecutor | None = None
     ) -> None:
         self.config = config or PoolConfig()
         self._scheme = scheme
-        self._opened = bench
+        self._opened = executor
         self._cache = VerdictCache(self.config.cache_size, self.config.cache_file)
         self._under_way: dict[str, _Coming] = {}
         self._lock = threading.Lock()
 
     @property
-    def _bench(self) -> Bench:
+    def _executor(self) -> JudgeExecutor:
         with self._lock:
             if self._opened is None:
                 self._opened = open_referees(self.config)
@@ -93,7 +93,7 @@ class RewardPool:
         Raises:
             KcurateError: this machine cannot judge.
         """
-        return self.config.timed and self._bench.environment().backend == "cuda"
+        return self.config.timed and self._executor.environment().backend == "cuda"
 
     async def score(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
         """What each completion earned, in order. The completions of one task in one call are a group.
@@ -117,7 +117,7 @@ class RewardPool:
         self._cache.close()
 
     def _begin(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[_Entry]:
-        environment = self._bench.environment()
+        environment = self._executor.environment()
         with self._lock:
             self._cache.open(environment)
         if len(tasks) != len(replies):
@@ -165,7 +165,7 @@ class RewardPool:
                 return self._submit(key, candidate, promise, verdicts)
             return self._end_of(key, promise, verdicts)
 
-        self._bench.submit(candidate).add_done_callback(done)
+        self._executor.submit(candidate).add_done_callback(done)
 
     def _end_of(self, key: str, promise: _Coming, found: tuple[Verdict, ...] | KcurateError) -> None:
         """Resolve the future of a completion."""

@@ -83,7 +83,7 @@ class VerdictCache:
         Raises:
             InputError: an earlier verdict could not be written.
         """
-        if not lasting(verdict):
+        if not verdict.outcome.final:
             return
         self.keep(key, (*self.find(key)[:1], verdict))
         if self._path is not None:
@@ -97,11 +97,6 @@ class VerdictCache:
     def close(self) -> None:
         """Wait for pending writes."""
         self._writer.shutdown()
-
-
-def lasting(verdict: Verdict) -> bool:
-    """Whether a verdict may be reused: it is final, and not an error of the harness."""
-    return verdict.outcome.final
 
 
 def _short(verdict: Verdict, key: str) -> Verdict:

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Sequence
 
 from kcurate.backends.base import Memory
-from kcurate.backends.cuda.bench import Bench
+from kcurate.backends.cuda.timer import GpuTimer
 from kcurate.judge.workers.inside.execute import ALIGNMENT, REDZONE_BYTES, SHIFTS
 
 # Room for gaps: this part of the buffers' size, at least and at most so many bytes.
@@ -22,8 +22,8 @@ SALT_BITS = 64
 class Arena:
     """Memory for the buffers of one run at a time; grows on demand. It makes noise for `Prepared`."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, timer: GpuTimer) -> None:
+        self._timer = timer
         self._memory: Memory | None = None
         self._pieces: list[Memory] = []
         self.salt = 0
@@ -35,7 +35,7 @@ class Arena:
         wanted += min(MOST_GAP_BYTES, max(LEAST_GAP_BYTES, wanted // GAP_SHARE))
         if self._memory is None or self._memory.size_bytes < wanted:
             self.close()
-            self._memory = self._bench.device.allocate(wanted)
+            self._memory = self._timer.device.allocate(wanted)
         self.renew()
 
     def place(self, sizes: Sequence[int]) -> list[Memory]:
@@ -58,23 +58,23 @@ class Arena:
         """Fill the whole arena with new noise."""
         assert self._memory is not None, "room is reserved first"
         self.salt = secrets.randbits(SALT_BITS)
-        self._bench.noise(self._memory, 0, self._memory.size_bytes, self.salt)
+        self._timer.noise(self._memory, 0, self._memory.size_bytes, self.salt)
 
     def noise(self, memory: Memory, offset: int, size_bytes: int, salt: int) -> None:
         """See `Noise`; nothing to do where `renew` has just made it."""
         if salt != self.salt:
-            self._bench.noise(memory, offset, size_bytes, salt)
+            self._timer.noise(memory, offset, size_bytes, salt)
 
     def noise_changed(self, memory: Memory, offset: int, size_bytes: int, salt: int) -> bool:
         """See `Noise`."""
-        return self._bench.noise_changed(memory, offset, size_bytes, salt)
+        return self._timer.noise_changed(memory, offset, size_bytes, salt)
 
     def differs(self, one: Memory, at: int, other: Memory, other_at: int, size_bytes: int) -> bool:
         """See `Noise`."""
-        return self._bench.differs(one, at, other, other_at, size_bytes)
+        return self._timer.differs(one, at, other, other_at, size_bytes)
 
     def close(self) -> None:
         """Free the memory."""
         if self._memory is not None:
-            self._bench.device.free(self._memory)
+            self._timer.device.free(self._memory)
             self._memory = None

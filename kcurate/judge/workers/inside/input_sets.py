@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from kcurate.backends.base import Bytes, Memory, Module
-from kcurate.backends.cuda.bench import Bench, Region
 from kcurate.backends.cuda.helpers import MAX_RANK
+from kcurate.backends.cuda.timer import GpuTimer, Region
 from kcurate.judge.workers.inside.arena import SALT_BITS, Arena
 from kcurate.judge.workers.inside.execute import Array, Image, Prepared
 from kcurate.judge.workers.messages import Close, CloseAnswer
@@ -31,18 +31,18 @@ class InputSet:
     """A program's inputs, copied to the device once; every run starts from these copies."""
 
     def __init__(
-        self, bench: Bench, module: Module, program: Program, values: Mapping[str, Array], arena: Arena
+        self, timer: GpuTimer, module: Module, program: Program, values: Mapping[str, Array], arena: Arena
     ) -> None:
-        self._bench, self._module, self.program, self._arena = bench, module, program, arena
+        self._timer, self._module, self.program, self._arena = timer, module, program, arena
         self.images: dict[str, Array | Image] = {}
         for name, array in values.items():
             buffer = program.buffers[name]
             if is_table(buffer):
                 self.images[name] = array
                 continue
-            copy = bench.device.allocate(buffer.size_bytes)
+            copy = timer.device.allocate(buffer.size_bytes)
             physical = np.ascontiguousarray(to_physical(buffer, array)).reshape(-1)
-            bench.device.write(copy, 0, physical.view(np.uint8))
+            timer.device.write(copy, 0, physical.view(np.uint8))
             self.images[name] = Image(copy=copy)
         self._expected: list[tuple[Close, Memory, int]] = []
         sizes = [b.size_bytes + sum(b.pad) * b.itemsize for b in program.buffers.values()]
@@ -50,7 +50,7 @@ class InputSet:
 
     def place(self) -> Prepared:
         """The program with its buffers at new places, which hold nothing yet."""
-        device, arena = self._bench.device, self._arena
+        device, arena = self._timer.device, self._arena
         return Prepared(device, self._module, self.program, self.images, arena, arena.place)
 
     def copies(self) -> list[Memory]:
@@ -61,15 +61,15 @@ class InputSet:
     def expect(self, close: Close, data: Bytes) -> None:
         """Keep an expected output (the bytes of its logical array) on the device, hidden from the side."""
         salt = secrets.randbits(SALT_BITS)
-        hidden = self._bench.hidden(data, salt)
-        memory = self._bench.device.allocate(hidden.size)
-        self._bench.device.write(memory, 0, hidden)
+        hidden = self._timer.hidden(data, salt)
+        memory = self._timer.device.allocate(hidden.size)
+        self._timer.device.write(memory, 0, hidden)
         self._expected.append((close, memory, salt))
 
     def add_fingerprint(self, prepared: Prepared, names: Sequence[str], word: int, salt: int) -> None:
         """Queue: add the fingerprint of the named outputs to the word at a device address."""
         for i, name in enumerate(names):
-            self._bench.fingerprint(region_of(prepared, name), salt + i, word)
+            self._timer.fingerprint(region_of(prepared, name), salt + i, word)
 
     @property
     def close_bytes(self) -> int:
@@ -80,12 +80,12 @@ class InputSet:
         """Queue: compare outputs with what is expected; results from device address `found` on."""
         for i, (close, memory, salt) in enumerate(self._expected):
             region = region_of(prepared, close.name)
-            self._bench.close(region, memory, close.bound, salt, found + CLOSE_BYTES * i)
+            self._timer.close(region, memory, close.bound, salt, found + CLOSE_BYTES * i)
 
     def close(self) -> None:
         """Free the copies."""
         for memory in self.copies():
-            self._bench.device.free(memory)
+            self._timer.device.free(memory)
 
 
 def region_of(prepared: Prepared, name: str) -> Region:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from kcurate.backends.cuda.bench import MAX_GATED, Bench, Graph
+from kcurate.backends.cuda.timer import MAX_GATED, GpuTimer, Graph
 from kcurate.backends.torch_module import TorchModule
 from kcurate.judge.workers.inside.arena import Arena
 from kcurate.judge.workers.inside.execute import Prepared
@@ -30,11 +30,11 @@ MOVED_OPERATIONS = 64
 class Work:
     """A placed input set and how its plan is queued: launched, or as one graph if it can be recorded."""
 
-    def __init__(self, bench: Bench, prepared: Prepared) -> None:
+    def __init__(self, timer: GpuTimer, prepared: Prepared) -> None:
         self.prepared = prepared
         ops = prepared.program.ops
         self.single = len(ops) == 1 and isinstance(ops[0], LaunchOp)
-        self.graph: Graph | None = None if self.single else bench.capture(self._run)
+        self.graph: Graph | None = None if self.single else timer.capture(self._run)
         queued = self.graph.nodes if self.graph is not None else prepared.queued_operations
         self.gated = self.single or (queued is not None and queued <= MAX_GATED)
         self._bound_after = dict(prepared.bound)
@@ -66,7 +66,7 @@ class DeviceSampler:
 
     def __init__(
         self,
-        bench: Bench,
+        timer: GpuTimer,
         arena: Arena,
         sets: Sequence[InputSet],
         summed: Sequence[str],
@@ -75,25 +75,25 @@ class DeviceSampler:
         salt: int,
         local_bytes: int,
     ) -> None:
-        self._bench, self._arena, self._sets, self._salt = bench, arena, sets, salt
+        self._timer, self._arena, self._sets, self._salt = timer, arena, sets, salt
         self._summed, self._whole = tuple(summed), frozenset(whole)
         self._local_bytes = local_bytes
-        self._events = (bench.event(), bench.event())
-        self._found = bench.device.allocate(WORD_BYTES + max(one.close_bytes for one in sets))
+        self._events = (timer.event(), timer.event())
+        self._found = timer.device.allocate(WORD_BYTES + max(one.close_bytes for one in sets))
         self._works: dict[int, Work] = {}
 
     def describe(self) -> TimeAnswer:
         """What the parent needs (see `TimeAnswer`)."""
-        return TimeAnswer(self._bench.l2_bytes, self._work(0).graph is not None)
+        return TimeAnswer(self._timer.l2_bytes, self._work(0).graph is not None)
 
     def witness(self) -> int:
         """A checksum of our own memory beside the side's buffers."""
-        bench = self._bench
-        bench.device.fill(bench.word, 0, WORD_BYTES, b"\0")
-        ours = (bench.scratch, *(copy for one in self._sets for copy in one.copies()))
+        timer = self._timer
+        timer.device.fill(timer.word, 0, WORD_BYTES, b"\0")
+        ours = (timer.scratch, *(copy for one in self._sets for copy in one.copies()))
         for i, memory in enumerate(ours):
-            bench.checksum(memory, 0, memory.size_bytes, (self._salt ^ 0x51DE) + i, bench.word.address)
-        return int(bench.device.read(bench.word, 0, WORD_BYTES).view(np.uint64)[0])
+            timer.checksum(memory, 0, memory.size_bytes, (self._salt ^ 0x51DE) + i, timer.word.address)
+        return int(timer.device.read(timer.word, 0, WORD_BYTES).view(np.uint64)[0])
 
     def close(self) -> None:
         """Free everything except the kernels, the arena and the sets."""
@@ -101,8 +101,8 @@ class DeviceSampler:
             work.close()
         self._works.clear()
         for event in self._events:
-            self._bench.drop_event(event)
-        self._bench.device.free(self._found)
+            self._timer.drop_event(event)
+        self._timer.device.free(self._found)
 
     def block(self, samples: int, first: int) -> tuple[list[SampleAnswer], dict[str, Any]]:
         """Take samples, cycling through the sets from `first`; the arrays are `<sample>/<output>`.
@@ -130,28 +130,28 @@ class DeviceSampler:
         if isinstance(prepared.module, TorchModule):  # what it does once must not be part of a graph
             prepared.reset(self._arena.salt)
             prepared.run()
-        self._works[pick] = Work(self._bench, prepared)
+        self._works[pick] = Work(self._timer, prepared)
         return self._works[pick]
 
     def _sample(self, pick: int, *, last: bool) -> tuple[SampleAnswer, dict[str, Any]]:
-        bench, chosen = self._bench, self._sets[pick]
+        timer, chosen = self._timer, self._sets[pick]
         work = self._work(pick)
         prepared = work.prepared
-        bench.reset_persisting()
+        timer.reset_persisting()
         self._arena.renew()
         prepared.reset(self._arena.salt)
-        bench.scrub(self._local_bytes)
-        bench.flush()
-        bench.span(self._events, work.queue, gated=work.gated)
+        timer.scrub(self._local_bytes)
+        timer.flush()
+        timer.span(self._events, work.queue, gated=work.gated)
         prepared.finish()
-        bench.device.fill(self._found, 0, self._found.size_bytes, b"\0")
+        timer.device.fill(self._found, 0, self._found.size_bytes, b"\0")
         chosen.add_fingerprint(prepared, self._summed, self._found.address, self._salt)
         chosen.compare(prepared, self._found.address + WORD_BYTES)
-        data = bench.device.read(self._found, 0, WORD_BYTES + chosen.close_bytes)
+        data = timer.device.read(self._found, 0, WORD_BYTES + chosen.close_bytes)
         damage = prepared.integrity() if last else ()
         whole = prepared.outputs(prepared.slots.keys() - self._whole)
         answer = SampleAnswer(
-            bench.elapsed_us(*self._events),
+            timer.elapsed_us(*self._events),
             pick,
             int(data[:WORD_BYTES].view(np.uint64)[0]),
             read_close(data[WORD_BYTES:]),

@@ -47,7 +47,7 @@ from kcurate.problem.program import Program
 from kcurate.records import Problem, Side
 
 if TYPE_CHECKING:
-    from kcurate.backends.cuda.bench import Bench
+    from kcurate.backends.cuda.timer import GpuTimer
     from kcurate.judge.workers.inside.arena import Arena
     from kcurate.judge.workers.inside.input_sets import InputSet
     from kcurate.judge.workers.inside.sampler import DeviceSampler
@@ -71,7 +71,7 @@ class SideServer:
         self._inputs: dict[str, tuple[Program, dict[str, Any]]] = {}
         self._kept: dict[str, InputSet] = {}
         self._arena: Arena | None = None
-        self._bench: Bench | None = None
+        self._timer: GpuTimer | None = None
         self._salt = 0
         self._timed: DeviceSampler | None = None
         self.tight = False
@@ -157,16 +157,16 @@ class SideServer:
         from kcurate.judge.workers.inside.arena import Arena
         from kcurate.judge.workers.inside.input_sets import InputSet
 
-        assert self._bench is not None, "helpers come first"
-        self._arena = self._arena or Arena(self._bench)
+        assert self._timer is not None, "helpers come first"
+        self._arena = self._arena or Arena(self._timer)
         bound, values = self._inputs.pop(slot)
-        return InputSet(self._bench, self._known()[0], bound, values, self._arena)
+        return InputSet(self._timer, self._known()[0], bound, values, self._arena)
 
     def _sum(self, asked: Run, prepared: Prepared) -> int:
         """One fingerprint of the `summed` outputs, as `DeviceSampler` takes it."""
-        if not asked.summed or self._bench is None:
+        if not asked.summed or self._timer is None:
             return 0
-        word = self._bench.word
+        word = self._timer.word
         self._device.fill(word, 0, WORD_BYTES, b"\0")
         self._kept[asked.slot].add_fingerprint(prepared, asked.summed, word.address, self._salt)
         return int(self._device.read(word, 0, WORD_BYTES).view(np.uint64)[0])
@@ -188,19 +188,19 @@ class SideServer:
         return self._loaded
 
     def _helpers(self, asked: Helpers, blobs: Mapping[str, Blob]) -> Reply[Done]:
-        from kcurate.backends.cuda.bench import Bench
         from kcurate.backends.cuda.device import CudaDevice
+        from kcurate.backends.cuda.timer import GpuTimer
 
         assert isinstance(self._device, CudaDevice), "only a GPU is timed"
         self._salt = asked.salt
-        if self._bench is None:
-            self._bench = Bench(self._device, unpack_compiled(asked.compiled, blobs))
+        if self._timer is None:
+            self._timer = GpuTimer(self._device, unpack_compiled(asked.compiled, blobs))
         return DONE
 
     def _time(self, asked: Time, blobs: Mapping[str, Blob]) -> Reply[TimeAnswer]:
         from kcurate.judge.workers.inside.sampler import DeviceSampler
 
-        assert self._bench is not None, "helpers come first"
+        assert self._timer is not None, "helpers come first"
         assert self._arena is not None, "inputs are kept first"
         chosen = [self._kept[slot] for slot in asked.slots]
         for slot, kept in zip(asked.slots, chosen, strict=True):
@@ -208,7 +208,7 @@ class SideServer:
                 kept.expect(close, blobs[f"{slot}/{close.name}"])
         frames = [one.local_bytes or 0 for one in self._known()[0].compiled.resources]
         self._timed = DeviceSampler(
-            self._bench,
+            self._timer,
             self._arena,
             chosen,
             asked.summed,
@@ -230,8 +230,8 @@ class SideServer:
     def _calibrate(self, asked: Calibrate, _: Mapping[str, Blob]) -> Reply[ClockAnswer]:
         from kcurate.backends.cuda import clock
 
-        assert self._bench is not None, "helpers come first"
-        return Reply(ClockAnswer(**clock.read(self._bench)))
+        assert self._timer is not None, "helpers come first"
+        return Reply(ClockAnswer(**clock.read(self._timer)))
 
 
 def _blobs(prepared: Prepared, prefix: str, without: Collection[str]) -> dict[str, Blob]:

@@ -69,7 +69,7 @@ def _shape(region: Region) -> list[tuple[int, int]]:
     return [(address, 8), (itemsize, 4), (signed, 4), (int.from_bytes(layout, "little"), len(layout))]
 
 
-class Bench:
+class GpuTimer:
     """Timing primitives of one device. `helpers` is `helpers.SOURCE` compiled for it."""
 
     def __init__(self, device: CudaDevice, helpers: Compiled) -> None:
