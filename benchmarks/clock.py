@@ -1,10 +1,11 @@
-"""What a GPU's clock reads: event pairs, chains and Nsight Compute on the same kernels; contexts a second.
+"""What an event pair reads: overhead and spread from process to process, beside Nsight Compute.
 
-    python benchmarks/clock.py [--out FILE.json]
-    python benchmarks/clock.py --under-ncu        (what ncu runs: each kernel five times, flushed before)
+    python benchmarks/clock.py --out FILE.json [--processes 10] [--repeats 50]
 
-Needs a GPU. The kernel is a copy of 2 KB to 4 GB, so durations go from 2 us to about 1 ms. Prints a table and
-writes raw data as JSON.
+Needs a GPU. Each fresh process takes event pairs around an empty kernel, compute-bound kernels and copies,
+launched and as CUDA graphs, at the same places and at random ones, each after a cache flush. Nsight Compute
+then runs the same kernels. Writes every process's medians, and prints the difference from Nsight Compute. The
+constants of `kcurate.backends.cuda.clock` and `kcurate.judge.timing.calibration` come from here.
 """
 
 from __future__ import annotations
@@ -12,197 +13,140 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import os
+import random
 import shutil
 import statistics
 import subprocess
 import sys
-import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kcurate.backends.base import Compiled
-from kcurate.backends.cuda import timer as cuda_timer
+from kcurate.backends.base import Compiled, Memory
+from kcurate.backends.cuda import helpers
 from kcurate.backends.cuda.compiler import CudaCompiler
 from kcurate.backends.cuda.device import CudaDevice
 from kcurate.backends.cuda.timer import GpuTimer
 
-SIZES = tuple(1 << shift for shift in (11, 18, 20, 22, 24, 25, 26, 27, 28, 29, 30, 31))
-REPEATS = 41
-FORKS = (1, 4, 8, 16)
+SPINS = (200, 500, 1000, 2000, 4000, 8000)
+COPIES_MB = (2, 20, 200)
+PLACES_BYTES = 3 << 30
+NCU_REPEATS = 5
+Work = tuple[str, Callable[[], None]]
 
 
-def helpers() -> Compiled:
-    made = CudaCompiler("sm_90").compile(cuda_timer.HELPERS, cuda_timer.HELPER_ENTRIES)
+def works(timer: GpuTimer) -> list[Work]:
+    """Every piece of work by name; copies at random places ask for new ones each time."""
+    memory = timer.device.allocate(PLACES_BYTES)
+    timer.device.fill(memory, 0, PLACES_BYTES, b"\x3c")
+    half = PLACES_BYTES // 2
+
+    def place(half_index: int, size: int) -> Memory:
+        at = random.randrange(0, half - size) // 256 * 256
+        return Memory(memory.address + half_index * half + at, size)
+
+    def graph(work: Callable[[], None]) -> Callable[[], None]:
+        made = timer.capture(work)
+        assert made is not None, "our kernels do not wait for the device"
+        return made.launch
+
+    def copy(size: int, fixed: tuple[Memory, Memory] | None) -> Callable[[], None]:
+        def run() -> None:
+            one, other = fixed or (place(0, size), place(1, size))
+            timer.copy(one, other, size)
+
+        return run
+
+    found: list[Work] = [("empty", timer.empty), ("empty as a graph", graph(timer.empty))]
+    found.append(("two empty as a graph", graph(lambda: [timer.empty() for _ in range(2)] and None)))
+    found += [(f"spin {rounds}", partial(timer.spin, rounds)) for rounds in SPINS]
+    found.append(("spin 1000 as a graph", graph(lambda: timer.spin(1000))))
+    for size_mb in COPIES_MB:
+        size = size_mb << 20
+        found.append((f"copy {size_mb} MB", copy(size, (place(0, size), place(1, size)))))
+        found.append((f"copy {size_mb} MB at random places", copy(size, None)))
+    return found
+
+
+def timer_of(gpu: int = 0) -> GpuTimer:
+    """The GPU with our kernels."""
+    device = CudaDevice(gpu)
+    made = CudaCompiler(device.arch).compile(helpers.SOURCE, helpers.ENTRIES)
     assert isinstance(made, Compiled), made
-    return made
+    return GpuTimer(device, made)
 
 
-def forked_contexts(count: int) -> list[float]:
-    """Seconds from one fork after another to each child's open context."""
-    started = time.perf_counter()
-    ends = []
-    for _ in range(count):
-        read, write = os.pipe()
-        if os.fork() == 0:
-            device = CudaDevice(0)
-            device.allocate(1 << 20)
-            device.synchronize()
-            os.write(write, json.dumps(time.perf_counter() - started).encode())
-            os._exit(0)
-        os.close(write)
-        ends.append(read)
-    return sorted(float(os.read(end, 100)) for end in ends)
-
-
-def check_device(device: CudaDevice) -> None:
-    memory = device.allocate(1 << 12)
-    for pattern in (b"\x01", b"\x01\x02", b"\x01\x02\x03\x04", b"\x01\x02\x03\x04\x05\x06\x07\x08"):
-        device.fill(memory, 0, 1 << 12, b"\xee")
-        device.fill(memory, 64, 1024, pattern)
-        data = device.read(memory, 0, 1 << 12).tobytes()
-        assert data == b"\xee" * 64 + pattern * (1024 // len(pattern)) + b"\xee" * (4096 - 1088), pattern
-    print("fill, read: ok", device.environment())
-
-
-def median(values: list[float]) -> float:
-    return statistics.median(values)
-
-
-def spans(timer: GpuTimer, work: Any, before: Any) -> list[float]:
-    events = [(timer.event(), timer.event()) for _ in range(REPEATS)]
-    for start in range(0, REPEATS, 8):
-        timer.close_gate()
-        for first, last in events[start : start + 8]:
-            before()
-            timer.record(first)
-            work()
-            timer.record(last)
-        timer.open_gate()
-        timer.device.synchronize()
-    return [timer.elapsed_us(first, last) for first, last in events]
-
-
-def chain_us(timer: GpuTimer, work: Any, count: int) -> float:
-    def queue(run: bool) -> Any:
-        def inner() -> None:
-            for _ in range(count):
-                timer.flush()
-                if run:
-                    work()
-
-        return inner
-
-    full, empty = timer.capture(queue(True)), timer.capture(queue(False))
-    assert full is not None and empty is not None
-    with_work = spans(timer, full.launch, timer.flush)
-    without = spans(timer, empty.launch, timer.flush)
-    return (median(with_work) - median(without)) / count
-
-
-def read_clock(device: CudaDevice) -> list[dict[str, float]]:
-    timer = GpuTimer(device, helpers())
-    a, b = device.allocate(SIZES[-1]), device.allocate(SIZES[-1])
-    device.fill(a, 0, SIZES[-1], b"\x07")
-    rows = []
-    for _ in range(300):
-        timer.copy(b, a, 1 << 28)
-    device.synchronize()
-    graph = timer.capture(timer.empty)
-    assert graph is not None
-    rows.append({"bytes": -1.0, "events_us": median(spans(timer, lambda: None, timer.flush))})
-    rows.append({"bytes": -2.0, "events_us": median(spans(timer, graph.launch, timer.flush))})
-    rows.append(
-        {
-            "bytes": 0.0,
-            "events_us": median(spans(timer, timer.empty, timer.flush)),
-            "chain_us": chain_us(timer, timer.empty, 16),
-        }
-    )
-    for size in SIZES:
-
-        def work(size: int = size) -> None:
-            timer.copy(b, a, size)
-
-        one = timer.capture(work)
-        assert one is not None
-        flushed = spans(timer, work, timer.flush)
-        row = {
-            "bytes": float(size),
-            "events_us": median(flushed),
-            "events_warm_us": median(spans(timer, work, lambda: None)),
-            "graph_us": median(spans(timer, one.launch, timer.flush)),
-            "written_flush_us": median(
-                spans(timer, work, lambda: device.fill(timer.scratch, 0, timer.flush_bytes, b"\0"))
-            ),
-        }
-        if size <= 1 << 25:
-            row["chain_us"] = chain_us(timer, work, 16)
-        rows.append(row)
-    return rows
+def one_process(repeats: int) -> dict[str, float]:
+    """The median reading of each piece of work, in microseconds."""
+    timer = timer_of()
+    given = works(timer)
+    events = (timer.event(), timer.event())
+    readings: dict[str, list[float]] = {name: [] for name, _ in given}
+    for _ in range(repeats):
+        for name, work in random.sample(given, len(given)):
+            timer.flush()
+            timer.span(events, work)
+            timer.device.synchronize()
+            readings[name].append(timer.elapsed_us(*events))
+    return {name: statistics.median(values) for name, values in readings.items()}
 
 
 def under_ncu() -> None:
-    device = CudaDevice(0)
-    timer = GpuTimer(device, helpers())
-    a, b = device.allocate(SIZES[-1]), device.allocate(SIZES[-1])
-    for _ in range(5):
-        timer.flush()
-        timer.empty()
-    for size in SIZES:
-        for _ in range(5):
+    """What Nsight Compute runs: every piece of work that is one kernel."""
+    timer = timer_of()
+    for name, work in works(timer):
+        for _ in range(0 if "graph" in name else NCU_REPEATS):
             timer.flush()
-            timer.copy(b, a, size)
-    device.synchronize()
+            work()
+    timer.device.synchronize()
 
 
-def ncu_times() -> dict[int, float]:
+def ncu_us(names: list[str]) -> dict[str, float]:
+    """Nsight Compute's gpu__time_duration, medians; empty without ncu."""
     if shutil.which("ncu") is None:
         return {}
     command = ["ncu", "--clock-control", "none", "--cache-control", "none", "--csv"]
-    command += ["--metrics", "gpu__time_duration.sum", "--kernel-name", "regex:kc_copy|kc_empty"]
-    done = subprocess.run(
-        [*command, sys.executable, __file__, "--under-ncu"], capture_output=True, text=True, check=False
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
-    found: list[float] = []
-    for row in csv.DictReader(lines):
-        scale = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "ms": 1e3, "msecond": 1e3}
-        found.append(float(row["Metric Value"].replace(",", "")) * scale[row["Metric Unit"]])
-    if len(found) != 5 * (len(SIZES) + 1):
-        print(done.stdout[-1500:], done.stderr[-1500:])
-        return {}
-    keys = (0, *SIZES)
-    return {key: median(found[5 * i : 5 * i + 5]) for i, key in enumerate(keys)}
+    command += ["--metrics", "gpu__time_duration.sum", "--kernel-name", "regex:kc_copy|kc_empty|kc_spin"]
+    done = subprocess.run([*command, sys.executable, __file__, "--under-ncu"], capture_output=True, text=True)
+    rows = csv.DictReader(line for line in done.stdout.splitlines() if line.startswith('"'))
+    scale = {"ns": 1e-3, "us": 1.0, "ms": 1e3}
+    found = [float(row["Metric Value"].replace(",", "")) * scale[row["Metric Unit"]] for row in rows]
+    if len(found) != NCU_REPEATS * len(names):
+        sys.exit(f"{len(found)} readings of ncu: {done.stdout[-800:]}{done.stderr[-800:]}")
+    parts = (found[NCU_REPEATS * i : NCU_REPEATS * (i + 1)] for i in range(len(names)))
+    return {name: statistics.median(part) for name, part in zip(names, parts, strict=True)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--processes", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=50)
     parser.add_argument("--under-ncu", action="store_true")
-    parser.add_argument("--contexts", action="store_true", help="only contexts a second")
+    parser.add_argument("--one-process", action="store_true")
     options = parser.parse_args()
     if options.under_ncu:
         under_ncu()
         return
-    helpers_time = time.perf_counter()
-    contexts = {count: forked_contexts(count) for count in FORKS}
-    print("contexts ready after (s):", {n: (round(t[0], 2), round(t[-1], 2)) for n, t in contexts.items()})
-    if options.contexts:
+    if options.one_process:
+        print(json.dumps(one_process(options.repeats)))
         return
-    print(f"that took {time.perf_counter() - helpers_time:.1f} s")
-    device = CudaDevice(0)
-    check_device(device)
-    rows = read_clock(device)
-    device.close()
-    ncu = ncu_times()
-    for row in rows:
-        row["ncu_us"] = ncu.get(int(row["bytes"]), float("nan"))
-        print({key: round(value, 3) for key, value in row.items()})
+    command = [sys.executable, __file__, "--one-process", "--repeats", str(options.repeats)]
+    rows = []
+    for _ in range(options.processes):
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        rows.append(json.loads(done.stdout.splitlines()[-1]))
+    ncu = ncu_us([name for name in rows[0] if "graph" not in name])
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        median, spread = statistics.median(values), statistics.stdev(values)
+        over = f"{median - ncu[name]:+.3f} us over Nsight Compute" if name in ncu else ""
+        print(f"{name:32} {median:9.3f} us, between processes {spread:.3f} us  {over}")
     if options.out:
-        options.out.write_text(json.dumps({"contexts_s": contexts, "rows": rows}, indent=1))
+        device = CudaDevice(0).environment()
+        options.out.write_text(json.dumps({"device": device.device, "rows": rows, "ncu_us": ncu}, indent=1))
 
 
 if __name__ == "__main__":

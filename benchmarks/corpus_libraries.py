@@ -28,8 +28,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from kcurate import resources, store
 from kcurate.backends import open_compiler
 from kcurate.backends.base import Compiled, EntryPoint
+from kcurate.backends.cuda import helpers
 from kcurate.backends.cuda.device import CudaDevice
-from kcurate.backends.cuda.timer import HELPER_ENTRIES, HELPERS, GpuTimer
+from kcurate.backends.cuda.timer import GpuTimer
 from kcurate.errors import KcurateError
 from kcurate.judge.workers.inside.execute import Prepared
 from kcurate.problem import program
@@ -137,7 +138,7 @@ class Table:
         torch.backends.cuda.matmul.allow_tf32 = False
         self.torch = torch
         self.device = CudaDevice(gpu)
-        compiled = open_compiler("cuda").compile(HELPERS, HELPER_ENTRIES)
+        compiled = open_compiler("cuda").compile(helpers.SOURCE, helpers.ENTRIES)
         assert isinstance(compiled, Compiled), compiled
         self.timer = GpuTimer(self.device, compiled)
         self.stream = torch.cuda.ExternalStream(int(self.device.stream))

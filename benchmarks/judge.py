@@ -42,7 +42,6 @@ def row(verdict: Verdict) -> dict[str, Any]:
         "candidate": verdict.candidate,
         "outcome": str(verdict.outcome),
         "detail": verdict.detail,
-        "method": verdict.timing_method,
         "wall_s": verdict.wall_s,
         "stages_s": dict(verdict.stages_s),
         "slow_us": verdict.slow.median_us if verdict.slow else None,

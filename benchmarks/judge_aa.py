@@ -31,7 +31,7 @@ from kcurate.judge.timing.a_against_a import fma_pair
 from kcurate.judge.timing.decision import PairTimer
 from kcurate.records import Candidate
 
-DURATIONS_US = (3.0, 5.0, 8.0, 15.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
+DURATIONS_US = (6.0, 8.0, 10.0, 15.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 COPIES_MB = (2.0, 20.0, 200.0)
 SHORT_US = 20.0
 FIT_ROUNDS = (2_000, 20_000)
@@ -117,13 +117,11 @@ def one_judgement(timer: PairTimer, seed: int, pair: int) -> dict[str, Any]:
     if estimate is None:
         return {
             "pair": pair,
-            "method": samples.method,
             "outcome": "nothing_claimed",
             "wall_s": samples.wall_s,
         }
     return {
         "pair": pair,
-        "method": samples.method,
         "slow_us": samples.median_us("slow"),
         "fast_us": samples.median_us("fast"),
         "ratio": estimate.ratio,
@@ -149,7 +147,6 @@ def summarise(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "judgements": len(rows),
         "processes": 2 * len(by_pair),
         "fast_us": round(float(np.median([row["fast_us"] for row in timed])), 3),
-        "method": timed[0]["method"],
         "outcomes": outcomes,
         "ratio": round(float(np.median(ratios)), 5),
         "stray_p99": round(float(np.quantile(np.abs(ratios - 1), 0.99)), 5),

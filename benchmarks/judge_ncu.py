@@ -8,7 +8,7 @@ import sys
 from common import copy
 
 from kcurate.backends.base import Compiled
-from kcurate.backends.cuda import timer as cuda_timer
+from kcurate.backends.cuda import helpers
 from kcurate.backends.cuda.compiler import CudaCompiler
 from kcurate.backends.cuda.device import CudaDevice
 from kcurate.backends.cuda.timer import GpuTimer
@@ -24,9 +24,9 @@ REPEATS = 9
 def main() -> None:
     device = CudaDevice(0)
     compiler = CudaCompiler(device.arch)
-    helpers = compiler.compile(cuda_timer.HELPERS, cuda_timer.HELPER_ENTRIES)
-    assert isinstance(helpers, Compiled)
-    timer = GpuTimer(device, helpers)
+    made_helpers = compiler.compile(helpers.SOURCE, helpers.ENTRIES)
+    assert isinstance(made_helpers, Compiled)
+    timer = GpuTimer(device, made_helpers)
     for kind, value in json.loads(sys.argv[1]):
         one = fma_pair(int(value)) if kind == "chain" else copy(value)
         assert one.problem is not None

@@ -49,12 +49,19 @@ class Expected:
     side: str | None = None
     gpu_only: str | None = None
     emulator_only: str | None = None
+    hole: str | None = None
+
+
+# `class` is the class of the hole that the case probes (docs/judge.md).
+KEYS = {"class": "hole"}
 
 
 def load() -> dict[str, Expected]:
     table = tomllib.loads((HERE / "expected.toml").read_text())
     return {
-        name: Expected(**{key: tuple(v) if isinstance(v, list) else v for key, v in row.items()})
+        name: Expected(
+            **{KEYS.get(key, key): tuple(v) if isinstance(v, list) else v for key, v in row.items()}
+        )
         for name, row in table.items()
     }
 

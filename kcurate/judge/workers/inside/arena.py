@@ -30,7 +30,7 @@ class Arena:
 
     def reserve(self, buffer_bytes: int, buffers: int) -> None:
         """Make room for `buffers` buffers of together `buffer_bytes` (with their pads)."""
-        around = 2 * REDZONE_BYTES + (SHIFTS + 2) * ALIGNMENT
+        around = 2 * REDZONE_BYTES + (2 * SHIFTS + 2) * ALIGNMENT
         wanted = buffer_bytes + buffers * around
         wanted += min(MOST_GAP_BYTES, max(LEAST_GAP_BYTES, wanted // GAP_SHARE))
         if self._memory is None or self._memory.size_bytes < wanted:

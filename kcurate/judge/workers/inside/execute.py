@@ -75,11 +75,12 @@ class _Slot:
 
     def __init__(self, buffer: BoundBuffer, image: Image | None, *, tight: bool) -> None:
         self.buffer, self.image = buffer, image
-        shift = 0 if tight else secrets.randbelow(SHIFTS) * ALIGNMENT
-        around = 0 if tight else REDZONE_BYTES
-        self.before = around + shift - (-buffer.pad[0] * buffer.itemsize // ALIGNMENT * ALIGNMENT)
-        self.after = around + buffer.pad[1] * buffer.itemsize
-        self.memory = Memory(0, self.before + buffer.size_bytes + self.after)
+        before, after = (
+            0 if tight else REDZONE_BYTES + secrets.randbelow(SHIFTS) * ALIGNMENT for _ in range(2)
+        )
+        pads = [count * buffer.itemsize for count in buffer.pad]
+        self.before = before - (-pads[0] // ALIGNMENT * ALIGNMENT)
+        self.memory = Memory(0, self.before + buffer.size_bytes + pads[1] + after)
 
     @property
     def redzones(self) -> tuple[tuple[int, int], tuple[int, int]]:
