@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from kcurate import backends
 from kcurate.backends import BackendName
@@ -16,21 +17,25 @@ from kcurate.notes import Note, silent
 
 @dataclass(frozen=True)
 class Place:
-    """Where candidates are judged; the emulator counts as one GPU."""
+    """Where candidates are judged; the emulator counts as one GPU. `auto`: the cluster decides."""
 
-    backend: BackendName
+    backend: BackendName | Literal["auto"]
     gpus: tuple[int, ...] = (0,)
 
 
 EMULATED = Place("emulator")
 
 
-def choose(backend: str, gpu: str = "0", *, note: Note = silent) -> Place:
+def choose(backend: str, gpu: str = "0", *, note: Note = silent, ray: str | None = None) -> Place:
     """The place that the options name; `gpu` is `0`, `0,1` or `all`, and means nothing to the emulator.
+
+    With `ray`, the address of a cluster, this machine needs no GPU, and the cluster chooses among its own.
 
     Raises:
         InputError: no such backend, or not such a list. MissingDependencyError: a GPU that is not there.
     """
+    if ray is not None:
+        return Place("auto" if backend == "auto" else backends.resolve(backend))
     resolved = backends.resolve(backend)
     if resolved == "emulator":
         if backend == "auto":

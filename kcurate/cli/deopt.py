@@ -14,6 +14,7 @@ from kcurate.cli.options import (
     GpuOption,
     JobsOption,
     JsonOption,
+    RayOption,
     WorkspaceOption,
 )
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 # Options that apply only to models, and only to rules.
 OF_MODELS = (
     "techniques", "variants", "rounds", "policy", "max_usd", "price", "batch", "max_tokens", "concurrency",
-    "dry_run",
+    "dry_run", "ray",
 )  # fmt: skip
 OF_RULES = ("rules",)
 
@@ -89,6 +90,7 @@ def deopt(
     backend: BackendOption = "auto",
     gpu: GpuOption = "0",
     jobs: JobsOption = 0,
+    ray: RayOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the first prompts and what a run may cost; send nothing.")
     ] = False,
@@ -111,7 +113,7 @@ def deopt(
     from kcurate.backends.choice import choose
     from kcurate.deopt.models.run import ModelConfig, run
 
-    place = choose(backend, gpu)  # before anything is extracted
+    place = choose(backend, gpu, ray=ray)  # before anything is extracted
     config = ModelConfig(
         workspace=workspace,
         model=model,
@@ -128,6 +130,7 @@ def deopt(
         concurrency=concurrency,
         place=place,
         jobs=jobs,
+        ray=ray,
     )
     if dry_run:
         _show_preview(config, as_json=json)

@@ -18,6 +18,10 @@ WorkspaceOption = Annotated[
 JobsOption = Annotated[
     int, typer.Option("--jobs", "-j", min=0, metavar="N", help="Worker processes; 0: one per core.")
 ]
+RayOption = Annotated[
+    str | None,
+    typer.Option("--ray", metavar="ADDRESS", help="A Ray cluster that judges instead of this machine."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 BackendOption = Annotated[
     str,

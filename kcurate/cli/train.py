@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from kcurate.cli.options import DEFAULT_WORKSPACE, BackendOption, JobsOption, JsonOption, WorkspaceOption
+from kcurate.cli.options import (
+    DEFAULT_WORKSPACE,
+    BackendOption,
+    JobsOption,
+    JsonOption,
+    RayOption,
+    WorkspaceOption,
+)
 
 if TYPE_CHECKING:
     from kcurate.train.settings import TrainSettings
@@ -87,10 +94,7 @@ def train(
         typer.Option(metavar="LIST", help="GPUs that judge, such as 1,2.  [default: the training GPU]"),
     ] = None,
     jobs: JobsOption = 0,
-    ray: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="A Ray cluster that judges instead of this machine."),
-    ] = None,
+    ray: RayOption = None,
     push: Annotated[
         str | None, typer.Option(metavar="USER/NAME", help="Publish card and adapters on the Hub at the end.")
     ] = None,

@@ -13,6 +13,7 @@ from kcurate.cli.options import (
     GpuOption,
     JobsOption,
     JsonOption,
+    RayOption,
     WorkspaceOption,
     given_path,
 )
@@ -41,6 +42,7 @@ def validate(
         typer.Option("--trust-python", help="Allow slow sides in PyTorch: trusted code, in a sandbox."),
     ] = False,
     jobs: JobsOption = 0,
+    ray: RayOption = None,
     json: JsonOption = False,
 ) -> None:
     """Prove pairs: both sides compute the same, and (on a GPU) one is faster."""
@@ -56,5 +58,6 @@ def validate(
         sanitize=sanitize,
         trust_python=trust_python,
         jobs=jobs,
+        ray=ray,
     )
     output.report(run(config, note=output.note), as_json=json)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from kcurate.backends.choice import choose
 from kcurate.errors import InputError
 from kcurate.judge import JudgeConfig
 from kcurate.notes import Note, silent
-from kcurate.records import Outcome, Summary
+from kcurate.records import Outcome, Summary, Verdict
 from kcurate.runs import ordered, recorded
 from kcurate.validate import inputs
 from kcurate.verdicts.keys import verdict_key
@@ -31,6 +32,8 @@ STAGE = "validate"
 class ValidateConfig:
     """What to validate, and where. `paths` empty: the workspace's pairs. `jobs` 0: chosen for the machine.
 
+    `ray`: the address of a Ray cluster that judges instead of this machine.
+
     `trust_python`: slow sides in PyTorch may run; they are Python code of the pair's author.
     """
 
@@ -42,6 +45,7 @@ class ValidateConfig:
     sanitize: bool = False
     trust_python: bool = False
     jobs: int = 0
+    ray: str | None = None
 
 
 def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
@@ -54,15 +58,26 @@ def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
     with recorded(STAGE, config.workspace, note=note) as record:
         workspace = Workspace(config.workspace)
         given = inputs.read(_folders(config, workspace))
-        place = choose(config.backend, config.gpu, note=record.note)
+        place = choose(config.backend, config.gpu, note=record.note, ray=config.ray)
         trusted = config.trust_python
         judging = JudgeConfig(place.backend, place.gpus[0], sanitize=config.sanitize, torch=trusted)
         record.begin(config)
-        environment = judge.describe_environment(judging)
-        book = Ledger(workspace, environment)
-        outcomes = _known(given, book, config)
-        counts = Counter[str](outcomes.values())
-        _judge_rest(given, outcomes, counts, judging, place.gpus, book, config)
+        with contextlib.ExitStack() as stack:
+            referees = None
+            if config.ray is not None:
+                referees = judge.open_referees(judging, jobs=config.jobs, ray=config.ray)
+                stack.callback(referees.close)
+            environment = referees.environment() if referees else judge.describe_environment(judging)
+            book = Ledger(workspace, environment)
+            outcomes = _known(given, book, config)
+            counts = Counter[str](outcomes.values())
+            rest = [
+                (item.index, item.candidate)
+                for item in given
+                if item.index not in outcomes and item.candidate is not None
+            ]
+            judged = judge.judge_many(rest, judging, gpus=place.gpus, jobs=config.jobs, referees=referees)
+            _record_rest(given, len(rest), counts, judged, book)
         return record.finish({"candidates": ordered(counts, Outcome)})
 
 
@@ -102,25 +117,19 @@ def _known(given: tuple[inputs.Item, ...], book: Ledger, config: ValidateConfig)
     return known
 
 
-def _judge_rest(
+def _record_rest(
     given: tuple[inputs.Item, ...],
-    outcomes: dict[int, Outcome],
+    waiting: int,
     counts: Counter[str],
-    judging: JudgeConfig,
-    gpus: tuple[int, ...],
+    judged: Generator[tuple[int, Verdict], None, None],
     book: Ledger,
-    config: ValidateConfig,
 ) -> None:
+    """Record verdicts as they come, and count them."""
     from tqdm import tqdm
 
-    rest = [
-        (item.index, item.candidate)
-        for item in given
-        if item.index not in outcomes and item.candidate is not None
-    ]
     with (
-        contextlib.closing(judge.judge_many(rest, judging, gpus=gpus, jobs=config.jobs)) as judged,
-        tqdm(total=len(given), initial=len(given) - len(rest), unit="pair", desc=STAGE) as bar,
+        contextlib.closing(judged),
+        tqdm(total=len(given), initial=len(given) - waiting, unit="pair", desc=STAGE) as bar,
     ):
         bar.set_postfix(counts, refresh=False)
         for index, verdict in judged:

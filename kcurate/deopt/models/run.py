@@ -63,6 +63,7 @@ class ModelConfig:
     max_tokens: int = 16_000
     concurrency: int = 8
     place: Place = EMULATED
+    ray: str | None = None
     jobs: int = 0
 
 
@@ -165,7 +166,7 @@ def _judge(config: ModelConfig, seams: Seams, stack: contextlib.ExitStack) -> tu
     if seams.judge is not None:
         return seams.judge, seams.judge_name
     judging = JudgeConfig(backend=config.place.backend)
-    referees = open_referees(judging, gpus=config.place.gpus, jobs=config.jobs)
+    referees = open_referees(judging, gpus=config.place.gpus, jobs=config.jobs, ray=config.ray)
     stack.callback(referees.close)
     return lambda candidate: referees.submit(candidate).result(), referees.environment().device
 

@@ -1,4 +1,4 @@
-"""A list of candidates judged by this machine's referees.
+"""Referees here or on a Ray cluster, and a list of candidates judged by them.
 
 Not covered: the referees (`kcurate.judge.referees.local`), writing verdicts (`kcurate.validate`).
 """
@@ -27,18 +27,44 @@ def default_jobs(backend: str, gpus: int) -> int:
 
 
 def open_referees(
-    config: JudgeConfig, *, gpus: Sequence[int] = (0,), jobs: int = 0, limit_s: float | None = None
+    config: JudgeConfig,
+    *,
+    gpus: Sequence[int] = (0,),
+    jobs: int = 0,
+    limit_s: float | None = None,
+    ray: str | None = None,
 ) -> Referees:
-    """Start long-lived referees on this machine. `jobs` 0: `default_jobs`. `config.backend` is not `auto`."""
+    """Start long-lived referees on this machine, or on the Ray cluster at the address `ray`.
+
+    `jobs` 0: `default_jobs`, or as many as the cluster has room for. With `ray`, `config.backend` may be
+    `auto`.
+
+    Raises:
+        InputError: no such cluster. MissingDependencyError: Ray is not installed.
+    """
+    if ray is not None:
+        from kcurate.judge.referees.ray_cluster import cluster
+
+        found = cluster(ray)
+        if config.backend == "auto":
+            config = replace(config, backend="cuda" if found.gpus else "emulator")
+        return Referees(
+            config, jobs=jobs or max(1, found.places(config.backend)), limit_s=limit_s, hire=found.hire
+        )
     jobs = jobs or default_jobs(config.backend, len(gpus))
     return Referees(config, gpus=gpus, jobs=jobs, limit_s=limit_s)
 
 
 def judge_many(
-    candidates: Iterable[tuple[int, Candidate]], config: JudgeConfig, *, gpus: tuple[int, ...], jobs: int = 0
+    candidates: Iterable[tuple[int, Candidate]],
+    config: JudgeConfig,
+    *,
+    gpus: tuple[int, ...] = (0,),
+    jobs: int = 0,
+    referees: Referees | None = None,
 ) -> Generator[tuple[int, Verdict], None, None]:
     """Judge every candidate; yields (its number, verdict) in order of completion. `jobs` 0: as suits this
-    machine.
+    machine. Open `referees` judge instead of new ones, and stay open.
 
     Wrap it in `contextlib.closing`, so that an exception in the caller also ends the judges.
 
@@ -46,14 +72,23 @@ def judge_many(
         KcurateError: this machine cannot judge at all (no compiler, no such GPU).
     """
     waiting = deque(candidates)
+    if referees is not None:
+        yield from _by(referees, waiting)
+        return
     jobs = min(jobs or default_jobs(config.backend, len(gpus)), len(waiting))
     if jobs <= 1:
         yield from _in_this_process(waiting, replace(config, gpu=gpus[0]))
         return
-    with contextlib.closing(Referees(config, gpus=gpus, jobs=jobs)) as referees:
-        numbers = {referees.submit(candidate): index for index, candidate in waiting}
-        for done in as_completed(numbers):
-            yield numbers[done], done.result()
+    with contextlib.closing(Referees(config, gpus=gpus, jobs=jobs)) as own:
+        yield from _by(own, waiting)
+
+
+def _by(
+    referees: Referees, waiting: Iterable[tuple[int, Candidate]]
+) -> Generator[tuple[int, Verdict], None, None]:
+    numbers = {referees.submit(candidate): index for index, candidate in waiting}
+    for done in as_completed(numbers):
+        yield numbers[done], done.result()
 
 
 def _in_this_process(

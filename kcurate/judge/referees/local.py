@@ -1,9 +1,10 @@
 """Referees: long-lived judging processes that accept candidates at any time and return futures.
 
 A referee is a trusted process with a `kcurate.judge.judging.Judge`; it loads no candidate's code. A referee
-that dies is replaced and its candidate judged again; after two deaths on one candidate, or past the time
-limit, the verdict is `harness_error`. Candidates with the same reference preferably go to the same referee,
-which keeps that reference's worker. Referees share a GPU through `kcurate.judge.gpu_lock`. Not covered:
+that dies is replaced, unless there is no place for another while others go on. Its candidate is judged again;
+after two deaths on one candidate, or past the time limit, the verdict is `harness_error`. Candidates with the
+same reference preferably go to the same referee, which keeps that reference's worker. Referees share a GPU
+through `kcurate.judge.gpu_lock`. Not covered:
 actors on a Ray cluster (`kcurate.judge.referees.ray_cluster`), a list of candidates
 (`kcurate.judge.referees.batch`).
 """
@@ -80,11 +81,12 @@ Hire = Callable[[JudgeConfig], Referee]
 
 @dataclass(eq=False)
 class _Job:
-    """A queued candidate, the key of its reference, and its future verdict."""
+    """A queued candidate, the key of its reference, its future verdict, and how many referees died on it."""
 
     candidate: Candidate
     reference: str
     future: Future[Verdict] = field(default_factory=Future)
+    losses: int = 0
 
 
 class LocalReferee:
@@ -164,6 +166,7 @@ class Referees:
         self._closed = False
         configs = [replace(config, gpu=gpus[i % len(gpus)]) for i in range(jobs)]
         self._running: dict[int, Referee] = {}
+        self._active = set(range(jobs))
         self._lock = threading.Lock()
         self._threads = [
             threading.Thread(target=self._run_jobs, args=(i, one), name=f"referee-{i}", daemon=True)
@@ -208,23 +211,48 @@ class Referees:
 
     def _run_jobs(self, number: int, config: JudgeConfig) -> None:
         """One thread: start a referee and give it candidates one by one."""
-        try:
-            self._open(number, config)
-        except (RefereeLost, KcurateError) as error:
-            died = BackendError("a judging process died during start-up", hint="run kcurate doctor")
-            what = error if isinstance(error, KcurateError) else died
-            with contextlib.suppress(InvalidStateError):
-                self._opened.set_exception(what)
-        while (job := self._next(number)) is not None:
-            if job.future.set_running_or_notify_cancel():
-                try:
-                    job.future.set_result(self._verdict(number, config, job.candidate))
-                except KcurateError as error:
-                    job.future.set_exception(error)
+        while self._ready(number, config) and (job := self._next(number)) is not None:
+            if job.losses or job.future.set_running_or_notify_cancel():
+                self._settle(number, config, job)
         with self._lock:
             referee = self._running.pop(number, None)
         if referee is not None:
             referee.stop(now=False)
+
+    def _ready(self, number: int, config: JudgeConfig) -> bool:
+        """Start the thread's referee if there is none; False if there is no place for it and others go on."""
+        try:
+            self._open(number, config)
+        except KcurateError as error:
+            self._announce(error)
+        except RefereeLost:
+            with self._lock:
+                if self._active - {number} and not self._closed:
+                    self._active.remove(number)
+                    return False
+            self._announce(BackendError("a judging process died during start-up", hint="run kcurate doctor"))
+        return True
+
+    def _announce(self, error: KcurateError) -> None:
+        with contextlib.suppress(InvalidStateError):
+            self._opened.set_exception(error)
+
+    def _settle(self, number: int, config: JudgeConfig, job: _Job) -> None:
+        """Give a job its verdict; if the referee is lost, the job goes back to the queue for any of them."""
+        try:
+            job.future.set_result(self._open(number, config).judge(job.candidate, self._limit_s))
+        except RefereeLost as lost:
+            self._discard(number)
+            job.losses += 1
+            if lost.late or self._closed or job.losses >= ATTEMPTS:
+                job.future.set_result(harness_verdict(job.candidate, config, str(lost)))
+                return
+            with self._more:
+                self._waiting.insert(0, job)
+                self._more.notify()
+        except KcurateError as error:
+            self._discard(number)
+            job.future.set_exception(error)
 
     def _next(self, number: int) -> _Job | None:
         """The next job, preferably for a reference that this referee has, else one that no other has."""
@@ -240,21 +268,6 @@ class Referees:
                 own.remove(job.reference)
             own.append(job.reference)
             return job
-
-    def _verdict(self, number: int, config: JudgeConfig, candidate: Candidate) -> Verdict:
-        why = ""
-        for _ in range(ATTEMPTS):
-            try:
-                return self._open(number, config).judge(candidate, self._limit_s)
-            except RefereeLost as lost:
-                why = str(lost)
-                self._discard(number)
-                if lost.late or self._closed:
-                    break
-            except KcurateError:
-                self._discard(number)
-                raise
-        return harness_verdict(candidate, config, why)
 
     def _open(self, number: int, config: JudgeConfig) -> Referee:
         """The thread's referee, started if there is none."""

@@ -21,7 +21,6 @@ from kcurate import backends, judge, time_limits
 from kcurate.errors import BackendError, KcurateError
 from kcurate.judge import JudgeConfig
 from kcurate.judge.referees.local import JudgeExecutor, Referees
-from kcurate.judge.referees.ray_cluster import cluster
 from kcurate.records import Candidate, Verdict
 from kcurate.train.reward import schemes
 from kcurate.train.reward.answers import Readable, Refused, read
@@ -220,24 +219,13 @@ def open_referees(config: PoolConfig) -> Referees:
     Raises:
         InputError: no such backend, or no such cluster. MissingDependencyError: Ray is not installed.
     """
-    if config.ray is not None:
-        return _on_cluster(config, config.ray)
-    backend = backends.resolve(config.backend)
-    judging, limit_s = _judging(config, backend), _limit_s(config, backend)
-    return judge.open_referees(judging, gpus=config.gpus, jobs=config.jobs, limit_s=limit_s)
-
-
-def _on_cluster(config: PoolConfig, address: str) -> Referees:
-    found = cluster(address)
-    backend = ("cuda" if found.gpus else "emulator") if config.backend == "auto" else config.backend
-    jobs = config.jobs or max(1, found.places(backend))
-    judging = _judging(config, backends.resolve(backend))
-    return Referees(judging, jobs=jobs, limit_s=_limit_s(config, judging.backend), hire=found.hire)
-
-
-def _judging(config: PoolConfig, backend: str) -> JudgeConfig:
-    return JudgeConfig(backend=backend, timed=config.timed, torch=config.torch)
-
-
-def _limit_s(config: PoolConfig, backend: str) -> float:
-    return time_limits.REWARD_S[backend] if config.limit_s is None else config.limit_s
+    backend = config.backend if config.ray is not None else backends.resolve(config.backend)
+    judging = JudgeConfig(backend=backend, timed=config.timed, torch=config.torch)
+    limit_s = time_limits.REWARD_S.get(backend, max(time_limits.REWARD_S.values()))
+    return judge.open_referees(
+        judging,
+        gpus=config.gpus,
+        jobs=config.jobs,
+        limit_s=limit_s if config.limit_s is None else config.limit_s,
+        ray=config.ray,
+    )

@@ -21,7 +21,7 @@ import small
 
 from kcurate.errors import KcurateError
 from kcurate.judge.judging import JudgeConfig, harness_verdict
-from kcurate.judge.referees.local import LocalReferee, Referees
+from kcurate.judge.referees.local import LocalReferee, RefereeLost, Referees
 from kcurate.records import Candidate, Environment, Outcome, Verdict
 
 CONFIG = JudgeConfig(backend="emulator", spares=1)
@@ -131,3 +131,32 @@ def test_a_script_without_a_main_guard_gets_a_clear_error(tmp_path: Path) -> Non
     )
     assert 'if __name__ == "__main__":' in found.stderr
     assert "harness_error" in found.stdout
+
+
+class Placeless:
+    """A referee for the first who asks; it dies with its first candidate, and nobody gets a second one."""
+
+    hired = 0
+
+    def __init__(self, config: JudgeConfig) -> None:
+        type(self).hired += 1
+        self.number = type(self).hired
+
+    def environment(self) -> Environment:
+        if self.number > 2:
+            raise RefereeLost("no place")
+        return Environment("emulator", "here")
+
+    def judge(self, candidate: Candidate, limit_s: float | None) -> Verdict:
+        if self.number == 1:
+            raise RefereeLost("its node died")
+        return Verdict(candidate.id, "key", Outcome.CORRECT, Environment("emulator", "here"))
+
+    def stop(self, *, now: bool) -> None:
+        pass
+
+
+def test_a_candidate_whose_referee_cannot_be_replaced_goes_to_another() -> None:
+    with closing(Referees(JudgeConfig("emulator"), jobs=2, hire=Placeless)) as referees:
+        pending = [referees.submit(small.scaled(f"s{i}")) for i in range(6)]
+        assert {one.result(timeout=30).outcome for one in pending} == {Outcome.CORRECT}
