@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kcurate.backends.cuda import nvrtc
+from kcurate import resources, store
+from kcurate.backends.base import Compiled, EntryPoint
+from kcurate.backends.cuda import cubin, nvrtc
+from kcurate.backends.cuda.compiler import CudaCompiler
 
 HEADERS = [
     "cuda_fp16.h",
@@ -21,6 +24,38 @@ def test_device_headers_are_found(header: str) -> None:
     code = f'#include <{header}>\nextern "C" __global__ void one(float* a) {{ a[0] = 1; }}'
     result = nvrtc.compile_cubin(code)
     assert result.cubin, result.log
+
+
+@pytest.mark.parametrize(
+    ("device", "wanted"),
+    [
+        ("sm_75", "sm_75"), ("sm_89", "sm_89"), ("sm_90", "sm_90a"), ("sm_100", "sm_100a"), ("sm_103", "sm_103a"),
+        ("sm_120", "sm_120a"), ("sm_90a", "sm_90a"), ("sm_100f", "sm_100f"),
+    ],
+)  # fmt: skip
+def test_a_device_compiles_for_its_architecture_specific_target(device: str, wanted: str) -> None:
+    assert nvrtc.target(device) == wanted == CudaCompiler(device).arch
+    assert nvrtc.compile_cubin("__global__ void k() {}", arch=wanted).cubin
+
+
+@pytest.mark.parametrize("arch", [None, "sm_90"])
+def test_hopper_code_compiles(arch: str | None) -> None:
+    code = """extern "C" __global__ void __launch_bounds__(128) k()
+    {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        asm volatile("wgmma.fence.sync.aligned;");
+    }"""
+    made = CudaCompiler(arch).compile(code, [EntryPoint("k")])
+    assert isinstance(made, Compiled), made.log
+    assert made.compiler.endswith(" sm_90a")
+
+
+def test_the_same_machine_code_for_both_targets() -> None:
+    folder = store.find_candidates(resources.pairs_dir())[0]
+    side = store.read_candidate(folder).fast
+    found = [nvrtc.compile_cubin(side.code, arch=arch).cubin for arch in ("sm_90", "sm_90a")]
+    plain, specific = (cubin.machine_code(binary or b"") for binary in found)
+    assert plain == specific != {}
 
 
 def test_template_instances_are_kept_and_named() -> None:

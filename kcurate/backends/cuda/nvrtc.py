@@ -20,7 +20,11 @@ from typing import Any
 from kcurate.backends.cuda.host_headers import HEADERS
 from kcurate.errors import BackendError, MissingDependencyError
 
-DEFAULT_ARCH = "sm_90"
+# The target without a GPU: Hopper with what only this chip has (wgmma, setmaxnreg).
+DEFAULT_ARCH = "sm_90a"
+# From this compute capability on, a chip has an architecture-specific target (NVRTC user guide, "Supported
+# Compile Options").
+_FIRST_SPECIFIC = 90
 SOURCE_NAME = "kernel.cu"
 _SOURCE_PATH = f"/dev/null/{SOURCE_NAME}"
 
@@ -79,6 +83,12 @@ def nvrtc_version() -> str:
     return f"nvrtc {major}.{minor}"
 
 
+def target(arch: str) -> str:
+    """The architecture-specific target of a device's `arch`, where it has one: `sm_90a` for `sm_90`."""
+    number = arch.removeprefix("sm_")
+    return f"{arch}a" if number.isdecimal() and int(number) >= _FIRST_SPECIFIC else arch
+
+
 @cache
 def include_folders() -> tuple[Path, ...]:
     """The folders with the CUDA device headers, from the installed wheels; may be empty."""
@@ -106,7 +116,7 @@ def compile_cubin(
     arch: str = DEFAULT_ARCH,
     options: Sequence[str] = (),
 ) -> NvrtcResult:
-    """Compile device code to a cubin for `arch` (such as `sm_90`).
+    """Compile device code to a cubin for exactly `arch` (such as `sm_90a`).
 
     `name_expressions` are kernels and variables to keep and look up (`scale<float, 4>`, `&table`). The log
     contains no path on this machine.

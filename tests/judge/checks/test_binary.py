@@ -16,7 +16,7 @@ pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
 
 from kcurate.backends.cuda.compiler import CudaCompiler
 
-ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 LAUNCH = Launch("k", (1,), (1,))
 
 
