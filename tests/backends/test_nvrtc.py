@@ -29,7 +29,7 @@ def test_device_headers_are_found(header: str) -> None:
 @pytest.mark.parametrize(
     ("device", "wanted"),
     [
-        ("sm_75", "sm_75"), ("sm_89", "sm_89"), ("sm_90", "sm_90a"), ("sm_100", "sm_100a"), ("sm_103", "sm_103a"),
+        ("sm_75", "sm_75"), ("sm_89", "sm_89"), ("sm_90", "sm_90a"), ("sm_100", "sm_100a"),
         ("sm_120", "sm_120a"), ("sm_90a", "sm_90a"), ("sm_100f", "sm_100f"),
     ],
 )  # fmt: skip

@@ -22,6 +22,8 @@ _FLOAT = """#pragma once
 #define FLT_MAX 3.40282347e+38F
 #define DBL_MAX 1.7976931348623157e+308
 """
+# What `assert` is with NDEBUG, which NVRTC is given too.
+_ASSERT = "#undef assert\n#define assert(...) ((void)0)\n"
 _INTEGER_NAMES = "int8_t uint8_t int16_t uint16_t int32_t uint32_t int64_t uint64_t intptr_t uintptr_t"
 _MATH = """#pragma once
 #define HUGE_VALF __int_as_float(0x7f800000)
@@ -62,6 +64,8 @@ def _from_library(header: str) -> str:
 HEADERS: Mapping[str, str] = {
     "cuda.h": "#pragma once\n",
     "float.h": _FLOAT,
+    "assert.h": _ASSERT,
+    "cassert": _ASSERT,
     "cfloat": "#include <float.h>\n",
     "limits.h": "#include <cuda/std/climits>\n",
     "climits": "#include <limits.h>\n",
