@@ -148,7 +148,7 @@ barrier [cta] sync [aligned]                 | a:u32       | @barrier_sync($a, 0
 barrier [cta] sync [aligned]                 | a:u32 b:u32 | @barrier_sync($a, $b)
 barrier [cta] arrive [aligned]               | a:u32 b:u32 | @barrier_arrive($a, $b)
 bar warp sync                                | m:u32       | @warp_sync($m)
-activemask b32                               | d:u32       | @converged()
+activemask b32                               | d:u32       | ::kcu_converge(__COUNTER__)
 elect sync                                   | d:u32|p m:u32 | @elect($d, $p, $m)
 shfl sync M=up,down,bfly,idx T=b32           | d a b:u32 c:u32 m:u32 | @shuffle_$M($a, $b, $c, $m)
 shfl sync M=up,down,bfly,idx T=b32           | d|p a b:u32 c:u32 m:u32 | @shuffle_$M($d, $p, $a, $b, $c, $m)
@@ -170,7 +170,9 @@ mma sync aligned M=m16n8k16,m16n8k32 row col [satfinite] D=s32 A=u8,s8 B=u8,s8 s
 mma sync aligned M=m16n8k16,m16n8k32 row col [kind::f8f6f4] D=f16,f32 A=%FP8 B=%FP8 C=f16,f32
     | {d} {a} {b} {c} | @mma_$M<@$A, @$B, $C, $D>({$d}, {$a}, {$b}, {$c})
 cp async (ca,cg) [%SHARED] global [L2::cache_hint,L2::64B,L2::128B,L2::256B]*
-    | [d:shared] [s] n:u32 z:u32? | @copy_async($d, $s, $n, $z)
+    | [d:shared] [s] n:u32 | @copy_async($d, $s, $n, $n)
+cp async (ca,cg) [%SHARED] global [L2::cache_hint,L2::64B,L2::128B,L2::256B]*
+    | [d:shared] [s] n:u32 z:u32 | @copy_async($d, $s, $n, $z)
 cp async commit_group                        |             | @commit_copies()
 cp async wait_group                          | n:u32       | @wait_copies($n)
 cp async wait_all                            |             | @wait_copies(~0u)

@@ -1,4 +1,4 @@
-"""Finds what a PTX instruction means in the rows of `kcurate.ptx.rows`, for the static check and the emulator.
+"""Finds what a PTX instruction means in `kcurate.ptx.rows`, for the static check and the emulator.
 
 Not covered: splitting text into statements (`kcurate.ptx.parse`), writing C++ (the emulator).
 """

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kcurate.backends.base import EntryPoint
+from kcurate.backends.emulator import assembly
 from kcurate.headers import EMULATED
 
 INCLUDE = Path(__file__).with_name("include")
@@ -58,7 +59,7 @@ def prepare(code: str) -> str:
         raise Refused(f"{SOURCE_NAME}: error: the source contains a zero byte")
     text = _without_comments(code.replace("\r\n", "\n"))
     text = _DIRECTIVE.sub(_directive, text)
-    text = text.replace("_Pragma", "KCU_PRAGMA")
+    text = assembly.translate(text.replace("_Pragma", "KCU_PRAGMA"))
     text = _DYNAMIC.sub(_dynamic_shared, text)
     return _STATIC_SHARED.sub(lambda match: match["kept"] or "", text)
 
@@ -76,13 +77,15 @@ def translation_unit(
     # Entries are named in a scope where the code's names take precedence over those of our headers.
     entries = [f'KCU_ENTRY("{_quoted(e.expression)}", {e.expression})' for e in entry_points]
     variables = [f'KCU_SYMBOL("{_quoted(name)}", {name})' for name in symbols]
+    prepared = prepare(code)
     return "\n".join(
         (
             '#include "kcurate/all.h"',
+            '#include "kcurate/ptx_tensor.h"' if "::kcu_ptx::" in prepared else "",
             "namespace {",
             *(f"using ::{name};" for name in sorted(joined)),
             f'#line 1 "{SOURCE_NAME}"',
-            prepare(code),
+            prepared,
             '#line 1 "plan"',
             *(f"constexpr KcuEntry kcu_entry_{at} = {entry};" for at, entry in enumerate(entries)),
             *(f"constexpr KcuSymbol kcu_symbol_{at} = {name};" for at, name in enumerate(variables)),

@@ -71,6 +71,26 @@ inline void restore_shared(Block *block)
     memcpy(kcu_dynamic, block->image + launch.static_bytes, launch.shared_bytes);
 }
 
+// Static variables begin at a page of the window, dynamic memory keeps its guards.
+inline unsigned long long to_shared(const char *place)
+{
+    const char *fixed = reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(__start_kcu_shared) & ~(PAGE - 1));
+    const char *room = state->dynamic_end - SHARED_ROOM;
+    if (place >= fixed && place < __stop_kcu_shared) return STATIC_WINDOW + (unsigned long long)(place - fixed);
+    if (place >= room && place <= state->dynamic_end) return DYNAMIC_WINDOW + (unsigned long long)(place - room);
+    return ~0ull;
+}
+
+inline char *from_shared(unsigned long long address)
+{
+    char *fixed = reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(__start_kcu_shared) & ~(PAGE - 1));
+    if (address >= STATIC_WINDOW && address < STATIC_WINDOW + (unsigned long long)(__stop_kcu_shared - fixed))
+        return fixed + (address - STATIC_WINDOW);
+    if (address >= DYNAMIC_WINDOW && address < DYNAMIC_WINDOW + SHARED_ROOM + SHARED_GUARD)
+        return state->dynamic_end - SHARED_ROOM + (address - DYNAMIC_WINDOW);
+    return nullptr;
+}
+
 inline void drop_image(Block *block)
 {
     const Launch &launch = state->launch;

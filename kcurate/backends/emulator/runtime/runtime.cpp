@@ -51,7 +51,8 @@ static Block *new_block(unsigned long number)
     const unsigned long row = number / gridDim.x;
     block->index = uint3{unsigned(number % gridDim.x), unsigned(row % gridDim.y), unsigned(row / gridDim.y)};
     block->alive = threads;
-    block->waiting = block->at_grid = 0;
+    block->waiting = block->at_grid = block->at_named = 0;
+    if (block->named) memset(block->named, 0, sizeof(Named) * NAMED_BARRIERS);
     block->forward = (number + (launch.dice >> 31)) % 2 == 0;
     block->running = true;
     launch.resident++;
@@ -88,6 +89,7 @@ static Outcome turn(Block *block, bool fresh)
         launch.resident--;
         launch.done++;
         drop_image(block);
+        drop_copies(block->arriving);
     } else {
         save_shared(block);
     }
@@ -119,6 +121,7 @@ static void free_blocks()
     for (unsigned i = 0; i < launch.slots; i++) {
         give_back(state->blocks[i].fibers, state->blocks[i].warps * 32);
         give_back(state->blocks[i].warp, state->blocks[i].warps);
+        if (state->blocks[i].named) give_back(state->blocks[i].named, NAMED_BARRIERS);
     }
     memset(state->blocks, 0, sizeof(Block) * launch.slots);
 }

@@ -38,7 +38,7 @@ inline void wait_for_turn()
 }
 
 void finish_meetings(Warp &warp);
-void finish_copies(Fiber *fiber, unsigned batches_left);
+void finish_copies(Copies &copies, unsigned batches_left);
 
 // Run threads that have not begun, one after the other on this stack, as long as none of them waits.
 inline void run_threads()
@@ -46,7 +46,8 @@ inline void run_threads()
     for (;;) {
         state->launch.entry->invoke(state->launch.args);
         Fiber *self = state->fiber;
-        if (self->copies) finish_copies(self, ALL_COPIES);
+        if (self->copies.first) finish_copies(self->copies, ALL_COPIES);
+        if (self->bulk.first) finish_copies(self->bulk, ALL_COPIES);
         Block *block = state->block;
         Warp &warp = block->warp[self->warp];
         warp.alive &= ~(1u << self->lane);

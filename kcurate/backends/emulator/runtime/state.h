@@ -27,13 +27,30 @@ const unsigned MAX_COPIES = 1 << 20; // ordered by all threads together and not 
 // In place of a number of batches: also what is not committed.
 const unsigned ALL_COPIES = ~0u;
 
-// A copy that a thread has ordered (cp.async) and not waited for.
+// Shared memory as 32-bit addresses: where static and dynamic variables begin. Both keep the low 12 bits.
+const unsigned STATIC_WINDOW = 1 << 24, DYNAMIC_WINDOW = 2 << 24;
+
+// A copy that a thread has ordered (cp.async, cp.async.bulk) and not waited for.
 struct Copy {
     Copy *next;
     void *to;
     const void *from;
     unsigned bytes, zeros, batch;
+    unsigned long long *barrier; // that its bytes arrive at, or null
 };
+
+// Copies in the order of their batches.
+struct Copies {
+    Copy *first, *last;
+    unsigned batches; // committed so far
+};
+
+// One of the barriers 0 to 15 of a block.
+struct Named {
+    unsigned arrived, count;
+    unsigned waiting[32]; // a mask for each warp
+};
+const unsigned NAMED_BARRIERS = 16;
 
 struct Fiber {
     void *place; // where it stopped, while it waits
@@ -42,8 +59,7 @@ struct Fiber {
     unsigned lane, warp;
     int site;                 // where it asks who is with it
     unsigned group;           // what a converged lane is told
-    Copy *copies, *last_copy; // in the order of their batches
-    unsigned batches;         // committed so far
+    Copies copies, bulk;
 };
 
 struct Warp {
@@ -55,13 +71,15 @@ struct Warp {
 
 struct Block {
     uint3 index;
-    unsigned alive, waiting, at_grid, count, warps;
+    unsigned alive, waiting, at_grid, at_named, count, warps;
     int line, grid_line, vote;
     int count_true;
     int result;
     bool forward, yielded, running;
     Fiber *fibers;
     Warp *warp;
+    Named *named;     // NAMED_BARRIERS of them, once one is used
+    Copies arriving;  // bulk copies that complete on an mbarrier
     char *image; // its shared memory while another block runs; null where blocks run one by one
 };
 
