@@ -172,7 +172,7 @@ def measure(table: Table, rival: Rival, blocks: int, rng: random.Random) -> dict
     candidate = store.read_candidate(resources.pairs_dir() / rival.pair)
     problem, side = candidate.problem, candidate.fast
     assert problem is not None
-    sizes = problem.sizes.bench
+    sizes = problem.sizes.headline
     bound = program.bind(problem, side, sizes)
     values = contents.generate(problem, side, sizes, 20261121)
     entries = list(bound.entry_points)

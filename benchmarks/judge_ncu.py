@@ -32,8 +32,8 @@ def main() -> None:
         assert one.problem is not None
         made = compile_side(one, "fast", compiler)
         assert isinstance(made, Compiled)
-        bound = program.bind(one.problem, one.fast, one.problem.sizes.bench)
-        values = contents.generate(one.problem, one.fast, one.problem.sizes.bench, 1)
+        bound = program.bind(one.problem, one.fast, one.problem.sizes.headline)
+        values = contents.generate(one.problem, one.fast, one.problem.sizes.headline, 1)
         prepared = Prepared(device, device.load(made), bound, values)
         prepared.reset(1)
         for _ in range(REPEATS):

@@ -99,7 +99,7 @@ torch::Tensor run(torch::Tensor x) {{
     return y;
 }}
 """
-        sizes = self.problem.sizes.bench["n"]
+        sizes = self.problem.sizes.headline["n"]
         shape = [sizes] * len(self.problem.buffers["x"].shape)
         return {"name": name, "cuda": cuda, "expected": self.expected, "shape": str(shape)}
 

@@ -46,9 +46,10 @@ def _structure_step(data: Any, _: Any, converter: Converter) -> r.Step:
 def _structure_arg(data: Any, _: Any, converter: Converter) -> r.Arg:
     if isinstance(data, str):
         return data
-    kinds: Mapping[str, type[r.BufferArg | r.PointersArg]] = {
+    kinds: Mapping[str, type[r.BufferArg | r.PointersArg | r.TensorMapArg]] = {
         "buffer": r.BufferArg,
         "pointers": r.PointersArg,
+        "tensor_map": r.TensorMapArg,
     }
     cls = next((cls for key, cls in kinds.items() if key in data), r.ValueArg)
     return cast(r.Arg, converter.structure(data, cls))
@@ -90,6 +91,12 @@ def _structure_scalar(data: Any, _: Any) -> r.Scalar:
     return r.Scalar(dtype, data["value"])
 
 
+def _structure_bench(data: Any, _: Any, converter: Converter) -> Any:
+    """One setting, or a list of named ones."""
+    kind: Any = Mapping[str, int] if isinstance(data, Mapping) else tuple[r.BenchSize, ...]
+    return converter.structure(data, kind)
+
+
 def _structure_init(data: Any, _: Any) -> r.Init:
     return r.Init(data["kind"], {key: value for key, value in data.items() if key != "kind"})
 
@@ -122,6 +129,10 @@ def converter() -> Converter:
     conv.register_structure_hook_factory(has_fields, structure_fn)
     conv.register_structure_hook_func(lambda t: t == r.Step, lambda d, t: _structure_step(d, t, conv))
     conv.register_structure_hook_func(lambda t: t == r.Arg, lambda d, t: _structure_arg(d, t, conv))
+    conv.register_structure_hook_func(
+        lambda t: t == Mapping[str, int] | tuple[r.BenchSize, ...],
+        lambda d, t: _structure_bench(d, t, conv),
+    )
     conv.register_structure_hook_func(_PLAIN_UNIONS.__contains__, _plain)
     conv.register_structure_hook_func(lambda t: t == tuple[float, ...], lambda d, _: tuple(map(float, d)))
     conv.register_structure_hook(r.Scalar, _structure_scalar)

@@ -25,8 +25,8 @@ from kcurate.records import SIDES, Candidate, Language, Verdict
 T = TypeVar("T")
 
 PAIR_SCHEMA = "kcurate/pair@1"
-SUFFIXES: Mapping[Language, str] = {"cuda": ".cu", "torch": ".py"}
-_PAIR_FILES = ("pair.json", *(f"{side}{suffix}" for side in SIDES for suffix in SUFFIXES.values()))
+SUFFIXES: Mapping[Language, str] = {"cuda": ".cu", "torch": ".py", "triton": ".py"}
+_PAIR_FILES = ("pair.json", *(f"{side}{suffix}" for side in SIDES for suffix in set(SUFFIXES.values())))
 
 
 def content_id(*parts: bytes | str) -> str:

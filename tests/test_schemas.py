@@ -161,7 +161,7 @@ def values(hint: Any, depth: int = 0) -> st.SearchStrategy[Any]:
     if origin in (typing.Union, types.UnionType):
         return st.one_of([values(arg, depth) for arg in args])
     if origin is tuple and args[-1] is Ellipsis:
-        least = 1 if args[0] is records.StructField else 0  # a struct has members
+        least = 1 if args[0] in (records.StructField, records.BenchSize) else 0  # both are refused when empty
         return st.lists(values(args[0], depth), min_size=least, max_size=least if depth > 4 else 2).map(tuple)
     if origin is tuple:
         return st.tuples(*(values(arg, depth) for arg in args))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -9,10 +10,12 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kcurate import store
+from kcurate import codec, store
+from kcurate import records as r
 from kcurate.errors import InputError, RecordError
 from kcurate.records import (
     Candidate,
@@ -168,6 +171,33 @@ def test_key_covers_what_is_judged_and_nothing_else() -> None:
     assert key != store.candidate_key(candidate(), protocol="2")
     assert key != store.candidate_key(candidate(fast=Side("changed", ())), protocol="1")
     assert key != store.candidate_key(candidate(problem=None), protocol="1")
+
+
+JUDGED = [
+    r.Problem, r.Sizes, r.BenchSize, r.Buffer, r.Init, r.Tolerance, r.Scalar, r.StructField, r.Side, r.View,
+    r.BufferArg, r.ValueArg, r.PointersArg, r.TensorMapArg, *codec.STEP_KEYS.values(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("cls", JUDGED)
+def test_what_is_not_said_is_not_in_the_key(cls: type[Any]) -> None:
+    """So that a field added later, at its default, makes no verdict stale."""
+
+    def some(kind: str) -> Any:
+        return {} if "Mapping" in kind else () if "..." in kind else ("x", "x") if "tuple" in kind else "x"
+
+    values = {
+        field.name: some(str(field.type))
+        for field in dataclasses.fields(cls)
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
+    if cls is r.Problem:
+        values["sizes"] = r.Sizes((), {})
+    assert set(codec.to_data(cls(**values))) == {name.rstrip("_") for name in values}
+
+
+def test_the_key_of_a_candidate_stays_what_it_is() -> None:
+    assert store.candidate_key(candidate(), protocol="1") == "93f055c489292924"
 
 
 def test_verdicts_lie_beside_their_pair_by_device(tmp_path: Path) -> None:

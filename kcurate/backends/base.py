@@ -16,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kcurate.errors import KcurateError
+from kcurate.problem.tensor_maps import BoundTensorMap
 from kcurate.records import Environment, Resources
 
 Bytes = npt.NDArray[np.uint8]
-FaultReason = Literal["launch_error", "timeout", "out_of_bounds"]
+FaultReason = Literal["launch_error", "timeout", "out_of_bounds", "unsupported"]
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,10 @@ class Compiled:
 
 @dataclass(frozen=True)
 class CompileFailure:
-    """The compiler rejected the code (`error`), or exceeded a limit. `log` contains no host path."""
+    """The compiler rejected the code (`error`), exceeded a limit, or cannot compile an instruction for this
+    backend (`unsupported`). `log` contains no host path."""
 
-    reason: Literal["error", "timeout", "memory"]
+    reason: Literal["error", "timeout", "memory", "unsupported"]
     log: str
 
 
@@ -79,7 +81,7 @@ class KernelFault(KcurateError):  # noqa: N818 - a fact about a candidate, not a
 
     Raised by a `Device` inside a worker and turned into a verdict there. `reason` is one of
     `launch_error` (rejected launch, illegal address, trap, divergent barrier, deadlock), `timeout`,
-    `out_of_bounds`.
+    `out_of_bounds`, `unsupported` (this backend lacks something that a GPU has).
     """
 
     def __init__(self, reason: FaultReason, what: str) -> None:
@@ -147,12 +149,13 @@ def check_range(symbol: str, holds_bytes: int, offset: int, size_bytes: int) -> 
 
 @dataclass(frozen=True)
 class Grid:
-    """Launch configuration: blocks, threads, dynamic shared memory in bytes."""
+    """Launch configuration: blocks, threads, dynamic shared memory in bytes, blocks in a cluster."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int = 0
     cooperative: bool = False
+    cluster: tuple[int, int, int] | None = None
 
 
 class Module(Protocol):
@@ -210,6 +213,10 @@ class Device(Protocol):
 
     def launch(self, module: Module, entry: EntryPoint, grid: Grid, args: Sequence[KernelArg]) -> None:
         """Launch a kernel. A configuration that the device rejects is a `KernelFault`."""
+        ...
+
+    def tensor_map(self, shape: BoundTensorMap, address: int) -> bytes:
+        """The 128 bytes of a TMA tensor map over memory that starts at `address`."""
         ...
 
     def upload(

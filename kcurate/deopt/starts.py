@@ -6,13 +6,13 @@ Normally the start is a fast side and the slow side is to be made; with `made="f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from kcurate import codec, store
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
-from kcurate.records import Kernel, KnownProblem, Origin, Problem, Side, SideName
+from kcurate.records import Kernel, KnownProblem, Origin, Problem, ProblemOrigin, Side, SideName
 from kcurate.suites.problems import find_problem, is_of
 from kcurate.workspace import Workspace
 
@@ -82,11 +82,12 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
     code = (record.parent / "kernel.cu").read_bytes().decode("utf-8", "replace")
     codes = {kernel.variant or "": code}
     known = find_problem(kernel.source.suite, kernel.benchmark, codes, kernel.span.path)
+    described: ProblemOrigin = "known"
     own = record.with_name(PROBLEM_NAME)
     if own.is_file():
         of_kernel = store.read_json(own, KnownProblem)
         if is_of(of_kernel, code):
-            known = of_kernel
+            known, described = of_kernel, "drafted"
         else:
             note(f"{own}: made for other code than the kernel's, so not used: run kcurate problem draft")
     side = known.sides[kernel.variant or ""].side(code) if known else Side(code, ())
@@ -99,7 +100,9 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
         family=kernel.family or kernel.benchmark,
         domain=kernel.domain or UNKNOWN_DOMAIN,
         license=source.license,
-        origin=Origin("rule", source.suite, source.url, source.revision, (kernel.id,), made=made),
+        origin=Origin(
+            "rule", source.suite, source.url, source.revision, (kernel.id,), made=made, problem=described
+        ),
         techniques=kernel.techniques,
     )
 
@@ -131,7 +134,5 @@ def _of_pair(folder: Path, made: SideName) -> Start | None:
         family=pair.family,
         domain=pair.domain,
         license=pair.license,
-        origin=Origin(
-            "rule", origin.suite, origin.url, origin.revision, origin.kernels, made=made, parent=pair.id
-        ),
+        origin=replace(origin, kind="rule", made=made, rules=(), model=None, parent=pair.id),
     )

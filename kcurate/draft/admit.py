@@ -171,7 +171,7 @@ def _with_sizes(draft: Draft, step: Settings, code: str) -> Draft:
     problem = draft.known.problem
     # Sizes that no buffer or grid depends on stay at a value that was tried.
     tried = {name: max(sizes[name] for sizes in step.test) for name in draft.loose}
-    bench = {**problem.sizes.bench, **tried}
+    bench = {**problem.sizes.headline, **tried}
     least = step.test[0]
     while True:
         sized = with_problem(draft, replace(problem, sizes=Sizes(step.test, bench)))

@@ -112,7 +112,7 @@ def faults(found: reading.Form, code: str, bench: Bench) -> list[reading.Fault]:
     assert known is not None, "the form was parsed"
     settings = known.problem.sizes.test
     different = [one for i, one in enumerate(settings) if one not in settings[:i]]
-    if len(different) < (LEAST_SETTINGS if known.problem.sizes.bench else 1):
+    if len(different) < (LEAST_SETTINGS if known.problem.sizes.headline else 1):
         line = reading.line_of(found.text, "problem.sizes.test")
         return [reading.Fault(found.path, line, f"fewer than {LEAST_SETTINGS} different size settings")]
     issues = check_problem(admit.plain_candidate(known, code, found.kernel or ""))

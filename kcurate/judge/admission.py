@@ -26,16 +26,20 @@ def admit_plans(case: Case, *, torch: bool = False) -> None:
     """Check that there is a problem and that both plans fit it. `torch` allows a side in PyTorch.
 
     Raises:
-        Ruling: `malformed`, with every issue in the log; `harness_error` for a PyTorch side without `torch`,
-        so that the candidate is judged again once PyTorch is allowed.
+        Ruling: `no_problem`; `malformed`, with every issue in the log; `unsupported` for a Triton side;
+        `harness_error` for a PyTorch side without `torch`, so that the candidate is judged again once PyTorch
+        is allowed.
     """
     candidate = case.candidate
     for side in SIDES:
-        if getattr(candidate, side).language == "torch" and not torch:
+        language = getattr(candidate, side).language
+        if language == "triton":
+            raise Ruling(Outcome.UNSUPPORTED, "Triton sides cannot be judged yet", side=side)
+        if language == "torch" and not torch:
             text = "a PyTorch side runs as trusted code and needs --trust-python"
             raise Ruling(Outcome.HARNESS_ERROR, text, side=side)
     if candidate.problem is None:
-        raise Ruling(Outcome.MALFORMED, "the pair has no problem yet, so there are no inputs to run it on")
+        raise Ruling(Outcome.NO_PROBLEM, "the pair has no problem yet, so there are no inputs to run it on")
     issues = check.check(candidate)
     if issues:
         more = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""

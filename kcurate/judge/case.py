@@ -10,8 +10,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from kcurate.records import Candidate, Environment, Outcome, SideReport, Speedup, Verdict
+from kcurate.records import Candidate, Environment, Outcome, SideReport, SizeTiming, Speedup, Verdict
 from kcurate.records.pair import SideName
+from kcurate.verdicts.keys import PROTOCOL
 
 
 class Ruling(Exception):  # noqa: N818 - the way a stage ends a case, not an error
@@ -51,6 +52,7 @@ class Case:
     reports: dict[SideName, SideReport] = field(default_factory=dict)
     speedup: Speedup | None = None
     timing_method: str | None = None
+    sizes: list[SizeTiming] = field(default_factory=list)
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -92,4 +94,6 @@ class Case:
             seeds=tuple(self.seeds),
             wall_s=round(time.perf_counter() - self.started_s, 6),
             stages_s=self.stages_s,
+            sizes=tuple(self.sizes),
+            protocol=PROTOCOL,
         )

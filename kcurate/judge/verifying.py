@@ -84,7 +84,7 @@ def trials(problem: Problem, seed: int) -> Iterator[Trial]:
 def timed_trials(problem: Problem, seed: int) -> list[Trial]:
     """The trials at the bench size, whose input sets are timed."""
     rng = random.Random(seed ^ 0x5EED)
-    sizes = problem.sizes.bench
+    sizes = problem.sizes.headline
     return [Trial(f"bench{i}", sizes, rng.getrandbits(48), VARIATIONS[0]) for i in range(TIMED_SETS)]
 
 
@@ -280,7 +280,7 @@ class Verification:
         self.case.passed("bench_outputs")
         bytes_by_role: dict[str, int] = {}
         for buffer in self.problem.buffers.values():
-            size = logical_bytes(buffer, self.problem.sizes.bench)
+            size = logical_bytes(buffer, self.problem.sizes.headline)
             bytes_by_role[buffer.role] = bytes_by_role.get(buffer.role, 0) + size
         moved = sum(size for role, size in bytes_by_role.items() if role != "scratch")
         return TimingJob(

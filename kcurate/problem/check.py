@@ -6,6 +6,7 @@ Not covered: the code itself (`kcurate.judge.checks.static`) and errors that onl
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs.contents import check_fit, check_init
 from kcurate.problem.ops import BoundArg, BoundPointer, BoundPointers, LaunchOp, Op, Program, WhileOp
 from kcurate.problem.program import bind
+from kcurate.problem.tensor_maps import MAP_BYTES, BoundTensorMap
 from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Side
 
 # Size of a by-value parameter of a built-in type (CUDA C++ on 64-bit Linux).
@@ -51,9 +53,11 @@ def _check_problem(problem: Problem) -> Iterator[Issue]:
         yield Issue("problem.buffers", "none has the role out or inout")
     if not problem.sizes.test:
         yield Issue("problem.sizes.test", "is empty")
-    for index, sizes in enumerate((*problem.sizes.test, problem.sizes.bench)):
-        if set(sizes) != set(problem.sizes.bench):
-            yield Issue(f"problem.sizes.test[{index}]", "does not name the same sizes as bench")
+    for index, sizes in enumerate(problem.sizes.all):
+        if set(sizes) != set(problem.sizes.headline):
+            place = f"test[{index}]" if index < len(problem.sizes.test) else "bench"
+            yield Issue(f"problem.sizes.{place}", "does not name the same sizes as the headline")
+    yield from _check_bench(problem)
     for name, buffer in problem.buffers.items():
         valid = buffer.tolerance.valid if buffer.tolerance else None
         if valid is not None and (valid not in outputs or "int" not in problem.buffers[valid].dtype):
@@ -62,8 +66,18 @@ def _check_problem(problem: Problem) -> Iterator[Issue]:
         yield from _check_init(problem, buffer, f"problem.buffers.{name}")
     for name in sorted(set(problem.scalars) & set(problem.buffers)):
         yield Issue(f"problem.scalars.{name}", "a buffer has the same name")
-    for name in sorted(set(problem.sizes.bench) & set(problem.buffers)):
+    for name in sorted(set(problem.sizes.headline) & set(problem.buffers)):
         yield Issue(f"problem.sizes.{name}", "a buffer has the same name")
+
+
+def _check_bench(problem: Problem) -> Iterator[Issue]:
+    """Names of bench sizes must differ, and at most one may be the headline."""
+    named = () if isinstance(problem.sizes.bench, Mapping) else problem.sizes.bench
+    for name, count in Counter(one.name for one in named).items():
+        if count > 1:
+            yield Issue("problem.sizes.bench", f"{count} sizes are named {name!r}")
+    if sum(one.headline for one in named) > 1:
+        yield Issue("problem.sizes.bench", "more than one size is the headline")
 
 
 def _check_init(problem: Problem, buffer: Buffer, where: str) -> Iterator[Issue]:
@@ -71,7 +85,7 @@ def _check_init(problem: Problem, buffer: Buffer, where: str) -> Iterator[Issue]
         return
     if buffer.role in ("out", "scratch"):
         yield Issue(f"{where}.init", f"a buffer with role {buffer.role} has no initial values")
-    for sizes in (*problem.sizes.test, problem.sizes.bench):
+    for sizes in problem.sizes.all:
         try:
             check_init(buffer.init, sizes)
             check_fit(buffer, sizes)
@@ -85,7 +99,7 @@ def _check_terms(problem: Problem, name: str) -> Iterator[Issue]:
     if tolerance is None:
         return
     try:
-        evaluate(tolerance.terms, problem.sizes.bench)
+        evaluate(tolerance.terms, problem.sizes.headline)
     except ProblemError as error:
         yield Issue(f"problem.buffers.{name}.tolerance.terms", error.what)
 
@@ -110,7 +124,7 @@ def _check_sides(candidate: Candidate) -> Iterator[Issue]:
 def _check_plan(problem: Problem, side: Side, side_name: str) -> Iterator[Issue]:
     """Bind the plan at every size setting, up to the first that fails."""
     signatures = kernel_signatures(side.code.encode()) if side.language == "cuda" else None
-    for sizes in (*problem.sizes.test, problem.sizes.bench):
+    for sizes in problem.sizes.all:
         try:
             program = bind(problem, side, sizes, where=f"{side_name}.plan")
         except ProblemError as error:
@@ -155,6 +169,8 @@ def _argument_bytes(argument: BoundArg) -> int | None:
     """Bytes of a value; None for a pointer."""
     if isinstance(argument, BoundPointers):
         return 8 * len(argument.pointers)
+    if isinstance(argument, BoundTensorMap):
+        return MAP_BYTES
     return None if isinstance(argument, BoundPointer) else len(argument.data)
 
 

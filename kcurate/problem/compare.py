@@ -28,8 +28,15 @@ Array = npt.NDArray[Any]
 
 KAPPA = 8.0
 C = 4.0
-# Norm-wise bounds by dtype before scaling: about 500 (fp32), 2 (fp16) and 1.5 (bf16) unit roundoffs.
-NORM_BOUND = {"float64": 1e-12, "float32": 3e-5, "float16": 1e-3, "bfloat16": 6e-3}
+# Norm-wise bounds by dtype before scaling: about 500 (fp32), 2 (fp16) and 1.5 (bf16, fp8) unit roundoffs.
+NORM_BOUND = {
+    "float64": 1e-12,
+    "float32": 3e-5,
+    "float16": 1e-3,
+    "bfloat16": 6e-3,
+    "float8_e4m3": 0.09,
+    "float8_e5m2": 0.18,
+}
 NORM_FREE_TERMS = 1 << 16
 # Elements per chunk: 64 KiB in float64, which stays in cache and in the allocator's free lists (2-core x86-64
 # machine, 16M elements: 0.2 s of CPU time, against 1.2 to 3.8 s with chunks of 128 KiB to 1 MiB).

@@ -1,6 +1,8 @@
 """Element types and struct layouts: names in `pair.json` to NumPy types and bytes, by C rules.
 
-bfloat16 has no NumPy type of its own: it is `ml_dtypes.bfloat16`.
+Types that NumPy lacks are those of `ml_dtypes`: bfloat16, 8-bit floats (`float8_e4m3` has no infinities, as
+in CUDA's `__nv_fp8_e4m3`), and `float8_e8m0`, the powers of two that scale a block. Packed types hold two
+4-bit values a byte, the first in the low half; an element is a byte, and is compared exactly.
 """
 
 from __future__ import annotations
@@ -34,6 +36,12 @@ DTYPES: Mapping[str, np.dtype[Any]] = {
         )
     },
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float8_e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "float8_e8m0": np.dtype(ml_dtypes.float8_e8m0fnu),
+    "int4x2": np.dtype("uint8"),
+    "uint4x2": np.dtype("uint8"),
+    "float4_e2m1x2": np.dtype("uint8"),
 }
 # Bytes of each integer type, and whether it is signed.
 _INTEGERS: Mapping[str, tuple[int, bool]] = {
@@ -41,6 +49,8 @@ _INTEGERS: Mapping[str, tuple[int, bool]] = {
 }
 # Unit roundoff of each floating type (half the spacing at 1).
 UNIT_ROUNDOFF: Mapping[str, float] = {
+    "float8_e5m2": 2.0**-3,
+    "float8_e4m3": 2.0**-4,
     "bfloat16": 2.0**-8,
     "float16": 2.0**-11,
     "float32": 2.0**-24,

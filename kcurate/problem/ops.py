@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.tensor_maps import BoundTensorMap
 from kcurate.records import Buffer, View
 
 
@@ -65,7 +66,7 @@ class BoundPointers:
     pointers: tuple[BoundPointer, ...]
 
 
-BoundArg = BoundPointer | BoundScalar | BoundPointers
+BoundArg = BoundPointer | BoundScalar | BoundPointers | BoundTensorMap
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ class LaunchOp:
     shared_bytes: int
     cooperative: bool
     args: tuple[BoundArg, ...]
+    cluster: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ because only the device knows its condition. Not covered: the resulting data (`k
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -31,6 +32,7 @@ from kcurate.problem.ops import (
     UploadOp,
     WhileOp,
 )
+from kcurate.problem.tensor_maps import bind_tensor_map
 from kcurate.records import (
     BindTexture,
     Buffer,
@@ -46,6 +48,7 @@ from kcurate.records import (
     Side,
     Step,
     Swap,
+    TensorMapArg,
     Upload,
     ValueArg,
     View,
@@ -59,10 +62,12 @@ MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
 MAX_THREADS = 1024
 MAX_SHARED_BYTES = 227 * 1024
+# Blocks in a cluster; more than 8 are not portable, which the launch then allows.
+MAX_CLUSTER = 16
 MAX_BUFFER_BYTES = 1 << 36
 # Inputs are generated on the host, sometimes twice.
 MAX_INPUT_BYTES = 1 << 33
-# A side's own inputs are tables; larger ones would cost the judge time, not the side.
+# A side's own inputs are tables: the judge makes them, outside the measured time.
 MAX_OWN_INPUT_BYTES = 1 << 28
 
 __all__ = ["BoundBuffer", "BoundPointer", "BoundScalar", "Program", "bind"]
@@ -99,7 +104,6 @@ class _Binder:
         return self.buffers[name]
 
     def written(self, name: str) -> BoundBuffer:
-        """A buffer that the plan itself writes."""
         buffer = self.buffer(name)
         if buffer.record.role == "in":
             raise ProblemError(f"the plan writes the input {name!r}")
@@ -178,7 +182,16 @@ class _Binder:
             with at(f"{where}.args[{index}]"):
                 args.append(self.argument(argument))
         shared = self.number(step.shared_bytes, "shared_bytes", 0, MAX_SHARED_BYTES)
-        return LaunchOp(step.launch, template, grid, block, shared, step.cooperative, tuple(args))
+        cluster = self.cluster(step.cluster, grid) if step.cluster else None
+        return LaunchOp(step.launch, template, grid, block, shared, step.cooperative, tuple(args), cluster)
+
+    def cluster(self, values: tuple[Expr, ...], grid: tuple[int, int, int]) -> tuple[int, int, int]:
+        found = self.extent(values, "cluster", (MAX_CLUSTER,) * 3)
+        if (count := math.prod(found)) > MAX_CLUSTER:
+            raise ProblemError(f"{count} blocks per cluster, more than {MAX_CLUSTER}")
+        if any(blocks % size for blocks, size in zip(grid, found, strict=True)):
+            raise ProblemError(f"a grid of {grid} blocks cannot be divided into clusters of {found}")
+        return found
 
     def extent(
         self, values: tuple[Expr, ...], what: str, limits: tuple[int, int, int]
@@ -205,6 +218,11 @@ class _Binder:
     def argument(self, argument: Any) -> BoundArg:
         if isinstance(argument, BufferArg):
             return self.pointer(argument)
+        if isinstance(argument, TensorMapArg):
+            buffer = self.buffer(argument.tensor_map)
+            place = self.pointer(BufferArg(buffer.name, argument.offset))
+            room_bytes = buffer.size_bytes - place.offset_bytes + buffer.pad[1] * buffer.itemsize
+            return bind_tensor_map(argument, buffer.record.dtype, place.offset_bytes, room_bytes, self.names)
         if isinstance(argument, PointersArg) and argument.pointers:
             return BoundPointers(tuple(self.pointer(member) for member in argument.pointers))
         if isinstance(argument, ValueArg):

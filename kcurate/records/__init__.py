@@ -25,9 +25,10 @@ from kcurate.records.kernel import (
     Span,
 )
 from kcurate.records.known import KnownProblem, KnownSide
-from kcurate.records.pair import SIDES, Candidate, Origin, SideName, other_side
+from kcurate.records.pair import SIDES, Candidate, Origin, ProblemOrigin, SideName, other_side
 from kcurate.records.problem import (
     Arg,
+    BenchSize,
     BindTexture,
     Buffer,
     BufferArg,
@@ -48,6 +49,7 @@ from kcurate.records.problem import (
     Step,
     StructField,
     Swap,
+    TensorMapArg,
     Tolerance,
     Upload,
     ValueArg,
@@ -61,6 +63,7 @@ from kcurate.records.verdict import (
     Outcome,
     Resources,
     SideReport,
+    SizeTiming,
     Speedup,
     Verdict,
 )
@@ -73,6 +76,7 @@ __all__ = [
     "AttemptOutcome",
     "BatchJob",
     "BatchRequest",
+    "BenchSize",
     "BindTexture",
     "Buffer",
     "BufferArg",
@@ -98,6 +102,7 @@ __all__ = [
     "Param",
     "PointersArg",
     "Problem",
+    "ProblemOrigin",
     "Prompt",
     "ReplyStatus",
     "Resources",
@@ -106,6 +111,7 @@ __all__ = [
     "Side",
     "SideName",
     "SideReport",
+    "SizeTiming",
     "Sizes",
     "Source",
     "Span",
@@ -114,6 +120,7 @@ __all__ = [
     "StructField",
     "Summary",
     "Swap",
+    "TensorMapArg",
     "Tolerance",
     "Transcript",
     "Upload",

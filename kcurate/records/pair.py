@@ -12,6 +12,7 @@ from typing import Literal
 from kcurate.records.problem import Problem, Side
 
 SideName = Literal["slow", "fast"]
+ProblemOrigin = Literal["written", "known", "drafted", "captured", "model"]
 SIDES: tuple[SideName, SideName] = ("slow", "fast")
 
 
@@ -26,7 +27,9 @@ class Origin:
 
     `curated`: written by this project; `natural`: both sides from a suite; `rule` and `model`: one side from
     a suite, the other made by rewrite rules or by a language model. `made` is the side that was made (None
-    for curated and natural). `kernels` are ids of extracted kernels.
+    for curated and natural). `kernels` are ids of extracted kernels. `problem`: how the problem came to be:
+    `written` for this pair, `known` (`sources/`), `drafted` from the host code, `captured` from a running
+    program, or written by a `model`.
     """
 
     kind: Literal["curated", "natural", "rule", "model"]
@@ -38,6 +41,7 @@ class Origin:
     rules: tuple[str, ...] = ()
     model: str | None = None
     parent: str | None = None
+    problem: ProblemOrigin = "written"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ from typing import Literal
 
 Expr = int | str
 Role = Literal["in", "out", "inout", "scratch"]
-Language = Literal["cuda", "torch"]
+Language = Literal["cuda", "torch", "triton"]
+Swizzle = Literal["none", "32B", "64B", "128B"]
+Interleave = Literal["none", "16B", "32B"]
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,38 @@ class Scalar:
 
 
 @dataclass(frozen=True)
+class BenchSize:
+    """One of several size settings for timing; a verdict's outcome is that of the `headline`."""
+
+    name: str
+    sizes: Mapping[str, int]
+    headline: bool = False
+
+
+@dataclass(frozen=True)
 class Sizes:
-    """Named integers: several small settings for verification, one for timing."""
+    """Named integers: several small settings for verification, one or several named ones for timing."""
 
     test: tuple[Mapping[str, int], ...]
-    bench: Mapping[str, int]
+    bench: Mapping[str, int] | tuple[BenchSize, ...]
+
+    @property
+    def headline(self) -> Mapping[str, int]:
+        """The bench size that a verdict's outcome speaks of: the one so marked, else the first."""
+        if isinstance(self.bench, Mapping):
+            return self.bench
+        return next((one.sizes for one in self.bench if one.headline), self.bench[0].sizes)
+
+    @property
+    def others(self) -> tuple[BenchSize, ...]:
+        """The bench sizes other than the headline."""
+        named = () if isinstance(self.bench, Mapping) else self.bench
+        return tuple(one for one in named if one.sizes is not self.headline)
+
+    @property
+    def all(self) -> tuple[Mapping[str, int], ...]:
+        """Every setting that a side must run at, the headline after the test settings."""
+        return (*self.test, self.headline, *(other.sizes for other in self.others))
 
 
 @dataclass(frozen=True)
@@ -116,12 +145,35 @@ class PointersArg:
     pointers: tuple[BufferArg, ...]
 
 
-Arg = str | BufferArg | ValueArg | PointersArg
+@dataclass(frozen=True)
+class TensorMapArg:
+    """A TMA tensor map (`const __grid_constant__ CUtensorMap`) over a buffer, encoded by the driver.
+
+    `shape` and `box` are in elements, innermost axis first; `strides` are the bytes between neighbours along
+    every axis but the innermost (none: a dense array). Source: CUDA Driver API, cuTensorMapEncodeTiled.
+    """
+
+    tensor_map: str
+    shape: tuple[Expr, ...]
+    box: tuple[Expr, ...]
+    strides: tuple[Expr, ...] = ()
+    element_strides: tuple[Expr, ...] = ()
+    offset: Expr = 0
+    swizzle: Swizzle = "none"
+    interleave: Interleave = "none"
+    fill: Literal["zeros", "nan"] = "zeros"
+
+
+Arg = str | BufferArg | ValueArg | PointersArg | TensorMapArg
 
 
 @dataclass(frozen=True)
 class Launch:
-    """`launch<template><<<grid, block, shared_bytes>>>(args)`."""
+    """`launch<template><<<grid, block, shared_bytes>>>(args)`.
+
+    `cluster` is the number of blocks in a thread block cluster along each axis (none: no clusters, or those
+    of the kernel's own `__cluster_dims__`).
+    """
 
     launch: str
     grid: tuple[Expr, ...]
@@ -130,6 +182,7 @@ class Launch:
     template: tuple[str, ...] = ()
     shared_bytes: Expr = 0
     cooperative: bool = False
+    cluster: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,11 @@ from kcurate.records.pair import SideName
 class Outcome(StrEnum):
     """Every candidate ends with exactly one; listed in the order of the judge's steps."""
 
+    NO_PROBLEM = "no_problem"
     MALFORMED = "malformed"
     STATIC_REJECT = "static_reject"
     COMPILE_ERROR = "compile_error"
+    UNSUPPORTED = "unsupported"
     LAUNCH_ERROR = "launch_error"
     TIMEOUT = "timeout"
     MISMATCH = "mismatch"
@@ -31,7 +33,13 @@ class Outcome(StrEnum):
     @property
     def final(self) -> bool:
         """False for the outcomes that a resumed run judges again."""
-        return self not in (Outcome.AMBIGUOUS_TIMING, Outcome.HARNESS_ERROR)
+        return self.judged and self is not Outcome.AMBIGUOUS_TIMING
+
+    @property
+    def judged(self) -> bool:
+        """False if the verdict says nothing about the candidate: it has no problem, this backend lacks an
+        instruction that it needs, or the harness failed."""
+        return self not in (Outcome.NO_PROBLEM, Outcome.UNSUPPORTED, Outcome.HARNESS_ERROR)
 
     @property
     def correct(self) -> bool:
@@ -50,9 +58,12 @@ class Outcome(StrEnum):
 
     @property
     def withdraws(self) -> bool:
-        """True if the candidate is refused: earlier passes on the same device no longer count."""
+        """True if the candidate is refused: earlier passes on the same device no longer count.
+
+        `malformed` is not among them: a negative control that meets unlucky inputs proves nothing about a
+        candidate that passed.
+        """
         return self in (
-            Outcome.MALFORMED,
             Outcome.STATIC_REJECT,
             Outcome.COMPILE_ERROR,
             Outcome.LAUNCH_ERROR,
@@ -94,6 +105,17 @@ class Speedup:
 
 
 @dataclass(frozen=True)
+class SizeTiming:
+    """Times at a bench size other than the headline: medians in microseconds, and the speedup's interval."""
+
+    name: str
+    outcome: Outcome
+    slow_us: float
+    fast_us: float
+    speedup: Speedup | None = None
+
+
+@dataclass(frozen=True)
 class Environment:
     """Where a verdict was made. `details` holds raw readings (clocks, temperatures, limits)."""
 
@@ -112,7 +134,8 @@ class Verdict:
 
     `key` is the content hash of everything judged (code, plans, problem, protocol version); a stored verdict
     is reused only if it matches. `side` names the side at fault, `detail` explains it in one line, `log` is
-    the trimmed compiler or sanitizer output. `checks` lists what was run, in order.
+    the trimmed compiler or sanitizer output. `checks` lists what was run, in order. `speedup` is that of the
+    headline bench size, `sizes` has the others. `protocol` is the version of the judge's rules.
     """
 
     candidate: str
@@ -130,3 +153,5 @@ class Verdict:
     seeds: tuple[int, ...] = ()
     wall_s: float | None = None
     stages_s: Mapping[str, float] = field(default_factory=dict)
+    sizes: tuple[SizeTiming, ...] = ()
+    protocol: str = "2"

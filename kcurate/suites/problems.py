@@ -77,6 +77,7 @@ def with_problem(candidate: Candidate, benchmark: str, slow: str | None, fast: s
         return candidate
     return replace(
         candidate,
+        origin=replace(candidate.origin, problem="known"),
         problem=known.problem,
         slow=known.sides[slow_name].side(candidate.slow.code),
         fast=known.sides[fast_name].side(candidate.fast.code),

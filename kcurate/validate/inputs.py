@@ -1,4 +1,4 @@
-"""Reads pair folders as candidates; an unreadable one gets a verdict as well."""
+"""Reads pair folders as candidates; one that cannot be judged gets a verdict as well."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from kcurate import store
 from kcurate.errors import InputError
 from kcurate.records import Candidate, Environment, Outcome, Verdict
+from kcurate.verdicts.keys import PROTOCOL, verdict_key
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,20 @@ def read(folders: Iterable[Path]) -> tuple[Item, ...]:
     return tuple(items)
 
 
-def malformed_verdict(item: Item, environment: Environment) -> Verdict:
-    """The verdict on a folder without a readable candidate; its key is the hash of its `pair.json`."""
+def unjudged(item: Item, environment: Environment) -> Verdict:
+    """The verdict on a folder that cannot be judged: no readable candidate, or one without a problem.
+
+    The key of an unreadable one is the hash of its `pair.json`.
+    """
+    if item.candidate is not None:
+        return Verdict(
+            candidate=item.candidate.id,
+            key=verdict_key(item.candidate),
+            outcome=Outcome.NO_PROBLEM,
+            environment=environment,
+            detail="the pair has no problem yet: run kcurate problem draft, or write one",
+            protocol=PROTOCOL,
+        )
     path = item.folder / "pair.json"
     try:
         content = path.read_bytes()
@@ -46,4 +59,5 @@ def malformed_verdict(item: Item, environment: Environment) -> Verdict:
         outcome=Outcome.MALFORMED,
         environment=environment,
         detail=item.problem.replace("\n", " "),
+        protocol=PROTOCOL,
     )

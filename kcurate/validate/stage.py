@@ -88,12 +88,13 @@ def _existing(path: Path) -> Path:
 
 
 def _known(given: tuple[inputs.Item, ...], book: Ledger, config: ValidateConfig) -> dict[int, Outcome]:
-    """Outcomes that need no judging: unreadable folders, and stored final verdicts."""
+    """Outcomes that need no judging: unreadable folders, pairs without a problem, stored final verdicts."""
     known: dict[int, Outcome] = {}
     for item in given:
-        if item.candidate is None:
-            known[item.index] = Outcome.MALFORMED
-            book.add(inputs.malformed_verdict(item, book.environment))
+        if item.candidate is None or item.candidate.problem is None:
+            unjudged = inputs.unjudged(item, book.environment)
+            known[item.index] = unjudged.outcome
+            book.add(unjudged)
         elif not config.again:
             verdict = book.find(item.folder, verdict_key(item.candidate))
             if verdict is not None and verdict.outcome.final:

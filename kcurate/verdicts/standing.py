@@ -61,8 +61,9 @@ def best(verdicts: Sequence[Verdict]) -> Verdict | None:
     - the emulator's last counterexample, unless a GPU found the pair correct: the emulator runs threads in an
       order that no GPU has, and pairs are for GPUs;
     - the last `confirmed`, else the last `correct`, unless the same device refused the pair later
-      (`malformed`, `static_reject`, `compile_error`, `launch_error`);
-    - the last verdict. `timeout`, `not_faster`, `ambiguous_timing` and `harness_error` refute nothing.
+      (`static_reject`, `compile_error`, `launch_error`);
+    - the last verdict that says something about the pair, else the last. `timeout`, `not_faster` and
+      `ambiguous_timing` refute nothing.
     """
     kept = _not_withdrawn(verdicts)
     proved = any(verdict.outcome.correct and not _emulated(verdict) for verdict in kept)
@@ -74,7 +75,8 @@ def best(verdicts: Sequence[Verdict]) -> Verdict | None:
         [verdict for verdict in kept if verdict.outcome is wanted]
         for wanted in (Outcome.CONFIRMED, Outcome.CORRECT)
     )
-    return next((found[-1] for found in (on_gpu, refuting, confirmed, correct, kept) if found), None)
+    judged = [verdict for verdict in kept if verdict.outcome.judged]
+    return next((found[-1] for found in (on_gpu, refuting, confirmed, correct, judged, kept) if found), None)
 
 
 def _not_withdrawn(verdicts: Iterable[Verdict]) -> list[Verdict]:

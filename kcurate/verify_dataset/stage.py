@@ -132,7 +132,7 @@ def compare(row: Mapping[str, Any], verdict: Verdict) -> Compared:
 
 
 def _drift(row: Mapping[str, Any], verdict: Verdict) -> Drift:
-    if verdict.outcome is Outcome.HARNESS_ERROR:
+    if not verdict.outcome.judged:
         return Drift.UNCLEAR
     if not verdict.outcome.correct:
         return Drift.BROKEN

@@ -26,7 +26,7 @@ def test_plain_kernel_is_admitted_at_odd_sizes(drafted: Drafted) -> None:
     step = launch(drafted, "saxpy")
     assert (step.grid, step.block) == (("ceil_div(n, 128)",), (128,))
     assert any(sizes["n"] % 2 for sizes in known.problem.sizes.test)
-    assert known.problem.sizes.bench == {"n": 1 << 20}
+    assert known.problem.sizes.headline == {"n": 1 << 20}
 
 
 def test_launch_in_a_wrapper_takes_its_callers_allocations(drafted: Drafted) -> None:
@@ -35,7 +35,7 @@ def test_launch_in_a_wrapper_takes_its_callers_allocations(drafted: Drafted) -> 
     assert shapes == {"in": ("HEIGHT*WIDTH",), "scale": ("HEIGHT",), "out": ("HEIGHT*WIDTH",)}
     assert known.problem.buffers["out"].role == "out"
     assert launch(drafted, "row_scale").grid == ("ceil_div(WIDTH, 16)", "ceil_div(HEIGHT, 8)")
-    assert known.problem.sizes.bench == {"HEIGHT": 1080, "WIDTH": 1920}
+    assert known.problem.sizes.headline == {"HEIGHT": 1080, "WIDTH": 1920}
 
 
 def test_float_atomics_are_declared_and_indices_stay_inside(drafted: Drafted) -> None:

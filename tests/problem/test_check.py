@@ -9,6 +9,7 @@ import pytest
 
 from kcurate.problem.check import Issue, check, scalar_bytes_of
 from kcurate.records import (
+    BenchSize,
     Buffer,
     BufferArg,
     Candidate,
@@ -91,7 +92,11 @@ def test_an_issue_reads_as_a_line() -> None:
     [
         (with_problem(buffers={"a": PROBLEM.buffers["a"]}), "problem.buffers", "none has the role out"),
         (with_problem(sizes=Sizes((), {"n": 9})), "problem.sizes.test", "is empty"),
-        (with_problem(sizes=Sizes(({"m": 1},), {"n": 9})), "problem.sizes.test[0]", "same sizes as bench"),
+        (
+            with_problem(sizes=Sizes(({"m": 1},), {"n": 9})),
+            "problem.sizes.test[0]",
+            "sizes as the headline",
+        ),
         (with_buffer("b", tolerance=Tolerance(valid="a")), "problem.buffers.b.tolerance.valid", "'a' is not"),
         (with_buffer("b", tolerance=Tolerance(valid="b")), "problem.buffers.b.tolerance.valid", "'b' is not"),
         (
@@ -210,3 +215,33 @@ def test_both_sides_are_checked() -> None:
 )
 def test_sizes_of_value_parameters(text: str, size: int | None) -> None:
     assert scalar_bytes_of(text) == size
+
+
+NAMED = (BenchSize("large", {"n": 4096}), BenchSize("decode", {"n": 64}, headline=True))
+
+
+def test_one_of_several_bench_sizes_is_the_headline() -> None:
+    assert Sizes((), NAMED).headline == {"n": 64}
+    assert Sizes((), NAMED[:1]).headline == {"n": 4096}
+    assert Sizes((), NAMED).others == NAMED[:1]
+    assert Sizes((), {"n": 8}).others == ()
+    assert issues(with_problem(sizes=Sizes(({"n": 10},), NAMED))) == []
+
+
+@pytest.mark.parametrize(
+    ("bench", "what"),
+    [
+        ((*NAMED, BenchSize("large", {"n": 1})), "2 sizes are named 'large'"),
+        ((*NAMED, BenchSize("other", {"n": 1}, headline=True)), "more than one size is the headline"),
+        ((*NAMED, BenchSize("other", {"m": 1})), "does not name the same sizes as the headline"),
+    ],
+)
+def test_bench_sizes_that_contradict_each_other(bench: tuple[BenchSize, ...], what: str) -> None:
+    assert ("problem.sizes.bench", what) in issues(with_problem(sizes=Sizes(({"n": 10},), bench)))
+
+
+def test_a_plan_must_fit_every_bench_size() -> None:
+    bench = (*NAMED, BenchSize("huge", {"n": 2**40}))
+    ((where, what),) = set(issues(with_problem(sizes=Sizes(({"n": 10},), bench))))
+    assert where.startswith("problem.buffers")
+    assert "'n': 1099511627776" in what

@@ -23,7 +23,20 @@ def test_every_dtype_has_its_size() -> None:
     assert sizes == {
         **{name: struct.calcsize(f"<{code}") for name, code in CODES.items()},
         "bfloat16": 2,
+        **dict.fromkeys(("float8_e4m3", "float8_e5m2", "float8_e8m0"), 1),
+        **dict.fromkeys(("int4x2", "uint4x2", "float4_e2m1x2"), 1),
     }
+
+
+def test_eight_bit_floats_round_as_cuda_does() -> None:
+    values = np.array([448.0, 1.0625, 2.0**-9, 0.3])
+    assert values.astype(numpy_dtype("float8_e4m3")).view(np.uint8).tolist() == [0x7E, 0x38, 0x01, 0x2A]
+    assert values[1:].astype(numpy_dtype("float8_e5m2")).view(np.uint8).tolist() == [0x3C, 0x18, 0x35]
+    assert np.array([0.25, 1, 2]).astype(numpy_dtype("float8_e8m0")).view(np.uint8).tolist() == [
+        125,
+        127,
+        128,
+    ]
 
 
 def test_an_unknown_dtype_lists_the_known_ones() -> None:

@@ -15,12 +15,14 @@ from kcurate.problem.ops import (
     CopyOp,
     FillOp,
     LaunchOp,
+    Program,
     SwapOp,
     TextureOp,
     UploadOp,
     WhileOp,
 )
 from kcurate.problem.program import MAX_OPERATIONS, bind
+from kcurate.problem.tensor_maps import BoundTensorMap
 from kcurate.records import (
     BindTexture,
     Buffer,
@@ -28,6 +30,7 @@ from kcurate.records import (
     Copy,
     Fill,
     For,
+    Init,
     Launch,
     Problem,
     Scalar,
@@ -36,6 +39,7 @@ from kcurate.records import (
     Step,
     StructField,
     Swap,
+    TensorMapArg,
     Upload,
     ValueArg,
     View,
@@ -261,3 +265,81 @@ def test_struct_values_may_be_expressions_and_must_fit() -> None:
         with pytest.raises(ProblemError, match=what) as error:
             bind(problem, Side("", (launch(args=(name,)),)), SIZES)
         assert error.value.where == "plan[0].args[0]"
+
+
+MAPPED = Problem(
+    Sizes(({"m": 64, "n": 32},), {"m": 64, "n": 32}),
+    {"a": Buffer("float16", ("m", "n"), Init("uniform")), "b": Buffer("float16", ("m", "n"), role="out")},
+)
+
+
+def mapped(arg: TensorMapArg, problem: Problem = MAPPED) -> Program:
+    launch = Launch("k", (8,), (32,), (arg, "b"), cluster=(2,))
+    return bind(problem, Side("", (launch,)), problem.sizes.headline)
+
+
+def test_a_tensor_map_is_dense_unless_it_says_otherwise() -> None:
+    op = mapped(TensorMapArg("a", ("n", "m-1"), (16, 8), offset="n", swizzle="32B")).ops[0]
+    assert isinstance(op, LaunchOp)
+    assert op.cluster == (2, 1, 1)
+    assert op.args[0] == BoundTensorMap(
+        "a", 64, "float16", (32, 63), (64,), (16, 8), (1, 1), "32B", "none", "zeros"
+    )
+
+
+MAP = TensorMapArg("a", ("n", "m"), (16, 8))
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"shape": ("n",)}, "as many values as shape"),
+        ({"shape": (), "box": ()}, "has 1 to 5 axes here, not 0"),
+        ({"shape": (0, "m")}, r"shape\[0\] is 0, outside 1..4294967296"),
+        ({"box": (512, 8)}, r"box\[0\] is 512, outside 1..256"),
+        ({"box": (4, 8)}, "inner row of the box has 8 bytes, not a multiple of 16"),
+        ({"box": (32, 8), "swizzle": "32B"}, "64 bytes, more than the swizzle's 32"),
+        ({"element_strides": (1, 9)}, r"element_strides\[1\] is 9, outside 1..8"),
+        ({"strides": (72,)}, r"strides\[0\] is 72 bytes, not a multiple of 16"),
+        ({"offset": 3}, "starts at byte 6, not a multiple of 16"),
+        ({"interleave": "16B"}, "has 3 to 5 axes here, not 2"),
+        (
+            {"shape": (8, 4, "m"), "box": (8, 1, 8), "interleave": "32B", "strides": (32, 64)},
+            "interleave 32B needs swizzle 32B",
+        ),
+        ({"offset": "n"}, None),
+        ({"offset": "n", "shape": ("n", "m")}, "spans 4096 bytes of 'a', which has 4032"),
+        ({"tensor_map": "c"}, "unknown buffer 'c'"),
+    ],
+)
+def test_tensor_maps_that_the_driver_would_refuse(changed: dict[str, Any], what: str | None) -> None:
+    arg = dataclasses.replace(MAP, **changed)
+    if what is None:
+        arg = dataclasses.replace(arg, shape=("n", "m-1"))
+        assert mapped(arg).ops
+        return
+    with pytest.raises(ProblemError, match=what) as caught:
+        mapped(arg)
+    assert caught.value.where == "plan[0].args[0]"
+
+
+def test_a_map_of_integers_has_no_nan_to_fill_with() -> None:
+    buffers = {"a": Buffer("int4x2", ("m", "n")), "b": Buffer("int32", (1,), role="out")}
+    problem = Problem(MAPPED.sizes, buffers)
+    with pytest.raises(ProblemError, match="fill nan needs a floating-point type, not int4x2"):
+        mapped(dataclasses.replace(MAP, fill="nan"), problem)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "what"),
+    [
+        ((0,), r"cluster.x is 0, outside 1..16"),
+        ((32,), r"cluster.x is 32, outside 1..16"),
+        ((8, 4), "32 blocks per cluster, more than 16"),
+        ((3,), r"a grid of \(8, 1, 1\) blocks cannot be divided into clusters of \(3, 1, 1\)"),
+    ],
+)
+def test_clusters_that_cannot_be(cluster: tuple[int, ...], what: str) -> None:
+    side = Side("", (Launch("k", (8,), (32,), ("b",), cluster=cluster),))
+    with pytest.raises(ProblemError, match=what):
+        bind(MAPPED, side, MAPPED.sizes.headline)

@@ -51,7 +51,7 @@ NAMES = [path.stem for path in FILES]
 
 
 def size_bytes(problem: Problem, which: str) -> list[int]:
-    settings = problem.sizes.test if which == "test" else (problem.sizes.bench,)
+    settings = problem.sizes.test if which == "test" else (problem.sizes.headline,)
     return [
         sum(
             math.prod(evaluate(extent, sizes) for extent in buffer.shape) * numpy_dtype(buffer.dtype).itemsize
@@ -75,7 +75,7 @@ def test_a_problem_belongs_to_a_benchmark_and_launches_something(name: str) -> N
 def test_a_plan_binds_at_every_size_and_the_buffers_can_be_filled(name: str) -> None:
     one = known(name)
     side = one.sides[""].side("")
-    for sizes in (*one.problem.sizes.test, one.problem.sizes.bench):
+    for sizes in (*one.problem.sizes.test, one.problem.sizes.headline):
         assert program.bind(one.problem, side, sizes).ops
     for sizes in one.problem.sizes.test:
         values = contents.generate(one.problem, side, sizes, 7)

@@ -81,7 +81,7 @@ def test_tasks_are_in_the_order_of_their_numbers(found: kernelbench.KernelBenchT
 def test_sizes_that_only_change_together_become_one(found: kernelbench.KernelBenchTasks) -> None:
     problem = task(found, "together").template.problem
     assert problem is not None
-    assert problem.sizes.bench == {"rows": 48}
+    assert problem.sizes.headline == {"rows": 48}
     assert problem.buffers["x"].shape == ("rows", "rows")
     assert "columns = rows" in task(found, "together").template.slow.code
 
@@ -89,7 +89,7 @@ def test_sizes_that_only_change_together_become_one(found: kernelbench.KernelBen
 def test_tensors_and_weights_become_buffers(found: kernelbench.KernelBenchTasks) -> None:
     problem = task(found, "scaled").template.problem
     assert problem is not None
-    assert problem.sizes.bench == {"rows": 128, "width": 64}
+    assert problem.sizes.headline == {"rows": 128, "width": 64}
     assert len(problem.sizes.test) == 3
     assert problem.buffers["x"] == Buffer("float32", ("rows", "width"), Init("normal", {"std": 2}))
     assert problem.buffers["out"].shape == ("rows", "width")
@@ -188,7 +188,7 @@ def test_modules_come_from_the_hub_and_their_sizes_are_halved_to_fit(monkeypatch
     (one,) = found.tasks
     assert one.id == "kernelbench/level1/7_softmax"
     assert one.template.problem is not None
-    assert one.template.problem.sizes.bench == {"batch": 16384, "shape_0": 96}
+    assert one.template.problem.sizes.headline == {"batch": 16384, "shape_0": 96}
     assert found.reduced == {"7_softmax": {"batch": 262144, "shape_0": 96}}
 
 

@@ -38,7 +38,7 @@ def lines(tmp_path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-COUNTS = {"correct": 1, "mismatch": 1, "malformed": 2}
+COUNTS = {"no_problem": 1, "correct": 1, "mismatch": 1, "malformed": 1}
 
 
 def test_every_candidate_ends_with_one_verdict_and_counts_add_up(tmp_path: Path, given: Path) -> None:
@@ -46,7 +46,7 @@ def test_every_candidate_ends_with_one_verdict_and_counts_add_up(tmp_path: Path,
     assert isinstance(summary, Summary)
     assert summary.items == {"candidates": COUNTS}
     assert sorted(str(line["outcome"]) for line in lines(tmp_path)) == sorted(
-        ["correct", "mismatch", "malformed", "malformed"]
+        ["correct", "mismatch", "malformed", "no_problem"]
     )
     assert not list(given.rglob("verdicts"))  # only a GPU's verdict lies beside a pair
 
@@ -63,7 +63,9 @@ def test_a_second_run_makes_no_verdict_again_unless_asked(tmp_path: Path, given:
 def test_a_changed_candidate_is_judged_again(tmp_path: Path, given: Path) -> None:
     run(config(tmp_path, given))
     store.write_candidate(given / "wrong", small.scaled("mended"))
-    assert run(config(tmp_path, given)).items == {"candidates": {"correct": 2, "malformed": 2}}
+    assert run(config(tmp_path, given)).items == {
+        "candidates": {"no_problem": 1, "correct": 2, "malformed": 1}
+    }
 
 
 def test_verdicts_that_are_not_final_are_made_again(tmp_path: Path, given: Path) -> None:

@@ -7,17 +7,21 @@ the cache flush for timing (`bench`), loading (`loaded`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from cuda.bindings import driver as cu
 
 from kcurate.backends.base import Bytes, Compiled, EntryPoint, Grid, KernelArg, Memory, Module, check_range
-from kcurate.backends.cuda import environment, loaded
+from kcurate.backends.cuda import environment, loaded, tensor_maps
 from kcurate.backends.cuda.driver import attribute, call, open_context
+from kcurate.problem.tensor_maps import BoundTensorMap
 from kcurate.records import Environment
 
 NON_BLOCKING = 1
+# Larger clusters need a function attribute (CUDA C++ Programming Guide, "Thread Block Clusters").
+PORTABLE_CLUSTER = 8
 # Device printf and malloc heaps are set to the driver's minimum; judged code must not use them.
 SMALL_LIMIT_BYTES = 1 << 16
 
@@ -123,10 +127,38 @@ class CudaDevice:
         function.allow_shared(grid.shared_bytes)
         pointers, _storage = function.pack(args)
         extent = (*grid.grid, *grid.block, grid.shared_bytes, self.stream, pointers.ctypes.data)
-        if grid.cooperative:
+        if grid.cluster is not None:
+            self._launch_clusters(function, grid, pointers.ctypes.data)
+        elif grid.cooperative:
             call(cu.cuLaunchCooperativeKernel(function.handle, *extent))
         else:
             call(cu.cuLaunchKernel(function.handle, *extent, 0))
+
+    def _launch_clusters(self, function: loaded.Function, grid: Grid, pointers: int) -> None:
+        assert grid.cluster is not None
+        if math.prod(grid.cluster) > PORTABLE_CLUSTER:
+            function.allow_any_cluster()
+        config = cu.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = grid.grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = grid.block
+        config.sharedMemBytes, config.hStream = grid.shared_bytes, self.stream
+        cluster = cu.CUlaunchAttribute()
+        cluster.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        value = cluster.value.clusterDim
+        value.x, value.y, value.z = grid.cluster
+        cooperative = cu.CUlaunchAttribute()
+        cooperative.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+        cooperative.value.cooperative = int(grid.cooperative)
+        config.attrs, config.numAttrs = [cluster, cooperative], 2
+        call(cu.cuLaunchKernelEx(config, function.handle, pointers, 0))
+
+    def tensor_map(self, shape: BoundTensorMap, address: int) -> bytes:
+        """Encode a TMA tensor map.
+
+        Raises:
+            KernelFault: the driver rejects it.
+        """
+        return tensor_maps.encode(shape, address)
 
     def upload(
         self, module: Module, symbol: str, to_offset: int, source: Memory, offset: int, size_bytes: int

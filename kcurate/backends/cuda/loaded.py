@@ -36,6 +36,11 @@ class Function:
             call(cu.cuFuncSetAttribute(self.handle, which, wanted_bytes))
             self.dynamic_shared_bytes = wanted_bytes
 
+    def allow_any_cluster(self) -> None:
+        """Opt in to clusters of more than eight blocks."""
+        which = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+        call(cu.cuFuncSetAttribute(self.handle, which, 1))
+
     def pack(self, args: Sequence[KernelArg]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
         """The driver's array of argument pointers, and the storage that they point into.
 

@@ -26,6 +26,7 @@ from kcurate.backends.base import (
 )
 from kcurate.backends.emulator.library import Failure, Library, Unsupported, Variable, check_launch
 from kcurate.backends.emulator.memory import Memories, view
+from kcurate.problem.tensor_maps import BoundTensorMap
 from kcurate.records import Environment
 
 TEXTURE_BYTES = 16
@@ -105,6 +106,8 @@ class EmulatorDevice:
         kernel = library.kernels.get(entry.expression)
         if kernel is None:
             raise KernelFault("launch_error", f"no kernel {entry.expression} in the binary")
+        if grid.cluster is not None:
+            raise KernelFault("unsupported", "the emulator has no thread block clusters")
         check_launch(grid)
         data = argument_bytes(args, kernel.params)
         failure = library.launch(kernel, grid, data, self._limit_s)
@@ -120,6 +123,14 @@ class EmulatorDevice:
             what = f"{what}, {place}" if place else f"{what}, far from any allocation"
             reason = "out_of_bounds" if place else "launch_error"
         return KernelFault(reason, f"{entry.expression}: {what}")
+
+    def tensor_map(self, shape: BoundTensorMap, address: int) -> bytes:
+        """Refuse: the emulator has no TMA.
+
+        Raises:
+            KernelFault: always.
+        """
+        raise KernelFault("unsupported", "the emulator has no tensor maps")
 
     def upload(
         self, module: Module, symbol: str, to_offset: int, source: Memory, offset: int, size_bytes: int

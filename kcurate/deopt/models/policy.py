@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 from kcurate.deopt.models.targets import Target
 from kcurate.problem.techniques import permitted
 from kcurate.prompts import Technique
-from kcurate.records import Attempt, AttemptOutcome, Outcome, Side
+from kcurate.records import Attempt, AttemptOutcome, Side
 
 Action = Literal["write", "repair", "deepen", "improve"]
 PolicyName = Literal["plain", "sqd"]
@@ -80,7 +80,7 @@ def hopeless(tried: Sequence[Tried]) -> bool:
     if not tried:
         return False
     last = tried[-1].attempt
-    ours = last.verdict is not None and last.verdict.outcome is Outcome.HARNESS_ERROR
+    ours = last.verdict is not None and not last.verdict.outcome.judged
     return ours or last.outcome in (AttemptOutcome.REFUSAL, AttemptOutcome.REJECTED)
 
 

@@ -19,6 +19,7 @@ from kcurate.records import (
     Problem,
     Side,
     Step,
+    TensorMapArg,
     ValueArg,
     WhileNonzero,
     steps,
@@ -84,7 +85,7 @@ def expression(launch: Launch, position: int, problem: Problem | None) -> str | 
     if position >= len(launch.args):
         return None
     arg = launch.args[position]
-    if isinstance(arg, BufferArg | PointersArg):
+    if isinstance(arg, BufferArg | PointersArg | TensorMapArg):
         return None
     if isinstance(arg, ValueArg):
         return None if isinstance(arg.value, float) else f"({arg.value})"

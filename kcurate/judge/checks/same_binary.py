@@ -26,7 +26,7 @@ def same(candidate: Candidate, compiled: Mapping[SideName, Compiled]) -> bool:
         return False
     return all(
         _work(candidate, "slow", compiled["slow"], sizes) == _work(candidate, "fast", compiled["fast"], sizes)
-        for sizes in (*problem.sizes.test, problem.sizes.bench)
+        for sizes in problem.sizes.all
     )
 
 

@@ -37,7 +37,7 @@ def request_of(candidate: Candidate, side: SideName, *, sanitize: bool = False) 
     assert problem is not None, "a candidate without a problem is not compiled"
     entries: dict[EntryPoint, None] = {}
     symbols: dict[str, None] = {}
-    for sizes in (*problem.sizes.test, problem.sizes.bench):
+    for sizes in problem.sizes.all:
         bound = program.bind(problem, record, sizes)
         entries |= dict.fromkeys(EntryPoint(name, template) for name, template in bound.entry_points)
         symbols |= dict.fromkeys(bound.symbols)

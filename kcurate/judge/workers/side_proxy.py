@@ -38,6 +38,7 @@ OUTCOMES = {
     "launch_error": Outcome.LAUNCH_ERROR,
     "timeout": Outcome.TIMEOUT,
     "out_of_bounds": Outcome.MISMATCH,
+    "unsupported": Outcome.UNSUPPORTED,
 }
 
 

@@ -166,7 +166,7 @@ class Runs:
         return self._weakness_at_bench()
 
     def _weakness_at_bench(self) -> str | None:
-        sizes = self.problem.sizes.bench
+        sizes = self.problem.sizes.headline
         by_role = {"in": 0, "out": 0}
         for buffer in self.problem.buffers.values():
             by_role[buffer.role] += logical_bytes(buffer, sizes)

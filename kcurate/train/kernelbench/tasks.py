@@ -69,7 +69,7 @@ def load(
     reduced = {
         name: one.as_in_file
         for name, one in found.items()
-        if one.problem is not None and one.as_in_file and one.problem.sizes.bench != one.as_in_file
+        if one.problem is not None and one.as_in_file and one.problem.sizes.headline != one.as_in_file
     }
     return KernelBenchTasks(
         tuple(tasks), {name: one.why for name, one in found.items() if one.problem is None}, reduced

@@ -39,8 +39,8 @@ class Standing:
 _FORM = Standing(False, False, False, -100.0)
 _RIGHT = Standing(True, True, False)
 _WRONG = Standing(True, False, False, -10.0)
-# Every outcome except `OURS`. The tiers are those of Mikasa et al. (arXiv:2602.12049): bad format or
-# forbidden library, compile error, timeout, run-time error, wrong results.
+# Every outcome that is about the completion. The tiers are those of Mikasa et al. (arXiv:2602.12049): bad
+# format or forbidden library, compile error, timeout, run-time error, wrong results.
 STANDINGS: Mapping[str, Standing] = {
     Refusal.UNREADABLE: _FORM,
     Refusal.MALFORMED: _FORM,

@@ -67,7 +67,7 @@ def _audited(first: Verdict, second: Verdict | None, judge_s: float) -> Settled:
     """A speedup that needs an audit: it counts if the second judgement agrees."""
     measured = _ratio(first)
     outcome, counts, detail = first.outcome, None, f"{measured:.1f} times as fast: not audited"
-    audited = second is not None and second.outcome is not Outcome.HARNESS_ERROR
+    audited = second is not None and second.outcome.judged
     if second is not None and audited:
         again = _ratio(second)
         outcome, detail = second.outcome, f"{measured:.1f} times as fast, then {again:.1f}"
@@ -87,7 +87,7 @@ def _ratio(verdict: Verdict) -> float:
 
 def _ours(verdict: Verdict, candidate: Candidate) -> str | None:
     """Why a verdict is not about the completion; None if it is."""
-    if verdict.outcome is Outcome.HARNESS_ERROR:
+    if not verdict.outcome.judged:
         return verdict.detail
     if verdict.side == reference_side(candidate):
         return f"the given side: {verdict.detail}"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kcurate import codec, store
 from kcurate.cuda_source import normalise
-from kcurate.records import Candidate, Environment, Outcome, SideReport, Verdict
+from kcurate.records import Candidate, Environment, SideReport, Verdict
 from kcurate.verdicts.keys import PROTOCOL
 
 _BLANKS = re.compile(r"[ \t]+")
@@ -101,7 +101,7 @@ class VerdictCache:
 
 def lasting(verdict: Verdict) -> bool:
     """Whether a verdict may be reused: it is final, and not an error of the harness."""
-    return verdict.outcome.final and verdict.outcome is not Outcome.HARNESS_ERROR
+    return verdict.outcome.final
 
 
 def _short(verdict: Verdict, key: str) -> Verdict:

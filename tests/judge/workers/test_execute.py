@@ -83,7 +83,7 @@ def prepare(device: Device, compiled: Compiled) -> Iterator[Make]:
 
     def make(*plan: Step, **side: Any) -> Prepared:
         record = Side(CODE, plan, **side)
-        sizes = PROBLEM.sizes.bench
+        sizes = PROBLEM.sizes.headline
         one = Prepared(device, module, bind(PROBLEM, record, sizes), generate(PROBLEM, record, sizes, 1))
         one.reset(0x12345679)
         made.append(one)

@@ -45,6 +45,7 @@ from kcurate.problem.ops import (
     UploadOp,
     WhileOp,
 )
+from kcurate.problem.tensor_maps import BoundTensorMap
 
 REDZONE_BYTES = 4096
 # Around inputs all bits are set: NaN as a float, -1 as an integer, so that an out-of-bounds read shows in the
@@ -200,9 +201,13 @@ class Prepared:
                 members = map(self._pointer, argument.pointers)
                 addresses = (each.memory.address + each.offset_bytes for each in members)
                 args.append(ScalarValue(b"".join(address.to_bytes(8, "little") for address in addresses)))
+            elif isinstance(argument, BoundTensorMap):
+                place = self._pointer(BoundPointer(argument.buffer, argument.offset_bytes))
+                address = place.memory.address + place.offset_bytes
+                args.append(ScalarValue(self.device.tensor_map(argument, address)))
             else:
                 args.append(self._pointer(argument))
-        grid = Grid(op.grid, op.block, op.shared_bytes, op.cooperative)
+        grid = Grid(op.grid, op.block, op.shared_bytes, op.cooperative, op.cluster)
         self.device.launch(self.module, EntryPoint(op.kernel, op.template), grid, args)
 
     def _call(self, op: CallOp) -> None:
