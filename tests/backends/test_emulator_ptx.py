@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from kcurate.backends.base import KernelFault
-from kcurate.backends.emulator.library import Unsupported
-from tests.emulation import Array, run
+from tests.emulation import Array, refuse, run
 
 LANES = np.arange(32)
 HEAD = "__device__ unsigned at(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }\n"
@@ -342,8 +341,18 @@ def test_what_is_not_emulated_ends_a_run_only_where_it_is_reached() -> None:
     #endif
     x[t] = 3;"""
     assert (run(kernel(body), np.zeros(32, np.uint32), np.zeros(1, np.uint32))[0] == 3).all()
-    with pytest.raises(Unsupported, match=r"wgmma\.fence\.sync\.aligned"):
+    with pytest.raises(KernelFault, match=r"wgmma\.fence\.sync\.aligned") as caught:
         run(kernel(body), np.zeros(32, np.uint32), np.ones(1, np.uint32))
+    assert caught.value.reason == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [("cuda/barrier", "unsupported"), ("cub/block/block_scan.cuh", "unsupported"), ("stdio.h", "error")],
+)
+def test_headers_that_only_a_gpu_compiles_are_unsupported(header: str, reason: str) -> None:
+    made = refuse(f"#include <{header}>\n__global__ void f() {{}}")
+    assert made.reason == reason and header in made.log
 
 
 def test_named_barriers_hand_data_from_warp_to_warp() -> None:

@@ -24,7 +24,7 @@ from kcurate.backends.base import (
     argument_bytes,
     check_range,
 )
-from kcurate.backends.emulator.library import Failure, Library, Unsupported, Variable, check_launch
+from kcurate.backends.emulator.library import Failure, Library, Variable, check_launch
 from kcurate.backends.emulator.memory import Memories, view
 from kcurate.problem.tensor_maps import BoundTensorMap
 from kcurate.records import Environment
@@ -116,8 +116,6 @@ class EmulatorDevice:
 
     def _fault(self, entry: EntryPoint, failure: Failure) -> KernelFault:
         reason, what = failure.reason, failure.message
-        if failure.unsupported:
-            return Unsupported(f"{entry.expression}: {what}")
         if failure.address is not None:
             place = self._memories.describe(failure.address)
             what = f"{what}, {place}" if place else f"{what}, far from any allocation"

@@ -15,15 +15,7 @@ from typing import Any
 from kcurate.backends.base import Compiled, FaultReason, Grid, KernelFault
 from kcurate.errors import BackendError
 
-REASONS: dict[int, FaultReason] = {1: "launch_error", 2: "timeout", 3: "out_of_bounds", 4: "launch_error"}
-UNSUPPORTED = 4
-
-
-class Unsupported(KernelFault):
-    """The code reached something that the emulator does not run: a fact about us, not about the candidate."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__("launch_error", what)
+REASONS: dict[int, FaultReason] = {1: "launch_error", 2: "timeout", 3: "out_of_bounds", 4: "unsupported"}
 
 
 class _Entry(ctypes.Structure):
@@ -62,7 +54,6 @@ class Failure:
     reason: FaultReason
     message: str
     address: int | None
-    unsupported: bool = False
 
 
 class Library:
@@ -111,7 +102,7 @@ class Library:
         if not answer:
             return None
         message = self._calls.kcu_message().decode(errors="replace")
-        return Failure(REASONS[answer], message, self._calls.kcu_address(), answer == UNSUPPORTED)
+        return Failure(REASONS[answer], message, self._calls.kcu_address())
 
 
 def _table(read: Any) -> list[Any]:

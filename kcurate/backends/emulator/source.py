@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kcurate.backends.base import EntryPoint
 from kcurate.backends.emulator import assembly
-from kcurate.headers import EMULATED
+from kcurate.headers import EMULATED, IN_SIDES
 
 INCLUDE = Path(__file__).with_name("include")
 SOURCE_NAME = "kernel.cu"
@@ -49,11 +49,15 @@ class Refused(Exception):  # noqa: N818 - a fact about the code, which becomes a
     """The emulator cannot or will not compile this; the text is formatted as a compiler message."""
 
 
+class Unsupported(Refused):
+    """The code is allowed, and includes something that the emulator lacks."""
+
+
 def prepare(code: str) -> str:
     """The code as host C++, with unchanged line numbers.
 
     Raises:
-        Refused: a header that is not ours, or a zero byte.
+        Refused: a header that is not ours, or a zero byte. Unsupported: a header that only NVRTC has.
     """
     if "\0" in code:
         raise Refused(f"{SOURCE_NAME}: error: the source contains a zero byte")
@@ -170,7 +174,8 @@ def _directive(match: re.Match[str]) -> str:
     if name in _LOADING:
         included = _INCLUDE.match(rest) if name == "include" else None
         if included is None or included[1] not in EMULATED:
-            raise Refused(f"{SOURCE_NAME}: error: #{name}{rest}: the emulator has no such header")
+            kind = Unsupported if included and included[1] in IN_SIDES else Refused
+            raise kind(f"{SOURCE_NAME}: error: #{name}{rest}: the emulator has no such header")
         return f"{indent}#include <{included[1]}>"
     return indent if name == "pragma" else match.group()
 
