@@ -1,10 +1,12 @@
 """NVRTC compiles with the wheels' headers, and tells nothing of the machine."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kcurate import resources, store
+from kcurate import doctor, resources, store
 from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.backends.cuda import cubin, nvrtc
 from kcurate.backends.cuda.compiler import CudaCompiler
@@ -89,3 +91,44 @@ def test_a_zero_byte_is_a_compile_error() -> None:
 def test_an_empty_log_leaves_the_shared_one_byte_objects_alone() -> None:
     nvrtc.compile_cubin("__global__ void k() {}")
     assert bytes([32]) == b"\x20" and b"a b".split(bytes([32])) == [b"a", b"b"]
+
+
+@pytest.fixture
+def no_wheels(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """No wheel with headers is installed; the folder where one of them has its own."""
+    real = nvrtc.include_folders()[0]
+    nvrtc.include_folders.cache_clear()
+    monkeypatch.setattr(nvrtc, "_wheel_folder", lambda package, header: None)
+    monkeypatch.setattr(doctor, "_installed", lambda package: None)
+    monkeypatch.setattr(nvrtc, "TOOLKIT", "/nonexistent")
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    yield real
+    nvrtc.include_folders.cache_clear()
+
+
+@pytest.mark.parametrize("place", ["include", "targets/x86_64-linux/include"])
+@pytest.mark.parametrize("named", ["CUDA_HOME", "CUDA_PATH", None])
+def test_a_toolkit_serves_where_the_wheels_are_missing(
+    no_wheels: Path, place: str, named: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "cuda" / place
+    folder.parent.mkdir(parents=True)
+    folder.symlink_to(no_wheels)
+    if named:
+        monkeypatch.setenv(named, str(tmp_path / "cuda"))
+    else:
+        monkeypatch.setattr(nvrtc, "TOOLKIT", str(tmp_path / "cuda"))
+    assert nvrtc.include_folders() == (folder, folder / "cccl")
+    code = "#include <mma.h>\n#include <cuda/std/type_traits>\n__global__ void k() { int x = nothing; }"
+    log = nvrtc.compile_cubin(code).log
+    assert "nothing" in log and "cannot open" not in log and str(tmp_path) not in log
+    (finding,) = (one for one in doctor.examine(dict(os.environ)) if one.topic == "CUDA headers")
+    assert finding.ok and finding.detail == f"of the CUDA toolkit in {folder}"
+
+
+def test_without_wheels_and_toolkit_there_are_no_headers(no_wheels: Path, tmp_path: Path) -> None:
+    assert nvrtc.toolkit_folders({"CUDA_HOME": str(tmp_path)}) == ()
+    assert nvrtc.include_folders() == ()
+    (finding,) = (one for one in doctor.examine(dict(os.environ)) if one.topic == "CUDA headers")
+    assert not finding.ok and "nvidia-cuda-runtime" in finding.detail

@@ -1,14 +1,15 @@
 """Compiles CUDA C++ to a cubin through NVRTC, without toolkit or GPU; makes no decisions, sets no limits.
 
-CUDA headers come from the include folders of the installed `nvidia-cuda-*` wheels, those of the C and C++
-libraries from `host_headers`. The source is named after a file in a folder that cannot exist, so quoted
-includes find nothing on this machine. NVRTC still follows absolute include paths (measured with 13.0.88), so
-untrusted code is checked for them before it gets here and is compiled in a worker (`kcurate.judge`). Nothing
-is imported before the first call.
+CUDA headers come from the include folders of the installed `nvidia-cuda-*` wheels, or of a CUDA toolkit
+where one is missing; those of the C and C++ libraries from `host_headers`. The source is named after a file
+in a folder that cannot exist, so quoted includes find nothing on this machine. NVRTC still follows absolute
+include paths (measured with 13.0.88), so untrusted code is checked for them before it gets here and is
+compiled in a worker (`kcurate.judge`). Nothing is imported before the first call.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ _FIRST_SPECIFIC = 90
 SOURCE_NAME = "kernel.cu"
 _SOURCE_PATH = f"/dev/null/{SOURCE_NAME}"
 
+TOOLKIT = "/usr/local/cuda"
 # Distributions whose wheels carry device headers, and a header that each must contain.
 _HEADER_PACKAGES = {
     "nvidia-cuda-runtime": "cuda_fp16.h",
@@ -91,22 +93,36 @@ def target(arch: str) -> str:
 
 @cache
 def include_folders() -> tuple[Path, ...]:
-    """The folders with the CUDA device headers, from the installed wheels; may be empty."""
-    folders: list[Path] = []
-    for package, header in _HEADER_PACKAGES.items():
-        try:
-            listed = files(package) or []
-        except PackageNotFoundError:
-            continue
-        for entry in listed:
-            text = entry.as_posix()
-            if text.endswith(f"/{header}"):
-                folder = Path(str(entry.locate())).resolve()
-                for _ in Path(header).parts:
-                    folder = folder.parent
-                if folder not in folders:
-                    folders.append(folder)
-    return tuple(folders)
+    """The folders with the CUDA device headers: the wheels', then a toolkit's if a wheel is missing."""
+    wheels = [_wheel_folder(package, header) for package, header in _HEADER_PACKAGES.items()]
+    rest = toolkit_folders() if None in wheels else ()
+    return tuple(dict.fromkeys(folder for folder in (*wheels, *rest) if folder is not None))
+
+
+def _wheel_folder(package: str, header: str) -> Path | None:
+    """The include folder of a wheel; None if the wheel or its header is not there."""
+    try:
+        listed = files(package) or []
+    except PackageNotFoundError:
+        return None
+    for entry in listed:
+        if entry.as_posix().endswith(f"/{header}"):
+            return Path(str(entry.locate())).resolve().parents[len(Path(header).parts) - 1]
+    return None
+
+
+def toolkit_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """The include folders of a CUDA toolkit: of `CUDA_HOME`, `CUDA_PATH` or the usual place; may be none.
+
+    The C++ library has a folder of its own from CUDA 13 on (`include/cccl`).
+    """
+    roots = [environment.get("CUDA_HOME"), environment.get("CUDA_PATH"), TOOLKIT]
+    for root in map(Path, filter(None, roots)):
+        for folder in (root / "include", *sorted(root.glob("targets/*/include"))):
+            if (folder / _HEADER_PACKAGES["nvidia-cuda-runtime"]).is_file():
+                library = folder / "cccl"
+                return (folder, library) if library.is_dir() else (folder,)
+    return ()
 
 
 def compile_cubin(
