@@ -36,8 +36,8 @@ precision. Outputs are compared element by element; reading or writing out of bo
 - Device code only: kernels, device functions, types, macros, constants. No host code, no main, no inputs \
 or outputs other than the parameters. Includes only of CUDA device headers (cuda_fp16.h, cuda_bf16.h, \
 cuda_fp8.h, mma.h, cooperative_groups.h, cuda/barrier, cuda/pipeline, cuda/ptx, and the block and warp \
-headers of CUB such as cub/block/block_reduce.cuh). No printf, malloc, clocks, sleeps, or state that outlives \
-a launch; assert does nothing.
+headers of CUB such as cub/block/block_reduce.cuh). No printf, malloc, clocks, sleeps, or state that \
+outlives a launch; assert does nothing.
 - What the GPU's own architecture has may be used: mma.sync, ldmatrix, cp.async, bulk copies with mbarriers, \
 clusters, wgmma, setmaxnreg, __launch_bounds__, __maxnreg__. Each asm statement is plain string literals \
 that hold whole PTX statements; a branch stays inside its statement.

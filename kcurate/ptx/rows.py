@@ -148,6 +148,11 @@ barrier [cta] sync [aligned]                 | a:u32       | @barrier_sync($a, 0
 barrier [cta] sync [aligned]                 | a:u32 b:u32 | @barrier_sync($a, $b)
 barrier [cta] arrive [aligned]               | a:u32 b:u32 | @barrier_arrive($a, $b)
 bar warp sync                                | m:u32       | @warp_sync($m)
+barrier cluster arrive [release,relaxed] [aligned] |       | ::kcu_cluster_arrive()
+barrier cluster wait [acquire] [aligned]     |             | ::kcu_cluster_wait()
+mapa S=shared::cluster T=u32,u64             | d a b:u32   | @map_address($a, $b)
+mapa T=u64                                   | d a b:u32   | @map_pointer($a, $b)
+getctarank shared::cluster T=u32,u64         | d:u32 a     | ::kcu_shared_rank($a)
 activemask b32                               | d:u32       | ::kcu_converge(__COUNTER__)
 elect sync                                   | d:u32|p m:u32 | @elect($d, $p, $m)
 shfl sync M=up,down,bfly,idx T=b32           | d a b:u32 c:u32 m:u32 | @shuffle_$M($a, $b, $c, $m)
@@ -179,6 +184,10 @@ cp async wait_all                            |             | @wait_copies(~0u)
 cp async mbarrier arrive N=[noinc] S=[%SHARED] b64 | [m:S] | @copies_arrive$N($m)
 cp async bulk (shared::cluster,shared::cta) global mbarrier::complete_tx::bytes [L2::cache_hint]
     | [d:shared] [s] n:u32 [m:shared] | @bulk_to_shared($d, $s, $n, $m)
+cp async bulk shared::cluster global mbarrier::complete_tx::bytes multicast::cluster [L2::cache_hint]
+    | [d:shared] [s] n:u32 [m:shared] k:u16 | @bulk_to_many($d, $s, $n, $m, $k)
+cp async bulk shared::cluster shared::cta mbarrier::complete_tx::bytes
+    | [d:shared] [s:shared] n:u32 [m:shared] | @bulk_to_shared($d, $s, $n, $m)
 cp async bulk global shared::cta bulk_group [L2::cache_hint]
     | [d] [s:shared] n:u32 | @bulk_to_global($d, $s, $n)
 cp async bulk commit_group                   |             | @commit_bulk()
@@ -205,7 +214,7 @@ bra [uni]                                    | label       |
 
 # Allowed, though the emulator has no form of it.
 NOT_EMULATED = """
-bfind bmsk discard dp2a fns getctarank mad24 madc mapa mul24 set slct szext tcgen05 testp tex tld4 wgmma wmma
+bfind bmsk discard dp2a fns mad24 madc mul24 set slct szext tcgen05 testp tex tld4 wgmma wmma
 """
 
 # Why the others that a reader may look for are refused.
@@ -224,6 +233,12 @@ SPECIAL_REGISTERS: Mapping[str, str] = {
     **{f"%ntid.{axis}": f"blockDim.{axis}" for axis in "xyz"},
     **{f"%ctaid.{axis}": f"blockIdx.{axis}" for axis in "xyz"},
     **{f"%nctaid.{axis}": f"gridDim.{axis}" for axis in "xyz"},
+    **{f"%cluster_ctaid.{axis}": f"::kcu_cluster_index.{axis}" for axis in "xyz"},
+    **{f"%cluster_nctaid.{axis}": f"::kcu_cluster_dim.{axis}" for axis in "xyz"},
+    **{f"%clusterid.{axis}": f"(blockIdx.{axis} / ::kcu_cluster_dim.{axis})" for axis in "xyz"},
+    **{f"%nclusterid.{axis}": f"(gridDim.{axis} / ::kcu_cluster_dim.{axis})" for axis in "xyz"},
+    "%cluster_ctarank": "::kcu_shared_rank(0)",
+    "%cluster_nctarank": "::kcu_ptx::cluster_blocks()",
     "%laneid": "::kcu_lane",
     "%warpid": "::kcu_ptx::warp_number()",
     "%lanemask_eq": "(1u << ::kcu_lane)",

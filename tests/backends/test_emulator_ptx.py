@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from emulation import Array, refuse, run
 
 from kcurate.backends.base import KernelFault
-from tests.emulation import Array, refuse, run
 
 LANES = np.arange(32)
 HEAD = "__device__ unsigned at(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }\n"

@@ -74,6 +74,11 @@ cp.async.mbarrier.arrive.noinc.shared.b64 [r9]; cp.async.mbarrier.arrive.shared.
 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [r9], [l0], r0, [r9];
 cp.async.bulk.global.shared::cta.bulk_group [l0], [r9], r0; cp.async.bulk.commit_group;
 cp.async.bulk.wait_group.read 0; cp.async.bulk.prefetch.L2.global [l0], 128;
+barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;
+mapa.shared::cluster.u32 r0, r9, 1; mapa.u64 l2, l0, 0; getctarank.shared::cluster.u32 r0, r9;
+cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [r9], [r9], 16, [r9];
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [r9], [l0], 16, [r9],
+    h1;
 mbarrier.init.shared.b64 [r9], 32; mbarrier.inval.shared.b64 [r9]; mbarrier.arrive.shared.b64 l0, [r9];
 mbarrier.arrive.shared.b64 _, [r9], 2; mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [r9], 128;
 mbarrier.arrive_drop.shared.b64 l0, [r9]; mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [r9], 64;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
+from emulation import compile_side
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +14,6 @@ from kcurate.judge.checks import static
 from kcurate.ptx import rows, table
 from kcurate.ptx.parse import Instruction, PtxError, parse
 from kcurate.records import Side
-from tests.emulation import compile_side
 from tests.ptx.examples import INSTRUCTIONS, PROLOG
 
 KERNEL = """extern "C" __global__ void __launch_bounds__(128) f(float *x, int n)

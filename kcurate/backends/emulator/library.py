@@ -24,6 +24,7 @@ class _Entry(ctypes.Structure):
         ("invoke", ctypes.c_void_p),
         ("count", ctypes.c_uint),
         ("sizes", ctypes.POINTER(ctypes.c_uint)),
+        ("cluster", ctypes.c_uint * 3),
     )
 
 
@@ -95,7 +96,7 @@ class Library:
             ctypes.memmove(at, data, len(data))
             pointers[i] = at
             at += sizes[i]
-        shape = (ctypes.c_uint * 6)(*grid.grid, *grid.block)
+        shape = (ctypes.c_uint * 9)(*grid.grid, *grid.block, *(grid.cluster or (0, 0, 0)))
         answer = self._calls.kcu_launch(
             kernel.number, shape, grid.shared_bytes, int(grid.cooperative), pointers, limit_s
         )

@@ -79,7 +79,10 @@ def translation_unit(
         Refused: see `prepare`.
     """
     # Entries are named in a scope where the code's names take precedence over those of our headers.
-    entries = [f'KCU_ENTRY("{_quoted(e.expression)}", {e.expression})' for e in entry_points]
+    entries = [
+        f'KCU_ENTRY("{_quoted(e.expression)}", {_cluster(code, e.name)}, {e.expression})'
+        for e in entry_points
+    ]
     variables = [f'KCU_SYMBOL("{_quoted(name)}", {name})' for name in symbols]
     prepared = prepare(code)
     return "\n".join(
@@ -138,6 +141,16 @@ def conflicting(log: str, names: Iterable[str]) -> frozenset[str]:
         if "error" in line and "conflict" in line
     )
     return frozenset(names) & frozenset(re.findall(r"\w+", told))
+
+
+def _cluster(code: str, kernel: str) -> str:
+    """The three sizes that a kernel's `__cluster_dims__` gives, as C++; zeros if it has none."""
+    name = re.escape(kernel.rpartition("::")[2])
+    found = re.search(
+        rf"\b__cluster_dims__\s*\(([^()]*)\)(?:[^;{{}}()]|\([^;{{}}()]*\))*?\b{name}\s*\(", code
+    )
+    sizes = [size.strip() for size in found[1].split(",")] if found else ["0", "0", "0"]
+    return ", ".join([*sizes, "1", "1"][:3])
 
 
 def _quoted(text: str) -> str:

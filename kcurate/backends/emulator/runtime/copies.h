@@ -112,6 +112,14 @@ void kcu_bulk_later(void *to, const void *from, unsigned bytes, unsigned long lo
     using namespace kcu;
     const uintptr_t places = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
     if (places % 16 || bytes % 16) kcu_fault(KCU_LAUNCH, "a bulk copy that is not aligned to 16 bytes");
+    const char *place = reinterpret_cast<const char *>(barrier);
+    if (barrier && find_rank(place)) { // of another block, whose memory is elsewhere when it asks
+        memcpy(to, from, bytes);
+        Bits &remote = valid_barrier(barrier);
+        remote.bytes -= bytes;
+        advance(remote);
+        return;
+    }
     if (barrier) valid_barrier(barrier);
     order(barrier ? state->block->arriving : state->fiber->bulk, Copy{nullptr, to, from, bytes, 0, 0, barrier});
 }
@@ -163,6 +171,19 @@ unsigned kcu_mbarrier_parity(unsigned long long *place)
         advance(barrier);
     }
     return barrier.parity;
+}
+
+void *kcu_map_shared(const void *pointer, unsigned rank)
+{
+    const char *place = static_cast<const char *>(pointer);
+    kcu::find_rank(place);
+    return kcu::map_shared(const_cast<char *>(place), rank);
+}
+
+unsigned kcu_shared_rank(unsigned long long address)
+{
+    const unsigned rank = unsigned(address / kcu::RANK_WINDOW);
+    return rank ? rank - 1 : kcu::state->block->rank;
 }
 
 unsigned long long kcu_to_shared(const void *pointer) { return kcu::to_shared(static_cast<const char *>(pointer)); }

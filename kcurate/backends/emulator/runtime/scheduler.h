@@ -38,6 +38,7 @@ inline void wait_for_turn()
 }
 
 void finish_meetings(Warp &warp);
+void leave_cluster(Block *block, Fiber *self);
 void finish_copies(Copies &copies, unsigned batches_left);
 
 // Run threads that have not begun, one after the other on this stack, as long as none of them waits.
@@ -53,6 +54,7 @@ inline void run_threads()
         warp.alive &= ~(1u << self->lane);
         block->alive--;
         if (warp.open) finish_meetings(warp);
+        if (block->leader->cluster_arrived) leave_cluster(block, self);
         char *stack = self->stack;
         self->stack = nullptr;
         if (warp.fresh) {
@@ -108,6 +110,7 @@ inline bool run_warp(Block *block, unsigned number)
         while (warp.fresh | warp.ready) {
             kcu_switch(&state->scheduler, next_lane(block, warp, number)->place);
             ran = true;
+            state->runs++;
         }
         if (!warp.converging) return ran;
         release_converged(block, warp, number);
@@ -128,7 +131,7 @@ inline void release_barrier(Block *block)
     block->forward = !block->forward;
 }
 
-enum Outcome { FINISHED, AT_GRID, SPINNING };
+enum Outcome { FINISHED, AT_GRID, AT_CLUSTER, SPINNING };
 
 [[noreturn]] void report_deadlock(Block *block);
 
@@ -147,6 +150,8 @@ inline Outcome run_block(Block *block)
             idle = 0;
         } else if (block->at_grid == block->alive) {
             return AT_GRID;
+        } else if (!ran && block->at_cluster && state->launch.cluster > 1) {
+            return AT_CLUSTER;
         } else if (!ran) {
             report_deadlock(block);
         } else if (block->yielded && alive == block->alive && waiting == block->waiting) {

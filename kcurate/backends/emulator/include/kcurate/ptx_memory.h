@@ -152,6 +152,19 @@ KCU_API void bulk_to_global(char *to, const char *from, unsigned bytes)
 {
     kcu_bulk_later(to, from, bytes, nullptr);
 }
+// Into the same place of every block of the cluster that the mask names.
+KCU_API unsigned cluster_blocks() { return kcu_cluster_dim.x * kcu_cluster_dim.y * kcu_cluster_dim.z; }
+KCU_API void bulk_to_many(char *to, const char *from, unsigned bytes, char *barrier, unsigned mask)
+{
+    for (unsigned rank = 0; mask >> rank; rank++)
+        if (mask >> rank & 1)
+            bulk_to_shared((char *)kcu_map_shared(to, rank), from, bytes, (char *)kcu_map_shared(barrier, rank));
+}
+template <class T> KCU_API T map_address(T address, unsigned rank)
+{
+    return T(kcu_to_shared(kcu_map_shared(kcu_from_shared(address), rank)));
+}
+KCU_API u64 map_pointer(u64 address, unsigned rank) { return (u64)kcu_map_shared((void *)address, rank); }
 KCU_API void commit_bulk() { kcu_commit_bulk(); }
 KCU_API void wait_bulk(unsigned batches_left) { kcu_finish_bulk(batches_left); }
 
