@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from emulation import run
 
-from kcurate.backends.base import KernelFault
+from kcurate.backends.base import CompileFailure, EntryPoint, KernelFault
+from kcurate.backends.emulator.compiler import EmulatorCompiler
 
 HEAD = """#include <cooperative_groups.h>
 namespace cg = cooperative_groups;
@@ -204,3 +205,24 @@ def test_clusters_in_a_cooperative_launch_are_unsupported() -> None:
     with pytest.raises(KernelFault) as caught:
         run(kernel("x[0] = 1;"), X, A, grid=4, cluster=(2, 1, 1), cooperative=True)
     assert caught.value.reason == "unsupported"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "#define PAIRED __cluster_dims__(2)\n__global__ void PAIRED f(int *x) {}",
+        "__global__ void __block_size__((64, 1, 1), (2, 1, 1)) f(int *x) {}",
+        "template <int N> __global__ void __cluster_dims__(N) g(int *x) {}",
+    ],
+)
+def test_a_cluster_size_that_cannot_be_read_is_unsupported(code: str) -> None:
+    entry = EntryPoint("g", ("2",)) if "template" in code else EntryPoint("f")
+    made = EmulatorCompiler().compile(code, [entry])
+    assert isinstance(made, CompileFailure) and made.reason == "unsupported"
+
+
+def test_a_cluster_size_in_a_comment_is_none() -> None:
+    code = kernel("x[blockIdx.x] = c.num_blocks();").replace(
+        "__global__", "// __cluster_dims__(2)\n__global__"
+    )
+    assert run(code, np.zeros(2, np.uint32), A, grid=2)[0].tolist() == [1, 1]

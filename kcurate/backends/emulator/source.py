@@ -1,7 +1,8 @@
 """Prepares CUDA C++ for a host compiler, where macros alone cannot do it.
 
 Comments are blanked and includes checked against our own headers; `extern __shared__` arrays become
-references to the block's dynamic shared memory; pragmas are removed. Line numbers stay. Everything else is
+references to the block's dynamic shared memory; asm statements become C++; pragmas are removed. Line numbers
+stay. Everything else is
 in `include/`. Not covered: what code may be judged at all (`kcurate.judge.checks.static`).
 """
 
@@ -42,6 +43,12 @@ _DEFINED = re.compile(
 )
 _DECLARED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _BRACE = re.compile(r'extern\s+"C"\s*\{|[{}]')
+# Sizes of clusters that are not where `_cluster` reads them.
+_HIDDEN_CLUSTER = re.compile(
+    r"^[ \t]*#[ \t]*define\b[^\n]*\b__cluster_dims__|\b__block_size__\s*\(\s*\([^()]*\)\s*,", re.MULTILINE
+)
+# `__shared__` becomes specifiers, before which g++ wants `alignas`.
+_SHARED_ALIGNED = re.compile(r"\b__shared__(\s+)(alignas\s*\((?:[^()]|\([^()]*\))*\))")
 _QUALIFIER = re.compile(r"\b__align__\s*\(\s*\w+\s*\)|\balignas\s*\(\s*\w+\s*\)|__attribute__\s*\(\(.*?\)\)")
 
 
@@ -64,7 +71,7 @@ def prepare(code: str) -> str:
     text = _without_comments(code.replace("\r\n", "\n"))
     text = _DIRECTIVE.sub(_directive, text)
     text = assembly.translate(text.replace("_Pragma", "KCU_PRAGMA"))
-    text = _DYNAMIC.sub(_dynamic_shared, text)
+    text = _SHARED_ALIGNED.sub(r"\2\1__shared__", _DYNAMIC.sub(_dynamic_shared, text))
     return _STATIC_SHARED.sub(lambda match: match["kept"] or "", text)
 
 
@@ -79,12 +86,11 @@ def translation_unit(
         Refused: see `prepare`.
     """
     # Entries are named in a scope where the code's names take precedence over those of our headers.
+    prepared = prepare(code)
     entries = [
-        f'KCU_ENTRY("{_quoted(e.expression)}", {_cluster(code, e.name)}, {e.expression})'
-        for e in entry_points
+        f'KCU_ENTRY("{_quoted(e.expression)}", {_cluster(prepared, e)}, {e.expression})' for e in entry_points
     ]
     variables = [f'KCU_SYMBOL("{_quoted(name)}", {name})' for name in symbols]
-    prepared = prepare(code)
     return "\n".join(
         (
             '#include "kcurate/all.h"',
@@ -143,13 +149,23 @@ def conflicting(log: str, names: Iterable[str]) -> frozenset[str]:
     return frozenset(names) & frozenset(re.findall(r"\w+", told))
 
 
-def _cluster(code: str, kernel: str) -> str:
-    """The three sizes that a kernel's `__cluster_dims__` gives, as C++; zeros if it has none."""
-    name = re.escape(kernel.rpartition("::")[2])
+def _cluster(code: str, kernel: EntryPoint) -> str:
+    """The three sizes that a kernel's `__cluster_dims__` gives, as C++; zeros if it has none.
+
+    Raises:
+        Unsupported: a macro gives them, or they may depend on a template's arguments.
+    """
+    if _HIDDEN_CLUSTER.search(code):
+        raise Unsupported(
+            f"{SOURCE_NAME}: error: a macro, or __block_size__, that gives the size of clusters"
+        )
+    name = re.escape(kernel.name.rpartition("::")[2])
     found = re.search(
         rf"\b__cluster_dims__\s*\(([^()]*)\)(?:[^;{{}}()]|\([^;{{}}()]*\))*?\b{name}\s*\(", code
     )
     sizes = [size.strip() for size in found[1].split(",")] if found else ["0", "0", "0"]
+    if kernel.template and not all(map(str.isdecimal, sizes)):
+        raise Unsupported(f"{SOURCE_NAME}: error: __cluster_dims__ that is no number in a template")
     return ", ".join([*sizes, "1", "1"][:3])
 
 
