@@ -214,7 +214,7 @@ bra [uni]                                    | label       |
 
 # Allowed, though the emulator has no form of it.
 NOT_EMULATED = """
-bfind bmsk discard dp2a fns mad24 madc mul24 set slct szext tcgen05 testp tex tld4 wgmma wmma
+bfind bmsk discard dp2a fns mad24 madc mul24 set slct szext testp tex tld4 wgmma wmma
 """
 
 # Why the others that a reader may look for are refused.
@@ -222,6 +222,7 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("nanosleep", "pmevent", "trap", "brkpt"), "stops or delays a thread"),
     **dict.fromkeys(("call", "ret", "exit", "brx"), "leaves the asm statement"),
     **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "moves the stack"),
+    "tcgen05": "reaches tensor memory, which keeps its contents from launch to launch",
 }
 
 # Special registers that tell the time, the SM, or a profiler's counters (without the %).

@@ -76,6 +76,7 @@ def test_modern_instructions_pass(body: str) -> None:
         ('asm("trap: trap;");', "trap"),
         ('asm("@%p trap;");', "trap"),
         ('asm("trap.x;");', "trap"),
+        ('asm("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(r) : "r"(t));', "tensor memory"),
         ('asm("trap /**/ ;");', "trap"),
         # Clocks, sleeps, other registers.
         ('asm("mov.u32 %0, %%clock;" : "=r"(r));', "clock"),
