@@ -126,7 +126,7 @@ def _statement(text: str, scope: Scope) -> Statement:
     rest = text[guard.end() :] if guard else text
     opcode = _OPCODE.match(rest)
     if opcode is None:
-        raise PtxError(f"{_shown(text)} is no instruction")
+        raise PtxError(f"{_shown(text)} is not an instruction")
     operands = tuple(_operands(rest[opcode.end() :], text))
     return Instruction("".join(opcode[0].split()), operands, f"{guard[1]}{guard[2]}" if guard else "", scope)
 

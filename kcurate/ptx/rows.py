@@ -230,14 +230,14 @@ REFUSED_REGISTERS = ("clock", "globaltimer", "pm", "smid", "nsmid", "gridid", "e
 
 # Those that the emulator has, as C++.
 SPECIAL_REGISTERS: Mapping[str, str] = {
-    **{f"%tid.{axis}": f"threadIdx.{axis}" for axis in "xyz"},
-    **{f"%ntid.{axis}": f"blockDim.{axis}" for axis in "xyz"},
-    **{f"%ctaid.{axis}": f"blockIdx.{axis}" for axis in "xyz"},
-    **{f"%nctaid.{axis}": f"gridDim.{axis}" for axis in "xyz"},
+    **{f"%tid.{axis}": f"::threadIdx.{axis}" for axis in "xyz"},
+    **{f"%ntid.{axis}": f"::blockDim.{axis}" for axis in "xyz"},
+    **{f"%ctaid.{axis}": f"::blockIdx.{axis}" for axis in "xyz"},
+    **{f"%nctaid.{axis}": f"::gridDim.{axis}" for axis in "xyz"},
     **{f"%cluster_ctaid.{axis}": f"::kcu_cluster_index.{axis}" for axis in "xyz"},
     **{f"%cluster_nctaid.{axis}": f"::kcu_cluster_dim.{axis}" for axis in "xyz"},
-    **{f"%clusterid.{axis}": f"(blockIdx.{axis} / ::kcu_cluster_dim.{axis})" for axis in "xyz"},
-    **{f"%nclusterid.{axis}": f"(gridDim.{axis} / ::kcu_cluster_dim.{axis})" for axis in "xyz"},
+    **{f"%clusterid.{axis}": f"(::blockIdx.{axis} / ::kcu_cluster_dim.{axis})" for axis in "xyz"},
+    **{f"%nclusterid.{axis}": f"(::gridDim.{axis} / ::kcu_cluster_dim.{axis})" for axis in "xyz"},
     "%cluster_ctarank": "::kcu_shared_rank(0)",
     "%cluster_nctarank": "::kcu_ptx::cluster_blocks()",
     "%laneid": "::kcu_lane",

@@ -378,10 +378,12 @@ def test_named_barriers_hand_data_from_warp_to_warp() -> None:
 def test_barrier_0_is_syncthreads() -> None:
     body = """__shared__ unsigned s[64];
     s[t] = a[t];
-    if (t < 32) __syncthreads(); else asm volatile("bar.sync 0;" ::: "memory");
+    if (t < 32) __syncthreads(); else asm volatile("bar.sync 0COUNT;" ::: "memory");
     x[t] = s[63 - t];"""
     given = np.arange(64, dtype=np.uint32)
-    assert np.array_equal(run(kernel(body), np.zeros(64, np.uint32), given, block=64)[0], given[::-1])
+    for count in ("", ", 64"):
+        code = kernel(body.replace("COUNT", count))
+        assert np.array_equal(run(code, np.zeros(64, np.uint32), given, block=64)[0], given[::-1])
 
 
 RANDOM = np.random.default_rng(7)

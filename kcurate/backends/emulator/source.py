@@ -165,7 +165,7 @@ def _cluster(code: str, kernel: EntryPoint) -> str:
     )
     sizes = [size.strip() for size in found[1].split(",")] if found else ["0", "0", "0"]
     if kernel.template and not all(map(str.isdecimal, sizes)):
-        raise Unsupported(f"{SOURCE_NAME}: error: __cluster_dims__ that is no number in a template")
+        raise Unsupported(f"{SOURCE_NAME}: error: __cluster_dims__ of a template that is not a number")
     return ", ".join([*sizes, "1", "1"][:3])
 
 

@@ -94,7 +94,7 @@ def test_modern_instructions_pass(body: str) -> None:
         ('asm(".reg .u32 a; .func f;");', "directive"),
         ('asm(".reg .u32 a = trap;");', "declaration"),
         ('asm(".reg .u32 r<99999>;");', "registers"),
-        ('asm("%0.u32 100;" :: "C"(name));', "no instruction"),
+        ('asm("%0.u32 100;" :: "C"(name));', "not an instruction"),
         ('asm("mov.u32 %0, 1;" : "=r"(r) : "C"(name));', "the constraint"),
         ('asm("mov.u32 %[r], 1;" : [r] "=r"(r));', "operand"),
         ('asm("mov.u32 %0, (1 + 2);" : "=r"(r));', "an operand"),

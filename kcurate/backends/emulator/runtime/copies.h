@@ -85,6 +85,7 @@ inline void advance(Bits &barrier)
 {
     if (barrier.pending || barrier.bytes) return;
     barrier.parity ^= 1;
+    state->releases++;
     barrier.pending = barrier.expected;
 }
 

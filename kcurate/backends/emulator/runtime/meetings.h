@@ -173,6 +173,7 @@ void kcu_named_barrier(unsigned number, unsigned count, bool wait)
         return;
     }
     named.arrived = 0;
+    state->releases++;
     for (unsigned i = 0; i < block->warps; i++) {
         block->at_named -= unsigned(__builtin_popcount(named.waiting[i]));
         block->warp[i].ready |= named.waiting[i];

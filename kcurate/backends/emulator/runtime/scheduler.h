@@ -141,7 +141,8 @@ inline Outcome run_block(Block *block)
     for (int idle = 0;;) {
         bool ran = false;
         block->yielded = false;
-        unsigned alive = block->alive, waiting = block->waiting;
+        const unsigned alive = block->alive, waiting = block->waiting;
+        const unsigned long releases = state->releases;
         for (unsigned i = 0; i < block->warps; i++)
             ran |= run_warp(block, block->forward ? i : block->warps - 1 - i);
         if (block->alive == 0) return FINISHED;
@@ -154,7 +155,8 @@ inline Outcome run_block(Block *block)
             return AT_CLUSTER;
         } else if (!ran) {
             report_deadlock(block);
-        } else if (block->yielded && alive == block->alive && waiting == block->waiting) {
+        } else if (block->yielded && alive == block->alive && waiting == block->waiting &&
+                   releases == state->releases) {
             if (++idle > 2) return SPINNING;
         } else {
             idle = 0;

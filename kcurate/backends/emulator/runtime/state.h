@@ -119,7 +119,8 @@ struct State {
     char *data, *data_copy; // the side's variables, and what they held first
     size_t data_bytes;
     unsigned launches;
-    unsigned long runs; // how often a thread was switched to
+    unsigned long runs;     // how often a thread was switched to
+    unsigned long releases; // of mbarriers and named barriers: what spinning threads may wait for
     Copy *copies, *free_copies; // room for MAX_COPIES
     unsigned used_copies;
 };

@@ -127,10 +127,11 @@ template <class T> KCU_API T reduce_and(T a, unsigned mask) { return __reduce_an
 template <class T> KCU_API T reduce_or(T a, unsigned mask) { return __reduce_or_sync(mask, unsigned(a)); }
 template <class T> KCU_API T reduce_xor(T a, unsigned mask) { return __reduce_xor_sync(mask, unsigned(a)); }
 
-// The threads of a block. Barrier 0 without a count is __syncthreads.
+// The threads of a block. Barrier 0 for all of them is __syncthreads.
 KCU_API void barrier_sync(unsigned number, unsigned count)
 {
-    if (number == 0 && count == 0)
+    const unsigned all = (blockDim.x * blockDim.y * blockDim.z + 31) / 32 * 32;
+    if (number == 0 && (count == 0 || count == all))
         kcu_barrier(KCU_ANY_LINE, KCU_NONE, 0);
     else
         kcu_named_barrier(number, count, true);
