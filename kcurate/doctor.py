@@ -38,7 +38,7 @@ def examine(environment: Mapping[str, str] = os.environ) -> tuple[Finding, ...]:
         Finding("Python", True, f"{platform.python_version()} on {platform.machine()}, {cores} cores"),
         _host_compiler(),
         _nvrtc(),
-        _headers(),
+        _headers(environment),
         _tool("nvcc", "not needed; a CUDA toolkit brings it"),
         *_gpus(),
         _tool("compute-sanitizer", "not needed; a CUDA toolkit brings it"),
@@ -89,10 +89,14 @@ def _nvrtc() -> Finding:
     return Finding(topic, False, f"{lacking} not installed", GPU_EXTRA)
 
 
-def _headers() -> Finding:
+def _headers(environment: Mapping[str, str]) -> Finding:
+    from kcurate.backends.cuda.nvrtc import toolkit_folders
+
     versions = {name: _installed(name) for name in HEADER_PACKAGES}
     detail = ", ".join(f"{name.removeprefix('nvidia-cuda-')} {version}" for name, version in versions.items())
     missing = [name for name, version in versions.items() if version is None]
+    if missing and (folders := toolkit_folders(environment)):
+        return Finding("CUDA headers", True, f"of the CUDA toolkit in {folders[0]}")
     if missing:
         return Finding("CUDA headers", False, f"{', '.join(missing)} not installed", GPU_EXTRA)
     return Finding("CUDA headers", True, detail)

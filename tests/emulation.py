@@ -64,6 +64,7 @@ class Program:
         kernel: str | EntryPoint = "f",
         shared_bytes: int = 0,
         cooperative: bool = False,
+        cluster: tuple[int, int, int] | None = None,
     ) -> list[Array]:
         """Launch with arrays as buffers and numpy scalars by value; what the arrays hold afterwards."""
         entry = EntryPoint(kernel) if isinstance(kernel, str) else kernel
@@ -71,7 +72,7 @@ class Program:
         values: list[KernelArg] = []
         for arg, memory in zip(args, memories, strict=True):
             values.append(ScalarValue(arg.tobytes()) if memory is None else Pointer(memory))
-        shape = Grid(_three(grid), _three(block), shared_bytes, cooperative)
+        shape = Grid(_three(grid), _three(block), shared_bytes, cooperative, cluster)
         self.device.launch(self.module, entry, shape, values)
         pairs = zip(args, memories, strict=True)
         return [self.get(memory, arg) for arg, memory in pairs if memory and isinstance(arg, np.ndarray)]

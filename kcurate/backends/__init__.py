@@ -28,7 +28,7 @@ PRELOAD = {
 
 
 def open_compiler(name: str, *, arch: str | None = None) -> Compiler:
-    """A compiler by backend name; `arch` (such as `sm_90`) applies only to `cuda`.
+    """A compiler by backend name; `arch` (a GPU's, such as `sm_90`) applies only to `cuda`.
 
     Raises:
         InputError: there is no such backend.

@@ -21,9 +21,10 @@ from kcurate.records import Condition, Span
 Resolve = Callable[[str, str], str | None]
 Read = Callable[[str], bytes | None]
 
-# What nvcc 13.0 with g++ 12 defines for sm_90 on Linux, as far as code is likely to ask.
+# What nvcc 13.0 with g++ 12 defines for sm_90a on Linux, as far as code is likely to ask.
 _DEFINED = b"""
-__CUDACC__=1 __NVCC__=1 __CUDA_ARCH__=900 __CUDA_ARCH_LIST__=900 CUDART_VERSION=13000 CUDA_VERSION=13000
+__CUDACC__=1 __NVCC__=1 __CUDA_ARCH__=900 __CUDA_ARCH_LIST__=900 __CUDA_ARCH_FEAT_SM90_ALL=1
+__CUDA_ARCH_SPECIFIC__=900 __CUDA_ARCH_FAMILY_SPECIFIC__=900 CUDART_VERSION=13000 CUDA_VERSION=13000
 __CUDACC_VER_MAJOR__=13 __CUDACC_VER_MINOR__=0 __CUDACC_VER_BUILD__=88 __cplusplus=201703L __GNUC__=12
 __GNUG__=12 __GNUC_MINOR__=2 _GNU_SOURCE=1 __STDC__=1 __STDC_HOSTED__=1 __EXCEPTIONS=1 __GXX_RTTI=1 __ELF__=1
 __linux__=1 __linux=1 linux=1 __gnu_linux__=1 __unix__=1 __unix=1 unix=1 __x86_64__=1 __x86_64=1

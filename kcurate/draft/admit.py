@@ -42,7 +42,7 @@ AROUND_BYTES = 4096
 MAX_PLAIN_RUNS = 10
 MAX_FILLED_RUNS = 5
 # Outcomes that no other sizes or contents can fix.
-_FINAL = (Outcome.COMPILE_ERROR, Outcome.STATIC_REJECT, Outcome.HARNESS_ERROR)
+_FINAL = (Outcome.COMPILE_ERROR, Outcome.STATIC_REJECT, Outcome.UNSUPPORTED, Outcome.HARNESS_ERROR)
 MAX_TIMEOUTS = 2
 
 

@@ -15,7 +15,9 @@ from kcurate.errors import BackendError, KcurateError, MissingDependencyError
 from kcurate.notes import Note
 from kcurate.records import CompiledKernel, Kernel
 
-ARCH = "sm_90"
+# Tried in this order: the record names the first that a kernel compiles for. Machine code is the same for
+# both (every third built-in pair, NVRTC 13.0).
+ARCHS = ("sm_90", nvrtc.DEFAULT_ARCH)
 
 
 @dataclass(frozen=True)
@@ -51,25 +53,32 @@ def find_compiler(wanted: bool | None, note: Note) -> str | None:
 def compile_kernel(code: bytes, kernel: Kernel) -> CompiledKernel:
     """Compile a standalone file with NVRTC and look up its kernel in the cubin.
 
-    A template without any instantiation produces no code; that counts as a failure.
+    The record's `arch` is the one that the kernel needs: `sm_90`, or `sm_90a` if it compiles for no other. A
+    template without any instantiation produces no code; that counts as a failure.
     """
+    plain, specific = ARCHS
+    made = _compile_for(plain, code, kernel)
+    return made if made.ok else _compile_for(specific, code, kernel)
+
+
+def _compile_for(arch: str, code: bytes, kernel: Kernel) -> CompiledKernel:
     compiler = nvrtc.nvrtc_version()
     try:
         expressions = kernel.instantiations
         result = nvrtc.compile_cubin(
-            code, name_expressions=expressions, arch=ARCH, options=("--ptxas-options=-v",)
+            code, name_expressions=expressions, arch=arch, options=("--ptxas-options=-v",)
         )
         if result.cubin is None:
-            return CompiledKernel(False, ARCH, compiler, log=result.log)
+            return CompiledKernel(False, arch, compiler, log=result.log)
         found = {resources.kernel: resources for resources in cubin.read_kernels(result.cubin, result.log)}
         symbol = next(iter(result.lowered.values()), None) or _symbol_of(kernel.name, found)
         if symbol not in found:
             log = f"{kernel.name} is not in the cubin, which holds: {', '.join(found) or 'nothing'}"
-            return CompiledKernel(False, ARCH, compiler, log=log)
+            return CompiledKernel(False, arch, compiler, log=log)
         resources = found[symbol]
         return CompiledKernel(
             ok=True,
-            arch=ARCH,
+            arch=arch,
             compiler=compiler,
             symbol=symbol,
             registers=resources.registers,
@@ -79,7 +88,7 @@ def compile_kernel(code: bytes, kernel: Kernel) -> CompiledKernel:
             code_sha256=cubin.code_sha256(result.cubin, symbol),
         )
     except BackendError as error:  # NVRTC itself failed on this input
-        return CompiledKernel(False, ARCH, compiler, log=str(error))
+        return CompiledKernel(False, arch, compiler, log=str(error))
 
 
 def _symbol_of(name: str, symbols: Iterable[str]) -> str | None:
@@ -140,4 +149,5 @@ def _known(task: KernelTask) -> CompiledKernel | None:
     if earlier is None or earlier.compiled is None or not _same_code(task):
         return None
     same = (earlier.instantiations, earlier.name) == (task.kernel.instantiations, task.kernel.name)
-    return earlier.compiled if same and task.compiler in (None, earlier.compiled.compiler) else None
+    final = earlier.compiled.ok or earlier.compiled.arch == ARCHS[-1]
+    return earlier.compiled if same and final and task.compiler in (None, earlier.compiled.compiler) else None

@@ -160,7 +160,7 @@ def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -
     for index, result in _bar(answers, len(batches), f"{tree.tree.suite}: kernels"):
         if isinstance(result, Failure):
             log = f"the compiler {result.kind}: {result.detail}"
-            broken = CompiledKernel(False, compiling.ARCH, compiler or "", log=log)
+            broken = CompiledKernel(False, compiling.ARCHS[-1], compiler or "", log=log)
             result = [compiling.write_kernel(task, broken).compiled for task in batches[index]]
         for at, compiled in enumerate(result, index * size):
             kernels[at] = replace(tasks[at].kernel, compiled=compiled)

@@ -25,6 +25,7 @@ _FAILED = {
     Outcome.STATIC_REJECT: "The code contains what is not allowed",
     Outcome.COMPILE_ERROR: "It does not compile",
     Outcome.LAUNCH_ERROR: "It fails when it runs",
+    Outcome.UNSUPPORTED: "It needs something that is not available here",
     Outcome.TIMEOUT: "It does not end",
     Outcome.MISMATCH: "Its results are wrong",
     Outcome.NONDETERMINISTIC: "Its results differ from run to run",

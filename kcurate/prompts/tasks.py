@@ -12,7 +12,7 @@ from kcurate.prompts.material import Earlier, Example, Material, Technique
 from kcurate.prompts.replies import Form
 from kcurate.records import Prompt
 
-FORMAT = "1"
+FORMAT = "2"
 # An example longer than this costs more than it teaches.
 MAX_EXAMPLE_CHARS = 6000
 
@@ -24,7 +24,8 @@ and a plan that launches it. The plan is data, a list of steps. A launch step ha
 kernel's name), "grid" and "block" (one to three integer expressions over the sizes, with + - * / % \
 min max ceil_div align_up log2 pow2), "args" (names of buffers and scalars, {"buffer": name, \
 "offset": expression}, or {"value": expression, "dtype": type}), and where needed "template" (texts \
-in which {expression} is filled in) and "shared_bytes". Other steps: {"fill": buffer, "value": v}, \
+in which {expression} is filled in), "shared_bytes" and "cluster" (blocks of a thread block cluster \
+along each axis). Other steps: {"fill": buffer, "value": v}, \
 {"copy": buffer, "to": buffer}, {"upload": symbol, "from": buffer}, {"swap": [buffer, buffer]}, \
 {"for": name, "from": a, "to": b, "do": [steps]}, {"while_nonzero": buffer, "max": n, "do": \
 [steps]}.
@@ -33,8 +34,13 @@ You write the other side of the same computation. What counts:
 - It computes the same for all sizes of the problem and for inputs that you have not seen, in the same \
 precision. Outputs are compared element by element; reading or writing out of bounds is found.
 - Device code only: kernels, device functions, types, macros, constants. No host code, no main, no inputs \
-or outputs other than the parameters. Includes only of CUDA device headers (cuda_fp16.h, mma.h, \
-cooperative_groups.h and the like). No printf, malloc, clocks, sleeps, or state that outlives a launch.
+or outputs other than the parameters. Includes only of CUDA device headers (cuda_fp16.h, cuda_bf16.h, \
+cuda_fp8.h, mma.h, cooperative_groups.h, cuda/barrier, cuda/pipeline, cuda/ptx, and the block and warp \
+headers of CUB such as cub/block/block_reduce.cuh). No printf, malloc, clocks, sleeps, or state that \
+outlives a launch; assert does nothing.
+- What the GPU's own architecture has may be used: mma.sync, ldmatrix, cp.async, bulk copies with mbarriers, \
+clusters, wgmma, setmaxnreg, __launch_bounds__, __maxnreg__. Each asm statement is plain string literals \
+that hold whole PTX statements; a branch stays inside its statement.
 - Kernels that the plan launches keep their names and parameters. Change the plan only where your code needs \
 another launch; then give the whole plan. Scratch buffers that you add are declared with dtype and shape.
 - No comments. Names say what a thing is; no name says whether the code is quick or not.

@@ -272,13 +272,6 @@ def test_the_small_standard_library() -> None:
     assert out.tolist() == [6, 1, 6, 29, 5]
 
 
-def test_inline_assembly_is_refused_with_its_name() -> None:
-    log = refuse(
-        'extern "C" __global__ void f(int *a) { asm volatile("mov.u32 %0, %laneid;" : "=r"(a[0])); }'
-    ).log
-    assert "asm_is_not_emulated" in log
-
-
 def test_comments_and_literals_are_told_apart() -> None:
     code = r"""
     // a comment with 'an apostrophe and "a quote

@@ -6,9 +6,13 @@ import pytest
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
 
+from kcurate.backends import open_compiler
+from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.backends.cuda import nvrtc
 from kcurate.backends.cuda.host_headers import HEADERS
 from kcurate.headers import IN_SIDES
+from kcurate.judge.checks import static
+from kcurate.records import Side
 
 
 def compiles(head: str, body: str = "x[0] = n;", arch: str = nvrtc.DEFAULT_ARCH) -> str:
@@ -56,3 +60,38 @@ def test_all_of_them_go_together_in_either_order() -> None:
 def test_limits_are_those_of_the_platform() -> None:
     body = 'static_assert(sizeof(uint64_t) == 8 && INT_MAX == 2147483647 && FLT_MAX > 3.4e38f, ""); x[0] = n;'
     assert compiles("#include <float.h>\n#include <limits.h>\n#include <stdint.h>", body) == ""
+
+
+@pytest.mark.parametrize("backend", ["cuda", "emulator"])
+def test_device_code_can_take_a_tensor_map(backend: str) -> None:
+    code = """#include <cuda.h>
+    extern "C" __global__ void k(const __grid_constant__ CUtensorMap map, float *x)
+    {
+        asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
+        x[0] = sizeof(CUtensorMap) + alignof(CUtensorMap);
+    }"""
+    assert static.check_source(Side(code, ())) == ()
+    made = open_compiler(backend).compile(code, [EntryPoint("k")])
+    assert isinstance(made, Compiled), made.log
+
+
+def test_blocks_and_warps_of_cub_pass_every_check() -> None:
+    code = """#include <cub/block/block_reduce.cuh>
+    #include <cub/warp/warp_scan.cuh>
+    #include <cuda/functional>
+    extern "C" __global__ void __launch_bounds__(128) k(const float *x, float *y, int n)
+    {
+        typedef cub::BlockReduce<float, 128> Reduce;
+        typedef cub::WarpScan<int> Scan;
+        __shared__ typename Reduce::TempStorage shared;
+        __shared__ typename Scan::TempStorage warps[4];
+        int before;
+        Scan(warps[threadIdx.x / 32]).ExclusiveSum(n, before);
+        const float most = Reduce(shared).Reduce(x[threadIdx.x] + before, cuda::maximum<>());
+        if (threadIdx.x == 0) y[blockIdx.x] = most;
+    }"""
+    side = Side(code, ())
+    assert static.check_source(side) == ()
+    made = open_compiler("cuda").compile(code, [EntryPoint("k")])
+    assert isinstance(made, Compiled), made.log
+    assert static.check_binary(made, side) == ()

@@ -181,6 +181,28 @@ def test_changed_code_is_compiled_again_and_a_problem_of_the_user_is_kept(tmp_pa
     assert candidate.problem is not None and "sum = 1.0f" in candidate.slow.code
 
 
+def test_the_record_names_the_architecture_that_a_kernel_needs(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    kernels = {
+        "plain": 'asm volatile("fence.proxy.async;");',
+        "registers": 'asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");',
+        "asks": "#ifdef __CUDA_ARCH_SPECIFIC__\nx[0] = 1;\n#endif",
+    }
+    for name, body in kernels.items():
+        code = f"__global__ void __launch_bounds__(128) {name}(float *x)\n{{\n{body}\n}}\n"
+        (tree / f"{name}.cu").write_text(code)
+    extract(tmp_path / "w", tree, compile=True, jobs=1)
+    found = [store.read_json(path, Kernel) for path in (tmp_path / "w" / "kernels").rglob("kernel.json")]
+    compiled = {kernel.name: kernel.compiled for kernel in found}
+    assert {name: (made.ok, made.arch) for name, made in compiled.items() if made} == {
+        "plain": (True, "sm_90"),
+        "registers": (True, "sm_90a"),
+        "asks": (True, "sm_90"),
+    }
+    assert b"x[0] = 1" in next((tmp_path / "w" / "kernels").rglob("asks/kernel.cu")).read_bytes()
+
+
 def test_a_kernel_that_does_not_compile_is_data(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()

@@ -17,10 +17,10 @@ MAX_LOG_CHARS = 4000
 
 
 class CudaCompiler:
-    """NVRTC for one architecture (`sm_90` unless the GPU has another)."""
+    """NVRTC for one GPU's architecture, with what only that chip has: `sm_90` compiles for `sm_90a`."""
 
     def __init__(self, arch: str | None = None) -> None:
-        self.arch = arch or nvrtc.DEFAULT_ARCH
+        self.arch = nvrtc.target(arch or nvrtc.DEFAULT_ARCH)
 
     def compile(
         self,

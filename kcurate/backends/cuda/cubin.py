@@ -30,8 +30,8 @@ _VARIABLE_SECTIONS = (".nv.global", ".nv.global.init", ".nv.constant3")
 _COMPILING = re.compile(r"Compiling entry function '([^']+)'")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
-# Headers of the CUDA C++ library define a thousand tag objects of at most 8 bytes (CUDA 13.0).
-_LIBRARY = frozenset({"cuda", "cooperative_groups", "__cccl_internal"})
+# Headers of the CUDA C++ libraries define a thousand tags and constants of at most 8 bytes (CUDA 13.0).
+_LIBRARY = frozenset({"cuda", "cooperative_groups", "__cccl_internal", "cub", "thrust"})
 MAX_TAG_BYTES = 8
 
 
@@ -46,7 +46,7 @@ class Variable:
 
     @property
     def library(self) -> bool:
-        """Whether it is one of the CUDA C++ library's tag objects, which nothing writes."""
+        """Whether it is one of the CUDA C++ libraries' tags and constants, which nothing writes."""
         return self.size_bytes <= MAX_TAG_BYTES and _namespace(self.name) in _LIBRARY
 
 

@@ -1,8 +1,8 @@
 """Stand-ins for the C and C++ headers that device code often includes; NVRTC ships none of them.
 
 Integers, limits and sizes come from the CUDA C++ library's own headers; constants and names in `std` are
-defined here; the functions themselves are built into NVRTC. The driver's `cuda.h` has nothing for device
-code. Not covered: CUDA's headers, which come from wheels (`kcurate.backends.cuda.nvrtc`).
+defined here; the functions themselves are built into NVRTC. Of the driver's `cuda.h` device code needs
+one type. Not covered: CUDA's headers, which come from wheels (`kcurate.backends.cuda.nvrtc`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ _FLOAT = """#pragma once
 #define FLT_MAX 3.40282347e+38F
 #define DBL_MAX 1.7976931348623157e+308
 """
+# All that device code takes from the driver's header: a TMA descriptor (CUDA Driver API, CUtensorMap).
+_DRIVER = """#pragma once
+typedef struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; } CUtensorMap;
+"""
+# What `assert` is with NDEBUG, which NVRTC is given too.
+_ASSERT = "#undef assert\n#define assert(...) ((void)0)\n"
 _INTEGER_NAMES = "int8_t uint8_t int16_t uint16_t int32_t uint32_t int64_t uint64_t intptr_t uintptr_t"
 _MATH = """#pragma once
 #define HUGE_VALF __int_as_float(0x7f800000)
@@ -60,8 +66,10 @@ def _from_library(header: str) -> str:
 
 
 HEADERS: Mapping[str, str] = {
-    "cuda.h": "#pragma once\n",
+    "cuda.h": _DRIVER,
     "float.h": _FLOAT,
+    "assert.h": _ASSERT,
+    "cassert": _ASSERT,
     "cfloat": "#include <float.h>\n",
     "limits.h": "#include <cuda/std/climits>\n",
     "climits": "#include <limits.h>\n",

@@ -1,14 +1,15 @@
 """Compiles CUDA C++ to a cubin through NVRTC, without toolkit or GPU; makes no decisions, sets no limits.
 
-CUDA headers come from the include folders of the installed `nvidia-cuda-*` wheels, those of the C and C++
-libraries from `host_headers`. The source is named after a file in a folder that cannot exist, so quoted
-includes find nothing on this machine. NVRTC still follows absolute include paths (measured with 13.0.88), so
-untrusted code is checked for them before it gets here and is compiled in a worker (`kcurate.judge`). Nothing
-is imported before the first call.
+CUDA headers come from the include folders of the installed `nvidia-cuda-*` wheels, or of a CUDA toolkit
+where one is missing; those of the C and C++ libraries from `host_headers`. The source is named after a file
+in a folder that cannot exist, so quoted includes find nothing on this machine. NVRTC still follows absolute
+include paths (measured with 13.0.88), so untrusted code is checked for them before it gets here and is
+compiled in a worker (`kcurate.judge`). Nothing is imported before the first call.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,10 +21,15 @@ from typing import Any
 from kcurate.backends.cuda.host_headers import HEADERS
 from kcurate.errors import BackendError, MissingDependencyError
 
-DEFAULT_ARCH = "sm_90"
+# The target without a GPU: Hopper with what only this chip has (wgmma, setmaxnreg).
+DEFAULT_ARCH = "sm_90a"
+# From this compute capability on, a chip has an architecture-specific target (NVRTC user guide, "Supported
+# Compile Options").
+_FIRST_SPECIFIC = 90
 SOURCE_NAME = "kernel.cu"
 _SOURCE_PATH = f"/dev/null/{SOURCE_NAME}"
 
+TOOLKIT = "/usr/local/cuda"
 # Distributions whose wheels carry device headers, and a header that each must contain.
 _HEADER_PACKAGES = {
     "nvidia-cuda-runtime": "cuda_fp16.h",
@@ -79,24 +85,44 @@ def nvrtc_version() -> str:
     return f"nvrtc {major}.{minor}"
 
 
+def target(arch: str) -> str:
+    """The architecture-specific target of a device's `arch`, where it has one: `sm_90a` for `sm_90`."""
+    number = arch.removeprefix("sm_")
+    return f"{arch}a" if number.isdecimal() and int(number) >= _FIRST_SPECIFIC else arch
+
+
 @cache
 def include_folders() -> tuple[Path, ...]:
-    """The folders with the CUDA device headers, from the installed wheels; may be empty."""
-    folders: list[Path] = []
-    for package, header in _HEADER_PACKAGES.items():
-        try:
-            listed = files(package) or []
-        except PackageNotFoundError:
-            continue
-        for entry in listed:
-            text = entry.as_posix()
-            if text.endswith(f"/{header}"):
-                folder = Path(str(entry.locate())).resolve()
-                for _ in Path(header).parts:
-                    folder = folder.parent
-                if folder not in folders:
-                    folders.append(folder)
-    return tuple(folders)
+    """The folders with the CUDA device headers: the wheels', then a toolkit's if a wheel is missing."""
+    wheels = [_wheel_folder(package, header) for package, header in _HEADER_PACKAGES.items()]
+    rest = toolkit_folders() if None in wheels else ()
+    return tuple(dict.fromkeys(folder for folder in (*wheels, *rest) if folder is not None))
+
+
+def _wheel_folder(package: str, header: str) -> Path | None:
+    """The include folder of a wheel; None if the wheel or its header is not there."""
+    try:
+        listed = files(package) or []
+    except PackageNotFoundError:
+        return None
+    for entry in listed:
+        if entry.as_posix().endswith(f"/{header}"):
+            return Path(str(entry.locate())).resolve().parents[len(Path(header).parts) - 1]
+    return None
+
+
+def toolkit_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """The include folders of a CUDA toolkit: of `CUDA_HOME`, `CUDA_PATH` or the usual place; may be none.
+
+    The C++ library has a folder of its own from CUDA 13 on (`include/cccl`).
+    """
+    roots = [environment.get("CUDA_HOME"), environment.get("CUDA_PATH"), TOOLKIT]
+    for root in map(Path, filter(None, roots)):
+        for folder in (root / "include", *sorted(root.glob("targets/*/include"))):
+            if (folder / _HEADER_PACKAGES["nvidia-cuda-runtime"]).is_file():
+                library = folder / "cccl"
+                return (folder, library) if library.is_dir() else (folder,)
+    return ()
 
 
 def compile_cubin(
@@ -106,10 +132,10 @@ def compile_cubin(
     arch: str = DEFAULT_ARCH,
     options: Sequence[str] = (),
 ) -> NvrtcResult:
-    """Compile device code to a cubin for `arch` (such as `sm_90`).
+    """Compile device code to a cubin for exactly `arch` (such as `sm_90a`).
 
     `name_expressions` are kernels and variables to keep and look up (`scale<float, 4>`, `&table`). The log
-    contains no path on this machine.
+    contains no path on this machine. `assert` does nothing, as with NDEBUG.
 
     Raises:
         MissingDependencyError: NVRTC is not installed.
@@ -125,7 +151,7 @@ def compile_cubin(
     try:
         for expression in name_expressions:
             _call(nvrtc.nvrtcAddNameExpression, program, expression.encode())
-        flags = [f"--gpu-architecture={arch}", "--std=c++17", *options]
+        flags = [f"--gpu-architecture={arch}", "--std=c++17", "-DNDEBUG", *options]
         flags += [f"--include-path={folder}" for folder in include_folders()]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
         text = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)

@@ -54,7 +54,8 @@ class EmulatorCompiler:
             joined = _joined(code, entry_points)
             unit = source.translation_unit(code, entry_points, symbols, joined)
         except source.Refused as refused:
-            return CompileFailure("error", str(refused))
+            missing = isinstance(refused, source.Unsupported)
+            return CompileFailure("unsupported" if missing else "error", str(refused))
         options = (*toolchain.DEVICE, *self._tools.machine, *(toolchain.SANITIZE if sanitize else ()))
         key = hashlib.sha256(repr((self._tools, options, toolchain.COMMON, _headers_sha256(), unit)).encode())
         kept = toolchain.cache_folder() / f"side-{key.hexdigest()[:40]}.so"

@@ -106,8 +106,6 @@ class EmulatorDevice:
         kernel = library.kernels.get(entry.expression)
         if kernel is None:
             raise KernelFault("launch_error", f"no kernel {entry.expression} in the binary")
-        if grid.cluster is not None:
-            raise KernelFault("unsupported", "the emulator has no thread block clusters")
         check_launch(grid)
         data = argument_bytes(args, kernel.params)
         failure = library.launch(kernel, grid, data, self._limit_s)

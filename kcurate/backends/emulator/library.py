@@ -15,7 +15,7 @@ from typing import Any
 from kcurate.backends.base import Compiled, FaultReason, Grid, KernelFault
 from kcurate.errors import BackendError
 
-REASONS: dict[int, FaultReason] = {1: "launch_error", 2: "timeout", 3: "out_of_bounds"}
+REASONS: dict[int, FaultReason] = {1: "launch_error", 2: "timeout", 3: "out_of_bounds", 4: "unsupported"}
 
 
 class _Entry(ctypes.Structure):
@@ -24,6 +24,7 @@ class _Entry(ctypes.Structure):
         ("invoke", ctypes.c_void_p),
         ("count", ctypes.c_uint),
         ("sizes", ctypes.POINTER(ctypes.c_uint)),
+        ("cluster", ctypes.c_uint * 3),
     )
 
 
@@ -95,7 +96,7 @@ class Library:
             ctypes.memmove(at, data, len(data))
             pointers[i] = at
             at += sizes[i]
-        shape = (ctypes.c_uint * 6)(*grid.grid, *grid.block)
+        shape = (ctypes.c_uint * 9)(*grid.grid, *grid.block, *(grid.cluster or (0, 0, 0)))
         answer = self._calls.kcu_launch(
             kernel.number, shape, grid.shared_bytes, int(grid.cooperative), pointers, limit_s
         )

@@ -1,7 +1,8 @@
 """Prepares CUDA C++ for a host compiler, where macros alone cannot do it.
 
 Comments are blanked and includes checked against our own headers; `extern __shared__` arrays become
-references to the block's dynamic shared memory; pragmas are removed. Line numbers stay. Everything else is
+references to the block's dynamic shared memory; asm statements become C++; pragmas are removed. Line numbers
+stay. Everything else is
 in `include/`. Not covered: what code may be judged at all (`kcurate.judge.checks.static`).
 """
 
@@ -12,7 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kcurate.backends.base import EntryPoint
-from kcurate.headers import EMULATED
+from kcurate.backends.emulator import assembly
+from kcurate.headers import EMULATED, IN_SIDES
 
 INCLUDE = Path(__file__).with_name("include")
 SOURCE_NAME = "kernel.cu"
@@ -41,6 +43,12 @@ _DEFINED = re.compile(
 )
 _DECLARED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _BRACE = re.compile(r'extern\s+"C"\s*\{|[{}]')
+# Sizes of clusters that are not where `_cluster` reads them.
+_HIDDEN_CLUSTER = re.compile(
+    r"^[ \t]*#[ \t]*define\b[^\n]*\b__cluster_dims__|\b__block_size__\s*\(\s*\([^()]*\)\s*,", re.MULTILINE
+)
+# `__shared__` becomes specifiers, before which g++ wants `alignas`.
+_SHARED_ALIGNED = re.compile(r"\b__shared__(\s+)(alignas\s*\((?:[^()]|\([^()]*\))*\))")
 _QUALIFIER = re.compile(r"\b__align__\s*\(\s*\w+\s*\)|\balignas\s*\(\s*\w+\s*\)|__attribute__\s*\(\(.*?\)\)")
 
 
@@ -48,18 +56,22 @@ class Refused(Exception):  # noqa: N818 - a fact about the code, which becomes a
     """The emulator cannot or will not compile this; the text is formatted as a compiler message."""
 
 
+class Unsupported(Refused):
+    """The code is allowed, and includes something that the emulator lacks."""
+
+
 def prepare(code: str) -> str:
     """The code as host C++, with unchanged line numbers.
 
     Raises:
-        Refused: a header that is not ours, or a zero byte.
+        Refused: a header that is not ours, or a zero byte. Unsupported: a header that only NVRTC has.
     """
     if "\0" in code:
         raise Refused(f"{SOURCE_NAME}: error: the source contains a zero byte")
     text = _without_comments(code.replace("\r\n", "\n"))
     text = _DIRECTIVE.sub(_directive, text)
-    text = text.replace("_Pragma", "KCU_PRAGMA")
-    text = _DYNAMIC.sub(_dynamic_shared, text)
+    text = assembly.translate(text.replace("_Pragma", "KCU_PRAGMA"))
+    text = _SHARED_ALIGNED.sub(r"\2\1__shared__", _DYNAMIC.sub(_dynamic_shared, text))
     return _STATIC_SHARED.sub(lambda match: match["kept"] or "", text)
 
 
@@ -74,15 +86,19 @@ def translation_unit(
         Refused: see `prepare`.
     """
     # Entries are named in a scope where the code's names take precedence over those of our headers.
-    entries = [f'KCU_ENTRY("{_quoted(e.expression)}", {e.expression})' for e in entry_points]
+    prepared = prepare(code)
+    entries = [
+        f'KCU_ENTRY("{_quoted(e.expression)}", {_cluster(prepared, e)}, {e.expression})' for e in entry_points
+    ]
     variables = [f'KCU_SYMBOL("{_quoted(name)}", {name})' for name in symbols]
     return "\n".join(
         (
             '#include "kcurate/all.h"',
+            '#include "kcurate/ptx_tensor.h"' if "::kcu_ptx::" in prepared else "",
             "namespace {",
             *(f"using ::{name};" for name in sorted(joined)),
             f'#line 1 "{SOURCE_NAME}"',
-            prepare(code),
+            prepared,
             '#line 1 "plan"',
             *(f"constexpr KcuEntry kcu_entry_{at} = {entry};" for at, entry in enumerate(entries)),
             *(f"constexpr KcuSymbol kcu_symbol_{at} = {name};" for at, name in enumerate(variables)),
@@ -133,6 +149,26 @@ def conflicting(log: str, names: Iterable[str]) -> frozenset[str]:
     return frozenset(names) & frozenset(re.findall(r"\w+", told))
 
 
+def _cluster(code: str, kernel: EntryPoint) -> str:
+    """The three sizes that a kernel's `__cluster_dims__` gives, as C++; zeros if it has none.
+
+    Raises:
+        Unsupported: a macro gives them, or they may depend on a template's arguments.
+    """
+    if _HIDDEN_CLUSTER.search(code):
+        raise Unsupported(
+            f"{SOURCE_NAME}: error: a macro, or __block_size__, that gives the size of clusters"
+        )
+    name = re.escape(kernel.name.rpartition("::")[2])
+    found = re.search(
+        rf"\b__cluster_dims__\s*\(([^()]*)\)(?:[^;{{}}()]|\([^;{{}}()]*\))*?\b{name}\s*\(", code
+    )
+    sizes = [size.strip() for size in found[1].split(",")] if found else ["0", "0", "0"]
+    if kernel.template and not all(map(str.isdecimal, sizes)):
+        raise Unsupported(f"{SOURCE_NAME}: error: __cluster_dims__ of a template that is not a number")
+    return ", ".join([*sizes, "1", "1"][:3])
+
+
 def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
@@ -167,7 +203,8 @@ def _directive(match: re.Match[str]) -> str:
     if name in _LOADING:
         included = _INCLUDE.match(rest) if name == "include" else None
         if included is None or included[1] not in EMULATED:
-            raise Refused(f"{SOURCE_NAME}: error: #{name}{rest}: the emulator has no such header")
+            kind = Unsupported if included and included[1] in IN_SIDES else Refused
+            raise kind(f"{SOURCE_NAME}: error: #{name}{rest}: the emulator has no such header")
         return f"{indent}#include <{included[1]}>"
     return indent if name == "pragma" else match.group()
 

@@ -1,19 +1,25 @@
-"""Inline PTX must be plain string literals of allowed instructions that read no clock.
+"""Inline PTX must be plain string literals of whole, allowed instructions that read no clock.
 
-Not covered: machine code (`kcurate.judge.checks.binary`), the lists (`kcurate.judge.checks.word_lists`).
+A branch stays inside its asm statement, and a wait on a barrier must use its answer, since a wait on one that
+never completes is a sleep. Not covered: machine code (`kcurate.judge.checks.binary`), the grammar
+(`kcurate.ptx.parse`), what is allowed (`kcurate.ptx.rows`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kcurate.judge.checks import word_lists
 from kcurate.judge.checks.findings import Finding
-from kcurate.judge.checks.lexer import Source, inside_parentheses
+from kcurate.judge.checks.lexer import Source, Token, inside_parentheses
+from kcurate.ptx import rows, table
+from kcurate.ptx.parse import Instruction, Label, PtxError, Statement, parse
 
-_PTX_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _PTX_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_WORD = re.compile(r"%?[A-Za-z_$][\w$]*")
+# A register, an immediate, or memory. Not `C`, which puts text into the instruction.
+_CONSTRAINT = re.compile(r'"[=+]?&?[rlhfdqn]"|"memory"|"cc"')
 
 
 def assembly(source: Source) -> Iterator[Finding]:
@@ -26,35 +32,70 @@ def assembly(source: Source) -> Iterator[Finding]:
             while start < len(stream) and stream[start].text in ("volatile", "__volatile__"):
                 start += 1
             inside = inside_parentheses(stream, start)
-            text = []
-            for item in inside:
-                if item.text.startswith(":"):
-                    break
-                text.append(item)
+            end = next((i for i, item in enumerate(inside) if item.text.startswith(":")), len(inside))
+            text = inside[:end]
             if not text or any(item.kind != "string" or not item.text.startswith('"') for item in text):
                 yield Finding("assembly", "asm whose text is not a plain string literal", token.line)
             else:
                 yield from _ptx("".join(item.text[1:-1] for item in text), token.line)
+                yield from _constraints(inside[end:])
+
+
+def _constraints(operands: Sequence[Token]) -> Iterator[Finding]:
+    """Constraints other than those of registers and immediates."""
+    depth = 0
+    for item in operands:
+        depth += (item.text == "(") - (item.text == ")")
+        if depth == 0 and item.kind == "string" and not _CONSTRAINT.fullmatch(item.text):
+            yield Finding("assembly", f"the constraint {item.text}", item.line)
+        elif depth == 0 and item.kind == "word":
+            yield Finding("assembly", f"the operand {item.text}", item.line)
 
 
 def _ptx(text: str, line: int) -> Iterator[Finding]:
     if any(escape not in 'nt\\"' for escape in _PTX_ESCAPE.findall(text)):
         yield Finding("assembly", "an escape sequence that hides text", line)
     text = _PTX_ESCAPE.sub(lambda match: {"n": "\n", "t": " "}.get(match[1], match[1]), text)
-    text = _PTX_COMMENT.sub(" ", text)
     for register in re.findall(r"%([A-Za-z_]\w*)", text):
-        if register.startswith(word_lists.PTX_FORBIDDEN_REGISTERS):
+        if register.startswith(rows.REFUSED_REGISTERS):
             yield Finding("assembly", f"reads %{register}", line)
-    for statement in re.split(r"[;{}\n]", text):
-        body = re.sub(r"^\s*@!?[%\w]+\s*", "", statement).strip()
-        if re.match(r"[A-Za-z_$%][\w$]*\s*:", body):
-            yield Finding("assembly", "a label", line)
-        match = re.match(r"\.?[A-Za-z_]\w*", body)
-        first = match.group() if match else ""
-        continued = not match or (first != ".reg" and first.startswith("."))
-        if (first and not continued and first != ".reg" and first not in word_lists.PTX) or (
-            continued
-            and first.startswith(".")
-            and first[1:] in ("func", "entry", "global", "extern", "visible")
-        ):
-            yield Finding("assembly", f"the PTX instruction {first}", line)
+    try:
+        statements = parse(text)
+    except PtxError as error:
+        yield Finding("assembly", str(error), line)
+        return
+    for at, statement in enumerate(statements):
+        if not isinstance(statement, Instruction):
+            continue
+        name = statement.name
+        if name not in table.allowed():
+            why = rows.REFUSED.get(name)
+            yield Finding("assembly", f"the PTX instruction {name}" + (f", which {why}" if why else ""), line)
+        elif name == "bra" and not _stays_inside(statement, statements):
+            yield Finding(
+                "assembly", f"{' '.join(statement.operands)} is not a label of this statement", line
+            )
+        elif "try_wait" in statement.opcode.split(".") and not _answer_is_used(statement, statements[at:]):
+            yield Finding("assembly", "a wait whose answer is not used", line)
+
+
+def _stays_inside(branch: Instruction, statements: Sequence[Statement]) -> bool:
+    """Whether a branch names one label, in its own block or one around it."""
+    return len(branch.operands) == 1 and any(
+        isinstance(label, Label)
+        and label.name == branch.operands[0]
+        and branch.scope[: len(label.scope)] == label.scope
+        for label in statements
+    )
+
+
+def _answer_is_used(wait: Instruction, following: Sequence[Statement]) -> bool:
+    """Whether the predicate of a wait leaves the statement, or another instruction of it reads it."""
+    answer = wait.operands[0] if wait.operands else "_"
+    return answer.startswith("%") or any(
+        isinstance(one, Instruction)
+        and one is not wait
+        and answer
+        in (one.guard.lstrip("!"), *(word for part in one.operands for word in _WORD.findall(part)))
+        for one in following
+    )

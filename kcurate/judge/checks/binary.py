@@ -1,6 +1,6 @@
 """What a cubin may not contain: writable state, device runtime calls, sleeps, clock reads, huge sections.
 
-Macros and templates cannot hide anything here. The encoding (sm_70 to sm_90: 16 bytes per instruction, the
+Macros and templates cannot hide anything here. The encoding (sm_70 to sm_120: 16 bytes per instruction, the
 low 12 bits the opcode, bits 72 to 79 the special register) was read off cubins of CUDA 13.0; the tests pin
 it. Not covered: source text (`kcurate.judge.checks.source`), the emulator's binaries, which are not checked.
 """
@@ -25,7 +25,8 @@ _LIBRARY_TABLES = frozenset({"__cudart_i2opi_f", "__cudart_i2opi_d", "__cudart_s
 # A `static const bool` that CUDA's atomics header leaves in a binary that uses atomicCAS.
 _HEADER_CONSTANT = re.compile(r"_ZN26__nv_atomic_triv_cp_helperI\w+E5__valE")
 _INSTRUCTION_BYTES = 16
-_READ_SPECIAL = frozenset({0x805, 0x919, 0x9C3})
+# The last reads a clock into a uniform register, from sm_120 on.
+_READ_SPECIAL = frozenset({0x805, 0x919, 0x9C3, 0x8CB})
 _CLOCKS = frozenset({0x50, 0x51, 0x52, 0x53})
 _NANOSLEEP = 0x5D
 

@@ -15,8 +15,11 @@ from kcurate.judge.checks.lexer import Token, matching_bracket
 
 _CONSTANT = frozenset({"const", "constexpr", "constinit", "__constant__", "__shared__", "__grid_constant__"})
 _SKIP_CALL = frozenset(
-    {"__align__", "alignas", "__attribute__", "__launch_bounds__", "__declspec", "decltype"}
-)
+    {
+        "__align__", "alignas", "__attribute__", "__launch_bounds__", "__declspec", "decltype",
+        "__cluster_dims__", "__maxnreg__", "__block_size__",
+    }
+)  # fmt: skip
 _TRIGGERS = frozenset({"__device__", "static", "texture", "surface"})
 _TYPES = frozenset({"struct", "class", "union", "enum"})
 # First words of statements at namespace scope that declare no variable.
@@ -142,7 +145,7 @@ def _head(plain: tuple[Token, ...], start: int) -> tuple[list[Token], int]:
     head: list[Token] = []
     at = start
     while at < len(plain) and plain[at].text not in (";", "=", "{", "}", "[", "(", ","):
-        if plain[at].text in _SKIP_CALL:
+        if plain[at].text in _SKIP_CALL and at + 1 < len(plain) and plain[at + 1].text == "(":
             at = _skip(plain, at + 1, "(", ")")
         elif plain[at].text == "<":
             head.append(plain[at])

@@ -62,8 +62,8 @@ def directives(source: Source) -> Iterator[Finding]:
             yield Finding("directives", f"#{name}", line[0].line)
         elif name == "pragma" and (len(line) < 2 or line[1].text not in word_lists.PRAGMAS):
             yield Finding("directives", f"#pragma {line[1].text if len(line) > 1 else ''}", line[0].line)
-        elif name == "define" and len(line) > 1 and line[1].text in _NEVER_DEFINED:
-            yield Finding("directives", f"redefines {line[1].text}", line[0].line)
+        elif name in ("define", "undef") and len(line) > 1 and line[1].text in _NEVER_DEFINED:
+            yield Finding("directives", f"{name}s {line[1].text}", line[0].line)
     for stream in source.streams:
         for at, token in enumerate(stream):
             if token.text in _FILE_PROBES:
@@ -76,13 +76,30 @@ def directives(source: Source) -> Iterator[Finding]:
 
 def headers(source: Source) -> Iterator[Finding]:
     """Includes other than the allowed toolkit headers, and computed includes."""
+    for text, line in _includes(source):
+        if _header(text) not in IN_SIDES:
+            cub = (
+                ": include the block's or warp's own, such as cub/block/block_reduce.cuh"
+                if "cub/" in text
+                else ""
+            )
+            yield Finding("headers", f"the header {text[:60]} is not available{cub}", line)
+
+
+def included(source: Source) -> frozenset[str]:
+    """The headers that the code includes, as it names them."""
+    return frozenset(_header(text) for text, _ in _includes(source))
+
+
+def _includes(source: Source) -> Iterator[tuple[str, int]]:
+    """What each `#include` says, and its line."""
     for line in source.directives:
-        if not line or line[0].text != "include":
-            continue
-        text = "".join(token.text for token in line[1:])
-        name = text[1:-1] if text[:1] + text[-1:] in ("<>", '""') else ""
-        if name not in IN_SIDES:
-            yield Finding("headers", f"the header {text[:60]} is not available", line[0].line)
+        if line and line[0].text == "include":
+            yield "".join(token.text for token in line[1:]), line[0].line
+
+
+def _header(text: str) -> str:
+    return text[1:-1] if text[:1] + text[-1:] in ("<>", '""') else ""
 
 
 def pasting(source: Source) -> Iterator[Finding]:

@@ -147,7 +147,7 @@ def check_binary(
     if "runtime_calls" in checks:
         found += binary.runtime_calls(compiled)
     if "instructions" in checks:
-        may_sleep = any(header in side.code for header in SLEEPING)
+        may_sleep = not SLEEPING.isdisjoint(spelling.included(Source(side.code)))
         found += binary.instructions(compiled, may_sleep=may_sleep)
     return tuple(dict.fromkeys(found))
 

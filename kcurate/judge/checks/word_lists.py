@@ -1,8 +1,8 @@
-"""The lists behind the static checks: forbidden words, allowed PTX instructions.
+"""The lists behind the static checks: forbidden and fixed words.
 
-Sources: CUDA C++ Programming Guide (language extensions, device-side functions), PTX ISA (instruction set),
-NVRTC user guide (predefined headers). Not covered: searching code for them (`kcurate.judge.checks.source`),
-what may be included (`kcurate.headers`).
+Sources: CUDA C++ Programming Guide (language extensions, device-side functions), NVRTC user guide (predefined
+headers). Not covered: searching code for them (`kcurate.judge.checks.source`), what may be included
+(`kcurate.headers`), PTX (`kcurate.ptx.rows`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FORBIDDEN_CALLS = word_set(
     cudaMalloc cudaFree cudaMallocAsync cudaFreeAsync cudaLaunchDevice cudaLaunchDeviceV2
     cudaGetParameterBuffer cudaGetParameterBufferV2 cudaDeviceSynchronize cudaMemcpyAsync cudaMemsetAsync
     cudaStreamCreateWithFlags cudaGraphLaunch clock clock64 trap abort exit _exit _Exit quick_exit
-    terminate __assertfail assert
+    terminate __assertfail
     system popen fork vfork execl execle execlp execv execve execvp execvpe posix_spawn kill
     sigaction syscall dlopen dlsym mmap munmap mprotect open openat creat fopen freopen fdopen fread fwrite
     fgets fputs fscanf scanf getenv setenv putenv socket pthread_create ptrace prctl setjmp longjmp sigsetjmp
@@ -28,13 +28,15 @@ FORBIDDEN_CALLS = word_set(
     """
 )
 # Names that ordinary code gives to variables; refused only as calls.
-ORDINARY_NAMES = frozenset({"free", "exit", "kill", "open", "sleep", "trap", "clock", "system", "assert"})
+ORDINARY_NAMES = frozenset({"free", "exit", "kill", "open", "sleep", "trap", "clock", "system"})
 # Refused everywhere, called or not.
 FORBIDDEN_WORDS = word_set(
     """
     __nanosleep __trap __brkpt globaltimer __globaltimer __clock __clock64 __prof_trigger __managed__
     thread_local __thread environ __environ __attribute constructor destructor co_await co_yield co_return
     ifunc weakref new goto_asm __rdtsc _rdtsc __pragma __int3 _mm_pause
+    chrono sleep_for sleep_until __cccl_thread_sleep_for try_wait_for try_wait_until try_wait_parity_for
+    try_wait_parity_until consumer_wait_for consumer_wait_until
     """
 )
 FORBIDDEN_PREFIXES = (
@@ -45,6 +47,12 @@ FORBIDDEN_PREFIXES = (
     "__cxa_",
     "__libc_",
     "__asan_",
+    "get_sreg_clock",
+    "get_sreg_globaltimer",
+    "get_sreg_smid",
+    "get_sreg_nsmid",
+    "get_sreg_gridid",
+    "get_sreg_current_graph",
 )
 BUILTINS = frozenset(
     f"__builtin_{name}"
@@ -57,26 +65,15 @@ BUILTINS = frozenset(
 ASM_WORDS = frozenset({"asm", "__asm__", "__asm", "_asm"})
 # Words that no pasted token may be a substring of.
 HIDDEN_WORDS = ASM_WORDS | FORBIDDEN_CALLS | FORBIDDEN_WORDS | frozenset(FORBIDDEN_PREFIXES)
-# Keywords that a macro may not redefine, since the checks rely on their meaning.
+# Words that a macro may not redefine, since the checks rely on their meaning (asserts: as with NDEBUG).
 FIXED_KEYWORDS = word_set(
     """
     if else for while do switch return const static extern volatile struct class union float double half int
     unsigned __global__ __device__ __shared__ __constant__ __syncthreads
+    __launch_bounds__ __cluster_dims__ __maxnreg__ __block_size__ __align__ __attribute__ alignas decltype
+    assert NDEBUG
     """
 )
-# The opcodes that inline assembly may use, without modifiers. Omitted on purpose: nanosleep, trap, brkpt,
-# exit, pmevent, call, ret, bra, brx (jumps out of the statement), alloca, stacksave, setmaxnreg.
-PTX = word_set(
-    """
-    abs add addc and applypriority bar barrier bfe bfi bfind bmsk brev cnot copysign cos cp createpolicy
-    cvt cvta discard div dp2a dp4a elect ex2 fence fma fns isspacep ld ldmatrix ldu lg2 lop3 mad mad24
-    madc match max mbarrier membar min mma mov movmatrix mul mul24 neg not or popc prefetch prefetchu
-    prmt rcp red redux rem rsqrt sad selp set setp shf shfl shl shr sin slct sqrt st stmatrix sub subc
-    szext tanh testp tex tld4 vote wgmma wmma xor activemask atom griddepcontrol clz
-    """
-)
-# Special registers that tell the time, the SM, or a profiler's counters.
-PTX_FORBIDDEN_REGISTERS = ("clock", "globaltimer", "pm", "smid", "nsmid", "gridid", "envreg", "current_graph")
 PRAGMAS = frozenset({"unroll", "nounroll", "once", "nv_diag_suppress"})
 DIRECTIVES = frozenset(
     {"include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "pragma", "error", ""}

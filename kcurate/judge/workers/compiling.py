@@ -24,6 +24,7 @@ FAILED = {
     "error": "does not compile",
     "timeout": "compiling exceeded the time limit",
     "memory": "the compiler crashed or ran out of memory",
+    "unsupported": "contains something that the emulator does not run",
 }
 
 
@@ -101,7 +102,7 @@ def compile_case(case: Case, workers: CompileWorkers, *, sanitize: bool = False)
     """Compile both sides of a candidate.
 
     Raises:
-        Ruling: `compile_error`, with the side and its log. BackendError: a compiler failed.
+        Ruling: `compile_error` or `unsupported`, with the side and its log. BackendError: a compiler failed.
     """
     device_code = [side for side in SIDES if getattr(case.candidate, side).language == "cuda"]
     requests = [request_of(case.candidate, side, sanitize=sanitize) for side in device_code]
@@ -111,7 +112,7 @@ def compile_case(case: Case, workers: CompileWorkers, *, sanitize: bool = False)
         answer = made[side] if side in made else compile_text(getattr(case.candidate, side).code)
         if isinstance(answer, CompileFailure):
             raise Ruling(
-                Outcome.COMPILE_ERROR,
+                Outcome.UNSUPPORTED if answer.reason == "unsupported" else Outcome.COMPILE_ERROR,
                 FAILED[answer.reason],
                 side=side,
                 log=answer.log,

@@ -39,7 +39,7 @@ from kcurate.judge.workers.protocol import (
 )
 
 A = TypeVar("A")
-FaultReason = Literal["launch_error", "timeout", "out_of_bounds"]
+FaultReason = Literal["launch_error", "timeout", "out_of_bounds", "unsupported"]
 BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from kcurate.judge.workers.inside.main import main; main(int(sys.argv[2]), *sys.argv[3:])"

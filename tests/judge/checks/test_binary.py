@@ -16,7 +16,7 @@ pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
 
 from kcurate.backends.cuda.compiler import CudaCompiler
 
-ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 LAUNCH = Launch("k", (1,), (1,))
 
 
@@ -77,10 +77,24 @@ def test_a_library_barrier_may_sleep() -> None:
 
 @pytest.mark.parametrize(
     "header",
-    ["cooperative_groups.h", "cooperative_groups/reduce.h", "cuda/std/complex", "cuda/atomic", "mma.h"],
-)
+    [
+        "cooperative_groups.h", "cooperative_groups/reduce.h", "cuda/std/complex", "cuda/atomic", "mma.h",
+        "cuda/ptx", "cuda/functional", "cub/block/block_radix_sort.cuh", "cub/warp/warp_reduce.cuh",
+    ],
+)  # fmt: skip
 def test_library_variables_are_not_state(header: str) -> None:
     assert found("x[n] = 1;", f"#include <{header}>") == []
+
+
+def test_a_header_that_is_only_named_allows_no_clock() -> None:
+    assert found("x[0] = (float)clock64(); // <cuda/barrier>") == ["instructions"]
+
+
+@pytest.mark.parametrize(
+    "head", ["", "#include <cassert>", "#include <cuda/std/cassert>\n#include <assert.h>"]
+)
+def test_asserts_leave_nothing_in_the_binary(head: str) -> None:
+    assert found("assert(x[0] > n); assert((0, 1)); x[1] = n;", head) == []
 
 
 @pytest.mark.parametrize(

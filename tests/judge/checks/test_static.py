@@ -101,7 +101,7 @@ def test_device_headers_are_allowed(code: str) -> None:
         "float *p = new float[4];",
         "void *p = malloc(4);",
         'printf("%f", x[0]);',
-        "assert(n > 0);",
+        "__assertfail(0, 0, 0, 0, 1);",
         "__builtin_trap();",
         "__nvvm_nanosleep(3);",
         "cudaDeviceSynchronize();",

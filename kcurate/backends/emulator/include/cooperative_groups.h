@@ -1,5 +1,5 @@
-// Cooperative groups: blocks, tiles of a warp, converged lanes, the grid.
-// Source: CUDA C++ Programming Guide, "Cooperative Groups". Clusters are not emulated.
+// Cooperative groups: blocks, tiles of a warp, converged lanes, clusters, the grid.
+// Source: CUDA C++ Programming Guide, "Cooperative Groups".
 #pragma once
 
 #include "kcurate/groups.h"

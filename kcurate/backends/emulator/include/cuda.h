@@ -1,2 +1,5 @@
-// Everything in it is there from the start.
+// The one type of the driver's header that device code needs. Tensor maps are not emulated.
 #pragma once
+typedef struct alignas(64) CUtensorMap_st {
+    unsigned long long opaque[16];
+} CUtensorMap;

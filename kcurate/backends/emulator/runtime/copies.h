@@ -1,28 +1,92 @@
-// Asynchronous copies (cp.async): ordered, committed in batches, done when they are waited for.
-// Source: PTX ISA, "Data Movement and Conversion Instructions: Non-bulk copy".
+// Asynchronous copies (cp.async, cp.async.bulk) and the mbarriers that they arrive at: a copy is done when it is
+// waited for, so that code which does not wait finds nothing.
+// Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy", "mbarrier".
 #pragma once
 
+#include "image.h"
 #include "scheduler.h"
 
 namespace kcu
 {
 
-// Do what a thread has ordered, but for its latest `batches_left` batches. Not yet committed copies stay
-// unless `batches_left` is ALL_COPIES.
-void finish_copies(Fiber *fiber, unsigned batches_left)
+inline void do_copy(Copies &copies, Copy *copy, Copy *before)
+{
+    const unsigned taken = copy->bytes - copy->zeros;
+    memcpy(copy->to, copy->from, taken);
+    memset(static_cast<char *>(copy->to) + taken, 0, copy->zeros);
+    (before ? before->next : copies.first) = copy->next;
+    if (copies.last == copy) copies.last = before;
+    copy->next = state->free_copies;
+    state->free_copies = copy;
+}
+
+// Do what was ordered, but for the latest `batches_left` batches. Not yet committed copies stay unless
+// `batches_left` is ALL_COPIES.
+void finish_copies(Copies &copies, unsigned batches_left)
 {
     const bool all = batches_left == ALL_COPIES;
-    const unsigned upto = fiber->batches > batches_left ? fiber->batches - batches_left : 0;
-    while (Copy *copy = fiber->copies) {
+    const unsigned upto = copies.batches > batches_left ? copies.batches - batches_left : 0;
+    while (Copy *copy = copies.first) {
         if (!all && (copy->batch == 0 || copy->batch > upto)) return;
-        const unsigned taken = copy->bytes - copy->zeros;
-        memcpy(copy->to, copy->from, taken);
-        memset(static_cast<char *>(copy->to) + taken, 0, copy->zeros);
-        fiber->copies = copy->next;
+        do_copy(copies, copy, nullptr);
+    }
+}
+
+inline void drop_copies(Copies &copies)
+{
+    while (Copy *copy = copies.first) {
+        copies.first = copy->next;
         copy->next = state->free_copies;
         state->free_copies = copy;
     }
-    fiber->last_copy = nullptr;
+    copies = Copies{};
+}
+
+inline void order(Copies &copies, const Copy &wanted)
+{
+    Copy *copy = state->free_copies;
+    if (copy)
+        state->free_copies = copy->next;
+    else if (state->used_copies < MAX_COPIES)
+        copy = state->copies + state->used_copies++;
+    else
+        kcu_fault(KCU_LAUNCH, "too many asynchronous copies at once");
+    *copy = wanted;
+    (copies.first ? copies.last->next : copies.first) = copy;
+    copies.last = copy;
+}
+
+inline void commit(Copies &copies)
+{
+    copies.batches++;
+    for (Copy *copy = copies.first; copy; copy = copy->next)
+        if (!copy->batch) copy->batch = copies.batches;
+}
+
+// An mbarrier's 64 bits: arrivals of each phase, those still to come in this one, bytes still to come (with a
+// sign), the phase's parity, and a mark of one that was initialised.
+struct Bits {
+    unsigned long long expected : 20, pending : 20;
+    long long bytes : 22;
+    unsigned long long parity : 1, valid : 1;
+};
+static_assert(sizeof(Bits) == 8, "an mbarrier has 64 bits");
+
+inline Bits &valid_barrier(unsigned long long *place)
+{
+    Bits &barrier = *reinterpret_cast<Bits *>(place);
+    const unsigned most = (1u << 20) - 1; // what poison looks like
+    if (!barrier.valid || !barrier.expected || barrier.expected == most || barrier.pending > barrier.expected)
+        kcu_fault(KCU_LAUNCH, "an mbarrier that was not initialised");
+    return barrier;
+}
+
+inline void advance(Bits &barrier)
+{
+    if (barrier.pending || barrier.bytes) return;
+    barrier.parity ^= 1;
+    state->releases++;
+    barrier.pending = barrier.expected;
 }
 
 } // namespace kcu
@@ -37,28 +101,99 @@ void kcu_copy_later(void *to, const void *from, unsigned bytes, unsigned zeros)
         kcu_fault(KCU_LAUNCH, "an asynchronous copy takes 4, 8 or 16 bytes");
     if (places % bytes)
         kcu_fault(KCU_LAUNCH, "an asynchronous copy whose addresses are not aligned to its size");
-    Copy *copy = state->free_copies;
-    if (copy)
-        state->free_copies = copy->next;
-    else if (state->used_copies < MAX_COPIES)
-        copy = state->copies + state->used_copies++;
-    else
-        kcu_fault(KCU_LAUNCH, "too many asynchronous copies at once");
-    *copy = Copy{nullptr, to, from, bytes, zeros, 0};
-    Fiber *fiber = state->fiber;
-    (fiber->copies ? fiber->last_copy->next : fiber->copies) = copy;
-    fiber->last_copy = copy;
+    order(state->fiber->copies, Copy{nullptr, to, from, bytes, zeros, 0, nullptr});
 }
 
-void kcu_commit_copies()
+void kcu_commit_copies() { kcu::commit(kcu::state->fiber->copies); }
+
+void kcu_finish_copies(unsigned batches_left) { kcu::finish_copies(kcu::state->fiber->copies, batches_left); }
+
+void kcu_bulk_later(void *to, const void *from, unsigned bytes, unsigned long long *barrier)
 {
     using namespace kcu;
-    Fiber *fiber = state->fiber;
-    fiber->batches++;
-    for (Copy *copy = fiber->copies; copy; copy = copy->next)
-        if (!copy->batch) copy->batch = fiber->batches;
+    const uintptr_t places = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
+    if (places % 16 || bytes % 16) kcu_fault(KCU_LAUNCH, "a bulk copy that is not aligned to 16 bytes");
+    const char *place = reinterpret_cast<const char *>(barrier);
+    if (barrier && find_rank(place)) { // of another block, whose memory is elsewhere when it asks
+        memcpy(to, from, bytes);
+        Bits &remote = valid_barrier(barrier);
+        remote.bytes -= bytes;
+        advance(remote);
+        return;
+    }
+    if (barrier) valid_barrier(barrier);
+    order(barrier ? state->block->arriving : state->fiber->bulk, Copy{nullptr, to, from, bytes, 0, 0, barrier});
 }
 
-void kcu_finish_copies(unsigned batches_left) { kcu::finish_copies(kcu::state->fiber, batches_left); }
+void kcu_commit_bulk() { kcu::commit(kcu::state->fiber->bulk); }
+
+void kcu_finish_bulk(unsigned batches_left) { kcu::finish_copies(kcu::state->fiber->bulk, batches_left); }
+
+void kcu_mbarrier_init(unsigned long long *place, unsigned count)
+{
+    using namespace kcu;
+    if (count == 0 || count >= (1u << 20) - 1) kcu_fault(KCU_LAUNCH, "an mbarrier for a count that it cannot hold");
+    Bits barrier = {};
+    barrier.expected = barrier.pending = count;
+    barrier.valid = 1;
+    memcpy(place, &barrier, sizeof barrier);
+}
+
+unsigned long long kcu_mbarrier_arrive(unsigned long long *place, unsigned count, int bytes, bool drop)
+{
+    using namespace kcu;
+    kcu_spin();
+    Bits &barrier = valid_barrier(place);
+    if (barrier.pending < count) kcu_mbarrier_parity(place); // ends a phase whose copies are all that it lacks
+    const unsigned long long before = (unsigned long long)barrier.parity << 62;
+    if (barrier.pending < count) kcu_fault(KCU_LAUNCH, "more arrivals at an mbarrier than it was initialised for");
+    barrier.bytes += bytes;
+    if (drop && barrier.expected > 1) barrier.expected -= 1;
+    barrier.pending -= count;
+    advance(barrier);
+    return before;
+}
+
+// The parity of the phase that a barrier is in, after the copies to it that are on their way.
+unsigned kcu_mbarrier_parity(unsigned long long *place)
+{
+    using namespace kcu;
+    Bits &barrier = valid_barrier(place);
+    Copies &arriving = state->block->arriving;
+    Copy *before = nullptr;
+    for (Copy *copy = arriving.first, *next; copy; copy = next) {
+        next = copy->next;
+        if (copy->barrier != place) {
+            before = copy;
+            continue;
+        }
+        barrier.bytes -= copy->bytes;
+        do_copy(arriving, copy, before);
+        advance(barrier);
+    }
+    return barrier.parity;
+}
+
+void *kcu_map_shared(const void *pointer, unsigned rank)
+{
+    const char *place = static_cast<const char *>(pointer);
+    kcu::find_rank(place);
+    return kcu::map_shared(const_cast<char *>(place), rank);
+}
+
+unsigned kcu_shared_rank(unsigned long long address)
+{
+    const unsigned rank = unsigned(address / kcu::RANK_WINDOW);
+    return rank ? rank - 1 : kcu::state->block->rank;
+}
+
+unsigned long long kcu_to_shared(const void *pointer) { return kcu::to_shared(static_cast<const char *>(pointer)); }
+
+char *kcu_from_shared(unsigned long long address)
+{
+    char *place = kcu::from_shared(address);
+    if (!place) kcu_fault(KCU_BOUNDS, "an address outside shared memory");
+    return place;
+}
 
 } // extern "C"

@@ -52,15 +52,18 @@ inline void poison_shared()
     memset(kcu_dynamic, launch.poison, launch.shared_bytes);
 }
 
+// Where dynamic memory begins in an image: as aligned as it is in its own place.
+inline size_t image_bytes(const Launch &launch) { return (launch.static_bytes + 127) / 128 * 128; }
+
 inline void save_shared(Block *block)
 {
     const Launch &launch = state->launch;
-    const size_t size = launch.static_bytes + launch.shared_bytes;
+    const size_t size = image_bytes(launch) + launch.shared_bytes;
     if (!size) return;
     if (!block->image) block->image = reserve<char>(size);
     if (!block->image) kcu_fault(KCU_LAUNCH, "not enough memory for the shared memory of so many blocks");
     memcpy(block->image, __start_kcu_shared, launch.static_bytes);
-    memcpy(block->image + launch.static_bytes, kcu_dynamic, launch.shared_bytes);
+    memcpy(block->image + image_bytes(launch), kcu_dynamic, launch.shared_bytes);
 }
 
 inline void restore_shared(Block *block)
@@ -68,13 +71,73 @@ inline void restore_shared(Block *block)
     const Launch &launch = state->launch;
     if (!block->image) return;
     memcpy(__start_kcu_shared, block->image, launch.static_bytes);
-    memcpy(kcu_dynamic, block->image + launch.static_bytes, launch.shared_bytes);
+    memcpy(kcu_dynamic, block->image + image_bytes(launch), launch.shared_bytes);
+}
+
+// Where something in the running block's shared memory lies in that of another block of the cluster: in the
+// image of that block, which waits meanwhile.
+inline char *map_shared(char *place, unsigned rank)
+{
+    const Launch &launch = state->launch;
+    Block *block = state->block;
+    if (rank >= launch.cluster) kcu_fault(KCU_LAUNCH, "a rank that its cluster does not have");
+    Block *other = block->leader->members[rank];
+    if (other == block) return place;
+    size_t offset = size_t(place - __start_kcu_shared);
+    if (place >= kcu_dynamic && place <= kcu_dynamic + launch.shared_bytes)
+        offset = image_bytes(launch) + size_t(place - kcu_dynamic);
+    else if (place < __start_kcu_shared || place >= __stop_kcu_shared)
+        kcu_fault(KCU_BOUNDS, "an address outside shared memory");
+    if (!other->image)
+        kcu_fault(KCU_LAUNCH, other->running ? "shared memory of a block of its cluster that has not started"
+                                             : "shared memory of a block of its cluster that has ended");
+    return other->image + offset;
+}
+
+// The rank, plus one, of the other block whose image holds a place; the place moves into the own block's memory.
+inline unsigned find_rank(const char *&place)
+{
+    const Launch &launch = state->launch;
+    Block *leader = state->block->leader;
+    for (unsigned i = 0; i < launch.cluster && launch.cluster > 1; i++) {
+        const char *image = leader->members[i]->image;
+        if (!image || place < image || place >= image + image_bytes(launch) + launch.shared_bytes) continue;
+        const size_t offset = size_t(place - image), fixed = image_bytes(launch);
+        place = offset < fixed ? __start_kcu_shared + offset : kcu_dynamic + (offset - fixed);
+        return i + 1;
+    }
+    return 0;
+}
+
+// Static variables begin at a page of the window, dynamic memory keeps its guards.
+inline unsigned long long to_shared(const char *place)
+{
+    const char *fixed = reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(__start_kcu_shared) & ~(PAGE - 1));
+    const char *room = state->dynamic_end - SHARED_ROOM;
+    if (place >= fixed && place < __stop_kcu_shared) return STATIC_WINDOW + (unsigned long long)(place - fixed);
+    if (place >= room && place <= state->dynamic_end) return DYNAMIC_WINDOW + (unsigned long long)(place - room);
+    if (const unsigned rank = find_rank(place)) return to_shared(place) + (unsigned long long)rank * RANK_WINDOW;
+    return ~0ull;
+}
+
+inline char *from_shared(unsigned long long address)
+{
+    if (const unsigned rank = unsigned(address / RANK_WINDOW)) {
+        char *own = rank <= MAX_CLUSTER ? from_shared(address % RANK_WINDOW) : nullptr;
+        return own ? map_shared(own, rank - 1) : nullptr;
+    }
+    char *fixed = reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(__start_kcu_shared) & ~(PAGE - 1));
+    if (address >= STATIC_WINDOW && address < STATIC_WINDOW + (unsigned long long)(__stop_kcu_shared - fixed))
+        return fixed + (address - STATIC_WINDOW);
+    if (address >= DYNAMIC_WINDOW && address < DYNAMIC_WINDOW + SHARED_ROOM + SHARED_GUARD)
+        return state->dynamic_end - SHARED_ROOM + (address - DYNAMIC_WINDOW);
+    return nullptr;
 }
 
 inline void drop_image(Block *block)
 {
     const Launch &launch = state->launch;
-    give_back(block->image, launch.static_bytes + launch.shared_bytes);
+    give_back(block->image, image_bytes(launch) + launch.shared_bytes);
     block->image = nullptr;
 }
 

@@ -52,20 +52,74 @@ inline KcuMeet *find_meeting(Warp &warp, unsigned mask, int kind)
 
 void report_deadlock(Block *block)
 {
-    unsigned meeting = block->alive - block->waiting - block->at_grid;
+    unsigned meeting = block->alive - block->waiting - block->at_grid - block->at_named - block->at_cluster;
     snprintf(
         state->message, sizeof state->message,
         "deadlock in block (%u,%u,%u): of %u running threads %u wait at the __syncthreads of line %d, %u for "
-        "lanes of their warp that do not come, %u for the grid",
+        "lanes of their warp that do not come, %u for the grid, %u at named barriers, "
+        "%u for their cluster",
         block->index.x, block->index.y, block->index.z, block->alive, block->waiting,
-        block->waiting ? block->line : 0, meeting, block->at_grid);
+        block->waiting ? block->line : 0, meeting, block->at_grid, block->at_named, block->at_cluster);
     state->fault = KCU_LAUNCH;
     siglongjmp(state->escape, 1);
+}
+
+// Release a cluster's barrier when all of its threads that run have arrived.
+inline void release_cluster(Block *leader)
+{
+    unsigned alive = 0;
+    for (unsigned i = 0; i < state->launch.cluster; i++) alive += leader->members[i]->alive;
+    if (!leader->cluster_arrived || leader->cluster_arrived < alive) return;
+    leader->cluster_arrived = 0;
+    leader->cluster_generation++;
+    for (unsigned i = 0; i < state->launch.cluster; i++) {
+        Block *block = leader->members[i];
+        block->at_cluster = 0;
+        for (unsigned w = 0; w < block->warps; w++) {
+            block->warp[w].ready |= block->warp[w].at_cluster;
+            block->warp[w].at_cluster = 0;
+        }
+    }
+}
+
+// A thread has ended: the barrier of its cluster does not wait for it.
+void leave_cluster(Block *block, Fiber *self)
+{
+    Block *leader = block->leader;
+    if (self->cluster_arrival == leader->cluster_generation + 1) leader->cluster_arrived--;
+    release_cluster(leader);
 }
 
 } // namespace kcu
 
 extern "C" {
+
+void kcu_cluster_arrive()
+{
+    using namespace kcu;
+    Block *leader = state->block->leader;
+    Fiber *self = state->fiber;
+    if (self->cluster_arrival == leader->cluster_generation + 1)
+        kcu_fault(KCU_LAUNCH, "a second arrival at the barrier of its cluster without a wait");
+    self->cluster_arrival = leader->cluster_generation + 1;
+    leader->cluster_arrived++;
+    release_cluster(leader);
+}
+
+void kcu_cluster_wait()
+{
+    using namespace kcu;
+    Block *block = state->block;
+    Fiber *self = state->fiber;
+    if (!self->cluster_arrival) kcu_fault(KCU_LAUNCH, "a wait at the barrier of its cluster without an arrival");
+    const bool over = self->cluster_arrival != block->leader->cluster_generation + 1;
+    if (!over) {
+        block->at_cluster++;
+        block->warp[self->warp].at_cluster |= 1u << self->lane;
+        wait_for_turn();
+    }
+    self->cluster_arrival = 0;
+}
 
 void kcu_fault(int reason, const char *what)
 {
@@ -85,7 +139,7 @@ int kcu_barrier(int line, int vote, int predicate)
         block->line = line;
         block->vote = vote;
         block->count_true = 0;
-    } else if (block->line != line) {
+    } else if (block->line != line && block->line != KCU_ANY_LINE && line != KCU_ANY_LINE) {
         char text[120];
         snprintf(text, sizeof text,
                  "waits at the __syncthreads of line %d, others of its block at that of line %d", line,
@@ -97,6 +151,35 @@ int kcu_barrier(int line, int vote, int predicate)
     block->warp[self->warp].at_barrier |= 1u << self->lane;
     wait_for_turn();
     return block->result;
+}
+
+void kcu_named_barrier(unsigned number, unsigned count, bool wait)
+{
+    using namespace kcu;
+    Block *block = state->block;
+    Fiber *self = state->fiber;
+    if (number >= NAMED_BARRIERS || count % 32) kcu_fault(KCU_LAUNCH, "a barrier number or count that does not exist");
+    if (!block->named) block->named = reserve<Named>(NAMED_BARRIERS);
+    if (!block->named) kcu_fault(KCU_LAUNCH, "not enough memory for named barriers");
+    Named &named = block->named[number];
+    if (!count) count = block->alive;
+    if (named.arrived && named.count != count) kcu_fault(KCU_LAUNCH, "a named barrier with different counts");
+    named.count = count;
+    if (++named.arrived < count) {
+        if (!wait) return;
+        block->at_named++;
+        named.waiting[self->warp] |= 1u << self->lane;
+        wait_for_turn();
+        return;
+    }
+    named.arrived = 0;
+    state->releases++;
+    for (unsigned i = 0; i < block->warps; i++) {
+        block->at_named -= unsigned(__builtin_popcount(named.waiting[i]));
+        block->warp[i].ready |= named.waiting[i];
+        named.waiting[i] = 0;
+    }
+    block->forward = !block->forward;
 }
 
 KcuMeet *kcu_meet(unsigned mask, int kind, unsigned long long value)

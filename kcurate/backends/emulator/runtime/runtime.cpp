@@ -7,7 +7,8 @@
 #include "image.h"
 
 extern "C" {
-uint3 threadIdx, blockIdx;
+uint3 threadIdx, blockIdx, kcu_cluster_index;
+dim3 kcu_cluster_dim;
 dim3 blockDim, gridDim;
 unsigned kcu_lane, kcu_patience;
 char *kcu_dynamic;
@@ -18,6 +19,12 @@ namespace kcu
 {
 
 State *state;
+
+static uint3 place_in(unsigned long number, const dim3 &extent)
+{
+    const unsigned long row = number / extent.x;
+    return uint3{unsigned(number % extent.x), unsigned(row % extent.y), unsigned(row / extent.y)};
+}
 
 static Block *new_block(unsigned long number)
 {
@@ -45,13 +52,22 @@ static Block *new_block(unsigned long number)
         const unsigned lanes = threads - i * 32;
         Warp &warp = block->warp[i];
         warp.fresh = warp.alive = lanes >= 32 ? ~0u : (1u << lanes) - 1;
-        warp.ready = warp.at_barrier = warp.at_grid = warp.converging = warp.yielded = 0;
+        warp.ready = warp.at_barrier = warp.at_grid = warp.at_cluster = warp.converging = warp.yielded = 0;
         warp.busy = warp.open = 0;
     }
-    const unsigned long row = number / gridDim.x;
-    block->index = uint3{unsigned(number % gridDim.x), unsigned(row % gridDim.y), unsigned(row / gridDim.y)};
+    block->rank = unsigned(number % launch.cluster);
+    const uint3 inside = place_in(block->rank, kcu_cluster_dim);
+    const dim3 &c = kcu_cluster_dim, clusters(gridDim.x / c.x, gridDim.y / c.y, gridDim.z / c.z);
+    const uint3 outside = place_in(number / launch.cluster, clusters);
+    block->index = uint3{outside.x * c.x + inside.x, outside.y * c.y + inside.y, outside.z * c.z + inside.z};
+    block->leader = block;
+    block->members[0] = block;
+    block->cluster_arrived = block->cluster_generation = block->at_cluster = 0;
+    block->fresh = true;
+    for (unsigned i = 0; i < threads; i++) block->fibers[i].cluster_arrival = 0;
     block->alive = threads;
-    block->waiting = block->at_grid = 0;
+    block->waiting = block->at_grid = block->at_named = 0;
+    if (block->named) memset(block->named, 0, sizeof(Named) * NAMED_BARRIERS);
     block->forward = (number + (launch.dice >> 31)) % 2 == 0;
     block->running = true;
     launch.resident++;
@@ -73,21 +89,24 @@ static void release_grid()
 }
 
 // Let one block run until it is done or has to wait for others.
-static Outcome turn(Block *block, bool fresh)
+static Outcome turn(Block *block)
 {
     Launch &launch = state->launch;
     state->block = block;
     blockIdx = block->index;
-    if (fresh)
+    kcu_cluster_index = place_in(block->rank, kcu_cluster_dim);
+    if (block->fresh)
         poison_shared();
     else
         restore_shared(block);
+    block->fresh = false;
     const Outcome outcome = run_block(block);
     if (outcome == FINISHED) {
         block->running = false;
         launch.resident--;
         launch.done++;
         drop_image(block);
+        drop_copies(block->arriving);
     } else {
         save_shared(block);
     }
@@ -103,13 +122,38 @@ static void run_blocks(unsigned most)
         bool waits = true;
         for (unsigned i = 0; i < launch.slots; i++) {
             Block *block = state->blocks + i;
-            if (block->running && !at_grid(block)) waits &= turn(block, false) == AT_GRID;
+            if (block->running && !at_grid(block)) waits &= turn(block) == AT_GRID;
         }
         do {
             if (launch.next == launch.total || launch.resident >= most) break;
-            waits &= turn(new_block(launch.next++), true) == AT_GRID;
+            waits &= turn(new_block(launch.next++)) == AT_GRID;
         } while (launch.cooperative);
         if (waits && launch.resident && launch.next == launch.total) release_grid();
+    }
+}
+
+// The blocks of a cluster in turn, one cluster after the other.
+static void run_clusters()
+{
+    Launch &launch = state->launch;
+    while (launch.done < launch.total) {
+        Block *members[MAX_CLUSTER];
+        for (unsigned i = 0; i < launch.cluster; i++) {
+            members[i] = new_block(launch.next++);
+            members[i]->leader = members[0];
+            members[0]->members[i] = members[i];
+        }
+        for (bool over = false; !over;) {
+            const unsigned long runs = state->runs;
+            over = true;
+            for (unsigned i = 0; i < launch.cluster; i++) {
+                Block *block = members[members[0]->forward ? i : launch.cluster - 1 - i];
+                if (block->running && turn(block) != FINISHED) over = false;
+            }
+            if (runs != state->runs || over) continue;
+            for (unsigned i = 0; i < launch.cluster; i++)
+                if (members[i]->running) report_deadlock(members[i]);
+        }
     }
 }
 
@@ -119,6 +163,7 @@ static void free_blocks()
     for (unsigned i = 0; i < launch.slots; i++) {
         give_back(state->blocks[i].fibers, state->blocks[i].warps * 32);
         give_back(state->blocks[i].warp, state->blocks[i].warps);
+        if (state->blocks[i].named) give_back(state->blocks[i].named, NAMED_BARRIERS);
     }
     memset(state->blocks, 0, sizeof(Block) * launch.slots);
 }
@@ -176,12 +221,15 @@ KCU_EXPORT const char *kcu_message() { return state->message; }
 // Where a memory fault happened, or null.
 KCU_EXPORT void *kcu_address() { return state->address; }
 
-// Launch a kernel; `shape` is grid x, y, z, block x, y, z. Answers a KcuFault, KCU_OK when all is well.
+// Launch a kernel; `shape` is grid x, y, z, block x, y, z, cluster x, y, z (zeros: as the kernel says). Answers a KcuFault, KCU_OK when all is well.
 KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long shared_bytes, int cooperative,
                           void **args, double limit_s)
 {
     gridDim = dim3(shape[0], shape[1], shape[2]);
     blockDim = dim3(shape[3], shape[4], shape[5]);
+    const unsigned *wanted = shape[6] ? shape + 6 : kcu_entries[entry].cluster;
+    kcu_cluster_dim = wanted[0] ? dim3(wanted[0], wanted[1], wanted[2]) : dim3(1, 1, 1);
+    const unsigned cluster = kcu_cluster_dim.x * kcu_cluster_dim.y * kcu_cluster_dim.z;
     const unsigned threads = shape[3] * shape[4] * shape[5];
     const unsigned long total = (unsigned long)shape[0] * shape[1] * shape[2];
     const unsigned most = MAX_RESIDENT_THREADS / ((threads + 31) / 32 * 32);
@@ -190,7 +238,7 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
     const unsigned dice = state->launches++ * 0x9E3779B9u;
     const unsigned char poison = dice >> 30 & 1 ? 0xA3 : 0xFF;
     state->launch =
-        Launch{kcu_entries + entry,   args,  cooperative != 0, dice, 0, 0, 0, 0, total, shared_bytes,
+        Launch{kcu_entries + entry,   args,  cooperative != 0, dice, 0, 0, cluster, 0, 0, total, shared_bytes,
                static_shared_bytes(), poison};
     kcu_dynamic = state->dynamic_end - (shared_bytes + 127) / 128 * 128;
     kcu_dynamic_bytes = shared_bytes;
@@ -200,11 +248,23 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
         snprintf(state->message, sizeof state->message, "a cooperative launch of more than %u blocks", most);
         return KCU_LAUNCH;
     }
+    if (gridDim.x % kcu_cluster_dim.x || gridDim.y % kcu_cluster_dim.y || gridDim.z % kcu_cluster_dim.z ||
+        cluster > MAX_CLUSTER) {
+        snprintf(state->message, sizeof state->message, "a grid that cannot be divided into such clusters");
+        return KCU_LAUNCH;
+    }
+    if (cooperative && cluster > 1) {
+        snprintf(state->message, sizeof state->message, "clusters in a cooperative launch are not emulated");
+        return KCU_UNSUPPORTED;
+    }
     catch_signals(limit_s);
     if (sigsetjmp(state->escape, 1) == 0) {
-        if (!open_stacks(cooperative ? unsigned(total) * threads : threads))
+        if (!open_stacks(cooperative ? unsigned(total) * threads : cluster * threads))
             kcu_fault(KCU_LAUNCH, "not enough memory for the stacks of so many threads");
-        run_blocks(cooperative ? unsigned(total) : state->stacks.count / threads);
+        if (cluster > 1)
+            run_clusters();
+        else
+            run_blocks(cooperative ? unsigned(total) : state->stacks.count / threads);
     }
     release_signals();
     if (state->fault == KCU_OK) free_blocks();

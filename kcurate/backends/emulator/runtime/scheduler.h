@@ -38,7 +38,8 @@ inline void wait_for_turn()
 }
 
 void finish_meetings(Warp &warp);
-void finish_copies(Fiber *fiber, unsigned batches_left);
+void leave_cluster(Block *block, Fiber *self);
+void finish_copies(Copies &copies, unsigned batches_left);
 
 // Run threads that have not begun, one after the other on this stack, as long as none of them waits.
 inline void run_threads()
@@ -46,12 +47,14 @@ inline void run_threads()
     for (;;) {
         state->launch.entry->invoke(state->launch.args);
         Fiber *self = state->fiber;
-        if (self->copies) finish_copies(self, ALL_COPIES);
+        if (self->copies.first) finish_copies(self->copies, ALL_COPIES);
+        if (self->bulk.first) finish_copies(self->bulk, ALL_COPIES);
         Block *block = state->block;
         Warp &warp = block->warp[self->warp];
         warp.alive &= ~(1u << self->lane);
         block->alive--;
         if (warp.open) finish_meetings(warp);
+        if (block->leader->cluster_arrived) leave_cluster(block, self);
         char *stack = self->stack;
         self->stack = nullptr;
         if (warp.fresh) {
@@ -107,6 +110,7 @@ inline bool run_warp(Block *block, unsigned number)
         while (warp.fresh | warp.ready) {
             kcu_switch(&state->scheduler, next_lane(block, warp, number)->place);
             ran = true;
+            state->runs++;
         }
         if (!warp.converging) return ran;
         release_converged(block, warp, number);
@@ -127,7 +131,7 @@ inline void release_barrier(Block *block)
     block->forward = !block->forward;
 }
 
-enum Outcome { FINISHED, AT_GRID, SPINNING };
+enum Outcome { FINISHED, AT_GRID, AT_CLUSTER, SPINNING };
 
 [[noreturn]] void report_deadlock(Block *block);
 
@@ -137,7 +141,8 @@ inline Outcome run_block(Block *block)
     for (int idle = 0;;) {
         bool ran = false;
         block->yielded = false;
-        unsigned alive = block->alive, waiting = block->waiting;
+        const unsigned alive = block->alive, waiting = block->waiting;
+        const unsigned long releases = state->releases;
         for (unsigned i = 0; i < block->warps; i++)
             ran |= run_warp(block, block->forward ? i : block->warps - 1 - i);
         if (block->alive == 0) return FINISHED;
@@ -146,9 +151,12 @@ inline Outcome run_block(Block *block)
             idle = 0;
         } else if (block->at_grid == block->alive) {
             return AT_GRID;
+        } else if (!ran && block->at_cluster && state->launch.cluster > 1) {
+            return AT_CLUSTER;
         } else if (!ran) {
             report_deadlock(block);
-        } else if (block->yielded && alive == block->alive && waiting == block->waiting) {
+        } else if (block->yielded && alive == block->alive && waiting == block->waiting &&
+                   releases == state->releases) {
             if (++idle > 2) return SPINNING;
         } else {
             idle = 0;

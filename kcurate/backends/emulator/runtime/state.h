@@ -27,13 +27,32 @@ const unsigned MAX_COPIES = 1 << 20; // ordered by all threads together and not 
 // In place of a number of batches: also what is not committed.
 const unsigned ALL_COPIES = ~0u;
 
-// A copy that a thread has ordered (cp.async) and not waited for.
+// Shared memory as 32-bit addresses: where static and dynamic variables begin. Both keep the low 12 bits.
+const unsigned STATIC_WINDOW = 1 << 24, DYNAMIC_WINDOW = 2 << 24;
+// Added once for rank 0, twice for rank 1: the same address in the memory of another block of the cluster.
+const unsigned RANK_WINDOW = 4 << 24;
+
+// A copy that a thread has ordered (cp.async, cp.async.bulk) and not waited for.
 struct Copy {
     Copy *next;
     void *to;
     const void *from;
     unsigned bytes, zeros, batch;
+    unsigned long long *barrier; // that its bytes arrive at, or null
 };
+
+// Copies in the order of their batches.
+struct Copies {
+    Copy *first, *last;
+    unsigned batches; // committed so far
+};
+
+// One of the barriers 0 to 15 of a block.
+struct Named {
+    unsigned arrived, count;
+    unsigned waiting[32]; // a mask for each warp
+};
+const unsigned NAMED_BARRIERS = 16;
 
 struct Fiber {
     void *place; // where it stopped, while it waits
@@ -42,26 +61,35 @@ struct Fiber {
     unsigned lane, warp;
     int site;                 // where it asks who is with it
     unsigned group;           // what a converged lane is told
-    Copy *copies, *last_copy; // in the order of their batches
-    unsigned batches;         // committed so far
+    Copies copies, bulk;
+    unsigned cluster_arrival; // the generation of the cluster's barrier that it has arrived at, plus one
 };
 
 struct Warp {
     unsigned fresh, ready, alive; // masks of lanes: never run, can run, not ended
     unsigned at_barrier, at_grid, converging, yielded;
     unsigned busy, open; // masks of meetings: in use, and still waiting for lanes
+    unsigned at_cluster;
     KcuMeet meets[32];
 };
 
+const unsigned MAX_CLUSTER = 16;
+
 struct Block {
     uint3 index;
-    unsigned alive, waiting, at_grid, count, warps;
+    unsigned alive, waiting, at_grid, at_named, count, warps;
     int line, grid_line, vote;
     int count_true;
     int result;
-    bool forward, yielded, running;
+    bool forward, yielded, running, fresh;
+    unsigned rank, at_cluster; // in its cluster; threads that wait for it
+    Block *leader;             // of the cluster; that one's own:
+    Block *members[MAX_CLUSTER];
+    unsigned cluster_arrived, cluster_generation;
     Fiber *fibers;
     Warp *warp;
+    Named *named;     // NAMED_BARRIERS of them, once one is used
+    Copies arriving;  // bulk copies that complete on an mbarrier
     char *image; // its shared memory while another block runs; null where blocks run one by one
 };
 
@@ -69,7 +97,7 @@ struct Launch {
     const KcuEntry *entry;
     void **args;
     bool cooperative;
-    unsigned dice, resident, slots;
+    unsigned dice, resident, slots, cluster; // blocks in a cluster
     unsigned long next, done, total;
     size_t shared_bytes, static_bytes;
     unsigned char poison;
@@ -91,6 +119,8 @@ struct State {
     char *data, *data_copy; // the side's variables, and what they held first
     size_t data_bytes;
     unsigned launches;
+    unsigned long runs;     // how often a thread was switched to
+    unsigned long releases; // of mbarriers and named barriers: what spinning threads may wait for
     Copy *copies, *free_copies; // room for MAX_COPIES
     unsigned used_copies;
 };

@@ -19,6 +19,8 @@ extern "C" {
 // Set by the runtime before a thread runs; the process has one thread of the host, so no locks.
 extern KCU_HIDDEN uint3 threadIdx, blockIdx;
 extern KCU_HIDDEN dim3 blockDim, gridDim;
+extern KCU_HIDDEN uint3 kcu_cluster_index; // of the block in its cluster
+extern KCU_HIDDEN dim3 kcu_cluster_dim;    // blocks in a cluster; 1 without clusters
 extern KCU_HIDDEN unsigned kcu_lane; // 0..31
 extern KCU_HIDDEN char *kcu_dynamic; // dynamic shared memory of the running block
 extern KCU_HIDDEN unsigned long kcu_dynamic_bytes;
@@ -33,9 +35,11 @@ struct KcuMeet {
 };
 
 // Which intrinsic lanes meet in; lanes in different ones never meet.
-enum KcuKind { KCU_SYNC, KCU_SHUFFLE, KCU_VOTE, KCU_MATCH, KCU_REDUCE, KCU_TENSOR, KCU_GROUP };
+enum KcuKind { KCU_SYNC, KCU_SHUFFLE, KCU_VOTE, KCU_MATCH, KCU_REDUCE, KCU_TENSOR, KCU_GROUP, KCU_ELECT };
 enum KcuVote { KCU_NONE, KCU_COUNT, KCU_AND, KCU_OR };
-enum KcuFault { KCU_OK, KCU_LAUNCH, KCU_TIMEOUT, KCU_BOUNDS };
+enum KcuFault { KCU_OK, KCU_LAUNCH, KCU_TIMEOUT, KCU_BOUNDS, KCU_UNSUPPORTED };
+// A barrier that may meet any other of its block.
+enum { KCU_ANY_LINE = -2 };
 
 // Wait for every thread of the block; `line` is where it stands in the source.
 KCU_HIDDEN int kcu_barrier(int line, int vote, int predicate);
@@ -51,6 +55,26 @@ KCU_HIDDEN void kcu_yield();
 KCU_HIDDEN void kcu_copy_later(void *to, const void *from, unsigned bytes, unsigned zeros);
 KCU_HIDDEN void kcu_commit_copies();
 KCU_HIDDEN void kcu_finish_copies(unsigned batches_left);
+// Bulk copies: done when their mbarrier is next asked (`barrier`), or when their group is waited for (null).
+KCU_HIDDEN void kcu_bulk_later(void *to, const void *from, unsigned bytes, unsigned long long *barrier);
+KCU_HIDDEN void kcu_commit_bulk();
+KCU_HIDDEN void kcu_finish_bulk(unsigned batches_left);
+// mbarriers. `count` arrivals, after `bytes` more (fewer) that copies are to bring; returns the state before.
+KCU_HIDDEN void kcu_mbarrier_init(unsigned long long *barrier, unsigned count);
+KCU_HIDDEN unsigned long long kcu_mbarrier_arrive(unsigned long long *barrier, unsigned count, int bytes,
+                                                  bool drop);
+KCU_HIDDEN unsigned kcu_mbarrier_parity(unsigned long long *barrier);
+// The barriers 0 to 15 of a block: wait for (or only count) `count` threads; 0: all that run.
+KCU_HIDDEN void kcu_named_barrier(unsigned number, unsigned count, bool wait);
+// A cluster's barrier, and where a variable in this block's shared memory lies in that of another block.
+KCU_HIDDEN void kcu_cluster_arrive();
+KCU_HIDDEN void kcu_cluster_wait();
+KCU_HIDDEN void *kcu_map_shared(const void *pointer, unsigned rank);
+// Which block of the cluster an address of shared memory belongs to.
+KCU_HIDDEN unsigned kcu_shared_rank(unsigned long long address);
+// Addresses of shared memory as numbers that fit into 32 bits: where a pointer lies (~0 outside), and back.
+KCU_HIDDEN unsigned long long kcu_to_shared(const void *pointer);
+KCU_HIDDEN char *kcu_from_shared(unsigned long long address);
 [[noreturn]] KCU_HIDDEN void kcu_fault(int reason, const char *what);
 
 struct KcuEntry {
@@ -58,6 +82,7 @@ struct KcuEntry {
     void (*invoke)(void **args);
     unsigned count;
     const unsigned *sizes;
+    unsigned cluster[3]; // of __cluster_dims__, or zeros
 };
 struct KcuSymbol {
     const char *name;

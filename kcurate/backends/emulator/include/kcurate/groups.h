@@ -45,6 +45,35 @@ struct thread_block {
 };
 KCU_API thread_block this_thread_block() { return thread_block(); }
 
+// The blocks of a thread block cluster; a launch without clusters has one block in each.
+struct cluster_group {
+    struct arrival_token {};
+    static void sync()
+    {
+        kcu_cluster_arrive();
+        kcu_cluster_wait();
+    }
+    static arrival_token barrier_arrive()
+    {
+        kcu_cluster_arrive();
+        return arrival_token();
+    }
+    static void barrier_wait(arrival_token = arrival_token()) { kcu_cluster_wait(); }
+    static unsigned num_blocks() { return kcu_cluster_dim.x * kcu_cluster_dim.y * kcu_cluster_dim.z; }
+    static unsigned block_rank() { return kcu_shared_rank(0); }
+    static dim3 dim_blocks() { return kcu_cluster_dim; }
+    static dim3 block_index() { return kcu_cluster_index; }
+    static unsigned num_threads() { return num_blocks() * kcu_block_size(); }
+    static unsigned size() { return num_threads(); }
+    static unsigned thread_rank() { return block_rank() * kcu_block_size() + kcu_thread_rank(); }
+    template <class T> static T *map_shared_rank(T *place, unsigned rank)
+    {
+        return (T *)kcu_map_shared((const void *)place, rank);
+    }
+    static unsigned query_shared_rank(const void *place) { return kcu_shared_rank(kcu_to_shared(place)); }
+};
+KCU_API cluster_group this_cluster() { return cluster_group(); }
+
 // Lanes of one warp, by their mask: what tiles and converged lanes have in common.
 struct kcu_lanes {
     unsigned mask;

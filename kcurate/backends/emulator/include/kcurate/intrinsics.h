@@ -221,7 +221,9 @@ KCU_STORE(__stwb)
 KCU_STORE(__stcg)
 KCU_STORE(__stcs)
 KCU_STORE(__stwt)
-KCU_API size_t __cvta_generic_to_shared(const void *p) { return size_t(p); }
+KCU_API size_t __cvta_generic_to_shared(const void *p) { return kcu_to_shared(p); }
+KCU_API void *__cvta_shared_to_generic(size_t address) { return kcu_from_shared(address); }
+KCU_API bool __isShared(const void *p) { return kcu_to_shared(p) != ~0ull; }
 KCU_API size_t __cvta_generic_to_global(const void *p) { return size_t(p); }
-KCU_API bool __isGlobal(const void *) { return true; }
+KCU_API bool __isGlobal(const void *p) { return !__isShared(p); }
 KCU_API void __prefetch_global_l1(const void *) {}

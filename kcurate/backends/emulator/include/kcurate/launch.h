@@ -26,11 +26,12 @@ template <class... A> constexpr unsigned kcu_signature<void (*)(A...)>::sizes[];
 
 template <class F, F kernel> void kcu_invoke(void **args) { kcu_signature<F>::call(kernel, args); }
 
-#define KCU_ENTRY(NAME, ...)                                                                                 \
+#define KCU_ENTRY(NAME, X, Y, Z, ...)                                                                        \
     KcuEntry                                                                                                 \
     {                                                                                                        \
         NAME, kcu_invoke<decltype(&__VA_ARGS__), &__VA_ARGS__>,                                              \
-            kcu_signature<decltype(&__VA_ARGS__)>::count, kcu_signature<decltype(&__VA_ARGS__)>::sizes       \
+            kcu_signature<decltype(&__VA_ARGS__)>::count, kcu_signature<decltype(&__VA_ARGS__)>::sizes,      \
+            {X, Y, Z}                                                                                        \
     }
 #define KCU_SYMBOL(NAME, ...)                                                                                \
     KcuSymbol { NAME, (void *)&__VA_ARGS__, sizeof(__VA_ARGS__) }

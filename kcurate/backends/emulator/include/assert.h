@@ -1,0 +1,2 @@
+// Everything in it is there from the start.
+#pragma once
