@@ -72,6 +72,7 @@ COLUMNS: dict[str, Kind] = {
     "seeds": ["int64"],
     "judge_wall_s": "float64",
     "key": "string",
+    "protocol": "string",
     "other_verdicts": ["string"],
 }
 
@@ -150,6 +151,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "seeds": list(verdict.seeds),
         "judge_wall_s": verdict.wall_s,
         "key": verdict.key,
+        "protocol": verdict.protocol,
     }
 
 

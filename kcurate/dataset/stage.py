@@ -27,7 +27,8 @@ from kcurate.workspace import Workspace
 
 
 class RowOutcome(StrEnum):
-    """A pair's outcome: a row (the first two), or why not. `stale`: its verdicts are on other content."""
+    """A pair's outcome: a row (the first two), or why not. `stale`: its verdicts are on other content, or of
+    an older protocol of the judge."""
 
     CONFIRMED = "confirmed"
     CORRECT = "correct"

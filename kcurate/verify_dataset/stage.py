@@ -23,6 +23,7 @@ from kcurate.published_rows import candidate_of, opened, read_rows
 from kcurate.records import Outcome, Summary, Verdict
 from kcurate.runs import ordered, recorded
 from kcurate.verdicts import ledger
+from kcurate.verdicts.keys import PROTOCOL
 from kcurate.workspace import Workspace
 
 # Allowed gap between the intervals, relative to the speedup: clocks and drivers differ between machines.
@@ -33,7 +34,8 @@ class Drift(StrEnum):
     """How a row's new verdict compares with the published one.
 
     `same`: correct with the same speedup; `untimed`: correct on a device without timing; `other_device`:
-    confirmed on another GPU model, where the speedup may differ.
+    confirmed on another GPU model, where the speedup may differ; `older_protocol`: correct, and published
+    under an older protocol of the judge, whose times do not compare.
     """
 
     BROKEN = "broken"
@@ -41,6 +43,7 @@ class Drift(StrEnum):
     UNCLEAR = "unclear"
     UNTIMED = "untimed"
     OTHER_DEVICE = "other_device"
+    OLDER_PROTOCOL = "older_protocol"
     SPEEDUP_MOVED = "speedup_moved"
     SAME = "same"
 
@@ -95,6 +98,12 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
     with recorded("verify-dataset", config.workspace, note=note) as record:
         with opened(config.dataset, revision=config.revision, note=record.note) as folder:
             rows = _rows(folder, config.rows)
+        older = sum(_protocol(row) != PROTOCOL for row in rows)
+        if older:
+            record.note(
+                f"{older} of {len(rows)} rows were judged under an older protocol than {PROTOCOL}: "
+                "their times are not compared"
+            )
         place = choose(config.backend, config.gpu, note=record.note)
         workspace = Workspace(config.workspace)
         record.begin(config)
@@ -144,9 +153,16 @@ def _drift(row: Mapping[str, Any], verdict: Verdict) -> Drift:
         return Drift.UNTIMED
     if verdict.environment.device != row["device"]:
         return Drift.OTHER_DEVICE
+    if _protocol(row) != PROTOCOL:
+        return Drift.OLDER_PROTOCOL
     slack = SPEEDUP_SLACK * row["speedup"]
     gap = max(verdict.speedup.low - row["speedup_high"], row["speedup_low"] - verdict.speedup.high)
     return Drift.SPEEDUP_MOVED if gap > slack else Drift.SAME
+
+
+def _protocol(row: Mapping[str, Any]) -> str:
+    """The protocol that a row was judged under; rows without the column are older than it."""
+    return str(row.get("protocol") or "2")
 
 
 def _rows(folder: Path, limit: int) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from kcurate.records import (
     Speedup,
     Verdict,
 )
-from kcurate.verdicts.keys import verdict_key
+from kcurate.verdicts.keys import PROTOCOL, verdict_key
 from kcurate.workspace import Workspace
 
 H200 = Environment("cuda", "NVIDIA H200", driver="580.1", details={"fast_copy_fraction": 0.8})
@@ -49,7 +49,16 @@ def verdict(candidate: Candidate, outcome: Outcome = Outcome.CONFIRMED, ratio: f
     fast = SideReport((), "bb" + key, 30.0 / ratio, ((20.0,), (20.0,)))
     speedup = Speedup(ratio, ratio - 0.01, ratio + 0.01, 0.98, 20, 0.02)
     return Verdict(
-        candidate.id, key, outcome, H200, checks=("plan",), slow=slow, fast=fast, speedup=speedup, seeds=(7,)
+        candidate.id,
+        key,
+        outcome,
+        H200,
+        checks=("plan",),
+        slow=slow,
+        fast=fast,
+        speedup=speedup,
+        seeds=(7,),
+        protocol=PROTOCOL,
     )
 
 

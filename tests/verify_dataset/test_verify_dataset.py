@@ -50,6 +50,13 @@ def test_drift_is_named(new: Verdict, drift: Drift) -> None:
     assert compare(a_row(pair("demo/a")), new).drift is drift
 
 
+@pytest.mark.parametrize("row", [{"protocol": "2"}, {}])
+def test_times_of_an_older_protocol_are_not_compared(row: dict[str, str]) -> None:
+    older = {key: value for key, value in a_row(pair("demo/a")).items() if key != "protocol"} | row
+    assert compare(older, judged(Outcome.CONFIRMED, 9.0)).drift is Drift.OLDER_PROTOCOL
+    assert compare(older, judged(Outcome.MISMATCH)).drift is Drift.BROKEN
+
+
 def test_rows_are_judged_again_and_a_broken_one_is_found(tmp_path: Path) -> None:
     space = workspace(tmp_path / "work", [(pair(f"demo/{i}", i + 1), Outcome.CONFIRMED) for i in range(2)])
     build(BuildConfig(space.root, test_share=0))
