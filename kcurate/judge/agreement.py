@@ -82,14 +82,25 @@ def sorted_if_unordered(problem: Problem, name: str, flat: Array) -> Array:
 
 
 def differs(
-    problem: Problem, sizes: Mapping[str, int], name: str, expected: Outputs, got: Outputs
+    problem: Problem,
+    sizes: Mapping[str, int],
+    name: str,
+    expected: Outputs,
+    got: Outputs,
+    *,
+    exact: bool = False,
 ) -> str | None:
-    """How one output differs from the expected one under its tolerance; None when it agrees."""
+    """How one output differs from the expected one under its tolerance; None when it agrees.
+
+    `exact`: the expected one's own rounding is known to be small.
+    """
     buffer = problem.buffers[name]
     whole = buffer.tolerance is None or buffer.tolerance.valid is None
     if whole and identical(expected[name], got[name]):
         return None
     terms = evaluate(buffer.tolerance.terms, sizes) if buffer.tolerance else 1
     valid = valid_count(problem, name, expected)
-    result = compare(expected[name], got[name], buffer.dtype, buffer.tolerance, terms=terms, valid=valid)
+    result = compare(
+        expected[name], got[name], buffer.dtype, buffer.tolerance, terms=terms, valid=valid, exact=exact
+    )
     return None if result.ok else result.detail

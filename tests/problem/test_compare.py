@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kcurate.problem.compare import KAPPA, NORM_BOUND, C, compare, element_bound, norm_bound
+from kcurate.problem.compare import CHAIN_TERMS, KAPPA, NORM_BOUND, C, compare, element_bound, norm_bound
 from kcurate.problem.inputs.contents import make
 from kcurate.records import Buffer, Init, Tolerance
 
@@ -224,9 +224,28 @@ def test_the_bound_is_the_documented_one() -> None:
     bound = element_bound(reference, "float32", Tolerance(), 100)
     np.testing.assert_allclose(bound, expected)
     scaled = element_bound(reference, "float32", Tolerance(scale=2.0, accumulate="float16"), 100)
-    np.testing.assert_allclose(scaled, KAPPA * (u * np.abs(reference) + C * 10 * 2.0**-11 * 2.0))
+    np.testing.assert_allclose(scaled, KAPPA * (u + C * 10 * 2.0**-11) * np.abs(reference))
+    scaled = element_bound(reference, "float32", Tolerance(scale=50.0, accumulate="float16"), 100)
+    np.testing.assert_allclose(scaled, KAPPA * (u * np.abs(reference) + C * 10 * 2.0**-11 * 50.0))
     assert norm_bound("float32", Tolerance(), 100) == NORM_BOUND["float32"]
     assert norm_bound("float32", Tolerance(), 4 << 16) == 2 * NORM_BOUND["float32"]
+    assert norm_bound("float16", Tolerance(accumulate="float32"), 1 << 26) < 2 * NORM_BOUND["float16"]
+    assert norm_bound("float16", Tolerance(), 1 << 26) == 32 * NORM_BOUND["float16"]
+
+
+@pytest.mark.parametrize("rule", [Tolerance(), Tolerance(scale=1e-3)])
+def test_beside_an_exact_reference_bounds_stop_growing(rule: Tolerance) -> None:
+    reference = np.array([3.0, -4.0])
+
+    def bounds(terms: int, *, exact: bool) -> tuple[float, float]:
+        return (
+            float(element_bound(reference, "float32", rule, terms, exact=exact)[0]),
+            norm_bound("float32", rule, terms, exact=exact),
+        )
+
+    assert bounds(CHAIN_TERMS, exact=True) == bounds(CHAIN_TERMS, exact=False)
+    assert bounds(64 * CHAIN_TERMS, exact=True) == bounds(CHAIN_TERMS, exact=True)
+    assert bounds(64 * CHAIN_TERMS, exact=False)[1] == 8 * bounds(CHAIN_TERMS, exact=True)[1]
 
 
 def test_the_detail_says_what_is_wrong() -> None:
