@@ -32,6 +32,22 @@ def logical_bytes(buffer: Buffer, sizes: Mapping[str, int]) -> int:
     return int(np.prod(shape(buffer, sizes), dtype=np.int64)) * numpy_dtype(buffer.dtype).itemsize
 
 
+def arrays_of(
+    problem: Problem, blobs: Outputs, sizes: Mapping[str, int], run: int, names: Sequence[str]
+) -> dict[str, Array]:
+    """A run's outputs as logical arrays, from the bytes of a worker's reply.
+
+    Raises:
+        KeyError, ValueError: the reply lacks one, or it has another size.
+    """
+    return {
+        name: blobs[f"{run}/{name}"]
+        .view(numpy_dtype(problem.buffers[name].dtype))
+        .reshape(shape(problem.buffers[name], sizes))
+        for name in names
+    }
+
+
 def output_names(problem: Problem) -> tuple[str, ...]:
     """The buffers that a side must write."""
     return tuple(name for name, buffer in problem.buffers.items() if buffer.role in ("out", "inout"))

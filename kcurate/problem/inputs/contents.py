@@ -36,6 +36,7 @@ NARROWER = {"float64": "float32", "float32": "bfloat16", "float16": "float8_e4m3
 HOLE_SHARE = 0.1
 __all__ = [
     "GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "generate", "make", "most_terms",
+    "thinned", "varies",
 ]  # fmt: skip
 
 
@@ -159,6 +160,37 @@ def most_terms(problem: Problem, sizes: Mapping[str, int]) -> int:
         ),
         default=1,
     )
+
+
+def varies(problem: Problem) -> bool:
+    """Whether any input has other values in another variation."""
+    return any(_varied(buffer) for buffer in problem.buffers.values())
+
+
+def thinned(problem: Problem, sizes: Mapping[str, int]) -> bool:
+    """Whether `structured` inputs at these sizes leave only about `KEPT_TERMS` terms nonzero."""
+    if most_terms(problem, sizes) <= KEPT_TERMS:
+        return False
+    return any(_varied(buffer) and _has_zero(buffer, sizes) for buffer in problem.buffers.values())
+
+
+def _varied(buffer: Buffer) -> bool:
+    how = buffer.init
+    inside = buffer.role in ("in", "inout") and is_float(buffer.dtype)
+    return inside and how is not None and how.kind in ("uniform", "normal")
+
+
+def _has_zero(buffer: Buffer, sizes: Mapping[str, int]) -> bool:
+    """Whether zero is in the range of a `uniform` buffer; that of a `normal` one reaches three deviations."""
+    how = buffer.init or Init("zeros")
+
+    def real(name: str, default: float) -> float:
+        value = how.params.get(name, default)
+        return float(evaluate(value, sizes)) if isinstance(value, str) else float(value)
+
+    if how.kind == "normal":
+        return abs(real("mean", 0.0)) <= 3 * real("std", 1.0)
+    return real("low", 0.0) <= 0 < real("high", 1.0)
 
 
 def _spoil(buffers: Mapping[str, Buffer], values: dict[str, Array], change: str, seed: int) -> None:

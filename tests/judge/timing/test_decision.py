@@ -10,7 +10,7 @@ import pytest
 import small
 from timed_rig import Clock, TimedJudge
 
-from kcurate.judge import verifying
+from kcurate.judge import trials, verifying
 from kcurate.records import Candidate, Outcome, Verdict
 from kcurate.records.pair import SideName
 
@@ -94,7 +94,8 @@ def test_a_side_that_skips_timed_runs_gets_mismatch(
 ) -> None:
     candidate = at_bench(small.honest()[name])
     assert candidate.problem is not None
-    runs = verifying.REPEATS * (len(list(verifying.trials(candidate.problem, 0))) + verifying.TIMED_SETS)
+    untimed = [*trials.trials(candidate.problem, 0), *trials.bench_trials(candidate.problem, 0)]
+    runs = verifying.REPEATS * (len(untimed) + trials.TIMED_SETS)
     verdict = judged(rig, candidate, 120.0, fast_us, lambda side, n: side == "fast" and n > runs + more)
     assert verdict.outcome is Outcome.MISMATCH, verdict.detail
     assert verdict.side == "fast"
