@@ -246,23 +246,43 @@ def _structured(draw: Draw, low: float, high: float) -> Array:
 
     With a `density` below one, whole runs of elements are zero, in the same places of all buffers of one
     size: few terms are left of a long sum, so that its honest rounding stays far below what narrower inputs
-    or left-out elements change.
+    or left-out elements change. In a range without zero the values are uneven instead.
     """
     has_zero = low <= 0 < high
+    if draw.density < 1.0 and not has_zero:
+        return _uneven(draw, low, high)
     common = 0.0 if has_zero else low + (high - low) / 2
     ties = _hard_to_narrow(low + (high - low) * ((np.arange(5) + 0.5) / 5.0), draw.dtype, low, high)
     table = np.concatenate([np.full(COMMON, common, ties.dtype), np.resize(ties, 256 - COMMON)])
     values: Array = table[draw.rng.integers(0, 256, draw.count, np.uint8)]
-    if has_zero and draw.density < 1.0:
+    if draw.density < 1.0:
         runs = -(-draw.count // RUN)
         kept = draw.stream("kept").random(runs) < draw.density
         kept[draw.stream("always kept").integers(runs)] = True
-        padded = np.zeros(runs * RUN, values.dtype)
         places = (np.flatnonzero(kept)[:, None] * RUN + np.arange(RUN)).ravel()
         places = places[places < draw.count]
-        padded[places] = values[places]
-        return padded[: draw.count]
+        thinned = np.zeros_like(values)
+        thinned[places] = values[places]
+        return thinned
     return values
+
+
+def _uneven(draw: Draw, low: float, high: float) -> Array:
+    """Values whose level depends on the place in a run and on the 64th of the buffer, so that no part of a
+    buffer stands for the whole, strided or not; float32 mantissas that bfloat16 rounds down."""
+    near, far = draw.rng.random((2, RUN), np.float32)
+    level = draw.rng.random(draw.count, np.float32)
+    level *= np.float32(0.1)
+    level += np.float32(0.45) * np.resize(near, draw.count)
+    level += np.float32(0.45) * np.repeat(far, -(-draw.count // RUN))[: draw.count]
+    level *= high - low
+    level += low
+    if draw.dtype != "float32":
+        return level
+    bits = level.view(np.uint32)
+    bits &= np.uint32(0xFFFF3FFF)
+    bits |= np.uint32(0x4000)
+    return np.clip(level, low, np.nextafter(np.float32(high), np.float32(low)))
 
 
 def _hard_to_narrow(values: Array, dtype: str, low: float, high: float) -> Array:
