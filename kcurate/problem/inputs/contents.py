@@ -26,9 +26,9 @@ from kcurate.records import Buffer, Init, Problem, Side
 # Imported to register their generators.
 REGISTERED = (addresses, linked, matrices, meshes, suffixes)
 VARIATIONS = ("nominal", "shifted", "wide", "structured")
-# How many terms of an accumulation `structured` inputs leave nonzero. The partial sums then stay below 2**12
-# times a term, where adding in float32 drops at most the bits that `HARD_BITS` sets to ones, and so rounds
-# without a bias in any order; a random walk of 2**12 roundings is 16 unit roundoffs.
+# How many terms of an accumulation `structured` inputs leave large. The partial sums then stay below 2**12
+# times such a term, where adding it in float32 drops no more bits than tf32 does, and so rounds without a
+# bias in any order; a random walk of 2**12 roundings is 16 unit roundoffs.
 KEPT_TERMS = 1 << 12
 # The next narrower type that an input may be rounded to.
 NARROWER = {"float64": "float32", "float32": "bfloat16", "float16": "float8_e4m3", "bfloat16": "float8_e4m3"}
@@ -168,7 +168,7 @@ def varies(problem: Problem) -> bool:
 
 
 def thinned(problem: Problem, sizes: Mapping[str, int]) -> bool:
-    """Whether `structured` inputs at these sizes leave only about `KEPT_TERMS` terms nonzero."""
+    """Whether `structured` inputs at these sizes leave only about `KEPT_TERMS` terms large."""
     if most_terms(problem, sizes) <= KEPT_TERMS:
         return False
     return any(_varied(buffer) and _has_zero(buffer, sizes) for buffer in problem.buffers.values())

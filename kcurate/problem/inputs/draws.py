@@ -27,7 +27,7 @@ Params = Mapping[str, int | float | str | bool]
 class Draw:
     """The input of a generator: its random stream, the shape and dtype to fill, and its parameters.
 
-    `density`: the share of elements that `structured` inputs leave nonzero where zero is in their range.
+    `density`: the share of elements that `structured` inputs leave large where zero is in their range.
     """
 
     rng: np.random.Generator

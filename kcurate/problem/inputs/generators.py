@@ -20,8 +20,12 @@ from kcurate.problem.inputs.draws import GENERATORS, INTEGER, NEEDED, PATH, REAL
 __all__ = ["GENERATORS"]
 # Of 256 elements of `structured` inputs, those that have the common value.
 COMMON = 77
-# Elements that are zero or not together in `structured` inputs of a density below one.
+# Elements that are almost zero or not together in `structured` inputs of a density below one.
 RUN = 64
+# What the other elements of such inputs add up to, beside the ones that matter: about a tenth. Below the
+# density `SPARSEST` they are zero.
+SMALL = 0.125
+SPARSEST = 2.0**-8
 # By type: how many low bits of the mantissa are replaced, and by what. The next narrower type rounds the
 # result down by almost half its spacing: float32, for float32 both bfloat16 (0x6FFF of 0x8000) and tf32
 # (0x0FFF of 0x1000), and e4m3.
@@ -244,9 +248,11 @@ def _vary(draw: Draw, nominal: Array, low: float, high: float) -> Array:
 def _structured(draw: Draw, low: float, high: float) -> Array:
     """Five hard-to-narrow values with many ties, and zeros (the middle of a range without zero).
 
-    With a `density` below one, whole runs of elements are zero, in the same places of all buffers of one
-    size: few terms are left of a long sum, so that its honest rounding stays far below what narrower inputs
-    or left-out elements change. In a range without zero the values are uneven instead.
+    With a `density` below one, whole runs of elements are almost zero, in the same places of all buffers of
+    one size: few terms of a long sum matter, so that its honest rounding stays far below what narrower inputs
+    or left-out elements change. They are small random numbers because adding one constant (zero minus the
+    mean, squared) many times rounds in one direction; zeros where the sum is so long that they would be lost.
+    In a range without zero the values are uneven instead.
     """
     has_zero = low <= 0 < high
     if draw.density < 1.0 and not has_zero:
@@ -262,6 +268,10 @@ def _structured(draw: Draw, low: float, high: float) -> Array:
         places = (np.flatnonzero(kept)[:, None] * RUN + np.arange(RUN)).ravel()
         places = places[places < draw.count]
         thinned = np.zeros_like(values)
+        if draw.density >= SPARSEST:
+            small = draw.rng.random(draw.count, np.float32)
+            small *= SMALL * draw.density * (low + high) / 2
+            thinned = small.astype(values.dtype, copy=False)
         thinned[places] = values[places]
         return thinned
     return values
