@@ -139,9 +139,9 @@ def generate(
     """
     buffers = {**problem.buffers, **(side.buffers if side else {})}
     kind, _, change = variation.partition("/")
-    density = min(1.0, KEPT_TERMS / max(1, most_terms(problem, sizes)))
+    terms = most_terms(problem, sizes)
     values = {
-        name: make(name, buffer, sizes, seed, kind, density)
+        name: make(name, buffer, sizes, seed, kind, _density(buffer, sizes, terms))
         for name, buffer in buffers.items()
         if buffer.role in ("in", "inout")
     }
@@ -169,9 +169,17 @@ def varies(problem: Problem) -> bool:
 
 def thinned(problem: Problem, sizes: Mapping[str, int]) -> bool:
     """Whether `structured` inputs at these sizes leave only about `KEPT_TERMS` terms large."""
-    if most_terms(problem, sizes) <= KEPT_TERMS:
-        return False
-    return any(_varied(buffer) and _has_zero(buffer, sizes) for buffer in problem.buffers.values())
+    terms = most_terms(problem, sizes)
+    return any(
+        _density(buffer, sizes, terms) < 1.0 and _varied(buffer) and _has_zero(buffer, sizes)
+        for buffer in problem.buffers.values()
+    )
+
+
+def _density(buffer: Buffer, sizes: Mapping[str, int], terms: int) -> float:
+    """The density of a buffer's `structured` values; 1 if it is too small to hold what is summed."""
+    count = math.prod(evaluate(extent, sizes) for extent in buffer.shape)
+    return min(1.0, KEPT_TERMS / terms) if count >= terms > 0 else 1.0
 
 
 def _varied(buffer: Buffer) -> bool:
