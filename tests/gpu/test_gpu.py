@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import small
 
-from kcurate import time_limits
+from kcurate import store, time_limits
 from kcurate.backends.base import (
     Compiled,
     CompileFailure,
@@ -246,6 +247,24 @@ def test_a_faster_side_is_confirmed_and_a_slower_one_is_not(judge: Judge) -> Non
     assert {"controls", "timed_outputs", "physics_floor", "redzones"} <= set(verdict.checks)
     backward = small.candidate("backward", small.problem(1 << 24), small.scaled().fast, small.scaled().slow)
     assert judge.judge(backward).outcome is Outcome.NOT_FASTER
+
+
+def test_long_sums_are_verified_at_the_bench_size_beside_a_wider_reference(judge: Judge) -> None:
+    cheats = Path(__file__).parents[1] / "cheats"
+    for name, outcome in (
+        ("honest_tree_sum", Outcome.CONFIRMED),
+        ("honest_float_atomics", Outcome.CONFIRMED),
+        ("bf16_at_bench", Outcome.MISMATCH),
+        ("quarter_times_four", Outcome.MISMATCH),
+    ):
+        verdict = judge.judge(store.read_candidate(cheats / name))
+        assert verdict.outcome is outcome, (name, verdict.detail)
+        if outcome is Outcome.CONFIRMED:
+            assert {"bench_structured", "spoiled_inputs", "wide_reference"} <= set(verdict.checks)
+            print(name, verdict.stages_s)
+        else:
+            assert "structured inputs" in verdict.detail
+    assert judge.judge(small.scaled(bench=1 << 24)).outcome is Outcome.CONFIRMED
 
 
 def test_short_plans_are_timed_as_chains(judge: Judge) -> None:
