@@ -14,6 +14,7 @@ Spans are half-open byte ranges of the original files. Nothing here reads a file
 | `scopes` | which kernels a launch refers to |
 | `unit` | all of the above for one translation unit |
 | `normalise` | code as it is published and compared |
+| `edit`, `wider` | rewriting by byte spans; `float` accumulators as `double` |
 """
 
 from kcurate.cuda_source.features import features, techniques

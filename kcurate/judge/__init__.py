@@ -5,6 +5,8 @@
 | `judging` | `judge()` and `Judge`: the stages of one judgement, in order |
 | `case` | the state of one candidate while it is judged |
 | `admission`, `verifying`, `agreement`, `negative_controls`, `sanitizer` | the stages before timing |
+| `trials` | the sizes and inputs that both sides run on |
+| `reference_runs` | further runs of the reference: with wider accumulation, and for negative controls |
 | `gpu_lock` | shared or exclusive use of a GPU |
 | `checks/` | static checks of a side's source, plan and binary |
 | `timing/` | from samples to a speedup and an outcome |

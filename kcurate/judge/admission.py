@@ -15,11 +15,13 @@ from kcurate.judge.checks import static
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.repeated_launches import find_repeated_launch
 from kcurate.problem import check, program
-from kcurate.records import SIDES, Outcome
+from kcurate.records import SIDES, Candidate, Outcome
 from kcurate.records.pair import SideName
 
 # The check whose findings count as compile errors.
 HEADERS = "headers"
+# The check for padded work; see `padded`.
+SHAM = "sham"
 
 
 def admit_plans(case: Case, *, torch: bool = False) -> None:
@@ -47,22 +49,34 @@ def admit_plans(case: Case, *, torch: bool = False) -> None:
     case.passed("plan")
 
 
+def padded(candidate: Candidate) -> SideName | None:
+    """The side that may have been slowed down on purpose; None if there is none.
+
+    That is the slow side, unless the fast side is the one that was made: then the slow one is the code that
+    its maker was given. On a fast side, a product with `0.0f` costs only its own author.
+    """
+    return None if candidate.origin.made == "fast" else "slow"
+
+
 def admit_sources(case: Case) -> None:
-    """Run the static checks on both sides' source and plans.
+    """Run the static checks on both sides' source and plans; `sham` only on the side `padded` names.
 
     Raises:
         Ruling: `static_reject`, or `compile_error` if all findings are headers; the log has every finding.
     """
     problem = case.candidate.problem
     assert problem is not None, "plans are admitted first"
+    suspect = padded(case.candidate)
+    others = tuple(name for name in static.ALL_CHECKS if name != SHAM)
     for side in SIDES:
         record = getattr(case.candidate, side)
         if record.language == "torch":
             continue
-        _refuse(side, static.check_source(record))
+        applied = static.ALL_CHECKS if side == suspect else others
+        _refuse(side, static.check_source(record, applied))
         bound = program.bind(problem, record, problem.sizes.test[0])
         _refuse(side, tuple(find_repeated_launch(bound, record.code)))
-    case.passed(*static.ALL_CHECKS, "redone")
+    case.passed(*(static.ALL_CHECKS if suspect else others), "redone")
 
 
 def admit_binaries(case: Case, compiled: Mapping[SideName, Compiled]) -> None:

@@ -33,6 +33,22 @@ def logical_bytes(buffer: Buffer, sizes: Mapping[str, int]) -> int:
     return int(np.prod(shape(buffer, sizes), dtype=np.int64)) * numpy_dtype(buffer.dtype).itemsize
 
 
+def arrays_of(
+    problem: Problem, blobs: Outputs, sizes: Mapping[str, int], run: int, names: Sequence[str]
+) -> dict[str, Array]:
+    """A run's outputs as logical arrays, from the bytes of a worker's reply.
+
+    Raises:
+        KeyError, ValueError: the reply lacks one, or it has another size.
+    """
+    return {
+        name: blobs[f"{run}/{name}"]
+        .view(numpy_dtype(problem.buffers[name].dtype))
+        .reshape(shape(problem.buffers[name], sizes))
+        for name in names
+    }
+
+
 def output_names(problem: Problem) -> tuple[str, ...]:
     """The buffers that a side must write."""
     return tuple(name for name, buffer in problem.buffers.items() if buffer.role in ("out", "inout"))
@@ -94,21 +110,32 @@ def sorted_if_unordered(problem: Problem, name: str, flat: Array) -> Array:
 
 
 def differs(
-    problem: Problem, sizes: Mapping[str, int], name: str, expected: Outputs, got: Outputs
+    problem: Problem,
+    sizes: Mapping[str, int],
+    name: str,
+    expected: Outputs,
+    got: Outputs,
+    *,
+    exact: bool = False,
 ) -> str | None:
-    """How one output differs from the expected one under its tolerance; None when it agrees."""
+    """How one output differs from the expected one under its tolerance; None when it agrees.
+
+    `exact`: the expected one's own rounding is known to be small.
+    """
     buffer = problem.buffers[name]
     whole = buffer.tolerance is None or buffer.tolerance.valid is None
     if whole and identical(expected[name], got[name]):
         return None
     terms = evaluate(buffer.tolerance.terms, sizes) if buffer.tolerance else 1
     valid = valid_count(problem, name, expected)
-    result = compare(expected[name], got[name], buffer.dtype, buffer.tolerance, terms=terms, valid=valid)
+    result = compare(
+        expected[name], got[name], buffer.dtype, buffer.tolerance, terms=terms, valid=valid, exact=exact
+    )
     return None if result.ok else result.detail
 
 
 def close_bound(
-    problem: Problem, sizes: Mapping[str, int], name: str, expected: Outputs
+    problem: Problem, sizes: Mapping[str, int], name: str, expected: Outputs, *, exact: bool
 ) -> tuple[Bound, float]:
     """How far the elements of an output may be off, and the largest norm of the whole difference."""
     buffer = problem.buffers[name]
@@ -116,5 +143,5 @@ def close_bound(
     terms = evaluate(rule.terms, sizes)
     reference = np.ravel(expected[name])[: valid_count(problem, name, expected)]
     whole = Magnitudes.of(reference)
-    norm = norm_bound(buffer.dtype, rule, terms) * whole.rms * float(np.sqrt(reference.size))
-    return bound_of(buffer.dtype, rule, terms, whole), norm
+    norm = norm_bound(buffer.dtype, rule, terms, exact=exact) * whole.rms * float(np.sqrt(reference.size))
+    return bound_of(buffer.dtype, rule, terms, whole, exact=exact), norm

@@ -15,17 +15,18 @@ from dataclasses import dataclass
 
 from kcurate.backends.base import Compiled
 from kcurate.errors import BackendError
-from kcurate.judge import admission, negative_controls, sanitizer, verifying
+from kcurate.judge import admission, negative_controls, reference_runs, sanitizer, trials, verifying
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks import same_binary
 from kcurate.judge.gpu_lock import GpuLock, lock_name
+from kcurate.judge.reference_runs import Again, WideReference
 from kcurate.judge.timing import a_against_a, calibration
 from kcurate.judge.timing.decision import PairTimer, time_case, time_other_size
 from kcurate.judge.workers import compiling
 from kcurate.judge.workers.messages import Calibrate, Drop
 from kcurate.judge.workers.nursery import Nursery, Role
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
-from kcurate.judge.workers.spares import RunWorkerPool, side_key
+from kcurate.judge.workers.spares import RunWorkerPool
 from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
 from kcurate.records.pair import SideName
 from kcurate.verdicts.keys import verdict_key
@@ -95,7 +96,7 @@ class Judge:
             self._compilers = compiling.CompileWorkers(
                 self._nursery, Role("compile", config.backend, config.gpu, arch)
             )
-            self._admitted: set[str] = set()
+            self.controls = negative_controls.Controls()
             self._calibration: calibration.Calibration | None = None
         except BaseException:
             self._nursery.close()
@@ -173,7 +174,7 @@ class Judge:
         """Have the workers generate the inputs of the timed runs while the sides compile."""
         if not self._timed or candidate.problem is None:
             return None
-        ahead = [trial.request for trial in verifying.timed_trials(candidate.problem, seed)]
+        ahead = [trial.request for trial in trials.timed_trials(candidate.problem, seed)]
         return self.pool.prime(candidate, reference, ahead)
 
     def _run(
@@ -183,25 +184,62 @@ class Judge:
         compiled: Mapping[SideName, Compiled],
         seed: int,
     ) -> Ruling:
+        candidate, reference = case.candidate, reference_side(case.candidate)
+        with case.stage("compile"):
+            wide = reference_runs.wide_reference(
+                self.pool, self._compilers, candidate, reference, timed=self._timed
+            )
+        again = Again(self.pool, candidate, reference, compiled[reference])
+        try:
+            with case.stage("load"), self._lock.shared():
+                self._load(case, sides, compiled, wide)
+            verification = verifying.Verification(case, sides, reference, seed, self._lock, wide)
+            return self._verify_and_time(case, sides, compiled, verification, again)
+        finally:
+            again.close()
+            if wide is not None:
+                if wide.used:
+                    case.passed("wide_reference")
+                wide.close()
+
+    def _load(
+        self,
+        case: Case,
+        sides: Mapping[SideName, SideProxy],
+        compiled: Mapping[SideName, Compiled],
+        wide: WideReference | None,
+    ) -> None:
+        if self._timed:
+            self.pool.compile_helpers(self._compilers)
+
+        def load(side: SideName) -> None:
+            sides[side].load(case.candidate, compiled[side])
+            if self._timed:
+                self.pool.load_helpers(sides[side])
+
+        on_both_sides(load)
+        if wide is not None:
+            wide.load()
+
+    def _verify_and_time(
+        self,
+        case: Case,
+        sides: Mapping[SideName, SideProxy],
+        compiled: Mapping[SideName, Compiled],
+        verification: verifying.Verification,
+        again: Again,
+    ) -> Ruling:
         timed = self._timed
-        with case.stage("load"), self._lock.shared():
-            if timed:
-                self.pool.compile_helpers(self._compilers)
-
-            def load(side: SideName) -> None:
-                sides[side].load(case.candidate, compiled[side])
-                if timed:
-                    self.pool.load_helpers(sides[side])
-
-            on_both_sides(load)
-        verification = verifying.Verification(case, sides, reference_side(case.candidate), seed, self._lock)
         with case.stage("verify"):
             verification.run()
         with case.stage("controls"):
-            self._admit_problem(case, verification)
+            self.controls.admit(case, verification, again)
+            if not timed:
+                tried = trials.largest(verification.problem, verification.tried)
+                self.controls.admit_tolerance(case, verification, again, tried)
         if self.config.sanitize:
             with case.stage("sanitize"):
-                sanitizer.examine_case(case, compiled, self.config.gpu, seed, self._lock)
+                sanitizer.examine_case(case, compiled, self.config.gpu, verification.seed, self._lock)
         if not timed:
             why = "timing is off" if self.config.backend == "cuda" else "the emulator is not timed"
             return Ruling(Outcome.CORRECT, f"both sides agree; {why}")
@@ -209,6 +247,11 @@ class Judge:
             return Ruling(Outcome.NOT_FASTER, "both sides have the same machine code")
         with case.stage("calibrate"):
             calibrated = self.calibrate()
+        with case.stage("verify_at_bench"):
+            verification.run_at_bench()
+        with case.stage("controls"):
+            tried = trials.at_bench(verification.problem, verification.seed)
+            self.controls.admit_tolerance(case, verification, again, tried)
         with case.stage("prepare_timing"):
             job = verification.prepare_timing()
         with case.stage("environment"):
@@ -224,18 +267,6 @@ class Judge:
             after = sides["fast"].environment().details
             case.add_details(**{f"after_{name}": after[name] for name in STATE if name in after})
         return ruling
-
-    def _admit_problem(self, case: Case, verification: verifying.Verification) -> None:
-        """Refuse a problem whose tests accept a wrong answer; checked once per reference."""
-        key = side_key(case.candidate, verification.reference)
-        if key not in self._admitted:
-            found = negative_controls.weakness(
-                verification.problem, verification.tried, verification.expected
-            )
-            if found is not None:
-                raise Ruling(Outcome.MALFORMED, f"the problem is too weak: its tests accept {found}")
-            self._admitted.add(key)
-        case.passed("controls")
 
     def calibrate(self) -> calibration.Calibration:
         """This GPU's calibration: cached, else measured now (seconds, once per GPU and driver)."""

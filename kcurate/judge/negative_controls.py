@@ -1,41 +1,208 @@
 """Wrong answers that must fail: a problem whose tests accept one of them proves nothing.
 
-They are zeros, a constant, a copy of an input, another seed's answer, and one element in a hundred wrong.
+`weakness`: zeros, a constant, a copy of an input, another seed's answer, and one element in a hundred wrong.
 Each is compared with the reference's outputs at the test sizes exactly as a side is; one trial that rejects
-it is enough. Not covered: the comparison (`kcurate.judge.agreement`).
+it is enough. `blindness`: what the reference itself makes of spoiled inputs (rounded to the next narrower
+type, or with a tenth of one set to zero), at the size where sums are longest. Not covered: the comparison
+(`kcurate.judge.agreement`), the further runs of the reference (`kcurate.judge.reference_runs`).
+
+A control is never decided by one pair of seeds. While every trial accepts a wrong answer, the reference runs
+with another seed, up to `MORE_SEEDS` times. A problem whose answer is the same for two seeds with probability
+p is then refused with probability p**(MORE_SEEDS + 1) at most: one small integer of 50 equally likely values
+once in 1e28 judgements (with one pair it was once in 50), a coin once in 130,000.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kcurate.judge.agreement import Outputs, differs, output_names, valid_count
-from kcurate.judge.verifying import Trial
+from kcurate.judge.agreement import Outputs, differs, identical, logical_bytes, output_names, valid_count
+from kcurate.judge.case import Case, Ruling
+from kcurate.judge.reference_runs import Again
+from kcurate.judge.trials import Trial
+from kcurate.judge.verifying import Verification
+from kcurate.judge.workers.spares import side_key
 from kcurate.problem.compare import widened
-from kcurate.problem.dtypes import is_float
+from kcurate.problem.dtypes import UNIT_ROUNDOFF, is_float
 from kcurate.problem.inputs import contents
-from kcurate.records import Problem
+from kcurate.records import Outcome, Problem
 
 WRONG_SHARE = 0.01
+# Further seeds for a wrong answer that every trial so far accepts.
+MORE_SEEDS = 16
+# Further seeds for spoiled inputs: these runs may be at the bench size.
+MORE_SPOILED = 4
+# An output tells a narrower input from the input if it is at least this many times more precise.
+PRECISER = 4.0
 
 Array = npt.NDArray[Any]
+# Runs the reference on a trial's inputs; None if it failed.
+Rerun = Callable[[Trial], Outputs | None]
 
 
-def weakness(problem: Problem, tried: Sequence[Trial], expected: Mapping[str, Outputs]) -> str | None:
+class Controls:
+    """The controls of one judge; each is passed once per reference."""
+
+    def __init__(self) -> None:
+        self.passed: set[str] = set()
+
+    def admit(self, case: Case, verification: Verification, again: Again) -> None:
+        """Compare wrong answers with the reference's outputs at the test sizes.
+
+        Raises:
+            Ruling: `malformed`, because every trial accepts one of them.
+        """
+        key = side_key(case.candidate, verification.reference)
+        if key not in self.passed:
+            rerun = _rerun(case, verification, again)
+            found = weakness(verification.problem, verification.tried, verification.expected, rerun)
+            if found is not None:
+                raise Ruling(Outcome.MALFORMED, f"the problem is too weak: its tests accept {found}")
+            self.passed.add(key)
+        case.passed("controls")
+
+    def admit_tolerance(self, case: Case, verification: Verification, again: Again, base: Trial) -> None:
+        """Compare what the reference makes of spoiled inputs with its outputs, from the trial `base` on.
+
+        Raises:
+            Ruling: `malformed`, because the tolerance accepts it.
+        """
+        key = f"{side_key(case.candidate, verification.reference)} {sorted(base.sizes.items())}"
+        if key not in self.passed:
+            rerun = _rerun(case, verification, again)
+            found = blindness(verification.problem, base, verification.expected, rerun, verification.exact)
+            if found is not None:
+                text = f"the problem is too weak: its tolerance accepts {found} ({base.text})"
+                raise Ruling(Outcome.MALFORMED, text)
+            self.passed.add(key)
+        case.passed("spoiled_inputs")
+
+
+def _rerun(case: Case, verification: Verification, again: Again) -> Rerun:
+    """Runs the reference once more, and records the seeds."""
+
+    def rerun(trial: Trial) -> Outputs | None:
+        if trial.seed not in case.seeds:
+            case.seeds.append(trial.seed)
+        return again.outputs(trial.request, verification.lock.shared)
+
+    return rerun
+
+
+def weakness(
+    problem: Problem, tried: Sequence[Trial], expected: Mapping[str, Outputs], rerun: Rerun | None = None
+) -> str | None:
     """The first wrong answer that every trial accepts, in words; None when each fails some trial.
 
-    `tried`: the trials that ran. `expected`: the reference's outputs by slot.
+    `tried`: the trials that ran. `expected`: the reference's outputs by slot. `rerun` None: no more seeds.
     """
     nominal = [trial for trial in tried if trial.variation == "nominal"]
-    inputs = {t.slot: contents.generate(problem, None, t.sizes, t.seed, t.variation) for t in nominal}
+    inputs = {trial.slot: _inputs(problem, trial) for trial in nominal}
+    known = dict(expected)
+    rng = random.Random(nominal[0].seed if nominal else 0)
+    for number in range(MORE_SEEDS + 1):
+        found = _weakness(problem, nominal, inputs, known)
+        if found is None or rerun is None or not nominal or number == MORE_SEEDS:
+            return found
+        sizes = problem.sizes.test[number % len(problem.sizes.test)]
+        trial = Trial(f"more{number}", sizes, rng.getrandbits(48), "nominal")
+        outputs = rerun(trial)
+        if outputs is None:
+            return found
+        nominal.append(trial)
+        inputs[trial.slot], known[trial.slot] = _inputs(problem, trial), outputs
+    return None
+
+
+def _weakness(
+    problem: Problem,
+    nominal: Sequence[Trial],
+    inputs: Mapping[str, Outputs],
+    expected: Mapping[str, Outputs],
+) -> str | None:
     for what, answers in _answers(problem, nominal, inputs, expected):
         if _accepted(problem, answers, expected):
             return what
     return None
+
+
+def blindness(
+    problem: Problem,
+    base: Trial,
+    expected: Mapping[str, Outputs],
+    rerun: Rerun,
+    exact: Callable[[Trial], bool],
+) -> str | None:
+    """The first way to spoil the inputs that changes the outputs, yet passes as right; None if there is none.
+
+    This asks about tolerances: outputs that keep every bit are not wrong (`argmax` of distinct values, a mask
+    or permutation, an input that does not matter at these sizes), and integers accept no change. So a way to
+    spoil inputs counts if it changes a floating output in some trial and every trial accepts what comes out.
+    `base`: the first trial; more have its sizes and other seeds. `exact`: as for a side.
+    """
+    for change, what in _changes(problem, base.sizes):
+        hidden = False
+        for trial in _seeds(base):
+            plain = expected.get(trial.slot) or rerun(trial)
+            slot, variation = f"{trial.slot}-{change}", f"{trial.variation}/{change}"
+            spoiled = rerun(replace(trial, slot=slot, variation=variation))
+            if plain is None or spoiled is None:
+                hidden = False
+                break
+            if any(differs(problem, trial.sizes, name, plain, spoiled, exact=exact(trial)) for name in plain):
+                hidden = False
+                break
+            hidden |= any(
+                is_float(problem.buffers[name].dtype) and not identical(plain[name], spoiled[name])
+                for name in plain
+            )
+        if hidden:
+            return what
+    return None
+
+
+def _seeds(base: Trial) -> Iterator[Trial]:
+    """The trial, then others of its sizes, of its variation and nominal in turn."""
+    yield base
+    rng = random.Random(base.seed)
+    for number in range(MORE_SPOILED):
+        variation = base.variation if number % 2 else "nominal"
+        yield replace(base, slot=f"{base.slot}-{number}", seed=rng.getrandbits(48), variation=variation)
+
+
+def _changes(problem: Problem, sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """The changes of inputs that the problem should notice (as in `contents.generate`), each in words."""
+    outputs = [problem.buffers[name] for name in output_names(problem)]
+    finest = min(
+        (
+            UNIT_ROUNDOFF[buffer.dtype]
+            for buffer in outputs
+            if is_float(buffer.dtype) and not (buffer.tolerance and buffer.tolerance.relative)
+        ),
+        default=None,
+    )
+    inputs = {
+        name: logical_bytes(buffer, sizes)
+        for name, buffer in problem.buffers.items()
+        if buffer.role in ("in", "inout") and is_float(buffer.dtype) and buffer.init is not None
+    }
+    if finest is None or not inputs:
+        return
+    narrower = (contents.NARROWER.get(problem.buffers[name].dtype) for name in inputs)
+    if any(dtype is not None and finest * PRECISER <= UNIT_ROUNDOFF[dtype] for dtype in narrower):
+        yield "narrow", "inputs rounded to the next narrower type"
+    largest = max(inputs, key=lambda name: inputs[name])
+    yield f"hole:{largest}", f"a tenth of {largest} set to zero"
+
+
+def _inputs(problem: Problem, trial: Trial) -> Outputs:
+    return contents.generate(problem, None, trial.sizes, trial.seed, trial.variation)
 
 
 Answers = list[tuple[Trial, Outputs]]
@@ -61,7 +228,7 @@ def _answers(
     constants = {n: _mean(a) for t in tried[:1] for n, a in expected[t.slot].items()}
     yield (
         "a constant",
-        [(t, {n: np.full_like(a, constants[n]) for n, a in expected[t.slot].items()}) for t in tried],
+        [(t, {n: _full(a, constants[n]) for n, a in expected[t.slot].items()}) for t in tried],
     )
     yield "a copy of an input", _copies(problem, tried, inputs, expected)
     yield "another seed's answer", list(_other_seeds(tried, inputs, expected))
@@ -77,6 +244,10 @@ def _mean(array: Array) -> float:
     """The mean of the finite elements."""
     flat = widened(array).ravel()
     return float(np.mean(flat[np.isfinite(flat)])) if np.isfinite(flat).any() else 0.0
+
+
+def _full(array: Array, value: float) -> Array:
+    return np.full(array.shape, value).astype(array.dtype)
 
 
 def _copies(

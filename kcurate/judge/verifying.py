@@ -1,12 +1,11 @@
 """The verification stage: which inputs both sides run on, and what is required of their outputs.
 
-Trials cover every test size with nominal inputs, the first test size with the other distributions, and the
-bench size on a GPU. Each trial runs `REPEATS` times per side: outputs start with noise, with zeros, and as
-the run before left them, and the memory around the buffers always holds other noise. Outputs must agree with
-the reference, be bit-identical across repeats (unless the side declares them nondeterministic), and leave
-redzones and inputs intact. Not covered: comparing two outputs
-(`kcurate.judge.agreement`), the workers (`kcurate.judge.workers.side_proxy`), wrong answers that must fail
-(`kcurate.judge.negative_controls`).
+Each trial runs `REPEATS` times per side: outputs start with noise, with zeros, and as the run before left
+them, and the memory around the buffers always holds other noise. Outputs must agree with the reference (where
+it sums many terms: with the reference compiled again with wider accumulation), be bit-identical across
+repeats (unless the side declares them nondeterministic), and leave redzones and inputs intact. Not covered:
+the choice of trials (`kcurate.judge.trials`), comparing outputs (`kcurate.judge.agreement`), the workers
+(`kcurate.judge.workers.side_proxy`), wrong answers that must fail (`kcurate.judge.negative_controls`).
 """
 
 from __future__ import annotations
@@ -15,81 +14,41 @@ import contextlib
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kcurate import time_limits
 from kcurate.judge.agreement import (
     Outputs,
+    arrays_of,
     checked,
     close_bound,
     differs,
     identical,
     logical_bytes,
     output_names,
-    shape,
     sorted_if_unordered,
     valid_count,
     with_valid_counts,
 )
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
+from kcurate.judge.reference_runs import WideReference
 from kcurate.judge.timing.decision import Expected, TimingJob
-from kcurate.judge.workers.messages import Close, Generate, Reply, Run, RunAnswer
+from kcurate.judge.trials import Trial, bench_trials, timed_trials, trials
+from kcurate.judge.workers.messages import Close, Reply, Run, RunAnswer
 from kcurate.judge.workers.protocol import Blob
 from kcurate.judge.workers.side_proxy import SideProxy
-from kcurate.problem.dtypes import numpy_dtype
-from kcurate.problem.inputs.contents import VARIATIONS
+from kcurate.problem.inputs.contents import thinned
 from kcurate.records import SIDES, BenchSize, Outcome, Problem
 from kcurate.records.pair import SideName, other_side
 
 REPEATS = 3
 SALT_BITS = 63
-# Input sets that timing alternates between.
-TIMED_SETS = 2
 # Bytes that a reply may have in addition to the outputs.
 REPLY_SLACK_BYTES = 1 << 20
 
 RunReply = Reply[RunAnswer]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One set of sizes and inputs that both sides run on; `slot` names it in the workers."""
-
-    slot: str
-    sizes: Mapping[str, int]
-    seed: int
-    variation: str
-
-    @property
-    def request(self) -> Generate:
-        """The request that makes a worker generate this trial's inputs."""
-        return Generate(self.slot, self.sizes, self.seed, self.variation)
-
-    @property
-    def text(self) -> str:
-        """The sizes and kind of inputs, for rulings."""
-        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
-        return f"{sizes}; {self.variation} inputs"
-
-
-def trials(problem: Problem, seed: int) -> Iterator[Trial]:
-    """The trials at the test sizes; their seeds derive from the case's secret seed."""
-    rng = random.Random(seed)
-    for index, sizes in enumerate(problem.sizes.test):
-        for variation in VARIATIONS if index == 0 else VARIATIONS[:1]:
-            yield Trial(f"test{index}-{variation}", sizes, rng.getrandbits(48), variation)
-    if problem.sizes.test:
-        yield Trial("test0-again", problem.sizes.test[0], rng.getrandbits(48), VARIATIONS[0])
-
-
-def timed_trials(problem: Problem, seed: int, size: BenchSize | None = None) -> list[Trial]:
-    """The trials at a bench size (None: the headline), whose input sets are timed."""
-    rng = random.Random(f"{seed} {size.name if size else ''}")
-    sizes = size.sizes if size else problem.sizes.headline
-    return [Trial(f"bench{i}", sizes, rng.getrandbits(48), VARIATIONS[0]) for i in range(TIMED_SETS)]
 
 
 def trial_limit_s(backend: str, reference_s: float) -> float:
@@ -107,6 +66,7 @@ class Verification:
         reference: SideName,
         seed: int,
         lock: GpuLock,
+        wide: WideReference | None = None,
     ) -> None:
         assert case.candidate.problem is not None
         self.case = case
@@ -118,6 +78,8 @@ class Verification:
         self.seed = seed
         self.tried: list[Trial] = []
         self.expected: dict[str, Outputs] = {}
+        self.wide = wide
+        self._better: dict[str, Outputs] = {}
         self._salts = random.Random(seed ^ 0xBAD)
         self._checked = {side: checked(self.problem, getattr(case.candidate, side)) for side in SIDES}
 
@@ -132,6 +94,18 @@ class Verification:
         with self.lock.shared():
             self._run_trials(self.tried, self._store_expected, contextlib.nullcontext)
         self.case.passed("outputs", "poison", "redzones", "inputs_intact", "deterministic")
+
+    def run_at_bench(self) -> list[Trial]:
+        """Run the trials at the bench size that are not timed; `expected` has the reference's outputs.
+
+        Raises:
+            Ruling: a side failed a trial.
+        """
+        chosen = bench_trials(self.problem, self.seed)
+        self._run_trials(chosen, self._store_expected, self.lock.shared)
+        if chosen:
+            self.case.passed("bench_structured")
+        return chosen
 
     def _store_expected(
         self, trial: Trial, outputs: Mapping[SideName, Outputs], _: Mapping[SideName, int]
@@ -151,6 +125,8 @@ class Verification:
             self.case.seeds.append(trial.seed)
             if at == 0:
                 self._request_inputs(trial)
+            if self.wide is not None:
+                self.wide.prefetch(trial.request, hold)
             for side in self._without_inputs(trial):
                 self.sides[side].wait_for_inputs()
             with hold():
@@ -160,10 +136,18 @@ class Verification:
             if at + 1 < len(series):
                 self._request_inputs(series[at + 1])
             outputs = {side: self._first_outputs(trial, side, replies[side]) for side in self.order}
+            self._run_wide(trial, outputs[self.reference], hold)
             self.agree(trial, outputs)
             for side in self.order:
-                self._check_repeats(trial, side, replies[side], outputs[side], keep)
+                self._check_repeats(trial, side, replies[side], outputs[side])
             done(trial, outputs, {side: self._sum(side, replies[side]) for side in SIDES})
+
+    def _run_wide(
+        self, trial: Trial, plain: Outputs, hold: Callable[[], contextlib.AbstractContextManager[None]]
+    ) -> None:
+        """Get the reference's outputs with wider accumulation, where the trial is worth it."""
+        if self.wide is not None and self.wide.wanted(trial.sizes):
+            self._better[trial.slot] = self.wide.outputs(trial.request, plain, hold)
 
     def _request_inputs(self, trial: Trial) -> None:
         for side in self._without_inputs(trial):
@@ -175,7 +159,7 @@ class Verification:
 
     def _run_request(self, trial: Trial, side: SideName, keep: bool) -> Run:
         salts = tuple(self._salts.getrandbits(SALT_BITS) for _ in range(REPEATS))
-        return Run(trial.slot, salts, self._checked[side].summed if keep else (), keep)
+        return Run(trial.slot, salts, self._checked[side].summed if trial.at_bench else (), keep)
 
     def _answers(self, trial: Trial) -> dict[SideName, RunReply]:
         """Both sides' replies; the reference's time sets the other side's limit."""
@@ -202,11 +186,9 @@ class Verification:
         self._check_integrity(trial, side, reply)
         return self._outputs(trial, side, reply, 0, self._output_names())
 
-    def _check_repeats(
-        self, trial: Trial, side: SideName, reply: RunReply, first: Outputs, keep: bool
-    ) -> None:
+    def _check_repeats(self, trial: Trial, side: SideName, reply: RunReply, first: Outputs) -> None:
         """Raise a ruling unless every later run agrees with the first."""
-        summed = frozenset(self._checked[side].summed if keep else ())
+        summed = frozenset(self._checked[side].summed if trial.at_bench else ())
         if len(set(reply.body.sums)) != 1:
             raise self._nondeterministic(trial, side, ", ".join(sorted(summed)))
         rest = [name for name in self._output_names() if name not in summed]
@@ -227,11 +209,7 @@ class Verification:
         self, trial: Trial, side: SideName, reply: RunReply, run: int, names: Sequence[str]
     ) -> dict[str, Any]:
         with self.sides[side].untrusted_answer():
-            return {name: self._array(trial, name, reply.blobs[f"{run}/{name}"]) for name in names}
-
-    def _array(self, trial: Trial, name: str, blob: Blob) -> Any:
-        buffer = self.problem.buffers[name]
-        return blob.view(numpy_dtype(buffer.dtype)).reshape(shape(buffer, trial.sizes))
+            return arrays_of(self.problem, reply.blobs, trial.sizes, run, names)
 
     def _nondeterministic(self, trial: Trial, side: SideName, what: str) -> Ruling:
         text = f"{what} differs between runs, or depends on uninitialised memory ({trial.text})"
@@ -254,15 +232,22 @@ class Verification:
             if wrong is not None:
                 raise self._nondeterministic(trial, side, f"{name} ({wrong})")
 
+    def exact(self, trial: Trial) -> bool:
+        """Whether the reference can round but little, because most terms of its sums are zero."""
+        return trial.variation == "structured" and thinned(self.problem, trial.sizes)
+
     def agree(self, trial: Trial, outputs: Mapping[SideName, Outputs]) -> None:
-        """Compare the other side's outputs with the reference's.
+        """Compare the other side's outputs with the reference's, or with the wider reference's.
 
         Raises:
             Ruling: `mismatch`.
         """
-        expected, got = (outputs[side] for side in self.order)
+        plain, got = (outputs[side] for side in self.order)
+        better = self._better.get(trial.slot, {})
+        expected = {**plain, **better}
         for name in got:
-            wrong = differs(self.problem, trial.sizes, name, expected, got)
+            exact = name in better or self.exact(trial)
+            wrong = differs(self.problem, trial.sizes, name, expected, got, exact=exact)
             if wrong is not None:
                 raise Ruling(Outcome.MISMATCH, f"{name}: {wrong} ({trial.text})", side=self.order[1])
 
@@ -281,7 +266,8 @@ class Verification:
             loose = with_valid_counts(
                 self.problem, [name for one in self._checked.values() for name in one.close + one.whole]
             )
-            wanted.append({name: outputs[self.reference][name] for name in loose})
+            best = {**outputs[self.reference], **self._better.get(trial.slot, {})}
+            wanted.append({name: best[name] for name in loose})
             for side in SIDES:
                 sums[side].append(found[side])
                 close = self._checked[side].close
@@ -311,14 +297,16 @@ class Verification:
         )
 
     def _expected(self, trial: Trial, name: str, outputs: Outputs) -> Expected:
-        bound, norm = close_bound(self.problem, trial.sizes, name, outputs)
+        exact = name in self._better.get(trial.slot, {})
+        bound, norm = close_bound(self.problem, trial.sizes, name, outputs, exact=exact)
         return Expected(Close(name, bound), norm, outputs[name])
 
     def _whole_differs(
         self, trial: Trial, side: SideName, blobs: Mapping[str, Blob], wanted: Outputs
     ) -> str | None:
         """How a timed run's outputs that were read back differ from the reference's; None if they agree."""
-        got = {name: self._array(trial, name, blob) for name, blob in blobs.items()}
+        parts = {f"0/{name}": blob for name, blob in blobs.items()}
+        got = arrays_of(self.problem, parts, trial.sizes, 0, list(blobs))
         for name in self._checked[side].whole:
             if wrong := differs(self.problem, trial.sizes, name, wanted, got):
                 return f"{name}: {wrong}"

@@ -42,25 +42,27 @@ HANG_TIMEOUT_S = 3.0
 
 @dataclass(frozen=True)
 class Expected:
-    """The possible outcomes of a case on each backend, and the side at fault (None: neither)."""
+    """The possible outcomes of a case on each backend, and the side at fault (None: neither).
+
+    `class_` (in the file: `class`) is the letter of the weakness that the case is about (README.md).
+    """
 
     cuda: tuple[str, ...]
     emulator: tuple[str, ...]
     side: str | None = None
     gpu_only: str | None = None
     emulator_only: str | None = None
-    hole: str | None = None
-
-
-# `class` is the class of the hole that the case probes (docs/judge.md).
-KEYS = {"class": "hole"}
+    class_: str | None = None
 
 
 def load() -> dict[str, Expected]:
     table = tomllib.loads((HERE / "expected.toml").read_text())
     return {
         name: Expected(
-            **{KEYS.get(key, key): tuple(v) if isinstance(v, list) else v for key, v in row.items()}
+            **{
+                "class_" if key == "class" else key: tuple(value) if isinstance(value, list) else value
+                for key, value in row.items()
+            }
         )
         for name, row in table.items()
     }

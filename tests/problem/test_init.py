@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import itertools
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +16,23 @@ from hypothesis import strategies as st
 
 from kcurate import resources
 from kcurate.errors import ProblemError
+from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.inputs import csr
-from kcurate.problem.inputs.contents import GENERATORS, VARIATIONS, check_init, generate, make
+from kcurate.problem.inputs.contents import (
+    GENERATORS,
+    KEPT_TERMS,
+    NARROWER,
+    VARIATIONS,
+    check_init,
+    generate,
+    make,
+    thinned,
+    varies,
+)
 from kcurate.problem.inputs.draws import NEEDED, PARAMETERS, PATH, WORDS
-from kcurate.records import Buffer, Init, Problem, Side, Sizes
+from kcurate.records import Buffer, Init, Problem, Side, Sizes, Tolerance
 
+Array = npt.NDArray[Any]
 SIZES = {"n": 60, "m": 12}
 # For each generator: the dtype, shape and parameters of a buffer that it can fill.
 EXAMPLES: dict[str, tuple[str, tuple[int | str, ...], dict[str, int | float | str]]] = {
@@ -124,6 +138,97 @@ def test_uniform_stays_in_its_range_in_every_variation(variation: str) -> None:
 def test_structured_inputs_hold_ties() -> None:
     values = make("x", Buffer("float32", (1000,), Init("uniform")), {}, 3, "structured")
     assert len(np.unique(values)) <= 6
+
+
+def values_of(dtype: str, variation: str, count: int = 1 << 16, density: float = 1.0, **init: float) -> Array:
+    buffer = Buffer(dtype, (count,), Init("uniform", dict(init)))
+    return make("x", buffer, {}, 3, variation, density)
+
+
+@pytest.mark.parametrize("dtype", sorted(NARROWER))
+def test_structured_inputs_round_in_one_direction(dtype: str) -> None:
+    values = values_of(dtype, "structured", low=1, high=3)
+    wide = values.astype(np.float64)
+    rounded = values.astype(numpy_dtype(NARROWER[dtype])).astype(np.float64)
+    assert ((rounded < wide) | (wide == 2.0)).all()  # 2: the common value of a range without zero
+    if dtype == "float32":
+        tf32 = ((values.view(np.uint32) + 0x1000) & 0xFFFFE000).view(np.float32)
+        assert ((tf32 < values) | (values == 2.0)).all()
+
+
+def test_thinned_inputs_have_the_same_places_in_every_buffer_of_a_size() -> None:
+    how = Init("uniform", {"low": -1, "high": 2})
+    one, other = (make(name, Buffer("float32", (1 << 18,), how), {}, 3, "structured", 0.01) for name in "xy")
+    large = np.abs(one) > 0.05
+    assert 0.004 < large.mean() < 0.01
+    assert np.array_equal(
+        large.reshape(-1, 64).any(axis=1), (np.abs(other) > 0.05).reshape(-1, 64).any(axis=1)
+    )
+    small = one[~large & (one != 0)]
+    assert 0 < small.min() < small.max() < 0.001
+    assert len(np.unique(small)) > 100_000
+    none_small = make("x", Buffer("float32", (1 << 18,), how), {}, 3, "structured", 0.001)
+    assert len(np.unique(none_small)) <= 6
+
+
+def test_thinned_inputs_are_never_all_small() -> None:
+    for count in (4096, 4100, 5000):
+        assert np.abs(values_of("float32", "structured", count, 1e-9, low=-1, high=2)).max() >= 0.05
+
+
+def test_a_part_of_uneven_inputs_does_not_stand_for_the_whole() -> None:
+    values = values_of("float32", "structured", 1 << 18, 0.01, low=0.5, high=1.5).astype(np.float64)
+    assert values.min() >= 0.5
+    assert values.max() < 1.5
+    for part in (values[: 1 << 16], values[::4], values[1::4]):
+        assert abs(part.mean() / values.mean() - 1) > 1e-3
+
+
+def test_the_density_follows_the_longest_sum() -> None:
+    total = Buffer("float32", (1,), role="out", tolerance=Tolerance(terms="n"))
+    x = Buffer("float32", ("n",), Init("uniform", {"low": -1, "high": 2}))
+    problem = Problem(Sizes(({"n": 1000},), {"n": 1 << 20}), {"x": x, "total": total})
+    assert not thinned(problem, {"n": KEPT_TERMS})
+    assert thinned(problem, {"n": 1 << 20})
+    large = np.abs(generate(problem, None, {"n": 1 << 20}, 1, "structured")["x"]) > 0.05
+    assert 0.5 * KEPT_TERMS < large.sum() < KEPT_TERMS
+    few = Buffer("float32", ("n - 1",), Init("normal"))
+    weighted = replace(problem, buffers={"few": few, "total": total})
+    assert not thinned(weighted, {"n": 1 << 20})
+    assert (generate(weighted, None, {"n": 1 << 20}, 1, "structured")["few"] != 0).mean() > 0.5
+    positive = replace(x, init=Init("uniform", {"low": "n / n", "high": 2}))
+    assert not thinned(replace(problem, buffers={"x": positive, "total": total}), {"n": 1 << 20})
+    normal = replace(x, init=Init("normal", {"mean": 4}))
+    assert not thinned(replace(problem, buffers={"x": normal, "total": total}), {"n": 1 << 20})
+    integers = replace(x, dtype="int32")
+    assert not varies(replace(problem, buffers={"x": integers, "total": total}))
+
+
+def test_a_change_spoils_the_values_of_the_same_seed() -> None:
+    buffers = {
+        "x": Buffer("float32", ("n",), Init("normal")),
+        "h": Buffer("float16", ("n",), Init("uniform")),
+        "i": Buffer("int32", ("n",), Init("integers", {"high": 9})),
+        "p": Buffer("float32", ("n",), Init("uniform", {"low": 2, "high": 3})),
+    }
+    problem = Problem(Sizes(({"n": 1000},), {"n": 1000}), buffers)
+    plain, narrow = (generate(problem, None, {"n": 1000}, 4, f"nominal{end}") for end in ("", "/narrow"))
+    assert np.array_equal(narrow["i"], plain["i"])
+    for name, kind in (("x", "bfloat16"), ("h", "float8_e4m3")):
+        rounded = plain[name].astype(numpy_dtype(kind)).astype(plain[name].dtype)
+        assert (narrow[name] == rounded).mean() > 0.99
+        assert narrow[name].min() >= plain[name].min()
+        assert narrow[name].max() <= plain[name].max()
+    for name, least in (("x", 0), ("p", plain["p"].min())):
+        hole = generate(problem, None, {"n": 1000}, 4, f"nominal/hole:{name}")
+        changed = np.flatnonzero(hole[name] != plain[name])
+        assert 99 <= changed.size <= 100
+        assert np.ptp(changed) < 100
+        assert (hole[name][changed] == least).all()
+        assert all(np.array_equal(hole[other], plain[other]) for other in buffers if other != name)
+    for unknown in ("nominal/shuffled", "nominal/hole:z"):
+        with pytest.raises(ProblemError, match="no change"):
+            generate(problem, None, {"n": 1000}, 4, unknown)
 
 
 def test_what_each_kind_promises() -> None:

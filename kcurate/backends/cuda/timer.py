@@ -204,7 +204,7 @@ class GpuTimer:
         """
         kind = FLOAT_KINDS[region.dtype]
         head = [(region.memory.address + region.offset_bytes, 8), (region.count, 8), (region.itemsize, 4)]
-        numbers = (bound.of_value, bound.of_scale, bound.scale, float(bound.at_least_value))
+        numbers = (bound.of_value, bound.of_scale, bound.scale)
         words = [(int.from_bytes(struct.pack("<d", number), "little"), 8) for number in numbers]
         hidden = [(expected.address, 8), (salt, 8), (self._key, 8)]
         values = [*head, (kind, 4), *hidden, *words, (found, 8), (found + 8, 8), *_shape(region)]

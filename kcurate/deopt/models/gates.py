@@ -59,7 +59,8 @@ def check_side(
         return Refusal(AttemptOutcome.UNCHANGED, "")
     given_already = repeated_steps(given.plan)
     repeated = [what for what in repeated_steps(side.plan) if what not in given_already]
-    findings = [*map(str, check_source(side, ("sham",))), *(f"sham: the plan {what}" for what in repeated)]
+    padded = check_source(side, ("sham",)) if target.made == "slow" else ()
+    findings = [*map(str, padded), *(f"sham: the plan {what}" for what in repeated)]
     if findings:
         return Refusal(AttemptOutcome.SHAM, "; ".join(findings[:4]))
     known = {finding.what for finding in hints(given)}

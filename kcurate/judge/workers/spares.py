@@ -120,7 +120,7 @@ class RunWorkerPool:
         """An unused worker for the side on trial, and a kept or unused one for the reference."""
         trial = self.fresh(other_side(reference), primed=True)
         try:
-            kept = self._reference(candidate, reference)
+            kept = self.reference(candidate, reference)
             for proxy in (trial, kept):
                 proxy.wait_for_prefetched()
         except BaseException:
@@ -128,7 +128,8 @@ class RunWorkerPool:
             raise
         return {"slow": kept, "fast": trial} if reference == "slow" else {"slow": trial, "fast": kept}
 
-    def _reference(self, candidate: Candidate, side: SideName) -> SideProxy:
+    def reference(self, candidate: Candidate, side: SideName) -> SideProxy:
+        """A kept worker of a reference, or an unused one. A PyTorch side gets one that has imported torch."""
         key = side_key(candidate, side)
         kept = self._references.pop(key, None)
         if kept is None or not kept.worker.alive:

@@ -2,7 +2,8 @@
 
 The same seed gives the same values everywhere: each buffer has its own stream (seed and name). `variation`
 re-draws the floating-point kinds from another distribution on the same range; indices, flags and structure
-stay the same. Not covered: the generators (`kcurate.problem.inputs.generators`).
+stay the same. A variation may end in a change, which spoils the values for a negative control:
+`structured/narrow`, `nominal/hole:x`. Not covered: the generators (`kcurate.problem.inputs.generators`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from kcurate.errors import ProblemError, at
 from kcurate.problem import addresses
-from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs import linked, matrices, meshes, suffixes
 from kcurate.problem.inputs.draws import NEEDED, PARAMETERS, PATH, REAL, TEXT, WORDS, Array, Draw, Parameter
@@ -25,7 +26,18 @@ from kcurate.records import Buffer, Init, Problem, Side
 # Imported to register their generators.
 REGISTERED = (addresses, linked, matrices, meshes, suffixes)
 VARIATIONS = ("nominal", "shifted", "wide", "structured")
-__all__ = ["GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "generate", "make"]
+# How many terms of an accumulation `structured` inputs leave large. The partial sums then stay below 2**12
+# times such a term, where adding it in float32 drops no more bits than tf32 does, and so rounds without a
+# bias in any order; a random walk of 2**12 roundings is 16 unit roundoffs.
+KEPT_TERMS = 1 << 12
+# The next narrower type that an input may be rounded to.
+NARROWER = {"float64": "float32", "float32": "bfloat16", "float16": "float8_e4m3", "bfloat16": "float8_e4m3"}
+# The share of an input that the change `hole` sets to zero.
+HOLE_SHARE = 0.1
+__all__ = [
+    "GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "generate", "make", "most_terms",
+    "thinned", "varies",
+]  # fmt: skip
 
 
 def check_init(how: Init, sizes: Mapping[str, int]) -> None:
@@ -88,8 +100,15 @@ def _check_value(what: str, takes: Parameter, value: int | float | str, sizes: M
         raise ProblemError(f"{what} must be an integer, not {value!r}")
 
 
-def make(name: str, buffer: Buffer, sizes: Mapping[str, int], seed: int, variation: str = "nominal") -> Array:
-    """The initial contents of one buffer: its shape, its dtype, C order.
+def make(
+    name: str,
+    buffer: Buffer,
+    sizes: Mapping[str, int],
+    seed: int,
+    variation: str = "nominal",
+    density: float = 1.0,
+) -> Array:
+    """The initial contents of one buffer: its shape, its dtype, C order; `density` as in `Draw`.
 
     Raises:
         ProblemError: an unknown kind, a missing or invalid parameter, or a shape that does not fit.
@@ -102,7 +121,7 @@ def make(name: str, buffer: Buffer, sizes: Mapping[str, int], seed: int, variati
     with at(name):
         check_init(how, sizes)
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
-    draw = Draw(rng, shape, buffer.dtype, how.params, sizes, seed, variation)
+    draw = Draw(rng, shape, buffer.dtype, how.params, sizes, seed, variation, density)
     values = GENERATORS[how.kind](draw)
     if values.size != draw.count:
         raise ProblemError(
@@ -119,8 +138,97 @@ def generate(
     `side` None: only the problem's own buffers. The same seed gives the same values for either side.
     """
     buffers = {**problem.buffers, **(side.buffers if side else {})}
-    return {
-        name: make(name, buffer, sizes, seed, variation)
+    kind, _, change = variation.partition("/")
+    terms = most_terms(problem, sizes)
+    values = {
+        name: make(name, buffer, sizes, seed, kind, _density(buffer, sizes, terms))
         for name, buffer in buffers.items()
         if buffer.role in ("in", "inout")
     }
+    if change:
+        _spoil(buffers, values, change, seed)
+    return values
+
+
+def most_terms(problem: Problem, sizes: Mapping[str, int]) -> int:
+    """The most terms that one element of any floating output accumulates."""
+    return max(
+        (
+            evaluate(buffer.tolerance.terms, sizes)
+            for buffer in problem.buffers.values()
+            if buffer.tolerance is not None and is_float(buffer.dtype)
+        ),
+        default=1,
+    )
+
+
+def varies(problem: Problem) -> bool:
+    """Whether any input has other values in another variation."""
+    return any(_varied(buffer) for buffer in problem.buffers.values())
+
+
+def thinned(problem: Problem, sizes: Mapping[str, int]) -> bool:
+    """Whether `structured` inputs at these sizes leave only about `KEPT_TERMS` terms large."""
+    terms = most_terms(problem, sizes)
+    return any(
+        _density(buffer, sizes, terms) < 1.0 and _varied(buffer) and _has_zero(buffer, sizes)
+        for buffer in problem.buffers.values()
+    )
+
+
+def _density(buffer: Buffer, sizes: Mapping[str, int], terms: int) -> float:
+    """The density of a buffer's `structured` values; 1 if it is too small to hold what is summed."""
+    count = math.prod(evaluate(extent, sizes) for extent in buffer.shape)
+    return min(1.0, KEPT_TERMS / terms) if count >= terms > 0 else 1.0
+
+
+def _varied(buffer: Buffer) -> bool:
+    how = buffer.init
+    inside = buffer.role in ("in", "inout") and is_float(buffer.dtype)
+    return inside and how is not None and how.kind in ("uniform", "normal")
+
+
+def _has_zero(buffer: Buffer, sizes: Mapping[str, int]) -> bool:
+    """Whether zero is in the range of a `uniform` buffer; that of a `normal` one reaches three deviations."""
+    how = buffer.init or Init("zeros")
+
+    def real(name: str, default: float) -> float:
+        value = how.params.get(name, default)
+        return float(evaluate(value, sizes)) if isinstance(value, str) else float(value)
+
+    if how.kind == "normal":
+        return abs(real("mean", 0.0)) <= 3 * real("std", 1.0)
+    return real("low", 0.0) <= 0 < real("high", 1.0)
+
+
+def _spoil(buffers: Mapping[str, Buffer], values: dict[str, Array], change: str, seed: int) -> None:
+    """Apply a change to generated values; none leaves the range of the values before it.
+
+    `narrow` rounds every floating input to `NARROWER`; `hole:x` zeroes `HOLE_SHARE` of the elements of x, in
+    one piece (the least value, where zero is below all of them or above).
+
+    Raises:
+        ProblemError: there is no such change.
+    """
+    what, _, name = change.partition(":")
+    if what == "narrow":
+        for each in values:
+            values[each] = _narrowed(values[each], buffers[each].dtype)
+    elif what == "hole" and name in values:
+        flat = values[name].reshape(-1)
+        size = max(1, int(HOLE_SHARE * flat.size))
+        start = int(np.random.default_rng([seed, zlib.crc32(b"hole")]).integers(flat.size - size + 1))
+        least = flat.min()
+        flat[start : start + size] = least if least > 0 or flat.max() < 0 else 0
+    else:
+        raise ProblemError(f"there is no change {change!r} of inputs")
+
+
+def _narrowed(values: Array, dtype: str) -> Array:
+    """Values rounded to the next narrower type; those that would leave the range of all stay."""
+    if dtype not in NARROWER or not values.size:
+        return values
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = values.astype(numpy_dtype(NARROWER[dtype])).astype(values.dtype)
+        inside = (rounded >= values.min()) & (rounded <= values.max())
+    return np.where(inside, rounded, values)

@@ -25,7 +25,10 @@ Params = Mapping[str, int | float | str | bool]
 
 @dataclass(frozen=True)
 class Draw:
-    """The input of a generator: its random stream, the shape and dtype to fill, and its parameters."""
+    """The input of a generator: its random stream, the shape and dtype to fill, and its parameters.
+
+    `density`: the share of elements that `structured` inputs leave large where zero is in their range.
+    """
 
     rng: np.random.Generator
     shape: tuple[int, ...]
@@ -34,6 +37,7 @@ class Draw:
     sizes: Mapping[str, int]
     seed: int
     variation: str
+    density: float = 1.0
 
     @property
     def count(self) -> int:

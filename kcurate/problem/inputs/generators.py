@@ -18,6 +18,23 @@ from kcurate.problem.inputs import csr
 from kcurate.problem.inputs.draws import GENERATORS, INTEGER, NEEDED, PATH, REAL, TEXT, Array, Draw, generator
 
 __all__ = ["GENERATORS"]
+# Of 256 elements of `structured` inputs, those that have the common value.
+COMMON = 77
+# Elements that are almost zero or not together in `structured` inputs of a density below one.
+RUN = 64
+# What the other elements of such inputs add up to, beside the ones that matter: about a tenth. Below the
+# density `SPARSEST` they are zero.
+SMALL = 0.125
+SPARSEST = 2.0**-8
+# By type: how many low bits of the mantissa are replaced, and by what. The next narrower type rounds the
+# result down by almost half its spacing: float32, for float32 both bfloat16 (0x6FFF of 0x8000) and tf32
+# (0x0FFF of 0x1000), and e4m3.
+HARD_BITS = {
+    "float64": (29, 0x0FFFFFFF),
+    "float32": (16, 0x6FFF),
+    "float16": (7, 0x3F),
+    "bfloat16": (4, 0x07),
+}
 
 
 @generator(low=REAL, high=REAL)
@@ -225,19 +242,70 @@ def _vary(draw: Draw, nominal: Array, low: float, high: float) -> Array:
         return low + span * np.clip(0.75 + 0.08 * draw.rng.standard_normal(draw.count), 0.0, 0.999)
     if draw.variation == "wide":
         return low + span * np.exp2(draw.rng.uniform(-12.0, -0.001, draw.count))
-    ties = low + span * ((draw.rng.integers(0, 5, draw.count) + 0.5) / 5.0)
-    common = 0.0 if low <= 0 < high else low + span / 2
-    values = np.where(draw.rng.random(draw.count) < 0.3, common, ties)
-    return _hard_to_narrow(values, low, high) if draw.dtype == "float32" else values
+    return _structured(draw, low, high)
 
 
-def _hard_to_narrow(values: Array, low: float, high: float) -> Array:
-    """The values with mantissas that tf32 and fp16 round in one direction, so errors do not average out.
+def _structured(draw: Draw, low: float, high: float) -> Array:
+    """Five hard-to-narrow values with many ties, and zeros (the middle of a range without zero).
+
+    With a `density` below one, whole runs of elements are almost zero, in the same places of all buffers of
+    one size: few terms of a long sum matter, so that its honest rounding stays far below what narrower inputs
+    or left-out elements change. They are small random numbers because adding one constant (zero minus the
+    mean, squared) many times rounds in one direction; zeros where the sum is so long that they would be lost.
+    In a range without zero the values are uneven instead.
+    """
+    has_zero = low <= 0 < high
+    if draw.density < 1.0 and not has_zero:
+        return _uneven(draw, low, high)
+    common = 0.0 if has_zero else low + (high - low) / 2
+    ties = _hard_to_narrow(low + (high - low) * ((np.arange(5) + 0.5) / 5.0), draw.dtype, low, high)
+    table = np.concatenate([np.full(COMMON, common, ties.dtype), np.resize(ties, 256 - COMMON)])
+    values: Array = table[draw.rng.integers(0, 256, draw.count, np.uint8)]
+    if draw.density < 1.0:
+        runs = -(-draw.count // RUN)
+        kept = draw.stream("kept").random(runs) < draw.density
+        kept[draw.stream("always kept").integers(runs)] = True
+        places = (np.flatnonzero(kept)[:, None] * RUN + np.arange(RUN)).ravel()
+        places = places[places < draw.count]
+        thinned = np.zeros_like(values)
+        if draw.density >= SPARSEST:
+            small = draw.rng.random(draw.count, np.float32)
+            small *= SMALL * draw.density * (low + high) / 2
+            thinned = small.astype(values.dtype, copy=False)
+        thinned[places] = values[places]
+        return thinned
+    return values
+
+
+def _uneven(draw: Draw, low: float, high: float) -> Array:
+    """Values whose level depends on the place in a run and on the 64th of the buffer, so that no part of a
+    buffer stands for the whole, strided or not; float32 mantissas that bfloat16 rounds down."""
+    near, far = draw.rng.random((2, RUN), np.float32)
+    level = draw.rng.random(draw.count, np.float32)
+    level *= np.float32(0.1)
+    level += np.float32(0.45) * np.resize(near, draw.count)
+    level += np.float32(0.45) * np.repeat(far, -(-draw.count // RUN))[: draw.count]
+    level *= high - low
+    level += low
+    if draw.dtype != "float32":
+        return level
+    bits = level.view(np.uint32)
+    bits &= np.uint32(0xFFFF3FFF)
+    bits |= np.uint32(0x4000)
+    return np.clip(level, low, np.nextafter(np.float32(high), np.float32(low)))
+
+
+def _hard_to_narrow(values: Array, dtype: str, low: float, high: float) -> Array:
+    """The values, in their own type, with mantissas that narrower types all round in one direction.
 
     Rounding random inputs to tf32 changes a dot product of K positive terms by only about 3e-4 / sqrt(K),
     which no tolerance can tell from honest fp32 at large K; for these inputs it is 3e-4 at any K.
     """
-    single = values.astype(np.float32)
-    bits = (single.view(np.uint32) & np.uint32(0xFFFFE000)) | np.uint32(0x0FFF)
-    hard = bits.view(np.float32)
-    return np.where((single != 0) & (hard >= low) & (hard < high), hard, single)
+    own = values.astype(numpy_dtype(dtype))
+    if dtype not in HARD_BITS:
+        return own
+    dropped, pattern = HARD_BITS[dtype]
+    bits = own.view(f"u{own.itemsize}")
+    hard = (bits >> dropped << dropped | bits.dtype.type(pattern)).view(own.dtype)
+    reals = hard.astype(np.float64)
+    return np.where((own != 0) & (reals >= low) & (reals < high), hard, own)

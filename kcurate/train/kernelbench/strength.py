@@ -20,9 +20,9 @@ from kcurate.backends.base import CompileFailure
 from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.backends.torch_module import TorchModule, compile_text
 from kcurate.errors import ProblemError
-from kcurate.judge import negative_controls, verifying
+from kcurate.judge import negative_controls, trials
 from kcurate.judge.agreement import differs, logical_bytes, output_names
-from kcurate.judge.verifying import Trial
+from kcurate.judge.trials import Trial
 from kcurate.judge.workers.inside.execute import Prepared
 from kcurate.problem import program
 from kcurate.problem.compare import compare
@@ -53,7 +53,7 @@ class Runs:
             raise ProblemError(made.log)
         self.problem, self.side = problem, side
         self._module = TorchModule(made)
-        self.trials = list(verifying.trials(problem, SEED))
+        self.trials = list(trials.trials(problem, SEED))
 
     @functools.cached_property
     def expected(self) -> dict[str, Outputs]:
@@ -160,7 +160,7 @@ class Runs:
 
     def weakness(self) -> str | None:
         """Why the problem is too weak; None if it is strong."""
-        found = negative_controls.weakness(self.problem, self.trials, self.expected)
+        found = negative_controls.weakness(self.problem, self.trials, self.expected, self._outputs)
         if found is not None:
             return f"its tests would accept {found}"
         return self._weakness_at_bench()
@@ -172,7 +172,7 @@ class Runs:
             by_role[buffer.role] += logical_bytes(buffer, sizes)
         if by_role["out"] * SUMMED_UP > by_role["in"]:
             return None
-        (trial, *_) = verifying.timed_trials(self.problem, SEED)
+        (trial, *_) = trials.timed_trials(self.problem, SEED)
         seen = [self._outputs(replace(trial, seed=SEED + index)) for index in range(BENCH_SEEDS)]
         for index, expected in enumerate(seen):
             others = seen[:index] + seen[index + 1 :]

@@ -10,7 +10,7 @@ import pytest
 import small
 from timed_rig import Clock, TimedJudge
 
-from kcurate.judge import verifying
+from kcurate.judge import trials, verifying
 from kcurate.records import BenchSize, Candidate, Outcome, Tolerance, Verdict
 from kcurate.records.pair import SideName
 
@@ -36,6 +36,14 @@ def judged(
 ) -> Verdict:
     rig.us, rig.skip = {"slow": slow_us, "fast": fast_us}, skip
     return rig.judge(candidate)
+
+
+def verified_runs(candidate: Candidate) -> int:
+    """How often a side runs before it is timed."""
+    problem = candidate.problem
+    assert problem is not None
+    checked = [*trials.trials(problem, 0), *trials.bench_trials(problem, 0), *trials.timed_trials(problem, 0)]
+    return verifying.REPEATS * len(checked)
 
 
 TIMES, SHORT = (120.0, 60.0), (12.0, 6.0)
@@ -106,7 +114,7 @@ def test_a_side_that_skips_timed_runs_gets_mismatch(
 ) -> None:
     candidate = at_bench(small.honest()[name])
     assert candidate.problem is not None
-    runs = verifying.REPEATS * (len(list(verifying.trials(candidate.problem, 0))) + verifying.TIMED_SETS)
+    runs = verified_runs(candidate)
     verdict = judged(rig, candidate, 120.0, fast_us, lambda side, n: side == "fast" and n > runs + more)
     assert verdict.outcome is Outcome.MISMATCH, verdict.detail
     assert verdict.side == "fast"
@@ -148,7 +156,7 @@ def test_outputs_whose_rounding_may_differ_are_compared_in_every_run(rig: TimedJ
         for name, buffer in one.problem.buffers.items()
     }
     one = replace(one, problem=replace(one.problem, buffers=buffers))
-    runs = verifying.REPEATS * (len(list(verifying.trials(one.problem, 0))) + verifying.TIMED_SETS)
+    runs = verified_runs(one)
     assert judged(rig, one, 120.0, 60.0).outcome is Outcome.CONFIRMED
     for skipped in (1, 17, 60):
         verdict = judged(rig, one, 120.0, 60.0, lambda side, n, at=skipped: side == "fast" and n == runs + at)

@@ -66,11 +66,6 @@ class InputSet:
         self._timer.device.write(memory, 0, hidden)
         self._expected.append((close, memory, salt))
 
-    def add_fingerprint(self, prepared: Prepared, names: Sequence[str], word: int, salt: int) -> None:
-        """Queue: add the fingerprint of the named outputs to the word at a device address."""
-        for i, name in enumerate(names):
-            self._timer.fingerprint(region_of(prepared, name), salt + i, word)
-
     @property
     def close_bytes(self) -> int:
         """The size of `compare`'s results."""
@@ -86,6 +81,12 @@ class InputSet:
         """Free the copies."""
         for memory in self.copies():
             self._timer.device.free(memory)
+
+
+def add_fingerprint(timer: GpuTimer, prepared: Prepared, names: Sequence[str], word: int, salt: int) -> None:
+    """Queue: add the fingerprint of the named outputs to the word at a device address."""
+    for i, name in enumerate(names):
+        timer.fingerprint(region_of(prepared, name), salt + i, word)
 
 
 def region_of(prepared: Prepared, name: str) -> Region:

@@ -19,7 +19,7 @@ from kcurate.backends.cuda.timer import MAX_GATED, GpuTimer, Graph
 from kcurate.backends.torch_module import TorchModule
 from kcurate.judge.workers.inside.arena import Arena
 from kcurate.judge.workers.inside.execute import Prepared
-from kcurate.judge.workers.inside.input_sets import WORD_BYTES, InputSet, read_close
+from kcurate.judge.workers.inside.input_sets import WORD_BYTES, InputSet, add_fingerprint, read_close
 from kcurate.judge.workers.messages import SampleAnswer, TimeAnswer
 from kcurate.problem.ops import LaunchOp
 
@@ -145,7 +145,7 @@ class DeviceSampler:
         timer.span(self._events, work.queue, gated=work.gated)
         prepared.finish()
         timer.device.fill(self._found, 0, self._found.size_bytes, b"\0")
-        chosen.add_fingerprint(prepared, self._summed, self._found.address, self._salt)
+        add_fingerprint(timer, prepared, self._summed, self._found.address, self._salt)
         chosen.compare(prepared, self._found.address + WORD_BYTES)
         data = timer.device.read(self._found, 0, WORD_BYTES + chosen.close_bytes)
         damage = prepared.integrity() if last else ()

@@ -1,0 +1,98 @@
+"""The trials of a problem: the sizes and inputs that both sides run on.
+
+Every test size with nominal inputs, the first with the other distributions and once more with another seed,
+the largest with structured inputs; on a GPU also the bench size, with structured inputs and with those that
+are timed. Not covered: the inputs (`kcurate.problem.inputs.contents`), what outputs must show
+(`kcurate.judge.verifying`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kcurate.judge.agreement import logical_bytes
+from kcurate.judge.workers.messages import Generate
+from kcurate.problem.inputs.contents import VARIATIONS, most_terms, varies
+from kcurate.records import BenchSize, Problem
+
+# Input sets that timing alternates between.
+TIMED_SETS = 2
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One set of sizes and inputs that both sides run on; `slot` names it in the workers."""
+
+    slot: str
+    sizes: Mapping[str, int]
+    seed: int
+    variation: str
+
+    @property
+    def request(self) -> Generate:
+        """The request that makes a worker generate this trial's inputs."""
+        return Generate(self.slot, self.sizes, self.seed, self.variation)
+
+    @property
+    def at_bench(self) -> bool:
+        """Whether the trial is at the bench size, where large outputs are summed on the device."""
+        return self.slot.startswith("bench")
+
+    @property
+    def text(self) -> str:
+        """The sizes and kind of inputs, for rulings."""
+        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
+        return f"{sizes}; {self.variation} inputs"
+
+
+def trials(problem: Problem, seed: int) -> Iterator[Trial]:
+    """The trials at the test sizes; their seeds derive from the case's secret seed."""
+    rng = random.Random(seed)
+    largest = largest_test(problem)
+    for index, sizes in enumerate(problem.sizes.test):
+        wanted = VARIATIONS if index == 0 else VARIATIONS[:1]
+        if index and index == largest and varies(problem):
+            wanted = (*wanted, "structured")
+        for variation in wanted:
+            yield Trial(f"test{index}-{variation}", sizes, rng.getrandbits(48), variation)
+    if problem.sizes.test:
+        yield Trial("test0-again", problem.sizes.test[0], rng.getrandbits(48), VARIATIONS[0])
+
+
+def largest_test(problem: Problem) -> int:
+    """The index of the test size where an output accumulates the most terms, or else has the most inputs."""
+
+    def extent(index: int) -> tuple[int, int]:
+        sizes = problem.sizes.test[index]
+        inputs = (b for b in problem.buffers.values() if b.role in ("in", "inout"))
+        return most_terms(problem, sizes), sum(logical_bytes(buffer, sizes) for buffer in inputs)
+
+    return max(range(len(problem.sizes.test)), key=extent, default=0)
+
+
+def bench_trials(problem: Problem, seed: int) -> list[Trial]:
+    """The trials at the bench size that are not timed: structured inputs, where the problem has any."""
+    return [at_bench(problem, seed)] if varies(problem) else []
+
+
+def at_bench(problem: Problem, seed: int) -> Trial:
+    """The trial at the bench size whose inputs are spoiled: the structured one, if there are any."""
+    variation = "structured" if varies(problem) else "nominal"
+    rng = random.Random(seed ^ 0xB19)
+    return Trial(f"bench-{variation}", problem.sizes.headline, rng.getrandbits(48), variation)
+
+
+def largest(problem: Problem, tried: Sequence[Trial]) -> Trial:
+    """Of the trials at the test sizes, the one whose inputs are spoiled: structured if there are any."""
+    sizes = problem.sizes.test[largest_test(problem)]
+    wanted = "structured" if varies(problem) else "nominal"
+    return next(trial for trial in tried if trial.sizes == sizes and trial.variation == wanted)
+
+
+def timed_trials(problem: Problem, seed: int, size: BenchSize | None = None) -> list[Trial]:
+    """The trials at a bench size (None: the headline), whose input sets are timed."""
+    rng = random.Random(f"{seed} {size.name if size else ''}")
+    sizes = size.sizes if size else problem.sizes.headline
+    return [Trial(f"bench{i}", sizes, rng.getrandbits(48), VARIATIONS[0]) for i in range(TIMED_SETS)]
