@@ -66,6 +66,7 @@ ORACLES = {
     "sgemm": sgemm,
     "hgemm": sgemm,
     "linear-bf16": linear,
+    "linear-fp8": linear,
     "transpose": transpose,
     "gemv": gemv,
     "ger": ger,
