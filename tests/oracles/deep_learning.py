@@ -139,7 +139,14 @@ def decode_attention(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str
     return {"out": whole["out"][:, 0, :]}
 
 
+def linear_gelu(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """GELU of X W^T + bias, in its tanh form."""
+    x = arrays["x"].astype(np.float64) @ arrays["w"].astype(np.float64).T + arrays["bias"].astype(np.float64)
+    return {"y": 0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))}
+
+
 ORACLES = {
+    "linear-gelu": linear_gelu,
     "softmax": softmax,
     "layernorm": layernorm,
     "residual-rmsnorm": residual_rmsnorm,

@@ -25,6 +25,12 @@ def sgemm(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
     return {"c": arrays["a"].astype(np.float64) @ arrays["b"].astype(np.float64)}
 
 
+def linear(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """C = A B^T, all stored by rows; times the scale, where there is one."""
+    product = arrays["a"].astype(np.float64) @ arrays["b"].astype(np.float64).T
+    return {"c": scalars.get("scale", 1.0) * product}
+
+
 def transpose(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
     """The rows as columns."""
     return {"out": arrays["in"].T.copy()}
@@ -59,6 +65,8 @@ ORACLES = {
     "gemm": gemm,
     "sgemm": sgemm,
     "hgemm": sgemm,
+    "linear-bf16": linear,
+    "linear-fp8": linear,
     "transpose": transpose,
     "gemv": gemv,
     "ger": ger,

@@ -67,6 +67,13 @@ def column_moments(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, 
     return {"mean": values.mean(axis=0), "variance": values.var(axis=0)}
 
 
+def row_standardize(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Each row less its mean, over its population standard deviation (eps added to the variance)."""
+    values = arrays["values"].astype(np.float64)
+    deviation = np.sqrt(values.var(axis=1, keepdims=True) + scalars["eps"])
+    return {"out": (values - values.mean(axis=1, keepdims=True)) / deviation}
+
+
 ORACLES = {
     "reduce-sum": reduce_sum,
     "count-above": count_above,
@@ -77,4 +84,5 @@ ORACLES = {
     "stream-compaction": stream_compaction,
     "row-prefix-sum": row_prefix_sum,
     "column-moments": column_moments,
+    "row-standardize": row_standardize,
 }

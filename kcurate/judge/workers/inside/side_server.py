@@ -164,10 +164,10 @@ class SideServer:
 
     def _sum(self, asked: Run, prepared: Prepared) -> int:
         """One fingerprint of the `summed` outputs, as `DeviceSampler` takes it."""
-        from kcurate.judge.workers.inside.input_sets import add_fingerprint
-
         if not asked.summed:
             return 0
+        from kcurate.judge.workers.inside.input_sets import add_fingerprint
+
         assert self._timer is not None, "helpers come first"
         word = self._timer.word
         self._device.fill(word, 0, WORD_BYTES, b"\0")
