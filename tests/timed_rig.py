@@ -31,6 +31,7 @@ from kcurate.judge.workers.messages import Reply, Request, pack_request, read_an
 from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.problem.compare import Bound
 from kcurate.problem.dtypes import numpy_dtype
+from kcurate.records import Candidate
 from kcurate.records.pair import SideName
 
 EVENT_US = 3.0
@@ -248,13 +249,22 @@ class TimedJudge(Judge):
         self.us: Mapping[SideName, float] = {}
         self.skip: Callable[[SideName, int], bool] = lambda side, number: False
         self.devices: dict[SideName, Recorder] = {}
+        self._latest: dict[SideName, Recorder] = {}
+        self._take, self.pool.take = self.pool.take, self._taken  # type: ignore[method-assign]
+
+    def _taken(self, candidate: Candidate, reference: SideName) -> dict[SideName, SideProxy]:
+        """The sides' own workers; `devices` does not follow further runs of the reference."""
+        self._latest.clear()
+        sides = self._take(candidate, reference)
+        self.devices |= self._latest
+        return sides
 
     def calibrate(self) -> Calibration:
         return Calibration(self.bandwidth, EVENT_US, EVENT_US, source="measured")
 
     def _local_proxy(self, side: SideName, *, primed: bool = False) -> SideProxy:
         device = Recorder(lambda: self.us[side], lambda number: self.skip(side, number))
-        self.devices[side] = device
+        self._latest[side] = device
         return SideProxy(side, LocalWorker(SideServer(device)), 60.0)  # type: ignore[arg-type]
 
     def _prime(self, *_: object) -> None:

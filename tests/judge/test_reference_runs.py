@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 import small
+from timed_rig import TimedJudge
 
 from kcurate.backends.base import CompileFailure
 from kcurate.judge.judging import Judge, JudgeConfig
@@ -142,3 +143,50 @@ def test_the_bench_size_counts_only_where_it_is_run() -> None:
     candidate = replace(candidate, problem=short)
     assert widened(candidate, "slow", timed=False) is None
     assert widened(candidate, "slow", timed=True) is not None
+
+
+def at_bench(fast: str = TREE) -> Candidate:
+    """The bench size is the one long sum."""
+    candidate = sums(fast=fast, n=600)
+    assert candidate.problem is not None
+    longer = replace(candidate.problem, sizes=Sizes(candidate.problem.sizes.test, {"n": 1 << 17}))
+    return replace(candidate, problem=longer)
+
+
+@pytest.fixture
+def rig() -> Iterator[TimedJudge]:
+    with contextlib.closing(TimedJudge()) as made:
+        made.us = {"slow": 120.0, "fast": 60.0}
+        yield made
+
+
+def test_the_bench_size_runs_structured_spoiled_and_wider(rig: TimedJudge) -> None:
+    verdict = rig.judge(at_bench())
+    assert verdict.outcome is Outcome.CONFIRMED, (verdict.detail, verdict.log)
+    assert {"bench_structured", "spoiled_inputs", "wide_reference", "timed_outputs"} <= set(verdict.checks)
+    again = rig.judge(at_bench(TREE + "// another\n"))
+    assert again.outcome is Outcome.CONFIRMED, again.detail
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "n > 1000 ? __uint_as_float((__float_as_uint(x[i]) + 0x1000u) & 0xffffe000u) : x[i]",
+        "n > 1000 ? (i % 4 ? 0.0f : 4.0f * x[i]) : x[i]",
+    ],
+)
+def test_what_is_wrong_at_the_bench_size_alone_is_refused_there(rig: TimedJudge, wrong: str) -> None:
+    verdict = rig.judge(at_bench(TREE.replace("s += x[i];", f"s += {wrong};")))
+    assert verdict.outcome is Outcome.MISMATCH
+    assert "structured inputs" in verdict.detail
+    assert rig.judge(at_bench()).outcome is Outcome.CONFIRMED
+
+
+def test_a_problem_that_is_too_weak_at_the_bench_size_is_refused(rig: TimedJudge) -> None:
+    candidate = at_bench()
+    assert candidate.problem is not None
+    loose = Buffer("float32", (1,), role="out", tolerance=Tolerance(terms="n * n * n", accumulate="float16"))
+    problem = replace(candidate.problem, buffers={**candidate.problem.buffers, "y": loose})
+    verdict = rig.judge(replace(candidate, problem=problem))
+    assert verdict.outcome is Outcome.MALFORMED, verdict.detail
+    assert "inputs rounded to the next narrower type (n=131072" in verdict.detail
