@@ -215,7 +215,7 @@ def _skip(plain: tuple[Token, ...], at: int, opening: str, closing: str) -> int:
 def _skip_angles(plain: tuple[Token, ...], at: int) -> int:
     depth = 0
     while at < len(plain) and plain[at].text not in (";", "{"):
-        depth += {"<": 1, ">": -1, ">>": -2, ">>>": -3}.get(plain[at].text, 0)
+        depth += {"<": 1, ">": -1, ">>>": -3}.get(plain[at].text, 0)
         at += 1
         if depth <= 0:
             break

@@ -144,6 +144,8 @@ def test_ordinary_code_is_allowed(body: str) -> None:
         "float *p = (float *)0x7f0000000000;",
         "float *p = (float *)(unsigned long long)n;",
         "long long at = n; float *p = reinterpret_cast<float *>(at);",
+        "long long at = n; auto p = reinterpret_cast<box<box<box<float>>> *>(at);",
+        "long long at = n; auto p = (box<box<box<float>>> *)at;",
         "union { float *p; unsigned long long at; } u;",
         "unsigned long long at = 5; float v = *(float *)at;",
     ],
