@@ -4,10 +4,10 @@
     python benchmarks/mutants.py kcurate/cuda_source
 
 Cosmic Ray's operators make the mutants; a seed draws the places. The whole suite runs once to find out which
-test files run which lines; then each mutant meets those that run its line, nearest first, up to the first
-failure. All of this happens in a copy of the tree, and everything that a test starts imports that copy. Each
-mutant is a line of `docs/data/mutants/<package>.jsonl`. One that has its line is not run again, so a run can
-be stopped at any moment.
+test files run which lines; then each mutant meets those that run its line, nearest first and of those the
+quickest, up to the first failure. All of this happens in a copy of the tree, and everything that a test
+starts imports that copy. Each mutant is a line of `docs/data/mutants/<package>.jsonl`. One that has its line
+is not run again, so a run can be stopped at any moment.
 
 Not covered: whether the judge notices mistakes in kernels (`benchmarks/mutation.py`).
 """
@@ -240,7 +240,7 @@ class Copy:
             sys.exit(f"error: the tests do not run without a mutant:\n{output[-3000:]}")
 
     def judge(self, mutant: Mutant, stages: Sequence[Sequence[str]], noted: Mapping[str, Any]) -> Row:
-        """Run the mutant's tests, the nearest first, up to the first that fails; `noted` is `LINES`."""
+        """Run the mutant's tests, nearest and quickest first, up to one that fails; `noted` is `LINES`."""
         path = self.root / mutant.module
         anyway = [word for test in noted["failed"] for word in ("--deselect", test)]
         outcome, test = "survived", None
@@ -248,7 +248,8 @@ class Copy:
             limit_s = LEAST_LIMIT_S + SLOWER * sum(noted["seconds"].get(file, 0.0) for file in files)
             path.write_text(mutant.text)
             try:
-                code, output = self._pytest("-x", *anyway, *files, limit_s=limit_s)
+                quickest = sorted(files, key=lambda file: float(noted["seconds"].get(file, 0.0)))
+                code, output = self._pytest("-x", *anyway, *quickest, limit_s=limit_s)
             finally:
                 shutil.copy2(ROOT / mutant.module, path)
             if code is None:

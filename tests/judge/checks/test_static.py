@@ -191,6 +191,38 @@ def test_variables_that_keep_state_are_found(code: str, names: list[str]) -> Non
     assert [variable.name for variable in found if not variable.constant] == names
 
 
+@pytest.mark.parametrize(
+    ("code", "check"),
+    [
+        ("#define volatile", "directives"),
+        ("#define for if", "directives"),
+        ("#define asm(x)", "directives"),
+        ("#define WIDTH 16", None),
+        ("#pragma unroll 4", None),
+        ("#pragma message(x)", "directives"),
+        ("#pragma", "directives"),
+        ("#undef WIDTH", None),
+        ('_Pragma("unroll 4")', None),
+        ('_Pragma("message(x)")', "directives"),
+        ("_Pragma(", "directives"),
+        ("struct __attribute__((aligned(16))) cell { int x; };", None),
+        ("__device__ __attribute__((constructor)) void f() {}", "host"),
+        ("#define JOIN(a, b) a##b", "pasting"),
+        ("#define JOIN(a) cl##a", "pasting"),
+        ("#define JOIN(a) scale_##a", None),
+        ("#define LAST(a, ...) f(a, ##__VA_ARGS__)", None),
+        ("int caf\u00e9 = 1;", "characters"),
+        ("int \\u0061sm;", "characters"),
+        ("int a = 7 %: 2;", "characters"),
+        ("int a = 7 % 2, b = 1 ? 2 : 3;", None),
+        ("int a; // caf\u00e9", None),
+    ],
+)
+def test_what_macros_and_spelling_may_not_hide(code: str, check: str | None) -> None:
+    hiding = ("directives", "host", "pasting", "characters")
+    assert set(findings(code, *hiding)) == ({check} if check else set())
+
+
 def test_a_variable_is_found_on_the_line_of_its_name() -> None:
     found = static_variables(Source("struct S {\n  int v;\n} one,\n  two;\nint\n  three;").plain)
     assert [(variable.name, variable.line) for variable in found] == [("one", 3), ("two", 4), ("three", 6)]
