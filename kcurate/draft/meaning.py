@@ -148,11 +148,8 @@ class Meaning:
             self.loops.update({name} if modified else ())
             for definition in before:
                 self._note_default(name, definition.value, Scope(scope.function, definition.at))
-            if modified or len({d.value for d in before}) > 1:
-                last = before[-1]
-                value = cexpr.parse(last.value)
-                if modified or value is None or spelled.asks(value) or name in cexpr.names(value):
-                    return None
+        if modified:
+            return None
         return self._settled(name, before[-1].value, Scope(scope.function, before[-1].at))
 
     def _note_default(self, name: str, text: str, scope: Scope) -> None:
