@@ -154,11 +154,12 @@ def statement_lines(module: str, line: int) -> range:
     return found
 
 
-def tests_of(mutant: Mutant, lines: Lines, *, whole_folder: bool = False) -> list[list[str]]:
-    """Test files in two stages: those in the folder of the module's name, then the others that run the line.
+def tests_of(mutant: Mutant, lines: Lines) -> list[list[str]]:
+    """Test files in two stages: all in the folder of the module's name, then the others that run the line.
 
-    For a line that no test runs in its own process (a constant, code of a worker) the others are those that
-    run anything of the module or import it. `whole_folder`: the first stage has all files of the folder.
+    What a fixture of several files runs is noted for the first of them alone. For a line that no test runs in
+    its own process (a constant, code of a worker) the others are those that run anything of the module or
+    import it.
     """
     wanted = set(statement_lines(mutant.module, mutant.line))
     of_module = lines.get(mutant.module, {})
@@ -168,8 +169,7 @@ def tests_of(mutant: Mutant, lines: Lines, *, whole_folder: bool = False) -> lis
     folders = (ROOT.joinpath("tests", *parts[:end]) for end in range(len(parts), 0, -1))
     own = next((folder for folder in folders if folder.is_dir()), None)
     nearest = {_name(path) for path in own.rglob("test_*.py")} if own else set()
-    first = nearest if whole_folder else nearest & files
-    return [sorted(stage) for stage in (first, files - first) if stage]
+    return [sorted(stage) for stage in (nearest, files - nearest) if stage]
 
 
 def _name(path: Path) -> str:
@@ -310,7 +310,7 @@ def main() -> None:
     known = read(out)
     waiting = [mutant for mutant in drawn if _waits(known.get(mutant.id), args.again)]
     if waiting:
-        run(waiting, out, anew=args.map, again=args.again)
+        run(waiting, out, anew=args.map)
     known = read(out)
     print(summary(args.package, [known[mutant.id] for mutant in drawn]))
 
@@ -319,7 +319,7 @@ def _waits(row: Row | None, again: bool) -> bool:
     return row is None or (again and row.outcome == "survived" and row.id not in equivalent())
 
 
-def run(waiting: Sequence[Mutant], out: Path, *, anew: bool, again: bool) -> None:
+def run(waiting: Sequence[Mutant], out: Path, *, anew: bool) -> None:
     """Append a line for each mutant."""
     for folder in (out.parent, LINES.parent):
         folder.mkdir(parents=True, exist_ok=True)
@@ -331,7 +331,7 @@ def run(waiting: Sequence[Mutant], out: Path, *, anew: bool, again: bool) -> Non
         if noted["failed"]:
             print(f"left out, for they fail without a mutant: {', '.join(noted['failed'])}")
         for mutant in waiting:
-            row = copy.judge(mutant, tests_of(mutant, noted["lines"], whole_folder=again), noted)
+            row = copy.judge(mutant, tests_of(mutant, noted["lines"]), noted)
             with out.open("a") as file:
                 file.write(json.dumps(asdict(row)) + "\n")
             print(f"{row.outcome:9} {row.module}:{row.line} {row.operator} {row.test or ''}", flush=True)
