@@ -80,17 +80,17 @@ def _room(node: Node, name: str, share: Poly, count: Poly, bounds: Bounds) -> Po
     return quotient(count - rest - number(1) + share, share) if share != number(1) else count - rest
 
 
-def _without(node: Node, name: str, bounds: Bounds) -> Node:
-    """An index with the values loaded from buffer `name` replaced by zero."""
+def _without(node: Node, name: str, bounds: Bounds, followed: frozenset[str] = frozenset()) -> Node:
+    """An index with the values loaded from buffer `name` replaced by zero; no name is followed twice."""
     zero = cexpr.number(0)
 
     def meaning(part: Node) -> Node | None:
         if _loads(part, name):
             return zero
-        if part.op == "name":
+        if part.op == "name" and part.text not in followed:
             for found in bounds.definitions(part.text):
                 if part.text not in cexpr.names(found) and _coefficient(found, name, bounds) is not None:
-                    return _without(found, name, bounds)
+                    return _without(found, name, bounds, followed | {part.text})
         return None
 
     return cexpr.substitute(node, meaning)

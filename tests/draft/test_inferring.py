@@ -73,6 +73,21 @@ def test_values_used_as_indices_stay_inside_what_they_index(index: str, high: in
     assert buffers["from"].init == Init("integers", {"low": 0, "high": high})
 
 
+@pytest.mark.parametrize(
+    ("body", "high"),
+    [
+        ("int at = from[i]; to[at + 2] = 1;", "m - 2"),
+        ("int next = from[i]; int at = next; to[at] = 1;", "m"),
+        ("int old = at; at = old; at = from[i]; to[old] = 1;", 1000),
+    ],
+)
+def test_values_used_as_indices_are_followed_through_variables(body: str, high: int | str) -> None:
+    kernel = f"float *to, const int *from, int n, int at) {{ {AT} {{ {body} }} }}"
+    host = "float *t; int *f; cudaMalloc(&t, m * sizeof(float)); cudaMalloc(&f, n * sizeof(int));"
+    buffers = inferred(one(kernel, host, "d, t, f, n, rand()")).known.problem.buffers
+    assert buffers["from"].init == Init("integers", {"low": 0, "high": high})
+
+
 def test_memory_passed_twice_is_one_buffer_that_is_read_before_it_is_written() -> None:
     body = f"const float *in, int n) {{ {AT} {{ x[i] = 1; x[i] = in[i]; }} }}"
     draft = inferred(one(body, "", "d, d, n"))

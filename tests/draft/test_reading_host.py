@@ -161,6 +161,14 @@ def test_a_size_has_the_value_that_the_host_gives_it_unless_a_call_sets_it(
     assert meaning.defaults == defaults
 
 
+def test_a_parameter_has_the_number_that_its_caller_passes() -> None:
+    host = Host(b"void f(float x, int n) { k<<<n / 64, 1>>>(n); } void g(float x) { f(x, 4096); }")
+    meaning = Meaning(host)
+    nodes = meaning.extents(host.launches[0].grid, meaning.scope(host.launches[0].at))
+    assert nodes is not None and [poly.expr() for node in nodes if (poly := from_node(node))] == ["(n/64)"]
+    assert meaning.defaults == {"n": 4096}
+
+
 DOUBLED = "".join(f"int n{i + 1} = n{i} + n{i};" for i in range(200))
 CHOSEN = "int n1 = " + "".join(f"n > {i} ? n + {i} : (" for i in range(100)) + "n" + ")" * 100 + ";"
 MACROS = "".join(f"#define M{i + 1}(x) M{i}(x) * M{i}(x)\n" for i in range(200))

@@ -164,6 +164,7 @@ def test_pointers_made_from_integers_are_refused(body: str) -> None:
         ("struct S { int v; } state;", ["state"]),
         ("struct S { int v; } one, *two, three[4];", ["one", "two", "three"]),
         ("struct S { int v; }; S state;", ["state"]),
+        ("union U { int v; float w; } state;", ["state"]),
         ("namespace hidden { float kept[4]; }", ["kept"]),
         ('extern "C" { int kept; }', ["kept"]),
         ("__device__ const float *kept;", ["kept"]),
