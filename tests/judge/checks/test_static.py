@@ -210,6 +210,7 @@ def test_variables_that_keep_state_are_found(code: str, names: list[str]) -> Non
         ("__device__ __attribute__((constructor)) void f() {}", "host"),
         ("#define JOIN(a, b) a##b", "pasting"),
         ("#define JOIN(a) cl##a", "pasting"),
+        ("#define JOIN(...) cl##__VA_ARGS__", "pasting"),
         ("#define JOIN(a) scale_##a", None),
         ("#define LAST(a, ...) f(a, ##__VA_ARGS__)", None),
         ("int caf\u00e9 = 1;", "characters"),
