@@ -85,13 +85,6 @@ def factor(text: str) -> Poly:
     return Poly({(text,): 1})
 
 
-def divided(poly: Poly, by: int) -> Poly | None:
-    """The polynomial divided by `by`; None if any coefficient is not divisible."""
-    if by and all(value % by == 0 for value in poly.terms.values()):
-        return Poly({key: value // by for key, value in poly.terms.items()})
-    return None
-
-
 def ceil_div(above: Poly, below: Poly) -> Poly:
     """The quotient, rounded up."""
     if above.constant is not None and below.constant:

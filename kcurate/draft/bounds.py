@@ -17,6 +17,8 @@ from kcurate.draft.cexpr import Node
 from kcurate.draft.usage import DeviceCode
 
 MAX_DEPTH = 10
+# So many variables, each defined by the next, are followed to a value.
+MAX_FOLLOWED = 6
 _BUILTIN = {"threadIdx": 0, "blockIdx": 1, "blockDim": 2, "gridDim": 3}
 _AXES = "xyz"
 _FOR = re.compile(r"\bfor\s*\(")
@@ -66,7 +68,7 @@ class Bounds:
         if node.op == "member":
             return self._builtin(node, -1)
         if node.op == "%" and len(node.args) == 2:
-            below = self.exact(node.args[1], depth + 1)
+            below = self.exact(node.args[1])
             return below - number(1) if below is not None else None
         if node.op in ("+", "*", "-", "/", ">>", "<<") and len(node.args) == 2:
             return self._upper_of(node, depth)
@@ -81,13 +83,13 @@ class Bounds:
         if high is None:
             return None
         if node.op in ("/", ">>", "<<"):
-            by = self.exact(right, depth + 1)
+            by = self.exact(right)
             if by is None or by.constant is None:
                 return quotient(high, by) if by is not None and node.op == "/" else None
             power = by if node.op == "/" else number(1 << max(0, min(by.constant, 40)))
             return high * power if node.op == "<<" else quotient(high, power)
         if node.op == "-":
-            taken = self.exact(right, depth + 1)
+            taken = self.exact(right)
             return high - taken if taken is not None else high
         other = self.upper(right, depth + 1)
         if other is None:
@@ -109,28 +111,32 @@ class Bounds:
                 return self.upper(node, depth + 1)
         return None
 
-    def exact(self, node: Node, depth: int = 0) -> Poly | None:
+    def exact(self, node: Node) -> Poly | None:
         """The value of an expression that is uniform across threads; None if unknown."""
-
-        def meaning(part: Node) -> Node | None:
-            if part.op == "name" and depth < MAX_DEPTH:
-                known = self._known(part.text)
-                if known is not None:
-                    return cexpr.parse(known.text())
-                found = self.definitions(part.text)
-                if len(found) == 1 and part.text not in cexpr.names(found[0]):
-                    return cexpr.substitute(found[0], meaning) if depth < 3 else None
-            if part.op == "member":
-                value = self._builtin(part, 0)
-                return cexpr.parse(value.text()) if value is not None else None
-            return None
-
-        poly = from_node(cexpr.substitute(node, meaning))
+        poly = from_node(self._followed(node, frozenset()))
         if poly is None or any(
             "threadIdx" in piece or "blockIdx" in piece for term in poly.terms for piece in term
         ):
             return None
         return poly
+
+    def _followed(self, node: Node, names: frozenset[str]) -> Node:
+        """An expression with its names replaced by their values, `names` apart, which are being followed."""
+
+        def meaning(part: Node) -> Node | None:
+            if part.op == "name":
+                known = self._known(part.text)
+                if known is not None:
+                    return cexpr.parse(known.text())
+                found = self.definitions(part.text) if part.text not in names else []
+                if len(found) == 1 and len(names) < MAX_FOLLOWED and part.text not in cexpr.names(found[0]):
+                    return self._followed(found[0], names | {part.text})
+            if part.op == "member":
+                value = self._builtin(part, 0)
+                return cexpr.parse(value.text()) if value is not None else None
+            return None
+
+        return cexpr.substitute(node, meaning)
 
     def _known(self, name: str) -> Poly | None:
         if name in self.scalars:

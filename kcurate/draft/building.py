@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kcurate.draft import launching, sizes, types
-from kcurate.draft.algebra import Poly, divided, factor, number, quotient, real
+from kcurate.draft.algebra import Poly, factor, number, quotient, real
 from kcurate.draft.bounds import Bounds
 from kcurate.draft.configuring import GUESSED_WHOLE, Configuration
 from kcurate.draft.contents import Extents, contents
@@ -201,10 +201,7 @@ class Builder:
         """Number of elements behind a pointer: from its allocation, else from the kernel's guards."""
         found = allocation(self.site.meaning, text, self.site.scope)
         poly = self.site.settle(found[0]) if found is not None else None
-        count = None
-        if poly is not None:
-            exact = divided(poly, element.size_bytes)
-            count = exact if exact is not None else quotient(poly, number(element.size_bytes))
+        count = quotient(poly, number(element.size_bytes)) if poly is not None else None
         if count is not None and self._related(count, bounds):
             return count
         guessed = bounds.extent(param.name, at_sample) or count

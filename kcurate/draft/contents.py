@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kcurate.draft import cexpr, types
-from kcurate.draft.algebra import Poly, factor, from_node, number, of_text, quotient
+from kcurate.draft.algebra import Poly, from_node, number, quotient
 from kcurate.draft.bounds import Bounds
 from kcurate.draft.cexpr import Node
 from kcurate.draft.launching import at_sample
@@ -80,17 +80,17 @@ def _room(node: Node, name: str, share: Poly, count: Poly, bounds: Bounds) -> Po
     return quotient(count - rest - number(1) + share, share) if share != number(1) else count - rest
 
 
-def _without(node: Node, name: str, bounds: Bounds) -> Node:
-    """An index with the values loaded from buffer `name` replaced by zero."""
+def _without(node: Node, name: str, bounds: Bounds, followed: frozenset[str] = frozenset()) -> Node:
+    """An index with the values loaded from buffer `name` replaced by zero; no name is followed twice."""
     zero = cexpr.number(0)
 
     def meaning(part: Node) -> Node | None:
         if _loads(part, name):
             return zero
-        if part.op == "name":
+        if part.op == "name" and part.text not in followed:
             for found in bounds.definitions(part.text):
                 if part.text not in cexpr.names(found) and _coefficient(found, name, bounds) is not None:
-                    return _without(found, name, bounds)
+                    return _without(found, name, bounds, followed | {part.text})
         return None
 
     return cexpr.substitute(node, meaning)
@@ -174,19 +174,16 @@ def _row_starts(name: str, bounds: Bounds, known: Extents) -> Contents | None:
     rows, entries, others = matrix
     widths = [_width(other, bounds, known) for other in others]
     columns = next((width for width in widths if width is not None), None)
-    params = {"rows": rows.expr(), "nnz": entries.expr(), **({"cols": columns.expr()} if columns else {})}
+    params = {"rows": rows.expr(), "nnz": entries.expr(), **({} if columns is None else {"cols": columns})}
     return Contents(Init("csr_offsets", params), f"row offsets into {', '.join(others)}")
 
 
-def _width(name: str, bounds: Bounds, known: Extents) -> Poly | None:
+def _width(name: str, bounds: Bounds, known: Extents) -> int | float | str | None:
     """The exclusive upper limit of the values in a buffer of column indices."""
     if known.elements[name].dtype in types.FLOATS:
         return None
     places = _places(name, bounds, known)
-    high = places.init.params["high"] if places else None
-    if high is None:
-        return None
-    return number(high) if isinstance(high, int) else of_text(str(high)) or factor(str(high))
+    return places.init.params["high"] if places else None
 
 
 def _columns(name: str, bounds: Bounds, known: Extents) -> Contents | None:
@@ -199,6 +196,6 @@ def _columns(name: str, bounds: Bounds, known: Extents) -> Contents | None:
         columns = _width(name, bounds, known)
         if columns is None:
             return None
-        params = {"rows": matrix[0].expr(), "nnz": matrix[1].expr(), "cols": columns.expr()}
+        params = {"rows": matrix[0].expr(), "nnz": matrix[1].expr(), "cols": columns}
         return Contents(Init("csr_columns", params), f"column indices that match {starts}")
     return None

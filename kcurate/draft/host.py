@@ -26,6 +26,7 @@ _NO_TYPES = frozenset(("return", "else", "delete", "new", "case", "sizeof", "got
 _TYPE = re.compile(
     r"\s*((?:(?:const|static|constexpr|unsigned|long|struct|volatile)\s+)*[A-Za-z_][\w:]*(?:\s*<[^;]*>)?)[\s*&]"
 )
+_CALLING = re.compile(r"\b(?:return|else)\Z")
 LONGEST_VALUE = 2000
 
 
@@ -184,8 +185,9 @@ class Host:
             end = closing(self.bare, match.end() - 1)
             if end is None or any(f.start <= match.start() < f.body for f in self.functions):
                 continue
-            before = self.text[max(0, match.start() - 80) : match.start()]
-            if re.search(r"[\w*&>]\s+\Z", before) and not re.search(r"\b(?:return|else)\s+\Z", before):
+            before = self.text[: match.start()]
+            spaced = before.rstrip()
+            if spaced != before and re.match(r"[\w*&>]", spaced[-1:]) and not _CALLING.search(spaced[-7:]):
                 continue
             found.append((match.start(), tuple(split(self.text[match.end() : end - 1]))))
         return tuple(found)

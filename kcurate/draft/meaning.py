@@ -10,16 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from kcurate.draft import cexpr, spelled
 from kcurate.draft.algebra import from_node, real
 from kcurate.draft.cexpr import Node
 from kcurate.draft.host import Definition, Function, Host, split
 
-MAX_DEPTH = 12
+# Limit on look-ups within look-ups.
+MAX_DEPTH = 16
 # Limit on name look-ups per launch; host code that needs more can only be evaluated by running it.
 MAX_STEPS = 4000
 _COMPONENTS = "xyz"
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Meaning:
     defaults: dict[str, int] = field(default_factory=dict)
     loops: set[str] = field(default_factory=set)
     steps: int = 0
-    _active: set[tuple[str, int]] = field(default_factory=set)
+    _active: set[tuple[str | Node, int]] = field(default_factory=set)
 
     def scope(self, at: int) -> Scope:
         """The scope of a position."""
@@ -50,33 +53,33 @@ class Meaning:
         node = cexpr.parse(text)
         return None if node is None else self.resolve(node, scope)
 
-    def resolve(self, node: Node, scope: Scope, depth: int = 0) -> Node:
+    def resolve(self, node: Node, scope: Scope) -> Node:
         """A tree with every name replaced by its meaning."""
         self.steps += 1
-        if depth > MAX_DEPTH or self.steps > MAX_STEPS:
+        if self.steps > MAX_STEPS:
             return node
 
         def meaning(part: Node) -> Node | None:
             if part.op == "name":
-                return self._once(part.text, scope, lambda: self._name(part.text, scope, depth))
+                return self._once(part.text, scope, lambda: self._name(part.text, scope))
             if part.op == "member":
-                return self._member(part, scope, depth)
+                return self._member(part, scope)
             if part.op == "sizeof":
                 size = self.sizeof(part.text, scope)
                 return cexpr.number(size) if size is not None else None
             if part.op == "call":
-                return self._once(f"{part.text}()", scope, lambda: self._call(part, scope, depth))
+                return self._once(f"{part.text}()", scope, lambda: self._call(part, scope))
             if part.op == "?":
-                return self._choice(part, scope, depth)
+                return self._once(part, scope, lambda: self._choice(part, scope))
             return None
 
         return cexpr.substitute(node, meaning)
 
-    def _once(self, name: str, scope: Scope, look_up: Callable[[], Node | None]) -> Node | None:
+    def _once(self, what: str | Node, scope: Scope, look_up: Callable[[], Found | None]) -> Found | None:
         """Look up a name unless that is already in progress: a name defined by itself stays."""
-        key = name, scope.function.start if scope.function else -1
+        key = what, scope.function.start if scope.function else -1
         self.steps += 1
-        if key in self._active or self.steps > MAX_STEPS:
+        if key in self._active or len(self._active) > MAX_DEPTH or self.steps > MAX_STEPS:
             return None
         self._active.add(key)
         try:
@@ -84,84 +87,81 @@ class Meaning:
         finally:
             self._active.discard(key)
 
-    def _choice(self, node: Node, scope: Scope, depth: int) -> Node | None:
+    def _choice(self, node: Node, scope: Scope) -> Node | None:
         """`c ? a : b`: the only branch that resolves, or both if equal; `n % b ? 1 : 0` rounds up."""
         rest = spelled.rest_of(node)
         if rest is not None:
-            return self._one_if(rest, scope, depth)
-        yes, no = (self.resolve(arg, scope, depth + 1) for arg in node.args[1:])
+            return self._one_if(rest, scope)
+        yes, no = (self.resolve(arg, scope) for arg in node.args[1:])
         first, second = from_node(yes), from_node(no)
         if first is not None and second in (None, first):
             return yes
         if second is not None and first is None:
             return no
-        condition = from_node(self.resolve(node.args[0], scope, depth + 1))
+        condition = from_node(self.resolve(node.args[0], scope))
         if condition is not None and condition.constant is not None:
             return yes if condition.constant else no
         return None
 
-    def _one_if(self, rest: Node, scope: Scope, depth: int) -> Node:
+    def _one_if(self, rest: Node, scope: Scope) -> Node:
         """`n % b == 0 ? 0 : 1` as `min(1, n % b)`."""
-        return Node("call", (cexpr.number(1), self.resolve(rest, scope, depth + 1)), "min")
+        return Node("call", (cexpr.number(1), self.resolve(rest, scope)), "min")
 
-    def _rounded_up(self, name: str, first: Definition, scope: Scope, depth: int) -> Node | None:
+    def _rounded_up(self, name: str, first: Definition, scope: Scope) -> Node | None:
         """`blocks = n / b; if (n % b != 0) blocks++;`."""
         rest, base = spelled.one_more_if(self.host, name, scope.function), cexpr.parse(first.value)
         if rest is None or base is None:
             return None
         there = Scope(scope.function, first.at)
-        return Node("+", (self.resolve(base, there, depth + 1), self._one_if(rest, there, depth)))
+        return Node("+", (self.resolve(base, there), self._one_if(rest, there)))
 
-    def _name(self, name: str, scope: Scope, depth: int) -> Node | None:
+    def _name(self, name: str, scope: Scope) -> Node | None:
         if name in self.template:
             node = cexpr.parse(self.template[name])
-            return None if node is None or node == cexpr.name(name) else self.resolve(node, scope, depth + 1)
+            return None if node is None or node == cexpr.name(name) else self.resolve(node, scope)
         if name in ("true", "false"):
             return cexpr.number(int(name == "true"))
         definitions = self.host.definitions(name, scope.function) if scope.function else ()
         if definitions:
-            return self._defined(name, definitions, scope, depth)
+            return self._defined(name, definitions, scope)
         if scope.function is not None and any(own == name for _, own in scope.function.params):
-            return self._from_caller(name, scope.function, depth)
+            return self._from_caller(name, scope.function)
         if name in self.host.macros and self.host.macros[name][0] is None:
-            return self._settled(name, self.host.macros[name][1], Scope(None, 0), depth)
+            return self._settled(name, self.host.macros[name][1], Scope(None, 0))
         outside = self.host.definitions(name, None)
-        return self._defined(name, outside, Scope(None, 0), depth) if outside else None
+        return self._defined(name, outside, Scope(None, 0)) if outside else None
 
-    def _defined(self, name: str, found: tuple[Definition, ...], scope: Scope, depth: int) -> Node | None:
+    def _defined(self, name: str, found: tuple[Definition, ...], scope: Scope) -> Node | None:
         before = [d for d in found if d.at < scope.at or scope.function is None] or list(found)
         modified = self.host.modified(name, scope.function)
         counted = scope.function is not None and (len(before) > 1 or modified)
-        rounded = self._rounded_up(name, before[0], scope, depth) if counted else None
+        rounded = self._rounded_up(name, before[0], scope) if counted else None
         if rounded is not None:
             return rounded
         if len(before) > 1 or modified:
             self.loops.update({name} if modified else ())
             for definition in before:
-                self._note_default(name, definition.value, Scope(scope.function, definition.at), depth)
-            if modified or len({d.value for d in before}) > 1:
-                last = before[-1]
-                value = cexpr.parse(last.value)
-                if modified or value is None or spelled.asks(value) or name in cexpr.names(value):
-                    return None
-        return self._settled(name, before[-1].value, Scope(scope.function, before[-1].at), depth)
+                self._note_default(name, definition.value, Scope(scope.function, definition.at))
+        if modified:
+            return None
+        return self._settled(name, before[-1].value, Scope(scope.function, before[-1].at))
 
-    def _note_default(self, name: str, text: str, scope: Scope, depth: int) -> None:
+    def _note_default(self, name: str, text: str, scope: Scope) -> None:
         node = cexpr.parse(text)
         if node is None or name in cexpr.names(node) or (spelled.asks(node) and node.op != "?"):
             return
-        poly = from_node(self.resolve(node, scope, depth + 1))
+        poly = from_node(self.resolve(node, scope))
         value = poly.constant if poly is not None else None
         # A variable initialised to 0 or 1 and assigned again gets its real value later.
         if value is not None and value > 1 and name not in self.defaults:
             self.defaults[name] = value
 
-    def _settled(self, name: str, text: str, scope: Scope, depth: int) -> Node | None:
+    def _settled(self, name: str, text: str, scope: Scope) -> Node | None:
         """What a definition makes of a name: other names, a real number, or itself with a default."""
         node = cexpr.parse(text)
         if node is None or name in cexpr.names(node):
             return None
-        found = self.resolve(node, scope, depth + 1)
+        found = self.resolve(node, scope)
         poly = from_node(found)
         if poly is not None and poly.constant is not None and not cexpr.is_real(node):
             if poly.constant > 1 or not spelled.handed_on(self.host, name, scope.function):
@@ -169,18 +169,18 @@ class Meaning:
             return cexpr.name(name)
         if poly is None and node.op == "?":
             for branch in node.args[1:]:
-                self._note_default(name, spelled.literal(branch), scope, depth)
+                self._note_default(name, spelled.literal(branch), scope)
         if poly is not None:
             return found
         return found if real(found) is not None or cexpr.plain(found).op in ("name", "member") else None
 
-    def _from_caller(self, name: str, function: Function, depth: int) -> Node | None:
+    def _from_caller(self, name: str, function: Function) -> Node | None:
         """The argument in the first call that can be resolved."""
         for at, argument in self.host.given(name, function):
             node = cexpr.parse(argument)
             if node is None:
                 continue
-            found = self.resolve(node, self.scope(at), depth + 1)
+            found = self.resolve(node, self.scope(at))
             value = from_node(found)
             if value is not None and value.constant is not None and not cexpr.is_real(found):
                 self.defaults.setdefault(name, value.constant)
@@ -189,82 +189,77 @@ class Meaning:
                 return found
         return None
 
-    def _member(self, node: Node, scope: Scope, depth: int) -> Node | None:
+    def _member(self, node: Node, scope: Scope) -> Node | None:
         """`block.x` of a dim3, else a name made from the path."""
         owner = node.args[0]
         if owner.op != "name":
             return None
         if node.text in _COMPONENTS:
-            extents = self.extents(owner.text, scope, depth + 1)
+            extents = self.extents(owner.text, scope)
             if extents is not None:
                 at = _COMPONENTS.index(node.text)
                 return extents[at] if at < len(extents) else cexpr.number(1)
         joined = f"{owner.text}_{node.text}"
-        pattern = (
-            rf"(?<![\w.>]){re.escape(owner.text)}\s*(?:\.|->)\s*{re.escape(node.text)}\s*=(?!=)\s*([^;]+);"
-        )
+        path = rf"(?<![\w.>]){re.escape(owner.text)}\s*(?:\.|->)\s*{re.escape(node.text)}\b"
         low, high = self.host.span(scope.function)
-        match = re.search(pattern, self.host.text[low:high]) if scope.function else None
-        if match:
-            found = self._settled(joined, match[1], scope, depth + 1)
-            if found is not None:
-                return found
-        return cexpr.name(joined)
+        match = (
+            re.search(path + r"\s*=(?!=)\s*([^;]+);", self.host.text[low:high]) if scope.function else None
+        )
+        found = None
+        if match and not re.search(path, match[1]):
+            value = match[1]
+            found = self._once(joined, scope, lambda: self._settled(joined, value, scope))
+        return found if found is not None else cexpr.name(joined)
 
-    def _call(self, node: Node, scope: Scope, depth: int) -> Node | None:
-        if depth > MAX_DEPTH:
-            return None
+    def _call(self, node: Node, scope: Scope) -> Node | None:
         if node.text in ("size", "length") and node.real and node.args and node.args[0].op == "name":
             vector = self.host.vector_size(node.args[0].text, scope.function)
             return self.resolve_text(vector[1], Scope(scope.function, vector[2])) if vector else None
         macro = self.host.macros.get(node.text)
         if macro is not None and macro[0] is not None and len(macro[0]) == len(node.args):
-            return self._expanded(macro[0], macro[1], node, scope, depth)
+            return self._expanded(macro[0], macro[1], node, scope)
         for function in self.host.functions:
             if function.name == node.text and len(function.params) == len(node.args):
                 body = self.host.text[function.body : function.end].strip()
                 match = re.fullmatch(r"\{\s*return\s+([^;{}]+);\s*\}", body)
                 if match:
                     names = tuple(own for _, own in function.params)
-                    return self._expanded(names, match[1], node, scope, depth)
+                    return self._expanded(names, match[1], node, scope)
         return None
 
-    def _expanded(
-        self, names: tuple[str, ...], text: str, call: Node, scope: Scope, depth: int
-    ) -> Node | None:
+    def _expanded(self, names: tuple[str, ...], text: str, call: Node, scope: Scope) -> Node | None:
         body = cexpr.parse(text)
         if body is None:
             return None
-        given = dict(zip(names, (self.resolve(arg, scope, depth + 1) for arg in call.args), strict=True))
+        given = dict(zip(names, (self.resolve(arg, scope) for arg in call.args), strict=True))
         inside = cexpr.substitute(body, lambda part: given.get(part.text) if part.op == "name" else None)
         calls = cexpr.substitute(
             inside,
             lambda part: (
-                self._once(f"{part.text}()", scope, lambda: self._call(part, scope, depth + 1))
+                self._once(f"{part.text}()", scope, lambda: self._call(part, scope))
                 if part.op == "call"
                 else None
             ),
         )
-        return self._choice(calls, scope, depth) if calls.op == "?" else calls
+        return self._choice(calls, scope) if calls.op == "?" else calls
 
     def sizeof(self, text: str, scope: Scope) -> int | None:
         """Bytes of a type, or of a variable's type (`sizeof(*p)`, `sizeof(p[0])` remove a star)."""
         return spelled.size_of(self.host, self.template, text, scope.function)
 
-    def extents(self, text: str, scope: Scope, depth: int = 0) -> tuple[Node, ...] | None:
+    def extents(self, text: str, scope: Scope) -> tuple[Node, ...] | None:
         """The one to three extents of a grid or block: a number, a `dim3(...)`, or a variable of either."""
-        if depth > MAX_DEPTH:
-            return None
         match = re.fullmatch(r"\s*dim3\s*[({](.*)[)}]\s*|\s*\{(.*)\}\s*", text, re.DOTALL)
         if match:
             return self._listed(match[1] if match[1] is not None else match[2], scope)
         name = text.strip()
         if re.fullmatch(r"[A-Za-z_]\w*", name):
             if self.host.declared_type(name, scope.function) in ("dim3", "const dim3", "auto", "uint3"):
-                return self._extents_of(name, scope, depth)
+                here = f"{name}. at {scope.at}"
+                return self._once(here, scope, lambda: self._extents_of(name, scope))
             macro = self.host.macros.get(name)
             if macro is not None and "dim3" in macro[1]:
-                return self.extents(macro[1], scope, depth + 1)
+                return self._once(f"{name}.", scope, lambda: self.extents(macro[1], scope))
         node = self.resolve_text(text, scope)
         return (node,) if node is not None else None
 
@@ -274,12 +269,12 @@ class Meaning:
         known = tuple(node for node in nodes if node is not None)
         return known if 0 < len(known) == len(pieces) <= 3 else None
 
-    def _extents_of(self, name: str, scope: Scope, depth: int) -> tuple[Node, ...] | None:
+    def _extents_of(self, name: str, scope: Scope) -> tuple[Node, ...] | None:
         function = scope.function
         found = self.host.definitions(name, function) if function else ()
         if not found and function is not None:
             for at, argument in self.host.given(name, function):
-                return self.extents(argument, self.scope(at), depth + 1)
+                return self.extents(argument, self.scope(at))
         if not found:
             function, found = None, self.host.definitions(name, None)
         before = [d for d in found if d.at < scope.at] or list(found)
@@ -288,7 +283,7 @@ class Meaning:
             return self._with_members(name, None, scope, start)
         last = before[-1]
         there = Scope(function, last.at)
-        known = self._listed(last.value, there) if last.call else self.extents(last.value, there, depth + 1)
+        known = self._listed(last.value, there) if last.call else self.extents(last.value, there)
         return self._with_members(name, known, scope, last.at)
 
     def _with_members(

@@ -78,11 +78,10 @@ def ladder(
         ),
         Settings(f"multiples of {unit}", rounds),
     ]
-    for side in (64, 256, 1024):
-        if level == 1 or side <= 64:
-            extents = (2 * side, side) if level <= 2 else (side // 2, side // 4)
-            values = tuple(_set(sizes, large, lambda *_, extent=extent: extent) for extent in extents)
-            steps.append(Settings("equal powers of two", values))
+    for side in (64, 256, 1024) if level == 1 else (64,):
+        extents = (2 * side, side) if level <= 2 else (side // 2, side // 4)
+        values = tuple(_set(sizes, large, lambda *_, extent=extent: extent) for extent in extents)
+        steps.append(Settings("equal powers of two", values))
     own = {name: value for name, value in sizes.items() if value is not None}
     if len(own) == len(sizes):
         steps.append(Settings("the host's own and half of them", (own, _half(own))))

@@ -26,6 +26,7 @@ _READ_ONLY_CALLS = re.compile(
 )
 _ATOMIC = re.compile(r"(?:\w+::)?(?:safe|fast)?_?atomic\w*", re.IGNORECASE)
 _KEYWORDS = frozenset(("if", "while", "for", "switch", "return", "else", "do", "case"))
+_HEAD = re.compile(r"\b(?:if|while|for|switch|constexpr)\s*\Z")
 _CASTS = (
     re.compile(r"\b(?:reinterpret|static|const)_cast\s*<[^;()]*?>\s*(?=\()"),
     re.compile(
@@ -142,8 +143,8 @@ class DeviceCode:
             return Usage()  # a reference is bound; only its later uses count
         assigned = _ASSIGNED.match(body, end)
         if not reached:
-            if before.endswith("*") and not re.search(r"[\w)\]]\s*\*\Z", before):
-                reached = True  # a plain dereference
+            if before.endswith("*") and _dereferences(body, len(before) - 1):
+                before = before[:-1].rstrip()
             else:
                 return self._passed(body, start, depth)
         elif before.endswith("&") and not before.endswith("&&") and not re.search(r"[\w)\]]\s*&\Z", before):
@@ -271,6 +272,16 @@ def _opening(body: str, at: int) -> int | None:
 def _is_call(body: str, opening: int) -> bool:
     match = re.search(r"([A-Za-z_]\w*|>)\s*\Z", body[max(0, opening - 200) : opening])
     return match is not None and match[1] not in ("return", "else")
+
+
+def _dereferences(body: str, star: int) -> bool:
+    """Whether a `*` before a pointer's name reads through it, and is not part of its declaration."""
+    before = body[:star].rstrip()
+    if before.endswith(")"):  # behind a condition, or a product
+        opening = _opening(body, len(before) - 1)
+        return opening is None or _HEAD.search(body[max(0, opening - 20) : opening]) is not None
+    word = re.search(r"\w+\Z|\]\Z", before[-20:])
+    return word is None or word[0] in _KEYWORDS
 
 
 def _enclosing_call(body: str, at: int) -> tuple[str, int] | None:

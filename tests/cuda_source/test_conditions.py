@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from kcurate.cuda_source.conditions import evaluate
 from kcurate.cuda_source.expansion import BUILT_IN, UnevaluatedError
-from kcurate.cuda_source.preprocess import PREDEFINED, Text, splice
+from kcurate.cuda_source.preprocess import PREDEFINED, Text, local_includes, splice
 from kcurate.cuda_source.text import blank_comments
 
 # An example starts g++, which takes as long as the machine is busy.
@@ -230,6 +230,18 @@ def test_a_header_of_the_tree_is_there() -> None:
     text = unit(own + '#if __has_include("other.h")\n#endif\n', own="")
     assert b"yes1" in text.source
     assert [each.why for each in text.unevaluated] == ['__has_include("other.h") depends on the machine']
+
+
+def test_a_macro_may_put_the_quotes_around_a_headers_name() -> None:
+    source = "#define QUOTED(name) #name\n#if __has_include(QUOTED(own.h))\nyes1\n#endif\n"
+    text = unit(source, own="")
+    assert b"yes1" in text.source and not text.unevaluated
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\nint a;", "  // last"])
+def test_the_last_include_counts_wherever_the_file_ends(end: str) -> None:
+    source = '#include <stdio.h>\n#include "a.h"\n#if X\n#include <own/b.h>\n#endif\n#include "c.h"' + end
+    assert local_includes(source.encode()) == ("a.h", "own/b.h", "c.h")
 
 
 DOUBLING = "#define D0 1\n" + "".join(f"#define D{i + 1} D{i} + D{i}\n" for i in range(40))

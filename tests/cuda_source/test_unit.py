@@ -222,6 +222,44 @@ def test_a_using_directive_of_the_users_own_namespace_stays(namespace: str, dire
     assert b"late" not in kernel.code
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "template <typename T>",
+        "template <typename T, typename U = box<T>>",
+        "template <typename T, template <typename> class Box = box>",
+    ],
+)
+def test_a_host_template_that_a_kernel_calls_is_marked_behind_its_head(head: str) -> None:
+    source = (
+        "template <typename T> struct box { T held; };\n"
+        + head
+        + " T twice(T x) { return x + x; }\n__global__ void k(float *o) { o[0] = twice(o[1]); }\n"
+    )
+    kernel = only(unit({"main.cu": source}))
+    assert kernel.shims == ("device-annotation",)
+    assert f"{head} __device__ T twice(T x)".encode() in kernel.code
+    assert compiles(kernel)
+
+
+def test_operators_of_a_users_type_come_along_even_if_cuda_has_a_type_of_that_name() -> None:
+    source = """namespace own {
+struct float2 { float x, y; };
+__device__ float2 operator+(float2 a, float2 b) { return {a.x + b.x, a.y + b.y}; }
+__global__ void k(float2 *o) { o[0] = o[1] + o[2]; }
+}
+"""
+    kernel = only(unit({"main.cu": source}))
+    assert b"operator+" in kernel.code
+    assert compiles(kernel)
+
+
+def test_the_prototype_of_a_host_function_stays_behind_though_it_returns_a_pointer_to_const() -> None:
+    source = "const char *unit(int n);\n__global__ void k(int *o) { int unit = 3; o[0] = unit; }\n"
+    kernel = only(unit({"main.cu": source}))
+    assert b"char" not in kernel.code
+
+
 def test_textual_spans_cut_the_exact_bytes() -> None:
     header = "/* h */\r\n__device__ int one() { return 1; }\r\n"
     main = '#include "h.h"\n\n__global__ void k(int *o)\n{\n  *o = one();\n}\n'

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from kcurate.draft.algebra import from_node
@@ -34,7 +36,13 @@ def test_integer_expressions(text: str, meant: int | str) -> None:
     assert poly.expr() == meant
 
 
-@pytest.mark.parametrize("text", ["f(x)(", "a[", "x = 3", "", "1.5 * n", "rand()", "(" * 3000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f(x)(", "a[", "x = 3", "", "1.5 * n", "rand()", "(" * 3000, "n / 0", "n % 0", "ceil(n / 0.0)",
+        "ceil(rand() / 4.0)", "ceil(4.0 / rand())", "ceil_div(n, 0)", "1 << 62", "n >> m", "max(n)", "1e300",
+    ],
+)  # fmt: skip
 def test_expressions_that_are_not_sizes_are_none(text: str) -> None:
     node = parse(text)
     assert node is None or from_node(node) is None
@@ -61,6 +69,23 @@ def grid(body: str, outside: str = "") -> tuple[object, ...] | None:
         ("int grid = up(n, 32);", "int up(int a, int b) { return (a + b - 1) / b; }", ("ceil_div(n, 32)",)),
         ("int grid = max(n);", "#define max(a) max(a)", ("grid",)),
         ("int grid = grid * 2;", "", ("grid",)),
+        ("int grid = n; grid = n / 2;", "", ("(n/2)",)),
+        ("int grid = n; grid = atoi(text);", "", ("grid",)),
+        ("int grid = n; grid = grid / 2;", "", ("grid",)),
+        ("int grid = n; grid = p ? atoi(text) : n / 2;", "", ("(n/2)",)),
+        ("int grid = n; grid /= 2;", "", ("grid",)),
+        ("int other = grid; int grid = other;", "", ("grid",)),
+        ("int grid = other; int other = grid;", "", ("grid",)),
+        ("int grid = p ? n / 4 : n >> 2;", "", ("(n/4)",)),
+        ("int grid = n > 3 ? n : n / 2;", "", ("grid",)),
+        ("int grid = 0 ? n : n / 2;", "", ("(n/2)",)),
+        ("int grid = p ? n : rand();", "", ("n",)),
+        ("Sizes s; s.n = 4096; int grid = s.n / 4;", "", ("(s_n/4)",)),
+        ("Sizes *s; s->n = n * 8; int grid = s->n / 4;", "", ("2*n",)),
+        ("Sizes s; s.n = s.n * 2; int grid = s.n;", "", ("s_n",)),
+        ("Sizes s; s.n = s.m; s.m = s.n; int grid = s.n;", "", ("s_n",)),
+        ("dim3 grid(n); grid = dim3(grid.x * 2, 3);", "", ("2*n", 3)),
+        ("dim3 grid(BLOCKS.y);", "#define BLOCKS dim3(2, 4)", (4,)),
     ],
 )
 def test_grids(body: str, outside: str, meant: tuple[object, ...]) -> None:
@@ -83,6 +108,16 @@ def test_grids(body: str, outside: str, meant: tuple[object, ...]) -> None:
             "void f(int n) { float *p; give(&p, n * n); k<<<1, 1>>>(p); }",
             "4*n*n",
         ),
+        (
+            "void give(float **q, int m) { cudaMalloc((void **)q, m * 4); }"
+            "void f(int n) { float *q, *p; give(&q, 3); give(&p, n); k<<<1, 1>>>(p); }",
+            "4*n",
+        ),
+        (
+            "float *make(int m); float *make(int m) { float *t; cudaMalloc(&t, 4 * m); return t; }"
+            "void f(int n) { float *p = make(n); k<<<1, 1>>>(p); }",
+            "4*n",
+        ),
         ("void g(float *q) { k<<<1, 1>>>(q); } void f(int n) { float *p; cudaMalloc(&p, n); g(p); }", "n"),
         ("void f(int n) { thrust::device_vector<float> p(n); k<<<1, 1>>>(p); }", "4*n"),
         ("void f(float *p) { k<<<1, 1>>>(p); }", None),
@@ -103,3 +138,65 @@ def test_command_line_value_has_the_default_next_to_it() -> None:
     node = meaning.resolve_text("n", meaning.scope(host.launches[0].at))
     assert node is not None
     assert meaning.defaults == {"n": 4096}
+
+
+@pytest.mark.parametrize(
+    ("body", "defaults"),
+    [
+        ("int n = 4096;", {"n": 4096}),
+        ("int n = 1;", {"n": 1}),
+        ("int n = 4096; read(&n);", {"n": 4096}),
+        ("int n = 0; read(&n);", {}),
+        ("int n = 0; n = 512;", {"n": 512}),
+        ("int n = 2; n *= 8;", {"n": 2}),
+        ("int n = 4096.0;", {}),
+    ],
+)
+def test_a_size_has_the_value_that_the_host_gives_it_unless_a_call_sets_it(
+    body: str, defaults: dict[str, int]
+) -> None:
+    host = Host(f"void f() {{ {body} k<<<n, 1>>>(n); }}".encode())
+    meaning = Meaning(host)
+    meaning.resolve_text("n", meaning.scope(host.launches[0].at))
+    assert meaning.defaults == defaults
+
+
+def test_a_parameter_has_the_number_that_its_caller_passes() -> None:
+    host = Host(b"void f(float x, int n) { k<<<n / 64, 1>>>(n); } void g(float x) { f(x, 4096); }")
+    meaning = Meaning(host)
+    nodes = meaning.extents(host.launches[0].grid, meaning.scope(host.launches[0].at))
+    assert nodes is not None and [poly.expr() for node in nodes if (poly := from_node(node))] == ["(n/64)"]
+    assert meaning.defaults == {"n": 4096}
+
+
+DOUBLED = "".join(f"int n{i + 1} = n{i} + n{i};" for i in range(200))
+CHOSEN = "int n1 = " + "".join(f"n > {i} ? n + {i} : (" for i in range(100)) + "n" + ")" * 100 + ";"
+MACROS = "".join(f"#define M{i + 1}(x) M{i}(x) * M{i}(x)\n" for i in range(200))
+CALLERS = "".join(f"void f{i}(int n) {{ f{i + 1}(n); }}" for i in range(200)) + "void f200(int n) { f0(n); }"
+
+
+@pytest.mark.parametrize(
+    ("outside", "body"),
+    [
+        ("", f"{DOUBLED} k<<<n200, 1>>>(n);"),
+        ("", f"{CHOSEN} k<<<n1, 1>>>(n);"),
+        (MACROS, "k<<<M200(n), 1>>>(n);"),
+        (CALLERS, "f0(n); } void f200(int n) { k<<<n, 1>>>(n);"),
+        ("", "dim3 a(b.x), b(a.x); k<<<a, 1>>>(n);"),
+        ("void g(dim3 a) { h(a); }", "} void h(dim3 a) { g(a); k<<<a, 1>>>(1);"),
+    ],
+    ids=["doubled", "chosen", "macros", "callers", "each other", "dim3 of callers"],
+)
+def test_host_code_that_leads_nowhere_is_given_up_soon(outside: str, body: str) -> None:
+    host = Host(f"{outside}\nvoid f(int n) {{ {body} }}".encode())
+    meaning = Meaning(host)
+    (launch,) = host.launches
+    started = time.process_time()
+    meaning.extents(launch.grid, meaning.scope(launch.at))
+    assert time.process_time() - started < 5
+
+
+def test_a_declaration_is_no_call_even_with_a_comment_in_it() -> None:
+    comment = f"/* {'what it is for ' * 10}*/"
+    host = Host(f"void {comment} go(int n);\nint f() {{ return {comment} go(3); }}\n".encode())
+    assert [arguments for _, arguments in host.calls("go")] == [("3",)]

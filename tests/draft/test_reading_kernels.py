@@ -6,6 +6,7 @@ import pytest
 
 from kcurate.draft.algebra import factor, number
 from kcurate.draft.bounds import Bounds
+from kcurate.draft.cexpr import parse
 from kcurate.draft.launching import at_sample
 from kcurate.draft.usage import DeviceCode
 
@@ -44,12 +45,22 @@ def usage(body: str, before: str = "") -> str:
         ("elsewhere(p);", "rwu"),
         ("SET(p, n);", "w"),
         ("p[n]++;", "rw"),
+        ("++p[n];", "rw"),
+        ("--*p;", "rw"),
+        ("*p = q[n];", "w"),
+        ("if (n == 0) *p = q[n];", "w"),
+        ("if (n) return; else *p = 1;", "w"),
+        ("for (int i = 0; i < n; i++) *p += q[i];", "rw"),
+        ("float x = (n) * *p;", "r"),
+        ("int first = p - q; int x = (n) * first;", ""),
+        ("float *a = p + n; x = a[1];", "r"),
         ("if (p) return;", ""),
     ],
 )
 def test_usage(body: str, meant: str) -> None:
     before = """
     #define SET(a, i) a[i] = 0
+    __device__ void put(float *a, int i);
     __device__ void put(float *a, int i) { a[i] = 1; }
     __device__ float get(const float *a) { return a[0]; }
     """
@@ -64,7 +75,9 @@ def test_usage(body: str, meant: str) -> None:
         ("if (i < n) for (int j = 0; j < m; j++) p[i * m + j] = 1;", "m*n"),
         ("p[i] = 1;", "64*blocks"),
         ("p[i % m] = 1;", "m"),
+        ("if (i < n) p[i / 2] = 1;", "((n - 1)/2) + 1"),
         ("p[q[i]] = 1;", None),
+        ("int2 v = {1, 2}; p[v.x] = 1;", None),
         ("p += n; p[i] = 1;", None),
     ],
 )
@@ -75,3 +88,45 @@ def test_extent(body: str, meant: str | None) -> None:
     bounds = Bounds(code, code.body(code.functions["k"]), scalars, (64,), (factor("blocks") * number(1),))
     found = bounds.extent("p", at_sample)
     assert (found.expr() if found else None) == meant
+
+
+def bounds_of(body: str, **scalars: str) -> Bounds:
+    code = DeviceCode(f"__global__ void k(float *p, int a, int b) {{ {body} }}")
+    known = {name: factor(value) for name, value in scalars.items()}
+    return Bounds(code, code.body(code.functions["k"]), known, (64,), (factor("blocks"),))
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "meant"),
+    [
+        ("int c = 2 * a; int d = c + 1;", "d * b", "2*b*m + b"),
+        ("const int c = b; int d = c / 2;", "d", "(b/2)"),
+        ("int c = blockDim.x * gridDim.x;", "c", "64*blocks"),
+        ("int c = threadIdx.x;", "c + 1", None),
+        ("int c = 1; c = 2;", "c", "c"),
+    ],
+)
+def test_a_local_variable_that_is_set_once_is_its_value(body: str, text: str, meant: str | None) -> None:
+    node = parse(text)
+    assert node is not None
+    found = bounds_of(body, a="m").exact(node)
+    assert (found.expr() if found else None) == meant
+
+
+def test_variables_that_are_exchanged_have_no_value_but_end() -> None:
+    node = parse("a")
+    assert node is not None
+    found = bounds_of("int t = a; a = b; b = t; p[threadIdx.x / a] = 1;").exact(node)
+    assert found is None or found.constant is None
+
+
+def test_counted_loops_have_a_variable_a_start_and_an_end() -> None:
+    body = """
+    for (int i = a; i < b; i++) p[i] = 1;
+    for (unsigned j = 0; 2 * j <= b - 1; j += 2) p[j] = 1;
+    for (int more = 1; more; more--) p[more] = 1;
+    for (; a < b;) a++;
+    for (float &x : p) x = 1;
+    """
+    found = [(name, start, end) for name, start, end in bounds_of(body).loops()]
+    assert found == [("i", parse("a"), parse("b")), ("j", parse("0"), parse("b - 1"))]

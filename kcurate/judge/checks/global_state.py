@@ -157,14 +157,15 @@ def _head(plain: tuple[Token, ...], start: int) -> tuple[list[Token], int]:
 
 
 def _after_type(plain: tuple[Token, ...], head: list[Token], at: int) -> tuple[list[Variable], int]:
-    """The variable that a type definition declares after its closing brace; its body is not read here."""
+    """The variables that a type definition declares after its closing brace; its body is not read here."""
     close = matching_bracket(plain, at, "{", "}")
     end = _end(plain, close + 1)
     declarators = [token for token in plain[close + 1 : end] if token.kind == "word"]
     if not declarators or any(token.text == "typedef" for token in head):
         return [], at + 1
     constant = _is_constant(head)
-    return [Variable(declarators[0].text, constant, declarators[0].line)], at + 1
+    names = [declarators[0], *_more_names(plain, close + 1)]
+    return [Variable(token.text, constant, token.line) for token in names], at + 1
 
 
 def _is_constant(head: list[Token]) -> bool:
@@ -214,7 +215,7 @@ def _skip(plain: tuple[Token, ...], at: int, opening: str, closing: str) -> int:
 def _skip_angles(plain: tuple[Token, ...], at: int) -> int:
     depth = 0
     while at < len(plain) and plain[at].text not in (";", "{"):
-        depth += {"<": 1, ">": -1, ">>": -2, ">>>": -3}.get(plain[at].text, 0)
+        depth += {"<": 1, ">": -1, ">>>": -3}.get(plain[at].text, 0)
         at += 1
         if depth <= 0:
             break

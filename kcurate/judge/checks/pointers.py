@@ -18,6 +18,8 @@ INTEGER_TYPES = word_set(
     uint16_t int16_t uint8_t int8_t longlong ulonglong CUdeviceptr
     """
 )
+# `>>` is two tokens for the lexer, `>>>` one.
+_IN_TYPES = frozenset({"*", "::", "<", ">", ">>>", ","})
 
 
 def int_as_ptr(source: Source) -> Iterator[Finding]:
@@ -41,7 +43,7 @@ def int_as_ptr(source: Source) -> Iterator[Finding]:
 def _pointer_cast(plain: tuple[Token, ...], at: int) -> int | None:
     """The position after a C cast `(type*)` at `at`, else None."""
     end, stars = at + 1, 0
-    while end < len(plain) and (plain[end].kind == "word" or plain[end].text in ("*", "::", "<", ">", ",")):
+    while end < len(plain) and (plain[end].kind == "word" or plain[end].text in _IN_TYPES):
         stars += plain[end].text == "*"
         end += 1
     closed = (
@@ -88,7 +90,7 @@ def _integer_names(plain: tuple[Token, ...]) -> set[str]:
 def _after_angles(plain: tuple[Token, ...], at: int) -> int:
     depth = 0
     for end in range(at, min(at + 64, len(plain))):
-        depth += {"<": 1, ">": -1, ">>": -2}.get(plain[end].text, 0)
+        depth += {"<": 1, ">": -1, ">>>": -3}.get(plain[end].text, 0)
         if depth <= 0:
             return end + 1
     return at

@@ -35,9 +35,7 @@ def _work(candidate: Candidate, side: SideName, compiled: Compiled, sizes: Mappi
     assert candidate.problem is not None
     bound = program.bind(candidate.problem, getattr(candidate, side), sizes)
     hashes = {
-        entry: cubin.code_sha256(
-            compiled.binary, compiled.lowered.get(EntryPoint(*entry).expression, entry[0])
-        )
+        entry: cubin.code_sha256(compiled.binary, compiled.lowered[EntryPoint(*entry).expression])
         for entry in bound.entry_points
     }
     extra = {name: buffer for name, buffer in bound.buffers.items() if buffer.extra}

@@ -90,6 +90,7 @@ def test_device_headers_are_allowed(code: str) -> None:
         "long long t = clock64();",
         "long long t = clock();",
         "auto f = &clock64; f();",
+        "auto f = &clock; f();",
         "x[0] = __clock();",
         "__trap();",
         'asm("trap;");',
@@ -115,6 +116,8 @@ def test_sleeps_clocks_heap_and_printf_are_refused(body: str) -> None:
     "body",
     [
         "int free = n; x[0] = free;",
+        "x[0] = grid.open(n) + grid->clock();",
+        "struct fixed { fixed(const fixed &) = delete; };",
         "float clock = a[0]; x[0] = clock;",
         "x[0] = grid.open;",
         '// printf("left from debugging")',
@@ -141,6 +144,8 @@ def test_ordinary_code_is_allowed(body: str) -> None:
         "float *p = (float *)0x7f0000000000;",
         "float *p = (float *)(unsigned long long)n;",
         "long long at = n; float *p = reinterpret_cast<float *>(at);",
+        "long long at = n; auto p = reinterpret_cast<box<box<box<float>>> *>(at);",
+        "long long at = n; auto p = (box<box<box<float>>> *)at;",
         "union { float *p; unsigned long long at; } u;",
         "unsigned long long at = 5; float v = *(float *)at;",
     ],
@@ -157,10 +162,15 @@ def test_pointers_made_from_integers_are_refused(body: str) -> None:
         ("static __device__ volatile int lock = 0;", ["lock"]),
         ("int done = 0;", ["done"]),
         ("struct S { int v; } state;", ["state"]),
+        ("struct S { int v; } one, *two, three[4];", ["one", "two", "three"]),
         ("struct S { int v; }; S state;", ["state"]),
+        ("union U { int v; float w; } state;", ["state"]),
         ("namespace hidden { float kept[4]; }", ["kept"]),
         ('extern "C" { int kept; }', ["kept"]),
         ("__device__ const float *kept;", ["kept"]),
+        ("__device__ void f() {}\nint kept;", ["kept"]),
+        ("pair<pair<int>> kept;", ["kept"]),
+        ("pair<pair<pair<pair<int>>>, 3> kept;", ["kept"]),
         ("struct S { static __device__ int v; };", ["v"]),
         ("__global__ void k() { static int calls; }", ["calls"]),
         ("template <int N> __device__ int kept;", ["kept"]),
@@ -180,6 +190,50 @@ def test_pointers_made_from_integers_are_refused(body: str) -> None:
 def test_variables_that_keep_state_are_found(code: str, names: list[str]) -> None:
     found = static_variables(Source(code).plain)
     assert [variable.name for variable in found if not variable.constant] == names
+
+
+@pytest.mark.parametrize(
+    ("code", "check"),
+    [
+        ("#define volatile", "directives"),
+        ("#define for if", "directives"),
+        ("#define asm(x)", "directives"),
+        ("#define WIDTH 16", None),
+        ("#pragma unroll 4", None),
+        ("#pragma message(x)", "directives"),
+        ("#pragma", "directives"),
+        ("#undef WIDTH", None),
+        ('_Pragma("unroll 4")', None),
+        ('_Pragma("message(x)")', "directives"),
+        ("_Pragma(", "directives"),
+        ("struct __attribute__((aligned(16))) cell { int x; };", None),
+        ("__device__ __attribute__((constructor)) void f() {}", "host"),
+        ("#define JOIN(a, b) a##b", "pasting"),
+        ("#define JOIN(a) cl##a", "pasting"),
+        ("#define JOIN(...) cl##__VA_ARGS__", "pasting"),
+        ("#define JOIN(a) scale_##a", None),
+        ("#define LAST(a, ...) f(a, ##__VA_ARGS__)", None),
+        ("int caf\u00e9 = 1;", "characters"),
+        ("int \\u0061sm;", "characters"),
+        ("int a = 7 %: 2;", "characters"),
+        ("int a = 7 % 2, b = 1 ? 2 : 3;", None),
+        ("int a; // caf\u00e9", None),
+    ],
+)
+def test_what_macros_and_spelling_may_not_hide(code: str, check: str | None) -> None:
+    hiding = ("directives", "host", "pasting", "characters")
+    assert set(findings(code, *hiding)) == ({check} if check else set())
+
+
+def test_a_variable_is_found_on_the_line_of_its_name() -> None:
+    found = static_variables(Source("struct S {\n  int v;\n} one,\n  two;\nint\n  three;").plain)
+    assert [(variable.name, variable.line) for variable in found] == [("one", 3), ("two", 4), ("three", 6)]
+
+
+def test_a_c_function_may_be_declared_before_it_is_defined() -> None:
+    declared = 'extern "C" __device__ float half_of(float x);\n'
+    assert findings(declared, "host") == ["host"]
+    assert findings(declared + "__device__ float half_of(float x) { return x / 2; }\n", "host") == []
 
 
 SHAM = [
@@ -212,6 +266,7 @@ HONEST = [
     "float s = 0; for (int j = 0; j < n; j++) s = s + a[0];",
     "for (int it = 0; it < n; it++) { x[0] = x[1]; __syncthreads(); }",
     "for (int it = 0; it < 9; it++) { float t = x[0]; for (int j = 0; j < n; j++) t += a[j]; x[0] = t; }",
+    "for (int j = 0; j < n; j++) { if (n > 4) if (s = a[0]) x[1] = 0; x[0] = s; }",
     "for (int j = 0; j < 32; j++) { swap(x, n); }",
     "for (int j = 0; j < n; j++) if (a[0] > 0) break;",
     "for (int j = 0; j < n; j++) x[k++] = 0;",
@@ -263,7 +318,7 @@ def test_labels_are_hints_only() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "'", '"', "/*", "#", "#define X \\", 'R"(', "asm(", "\\", "for (", "{{{"]
+    "text", ["", "'", '"', "/*", "#", "#define X \\", 'R"(', "asm(", "\\", "for (", "{{{", "template"]
 )
 def test_checks_survive_broken_code(text: str) -> None:
     tokenize(text)
@@ -314,8 +369,32 @@ def test_oversized_code_is_refused_first(code: str, what: str) -> None:
     assert what in found.what
 
 
+@pytest.mark.parametrize("code", ["integer " * 32 * 1024, "a " * 80_000, "(" * 100])
+def test_code_as_large_as_the_limit_is_not_refused_for_its_size(code: str) -> None:
+    assert findings(code, "size") == []
+
+
 def test_findings_per_check_are_limited() -> None:
     assert len(findings(kernel("clock64();\n" * 500), "calls")) == static.MAX_FINDINGS
+
+
+@pytest.mark.parametrize(
+    ("parameters", "body", "uses"),
+    [
+        ("float *x, const float *a, int n", "x[n] = a[n];", [(False, True), (True, False), (False, False)]),
+        ("float *x, float v", "x[0] += v;", [(True, True), (False, False)]),
+        ("float *x, int n", "if (n) *x = 1; else x[1] = 2;", [(False, True), (False, False)]),
+        ("float **rows", "*rows[0] = 1;", [(True, True)]),
+        ("float *x", "fill(x);", [(True, True)]),
+        ("const float *a", "((float *)a)[0] = 1;", [(True, True)]),
+        ("float *x", "", [(True, True)]),
+    ],
+)
+def test_what_a_kernel_may_read_and_write_is_told_by_parameter(
+    parameters: str, body: str, uses: list[tuple[bool, bool]]
+) -> None:
+    found = kernel_uses(f"__global__ void k({parameters}) {{ {body} }}")
+    assert found == {"k": tuple(uses)}
 
 
 WORDS = """for if else ( ) { } [ ] ; , = += ++ * & < > << :: # ## \\ " ' R"( )" /* */ // asm static __device__

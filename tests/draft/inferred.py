@@ -1,0 +1,34 @@
+"""A draft as it is inferred from one file, before anything runs."""
+
+from __future__ import annotations
+
+from kcurate.cuda_source import whole_file
+from kcurate.draft import infer
+from kcurate.draft.host import Host
+from kcurate.draft.sketch import Draft
+from kcurate.records import Kernel, Launch, Source, Span
+
+
+def inferred(source: str) -> Draft:
+    """The draft of the one kernel of a file that also launches it."""
+    (found,) = whole_file(source.encode()).kernels
+    kernel = Kernel(
+        id=found.name,
+        source=Source("suite"),
+        benchmark="benchmark",
+        variant=None,
+        name=found.name,
+        span=Span("main.cu", 0, 1, 1, 1),
+        root="main.cu",
+        params=found.params,
+        instantiations=found.instantiations,
+        launch_sites=found.launch_sites,
+        features=found.features,
+    )
+    return infer.draft(kernel, found.code.decode(), [Host(source.encode())])
+
+
+def launched(draft: Draft) -> Launch:
+    """Its one launch."""
+    (step,) = (step for step in draft.known.sides[""].plan if isinstance(step, Launch))
+    return step

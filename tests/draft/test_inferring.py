@@ -1,0 +1,235 @@
+"""What is inferred from a kernel and the host code around it, before anything runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcurate.draft.sketch import Reason
+from kcurate.records import Arg, BufferArg, Init, Upload, ValueArg
+from tests.draft.inferred import inferred, launched
+
+SPMV = """
+__global__ void spmv(const int *start, const int *col, const float *val, const float *x, float *y, int rows) {
+  int r = blockIdx.x * blockDim.x + threadIdx.x;
+  if (r < rows) {
+    float sum = 0;
+    for (int j = start[r]; j < start[r + 1]; j++) sum += val[j] * x[col[j]];
+    y[r] = sum;
+  }
+}
+void run(int rows, int cols, int nnz) {
+  int *s, *c; float *v, *x, *y;
+  cudaMalloc(&s, (rows + 1) * sizeof(int)); cudaMalloc(&c, nnz * sizeof(int));
+  cudaMalloc(&v, nnz * sizeof(float)); cudaMalloc(&x, cols * sizeof(float));
+  cudaMalloc(&y, rows * sizeof(float));
+  spmv<<<(rows + 127) / 128, 128>>>(s, c, v, x, y, rows);
+}
+"""
+
+
+@pytest.mark.parametrize(("cols", "meant"), [("cols", "cols"), ("900", 900), ("2 * rows", "2*rows")])
+def test_offsets_and_columns_of_a_sparse_matrix_match(cols: str, meant: int | str) -> None:
+    draft = inferred(SPMV.replace("cols * sizeof", f"{cols} * sizeof"))
+    buffers = draft.known.problem.buffers
+    matrix = {"rows": "rows", "nnz": "nnz", "cols": meant}
+    assert buffers["start"].init == Init("csr_offsets", matrix)
+    assert buffers["col"].init == Init("csr_columns", matrix)
+    assert buffers["x"].shape == (meant,)
+    assert {name: buffer.role for name, buffer in buffers.items()} == {
+        "start": "in", "col": "in", "val": "in", "x": "in", "y": "out",
+    }  # fmt: skip
+
+
+def one(body: str, host: str, args: str = "d, n", outside: str = "") -> str:
+    """A file with a kernel on float `x`, `n` of them, and a function that launches it."""
+    return f"""{outside}
+__global__ void k(float *x, {body}
+void run(int n, int m) {{
+  float *d; cudaMalloc(&d, n * sizeof(float)); {host}
+  k<<<(n + 63) / 64, 64>>>({args});
+}}
+"""
+
+
+AT = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n)"
+
+
+@pytest.mark.parametrize(
+    ("index", "high"),
+    [
+        ("from[i]", "m"),
+        ("from[i] + 3", "m - 3"),
+        ("__ldg(&from[i])", "m"),
+        ("4 * from[i] + 3", "(m/4)"),
+        ("lane() + from[i]", 1000),  # nothing tells how far `lane()` goes
+        ("lane(from[i])", 1000),
+    ],
+)
+def test_values_used_as_indices_stay_inside_what_they_index(index: str, high: int | str) -> None:
+    lanes = "__device__ int lane() { return threadIdx.x; }\n__device__ int lane(int x) { return x % 32; }"
+    body = f"float *to, const int *from, int n) {{ {AT} to[{index}] = x[i]; }}"
+    host = "float *t; int *f; cudaMalloc(&t, m * sizeof(float)); cudaMalloc(&f, n * sizeof(int));"
+    buffers = inferred(one(body, host, "d, t, f, n", lanes)).known.problem.buffers
+    assert buffers["from"].init == Init("integers", {"low": 0, "high": high})
+
+
+@pytest.mark.parametrize(
+    ("body", "high"),
+    [
+        ("int at = from[i]; to[at + 2] = 1;", "m - 2"),
+        ("int next = from[i]; int at = next; to[at] = 1;", "m"),
+        ("int old = at; at = old; at = from[i]; to[old] = 1;", 1000),
+    ],
+)
+def test_values_used_as_indices_are_followed_through_variables(body: str, high: int | str) -> None:
+    kernel = f"float *to, const int *from, int n, int at) {{ {AT} {{ {body} }} }}"
+    host = "float *t; int *f; cudaMalloc(&t, m * sizeof(float)); cudaMalloc(&f, n * sizeof(int));"
+    buffers = inferred(one(kernel, host, "d, t, f, n, rand()")).known.problem.buffers
+    assert buffers["from"].init == Init("integers", {"low": 0, "high": high})
+
+
+def test_memory_passed_twice_is_one_buffer_that_is_read_before_it_is_written() -> None:
+    body = f"const float *in, int n) {{ {AT} {{ x[i] = 1; x[i] = in[i]; }} }}"
+    draft = inferred(one(body, "", "d, d, n"))
+    assert {name: buffer.role for name, buffer in draft.known.problem.buffers.items()} == {"x": "inout"}
+    assert launched(draft).args == ("x", "x", "n")
+
+
+@pytest.mark.parametrize(
+    ("body", "role"),
+    [
+        ("x[i] = 1;", "out"),
+        ("x[i] = 1; x[i] += 1;", "out"),
+        ("x[i] += 1;", "inout"),
+        ("float y = x[i]; x[i] = y;", "inout"),
+        ("++x[i];", "inout"),
+    ],
+)
+def test_memory_is_an_output_alone_if_it_is_written_first(body: str, role: str) -> None:
+    draft = inferred(one(f"int n) {{ {AT} {{ {body} }} }}", ""))
+    assert draft.known.problem.buffers["x"].role == role
+
+
+@pytest.mark.parametrize(
+    ("argument", "meant"),
+    [
+        ("d", "x"),
+        ("d + 0", "x"),
+        ("d + 1", BufferArg("x", 1)),
+        ("&d[m]", BufferArg("x", "m")),
+        ("(float *)(d + n / 2)", BufferArg("x", "(n/2)")),
+    ],
+)
+def test_a_pointer_may_be_passed_with_an_offset(argument: str, meant: Arg) -> None:
+    draft = inferred(one(f"int n) {{ {AT} x[i] = 1; }}", "", f"{argument}, n"))
+    assert launched(draft).args[0] == meant
+    assert ("m" in draft.known.problem.sizes.bench) is ("m" in argument)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("2.5f", 2.5), ("-RATE / 2", -0.125), ("steps", 3.0), ("2 * steps", 6.0), ("true", 1.0)],
+)
+def test_a_real_number_is_what_the_host_passes(argument: str, value: float) -> None:
+    outside = "const int steps = 3;\n#define RATE 0.25f"
+    draft = inferred(one(f"float a, int n) {{ {AT} x[i] = a; }}", "", f"d, {argument}, n", outside))
+    assert draft.known.problem.scalars["a"].value == value
+    assert not draft.remarks
+
+
+@pytest.mark.parametrize("argument", ["rand()", "m", "n * m", "from_file"])
+def test_a_real_number_that_is_not_known_is_a_marked_guess(argument: str) -> None:
+    draft = inferred(one(f"float a, int n) {{ {AT} x[i] = a; }}", "", f"d, {argument}, n"))
+    assert draft.known.problem.scalars["a"].value == 0.5
+    assert [(remark.place, remark.open) for remark in draft.remarks] == [("scalars.a", False)]
+
+
+@pytest.mark.parametrize(
+    ("argument", "meant"),
+    [
+        ("m", "m"),
+        ("2 * m", ValueArg("2*m")),
+        ("7", ValueArg(7)),
+        ("rand()", ValueArg(1)),
+    ],
+)
+def test_a_whole_number_is_an_expression_over_sizes(argument: str, meant: Arg) -> None:
+    draft = inferred(one(f"int a, int n) {{ {AT} x[i] = a; }}", "", f"d, {argument}, n"))
+    assert launched(draft).args[1] == meant
+
+
+def test_an_argument_left_to_its_default_is_open() -> None:
+    draft = inferred(one(f"int n, int more = 3) {{ {AT} x[i] = more; }}", ""))
+    assert launched(draft).args == ("x", "n")
+    (remark,) = draft.remarks
+    assert (remark.place, remark.text, remark.reason) == (
+        "plan.args", "3 parameters, 2 arguments", Reason.NO_VALUE,
+    )  # fmt: skip
+
+
+def test_a_size_that_only_grid_and_allocation_name_is_a_size() -> None:
+    draft = inferred("""
+__global__ void set(int *x) { x[blockIdx.x * 32 + threadIdx.x] = 1; }
+void run(int count) { int *d; cudaMalloc(&d, 32 * count * sizeof(int)); set<<<count, 32>>>(d); }
+""")
+    assert draft.known.problem.buffers["x"].shape == ("32*count",)
+    assert draft.known.problem.sizes.bench.keys() == {"count"}
+    assert len(draft.ladder[0].test) == 3
+
+
+def test_a_host_templates_parameters_are_those_of_the_instance() -> None:
+    draft = inferred("""
+template <class T, unsigned int WIDTH = 32> __global__ void set(T *x, int n) { x[threadIdx.x * WIDTH] = n; }
+template <class T, unsigned int WIDTH> void launch(T *d, int n) { set<T, WIDTH><<<n / WIDTH, WIDTH>>>(d, n); }
+void run(int n) { double *d; cudaMalloc(&d, n * sizeof(double)); launch<double, 64>(d, n); }
+""")
+    step = launched(draft)
+    assert (step.grid, step.block, step.template) == (("(n/64)",), (64,), ("double", "64"))
+    assert (draft.known.problem.buffers["x"].dtype, draft.known.problem.buffers["x"].shape) == (
+        "float64",
+        ("n",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("loops", "terms"),
+    [
+        ("for (int j = 0; j < m; j++) s += x[j];", "m"),
+        ("for (int j = 0; j < m; j++) for (int l = 0; l < 2 * m; l++) s += x[j];", "2*m"),
+        ("for (int j = 0; s; j++) s -= 1; for (; s < m;) s += 1;", None),
+        ("for (int j = 0; j < int(x[0]); j++) s += x[j];", None),
+        ("for (int j = 0; j < 1; j++) s += x[j];", None),
+        ("for (int j = 0; j < 3; j++) s += x[j];", 3),
+    ],
+)
+def test_the_tolerance_has_as_many_terms_as_the_longest_loop(loops: str, terms: int | str | None) -> None:
+    draft = inferred(one(f"int n, int m) {{ {AT} {{ float s = 0; {loops} x[i] = s; }} }}", "", "d, n, m"))
+    tolerance = draft.known.problem.buffers["x"].tolerance
+    assert (tolerance.terms if tolerance else None) == terms
+
+
+CONSTANTS = """
+#define TAPS 5
+__constant__ float a, b[3];
+__constant__ struct { int x; float y; } odd;
+__constant__ float ready[2] = {1, 2};
+static __constant__ int __align__(16) taps[TAPS * 2][3];
+__constant__ double last;
+__global__ void use(double *out) { out[0] = b[1] + odd.x + ready[1] + taps[0][1] + last; }
+void run(float *h) {
+  double *o; cudaMalloc(&o, 64 * sizeof(double));
+  cudaMemcpyToSymbol(b, h, 12); cudaMemcpyToSymbol(odd, h, 8); cudaMemcpyToSymbol(taps, h, 120);
+  cudaMemcpyToSymbol(last, h, 8);
+  use<<<1, 64>>>(o);
+}
+"""
+
+
+def test_constant_memory_that_the_host_fills_is_uploaded() -> None:
+    draft = inferred(CONSTANTS)
+    assert draft.known.sides[""].plan[:-1] == (Upload("taps", "taps_values"), Upload("last", "last_values"))
+    buffers = draft.known.problem.buffers
+    assert (buffers["taps_values"].dtype, buffers["taps_values"].shape) == ("int32", (30,))
+    assert (buffers["last_values"].dtype, buffers["last_values"].shape) == ("float64", (1,))
+    opened = [remark.place for remark in draft.remarks if remark.reason is Reason.CONSTANT_MEMORY]
+    assert opened == ["buffers.b.dtype", "buffers.odd.dtype"]
