@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -218,6 +219,7 @@ def main() -> None:
     parser.add_argument("--budget-s", type=float, default=330.0)
     parser.add_argument("--scale", type=float, default=1.0, help="times as many judgements in each process")
     parser.add_argument("--no-ncu", action="store_true")
+    parser.add_argument("--only", default="", metavar="REGEX", help="only tasks of such names")
     options = parser.parse_args()
     started = time.perf_counter()
     judge = Judge(JudgeConfig("cuda", spares=6))
@@ -228,7 +230,7 @@ def main() -> None:
     raw: dict[str, list[dict[str, Any]]] = {}
     until_s = started + options.budget_s
     for task in tasks(fit, options.scale):
-        if time.perf_counter() < until_s:
+        if time.perf_counter() < until_s and re.search(options.only, task.name):
             raw.setdefault(task.name, []).extend(judgements(judge, task, until_s))
             print(f"{time.perf_counter() - started:6.1f} s {task.name}", flush=True)
     table = [summarise(name, rows) for name, rows in raw.items() if rows]
