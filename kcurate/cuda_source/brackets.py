@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-_OPEN = {ord("("): 1, ord("["): 1, ord("{"): 1}
-_CLOSE = {ord(")"): 1, ord("]"): 1, ord("}"): 1}
+_OPEN = frozenset(b"([{")
+_CLOSE = frozenset(b")]}")
 
 
 def closing(text: bytes, at: int, limit: int = 100_000) -> int | None:

@@ -31,6 +31,14 @@ def test_a_launch_belongs_to_the_kernel_of_its_namespace(launch: str, blocks: li
     assert [[site.block for site in kernel.launch_sites] for kernel in kernels] == blocks
 
 
+def test_a_launch_in_nested_namespaces_means_the_innermost_kernel() -> None:
+    code = b"""namespace out { __global__ void run(float *x) { *x = 1; }
+namespace in { __global__ void run(float *x) { *x = 2; } void go(float *x) { run<<<1, 1>>>(x); } } }
+"""
+    outer, inner = whole_file(code).kernels
+    assert (len(outer.launch_sites), len(inner.launch_sites)) == (0, 1)
+
+
 def test_a_template_is_instantiated_by_the_launches_of_its_own_namespace() -> None:
     code = b"""namespace a { template <typename T> __global__ void run(T *x) { *x = 1; } }
 namespace b { template <typename T> __global__ void run(T *x) { *x = 2; } }

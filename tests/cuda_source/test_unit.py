@@ -131,6 +131,14 @@ def test_legacy_code_compiles_with_the_recorded_repair(source: str, repair: str)
     assert compiles(kernel)
 
 
+def test_constants_become_constexpr_only_where_one_is_computed_from_another() -> None:
+    constants = "const float base = 1.5f;\nconst float twice = 2 * base;\nconst float alone = 3.0f;\n"
+    kernel = only(unit({"main.cu": constants + "__global__ void k(float *o) { o[0] = twice + alone; }\n"}))
+    changed = b"constexpr float base = 1.5f;\n\nconstexpr float twice = 2 * base;\n\nconst float alone"
+    assert changed in kernel.code
+    assert compiles(kernel)
+
+
 @pytest.mark.parametrize(
     "source",
     [
