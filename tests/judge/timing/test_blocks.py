@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from kcurate import time_limits
 from kcurate.judge.timing import blocks, statistics
 from kcurate.judge.timing.blocks import TimingConfig, measure
 from kcurate.records.pair import SideName
@@ -94,3 +95,24 @@ def test_sides_alternate_in_random_order() -> None:
     rounds = order[-2 * statistics.USUAL_BLOCKS :]
     pairs = [tuple(rounds[i : i + 2]) for i in range(0, len(rounds), 2)]
     assert {("slow", "fast"), ("fast", "slow")} == set(pairs)
+
+
+@pytest.mark.parametrize(("us", "groups"), [(20.0, 2), (200_000.0, 2)])
+def test_a_steady_side_is_warm_soon(us: float, groups: int) -> None:
+    """Short sides run until 3 ms are spent and two groups agree, long ones twice."""
+    sides: dict[SideName, Side] = {"slow": Side(us, 1, 0.0), "fast": Side(us, 2, 0.0)}
+    found = measure(sides, TimingConfig(seed=0, **CLOCK), lambda _: 0.02)
+    assert len(sides["slow"].asked) - len(found.blocks["slow"]) == groups
+
+
+def test_a_block_of_a_short_side_has_eight_samples() -> None:
+    side = Side(20.0, 1, 0.0)
+    measure({"slow": side, "fast": Side(20.0, 2, 0.0)}, TimingConfig(seed=0, **CLOCK), lambda _: 0.02)
+    assert side.asked[-1] == blocks.SAMPLES_PER_BLOCK == 8
+
+
+def test_timing_ends_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_limits, "TIMING_S", 0.0)
+    assert len(run(90.0, 80.0, noise=0.2).blocks["fast"]) == statistics.USUAL_BLOCKS
+    monkeypatch.setattr(time_limits, "TIMING_HARD_S", 0.0)
+    assert len(run(90.0, 80.0, noise=0.2).blocks["fast"]) == 1

@@ -63,6 +63,10 @@ def test_every_form_of_plan_is_timed(rig: TimedJudge, name: str, us: tuple[float
         assert verdict.fast is not None
         assert verdict.fast.median_us == pytest.approx(us[1], rel=0.02)
         assert len(verdict.fast.samples_us) >= 20
+        details = verdict.environment.details
+        moved = 2 * 4 * 3000 / (us[1] * 1e-6) / 1e12
+        assert details["fast_copy_fraction"] == pytest.approx(moved, rel=0.05)
+        assert isinstance(details["timed_runs"], int) and details["timed_runs"] >= 40
 
 
 def test_every_named_bench_size_is_verified_and_timed(rig: TimedJudge) -> None:
@@ -162,3 +166,10 @@ def test_outputs_whose_rounding_may_differ_are_compared_in_every_run(rig: TimedJ
         verdict = judged(rig, one, 120.0, 60.0, lambda side, n, at=skipped: side == "fast" and n == runs + at)
         assert verdict.outcome is Outcome.MISMATCH, (skipped, verdict.detail)
         assert "timed run's outputs differ" in verdict.detail
+
+
+def test_eight_blocks_are_enough_for_long_sides(rig: TimedJudge) -> None:
+    verdict = judged(rig, at_bench(small.scaled()), 200_000.0, 100_000.0)
+    assert verdict.outcome is Outcome.CONFIRMED, verdict.detail
+    assert verdict.speedup is not None
+    assert verdict.speedup.blocks == 8
