@@ -6,8 +6,8 @@
 Cosmic Ray's operators make the mutants; a seed draws the places. The whole suite runs once to find out which
 test files run which lines; then each mutant meets those that run its line, nearest first and of those the
 quickest, up to the first failure. All of this happens in a copy of the tree, and everything that a test
-starts imports that copy. Each mutant is a line of `docs/data/mutants/<package>.jsonl`. One that has its line
-is not run again, so a run can be stopped at any moment.
+starts imports that copy. Each mutant is a line of `docs/data/mutants/<package>-<seed>.jsonl`. One that has
+its line is not run again, so a run can be stopped at any moment.
 
 Not covered: whether the judge notices mistakes in kernels (`benchmarks/mutation.py`).
 """
@@ -306,7 +306,8 @@ def main() -> None:
         for mutant in drawn:
             print(f"{mutant.id} {mutant.module}:{mutant.line} {mutant.operator}\n{mutant.diff}")
         return
-    out = DATA / f"{package.relative_to(ROOT / 'kcurate').as_posix().replace('/', '-')}.jsonl"
+    name = package.relative_to(ROOT / "kcurate").as_posix().replace("/", "-")
+    out = DATA / f"{name}-{args.seed}.jsonl"
     known = read(out)
     waiting = [mutant for mutant in drawn if _waits(known.get(mutant.id), args.again)]
     if waiting:
