@@ -32,6 +32,7 @@ WIDE_TERMS = 1 << 10
 # A wider result may differ from the plain one by the worst case of a naive sum, K unit roundoffs, where the
 # rule for a side expects sqrt(K): as many terms as K squared. The norm is then off by at most 12%.
 LARGEST_WORST_CASE = 1 << 40
+# Bytes that a reply may have in addition to the outputs.
 REPLY_SLACK_BYTES = 1 << 20
 
 Hold = Callable[[], contextlib.AbstractContextManager[None]]

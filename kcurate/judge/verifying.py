@@ -33,7 +33,7 @@ from kcurate.judge.agreement import (
 )
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
-from kcurate.judge.reference_runs import WideReference
+from kcurate.judge.reference_runs import REPLY_SLACK_BYTES, WideReference
 from kcurate.judge.timing.decision import Expected, TimingJob
 from kcurate.judge.trials import Trial, bench_trials, timed_trials, trials
 from kcurate.judge.workers.messages import Close, Reply, Run, RunAnswer
@@ -45,8 +45,6 @@ from kcurate.records.pair import SideName, other_side
 
 REPEATS = 3
 SALT_BITS = 63
-# Bytes that a reply may have in addition to the outputs.
-REPLY_SLACK_BYTES = 1 << 20
 
 RunReply = Reply[RunAnswer]
 

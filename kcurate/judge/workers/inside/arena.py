@@ -25,7 +25,6 @@ class Arena:
     def __init__(self, timer: GpuTimer) -> None:
         self._timer = timer
         self._memory: Memory | None = None
-        self._pieces: list[Memory] = []
         self.salt = 0
 
     def reserve(self, buffer_bytes: int, buffers: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -81,6 +81,13 @@ class InputSet:
         """Free the copies."""
         for memory in self.copies():
             self._timer.device.free(memory)
+
+
+def sum_of(timer: GpuTimer, add: Callable[[int], None]) -> int:
+    """The sum that `add` queues into the word at a device address; waits for it."""
+    timer.device.fill(timer.word, 0, WORD_BYTES, b"\0")
+    add(timer.word.address)
+    return int(timer.device.read(timer.word, 0, WORD_BYTES).view(np.uint64)[0])
 
 
 def add_fingerprint(timer: GpuTimer, prepared: Prepared, names: Sequence[str], word: int, salt: int) -> None:

@@ -19,7 +19,13 @@ from kcurate.backends.cuda.timer import MAX_GATED, GpuTimer, Graph
 from kcurate.backends.torch_module import TorchModule
 from kcurate.judge.workers.inside.arena import Arena
 from kcurate.judge.workers.inside.execute import Prepared
-from kcurate.judge.workers.inside.input_sets import WORD_BYTES, InputSet, add_fingerprint, read_close
+from kcurate.judge.workers.inside.input_sets import (
+    WORD_BYTES,
+    InputSet,
+    add_fingerprint,
+    read_close,
+    sum_of,
+)
 from kcurate.judge.workers.messages import SampleAnswer, TimeAnswer
 from kcurate.problem.ops import LaunchOp
 
@@ -88,12 +94,13 @@ class DeviceSampler:
 
     def witness(self) -> int:
         """A checksum of our own memory beside the side's buffers."""
-        timer = self._timer
-        timer.device.fill(timer.word, 0, WORD_BYTES, b"\0")
-        ours = (timer.scratch, *(copy for one in self._sets for copy in one.copies()))
-        for i, memory in enumerate(ours):
-            timer.checksum(memory, 0, memory.size_bytes, (self._salt ^ 0x51DE) + i, timer.word.address)
-        return int(timer.device.read(timer.word, 0, WORD_BYTES).view(np.uint64)[0])
+        ours = (self._timer.scratch, *(copy for one in self._sets for copy in one.copies()))
+
+        def add(word: int) -> None:
+            for i, memory in enumerate(ours):
+                self._timer.checksum(memory, 0, memory.size_bytes, (self._salt ^ 0x51DE) + i, word)
+
+        return sum_of(self._timer, add)
 
     def close(self) -> None:
         """Free everything except the kernels, the arena and the sets."""

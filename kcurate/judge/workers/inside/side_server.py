@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 DONE: Reply[Done] = Reply(Done())
-WORD_BYTES = 8
 # How outputs and scratch start in the runs of a trial. The last two runs share their memory.
 STARTS: tuple[Start, ...] = ("noise", "zeros", "kept")
 
@@ -166,13 +165,11 @@ class SideServer:
         """One fingerprint of the `summed` outputs, as `DeviceSampler` takes it."""
         if not asked.summed:
             return 0
-        from kcurate.judge.workers.inside.input_sets import add_fingerprint
+        from kcurate.judge.workers.inside.input_sets import add_fingerprint, sum_of
 
-        assert self._timer is not None, "helpers come first"
-        word = self._timer.word
-        self._device.fill(word, 0, WORD_BYTES, b"\0")
-        add_fingerprint(self._timer, prepared, asked.summed, word.address, self._salt)
-        return int(self._device.read(word, 0, WORD_BYTES).view(np.uint64)[0])
+        timer = self._timer
+        assert timer is not None, "helpers come first"
+        return sum_of(timer, lambda word: add_fingerprint(timer, prepared, asked.summed, word, self._salt))
 
     def _drop(self, asked: Drop, _: Mapping[str, Blob]) -> Reply[Done]:
         if self._timed is not None:
