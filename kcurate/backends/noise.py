@@ -10,25 +10,17 @@ import secrets
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from kcurate.backends.base import Bytes, Device, Memory
+from kcurate.problem.inputs.counter_based import mix
 
 
 def noise_bytes(address: int, size_bytes: int, salt: int, key: int) -> Bytes:
     """The noise at an address: each byte depends on its address, `salt` and `key` (64 bits each)."""
     first = address // 8
     words = np.arange(first, (address + size_bytes + 7) // 8, dtype=np.uint64)
-    made = _mix(_mix(words + np.uint64(salt)) ^ np.uint64(key)).view(np.uint8)
+    made = mix(mix(words + np.uint64(salt)) ^ np.uint64(key)).view(np.uint8)
     return made[address - 8 * first :][:size_bytes]
-
-
-def _mix(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """A bijection whose output bits all depend on all input bits (splitmix64)."""
-    z = words * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
 
 
 class Noise(Protocol):

@@ -31,6 +31,7 @@ from kcurate.judge.workers.spares import side_key
 from kcurate.problem.compare import widened
 from kcurate.problem.dtypes import UNIT_ROUNDOFF, is_float
 from kcurate.problem.inputs import contents
+from kcurate.problem.inputs.spoiled import NARROWER
 from kcurate.records import Outcome, Problem
 
 WRONG_SHARE = 0.01
@@ -194,7 +195,7 @@ def _changes(problem: Problem, sizes: Mapping[str, int]) -> Iterator[tuple[str, 
     }
     if finest is None or not inputs:
         return
-    narrower = (contents.NARROWER.get(problem.buffers[name].dtype) for name in inputs)
+    narrower = (NARROWER.get(problem.buffers[name].dtype) for name in inputs)
     if any(dtype is not None and finest * PRECISER <= UNIT_ROUNDOFF[dtype] for dtype in narrower):
         yield "narrow", "inputs rounded to the next narrower type"
     largest = max(inputs, key=lambda name: inputs[name])

@@ -21,7 +21,6 @@ from kcurate.problem.inputs import csr
 from kcurate.problem.inputs.contents import (
     GENERATORS,
     KEPT_TERMS,
-    NARROWER,
     VARIATIONS,
     check_init,
     generate,
@@ -30,6 +29,7 @@ from kcurate.problem.inputs.contents import (
     varies,
 )
 from kcurate.problem.inputs.draws import NEEDED, PARAMETERS, PATH, WORDS
+from kcurate.problem.inputs.spoiled import NARROWER
 from kcurate.records import Buffer, Init, Problem, Side, Sizes, Tolerance
 
 Array = npt.NDArray[Any]
@@ -181,7 +181,7 @@ def test_a_part_of_uneven_inputs_does_not_stand_for_the_whole() -> None:
     assert values.min() >= 0.5
     assert values.max() < 1.5
     for part in (values[: 1 << 16], values[::4], values[1::4]):
-        assert abs(part.mean() / values.mean() - 1) > 1e-3
+        assert abs(part.mean() / values.mean() - 1) > 3e-4
 
 
 def test_the_density_follows_the_longest_sum() -> None:
@@ -216,7 +216,7 @@ def test_a_change_spoils_the_values_of_the_same_seed() -> None:
     assert np.array_equal(narrow["i"], plain["i"])
     for name, kind in (("x", "bfloat16"), ("h", "float8_e4m3")):
         rounded = plain[name].astype(numpy_dtype(kind)).astype(plain[name].dtype)
-        assert (narrow[name] == rounded).mean() > 0.99
+        assert (narrow[name] == rounded).mean() > 0.95
         assert narrow[name].min() >= plain[name].min()
         assert narrow[name].max() <= plain[name].max()
     for name, least in (("x", 0), ("p", plain["p"].min())):

@@ -3,7 +3,8 @@
 The same seed gives the same values everywhere: each buffer has its own stream (seed and name). `variation`
 re-draws the floating-point kinds from another distribution on the same range; indices, flags and structure
 stay the same. A variation may end in a change, which spoils the values for a negative control:
-`structured/narrow`, `nominal/hole:x`. Not covered: the generators (`kcurate.problem.inputs.generators`).
+`structured/narrow`, `nominal/hole:x` (`kcurate.problem.inputs.spoiled`). Not covered: the generators
+(`kcurate.problem.inputs.generators`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,20 @@ from kcurate.problem import addresses
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs import linked, matrices, meshes, suffixes
-from kcurate.problem.inputs.draws import NEEDED, PARAMETERS, PATH, REAL, TEXT, WORDS, Array, Draw, Parameter
+from kcurate.problem.inputs.counter_based import Recipe
+from kcurate.problem.inputs.draws import (
+    NEEDED,
+    PARAMETERS,
+    PATH,
+    REAL,
+    TEXT,
+    WORDS,
+    Array,
+    Draw,
+    Parameter,
+    array_of,
+)
+from kcurate.problem.inputs.spoiled import Spoiled
 from kcurate.problem.inputs.structured import GENERATORS
 from kcurate.records import Buffer, Init, Problem, Side
 
@@ -30,13 +44,9 @@ VARIATIONS = ("nominal", "shifted", "wide", "structured")
 # times such a term, where adding it in float32 drops no more bits than tf32 does, and so rounds without a
 # bias in any order; a random walk of 2**12 roundings is 16 unit roundoffs.
 KEPT_TERMS = 1 << 12
-# The next narrower type that an input may be rounded to.
-NARROWER = {"float64": "float32", "float32": "bfloat16", "float16": "float8_e4m3", "bfloat16": "float8_e4m3"}
-# The share of an input that the change `hole` sets to zero.
-HOLE_SHARE = 0.1
 __all__ = [
     "GENERATORS", "PARAMETERS", "VARIATIONS", "check_fit", "check_init", "generate", "make", "most_terms",
-    "thinned", "varies",
+    "recipes", "thinned", "varies",
 ]  # fmt: skip
 
 
@@ -113,8 +123,14 @@ def make(
     Raises:
         ProblemError: an unknown kind, a missing or invalid parameter, or a shape that does not fit.
     """
-    shape = tuple(evaluate(extent, sizes) for extent in buffer.shape)
-    kind = numpy_dtype(buffer.dtype)
+    return _shaped(buffer, sizes, _made(name, buffer, sizes, seed, variation, density))
+
+
+def _made(
+    name: str, buffer: Buffer, sizes: Mapping[str, int], seed: int, variation: str, density: float
+) -> Array | Recipe:
+    """What the generator gives for one buffer."""
+    shape = _shape(buffer, sizes)
     how = buffer.init or Init("zeros")
     if variation not in VARIATIONS:
         raise ProblemError(f"unknown variation {variation!r}", hint=f"one of {', '.join(VARIATIONS)}")
@@ -122,12 +138,20 @@ def make(
         check_init(how, sizes)
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     draw = Draw(rng, shape, buffer.dtype, how.params, sizes, seed, variation, density)
-    values = GENERATORS[how.kind](draw)
-    if values.size != draw.count:
-        raise ProblemError(
-            f"init {how.kind} gives {values.size} elements, the shape has {draw.count}", where=name
-        )
-    return np.ascontiguousarray(values.reshape(shape).astype(kind, copy=False))
+    made = GENERATORS[how.kind](draw)
+    count = made.count if isinstance(made, Recipe) else made.size
+    if count != draw.count:
+        raise ProblemError(f"init {how.kind} gives {count} elements, the shape has {draw.count}", where=name)
+    return made
+
+
+def _shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(evaluate(extent, sizes) for extent in buffer.shape)
+
+
+def _shaped(buffer: Buffer, sizes: Mapping[str, int], made: Array | Recipe) -> Array:
+    values = array_of(made).reshape(_shape(buffer, sizes))
+    return np.ascontiguousarray(values.astype(numpy_dtype(buffer.dtype), copy=False))
 
 
 def generate(
@@ -137,17 +161,36 @@ def generate(
 
     `side` None: only the problem's own buffers. The same seed gives the same values for either side.
     """
-    buffers = {**problem.buffers, **(side.buffers if side else {})}
+    made, spoiled = recipes(problem, side, sizes, seed, variation)
+    buffers = _buffers(problem, side)
+    values = {name: _shaped(buffers[name], sizes, one) for name, one in made.items()}
+    for name, array in values.items():
+        values[name] = spoiled.apply(name, array, buffers[name].dtype)
+    return values
+
+
+def recipes(
+    problem: Problem, side: Side | None, sizes: Mapping[str, int], seed: int, variation: str = "nominal"
+) -> tuple[dict[str, Array | Recipe], Spoiled]:
+    """As `generate`, but what a device can make as recipes, and what then happens to the values.
+
+    Arrays have the buffer's shape and dtype.
+    """
+    buffers = _buffers(problem, side)
     kind, _, change = variation.partition("/")
     terms = most_terms(problem, sizes)
-    values = {
-        name: make(name, buffer, sizes, seed, kind, _density(buffer, sizes, terms))
-        for name, buffer in buffers.items()
-        if buffer.role in ("in", "inout")
-    }
-    if change:
-        _spoil(buffers, values, change, seed)
-    return values
+    found: dict[str, Array | Recipe] = {}
+    for name, buffer in buffers.items():
+        if buffer.role in ("in", "inout"):
+            made = _made(name, buffer, sizes, seed, kind, _density(buffer, sizes, terms))
+            keep = isinstance(made, Recipe) and made.on_device
+            found[name] = made if keep else _shaped(buffer, sizes, made)
+    counts = {name: math.prod(_shape(buffers[name], sizes)) for name in found}
+    return found, Spoiled.of(change, counts, seed)
+
+
+def _buffers(problem: Problem, side: Side | None) -> dict[str, Buffer]:
+    return {**problem.buffers, **(side.buffers if side else {})}
 
 
 def most_terms(problem: Problem, sizes: Mapping[str, int]) -> int:
@@ -199,36 +242,3 @@ def _has_zero(buffer: Buffer, sizes: Mapping[str, int]) -> bool:
     if how.kind == "normal":
         return abs(real("mean", 0.0)) <= 3 * real("std", 1.0)
     return real("low", 0.0) <= 0 < real("high", 1.0)
-
-
-def _spoil(buffers: Mapping[str, Buffer], values: dict[str, Array], change: str, seed: int) -> None:
-    """Apply a change to generated values; none leaves the range of the values before it.
-
-    `narrow` rounds every floating input to `NARROWER`; `hole:x` zeroes `HOLE_SHARE` of the elements of x, in
-    one piece (the least value, where zero is below all of them or above).
-
-    Raises:
-        ProblemError: there is no such change.
-    """
-    what, _, name = change.partition(":")
-    if what == "narrow":
-        for each in values:
-            values[each] = _narrowed(values[each], buffers[each].dtype)
-    elif what == "hole" and name in values:
-        flat = values[name].reshape(-1)
-        size = max(1, int(HOLE_SHARE * flat.size))
-        start = int(np.random.default_rng([seed, zlib.crc32(b"hole")]).integers(flat.size - size + 1))
-        least = flat.min()
-        flat[start : start + size] = least if least > 0 or flat.max() < 0 else 0
-    else:
-        raise ProblemError(f"there is no change {change!r} of inputs")
-
-
-def _narrowed(values: Array, dtype: str) -> Array:
-    """Values rounded to the next narrower type; those that would leave the range of all stay."""
-    if dtype not in NARROWER or not values.size:
-        return values
-    with np.errstate(over="ignore", invalid="ignore"):
-        rounded = values.astype(numpy_dtype(NARROWER[dtype])).astype(values.dtype)
-        inside = (rounded >= values.min()) & (rounded <= values.max())
-    return np.where(inside, rounded, values)

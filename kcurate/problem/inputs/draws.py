@@ -11,13 +11,14 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kcurate.errors import ProblemError
 from kcurate.problem.expressions import evaluate
+from kcurate.problem.inputs.counter_based import Recipe
 
 Array = npt.NDArray[Any]
 Params = Mapping[str, int | float | str | bool]
@@ -56,12 +57,27 @@ class Draw:
         value = self.params.get(name, default)
         return float(evaluate(value, self.sizes)) if isinstance(value, str) else float(value)
 
+    def key(self) -> int:
+        """The key of a new counter-based stream."""
+        return word(self.rng)
+
     def stream(self, group: str) -> np.random.Generator:
         """The random stream shared by a group."""
         return np.random.default_rng([self.seed, zlib.crc32(group.encode())])
 
 
-Generator = Callable[[Draw], Array]
+Generator = Callable[[Draw], Array | Recipe]
+G = TypeVar("G", bound=Generator)
+
+
+def word(rng: np.random.Generator) -> int:
+    """Sixty-four random bits."""
+    return int(rng.integers(0, 1 << 64, dtype=np.uint64, endpoint=False))
+
+
+def array_of(made: Array | Recipe) -> Array:
+    """What a generator returned, as an array."""
+    return made.values() if isinstance(made, Recipe) else made
 
 
 class Parameter(Enum):
@@ -80,10 +96,10 @@ GENERATORS: dict[str, Generator] = {}
 PARAMETERS: dict[str, Mapping[str, Parameter]] = {}
 
 
-def generator(**parameters: Parameter) -> Callable[[Generator], Generator]:
+def generator(**parameters: Parameter) -> Callable[[G], G]:
     """Register a generator under its function's name, with its parameters."""
 
-    def register(function: Generator) -> Generator:
+    def register(function: G) -> G:
         name = function.__name__.rstrip("_")
         GENERATORS[name], PARAMETERS[name] = function, parameters
         return function

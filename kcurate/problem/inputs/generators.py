@@ -15,13 +15,23 @@ import numpy as np
 from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.inputs import csr
-from kcurate.problem.inputs.draws import GENERATORS, INTEGER, NEEDED, PATH, REAL, TEXT, Array, Draw, generator
+from kcurate.problem.inputs.counter_based import RUN, Recipe, Thinned
+from kcurate.problem.inputs.draws import (
+    GENERATORS,
+    INTEGER,
+    NEEDED,
+    PATH,
+    REAL,
+    TEXT,
+    Array,
+    Draw,
+    generator,
+    word,
+)
 
 __all__ = ["GENERATORS"]
 # Of 256 elements of `structured` inputs, those that have the common value.
 COMMON = 77
-# Elements that are almost zero or not together in `structured` inputs of a density below one.
-RUN = 64
 # What the other elements of such inputs add up to, beside the ones that matter: about a tenth. Below the
 # density `SPARSEST` they are zero.
 SMALL = 0.125
@@ -38,23 +48,17 @@ HARD_BITS = {
 
 
 @generator(low=REAL, high=REAL)
-def uniform(draw: Draw) -> Array:
+def uniform(draw: Draw) -> Array | Recipe:
     """`low`, `high` (default 0, 1): uniform reals."""
     low, high = draw.real("low", 0.0), draw.real("high", 1.0)
-    values = draw.rng.random(draw.count, np.float32)
-    values *= high - low  # in place: page faults on new memory cost more than the arithmetic
-    values += low
-    return _vary(draw, values, low, high)
+    return _vary(draw, _recipe(draw, "uniform", low=low, span=high - low), low, high)
 
 
 @generator(mean=REAL, std=REAL)
-def normal(draw: Draw) -> Array:
+def normal(draw: Draw) -> Array | Recipe:
     """Normal with `mean` and `std` (default 0, 1)."""
     mean, std = draw.real("mean", 0.0), draw.real("std", 1.0)
-    values = draw.rng.standard_normal(draw.count, np.float32)
-    values *= std
-    values += mean
-    return _vary(draw, values, mean - 3 * std, mean + 3 * std)
+    return _vary(draw, _recipe(draw, "normal", low=mean, span=std), mean - 3 * std, mean + 3 * std)
 
 
 @generator(mean=REAL, sigma=REAL)
@@ -72,19 +76,18 @@ def mixed(draw: Draw) -> Array:
 
 
 @generator(low=INTEGER, high=NEEDED)
-def integers(draw: Draw) -> Array:
+def integers(draw: Draw) -> Array | Recipe:
     """`low` (default 0) to `high`, exclusive: uniform integers."""
     low, high = draw.integer("low", 0), draw.integer("high")
     if high <= low:
         raise ProblemError("integers needs low < high")
-    return draw.rng.integers(low, high, draw.count, dtype=_narrowest(draw.dtype, low, high))
+    if high - low > 1 << 32 or is_float(draw.dtype):
+        return draw.rng.integers(low, high, draw.count, dtype=np.int64)
+    return _recipe(draw, "integers", first=low, extent=high - low)
 
 
-def _narrowest(dtype: str, low: int, high: int) -> np.dtype[Any]:
-    """The buffer's own type if the range fits it: eight times less memory for bytes."""
-    kind = numpy_dtype(dtype)
-    fits = kind.kind in "iu" and np.iinfo(kind).min <= low and high - 1 <= np.iinfo(kind).max
-    return kind if fits else np.dtype(np.int64)
+def _recipe(draw: Draw, form: str, **parts: Any) -> Recipe:
+    return Recipe(form, draw.dtype, draw.count, draw.key(), **parts)
 
 
 @generator(count=INTEGER)
@@ -233,7 +236,7 @@ def file(draw: Draw) -> Array:
         raise ProblemError("cannot read captured values", where=str(path), hint=str(error)) from error
 
 
-def _vary(draw: Draw, nominal: Array, low: float, high: float) -> Array:
+def _vary(draw: Draw, nominal: Recipe, low: float, high: float) -> Array | Recipe:
     """Another distribution on the same range, `high` exclusive, for the floating-point kinds."""
     if draw.variation == "nominal" or not is_float(draw.dtype):
         return nominal
@@ -245,7 +248,7 @@ def _vary(draw: Draw, nominal: Array, low: float, high: float) -> Array:
     return _structured(draw, low, high)
 
 
-def _structured(draw: Draw, low: float, high: float) -> Array:
+def _structured(draw: Draw, low: float, high: float) -> Recipe:
     """Five hard-to-narrow values with many ties, and zeros (the middle of a range without zero).
 
     With a `density` below one, whole runs of elements are almost zero, in the same places of all buffers of
@@ -260,39 +263,25 @@ def _structured(draw: Draw, low: float, high: float) -> Array:
     common = 0.0 if has_zero else low + (high - low) / 2
     ties = _hard_to_narrow(low + (high - low) * ((np.arange(5) + 0.5) / 5.0), draw.dtype, low, high)
     table = np.concatenate([np.full(COMMON, common, ties.dtype), np.resize(ties, 256 - COMMON)])
-    values: Array = table[draw.rng.integers(0, 256, draw.count, np.uint8)]
+    thinned = None
     if draw.density < 1.0:
-        runs = -(-draw.count // RUN)
-        kept = draw.stream("kept").random(runs) < draw.density
-        kept[draw.stream("always kept").integers(runs)] = True
-        places = (np.flatnonzero(kept)[:, None] * RUN + np.arange(RUN)).ravel()
-        places = places[places < draw.count]
-        thinned = np.zeros_like(values)
-        if draw.density >= SPARSEST:
-            small = draw.rng.random(draw.count, np.float32)
-            small *= SMALL * draw.density * (low + high) / 2
-            thinned = small.astype(values.dtype, copy=False)
-        thinned[places] = values[places]
-        return thinned
-    return values
+        small = SMALL * draw.density * (low + high) / 2 if draw.density >= SPARSEST else 0.0
+        thinned = Thinned(
+            kept_key=word(draw.stream("kept")),
+            small_key=draw.key(),
+            below=int(draw.density * 2.0**32),
+            always=int(draw.stream("always kept").integers(-(-draw.count // RUN))),
+            small=small,
+        )
+    return _recipe(draw, "table", table=table, thinned=thinned)
 
 
-def _uneven(draw: Draw, low: float, high: float) -> Array:
+def _uneven(draw: Draw, low: float, high: float) -> Recipe:
     """Values whose level depends on the place in a run and on the 64th of the buffer, so that no part of a
     buffer stands for the whole, strided or not; float32 mantissas that bfloat16 rounds down."""
-    near, far = draw.rng.random((2, RUN), np.float32)
-    level = draw.rng.random(draw.count, np.float32)
-    level *= np.float32(0.1)
-    level += np.float32(0.45) * np.resize(near, draw.count)
-    level += np.float32(0.45) * np.repeat(far, -(-draw.count // RUN))[: draw.count]
-    level *= high - low
-    level += low
-    if draw.dtype != "float32":
-        return level
-    bits = level.view(np.uint32)
-    bits &= np.uint32(0xFFFF3FFF)
-    bits |= np.uint32(0x4000)
-    return np.clip(level, low, np.nextafter(np.float32(high), np.float32(low)))
+    levels = draw.rng.random((2, RUN), np.float32)
+    top = float(np.nextafter(np.float32(high), np.float32(low)))
+    return _recipe(draw, "uneven", low=low, span=high - low, table=levels, top=top)
 
 
 def _hard_to_narrow(values: Array, dtype: str, low: float, high: float) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import compiled, language
-from kcurate.problem.inputs.draws import PARAMETERS, REAL, WORDS, Array, Draw, generator
+from kcurate.problem.inputs.draws import PARAMETERS, REAL, WORDS, Array, Draw, array_of, generator
 from kcurate.problem.inputs.generators import GENERATORS
 
 __all__ = ["GENERATORS"]
@@ -87,7 +87,7 @@ def records(draw: Draw) -> Array:
             raise ProblemError(f"a member of {member.dtype} in records of {draw.dtype}")
         dtype = numpy_dtype(member.dtype)
         at, alignment = -(-at // dtype.itemsize) * dtype.itemsize, max(alignment, dtype.itemsize)
-        values = np.ascontiguousarray(GENERATORS[kind](member).reshape(member.shape).astype(dtype))
+        values = np.ascontiguousarray(array_of(GENERATORS[kind](member)).reshape(member.shape).astype(dtype))
         data = values.view(np.uint8).reshape(rows, -1)
         if at + data.shape[1] > width:
             raise ProblemError(f"the fields take more than {width} bytes")

@@ -1,0 +1,168 @@
+"""Inputs whose every element depends on its index alone, so that host and device make the same bits.
+
+The random words are counter-based (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011):
+element i takes one half of the hash of i / 2 and its stream's key. All arithmetic is exact integers, or
+single IEEE operations in float32. `Recipe.values` makes an array here, `kc_make` of
+`kcurate.backends.cuda.helpers` on a GPU. Not covered: which buffers are made this way
+(`kcurate.problem.inputs.generators`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kcurate.problem.dtypes import is_float, numpy_dtype
+
+Array = npt.NDArray[Any]
+Words = npt.NDArray[np.uint64]
+
+# Elements that almost vanish together in thinned inputs.
+RUN = 64
+# Elements made at once: their words stay in cache.
+CHUNK = 1 << 15
+_STEP = np.uint64(0xD1B54A32D192ED03)
+FORMS = ("uniform", "normal", "integers", "table", "uneven")
+
+
+def mix(words: Words) -> Words:
+    """A bijection of 64-bit words whose output bits all depend on all input bits (splitmix64)."""
+    z = words * np.uint64(0x9E3779B97F4A7C15)
+    z ^= z >> np.uint64(30)
+    z *= np.uint64(0xBF58476D1CE4E5B9)
+    z ^= z >> np.uint64(27)
+    z *= np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return z
+
+
+def words(key: int, start: int, count: int) -> npt.NDArray[np.uint32]:
+    """The random words of elements `start` (even) to `start + count`, (count,) uint32."""
+    index = np.arange(start // 2, (start + count + 1) // 2, dtype=np.uint64)
+    return mix(mix(index + np.uint64(key)) ^ _STEP).view(np.uint32)[:count]
+
+
+@lru_cache(maxsize=1)
+def quantiles() -> npt.NDArray[np.float32]:
+    """Quantiles of the normal distribution, (865,) float32, between which `normal` interpolates.
+
+    Entry j is for the upper tail (m + 1/2) / 2^32: m = j below 32, then 32 steps for each doubling of m.
+    """
+    starts = [*range(32), *(sub << octave for octave in range(26) for sub in range(32, 64)), 1 << 31]
+    tails = (min(0.5, (m + 0.5) / 2.0**32) for m in starts)
+    return np.array([-NormalDist().inv_cdf(tail) for tail in tails], np.float32)
+
+
+def normal_of(drawn: npt.NDArray[np.uint32]) -> npt.NDArray[np.float32]:
+    """Standard normal values of random words, float32: the top bit is the sign, the others the tail."""
+    table = quantiles()
+    rest = drawn & np.uint32(0x7FFFFFFF)
+    length = (rest.astype(np.float64).view(np.uint64) >> np.uint64(52)).astype(np.int64) - 1022
+    shift = np.maximum(length - 6, 0).astype(np.uint32)
+    place = ((rest >> shift) + 32 * shift).astype(np.int64)
+    share = (rest & ((np.uint32(1) << shift) - np.uint32(1))).astype(np.float32)
+    share *= np.ldexp(np.float32(1), -shift.astype(np.int32))
+    low = table[place]
+    found = low + share * (table[np.minimum(place + 1, table.size - 1)] - low)
+    return np.where(drawn >> np.uint32(31), -found, found)
+
+
+def _unit(drawn: npt.NDArray[np.uint32]) -> npt.NDArray[np.float32]:
+    """Uniform in [0, 1), multiples of 2^-24."""
+    return (drawn >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """Runs of `RUN` elements that keep their value: those drawn below `below` of 2^32, and one more.
+
+    The others are uniform from 0 to `small`. `kept_key` is shared by all buffers of one size.
+    """
+
+    kept_key: int
+    small_key: int
+    below: int
+    always: int
+    small: float
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the elements of a buffer are made, in C order.
+
+    uniform: `low` + `span` u. normal: mean `low`, deviation `span`. integers: `first` + 0..`extent`-1.
+    table: one of the 256 values of `table`. uneven: levels by place, `table` has those of a place in a run
+    and of a 64th of the buffer (2, RUN); below `top`, with the bits `mask` of float32.
+    """
+
+    form: str
+    dtype: str
+    count: int
+    key: int
+    low: float = 0.0
+    span: float = 1.0
+    first: int = 0
+    extent: int = 1
+    table: Array | None = None
+    thinned: Thinned | None = None
+    top: float = 0.0
+
+    def values(self) -> Array:
+        """All elements, `(count,)` of the dtype."""
+        out = np.empty(self.count, numpy_dtype(self.dtype))
+        for start in range(0, self.count, CHUNK):
+            size = min(CHUNK, self.count - start)
+            with np.errstate(over="ignore"):
+                out[start : start + size] = self._part(start, size).astype(out.dtype, copy=False)
+        return out
+
+    def _part(self, start: int, size: int) -> Array:
+        drawn = words(self.key, start, size)
+        if self.form == "integers":
+            scaled = drawn.astype(np.uint64) * np.uint64(self.extent) >> np.uint64(32)
+            return scaled.astype(np.int64) + np.int64(self.first)
+        if self.form == "table":
+            assert self.table is not None
+            return self._thin(self.table[drawn >> np.uint32(24)], start)
+        values: Array
+        if self.form == "uneven":
+            return self._uneven(drawn, start)
+        values = _unit(drawn) if self.form == "uniform" else normal_of(drawn)
+        values *= np.float32(self.span)
+        values += np.float32(self.low)
+        return values
+
+    def _thin(self, values: Array, start: int) -> Array:
+        how = self.thinned
+        if how is None:
+            return values
+        runs = np.arange(start // RUN, -(-(start + values.size) // RUN))
+        drawn = words(how.kept_key, int(runs[0]) & ~1, runs.size + 1)[int(runs[0]) & 1 :][: runs.size]
+        kept = np.repeat((drawn.astype(np.uint64) < how.below) | (runs == how.always), RUN)[: values.size]
+        small = _unit(words(how.small_key, start, values.size)) * np.float32(how.small)
+        return np.where(kept, values, small.astype(values.dtype))
+
+    def _uneven(self, drawn: npt.NDArray[np.uint32], start: int) -> Array:
+        assert self.table is not None
+        index = np.arange(start, start + drawn.size)
+        level = _unit(drawn) * np.float32(0.1)
+        level += np.float32(0.45) * self.table[0][index % RUN]
+        level += np.float32(0.45) * self.table[1][index // -(-self.count // RUN)]
+        level *= np.float32(self.span)
+        level += np.float32(self.low)
+        if self.dtype != "float32":
+            return level
+        bits = level.view(np.uint32)
+        bits &= np.uint32(0xFFFF3FFF)
+        bits |= np.uint32(0x4000)
+        return np.asarray(np.clip(level, np.float32(self.low), np.float32(self.top)))
+
+    @property
+    def on_device(self) -> bool:
+        """Whether a device can make it: integers as integers, the other forms as floats."""
+        return (self.form == "integers") != is_float(self.dtype)
