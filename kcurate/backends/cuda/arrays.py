@@ -1,0 +1,277 @@
+"""Arrays in a device's memory, made, compared and hidden where they lie by our own kernels.
+
+Every method queues work on the device's stream, unless it says that it waits. The same kernels run on the
+emulator, where the tests compare them with NumPy. Not covered: the kernels (`kcurate.backends.cuda.helpers`),
+time (`kcurate.backends.cuda.timer`).
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kcurate.backends.base import Device, EntryPoint, Grid, Memory, Module, ScalarValue
+from kcurate.backends.cuda.helpers import MAX_RANK
+from kcurate.problem.compare import Bound, Magnitudes
+from kcurate.problem.dtypes import is_float, numpy_dtype
+from kcurate.problem.inputs.counter_based import FORMS, RUN, Recipe, quantiles
+from kcurate.problem.inputs.spoiled import NARROWER, hole_value
+
+THREADS = 512
+# The floating types of `kc_close`.
+FLOAT_KINDS = {
+    "float64": 0, "float32": 1, "float16": 2, "bfloat16": 3, "float8_e4m3": 4, "float8_e5m2": 5,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Region:
+    """The part of an allocation that holds one buffer's contents, and what of it counts.
+
+    `layout`: rank, base, extents and strides of the logical array's axes, in bytes (empty: one element after
+    the other). `counted_by`: the device address of the number of leading elements that count, its size in
+    bytes, and whether it is signed. `ordered` False: the elements are a set.
+    """
+
+    memory: Memory
+    offset_bytes: int
+    count: int
+    dtype: str
+    itemsize: int
+    layout: tuple[int, ...] = ()
+    counted_by: tuple[int, int, bool] | None = None
+    ordered: bool = True
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the logical array."""
+        return self.count * self.itemsize
+
+    @property
+    def plain(self) -> bool:
+        """Whether every byte of the range counts, in order."""
+        return not self.layout and self.counted_by is None and self.ordered
+
+
+def _shape(region: Region) -> list[tuple[int, int]]:
+    """The count's and the layout's parameters of `kc_fingerprint` and `kc_close`."""
+    address, itemsize, signed = region.counted_by or (0, 0, False)
+    return [(address, 8), (itemsize, 4), (signed, 4), _layout(region)]
+
+
+class DeviceArrays:
+    """Arrays in one device's memory. `module` is `helpers.SOURCE`, loaded there."""
+
+    def __init__(self, device: Device, module: Module, multiprocessors: int) -> None:
+        self.device = device
+        self._module = module
+        self._multiprocessors = multiprocessors
+        self.key = secrets.randbits(64)
+        self.word = device.allocate(256)
+        self._table = device.allocate(8 * 256)
+        table = quantiles()
+        self._quantiles = device.allocate(table.nbytes)
+        device.write(self._quantiles, 0, table.view(np.uint8))
+
+    def _run(
+        self,
+        name: str,
+        blocks: int,
+        values: Sequence[tuple[int, int]],
+        threads: int = THREADS,
+        shared_bytes: int = 0,
+    ) -> None:
+        """Launch a helper kernel; `values` are (value, size in bytes) of its parameters."""
+        args = [ScalarValue(value.to_bytes(size, "little")) for value, size in values]
+        self.device.launch(
+            self._module, EntryPoint(name), Grid((blocks, 1, 1), (threads, 1, 1), shared_bytes), args
+        )
+
+    def noise(self, memory: Memory, offset: int, size_bytes: int, salt: int) -> None:
+        """Fill a range with noise."""
+        if size_bytes > 0:
+            self._run(
+                "kc_noise", self._blocks(size_bytes), self._noise_range(memory, offset, size_bytes, salt)
+            )
+
+    def noise_changed(self, memory: Memory, offset: int, size_bytes: int, salt: int) -> bool:
+        """Whether a range no longer holds the noise of this salt; waits for it."""
+        if size_bytes <= 0:
+            return False
+        values = [*self._noise_range(memory, offset, size_bytes, salt), (self.word.address, 8)]
+        return self._counted("kc_noise_changed", size_bytes, values)
+
+    def _noise_range(self, memory: Memory, offset: int, size_bytes: int, salt: int) -> list[tuple[int, int]]:
+        begin = memory.address + offset
+        return [(begin, 8), (begin + size_bytes, 8), (salt, 8), (self.key, 8)]
+
+    def differs(self, one: Memory, at: int, other: Memory, other_at: int, size_bytes: int) -> bool:
+        """Whether two ranges, which start at multiples of 8 bytes, hold different bytes; waits for it."""
+        values = [
+            (one.address + at, 8),
+            (other.address + other_at, 8),
+            (size_bytes, 8),
+            (self.word.address, 8),
+        ]
+        return self._counted("kc_differs", size_bytes, values)
+
+    def _counted(self, name: str, size_bytes: int, values: Sequence[tuple[int, int]]) -> bool:
+        self.device.fill(self.word, 0, 8, b"\0")
+        self._run(name, self._blocks(size_bytes), values)
+        return bool(self.device.read(self.word, 0, 8).any())
+
+    def _blocks(self, size_bytes: int) -> int:
+        return max(1, min(self._multiprocessors * 4, size_bytes // (8 * THREADS)))
+
+    def checksum(self, memory: Memory, offset: int, size_bytes: int, salt: int, slot: int) -> None:
+        """Add a 64-bit checksum of a range to the word at device address `slot`."""
+        values = [(memory.address + offset, 8), (size_bytes, 8), (salt, 8), (slot, 8)]
+        self._run("kc_checksum", self._blocks(size_bytes), values)
+
+    def fingerprint(self, region: Region, salt: int, slot: int) -> None:
+        """Add a 64-bit fingerprint of an output's elements to the word at device address `slot`.
+
+        Unordered regions have the same fingerprint in any order; elements past the count do not matter.
+        """
+        start = region.memory.address + region.offset_bytes
+        if region.plain:
+            return self.checksum(region.memory, region.offset_bytes, region.size_bytes, salt, slot)
+        head = [
+            (start, 8),
+            (region.count, 8),
+            (region.itemsize, 4),
+            (region.ordered, 4),
+            (salt, 8),
+            (slot, 8),
+        ]
+        return self._run("kc_fingerprint", self._blocks(8 * region.count), [*head, *_shape(region)])
+
+    def close(
+        self, region: Region, expected: Memory, bound: Bound, hiding: tuple[int, int], found: int
+    ) -> None:
+        """Compare an output with `expected`, which lies hidden with `hiding` (salt, key).
+
+        Adds the number of elements outside their bound to the word at device address `found`, and the squares
+        of all differences to the float64 behind it.
+        """
+        kind = FLOAT_KINDS[region.dtype]
+        head = _elements(region)
+        numbers = (bound.of_value, bound.of_scale, bound.scale)
+        words = [(int.from_bytes(struct.pack("<d", number), "little"), 8) for number in numbers]
+        hidden = [(expected.address, 8), *((one, 8) for one in hiding)]
+        values = [*head, (kind, 4), *hidden, *words, (found, 8), (found + 8, 8), *_shape(region)]
+        self._run("kc_close", self._blocks(8 * region.count), values)
+
+    def make(self, region: Region, recipe: Recipe) -> None:
+        """Write the values of a recipe, the same bits as `Recipe.values`; waits if it has a table."""
+        if recipe.table is not None:
+            self.device.write(self._table, 0, _words(recipe).view(np.uint8))
+        packed = _pack(recipe)
+        values = [
+            *_elements(region),
+            (self._quantiles.address, 8),
+            (self._table.address, 8),
+            (int.from_bytes(packed, "little"), len(packed)),
+            _layout(region),
+        ]
+        self._run("kc_make", self._blocks(8 * region.count), values)
+
+    def narrow(self, region: Region) -> None:
+        """Round values to the next narrower type; those that would leave the range of all stay. Waits."""
+        narrower = NARROWER.get(region.dtype)
+        if narrower is not None:
+            least = self._range(region)
+            kinds = [(FLOAT_KINDS[region.dtype], 4), (FLOAT_KINDS[narrower], 4), (least, 8)]
+            self._run(
+                "kc_narrow", self._blocks(8 * region.count), [*_elements(region), *kinds, _layout(region)]
+            )
+
+    def hole(self, region: Region, start: int, count: int) -> None:
+        """Set `count` elements from `start` on to what a hole is filled with. Waits."""
+        self._range(region)
+        words = self.device.read(self.word, 0, 16).view(np.uint64)
+        raw = np.asarray(hole_value(*(_unordered(int(word)) for word in words)), numpy_dtype(region.dtype))
+        begin, _, itemsize = _elements(region)
+        word = (int.from_bytes(raw.tobytes(), "little"), 8)
+        values = [begin, (start, 8), (count, 8), itemsize, word, _layout(region)]
+        self._run("kc_put", self._blocks(8 * count), values)
+
+    def _range(self, region: Region) -> int:
+        """The address of the least and the greatest value of a region, as ordered words."""
+        self.device.write(self.word, 0, np.array([2**64 - 1, 0], np.uint64).view(np.uint8))
+        kind = (FLOAT_KINDS[region.dtype], 4)
+        values = [*_elements(region), kind, (self.word.address, 8), _layout(region)]
+        self._run("kc_range", self._blocks(8 * region.count), values)
+        return self.word.address
+
+    def magnitudes(self, region: Region) -> tuple[Magnitudes, int]:
+        """`Magnitudes` of a floating region, and how many of its elements count; waits for them."""
+        self.device.fill(self.word, 0, 24, b"\0")
+        head = [*_elements(region), (FLOAT_KINDS[region.dtype], 4), (self.word.address, 8)]
+        for name in ("kc_largest", "kc_squares"):
+            self._run(name, self._blocks(8 * region.count), [*head, *_shape(region)])
+        count, bits, squares = struct.unpack("<Qdd", self.device.read(self.word, 0, 24).tobytes())
+        rms = bits * math.sqrt(squares / count) if count else 0.0
+        return Magnitudes(bits, rms), count
+
+    def hide(self, region: Region, to: Memory, salt: int, key: int) -> None:
+        """Write the region's elements in logical order to `to`, hidden as `close` expects them."""
+        values = [*_elements(region), (to.address, 8), (salt, 8), (key, 8), _layout(region)]
+        self._run("kc_hide", self._blocks(8 * region.count), values)
+
+
+def _elements(region: Region) -> list[tuple[int, int]]:
+    """Where a region's elements start, how many there are, and their size, as parameters."""
+    return [(region.memory.address + region.offset_bytes, 8), (region.count, 8), (region.itemsize, 4)]
+
+
+def _layout(region: Region) -> tuple[int, int]:
+    """The layout's parameter."""
+    layout = struct.pack(f"<{2 + 2 * MAX_RANK}Q", *(region.layout or (0,) * (2 + 2 * MAX_RANK)))
+    return int.from_bytes(layout, "little"), len(layout)
+
+
+def _pack(recipe: Recipe) -> bytes:
+    """The kernels' `Recipe`."""
+    thin = recipe.thinned
+    floats = is_float(recipe.dtype)
+    masked = recipe.form == "uneven" and recipe.dtype == "float32" if floats else recipe.dtype == "bool"
+    return struct.pack(
+        "<8Qq4f4I",
+        recipe.key,
+        thin.kept_key if thin else 0,
+        thin.small_key if thin else 0,
+        recipe.extent,
+        thin.below if thin else 0,
+        thin.always if thin else 0,
+        RUN,
+        -(-recipe.count // RUN) or 1,
+        recipe.first,
+        recipe.low,
+        recipe.span,
+        thin.small if thin else 0.0,
+        recipe.top,
+        FORMS.index(recipe.form),
+        FLOAT_KINDS[recipe.dtype] if floats else 0,
+        thin is not None,
+        masked,
+    )
+
+
+def _words(recipe: Recipe) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
+    """The bits of a recipe's table, one element a word."""
+    assert recipe.table is not None
+    flat = np.ascontiguousarray(recipe.table).reshape(-1)
+    return flat.view(f"u{flat.itemsize}").astype(np.uint64)
+
+
+def _unordered(word: int) -> float:
+    """A double from its ordered word."""
+    bits = word ^ (1 << 63) if word >> 63 else word ^ (2**64 - 1)
+    found: float = struct.unpack("<d", struct.pack("<Q", bits))[0]
+    return found

@@ -1,0 +1,326 @@
+typedef unsigned long long u64;
+struct Layout { u64 rank, base, extent[6], stride[6]; };
+static __device__ __forceinline__ u64 mix(u64 z) {
+    z *= 0x9e3779b97f4a7c15ull;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+static __device__ __forceinline__ u64 hidden(u64 w, u64 salt, u64 key) { return mix(mix(salt + w) ^ key); }
+static __device__ __forceinline__ u64 first() { return blockIdx.x * (u64)blockDim.x + threadIdx.x; }
+static __device__ __forceinline__ u64 stride() { return (u64)gridDim.x * blockDim.x; }
+static __device__ u64 place(const Layout& layout, u64 i, unsigned itemsize) {
+    if (!layout.rank) return i * itemsize;
+    u64 at = layout.base;
+    for (int axis = (int)layout.rank - 1; axis >= 0; --axis) {
+        at += i % layout.extent[axis] * layout.stride[axis];
+        i /= layout.extent[axis];
+    }
+    return at;
+}
+static __device__ u64 load(const unsigned char* p, unsigned itemsize) {
+    if (itemsize == 8) return *(const u64*)p;
+    if (itemsize == 4) return *(const unsigned*)p;
+    if (itemsize == 2) return *(const unsigned short*)p;
+    return *p;
+}
+static __device__ u64 counted(u64 n, const unsigned char* count, unsigned itemsize, unsigned is_signed) {
+    if (!count) return n;
+    u64 raw = load(count, itemsize);
+    if (is_signed && raw >> (8 * itemsize - 1) & 1) return 0;
+    return raw < n ? raw : n;
+}
+static __device__ double floating(u64 raw, unsigned kind) {
+    if (kind == 0) return __longlong_as_double((long long)raw);
+    if (kind == 1) return __int_as_float((int)raw);
+    if (kind == 3) return __int_as_float((int)(raw << 16));
+    unsigned fraction_bits = kind == 2 ? 10 : kind == 4 ? 3 : 2, exponent_bits = kind == 4 ? 4 : 5;
+    unsigned most = (1u << exponent_bits) - 1, exponent = (unsigned)raw >> fraction_bits & most;
+    unsigned fraction = (unsigned)raw & ((1u << fraction_bits) - 1);
+    int bias = (int)(most >> 1);
+    double sign = raw >> (fraction_bits + exponent_bits) & 1 ? -1.0 : 1.0;
+    bool special = kind == 4 ? exponent == most && fraction == 7 : exponent == most;
+    if (special && (kind == 4 || fraction)) return __longlong_as_double(0x7ff8000000000000ll);
+    if (special) return sign * __longlong_as_double(0x7ff0000000000000ll);
+    double scaled = exponent ? (double)((1u << fraction_bits) + fraction) : (double)fraction;
+    return sign * scalbn(scaled, (exponent ? (int)exponent : 1) - bias - (int)fraction_bits);
+}
+// The bits of a float in a type with fewer: rounded to nearest, ties to even.
+static __device__ u64 narrowed(float value, unsigned kind) {
+    unsigned bits = (unsigned)__float_as_int(value), sign = bits >> 31, size = bits & 0x7fffffffu;
+    if (kind == 1) return bits;
+    if (kind == 3) return size > 0x7f800000u ? 0x7fc0u | sign << 15 : bits + 0x7fffu + (bits >> 16 & 1) >> 16;
+    unsigned fraction_bits = kind == 2 ? 10 : kind == 4 ? 3 : 2, exponent_bits = kind == 4 ? 4 : 5;
+    unsigned top = fraction_bits + exponent_bits, ones = (1u << top) - 1;
+    unsigned infinity = kind == 4 ? ones : ((1u << exponent_bits) - 1) << fraction_bits;
+    int bias = (1 << exponent_bits - 1) - 1, exponent = (int)(size >> 23) - 127;
+    u64 made;
+    if (size > 0x7f800000u) made = kind == 2 ? 0x7e00u : ones;
+    else if (size == 0x7f800000u) made = infinity;
+    else if (!(size >> 23)) made = 0;  // below the smallest of any of these types
+    else {
+        unsigned whole = size & 0x7fffffu | 0x800000u;
+        int drop = 23 - (int)fraction_bits + (exponent < 1 - bias ? 1 - bias - exponent : 0);
+        if (drop > 25) drop = 25;
+        unsigned kept = whole >> drop, rest = whole & ((1u << drop) - 1), half = 1u << (drop - 1);
+        kept += rest > half || (rest == half && (kept & 1));
+        made = exponent < 1 - bias ? kept : kept + ((unsigned)(exponent + bias - 1) << fraction_bits);
+        if (made >= (kind == 4 ? ones : infinity)) made = infinity;
+    }
+    return made | (u64)sign << top;
+}
+static __device__ u64 stored(float value, unsigned kind) {
+    return kind == 0 ? (u64)__double_as_longlong((double)value) : narrowed(value, kind);
+}
+static __device__ void store(unsigned char* p, unsigned itemsize, u64 raw) {
+    if (itemsize == 8) *(u64*)p = raw;
+    else if (itemsize == 4) *(unsigned*)p = (unsigned)raw;
+    else if (itemsize == 2) *(unsigned short*)p = (unsigned short)raw;
+    else *p = (unsigned char)raw;
+}
+// `Recipe` of kcurate.problem.inputs.counter_based.
+struct Recipe {
+    u64 key, kept_key, small_key, extent, below, always, run, part;
+    long long first;
+    float low, span, small, top;
+    unsigned form, kind, thinned, masked;
+};
+static __device__ __forceinline__ unsigned drawn(u64 key, u64 i) {
+    u64 w = mix(mix(key + (i >> 1)) ^ 0xd1b54a32d192ed03ull);
+    return (unsigned)(i & 1 ? w >> 32 : w);
+}
+static __device__ __forceinline__ float unit(unsigned w) { return __fmul_rn((float)(w >> 8), 0x1p-24f); }
+static __device__ float normal(unsigned w, const float* quantiles) {
+    unsigned rest = w & 0x7fffffffu;
+    int shift = 26 - __clz((int)rest);
+    if (shift < 0) shift = 0;
+    unsigned at = (rest >> shift) + 32u * shift;
+    float share = __fmul_rn((float)(rest & ((1u << shift) - 1)), __int_as_float(127 - shift << 23));
+    float low = quantiles[at], next = quantiles[at < 864 ? at + 1 : 864];
+    float found = __fadd_rn(low, __fmul_rn(share, __fsub_rn(next, low)));
+    return w >> 31 ? -found : found;
+}
+static __device__ u64 element(const Recipe& r, u64 i, const float* quantiles, const u64* table) {
+    unsigned w = drawn(r.key, i);
+    if (r.form == 2) {
+        u64 value = (u64)r.first + (w * r.extent >> 32);
+        return r.masked ? value != 0 : value;
+    }
+    if (r.form == 3) {
+        if (r.thinned && i / r.run != r.always && drawn(r.kept_key, i / r.run) >= r.below)
+            return stored(__fmul_rn(unit(drawn(r.small_key, i)), r.small), r.kind);
+        return table[w >> 24];
+    }
+    float value = r.form == 1 ? normal(w, quantiles) : unit(w);
+    if (r.form == 4) {
+        float near = __int_as_float((int)table[i % r.run]);
+        float far = __int_as_float((int)table[r.run + i / r.part]);
+        value = __fmul_rn(value, 0.1f);
+        value = __fadd_rn(value, __fmul_rn(0.45f, near));
+        value = __fadd_rn(value, __fmul_rn(0.45f, far));
+    }
+    value = __fadd_rn(__fmul_rn(value, r.span), r.low);
+    if (r.masked) {
+        value = __int_as_float(__float_as_int(value) & (int)0xffff3fff | 0x4000);
+        value = fminf(fmaxf(value, r.low), r.top);
+    }
+    return stored(value, r.kind);
+}
+extern "C" __global__ void kc_make(
+    unsigned char* p, u64 n, unsigned itemsize, const float* quantiles, const u64* table, Recipe r,
+    Layout layout
+) {
+    for (u64 i = first(); i < n; i += stride())
+        store(p + place(layout, i, itemsize), itemsize, element(r, i, quantiles, table));
+}
+// Doubles as integers in the same order; `range` has the least and the greatest.
+static __device__ u64 ordered(double value) {
+    u64 bits = (u64)__double_as_longlong(value);
+    return bits >> 63 ? ~bits : bits | 1ull << 63;
+}
+extern "C" __global__ void kc_range(
+    const unsigned char* p, u64 n, unsigned itemsize, unsigned kind, u64* range, Layout layout
+) {
+    u64 least = ~0ull, most = 0;
+    for (u64 i = first(); i < n; i += stride()) {
+        u64 key = ordered(floating(load(p + place(layout, i, itemsize), itemsize), kind));
+        least = key < least ? key : least;
+        most = key > most ? key : most;
+    }
+    atomicMin(range, least);
+    atomicMax(range + 1, most);
+}
+extern "C" __global__ void kc_narrow(
+    unsigned char* p, u64 n, unsigned itemsize, unsigned kind, unsigned narrower, const u64* range,
+    Layout layout
+) {
+    for (u64 i = first(); i < n; i += stride()) {
+        unsigned char* at = p + place(layout, i, itemsize);
+        double rounded = floating(narrowed((float)floating(load(at, itemsize), kind), narrower), narrower);
+        u64 key = ordered(rounded);
+        bool inside = rounded == rounded && range[0] <= key && key <= range[1];
+        if (inside) store(at, itemsize, stored((float)rounded, kind));
+    }
+}
+extern "C" __global__ void kc_put(
+    unsigned char* p, u64 start, u64 n, unsigned itemsize, u64 raw, Layout layout
+) {
+    for (u64 i = first(); i < n; i += stride()) store(p + place(layout, start + i, itemsize), itemsize, raw);
+}
+extern "C" __global__ void kc_hide(
+    const unsigned char* p, u64 n, unsigned itemsize, unsigned char* to, u64 salt, u64 key, Layout layout
+) {
+    for (u64 i = first(); i < n; i += stride()) {
+        u64 at = i * itemsize;
+        u64 raw = load(p + place(layout, i, itemsize), itemsize);
+        store(to + at, itemsize, raw ^ hidden(at / 8, salt, key) >> at % 8 * 8);
+    }
+}
+// `found`: the number of elements that count, the largest finite size, and the sum of squared shares of it.
+extern "C" __global__ void kc_largest(
+    const unsigned char* p, u64 n, unsigned itemsize, unsigned kind, u64* found,
+    const unsigned char* count, unsigned count_itemsize, unsigned count_signed, Layout layout
+) {
+    u64 largest = 0;
+    n = counted(n, count, count_itemsize, count_signed);
+    for (u64 i = first(); i < n; i += stride()) {
+        double size = fabs(floating(load(p + place(layout, i, itemsize), itemsize), kind));
+        u64 bits = (u64)__double_as_longlong(size);
+        if (isfinite(size) && bits > largest) largest = bits;
+    }
+    if (!first()) found[0] = n;
+    if (largest) atomicMax(found + 1, largest);
+}
+extern "C" __global__ void kc_squares(
+    const unsigned char* p, u64 n, unsigned itemsize, unsigned kind, u64* found,
+    const unsigned char* count, unsigned count_itemsize, unsigned count_signed, Layout layout
+) {
+    double largest = __longlong_as_double((long long)found[1]), sum = 0.0;
+    n = counted(n, count, count_itemsize, count_signed);
+    if (largest > 0.0)
+        for (u64 i = first(); i < n; i += stride()) {
+            double value = floating(load(p + place(layout, i, itemsize), itemsize), kind);
+            if (isfinite(value)) sum += (value / largest) * (value / largest);
+        }
+    for (int s = 16; s; s >>= 1) sum += __shfl_down_sync(0xffffffffu, sum, s);
+    if (!(threadIdx.x & 31) && sum > 0.0) atomicAdd((double*)found + 2, sum);
+}
+extern "C" __global__ void kc_read(const uint4* p, u64 n, unsigned* sink) {
+    unsigned acc = 0;
+    for (u64 i = first(); i < n; i += stride()) {
+        uint4 v = p[i];
+        acc += v.x ^ v.y ^ v.z ^ v.w;
+    }
+    if (acc == 0x9e3779b9u) *sink = acc;
+}
+extern "C" __global__ void kc_copy(const uint4* p, uint4* q, u64 n) {
+    u64 i = first();
+    if (i < n) q[i] = p[i];
+}
+extern "C" __global__ void kc_empty() {}
+extern "C" __global__ void kc_spin(unsigned rounds, unsigned* sink) {
+    unsigned v = threadIdx.x;
+    for (unsigned r = 0; r < rounds; ++r) v = v * 1664525u + 1013904223u + (v >> 16);
+    if (v == 0x9e3779b9u) *sink = v;
+}
+extern "C" __global__ void __launch_bounds__(1024) kc_scrub(u64 salt, unsigned words, unsigned* sink) {
+    extern __shared__ u64 shared[];
+    for (unsigned i = threadIdx.x; i < words; i += blockDim.x) shared[i] = mix(salt + i);
+    __syncthreads();
+    if (shared[(threadIdx.x * 7u) % words] == 0x9e3779b9u) *sink = 1;
+}
+template <int N> static __device__ __forceinline__ void scrub_local(u64 salt, unsigned* sink) {
+    volatile unsigned frame[N];
+    for (int i = 0; i < N; ++i) frame[i] = (unsigned)(salt >> 16) * (i + 1);
+    if (frame[(unsigned)salt % N] == 0x9e3779b9u) *sink = 1;
+}
+#define LOCAL(name, words) \
+    extern "C" __global__ void __launch_bounds__(512, 4) name(u64 salt, unsigned* sink) { \
+        scrub_local<words>(salt, sink); \
+    }
+LOCAL(kc_local_1, 256)
+LOCAL(kc_local_1_more, 280)
+LOCAL(kc_local_8, 2048)
+LOCAL(kc_local_8_more, 2072)
+LOCAL(kc_local_64, 16384)
+LOCAL(kc_local_64_more, 16408)
+extern "C" __global__ void kc_noise(unsigned char* begin, unsigned char* end, u64 salt, u64 key) {
+    u64 low = (u64)begin, high = (u64)end;
+    for (u64 w = low / 8 + first(); w < (high + 7) / 8; w += stride()) {
+        u64 v = hidden(w, salt, key), a = 8 * w;
+        if (a >= low && a + 8 <= high) *(u64*)a = v;
+        else
+            for (int j = 0; j < 8; ++j)
+                if (a + j >= low && a + j < high) *(unsigned char*)(a + j) = v >> 8 * j;
+    }
+}
+extern "C" __global__ void kc_noise_changed(
+    const unsigned char* begin, const unsigned char* end, u64 salt, u64 key, u64* count
+) {
+    u64 low = (u64)begin, high = (u64)end, changed = 0;
+    for (u64 w = low / 8 + first(); w < (high + 7) / 8; w += stride()) {
+        u64 v = hidden(w, salt, key), a = 8 * w;
+        if (a >= low && a + 8 <= high) changed += *(const u64*)a != v;
+        else
+            for (int j = 0; j < 8; ++j)
+                if (a + j >= low && a + j < high)
+                    changed += *(const unsigned char*)(a + j) != (v >> 8 * j & 255);
+    }
+    if (changed) atomicAdd(count, changed);
+}
+extern "C" __global__ void kc_differs(const unsigned char* p, const unsigned char* q, u64 n, u64* count) {
+    u64 different = 0;
+    for (u64 i = first(); i < n / 8; i += stride()) different += ((const u64*)p)[i] != ((const u64*)q)[i];
+    if (!first()) for (u64 i = n / 8 * 8; i < n; ++i) different += p[i] != q[i];
+    if (different) atomicAdd(count, different);
+}
+extern "C" __global__ void kc_checksum(const unsigned char* p, u64 n, u64 salt, u64* slot) {
+    u64 sum = 0;
+    for (u64 i = first(); i < (n + 7) / 8; i += stride()) {
+        u64 v = 0;
+        if (8 * i + 8 <= n) v = *(const u64*)(p + 8 * i);
+        else for (u64 j = 8 * i; j < n; ++j) v = v << 8 | p[j];
+        sum += mix(v + mix(i + salt));
+    }
+    for (int s = 16; s; s >>= 1) sum += __shfl_down_sync(0xffffffffu, sum, s);
+    if (!(threadIdx.x & 31)) atomicAdd(slot, sum);
+}
+extern "C" __global__ void kc_fingerprint(
+    const unsigned char* p, u64 n, unsigned itemsize, unsigned ordered, u64 salt, u64* slot,
+    const unsigned char* count, unsigned count_itemsize, unsigned count_signed, Layout layout
+) {
+    u64 sum = 0;
+    n = counted(n, count, count_itemsize, count_signed);
+    for (u64 i = first(); i < n; i += stride())
+        sum += mix(load(p + place(layout, i, itemsize), itemsize) + mix((ordered ? i : 0) + salt));
+    for (int s = 16; s; s >>= 1) sum += __shfl_down_sync(0xffffffffu, sum, s);
+    if (!(threadIdx.x & 31)) atomicAdd(slot, sum);
+}
+extern "C" __global__ void kc_close(
+    const unsigned char* p, u64 n, unsigned itemsize, unsigned kind, const unsigned char* expected,
+    u64 salt, u64 key,
+    double of_value, double of_scale, double scale, u64* bad, double* distance,
+    const unsigned char* count, unsigned count_itemsize, unsigned count_signed, Layout layout
+) {
+    u64 wrong = 0;
+    double off2 = 0.0;
+    n = counted(n, count, count_itemsize, count_signed);
+    for (u64 i = first(); i < n; i += stride()) {
+        u64 at = i * itemsize, mask = itemsize == 8 ? ~0ull : (1ull << 8 * itemsize) - 1;
+        u64 wanted_raw = (load(expected + at, itemsize) ^ hidden(at / 8, salt, key) >> at % 8 * 8) & mask;
+        double wanted = floating(wanted_raw, kind);
+        double got = floating(load(p + place(layout, i, itemsize), itemsize), kind);
+        if (isfinite(wanted) && isfinite(got)) {
+            double size = fabs(wanted), off = fabs(got - wanted);
+            wrong += !(off <= of_value * size + of_scale * fmax(scale, size));
+            off2 += off * off;
+        } else {
+            wrong += !(wanted == got || (wanted != wanted && got != got));
+        }
+    }
+    for (int s = 16; s; s >>= 1) {
+        wrong += __shfl_down_sync(0xffffffffu, wrong, s);
+        off2 += __shfl_down_sync(0xffffffffu, off2, s);
+    }
+    if (!(threadIdx.x & 31)) { atomicAdd(bad, wrong); atomicAdd(distance, off2); }
+}
