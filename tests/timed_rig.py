@@ -7,32 +7,37 @@ launch takes the time that the test gives its side.
 from __future__ import annotations
 
 import json
-import struct
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from kcurate import codec
-from kcurate.backends.base import EntryPoint, Grid, KernelArg, KernelFault, Memory, Module
+from kcurate.backends.base import (
+    Compiled,
+    EntryPoint,
+    Grid,
+    KernelArg,
+    KernelFault,
+    Memory,
+    Module,
+    ScalarValue,
+)
+from kcurate.backends.cuda import helpers
+from kcurate.backends.cuda.arrays import DeviceArrays
 from kcurate.backends.cuda.driver import NotCapturable
-from kcurate.backends.cuda.helpers import MAX_RANK
-from kcurate.backends.cuda.timer import Region
 from kcurate.backends.emulator.device import EmulatorDevice
-from kcurate.backends.noise import HostNoise
 from kcurate.errors import ProblemError
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.timing.calibration import Calibration
 from kcurate.judge.workers.inside import arena
 from kcurate.judge.workers.inside.side_server import SideServer
-from kcurate.judge.workers.messages import Reply, Request, pack_request, read_answer, read_request
+from kcurate.judge.workers.messages import pack_request, read_answer, read_request
+from kcurate.judge.workers.requests import Reply, Request
 from kcurate.judge.workers.side_proxy import SideProxy
-from kcurate.problem.compare import Bound
-from kcurate.problem.dtypes import numpy_dtype
 from kcurate.records import Candidate
 from kcurate.records.pair import SideName
+from tests.emulation import compile_side
 
 EVENT_US = 3.0
 
@@ -106,67 +111,31 @@ class Tape:
         self.work = []
 
 
-class Clock(HostNoise):
-    """Timing primitives on the device's simulated clock; checks of outputs in NumPy."""
+@lru_cache(maxsize=1)
+def helper_kernels() -> Compiled:
+    return compile_side(helpers.SOURCE, helpers.ENTRIES)
+
+
+class Clock(DeviceArrays):
+    """Timing primitives on a simulated clock; our own kernels run on the emulator and take no time."""
 
     l2_bytes = 1 << 20
 
     def __init__(self, device: Recorder) -> None:
-        super().__init__(device)
-        self.device = device
+        super().__init__(device, EmulatorDevice.load(device, helper_kernels()), 1)
         self.scratch = device.allocate(4096)
-        self.word = device.allocate(256)
         device.fill(self.scratch, 0, 4096, b"\x5a")
 
+    def _run(self, name: str, blocks: int, values: Any, threads: int = 32, shared_bytes: int = 0) -> None:
+        args = [ScalarValue(value.to_bytes(size, "little")) for value, size in values]
+        grid = Grid((1, 1, 1), (32, 1, 1), shared_bytes)
+        EmulatorDevice.launch(self.device, self._module, EntryPoint(name), grid, args)  # type: ignore[arg-type]
+
     def flush(self) -> None:
-        self.device.do(lambda: None)
+        pass
 
     def scrub(self, local_bytes: int) -> None:
         pass
-
-    def _read(self, address: int, size_bytes: int) -> Any:
-        return EmulatorDevice.read(self.device, Memory(address, size_bytes), 0, size_bytes)
-
-    def checksum(self, memory: Memory, offset: int, size_bytes: int, salt: int, slot: int) -> None:
-        self._add(slot, self._read(memory.address + offset, size_bytes), salt)
-
-    def _add(self, slot: int, data: Any, salt: int) -> None:
-        before = int(self._read(slot, 8).view(np.uint64)[0])
-        after = (before + zlib.crc32(np.ascontiguousarray(data).tobytes(), salt & 0xFFFFFFFF)) & (2**64 - 1)
-        self.device.fill(Memory(slot, 8), 0, 8, after.to_bytes(8, "little"))
-
-    def fingerprint(self, region: Region, salt: int, slot: int) -> None:
-        elements = self._elements(region).view(f"u{region.itemsize}")
-        self._add(slot, elements if region.ordered else np.sort(elements), salt)
-
-    def _elements(self, region: Region) -> Any:
-        """The elements that count, as `kc_fingerprint` finds them."""
-        count = region.count
-        if region.counted_by is not None:
-            address, size, signed = region.counted_by
-            held = int.from_bytes(self._read(address, size).tobytes(), "little", signed=signed)
-            count = max(0, min(count, held))
-        at = np.arange(count) * region.itemsize
-        if region.layout:
-            rank, base = region.layout[:2]
-            extents, strides = region.layout[2 : 2 + rank], region.layout[2 + MAX_RANK : 2 + MAX_RANK + rank]
-            index = np.unravel_index(np.arange(count), extents)
-            at = base + sum(one * stride for one, stride in zip(index, strides, strict=True))
-        start = region.memory.address + region.offset_bytes
-        data = self._read(start, region.memory.size_bytes - region.offset_bytes)
-        picked = data[at[:, None] + np.arange(region.itemsize)]
-        return np.ascontiguousarray(picked).reshape(-1).view(numpy_dtype(region.dtype))
-
-    def hidden(self, data: Any, salt: int) -> Any:
-        return data ^ np.uint8(salt & 0xFF)
-
-    def close(self, region: Region, expected: Memory, bound: Bound, salt: int, found: int) -> None:
-        raw = self.hidden(self._read(expected.address, expected.size_bytes), salt)
-        got = self._elements(region).astype(np.float64)
-        wanted = raw.view(numpy_dtype(region.dtype))[: got.size].astype(np.float64)
-        wrong = int((~(np.abs(got - wanted) <= bound.of(np.abs(wanted)))).sum())
-        data = np.frombuffer(struct.pack("<Qd", wrong, float(((got - wanted) ** 2).sum())), np.uint8)
-        self.device.write(Memory(found, 16), 0, data)
 
     def reset_persisting(self) -> None:
         pass
@@ -272,5 +241,5 @@ class TimedJudge(Judge):
 
     def _load_helpers(self, proxy: SideProxy) -> None:
         server = proxy.worker.server  # type: ignore[attr-defined]
-        server._salt = 77
-        server._timer = server._timer or Clock(server._device)
+        if server._timer is None:
+            server.use(Clock(server._device))

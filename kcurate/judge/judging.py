@@ -15,23 +15,23 @@ from dataclasses import dataclass
 
 from kcurate.backends.base import Compiled
 from kcurate.errors import BackendError
-from kcurate.judge import admission, negative_controls, reference_runs, sanitizer, trials, verifying
+from kcurate.judge import admission, at_bench, negative_controls, reference_runs, sanitizer, trials, verifying
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks import same_binary
 from kcurate.judge.gpu_lock import GpuLock, lock_name
-from kcurate.judge.reference_runs import Again, WideReference
+from kcurate.judge.reference_runs import StartOver, WideReference
 from kcurate.judge.timing import a_against_a, calibration
 from kcurate.judge.timing.decision import PairTimer, time_case, time_other_size
 from kcurate.judge.workers import compiling
-from kcurate.judge.workers.messages import Calibrate, Drop
 from kcurate.judge.workers.nursery import Nursery, Role
+from kcurate.judge.workers.requests import Calibrate, Drop
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
-from kcurate.judge.workers.spares import RunWorkerPool
+from kcurate.judge.workers.spares import RunWorkerPool, side_key
 from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
 from kcurate.records.pair import SideName
 from kcurate.verdicts.keys import verdict_key
 
-# Attempts at a candidate whose worker dies without an error.
+# Attempts at a candidate whose worker dies without an error, or in a run of ours (`StartOver`).
 ATTEMPTS = 3
 # The GPU's state, recorded before and after timing.
 STATE = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "clock_limits")
@@ -98,6 +98,7 @@ class Judge:
             )
             self.controls = negative_controls.Controls()
             self._calibration: calibration.Calibration | None = None
+            self._failing: set[tuple[str, str]] = set()
         except BaseException:
             self._nursery.close()
             raise
@@ -129,6 +130,10 @@ class Judge:
             case = Case(candidate, key, self._environment)
             try:
                 ruling = self._decide(case)
+            except StartOver as failed:
+                self._failing.add((side_key(candidate, reference_side(candidate)), failed.what))
+                text = f"the reference failed in a run of ours ({failed.what})"
+                ruling = Ruling(Outcome.HARNESS_ERROR, text, unexplained=True)
             except Ruling as early:
                 ruling = early
             except BackendError as error:
@@ -174,7 +179,11 @@ class Judge:
         """Have the workers generate the inputs of the timed runs while the sides compile."""
         if not self._timed or candidate.problem is None:
             return None
-        ahead = [trial.request for trial in trials.timed_trials(candidate.problem, seed)]
+        series = (
+            *trials.bench_trials(candidate.problem, seed),
+            *trials.timed_trials(candidate.problem, seed),
+        )
+        ahead = [trial.request for trial in series]
         return self.pool.prime(candidate, reference, ahead)
 
     def _run(
@@ -185,22 +194,21 @@ class Judge:
         seed: int,
     ) -> Ruling:
         candidate, reference = case.candidate, reference_side(case.candidate)
-        with case.stage("compile"):
-            wide = reference_runs.wide_reference(
-                self.pool, self._compilers, candidate, reference, timed=self._timed
-            )
-        again = Again(self.pool, candidate, reference, compiled[reference])
-        try:
-            with case.stage("load"), self._lock.shared():
-                self._load(case, sides, compiled, wide)
-            verification = verifying.Verification(case, sides, reference, seed, self._lock, wide)
-            return self._verify_and_time(case, sides, compiled, verification, again)
-        finally:
-            again.close()
-            if wide is not None:
-                if wide.used:
-                    case.passed("wide_reference")
-                wide.close()
+        wide = None
+        if self._spared(case, "wide"):
+            with case.stage("compile"):
+                wide = reference_runs.wide_reference(self._compilers, candidate, reference, timed=self._timed)
+        with case.stage("load"), self._lock.shared():
+            self._load(case, sides, compiled, wide)
+        verification = verifying.Verification(case, sides, reference, seed, self._lock, wide)
+        ruling = self._verify_and_time(case, sides, compiled, verification)
+        if wide is not None and wide.used:
+            case.passed("wide_reference")
+        return ruling
+
+    def _spared(self, case: Case, what: str) -> bool:
+        """Whether the reference has survived such runs of ours so far."""
+        return (side_key(case.candidate, reference_side(case.candidate)), what) not in self._failing
 
     def _load(
         self,
@@ -219,7 +227,8 @@ class Judge:
 
         on_both_sides(load)
         if wide is not None:
-            wide.load()
+            with reference_runs.disturbing("wide"):
+                sides[reference_side(case.candidate)].load(case.candidate, wide.compiled, "wide")
 
     def _verify_and_time(
         self,
@@ -227,16 +236,17 @@ class Judge:
         sides: Mapping[SideName, SideProxy],
         compiled: Mapping[SideName, Compiled],
         verification: verifying.Verification,
-        again: Again,
     ) -> Ruling:
-        timed = self._timed
+        timed, problem = self._timed, verification.problem
         with case.stage("verify"):
             verification.run()
+        again = negative_controls.rerunning(case, verification) if self._spared(case, "again") else None
         with case.stage("controls"):
             self.controls.admit(case, verification, again)
-            if not timed:
-                tried = trials.largest(verification.problem, verification.tried)
-                self.controls.admit_tolerance(case, verification, again, tried)
+            if not timed and again is not None:
+                spoil = negative_controls.spoiling(problem, verification.expected, again, verification.exact)
+                tried = trials.largest(problem, verification.tried)
+                self.controls.admit_tolerance(case, verification, tried, spoil)
         if self.config.sanitize:
             with case.stage("sanitize"):
                 sanitizer.examine_case(case, compiled, self.config.gpu, verification.seed, self._lock)
@@ -247,21 +257,34 @@ class Judge:
             return Ruling(Outcome.NOT_FASTER, "both sides have the same machine code")
         with case.stage("calibrate"):
             calibrated = self.calibrate()
+        runs = at_bench.BenchRuns(verification)
         with case.stage("verify_at_bench"):
-            verification.run_at_bench()
+            runs.run_structured()
         with case.stage("controls"):
-            tried = trials.at_bench(verification.problem, verification.seed)
-            self.controls.admit_tolerance(case, verification, again, tried)
+            if again is not None:
+                tried = trials.at_bench(problem, verification.seed)
+                self.controls.admit_tolerance(case, verification, tried, runs.spoiled)
+            runs.forget()
+        return self._time(case, sides, runs, calibrated)
+
+    def _time(
+        self,
+        case: Case,
+        sides: Mapping[SideName, SideProxy],
+        runs: at_bench.BenchRuns,
+        calibrated: calibration.Calibration,
+    ) -> Ruling:
+        assert case.candidate.problem is not None
         with case.stage("prepare_timing"):
-            job = verification.prepare_timing()
+            job = runs.prepare_timing()
         with case.stage("environment"):
             case.environment = sides["fast"].environment()
         with case.stage("time"):
             ruling = time_case(case, sides, job, calibrated, self._lock)
-        for size in verification.problem.sizes.others:
+        for size in case.candidate.problem.sizes.others:
             with case.stage("other_sizes"):
                 on_both_sides(lambda side: sides[side].call(Drop()))
-                job = verification.prepare_timing(size)
+                job = runs.prepare_timing(size)
                 case.sizes.append(time_other_size(size.name, sides, job, calibrated, self._lock))
         with case.stage("environment"):
             after = sides["fast"].environment().details
@@ -311,7 +334,7 @@ class Judge:
                 proxy.load(candidate, compiled[side])
                 self.pool.load_helpers(proxy)
             verification = verifying.Verification(case, sides, "slow", seed, self._lock)
-            job = verification.prepare_timing()
+            job = at_bench.BenchRuns(verification).prepare_timing()
             yield PairTimer(sides, job, self.calibrate(), self._lock)
         finally:
             self.pool.release(sides, keep=None)

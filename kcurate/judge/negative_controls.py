@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from kcurate.judge.agreement import Outputs, differs, identical, logical_bytes, output_names, valid_count
 from kcurate.judge.case import Case, Ruling
-from kcurate.judge.reference_runs import Again
+from kcurate.judge.reference_runs import outputs_again
 from kcurate.judge.trials import Trial
 from kcurate.judge.verifying import Verification
 from kcurate.judge.workers.spares import side_key
@@ -47,13 +47,25 @@ Array = npt.NDArray[Any]
 Rerun = Callable[[Trial], Outputs | None]
 
 
+@dataclass(frozen=True)
+class Spoiling:
+    """What spoiled inputs did: whether the outputs are `accepted` as right, and whether a float `changed`."""
+
+    accepted: bool
+    changed: bool
+
+
+# What the reference makes of a trial's inputs after a change, beside its own outputs; None if it failed.
+Spoil = Callable[[Trial, str], Spoiling | None]
+
+
 class Controls:
     """The controls of one judge; each is passed once per reference."""
 
     def __init__(self) -> None:
         self.passed: set[str] = set()
 
-    def admit(self, case: Case, verification: Verification, again: Again) -> None:
+    def admit(self, case: Case, verification: Verification, rerun: Rerun | None) -> None:
         """Compare wrong answers with the reference's outputs at the test sizes.
 
         Raises:
@@ -61,14 +73,13 @@ class Controls:
         """
         key = side_key(case.candidate, verification.reference)
         if key not in self.passed:
-            rerun = _rerun(case, verification, again)
             found = weakness(verification.problem, verification.tried, verification.expected, rerun)
             if found is not None:
                 raise Ruling(Outcome.MALFORMED, f"the problem is too weak: its tests accept {found}")
             self.passed.add(key)
         case.passed("controls")
 
-    def admit_tolerance(self, case: Case, verification: Verification, again: Again, base: Trial) -> None:
+    def admit_tolerance(self, case: Case, verification: Verification, base: Trial, spoil: Spoil) -> None:
         """Compare what the reference makes of spoiled inputs with its outputs, from the trial `base` on.
 
         Raises:
@@ -76,8 +87,7 @@ class Controls:
         """
         key = f"{side_key(case.candidate, verification.reference)} {sorted(base.sizes.items())}"
         if key not in self.passed:
-            rerun = _rerun(case, verification, again)
-            found = blindness(verification.problem, base, verification.expected, rerun, verification.exact)
+            found = blindness(verification.problem, base, spoil)
             if found is not None:
                 text = f"the problem is too weak: its tolerance accepts {found} ({base.text})"
                 raise Ruling(Outcome.MALFORMED, text)
@@ -85,15 +95,40 @@ class Controls:
         case.passed("spoiled_inputs")
 
 
-def _rerun(case: Case, verification: Verification, again: Again) -> Rerun:
-    """Runs the reference once more, and records the seeds."""
+def rerunning(case: Case, verification: Verification) -> Rerun:
+    """Runs the reference once more at a test size, and records the seeds."""
+    proxy = verification.sides[verification.reference]
 
     def rerun(trial: Trial) -> Outputs | None:
         if trial.seed not in case.seeds:
             case.seeds.append(trial.seed)
-        return again.outputs(trial.request, verification.lock.shared)
+        return outputs_again(proxy, verification.problem, trial.request, verification.lock.shared)
 
     return rerun
+
+
+def spoiling(
+    problem: Problem, expected: Mapping[str, Outputs], rerun: Rerun, exact: Callable[[Trial], bool]
+) -> Spoil:
+    """`Spoil` on the host; `expected`: the reference's outputs by slot. `exact`: as for a side."""
+
+    def spoil(trial: Trial, change: str) -> Spoiling | None:
+        plain = expected.get(trial.slot) or rerun(trial)
+        slot, variation = f"{trial.slot}-{change}", f"{trial.variation}/{change}"
+        spoiled = rerun(replace(trial, slot=slot, variation=variation))
+        if plain is None or spoiled is None:
+            return None
+        return Spoiling(
+            accepted=not any(
+                differs(problem, trial.sizes, name, plain, spoiled, exact=exact(trial)) for name in plain
+            ),
+            changed=any(
+                is_float(problem.buffers[name].dtype) and not identical(plain[name], spoiled[name])
+                for name in plain
+            ),
+        )
+
+    return spoil
 
 
 def weakness(
@@ -133,36 +168,22 @@ def _weakness(
     return None
 
 
-def blindness(
-    problem: Problem,
-    base: Trial,
-    expected: Mapping[str, Outputs],
-    rerun: Rerun,
-    exact: Callable[[Trial], bool],
-) -> str | None:
+def blindness(problem: Problem, base: Trial, spoil: Spoil) -> str | None:
     """The first way to spoil the inputs that changes the outputs, yet passes as right; None if there is none.
 
     This asks about tolerances: outputs that keep every bit are not wrong (`argmax` of distinct values, a mask
     or permutation, an input that does not matter at these sizes), and integers accept no change. So a way to
     spoil inputs counts if it changes a floating output in some trial and every trial accepts what comes out.
-    `base`: the first trial; more have its sizes and other seeds. `exact`: as for a side.
+    `base`: the first trial; more have its sizes and other seeds.
     """
     for change, what in _changes(problem, base.sizes):
         hidden = False
         for trial in _seeds(base):
-            plain = expected.get(trial.slot) or rerun(trial)
-            slot, variation = f"{trial.slot}-{change}", f"{trial.variation}/{change}"
-            spoiled = rerun(replace(trial, slot=slot, variation=variation))
-            if plain is None or spoiled is None:
+            found = spoil(trial, change)
+            if found is None or not found.accepted:
                 hidden = False
                 break
-            if any(differs(problem, trial.sizes, name, plain, spoiled, exact=exact(trial)) for name in plain):
-                hidden = False
-                break
-            hidden |= any(
-                is_float(problem.buffers[name].dtype) and not identical(plain[name], spoiled[name])
-                for name in plain
-            )
+            hidden |= found.changed
         if hidden:
             return what
     return None

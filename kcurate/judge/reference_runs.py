@@ -1,16 +1,16 @@
-"""Further runs of a reference, each in a worker of its own so that none can disturb the judgement.
+"""Further runs of a reference, in its own worker; a judgement starts over without those that fail.
 
-`WideReference` is the reference's text compiled again with wider accumulation: its outputs show how much the
-reference itself rounds, and are compared with in its place. `Again` runs the reference as it is, on inputs
-that the negative controls ask for. Not covered: rewriting (`kcurate.cuda_source.wider`), what is compared
-with what (`kcurate.judge.verifying`).
+`WideReference` is the reference's text compiled again with wider accumulation: its outputs show how much
+the reference itself rounds, and are compared with in its place. `outputs_again` runs the reference as it is,
+on inputs that the negative controls ask for. Not covered: rewriting (`kcurate.cuda_source.wider`), what is
+compared with what (`kcurate.judge.verifying`, `kcurate.judge.at_bench`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from kcurate.backends.base import Compiled
@@ -19,9 +19,8 @@ from kcurate.errors import BackendError
 from kcurate.judge.agreement import Outputs, arrays_of, differs, logical_bytes, output_names
 from kcurate.judge.case import Ruling
 from kcurate.judge.workers.compiling import CompileWorkers, request_of
-from kcurate.judge.workers.messages import Generate, Run
+from kcurate.judge.workers.requests import Generate, Run
 from kcurate.judge.workers.side_proxy import SideProxy
-from kcurate.judge.workers.spares import RunWorkerPool
 from kcurate.problem.expressions import evaluate
 from kcurate.records import Candidate, Problem
 from kcurate.records.pair import SideName
@@ -50,72 +49,29 @@ def accumulated(problem: Problem, sizes: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(found)
 
 
-class Again:
-    """One side in a worker of its own, which is replaced when it fails. Call `close` at the end."""
+class StartOver(Exception):  # noqa: N818 - an event: our own use of a reference made it fail
+    """The reference's worker failed in a run of ours (`what`); the case is judged again without it."""
 
-    def __init__(self, pool: RunWorkerPool, candidate: Candidate, side: SideName, compiled: Compiled) -> None:
-        self._pool, self._candidate, self._side, self._compiled = pool, candidate, side, compiled
-        self._proxy: SideProxy | None = None
-        self._asked: tuple[str, int] | None = None
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
 
-    def load(self) -> None:
-        """Load the side, unless it is loaded; a failure shows in `outputs`."""
-        with contextlib.suppress(Ruling, BackendError):
-            self._loaded(contextlib.nullcontext)
 
-    def prefetch(self, request: Generate, hold: Hold) -> None:
-        """Have the inputs generated; `outputs` waits for them. `hold`: while the side is being loaded."""
-        with contextlib.suppress(Ruling, BackendError):
-            self._loaded(hold).ask(request)
-            self._asked = (request.slot, request.seed)
-
-    def outputs(self, request: Generate, hold: Hold) -> Outputs | None:
-        """The outputs of one run inside `hold`; None if it failed, wrote outside or took too long."""
-        if self._asked != (request.slot, request.seed):
-            self.prefetch(request, hold)
-        self._asked = None
-        try:
-            proxy = self._loaded(hold)
-            proxy.wait_for_inputs()
-            with hold():
-                proxy.ask(Run(request.slot, (secrets.randbits(32) | 1,), (), keep=False))
-                reply = proxy.answer(self._reply_bytes(request.sizes))
-            with proxy.untrusted_answer():
-                found = arrays_of(self._problem, reply.blobs, request.sizes, 0, output_names(self._problem))
-        except (Ruling, BackendError):
-            self.close()
-            return None
-        return None if reply.body.integrity else found
-
-    @property
-    def _problem(self) -> Problem:
-        assert self._candidate.problem is not None
-        return self._candidate.problem
-
-    def _reply_bytes(self, sizes: Mapping[str, int]) -> int:
-        names = output_names(self._problem)
-        return sum(logical_bytes(self._problem.buffers[name], sizes) for name in names) + REPLY_SLACK_BYTES
-
-    def _loaded(self, hold: Hold) -> SideProxy:
-        if self._proxy is None or not self._proxy.worker.alive:
-            self._proxy = self._pool.reference(self._candidate, self._side)
-            with hold():
-                self._proxy.load(self._candidate, self._compiled)
-        return self._proxy
-
-    def close(self, *, keep: bool = False) -> None:
-        """End the worker, or give it back for the next judgement of this reference."""
-        if self._proxy is not None:
-            self._pool.release({self._side: self._proxy}, keep=self._side if keep else None)
-        self._proxy, self._asked = None, None
+@contextlib.contextmanager
+def disturbing(what: str) -> Iterator[None]:
+    """Turn a failure of the reference's worker into `StartOver`: the run was ours, not its side's."""
+    try:
+        yield
+    except (Ruling, BackendError) as error:
+        raise StartOver(what) from error
 
 
 class WideReference:
     """The reference with wider accumulation. `used`: some trial was compared with it."""
 
-    def __init__(self, again: Again, problem: Problem) -> None:
-        self._again = again
+    def __init__(self, problem: Problem, compiled: Compiled) -> None:
         self._problem = problem
+        self.compiled = compiled
         self._failed = False
         self.used = False
 
@@ -123,39 +79,53 @@ class WideReference:
         """Whether a trial at these sizes is worth a run."""
         return not self._failed and bool(accumulated(self._problem, sizes))
 
-    def load(self) -> None:
-        """Load the wider text."""
-        self._again.load()
+    def accept(self, alike: bool) -> bool:
+        """Note whether its outputs are those of the reference but for rounding; if not, it is of no use."""
+        self._failed = not alike
+        self.used |= alike
+        return alike
 
-    def prefetch(self, request: Generate, hold: Hold) -> None:
-        """Have the inputs of a trial generated, if it is worth a run."""
-        if self.wanted(request.sizes):
-            self._again.prefetch(request, hold)
-
-    def outputs(self, request: Generate, plain: Outputs, hold: Hold) -> Outputs:
-        """The accumulated outputs of one trial; none if the wider text fails or computes something else.
+    def accepted(self, sizes: Mapping[str, int], plain: Outputs, found: Outputs | None) -> Outputs:
+        """The accumulated outputs of one trial; none if the wider text computes something else.
 
         `plain`: the reference's own outputs.
         """
-        found = self._again.outputs(request, hold)
-        names = accumulated(self._problem, request.sizes)
-        if found is None or any(self._strange(name, request.sizes, plain, found) for name in names):
-            self._failed = True
+        if found is None:
             return {}
-        self.used = True
+        names = accumulated(self._problem, sizes)
+        lenient = self.lenient(sizes)
+        if not self.accept(not any(differs(lenient, sizes, name, found, plain) for name in names)):
+            return {}
         return {name: found[name] for name in names}
 
-    def _strange(self, name: str, sizes: Mapping[str, int], plain: Outputs, wide: Outputs) -> bool:
-        rule = self._problem.buffers[name].tolerance
-        assert rule is not None, "an accumulated output has a tolerance"
-        worst = min(evaluate(rule.terms, sizes) ** 2, LARGEST_WORST_CASE)
-        buffer = replace(self._problem.buffers[name], tolerance=replace(rule, terms=worst))
-        lenient = replace(self._problem, buffers={**self._problem.buffers, name: buffer})
-        return differs(lenient, sizes, name, wide, plain) is not None
+    def lenient(self, sizes: Mapping[str, int]) -> Problem:
+        """The problem with tolerances that allow for the worst case of a naive sum."""
+        buffers = dict(self._problem.buffers)
+        for name in accumulated(self._problem, sizes):
+            rule = buffers[name].tolerance
+            assert rule is not None, "an accumulated output has a tolerance"
+            worst = min(evaluate(rule.terms, sizes) ** 2, LARGEST_WORST_CASE)
+            buffers[name] = replace(buffers[name], tolerance=replace(rule, terms=worst))
+        return replace(self._problem, buffers=buffers)
 
-    def close(self) -> None:
-        """Give the worker back for the next judgement of this reference."""
-        self._again.close(keep=not self._failed)
+
+def outputs_again(proxy: SideProxy, problem: Problem, request: Generate, hold: Hold) -> Outputs | None:
+    """The outputs of one more run of a reference in its worker; None if it wrote outside them.
+
+    Raises:
+        StartOver: it failed, or took too long.
+    """
+    names = output_names(problem)
+    limit = sum(logical_bytes(problem.buffers[name], request.sizes) for name in names) + REPLY_SLACK_BYTES
+    with disturbing("again"):
+        proxy.ask(request)
+        proxy.wait_for_inputs()
+        with hold():
+            proxy.ask(Run(request.slot, (secrets.randbits(32) | 1,)))
+            reply = proxy.answer(limit)
+        with proxy.untrusted_answer():
+            found = arrays_of(problem, reply.blobs, request.sizes, 0, names)
+    return None if reply.body.integrity else found
 
 
 def widened(candidate: Candidate, reference: SideName, *, timed: bool) -> Candidate | None:
@@ -176,7 +146,7 @@ def widened(candidate: Candidate, reference: SideName, *, timed: bool) -> Candid
 
 
 def wide_reference(
-    pool: RunWorkerPool, compilers: CompileWorkers, candidate: Candidate, reference: SideName, *, timed: bool
+    compilers: CompileWorkers, candidate: Candidate, reference: SideName, *, timed: bool
 ) -> WideReference | None:
     """The reference compiled with wider accumulation; None where that is of no use or does not compile."""
     other = widened(candidate, reference, timed=timed)
@@ -186,4 +156,4 @@ def wide_reference(
     if not isinstance(compiled, Compiled):
         return None
     assert other.problem is not None
-    return WideReference(Again(pool, other, reference, compiled), other.problem)
+    return WideReference(other.problem, compiled)

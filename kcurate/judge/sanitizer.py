@@ -28,8 +28,9 @@ from kcurate.errors import BackendError
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.workers.inside.side_server import SideServer
-from kcurate.judge.workers.messages import Generate, Load, Run, pack_compiled, pack_request, read_request
+from kcurate.judge.workers.messages import pack_compiled, pack_request, read_request
 from kcurate.judge.workers.nursery import worker_environment
+from kcurate.judge.workers.requests import Generate, Load, Run
 from kcurate.judge.workers.side_proxy import on_both_sides
 from kcurate.records import SIDES, Candidate, Outcome
 from kcurate.records.pair import SideName
@@ -129,4 +130,4 @@ def main(folder: str) -> None:
     server.tight = True
     for request in job["requests"]:
         server.handle(read_request(request), {"binary": binary})
-    server.handle(Run("0", salts=(0,), summed=(), keep=False), {})
+    server.handle(Run("0", salts=(0,)), {})

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kcurate.judge.agreement import logical_bytes
-from kcurate.judge.workers.messages import Generate
+from kcurate.judge.workers.requests import Generate
 from kcurate.problem.inputs.contents import VARIATIONS, most_terms, varies
 from kcurate.records import BenchSize, Problem
 
@@ -33,11 +33,11 @@ class Trial:
     @property
     def request(self) -> Generate:
         """The request that makes a worker generate this trial's inputs."""
-        return Generate(self.slot, self.sizes, self.seed, self.variation)
+        return Generate(self.slot, self.sizes, self.seed, self.variation, self.at_bench)
 
     @property
     def at_bench(self) -> bool:
-        """Whether the trial is at the bench size, where large outputs are summed on the device."""
+        """Whether the trial is at a bench size, where inputs and outputs stay on the device."""
         return self.slot.startswith("bench")
 
     @property

@@ -18,8 +18,8 @@ from kcurate.judge import judging as judge_module
 from kcurate.judge import verifying
 from kcurate.judge.judging import Judge, JudgeConfig, judge, reference_side
 from kcurate.judge.referees import batch
-from kcurate.judge.workers.messages import Request, Run
 from kcurate.judge.workers.nursery import Worker
+from kcurate.judge.workers.requests import Request, Run
 from kcurate.records import Buffer, Init, Launch, Origin, Outcome, Problem, Side, Sizes
 
 CONFIG = JudgeConfig("emulator", spares=1)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kcurate.judge.negative_controls import MORE_SEEDS, blindness, weakness
+from kcurate.judge.negative_controls import MORE_SEEDS, blindness, spoiling, weakness
 from kcurate.judge.trials import Trial, largest, trials
 from kcurate.problem.inputs import contents
 from kcurate.records import Buffer, Init, Problem, Sizes, Tolerance
@@ -44,7 +44,7 @@ def found_blindness(what: Problem, compute: Compute, seed: int = 1) -> str | Non
     run = runs(what, compute)
     tried = list(trials(what, seed))
     expected = {trial.slot: run(trial) for trial in tried}
-    return blindness(what, largest(what, tried), expected, run, lambda _: True)
+    return blindness(what, largest(what, tried), spoiling(what, expected, run, lambda _: True))
 
 
 BITS = Buffer("int32", ("n",), Init("integers", {"low": 0, "high": 2}))
@@ -103,7 +103,7 @@ def test_a_tolerance_for_more_terms_than_there_are_is_refused() -> None:
     run = runs(what, summed)
     tried = list(trials(what, 1))
     expected = {trial.slot: run(trial) for trial in tried}
-    loose = blindness(what, largest(what, tried), expected, run, lambda _: False)
+    loose = blindness(what, largest(what, tried), spoiling(what, expected, run, lambda _: False))
     assert loose == "inputs rounded to the next narrower type"
 
 
@@ -149,7 +149,7 @@ def test_a_reference_that_fails_on_spoiled_inputs_refuses_them() -> None:
         return None if "/" in trial.variation else run(trial)
 
     base = largest(what, list(trials(what, 1)))
-    assert blindness(what, base, {}, failing, lambda _: False) is None
+    assert blindness(what, base, spoiling(what, {}, failing, lambda _: False)) is None
 
 
 def test_structured_inputs_run_at_the_largest_test_size() -> None:

@@ -14,7 +14,7 @@ from kcurate.backends.base import CompileFailure
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.reference_runs import WIDE_TERMS, accumulated, widened
 from kcurate.judge.workers.compiling import CompileWorkers
-from kcurate.judge.workers.messages import Compile
+from kcurate.judge.workers.requests import Compile
 from kcurate.records import Buffer, Candidate, Init, Launch, Outcome, Problem, Side, Sizes, Tolerance
 
 CHAIN = """

@@ -20,7 +20,7 @@ from typing import Any
 from kcurate import codec, store
 from kcurate.errors import RecordError
 from kcurate.judge.timing.statistics import MIN_MARGIN
-from kcurate.judge.workers.messages import ClockAnswer
+from kcurate.judge.workers.requests import ClockAnswer
 from kcurate.records import Environment
 
 VERSION = 5

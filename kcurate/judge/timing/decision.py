@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.timing import bandwidth_floor, statistics
 from kcurate.judge.timing import blocks as timing
 from kcurate.judge.timing.calibration import Calibration
-from kcurate.judge.workers.messages import Block, Close, SampleAnswer, Time, Witness
 from kcurate.judge.workers.protocol import Blob
+from kcurate.judge.workers.requests import Block, Close, SampleAnswer, Time, Witness
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
 from kcurate.records import SIDES, Outcome, SizeTiming
 from kcurate.records.pair import SideName
@@ -36,27 +33,28 @@ AUDIT_RATIO = 10.0
 
 @dataclass(frozen=True)
 class Expected:
-    """An output that may differ from run to run: what it must be close to, and how close.
+    """An output that may differ from run to run: how close to its hidden copy it must be.
 
-    `norm`: the largest allowed norm of the difference. `array` is the reference's output.
+    `norm`: the largest allowed norm of the difference.
     """
 
     close: Close
     norm: float
-    array: Any
 
 
 @dataclass(frozen=True)
 class TimingJob:
     """What is timed: the input sets kept under `slots` in both workers, and what they must write.
 
-    `summed`: the outputs of each side that a fingerprint covers; `sums`: their fingerprints in the verified
-    runs, one per slot. `expected`: for each slot, the other outputs that a device can compare. `whole`: those
-    that it cannot; `agree` compares them, from the slot's index, with the reference's.
+    `fingerprints`: the salt of each slot's. `summed`: the outputs of each side that a fingerprint covers;
+    `sums`: what theirs add up to in the verified runs, one per slot. `expected`: for each slot, the other
+    outputs that a device can compare. `whole`: those that it cannot; `agree` compares them, from the slot's
+    index, with the reference's.
     """
 
     slots: Sequence[str]
     seed: int
+    fingerprints: tuple[int, ...]
     written_bytes: int
     all_bytes: int
     summed: Mapping[SideName, tuple[str, ...]]
@@ -74,13 +72,10 @@ class SideSampler:
         self._expected = job.expected[proxy.side]
         expected = dict(zip(job.slots, self._expected, strict=True))
         close = {slot: tuple(one.close for one in found) for slot, found in expected.items()}
-        arrays = {
-            f"{slot}/{one.close.name}": np.ascontiguousarray(one.array).reshape(-1).view(np.uint8)
-            for slot, found in expected.items()
-            for one in found
-        }
-        request = Time(tuple(job.slots), job.summed[proxy.side], close, job.whole[proxy.side])
-        answer = proxy.call(request, arrays).body
+        request = Time(
+            tuple(job.slots), job.fingerprints, job.summed[proxy.side], close, job.whole[proxy.side]
+        )
+        answer = proxy.call(request).body
         self.graph = answer.graph
         self.l2_bytes = answer.l2_bytes
         self._witness = self._own_memory_sum()

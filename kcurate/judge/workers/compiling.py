@@ -12,8 +12,9 @@ from kcurate import time_limits
 from kcurate.backends.base import Compiled, CompileFailure, Compiler, EntryPoint, KernelFault
 from kcurate.backends.torch_module import compile_text
 from kcurate.judge.case import Case, Ruling
-from kcurate.judge.workers.messages import Compile, CompileAnswer, unpack_compiled
+from kcurate.judge.workers.messages import unpack_compiled
 from kcurate.judge.workers.nursery import Nursery, Role, Worker, WorkerDied, WorkerTimeout
+from kcurate.judge.workers.requests import Compile, CompileAnswer
 from kcurate.problem import program
 from kcurate.records import SIDES, BindTexture, Candidate, Outcome, steps
 from kcurate.records.pair import SideName

@@ -27,7 +27,7 @@ from typing import Any, Literal, TypeVar, get_args
 from kcurate import codec, time_limits
 from kcurate.backends.base import KernelFault
 from kcurate.errors import BackendError, MissingDependencyError, ProblemError, RecordError
-from kcurate.judge.workers.messages import Greeting, Reply, Request, pack_request, read_answer
+from kcurate.judge.workers.messages import pack_request, read_answer
 from kcurate.judge.workers.protocol import (
     MAX_BLOB_BYTES,
     Blob,
@@ -37,6 +37,7 @@ from kcurate.judge.workers.protocol import (
     Frame,
     pair,
 )
+from kcurate.judge.workers.requests import Greeting, Reply, Request
 
 A = TypeVar("A")
 FaultReason = Literal["launch_error", "timeout", "out_of_bounds", "unsupported"]

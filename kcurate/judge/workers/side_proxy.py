@@ -17,17 +17,10 @@ from kcurate import time_limits
 from kcurate.backends.base import Compiled, KernelFault
 from kcurate.errors import BackendError, ProblemError
 from kcurate.judge.case import Ruling
-from kcurate.judge.workers.messages import (
-    AskEnvironment,
-    Drop,
-    Generate,
-    Load,
-    Reply,
-    Request,
-    pack_compiled,
-)
+from kcurate.judge.workers.messages import pack_compiled
 from kcurate.judge.workers.nursery import InvalidAnswer, Worker, WorkerDied, WorkerTimeout
 from kcurate.judge.workers.protocol import Blob
+from kcurate.judge.workers.requests import AskEnvironment, Drop, Generate, Load, Reply, Request, Text
 from kcurate.records import Candidate, Environment, Outcome
 from kcurate.records.pair import SIDES, SideName
 
@@ -53,32 +46,32 @@ def on_both_sides(action: Callable[[SideName], T]) -> dict[SideName, T]:
 class SideProxy:
     """One side in a worker of its own.
 
-    `key` identifies a reference. `primed`: helpers and salt are already loaded for the next case. `requested`
-    and `prefetched` are (slot, seed) of inputs that are being and have been generated ahead.
+    `key` identifies a reference. `loaded`: its texts. `primed`: our own kernels are already loaded.
+    `requested` and `prefetched` are (slot, seed) of inputs that are being and have been generated ahead.
     """
 
     side: SideName
     worker: Worker
     timeout_s: float
     key: str | None = None
-    loaded: bool = False
+    loaded: set[Text] = field(default_factory=set)
     primed: bool = False
     requested: list[tuple[str, int]] = field(default_factory=list)
     prefetched: set[tuple[str, int]] = field(default_factory=set)
 
-    def load(self, candidate: Candidate, compiled: Compiled) -> None:
+    def load(self, candidate: Candidate, compiled: Compiled, text: Text = "own") -> None:
         """Load the binary and the plan, unless they are loaded.
 
         Raises:
             Ruling: the side failed; so do the other methods.
         """
-        if self.loaded:
+        if text in self.loaded:
             return
         assert candidate.problem is not None
         described, blobs = pack_compiled(compiled)
         side = replace(getattr(candidate, self.side), code="")
-        self.call(Load(described, candidate.problem, side), blobs)
-        self.loaded = True
+        self.call(Load(described, candidate.problem, side, text), blobs)
+        self.loaded.add(text)
 
     def prefetch(self, candidate: Candidate, requests: Iterable[Generate]) -> None:
         """Request inputs before the side is loaded, without waiting. A dead worker is noticed later."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import secrets
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
@@ -20,8 +19,9 @@ from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.errors import BackendError
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.workers import compiling
-from kcurate.judge.workers.messages import Compile, Generate, Helpers, pack_compiled
+from kcurate.judge.workers.messages import pack_compiled
 from kcurate.judge.workers.nursery import Nursery, Role, Worker
+from kcurate.judge.workers.requests import Compile, Generate, Helpers
 from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.records import Candidate, Environment
 from kcurate.records.pair import SideName, other_side
@@ -165,13 +165,13 @@ class RunWorkerPool:
                 proxy.worker.kill()
 
     def load_helpers(self, proxy: SideProxy) -> None:
-        """Load our timing kernels into a worker and give it a fresh salt, unless it was primed."""
+        """Load our own kernels into a worker, unless it was primed."""
         if proxy.primed:
             proxy.primed = False
             return
         assert self._helpers is not None, "compiled first"
         described, blobs = pack_compiled(self._helpers)
-        proxy.call(Helpers(described, secrets.randbits(62)), blobs)
+        proxy.call(Helpers(described), blobs)
 
     def compile_helpers(self, compilers: compiling.CompileWorkers) -> None:
         """Compile our timing kernels once.

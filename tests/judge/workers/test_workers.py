@@ -19,10 +19,12 @@ from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
 from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.errors import BackendError
 from kcurate.judge.workers.compiling import CompileWorkers
-from kcurate.judge.workers.inside.side_server import SideServer
-from kcurate.judge.workers.messages import OPERATIONS, Compile, Drop, Greeting, Witness
+from kcurate.judge.workers.inside.bench_slots import BenchSlots
+from kcurate.judge.workers.inside.side_server import ON_DEVICE, SideServer
+from kcurate.judge.workers.messages import OPERATIONS
 from kcurate.judge.workers.nursery import InvalidAnswer, Nursery, Role, Worker, WorkerDied, WorkerTimeout
 from kcurate.judge.workers.protocol import Channel, pair
+from kcurate.judge.workers.requests import Compile, Drop, Greeting, Witness
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
 
@@ -156,7 +158,8 @@ def test_workers_inherit_no_secrets_and_have_their_own_folder(monkeypatch: pytes
 
 
 def test_a_worker_answers_every_operation_of_the_table() -> None:
-    answered = SideServer(EmulatorDevice()).methods.keys() | {Compile}
+    answered = SideServer(EmulatorDevice()).methods.keys() | ON_DEVICE.keys() | {Compile}
+    assert all(hasattr(BenchSlots, name) for name in ON_DEVICE.values())
     assert answered == {request for _, request, _ in OPERATIONS}
 
 

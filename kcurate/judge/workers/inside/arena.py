@@ -35,7 +35,6 @@ class Arena:
         if self._memory is None or self._memory.size_bytes < wanted:
             self.close()
             self._memory = self._timer.device.allocate(wanted)
-        self.renew()
 
     def place(self, sizes: Sequence[int]) -> list[Memory]:
         """Memory of each size, in random order with random gaps. Earlier memory is given up."""

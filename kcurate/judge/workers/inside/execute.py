@@ -59,6 +59,8 @@ SHIFTS = 4
 ALL_SET = 0xFF
 # How outputs and scratch start a run: with noise, with zeros, or as the last run left them.
 Start = Literal["noise", "zeros", "kept"]
+# In the runs of a trial. The last two runs share their memory.
+STARTS: tuple[Start, ...] = ("noise", "zeros", "kept")
 Array = npt.NDArray[Any]
 
 
@@ -176,7 +178,7 @@ class Prepared:
         if image.copy is not None:
             self.device.copy(slot.memory, slot.before, image.copy, 0, slot.buffer.size_bytes)
         elif image.host is not None:
-            self.device.write(slot.memory, slot.before, _bytes(image.host))
+            self.device.write(slot.memory, slot.before, flat(image.host))
 
     def run(self) -> None:
         """Issue the plan's operations in order; waits only where the plan reads a flag.
@@ -304,7 +306,7 @@ class Prepared:
     def _holds_its_values(self, slot: _Slot, image: Image) -> bool:
         if image.copy is not None:
             return not self._noise.differs(slot.memory, slot.before, image.copy, 0, slot.buffer.size_bytes)
-        return image.host is None or np.array_equal(self._contents(slot), _bytes(image.host))
+        return image.host is None or np.array_equal(self._contents(slot), flat(image.host))
 
     def close(self) -> None:
         """Free the buffers, unless their memory is owned by another."""
@@ -319,5 +321,6 @@ def _image(buffer: BoundBuffer, values: Array | Image | None) -> Image | None:
     return Image(to_physical(buffer, values))
 
 
-def _bytes(array: Array) -> Bytes:
+def flat(array: Array) -> Bytes:
+    """An array's bytes."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

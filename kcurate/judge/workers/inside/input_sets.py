@@ -1,25 +1,31 @@
 """One input set of a side at a bench size: its values on the device, and checks of what a run makes of them.
 
-Not covered: which sets run when (`kcurate.judge.workers.inside.sampler`), where the buffers lie
+Hidden copies of outputs serve comparisons: of another side's outputs with them, or of a later run's. Not
+covered: which sets run when (`kcurate.judge.workers.inside.sampler`), where the buffers lie
 (`kcurate.judge.workers.inside.arena`).
 """
 
 from __future__ import annotations
 
-import secrets
 import struct
+import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from kcurate.backends.base import Bytes, Memory, Module
+from kcurate.backends.cuda.arrays import FLOAT_KINDS, DeviceArrays, Region
 from kcurate.backends.cuda.helpers import MAX_RANK
-from kcurate.backends.cuda.timer import GpuTimer, Region
-from kcurate.judge.workers.inside.arena import SALT_BITS, Arena
+from kcurate.backends.cuda.timer import GpuTimer
+from kcurate.judge.workers.inside.arena import Arena
 from kcurate.judge.workers.inside.execute import Array, Image, Prepared
-from kcurate.judge.workers.messages import Close, CloseAnswer
+from kcurate.judge.workers.requests import Close, CloseAnswer, Size
 from kcurate.problem.addresses import is_table
+from kcurate.problem.inputs.counter_based import Recipe
+from kcurate.problem.inputs.spoiled import Spoiled
 from kcurate.problem.layout import strides_of, to_physical
+from kcurate.problem.ops import BoundBuffer
 from kcurate.problem.program import Program
 
 WORD_BYTES = 8
@@ -27,60 +33,143 @@ WORD_BYTES = 8
 CLOSE_BYTES = 16
 
 
+@dataclass
+class Hidden:
+    """An output's elements in logical order, hidden with (salt, key): on the device, on the host, or both."""
+
+    hiding: tuple[int, int]
+    memory: Memory | None = None
+    host: Bytes | None = None
+
+
 class InputSet:
-    """A program's inputs, copied to the device once; every run starts from these copies."""
+    """A program's inputs, copied to the device once; every run starts from these copies.
+
+    `made` and `spoiled`: see `contents.recipes`. `last`: the program after its last run, `hidden` copies of
+    its outputs, by name.
+    """
 
     def __init__(
-        self, timer: GpuTimer, module: Module, program: Program, values: Mapping[str, Array], arena: Arena
+        self,
+        timer: GpuTimer,
+        program: Program,
+        made: Mapping[str, Array | Recipe],
+        spoiled: Spoiled,
+        arena: Arena,
     ) -> None:
-        self._timer, self._module, self.program, self._arena = timer, module, program, arena
+        self._timer, self.program, self._arena = timer, program, arena
         self.images: dict[str, Array | Image] = {}
-        for name, array in values.items():
+        for name, one in made.items():
             buffer = program.buffers[name]
-            if is_table(buffer):
-                self.images[name] = array
-                continue
-            copy = timer.device.allocate(buffer.size_bytes)
-            physical = np.ascontiguousarray(to_physical(buffer, array)).reshape(-1)
-            timer.device.write(copy, 0, physical.view(np.uint8))
-            self.images[name] = Image(copy=copy)
-        self._expected: list[tuple[Close, Memory, int]] = []
+            if is_table(buffer) and not isinstance(one, Recipe):
+                self.images[name] = one
+            else:
+                self.images[name] = Image(copy=self._copied(name, buffer, one, spoiled))
+        self.last: Prepared | None = None
+        self.hidden: dict[str, Hidden] = {}
+        self._watched: tuple[Close, ...] = ()
         sizes = [b.size_bytes + sum(b.pad) * b.itemsize for b in program.buffers.values()]
         arena.reserve(sum(sizes), len(sizes))
 
-    def place(self) -> Prepared:
+    def _copied(self, name: str, buffer: BoundBuffer, made: Array | Recipe, spoiled: Spoiled) -> Memory:
+        """An input's values in the side's own layout."""
+        timer, copy = self._timer, self._timer.device.allocate(buffer.size_bytes)
+        if not isinstance(made, Recipe):
+            values = spoiled.apply(name, made, buffer.record.dtype)
+            physical = np.ascontiguousarray(to_physical(buffer, values)).reshape(-1)
+            timer.device.write(copy, 0, physical.view(np.uint8))
+            return copy
+        region = _region(buffer, copy, 0)
+        if region.layout:
+            timer.device.fill(copy, 0, buffer.size_bytes, b"\0")
+        timer.make(region, made)
+        if spoiled.narrow:
+            timer.narrow(region)
+        elif spoiled.hole is not None and spoiled.hole[0] == name:
+            timer.hole(region, *spoiled.hole[1:])
+        return copy
+
+    def place(self, module: Module) -> Prepared:
         """The program with its buffers at new places, which hold nothing yet."""
         device, arena = self._timer.device, self._arena
-        return Prepared(device, self._module, self.program, self.images, arena, arena.place)
+        return Prepared(device, module, self.program, self.images, arena, arena.place)
 
     def copies(self) -> list[Memory]:
         """Our own memory that belongs to the set."""
         images = [image.copy for image in self.images.values() if isinstance(image, Image)]
-        return [*filter(None, images), *(memory for _, memory, _ in self._expected)]
+        return [*filter(None, images), *filter(None, (one.memory for one in self.hidden.values()))]
 
-    def expect(self, close: Close, data: Bytes) -> None:
-        """Keep an expected output (the bytes of its logical array) on the device, hidden from the side."""
-        salt = secrets.randbits(SALT_BITS)
-        hidden = self._timer.hidden(data, salt)
-        memory = self._timer.device.allocate(hidden.size)
-        self._timer.device.write(memory, 0, hidden)
-        self._expected.append((close, memory, salt))
+    def hide(self, name: str, hiding: tuple[int, int]) -> Size:
+        """Keep a hidden copy of an output of the last run; its size (zeros for integers)."""
+        assert self.last is not None, "hidden after a run"
+        self._free(name)
+        self.hidden[name], size = hidden_copy(self._timer, region_of(self.last, name), hiding)
+        return size
+
+    def bring(self, name: str) -> None:
+        """Copy a hidden copy to the host."""
+        one = self.hidden[name]
+        assert one.memory is not None, "hidden on the device"
+        one.host = self._timer.device.read(one.memory, 0, one.memory.size_bytes)
+
+    def expect(self, name: str, hiding: tuple[int, int], data: Bytes) -> None:
+        """Take a hidden copy from another worker."""
+        self._free(name)
+        self.hidden[name] = Hidden(hiding, host=data)
+
+    def compare(
+        self, prepared: Prepared, close: Sequence[Close], hidden: Mapping[str, Hidden], to: int
+    ) -> None:
+        """Queue: compare outputs with hidden copies; results (`read_close`) from device address `to` on."""
+        for i, one in enumerate(close):
+            copy = hidden[one.name]
+            if copy.memory is None:
+                assert copy.host is not None, "a hidden copy lies somewhere"
+                copy.memory = self._timer.device.allocate(copy.host.size)
+                self._timer.device.write(copy.memory, 0, copy.host)
+                copy.host = None
+            region = region_of(prepared, one.name)
+            self._timer.close(region, copy.memory, one.bound, copy.hiding, to + CLOSE_BYTES * i)
+
+    def watch(self, close: Sequence[Close]) -> None:
+        """Compare these outputs with their hidden copies after every timed run."""
+        self._watched = tuple(close)
 
     @property
-    def close_bytes(self) -> int:
-        """The size of `compare`'s results."""
-        return CLOSE_BYTES * len(self._expected)
+    def watched_bytes(self) -> int:
+        """The size of `compare_watched`'s results."""
+        return CLOSE_BYTES * len(self._watched)
 
-    def compare(self, prepared: Prepared, found: int) -> None:
-        """Queue: compare outputs with what is expected; results from device address `found` on."""
-        for i, (close, memory, salt) in enumerate(self._expected):
-            region = region_of(prepared, close.name)
-            self._timer.close(region, memory, close.bound, salt, found + CLOSE_BYTES * i)
+    def compare_watched(self, prepared: Prepared, to: int) -> None:
+        """As `compare`, for the watched outputs."""
+        self.compare(prepared, self._watched, self.hidden, to)
+
+    def forget_hidden(self) -> None:
+        """Free the hidden copies."""
+        for name in list(self.hidden):
+            self._free(name)
+
+    def _free(self, name: str) -> None:
+        one = self.hidden.pop(name, None)
+        if one is not None and one.memory is not None:
+            self._timer.device.free(one.memory)
 
     def close(self) -> None:
         """Free the copies."""
         for memory in self.copies():
             self._timer.device.free(memory)
+        self.last = None
+        self.hidden.clear()
+
+
+def hidden_copy(arrays: DeviceArrays, region: Region, hiding: tuple[int, int]) -> tuple[Hidden, Size]:
+    """A hidden copy of a region on the device, and the region's size (zeros for integers)."""
+    memory = arrays.device.allocate(region.size_bytes)
+    arrays.hide(region, memory, *hiding)
+    if region.dtype not in FLOAT_KINDS:
+        return Hidden(hiding, memory), Size(0.0, 0.0, 0)
+    whole, count = arrays.magnitudes(region)
+    return Hidden(hiding, memory), Size(whole.largest, whole.rms, count)
 
 
 def sum_of(timer: GpuTimer, add: Callable[[int], None]) -> int:
@@ -91,9 +180,9 @@ def sum_of(timer: GpuTimer, add: Callable[[int], None]) -> int:
 
 
 def add_fingerprint(timer: GpuTimer, prepared: Prepared, names: Sequence[str], word: int, salt: int) -> None:
-    """Queue: add the fingerprint of the named outputs to the word at a device address."""
-    for i, name in enumerate(names):
-        timer.fingerprint(region_of(prepared, name), salt + i, word)
+    """Queue: add the fingerprints of the named outputs to the word at a device address."""
+    for name in names:
+        timer.fingerprint(region_of(prepared, name), salt + zlib.crc32(name.encode()), word)
 
 
 def region_of(prepared: Prepared, name: str) -> Region:
@@ -106,20 +195,27 @@ def region_of(prepared: Prepared, name: str) -> Region:
         count = prepared.bound[tolerance.valid]
         kind = count.buffer.record.dtype
         counted_by = (count.memory.address + count.before, count.buffer.itemsize, not kind.startswith("u"))
+    ordered = tolerance is None or tolerance.order == "exact"
+    return _region(buffer, slot.memory, slot.before, counted_by, ordered=ordered)
+
+
+def _region(
+    buffer: BoundBuffer,
+    memory: Memory,
+    before: int,
+    counted_by: tuple[int, int, bool] | None = None,
+    *,
+    ordered: bool = True,
+) -> Region:
+    """The region of a buffer whose contents start `before` bytes into memory."""
     layout: tuple[int, ...] = ()
     if buffer.view is not None:
         base, strides = strides_of(buffer)
         rest = [0] * (MAX_RANK - len(strides))
         layout = (len(strides), base, *buffer.shape, *rest, *strides, *rest)
+    count = int(np.prod(buffer.shape, dtype=np.int64))
     return Region(
-        slot.memory,
-        slot.before,
-        int(np.prod(buffer.shape, dtype=np.int64)),
-        buffer.record.dtype,
-        buffer.itemsize,
-        layout,
-        counted_by,
-        tolerance is None or tolerance.order == "exact",
+        memory, before, count, buffer.record.dtype, buffer.itemsize, layout, counted_by, ordered=ordered
     )
 
 

@@ -30,16 +30,9 @@ from kcurate.backends.base import CompileFailure, Compiler, KernelFault
 from kcurate.errors import MissingDependencyError, ProblemError
 from kcurate.judge.workers.inside import isolation
 from kcurate.judge.workers.inside.side_server import SideServer
-from kcurate.judge.workers.messages import (
-    Compile,
-    CompileAnswer,
-    Greeting,
-    Reply,
-    Request,
-    pack_compiled,
-    read_request,
-)
+from kcurate.judge.workers.messages import pack_compiled, read_request
 from kcurate.judge.workers.protocol import Blob, Channel, ChannelClosed
+from kcurate.judge.workers.requests import Compile, CompileAnswer, Greeting, Reply, Request
 
 Handler = Callable[[Request[Any], Mapping[str, Blob]], Reply[Any]]
 

@@ -10,14 +10,16 @@ the speedup (`kcurate.judge.timing.blocks`).
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from kcurate.backends.base import Module
 from kcurate.backends.cuda.timer import MAX_GATED, GpuTimer, Graph
 from kcurate.backends.torch_module import TorchModule
-from kcurate.judge.workers.inside.arena import Arena
+from kcurate.judge.workers.inside.arena import SALT_BITS, Arena
 from kcurate.judge.workers.inside.execute import Prepared
 from kcurate.judge.workers.inside.input_sets import (
     WORD_BYTES,
@@ -26,7 +28,7 @@ from kcurate.judge.workers.inside.input_sets import (
     read_close,
     sum_of,
 )
-from kcurate.judge.workers.messages import SampleAnswer, TimeAnswer
+from kcurate.judge.workers.requests import SampleAnswer, TimeAnswer
 from kcurate.problem.ops import LaunchOp
 
 # A plan of more operations keeps its places: to record its graph anew would take longer than a sample.
@@ -64,7 +66,7 @@ class Work:
 
 
 class DeviceSampler:
-    """Takes samples of one side over all its input sets. `salt` makes fingerprints unpredictable.
+    """Takes samples of one side over all its input sets. `salts` make each one's fingerprints unpredictable.
 
     `summed`: outputs that must be the same in every run; `whole`: outputs that are returned. `local_bytes`:
     the largest local memory frame of the side's kernels.
@@ -74,18 +76,20 @@ class DeviceSampler:
         self,
         timer: GpuTimer,
         arena: Arena,
+        module: Module,
         sets: Sequence[InputSet],
         summed: Sequence[str],
         whole: Sequence[str],
         *,
-        salt: int,
+        salts: Sequence[int],
         local_bytes: int,
     ) -> None:
-        self._timer, self._arena, self._sets, self._salt = timer, arena, sets, salt
+        self._timer, self._arena, self._sets, self._salts = timer, arena, sets, tuple(salts)
+        self._module, self._witness_salt = module, secrets.randbits(SALT_BITS - 1)
         self._summed, self._whole = tuple(summed), frozenset(whole)
         self._local_bytes = local_bytes
         self._events = (timer.event(), timer.event())
-        self._found = timer.device.allocate(WORD_BYTES + max(one.close_bytes for one in sets))
+        self._found = timer.device.allocate(WORD_BYTES + max(one.watched_bytes for one in sets))
         self._works: dict[int, Work] = {}
 
     def describe(self) -> TimeAnswer:
@@ -98,7 +102,7 @@ class DeviceSampler:
 
         def add(word: int) -> None:
             for i, memory in enumerate(ours):
-                self._timer.checksum(memory, 0, memory.size_bytes, (self._salt ^ 0x51DE) + i, word)
+                self._timer.checksum(memory, 0, memory.size_bytes, self._witness_salt + i, word)
 
         return sum_of(self._timer, add)
 
@@ -133,7 +137,7 @@ class DeviceSampler:
             if fixed or len(work.prepared.program.ops) > MOVED_OPERATIONS:
                 return work
             work.close()
-        prepared = self._sets[pick].place()
+        prepared = self._sets[pick].place(self._module)
         if isinstance(prepared.module, TorchModule):  # what it does once must not be part of a graph
             prepared.reset(self._arena.salt)
             prepared.run()
@@ -152,9 +156,9 @@ class DeviceSampler:
         timer.span(self._events, work.queue, gated=work.gated)
         prepared.finish()
         timer.device.fill(self._found, 0, self._found.size_bytes, b"\0")
-        add_fingerprint(timer, prepared, self._summed, self._found.address, self._salt)
-        chosen.compare(prepared, self._found.address + WORD_BYTES)
-        data = timer.device.read(self._found, 0, WORD_BYTES + chosen.close_bytes)
+        add_fingerprint(timer, prepared, self._summed, self._found.address, self._salts[pick])
+        chosen.compare_watched(prepared, self._found.address + WORD_BYTES)
+        data = timer.device.read(self._found, 0, WORD_BYTES + chosen.watched_bytes)
         damage = prepared.integrity() if last else ()
         whole = prepared.outputs(prepared.slots.keys() - self._whole)
         answer = SampleAnswer(

@@ -1,61 +1,90 @@
-"""The worker's end of one side: load it, generate inputs, run it, send outputs, take samples.
+"""The worker's end of one side: load it, generate inputs, run it, send outputs.
 
 Trusted code in a process that also holds a candidate's code; it makes no pass/fail decision. Outputs go to
-the parent as raw bytes, or as checksums with a secret salt. Not covered: the process
-(`kcurate.judge.workers.inside.main`), redzones and poison (`kcurate.judge.workers.inside.execute`), samples
-(`kcurate.judge.workers.inside.sampler`).
+the parent as raw bytes; at the bench size they stay on the device. Not covered: the process
+(`kcurate.judge.workers.inside.main`), redzones and poison (`kcurate.judge.workers.inside.execute`), runs at
+the bench size (`kcurate.judge.workers.inside.bench_slots`).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import numpy as np
 
 from kcurate.backends.base import Device, Module
 from kcurate.backends.torch_module import TorchModule
 from kcurate.errors import BackendError
-from kcurate.judge.workers.inside.execute import Prepared, Start
-from kcurate.judge.workers.messages import (
+from kcurate.judge.workers.inside.execute import STARTS, Array, Prepared, flat
+from kcurate.judge.workers.messages import unpack_compiled
+from kcurate.judge.workers.protocol import Blob
+from kcurate.judge.workers.requests import (
     AskEnvironment,
     Block,
-    BlockAnswer,
+    Bring,
     Calibrate,
     ClockAnswer,
+    Compare,
     DeviceState,
     Done,
     Drop,
+    Expect,
+    Fetch,
+    Forget,
     Generate,
     Helpers,
+    Hide,
     Load,
+    ReadOutputs,
     Reply,
     Request,
     Run,
     RunAnswer,
+    Text,
     Time,
     TimeAnswer,
     Witness,
-    WitnessAnswer,
-    unpack_compiled,
 )
-from kcurate.judge.workers.protocol import Blob
 from kcurate.problem import program
 from kcurate.problem.inputs import contents
+from kcurate.problem.inputs.counter_based import Recipe
+from kcurate.problem.inputs.spoiled import Spoiled
 from kcurate.problem.program import Program
 from kcurate.records import Problem, Side
 
 if TYPE_CHECKING:
     from kcurate.backends.cuda.timer import GpuTimer
-    from kcurate.judge.workers.inside.arena import Arena
-    from kcurate.judge.workers.inside.input_sets import InputSet
-    from kcurate.judge.workers.inside.sampler import DeviceSampler
+    from kcurate.judge.workers.inside.bench_slots import BenchSlots
 
 A = TypeVar("A")
 DONE: Reply[Done] = Reply(Done())
-# How outputs and scratch start in the runs of a trial. The last two runs share their memory.
-STARTS: tuple[Start, ...] = ("noise", "zeros", "kept")
+# Requests about the slots of a bench size, and the methods of `BenchSlots` that answer them.
+ON_DEVICE: Mapping[type[Request[Any]], str] = {
+    Hide: "hide",
+    Bring: "bring",
+    Fetch: "fetch",
+    Expect: "expect",
+    Compare: "compare",
+    ReadOutputs: "read_outputs",
+    Forget: "forget",
+    Block: "block",
+    Witness: "witness",
+}
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """One trial's inputs: as arrays, or for a run on the device as recipes, and how they are spoiled."""
+
+    program: Program
+    made: Mapping[str, Array | Recipe]
+    spoiled: Spoiled = field(default_factory=Spoiled)
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """The values, which were made on the host."""
+        return {name: one for name, one in self.made.items() if not isinstance(one, Recipe)}
 
 
 class SideServer:
@@ -66,13 +95,11 @@ class SideServer:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._loaded: tuple[Module, Problem, Side] | None = None
-        self._inputs: dict[str, tuple[Program, dict[str, Any]]] = {}
-        self._kept: dict[str, InputSet] = {}
-        self._arena: Arena | None = None
+        self._modules: dict[Text, Module] = {}
+        self._loaded: tuple[Problem, Side] | None = None
+        self._inputs: dict[str, _Inputs] = {}
         self._timer: GpuTimer | None = None
-        self._salt = 0
-        self._timed: DeviceSampler | None = None
+        self._slots: BenchSlots | None = None
         self.tight = False
         self.methods: Mapping[type[Request[Any]], Callable[[Any, Mapping[str, Blob]], Reply[Any]]] = {
             AskEnvironment: self._environment,
@@ -82,8 +109,6 @@ class SideServer:
             Drop: self._drop,
             Helpers: self._helpers,
             Time: self._time,
-            Block: self._block,
-            Witness: self._witness,
             Calibrate: self._calibrate,
         }
 
@@ -93,8 +118,13 @@ class SideServer:
         Raises:
             KernelFault: the side's code failed.
         """
-        answer: Reply[A] = self.methods[type(request)](request, blobs)
+        method = self.methods.get(type(request)) or getattr(self._bench(), ON_DEVICE[type(request)])
+        answer: Reply[A] = method(request, blobs)
         return answer
+
+    def _bench(self) -> BenchSlots:
+        assert self._slots is not None, "helpers come first"
+        return self._slots
 
     def _environment(self, asked: AskEnvironment, _: Mapping[str, Blob]) -> Reply[DeviceState]:
         return Reply(DeviceState(self._device.environment()))
@@ -102,23 +132,30 @@ class SideServer:
     def _load(self, asked: Load, blobs: Mapping[str, Blob]) -> Reply[Done]:
         compiled = unpack_compiled(asked.compiled, blobs)
         python = asked.side.language == "torch"
-        module = TorchModule(compiled) if python else self._device.load(compiled)
-        self._loaded = (module, asked.problem, asked.side)
+        self._modules[asked.text] = TorchModule(compiled) if python else self._device.load(compiled)
+        self._loaded = (asked.problem, asked.side)
         return DONE
 
     def _generate(self, asked: Generate, _: Mapping[str, Blob]) -> Reply[Done]:
         if asked.problem is not None and asked.side is not None:
             problem, side = asked.problem, asked.side
         else:
-            _module, problem, side = self._known()
+            problem, side = self._known()
         bound = program.bind(problem, side, asked.sizes)
-        values = contents.generate(problem, side, asked.sizes, asked.seed, asked.variation)
-        self._inputs[asked.slot] = (bound, values)
+        drawn = (problem, side, asked.sizes, asked.seed, asked.variation)
+        if asked.on_device:
+            self._inputs[asked.slot] = _Inputs(bound, *contents.recipes(*drawn))
+        else:
+            self._inputs[asked.slot] = _Inputs(bound, contents.generate(*drawn))
         return DONE
 
     def _run(self, asked: Run, _: Mapping[str, Blob]) -> Reply[RunAnswer]:
+        if asked.fingerprint is not None:
+            if asked.slot in self._inputs:
+                inputs = self._inputs.pop(asked.slot)
+                self._bench().fill(asked.slot, inputs.program, inputs.made, inputs.spoiled)
+            return self._bench().run(asked, self._module(asked.text), *self._known())
         damage: list[str] = []
-        sums: list[int] = []
         blobs: dict[str, Blob] = {}
         places = self._places(asked)
         prepared: Prepared | None = None
@@ -131,113 +168,55 @@ class SideServer:
             prepared.finish()
             self._device.synchronize()
             damage += prepared.integrity()
-            sums.append(self._sum(asked, prepared))
-            blobs |= _blobs(prepared, f"{index}/", () if index == 0 else asked.summed)
+            blobs |= {f"{index}/{name}": flat(array) for name, array in prepared.outputs().items()}
         places.close()
-        if asked.keep and self._arena is not None:
-            self._arena.renew()  # the outputs must not be found again
-        return Reply(RunAnswer(tuple(damage), tuple(sums)), blobs)
+        return Reply(RunAnswer(tuple(damage)), blobs)
 
     def _places(self, asked: Run) -> Generator[Prepared]:
         """The slot's program again and again, each time at another place; closes the last one."""
-        if asked.keep:
-            kept = self._kept[asked.slot] = self._keep(asked.slot)
-            while True:
-                yield kept.place()
-        bound, values = self._inputs.pop(asked.slot)
+        inputs, module = self._inputs[asked.slot], self._module(asked.text)
         for tight in itertools.cycle((self.tight, self.tight or self._device.name == "emulator")):
-            prepared = Prepared(self._device, self._known()[0], bound, values, self._timer, tight=tight)
+            prepared = Prepared(self._device, module, inputs.program, inputs.arrays, self._timer, tight=tight)
             try:
                 yield prepared
             finally:
                 prepared.close()
 
-    def _keep(self, slot: str) -> InputSet:
-        from kcurate.judge.workers.inside.arena import Arena
-        from kcurate.judge.workers.inside.input_sets import InputSet
-
-        assert self._timer is not None, "helpers come first"
-        self._arena = self._arena or Arena(self._timer)
-        bound, values = self._inputs.pop(slot)
-        return InputSet(self._timer, self._known()[0], bound, values, self._arena)
-
-    def _sum(self, asked: Run, prepared: Prepared) -> int:
-        """One fingerprint of the `summed` outputs, as `DeviceSampler` takes it."""
-        if not asked.summed:
-            return 0
-        from kcurate.judge.workers.inside.input_sets import add_fingerprint, sum_of
-
-        timer = self._timer
-        assert timer is not None, "helpers come first"
-        return sum_of(timer, lambda word: add_fingerprint(timer, prepared, asked.summed, word, self._salt))
-
     def _drop(self, asked: Drop, _: Mapping[str, Blob]) -> Reply[Done]:
-        if self._timed is not None:
-            self._timed.close()
-            self._timed = None
-        for slot in list(self._kept):
-            self._kept.pop(slot).close()
-        if self._arena is not None:
-            self._arena.close()
+        if self._slots is not None:
+            self._slots.drop()
         self._inputs.clear()
         return DONE
 
-    def _known(self) -> tuple[Module, Problem, Side]:
+    def _known(self) -> tuple[Problem, Side]:
         if self._loaded is None:
             raise BackendError("a run was requested before a side was loaded")
         return self._loaded
+
+    def _module(self, text: Text) -> Module:
+        self._known()
+        return self._modules[text]
 
     def _helpers(self, asked: Helpers, blobs: Mapping[str, Blob]) -> Reply[Done]:
         from kcurate.backends.cuda.device import CudaDevice
         from kcurate.backends.cuda.timer import GpuTimer
 
         assert isinstance(self._device, CudaDevice), "only a GPU is timed"
-        self._salt = asked.salt
         if self._timer is None:
-            self._timer = GpuTimer(self._device, unpack_compiled(asked.compiled, blobs))
+            self.use(GpuTimer(self._device, unpack_compiled(asked.compiled, blobs)))
         return DONE
 
-    def _time(self, asked: Time, blobs: Mapping[str, Blob]) -> Reply[TimeAnswer]:
-        from kcurate.judge.workers.inside.sampler import DeviceSampler
+    def use(self, timer: GpuTimer) -> None:
+        """Run bench sizes with this timer."""
+        from kcurate.judge.workers.inside.bench_slots import BenchSlots
 
-        assert self._timer is not None, "helpers come first"
-        assert self._arena is not None, "inputs are kept first"
-        chosen = [self._kept[slot] for slot in asked.slots]
-        for slot, kept in zip(asked.slots, chosen, strict=True):
-            for close in asked.close.get(slot, ()):
-                kept.expect(close, blobs[f"{slot}/{close.name}"])
-        frames = [one.local_bytes or 0 for one in self._known()[0].compiled.resources]
-        self._timed = DeviceSampler(
-            self._timer,
-            self._arena,
-            chosen,
-            asked.summed,
-            asked.whole,
-            salt=self._salt,
-            local_bytes=max(frames, default=0),
-        )
-        return Reply(self._timed.describe())
+        self._timer, self._slots = timer, BenchSlots(timer)
 
-    def _block(self, asked: Block, _: Mapping[str, Blob]) -> Reply[BlockAnswer]:
-        assert self._timed is not None, "time comes first"
-        samples, outputs = self._timed.block(asked.samples, asked.first)
-        return Reply(BlockAnswer(tuple(samples)), {name: _flat(array) for name, array in outputs.items()})
-
-    def _witness(self, asked: Witness, _: Mapping[str, Blob]) -> Reply[WitnessAnswer]:
-        assert self._timed is not None, "time comes first"
-        return Reply(WitnessAnswer(self._timed.witness()))
+    def _time(self, asked: Time, _: Mapping[str, Blob]) -> Reply[TimeAnswer]:
+        return self._bench().time(asked, self._module("own"))
 
     def _calibrate(self, asked: Calibrate, _: Mapping[str, Blob]) -> Reply[ClockAnswer]:
         from kcurate.backends.cuda import clock
 
         assert self._timer is not None, "helpers come first"
         return Reply(ClockAnswer(**clock.read(self._timer)))
-
-
-def _blobs(prepared: Prepared, prefix: str, without: Collection[str]) -> dict[str, Blob]:
-    """The outputs as bytes, in their logical layout."""
-    return {f"{prefix}{name}": _flat(array) for name, array in prepared.outputs(without).items()}
-
-
-def _flat(array: Any) -> Blob:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

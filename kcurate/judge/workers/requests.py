@@ -1,0 +1,331 @@
+"""What a judge asks of a worker, and what the worker answers: every request and its answer, as records.
+
+Not covered: their JSON (`kcurate.judge.workers.messages`), faults of the code that a worker runs
+(`kcurate.judge.workers.nursery`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar
+
+from kcurate.backends.base import CompileFailure, EntryPoint
+from kcurate.judge.workers.protocol import Blob
+from kcurate.problem.compare import Bound
+from kcurate.records import Environment, Problem, Resources, Side
+
+A = TypeVar("A")
+# Which text of a side: its own, or compiled again with wider accumulation.
+Text = Literal["own", "wide"]
+
+
+@dataclass(frozen=True)
+class Request(Generic[A]):
+    """A request to a worker; `A` is the type of its answer."""
+
+
+@dataclass(frozen=True)
+class Reply(Generic[A]):
+    """An answer and the byte arrays that came with it (uint8, one dimension)."""
+
+    body: A
+    blobs: Mapping[str, Blob] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Done:
+    """The answer to a request that returns nothing."""
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """A worker's first message: which protections are in force, and for a run worker its device."""
+
+    isolation: Mapping[str, bool]
+    environment: Environment | None = None
+    arch: str | None = None
+
+
+@dataclass(frozen=True)
+class Description:
+    """A `Compiled` without its bytes, which are sent as the array `binary`."""
+
+    backend: str
+    sha256: str
+    lowered: Mapping[str, str]
+    resources: tuple[Resources, ...]
+    compiler: str
+
+
+@dataclass(frozen=True)
+class CompileAnswer:
+    """A binary's description or a failure."""
+
+    compiled: Description | None = None
+    failure: CompileFailure | None = None
+
+
+@dataclass(frozen=True)
+class Compile(Request[CompileAnswer]):
+    """Compile one side; the reply has the array `binary`."""
+
+    code: str
+    entry_points: tuple[EntryPoint, ...]
+    symbols: tuple[str, ...]
+    sanitize: bool = False
+
+
+@dataclass(frozen=True)
+class DeviceState:
+    """The device's current state (clocks, temperature)."""
+
+    environment: Environment
+
+
+@dataclass(frozen=True)
+class AskEnvironment(Request[DeviceState]):
+    """Read the device's current state."""
+
+
+@dataclass(frozen=True)
+class Load(Request[Done]):
+    """Load a binary (the array `binary`) with its problem and plan; `side` has no code.
+
+    `text`: of a reference, also `wide`, its text compiled again with wider accumulation.
+    """
+
+    compiled: Description
+    problem: Problem
+    side: Side
+    text: Text = "own"
+
+
+@dataclass(frozen=True)
+class Generate(Request[Done]):
+    """Generate one trial's inputs under the name `slot`; with problem and side it may precede `Load`.
+
+    `on_device`: leave to the device what it can make itself.
+    """
+
+    slot: str
+    sizes: Mapping[str, int]
+    seed: int
+    variation: str
+    on_device: bool = False
+    problem: Problem | None = None
+    side: Side | None = None
+
+
+@dataclass(frozen=True)
+class RunAnswer:
+    """What runs did: writes outside the outputs, and on the device each run's fingerprint of each output.
+
+    `prints`: for each run, one fingerprint for each output that must be the same in every run. `drifted`:
+    outputs whose rounding may differ, but not by so much. Arrays are `<run>/<name>`.
+    """
+
+    integrity: tuple[str, ...] = ()
+    prints: tuple[tuple[int, ...], ...] = ()
+    drifted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run(Request[RunAnswer]):
+    """Reset and run once for each salt of the noise.
+
+    The reply has all outputs of all runs. With `fingerprint`, the salt of fingerprints, inputs and outputs
+    stay on the device instead, until `Forget`, and the outputs until the next run; the reply has only
+    outputs that no device can compare.
+    """
+
+    slot: str
+    salts: tuple[int, ...]
+    fingerprint: int | None = None
+    text: Text = "own"
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a floating output: its `Magnitudes`, and how many of its elements count."""
+
+    largest: float
+    rms: float
+    count: int
+
+
+@dataclass(frozen=True)
+class HideAnswer:
+    """The size of each output; zeros for one of integers."""
+
+    sizes: tuple[Size, ...]
+
+
+@dataclass(frozen=True)
+class Hide(Request[HideAnswer]):
+    """Keep hidden copies of outputs of the slot's last run on the device, for comparisons."""
+
+    slot: str
+    names: tuple[str, ...]
+    hiding: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Bring(Request[Done]):
+    """Copy hidden copies to the host, for `Fetch`."""
+
+    slot: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Fetch(Request[Done]):
+    """Send what `Bring` copied, as the arrays `<name>`; this does not use the device."""
+
+    slot: str
+
+
+@dataclass(frozen=True)
+class Expect(Request[Done]):
+    """Take hidden copies from another worker (the arrays `<name>`); this does not use the device."""
+
+    slot: str
+    hiding: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Close:
+    """An output and how far its elements may be off."""
+
+    name: str
+    bound: Bound
+
+
+@dataclass(frozen=True)
+class CloseAnswer:
+    """The number of elements outside their bound, and the sum of the squares of all differences."""
+
+    wrong: int
+    squares: float
+
+
+@dataclass(frozen=True)
+class CompareAnswer:
+    """One answer for each output."""
+
+    close: tuple[CloseAnswer, ...]
+
+
+@dataclass(frozen=True)
+class Compare(Request[CompareAnswer]):
+    """Compare outputs of the slot's last run with the hidden copies of the slot `against`."""
+
+    slot: str
+    against: str
+    close: tuple[Close, ...]
+
+
+@dataclass(frozen=True)
+class ReadOutputs(Request[Done]):
+    """Send outputs of the slot's last run, as the arrays `<name>`."""
+
+    slot: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Forget(Request[Done]):
+    """Free the hidden copies of slots, and with `inputs` their inputs."""
+
+    slots: tuple[str, ...]
+    inputs: bool = True
+
+
+@dataclass(frozen=True)
+class Drop(Request[Done]):
+    """Free all slots and everything that timing allocated."""
+
+
+@dataclass(frozen=True)
+class Helpers(Request[Done]):
+    """Load our own kernels (the array `binary`), unless they are loaded."""
+
+    compiled: Description
+
+
+@dataclass(frozen=True)
+class TimeAnswer:
+    """The size of the L2 cache, and whether the plan is queued as a CUDA graph."""
+
+    l2_bytes: int
+    graph: bool
+
+
+@dataclass(frozen=True)
+class Time(Request[TimeAnswer]):
+    """Get ready to time the inputs kept in `slots`.
+
+    `fingerprints`: the salt of each slot's. `summed`: outputs that must be the same in every run. `close`:
+    for each slot, outputs that are compared with its hidden copies. `whole`: outputs that are returned.
+    """
+
+    slots: tuple[str, ...]
+    fingerprints: tuple[int, ...]
+    summed: tuple[str, ...]
+    close: Mapping[str, tuple[Close, ...]]
+    whole: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SampleAnswer:
+    """One run: its time in microseconds, its input set, and what became of its outputs.
+
+    `sum` is the fingerprint of the `summed` outputs; `integrity` is empty but for a block's last sample.
+    """
+
+    us: float
+    slot: int
+    sum: int
+    close: tuple[CloseAnswer, ...] = ()
+    integrity: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BlockAnswer:
+    """One block; the reply has the `whole` outputs as `<sample>/<output>`."""
+
+    samples: tuple[SampleAnswer, ...]
+
+
+@dataclass(frozen=True)
+class Block(Request[BlockAnswer]):
+    """Take one block of samples, cycling through the input sets from `first`."""
+
+    samples: int
+    first: int
+
+
+@dataclass(frozen=True)
+class WitnessAnswer:
+    """A checksum of our own device memory."""
+
+    sum: int
+
+
+@dataclass(frozen=True)
+class Witness(Request[WitnessAnswer]):
+    """Checksum our own device memory; a change means that the side wrote outside its buffers."""
+
+
+@dataclass(frozen=True)
+class ClockAnswer:
+    """Readings of `kcurate.backends.cuda.clock`: microseconds, and bytes read plus written per second."""
+
+    event_overhead_us: float
+    graph_overhead_us: float
+    copy_bytes_per_s: float
+
+
+@dataclass(frozen=True)
+class Calibrate(Request[ClockAnswer]):
+    """Measure the overheads and the copy bandwidth of this GPU."""
