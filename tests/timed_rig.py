@@ -7,6 +7,7 @@ launch takes the time that the test gives its side.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -29,6 +30,7 @@ from kcurate.backends.cuda.driver import NotCapturable
 from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.errors import ProblemError
 from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.judge.timing import blocks
 from kcurate.judge.timing.calibration import Calibration
 from kcurate.judge.workers.inside import arena
 from kcurate.judge.workers.inside.side_server import SideServer
@@ -40,6 +42,8 @@ from kcurate.records.pair import SideName
 from tests.emulation import compile_side
 
 EVENT_US = 3.0
+# What is done before a sample, outside the measured span.
+RESTORE_US = 200.0
 
 
 # NumPy fills the arena before every sample.
@@ -132,7 +136,7 @@ class Clock(DeviceArrays):
         EmulatorDevice.launch(self.device, self._module, EntryPoint(name), grid, args)  # type: ignore[arg-type]
 
     def flush(self) -> None:
-        pass
+        self.device.now_us += RESTORE_US  # type: ignore[attr-defined]
 
     def scrub(self, local_bytes: int) -> None:
         pass
@@ -215,6 +219,8 @@ class TimedJudge(Judge):
         self.pool.load_helpers = self._load_helpers  # type: ignore[method-assign]
         self.pool.compile_helpers = lambda _: None  # type: ignore[method-assign]
         self.bandwidth = 1e12
+        self._recorders: list[Recorder] = []
+        blocks.wall_clock = lambda: 1e-6 * sum(one.now_us for one in self._recorders)
         self.us: Mapping[SideName, float] = {}
         self.skip: Callable[[SideName, int], bool] = lambda side, number: False
         self.devices: dict[SideName, Recorder] = {}
@@ -228,12 +234,17 @@ class TimedJudge(Judge):
         self.devices |= self._latest
         return sides
 
+    def close(self) -> None:
+        blocks.wall_clock = time.perf_counter
+        super().close()
+
     def calibrate(self) -> Calibration:
         return Calibration(self.bandwidth, EVENT_US, EVENT_US, source="measured")
 
     def _local_proxy(self, side: SideName, *, primed: bool = False) -> SideProxy:
         device = Recorder(lambda: self.us[side], lambda number: self.skip(side, number))
         self._latest[side] = device
+        self._recorders.append(device)
         return SideProxy(side, LocalWorker(SideServer(device)), 60.0)  # type: ignore[arg-type]
 
     def _prime(self, *_: object) -> None:

@@ -7,6 +7,8 @@ The noise is made word by word, so that who reads some of it cannot tell the res
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -23,17 +25,24 @@ def noise_bytes(address: int, size_bytes: int, salt: int, key: int) -> Bytes:
     return made[address - 8 * first :][:size_bytes]
 
 
+@dataclass(frozen=True)
+class Held:
+    """A range of memory and what it should hold: the bytes of another memory, or the noise of a salt."""
+
+    memory: Memory
+    offset: int
+    size_bytes: int
+    what: Memory | int
+
+
 class Noise(Protocol):
     """Contents that no candidate can predict, and comparisons where the memory is."""
 
     def noise(self, memory: Memory, offset: int, size_bytes: int, salt: int) -> None:
         """Fill a range with noise."""
 
-    def noise_changed(self, memory: Memory, offset: int, size_bytes: int, salt: int) -> bool:
-        """Whether a range no longer holds the noise of this salt."""
-
-    def differs(self, one: Memory, at: int, other: Memory, other_at: int, size_bytes: int) -> bool:
-        """Whether two ranges hold different bytes."""
+    def changed(self, ranges: Sequence[Held]) -> list[bool]:
+        """For each range, whether it no longer holds what it held."""
 
 
 class HostNoise:
@@ -50,12 +59,12 @@ class HostNoise:
         """Fill a range with noise."""
         self._device.write(memory, offset, self._bytes(memory, offset, size_bytes, salt))
 
-    def noise_changed(self, memory: Memory, offset: int, size_bytes: int, salt: int) -> bool:
-        """Whether a range no longer holds the noise of this salt."""
-        held = self._device.read(memory, offset, size_bytes)
-        return not np.array_equal(held, self._bytes(memory, offset, size_bytes, salt))
+    def changed(self, ranges: Sequence[Held]) -> list[bool]:
+        """For each range, whether it no longer holds what it held."""
+        return [self._changed(one) for one in ranges]
 
-    def differs(self, one: Memory, at: int, other: Memory, other_at: int, size_bytes: int) -> bool:
-        """Whether two ranges hold different bytes."""
-        first = self._device.read(one, at, size_bytes)
-        return not np.array_equal(first, self._device.read(other, other_at, size_bytes))
+    def _changed(self, one: Held) -> bool:
+        held = self._device.read(one.memory, one.offset, one.size_bytes)
+        if isinstance(one.what, Memory):
+            return not np.array_equal(held, self._device.read(one.what, 0, one.size_bytes))
+        return not np.array_equal(held, self._bytes(one.memory, one.offset, one.size_bytes, one.what))

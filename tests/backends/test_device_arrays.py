@@ -14,7 +14,7 @@ from kcurate.backends.base import Compiled, EntryPoint, Grid, Memory
 from kcurate.backends.cuda import helpers
 from kcurate.backends.cuda.arrays import FLOAT_KINDS, DeviceArrays, Region
 from kcurate.backends.emulator.device import EmulatorDevice
-from kcurate.backends.noise import noise_bytes
+from kcurate.backends.noise import Held, noise_bytes
 from kcurate.problem.compare import Bound, Magnitudes
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.inputs.contents import generate, recipes
@@ -231,6 +231,13 @@ def test_noise_is_the_hosts_and_changes_show(arrays: DeviceArrays) -> None:
     arrays.noise(memory, 3, 900, 42)
     wanted = noise_bytes(memory.address + 3, 900, 42, arrays.key)
     assert same_bits(arrays.device.read(memory, 3, 900), wanted)
-    assert not arrays.noise_changed(memory, 3, 900, 42)
+    where = Held(memory, 3, 900, 42)
+    assert arrays.changed([where, Held(memory, 3, 0, 41), Held(memory, 3, 900, 41)]) == [False, False, True]
     arrays.device.fill(memory, 500, 1, b"\0" if wanted[497] else b"\1")
-    assert arrays.noise_changed(memory, 3, 900, 42)
+    assert arrays.changed([where]) == [True]
+    copy = arrays.device.allocate(900)
+    arrays.device.copy(copy, 0, memory, 8, 900)
+    same = Held(memory, 8, 900, copy)
+    assert arrays.changed([same]) == [False]
+    arrays.device.fill(copy, 899, 1, bytes([~int(arrays.device.read(copy, 899, 1)[0]) & 255]))
+    assert arrays.changed([where, same]) == [True, True]

@@ -17,12 +17,15 @@ import numpy as np
 
 from kcurate.backends.base import Device, EntryPoint, Grid, Memory, Module, ScalarValue
 from kcurate.backends.cuda.helpers import MAX_RANK
+from kcurate.backends.noise import Held
 from kcurate.problem.compare import Bound, Magnitudes
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.inputs.counter_based import FORMS, RUN, Recipe, quantiles
 from kcurate.problem.inputs.spoiled import NARROWER, hole_value
 
 THREADS = 512
+# Ranges that are tested at once.
+TALLIES = 256
 # The floating types of `kc_close`.
 FLOAT_KINDS = {
     "float64": 0, "float32": 1, "float16": 2, "bfloat16": 3, "float8_e4m3": 4, "float8_e5m2": 5,
@@ -74,6 +77,7 @@ class DeviceArrays:
         self.key = secrets.randbits(64)
         self.word = device.allocate(256)
         self._table = device.allocate(8 * 256)
+        self._tallies = device.allocate(8 * TALLIES)
         table = quantiles()
         self._quantiles = device.allocate(table.nbytes)
         device.write(self._quantiles, 0, table.view(np.uint8))
@@ -99,31 +103,29 @@ class DeviceArrays:
                 "kc_noise", self._blocks(size_bytes), self._noise_range(memory, offset, size_bytes, salt)
             )
 
-    def noise_changed(self, memory: Memory, offset: int, size_bytes: int, salt: int) -> bool:
-        """Whether a range no longer holds the noise of this salt; waits for it."""
-        if size_bytes <= 0:
-            return False
-        values = [*self._noise_range(memory, offset, size_bytes, salt), (self.word.address, 8)]
-        return self._counted("kc_noise_changed", size_bytes, values)
+    def changed(self, ranges: Sequence[Held]) -> list[bool]:
+        """For each range, whether it no longer holds what it held; waits for all of them."""
+        found: list[bool] = []
+        for start in range(0, len(ranges), TALLIES):
+            found += self._changed(ranges[start : start + TALLIES])
+        return found
+
+    def _changed(self, ranges: Sequence[Held]) -> list[bool]:
+        self.device.fill(self._tallies, 0, 8 * len(ranges), b"\0")
+        for at, one in enumerate(ranges):
+            begin, slot = one.memory.address + one.offset, (self._tallies.address + 8 * at, 8)
+            if isinstance(one.what, Memory):
+                values = [(begin, 8), (one.what.address, 8), (one.size_bytes, 8), slot]
+                self._run("kc_differs", self._blocks(one.size_bytes), values)
+            elif one.size_bytes > 0:
+                values = [*self._noise_range(one.memory, one.offset, one.size_bytes, one.what), slot]
+                self._run("kc_noise_changed", self._blocks(one.size_bytes), values)
+        counts = self.device.read(self._tallies, 0, 8 * len(ranges)).view(np.uint64)
+        return [bool(count) for count in counts]
 
     def _noise_range(self, memory: Memory, offset: int, size_bytes: int, salt: int) -> list[tuple[int, int]]:
         begin = memory.address + offset
         return [(begin, 8), (begin + size_bytes, 8), (salt, 8), (self.key, 8)]
-
-    def differs(self, one: Memory, at: int, other: Memory, other_at: int, size_bytes: int) -> bool:
-        """Whether two ranges, which start at multiples of 8 bytes, hold different bytes; waits for it."""
-        values = [
-            (one.address + at, 8),
-            (other.address + other_at, 8),
-            (size_bytes, 8),
-            (self.word.address, 8),
-        ]
-        return self._counted("kc_differs", size_bytes, values)
-
-    def _counted(self, name: str, size_bytes: int, values: Sequence[tuple[int, int]]) -> bool:
-        self.device.fill(self.word, 0, 8, b"\0")
-        self._run(name, self._blocks(size_bytes), values)
-        return bool(self.device.read(self.word, 0, 8).any())
 
     def _blocks(self, size_bytes: int) -> int:
         return max(1, min(self._multiprocessors * 4, size_bytes // (8 * THREADS)))

@@ -26,16 +26,16 @@ SHORTEST_US = 5.0
 # The interval is computed every so many blocks.
 CHECK_EVERY = 4
 # A block of one side has as many samples as fit, up to `SAMPLES_PER_BLOCK`.
-BLOCK_US = 2_000.0
+BLOCK_US = 3_000.0
 SAMPLES_PER_BLOCK = 8
 # Both sides' blocks together should not take longer, so that long sides get fewer blocks.
-ALL_BLOCKS_US = 150_000.0
-# Approximate time to restore the state before a sample (our measurement, H200, November 2026).
-RESTORE_US = 200.0
+ALL_BLOCKS_US = 100_000.0
 WARM_UP_US = 3_000.0
 # Warm-up ends when two successive medians agree within this fraction.
 SETTLED = 0.01
 MAX_WARM_UP_GROUPS = 40
+# In seconds; the tests put a simulated clock here.
+wall_clock = time.perf_counter
 
 
 class Sampler(Protocol):
@@ -91,14 +91,14 @@ def measure(
     Raises:
         Ruling: a side failed, from the samplers.
     """
-    started = time.perf_counter()
+    started = wall_clock()
     rng = random.Random(config.seed)
     schedule = _schedule(samplers, config)
     samples = Samples()
     while True:
         _one_round(samplers, schedule, samples, rng)
         count = len(samples.blocks["fast"])
-        samples.wall_s = time.perf_counter() - started
+        samples.wall_s = wall_clock() - started
         out_of_time = samples.wall_s >= (
             time_limits.TIMING_S if count >= schedule.blocks else time_limits.TIMING_HARD_S
         )
@@ -108,7 +108,7 @@ def measure(
         if samples.estimate is None:
             return samples
         samples.settled = (
-            statistics.tight(samples.estimate)
+            statistics.tight(samples.estimate, samples.wall_s)
             and count >= schedule.blocks
             and statistics.decide(samples.estimate) != "ambiguous_timing"
         )
@@ -138,11 +138,11 @@ def _one_round(
 
 
 def _schedule(samplers: Mapping[SideName, Sampler], config: TimingConfig) -> Schedule:
-    """Warm both sides up, and choose counts from their durations."""
+    """Warm both sides up, and choose counts from what a sample costs, with all that is done around it."""
     overhead_us = {
         side: config.graph_overhead_us if samplers[side].graph else config.event_overhead_us for side in SIDES
     }
-    each_us = {side: RESTORE_US + _warm_up(samplers[side]) for side in SIDES}
+    each_us = {side: _warm_up(samplers[side]) for side in SIDES}
     samples = {side: max(1, min(SAMPLES_PER_BLOCK, int(BLOCK_US / us))) for side, us in each_us.items()}
     round_us = sum(samples[side] * each_us[side] for side in SIDES)
     blocks = CHECK_EVERY * math.ceil(ALL_BLOCKS_US / round_us / CHECK_EVERY)
@@ -150,17 +150,19 @@ def _schedule(samplers: Mapping[SideName, Sampler], config: TimingConfig) -> Sch
 
 
 def _warm_up(sampler: Sampler) -> float:
-    """Run until times have settled; the last group's median in microseconds."""
+    """Run until times have settled; what a sample of the last group cost, in wall-clock microseconds."""
     spent, last = 0.0, math.inf
     count = 1
     for _ in range(MAX_WARM_UP_GROUPS):
+        started = wall_clock()
         group = sampler.block(count, 0)
+        cost = max(1e6 * (wall_clock() - started) / count, max(group))
         median = statistics.median_us([group])
-        spent += sum(group) + RESTORE_US * len(group)
+        spent += cost * count
         if spent >= WARM_UP_US and abs(median - last) <= SETTLED * median:
             break
         if median > WARM_UP_US and count == 1 and spent > 2 * median:
             break
-        count = max(1, min(4 * SAMPLES_PER_BLOCK, int(WARM_UP_US / (median + RESTORE_US))))
+        count = max(1, min(SAMPLES_PER_BLOCK, int(WARM_UP_US / cost)))
         last = median
-    return median
+    return cost

@@ -25,8 +25,10 @@ RESAMPLES = 2000
 USUAL_BLOCKS = 20
 MIN_BLOCKS = 8
 MAX_BLOCKS = 100
-# The relative half-width at which the interval is tight enough.
+# The relative half-width at which the interval is tight enough; a wider one has to do for sides whose times
+# vary so much that it took this long.
 HALF_WIDTH = 0.0075
+WIDER_HALF_WIDTH, LONG_S = 0.02, 0.4
 # The smallest margin, however quiet the machine.
 MIN_MARGIN = 0.02
 
@@ -87,10 +89,10 @@ def speedup(
     )
 
 
-def tight(estimate: Speedup) -> bool:
-    """Whether half the interval's relative width is at most `HALF_WIDTH`."""
+def tight(estimate: Speedup, wall_s: float = 0.0) -> bool:
+    """Whether the interval is tight enough after so much time of sampling."""
     half = (np.log(estimate.high) - np.log(estimate.low)) / 2.0
-    return bool(half <= HALF_WIDTH)
+    return bool(half <= (HALF_WIDTH if wall_s < LONG_S else WIDER_HALF_WIDTH))
 
 
 def decide(estimate: Speedup) -> Literal["confirmed", "ambiguous_timing", "not_faster"]:

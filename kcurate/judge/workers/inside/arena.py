@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from kcurate.backends.base import Memory
 from kcurate.backends.cuda.timer import GpuTimer
+from kcurate.backends.noise import Held
 from kcurate.judge.workers.inside.execute import ALIGNMENT, REDZONE_BYTES, SHIFTS
 
 # Room for gaps: this part of the buffers' size, at least and at most so many bytes.
@@ -63,13 +64,9 @@ class Arena:
         if salt != self.salt:
             self._timer.noise(memory, offset, size_bytes, salt)
 
-    def noise_changed(self, memory: Memory, offset: int, size_bytes: int, salt: int) -> bool:
+    def changed(self, ranges: Sequence[Held]) -> list[bool]:
         """See `Noise`."""
-        return self._timer.noise_changed(memory, offset, size_bytes, salt)
-
-    def differs(self, one: Memory, at: int, other: Memory, other_at: int, size_bytes: int) -> bool:
-        """See `Noise`."""
-        return self._timer.differs(one, at, other, other_at, size_bytes)
+        return self._timer.changed(ranges)
 
     def close(self) -> None:
         """Free the memory."""

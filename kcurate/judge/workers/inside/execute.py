@@ -28,7 +28,7 @@ from kcurate.backends.base import (
     Pointer,
     ScalarValue,
 )
-from kcurate.backends.noise import HostNoise, Noise
+from kcurate.backends.noise import Held, HostNoise, Noise
 from kcurate.backends.torch_module import Forward, Place, TorchModule
 from kcurate.problem.addresses import aimed, is_table
 from kcurate.problem.layout import to_logical, to_physical
@@ -286,27 +286,28 @@ class Prepared:
 
     def integrity(self) -> tuple[str, ...]:
         """Writes to redzones, inputs or the inputs' padding, one line each."""
+        ranges: list[tuple[str, Held]] = []
         found = []
         for name, slot in self.slots.items():
-            if any(self._changed(slot, at, size) for at, size in slot.redzones):
-                found.append(f"wrote outside the buffer {name!r}")
+            outside = f"wrote outside the buffer {name!r}"
+            if self._all_set(slot):
+                zones = (self.device.read(slot.memory, at, size) for at, size in slot.redzones)
+                found += [outside for zone in zones if (zone != ALL_SET).any()]
+            else:
+                ranges += [(outside, Held(slot.memory, *zone, self._salt)) for zone in slot.redzones]
             if slot.image is None or slot.buffer.record.role != "in":
                 continue
-            if not self._holds_its_values(slot, slot.image):
-                found.append(f"changed the input {name!r}")
-            if any(self.device.read(slot.memory, at, size).any() for at, size in slot.pads):
+            changed = f"changed the input {name!r}"
+            if slot.image.copy is not None:
+                size = slot.buffer.size_bytes
+                ranges.append((changed, Held(slot.memory, slot.before, size, slot.image.copy)))
+            elif slot.image.host is not None:
+                found += [changed] * (not np.array_equal(self._contents(slot), flat(slot.image.host)))
+            if any(self.device.read(slot.memory, at, size).any() for at, size in slot.pads if size):
                 found.append(f"wrote into the padding of the input {name!r}")
-        return tuple(found)
-
-    def _changed(self, slot: _Slot, at: int, size: int) -> bool:
-        if self._all_set(slot):
-            return bool((self.device.read(slot.memory, at, size) != ALL_SET).any())
-        return self._noise.noise_changed(slot.memory, at, size, self._salt)
-
-    def _holds_its_values(self, slot: _Slot, image: Image) -> bool:
-        if image.copy is not None:
-            return not self._noise.differs(slot.memory, slot.before, image.copy, 0, slot.buffer.size_bytes)
-        return image.host is None or np.array_equal(self._contents(slot), flat(image.host))
+        tested = self._noise.changed([held for _, held in ranges])
+        found += [text for (text, _), changed in zip(ranges, tested, strict=True) if changed]
+        return tuple(dict.fromkeys(found))
 
     def close(self) -> None:
         """Free the buffers, unless their memory is owned by another."""
