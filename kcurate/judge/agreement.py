@@ -1,4 +1,4 @@
-"""Whether two outputs of one problem agree, and which outputs a fingerprint can stand for.
+"""Whether two outputs of one problem agree.
 
 Not covered: tolerances (`kcurate.problem.compare`), what is run (`kcurate.judge.verifying`).
 """
@@ -6,31 +6,21 @@ Not covered: tolerances (`kcurate.problem.compare`), what is run (`kcurate.judge
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kcurate.problem.compare import Bound, Magnitudes, bound_of, compare, norm_bound
-from kcurate.problem.dtypes import is_float, numpy_dtype
+from kcurate.problem.compare import compare
+from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate
-from kcurate.records import Buffer, Problem, Side, Tolerance
+from kcurate.problem.outputs import shape
+from kcurate.records import Problem
 
 Array = npt.NDArray[Any]
 Outputs = Mapping[str, Any]
 # Arrays are compared in parts that fit a core's cache.
 PART_BYTES = 1 << 16
-
-
-def shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The logical shape at these sizes."""
-    return tuple(evaluate(extent, sizes) for extent in buffer.shape)
-
-
-def logical_bytes(buffer: Buffer, sizes: Mapping[str, int]) -> int:
-    """Bytes of the logical array at these sizes."""
-    return int(np.prod(shape(buffer, sizes), dtype=np.int64)) * numpy_dtype(buffer.dtype).itemsize
 
 
 def arrays_of(
@@ -47,41 +37,6 @@ def arrays_of(
         .reshape(shape(problem.buffers[name], sizes))
         for name in names
     }
-
-
-def output_names(problem: Problem) -> tuple[str, ...]:
-    """The buffers that a side must write."""
-    return tuple(name for name, buffer in problem.buffers.items() if buffer.role in ("out", "inout"))
-
-
-@dataclass(frozen=True)
-class Checked:
-    """How each output of a side is checked where it lies: every output is in one of the three.
-
-    `summed`: the same in every run (in any order, where the problem allows it), so a fingerprint stands for
-    it. `close`: its rounding may differ, so each element is compared with the reference's. `whole`: its
-    rounding and its order may differ, so it is read back.
-    """
-
-    summed: tuple[str, ...]
-    close: tuple[str, ...]
-    whole: tuple[str, ...]
-
-
-def checked(problem: Problem, side: Side) -> Checked:
-    """How each output of a side is checked."""
-    names = output_names(problem)
-    loose = [n for n in names if n in side.nondeterministic and is_float(problem.buffers[n].dtype)]
-    unordered = [n for n in loose if (t := problem.buffers[n].tolerance) is not None and t.order == "any"]
-    summed = tuple(n for n in names if n not in loose)
-    return Checked(summed, tuple(n for n in loose if n not in unordered), tuple(unordered))
-
-
-def with_valid_counts(problem: Problem, names: Sequence[str]) -> list[str]:
-    """`names`, plus the buffers that hold their valid counts."""
-    tolerances = [problem.buffers[name].tolerance for name in names]
-    counts = [t.valid for t in tolerances if t is not None and t.valid is not None]
-    return list(dict.fromkeys([*names, *counts]))
 
 
 def valid_count(problem: Problem, name: str, outputs: Outputs) -> int | None:
@@ -132,17 +87,3 @@ def differs(
         expected[name], got[name], buffer.dtype, buffer.tolerance, terms=terms, valid=valid, exact=exact
     )
     return None if result.ok else result.detail
-
-
-def close_bound(
-    problem: Problem, sizes: Mapping[str, int], name: str, whole: Magnitudes, count: int, *, exact: bool
-) -> tuple[Bound, float]:
-    """How far the elements of an output may be off, and the largest norm of the whole difference.
-
-    `whole` describes the `count` elements of the reference that are compared.
-    """
-    buffer = problem.buffers[name]
-    rule = buffer.tolerance or Tolerance()
-    terms = evaluate(rule.terms, sizes)
-    norm = norm_bound(buffer.dtype, rule, terms, exact=exact) * whole.rms * float(np.sqrt(count))
-    return bound_of(buffer.dtype, rule, terms, whole, exact=exact), norm

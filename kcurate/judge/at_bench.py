@@ -3,8 +3,8 @@
 Outputs with the same fingerprint on both sides agree. Of the others, hidden copies of the reference's go to
 the other side's worker, which compares them where its own lie; what differs there is read back and decided by
 `kcurate.judge.agreement`, as at the test sizes. The GPU's lock is held while the device works, not while
-workers send. Not covered: which trials there are (`kcurate.judge.trials`), the timing itself
-(`kcurate.judge.timing`).
+workers send. Not covered: which trials there are (`kcurate.judge.trials`), what is then timed
+(`kcurate.judge.timing_job`).
 """
 
 from __future__ import annotations
@@ -15,20 +15,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kcurate.backends.noise import noise_bytes
-from kcurate.judge.agreement import (
-    Outputs,
-    arrays_of,
-    close_bound,
-    differs,
-    logical_bytes,
-    output_names,
-    with_valid_counts,
-)
+from kcurate.judge.agreement import Outputs, arrays_of, differs
 from kcurate.judge.case import Ruling
 from kcurate.judge.negative_controls import Spoiling
 from kcurate.judge.reference_runs import REPLY_SLACK_BYTES, accumulated, disturbing
-from kcurate.judge.timing.decision import Expected, TimingJob
-from kcurate.judge.trials import Trial, bench_trials, timed_trials
+from kcurate.judge.trials import Trial, bench_trials
 from kcurate.judge.verifying import REPEATS, SALT_BITS, RunReply, Verification
 from kcurate.judge.workers.protocol import Blob
 from kcurate.judge.workers.requests import (
@@ -47,12 +38,13 @@ from kcurate.judge.workers.requests import (
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
 from kcurate.problem.compare import Magnitudes
 from kcurate.problem.dtypes import is_float
-from kcurate.records import SIDES, BenchSize, Outcome
+from kcurate.problem.outputs import close_bound, logical_bytes, output_names, with_valid_counts
+from kcurate.records import Outcome
 from kcurate.records.pair import SideName
 
 
 @dataclass
-class _Known:
+class Known:
     """What is known of the reference's outputs in a slot.
 
     `prints`: fingerprints. `sizes` of those with hidden copies. `exact`: those whose own rounding is small.
@@ -69,12 +61,12 @@ class BenchRuns:
     """The runs of one case at its bench sizes."""
 
     def __init__(self, verification: Verification) -> None:
-        self._v = verification
+        self.v = verification
         self._problem = verification.problem
         self._names = output_names(self._problem)
         self._reference, self._other = (verification.sides[side] for side in verification.order)
         self._hiding = (secrets.randbits(64), secrets.randbits(64))
-        self._known: dict[str, _Known] = {}
+        self.known: dict[str, Known] = {}
 
     def run_structured(self) -> None:
         """Run and compare the trials that are not timed.
@@ -82,76 +74,33 @@ class BenchRuns:
         Raises:
             Ruling: a side failed a trial.
         """
-        chosen = bench_trials(self._problem, self._v.seed)
+        chosen = bench_trials(self._problem, self.v.seed)
         for trial in chosen:
-            self._verify(trial, hide_all=True)
+            self.verify(trial, hide_all=True)
         if chosen:
-            self._v.case.passed("bench_structured")
+            self.v.case.passed("bench_structured")
 
     def forget(self) -> None:
         """Free everything that is on the devices."""
-        slots = tuple(self._known)
-        on_both_sides(lambda side: self._v.sides[side].call(Forget(slots)))
-        self._known.clear()
+        slots = tuple(self.known)
+        on_both_sides(lambda side: self.v.sides[side].call(Forget(slots)))
+        self.known.clear()
 
-    def prepare_timing(self, size: BenchSize | None = None) -> TimingJob:
-        """Run and compare the timed trials of a bench size (None: the headline); the workers keep the inputs.
-
-        Raises:
-            Ruling: a side failed a trial.
-        """
-        chosen = timed_trials(self._problem, self._v.seed, size)
-        checked = self._v.checked
-        sums: dict[SideName, list[int]] = {side: [] for side in SIDES}
-        expected: dict[SideName, list[tuple[Expected, ...]]] = {side: [] for side in SIDES}
-        wanted: list[Outputs] = []
-        loose = {name for one in checked.values() for name in one.whole}
-        for trial in chosen:
-            replies, arrays = self._verify(trial, bring=loose)
-            wanted.append(arrays)
-            for side in SIDES:
-                sums[side].append(sum(replies[side].body.prints[0]) % (1 << 64))
-                expected[side].append(tuple(self._expected(trial, name) for name in checked[side].close))
-                if not checked[side].close:
-                    self._v.sides[side].call(Forget((trial.slot,), inputs=False))
-        self._v.case.passed("bench_outputs")
-
-        def agree(slot: int, side: SideName, blobs: Mapping[str, Blob]) -> str | None:
-            return self._whole_differs(chosen[slot], side, blobs, wanted[slot])
-
-        bytes_by_role: dict[str, int] = {}
-        for buffer in self._problem.buffers.values():
-            size_bytes = logical_bytes(buffer, chosen[0].sizes)
-            bytes_by_role[buffer.role] = bytes_by_role.get(buffer.role, 0) + size_bytes
-        moved = sum(size_bytes for role, size_bytes in bytes_by_role.items() if role != "scratch")
-        return TimingJob(
-            slots=tuple(trial.slot for trial in chosen),
-            seed=self._v.seed,
-            fingerprints=tuple(self._known[trial.slot].fingerprint for trial in chosen),
-            written_bytes=bytes_by_role.get("out", 0),
-            all_bytes=moved + bytes_by_role.get("inout", 0),
-            summed={side: checked[side].summed for side in SIDES},
-            sums={side: tuple(words) for side, words in sums.items()},
-            expected=expected,
-            whole={side: tuple(with_valid_counts(self._problem, checked[side].whole)) for side in SIDES},
-            agree=agree,
-        )
-
-    def _verify(
+    def verify(
         self, trial: Trial, *, hide_all: bool = False, bring: Iterable[str] = ()
     ) -> tuple[Mapping[SideName, RunReply], Outputs]:
         """Run a trial on both sides and compare; the replies, and the reference's outputs in `bring`."""
-        self._v.case.seeds.append(trial.seed)
-        self._v.make_inputs(trial)
-        known = self._known[trial.slot] = _Known(trial, secrets.randbits(SALT_BITS))
-        with self._v.lock.shared():
-            for side in self._v.order:
-                self._v.sides[side].ask(Run(trial.slot, self._v.salts(REPEATS), known.fingerprint))
-            replies = self._v.answers(trial)
+        self.v.case.seeds.append(trial.seed)
+        self.v.make_inputs(trial)
+        known = self.known[trial.slot] = Known(trial, secrets.randbits(SALT_BITS))
+        with self.v.lock.shared():
+            for side in self.v.order:
+                self.v.sides[side].ask(Run(trial.slot, self.v.salts(REPEATS), known.fingerprint))
+            replies = self.v.answers(trial)
         prints: dict[SideName, dict[str, int]] = {}
-        for side in self._v.order:
+        for side in self.v.order:
             prints[side] = self._repeated(trial, side, replies[side])
-        reference, other = self._v.order
+        reference, other = self.v.order
         known.prints = prints[reference]
         differing = [
             name
@@ -163,32 +112,32 @@ class BenchRuns:
 
     def _repeated(self, trial: Trial, side: SideName, reply: RunReply) -> dict[str, int]:
         """Each output's fingerprint; a ruling unless all runs agree and none wrote outside its outputs."""
-        self._v.check_integrity(trial, side, reply)
-        summed = self._v.checked[side].summed
-        with self._v.sides[side].untrusted_answer():
+        self.v.check_integrity(trial, side, reply)
+        summed = self.v.checked[side].summed
+        with self.v.sides[side].untrusted_answer():
             runs = [dict(zip(summed, run, strict=True)) for run in reply.body.prints]
             first, *later = runs
             if len(later) != REPEATS - 1:
                 raise ValueError("another number of runs")
         for name in summed:
             if any(run[name] != first[name] for run in later):
-                raise self._v.nondeterministic(trial, side, name)
+                raise self.v.nondeterministic(trial, side, name)
         if reply.body.drifted:
-            raise self._v.nondeterministic(trial, side, reply.body.drifted[0])
-        whole = with_valid_counts(self._problem, self._v.checked[side].whole)
+            raise self.v.nondeterministic(trial, side, reply.body.drifted[0])
+        whole = with_valid_counts(self._problem, self.v.checked[side].whole)
         if whole:
-            one, *rest = (self._v.outputs(trial, side, reply, run, whole) for run in range(REPEATS))
+            one, *rest = (self.v.outputs(trial, side, reply, run, whole) for run in range(REPEATS))
             for again in rest:
-                self._v.agree_with_itself(trial, side, one, again, self._v.checked[side].whole)
+                self.v.agree_with_itself(trial, side, one, again, self.v.checked[side].whole)
         return first
 
     def _compare_both(
-        self, known: _Known, differing: Sequence[str], hide: Sequence[str], bring: set[str]
+        self, known: Known, differing: Sequence[str], hide: Sequence[str], bring: set[str]
     ) -> Outputs:
         """Compare the outputs whose fingerprints differ; the reference's outputs named in `bring`."""
         trial, slot = known.trial, known.trial.slot
         needed = with_valid_counts(self._problem, [*differing, *bring])
-        with self._v.lock.shared():
+        with self.v.lock.shared():
             self._hide(known, list(dict.fromkeys([*hide, *needed])))
             self._use_wide(known, differing)
             if needed:
@@ -202,7 +151,7 @@ class BenchRuns:
         wrong = [name for name in differing if name not in close]
         if close:
             self._other.call(Expect(slot, self._hiding), {name: blobs[name] for name in close})
-            with self._v.lock.shared():
+            with self.v.lock.shared():
                 wrong += self._wrong(known, self._other, slot, close)
         if wrong or bring:
             arrays = self._shown(trial, blobs, needed)
@@ -210,25 +159,25 @@ class BenchRuns:
             return {name: arrays[name] for name in with_valid_counts(self._problem, list(bring))}
         return {}
 
-    def _hide(self, known: _Known, names: Sequence[str]) -> None:
+    def _hide(self, known: Known, names: Sequence[str]) -> None:
         """Keep hidden copies of outputs of the reference's last run."""
         if names:
             answer = self._reference.call(Hide(known.trial.slot, tuple(names), self._hiding)).body
             with self._reference.untrusted_answer():
                 known.sizes |= dict(zip(names, answer.sizes, strict=True))
-        if self._v.exact(known.trial):
+        if self.v.exact(known.trial):
             known.exact |= set(names)
 
-    def _use_wide(self, known: _Known, differing: Sequence[str]) -> None:
+    def _use_wide(self, known: Known, differing: Sequence[str]) -> None:
         """Put the wider reference's outputs in place of those whose own rounding is worth knowing."""
-        wide, trial = self._v.wide, known.trial
+        wide, trial = self.v.wide, known.trial
         if wide is None or not wide.wanted(trial.sizes):
             return
         names = [name for name in accumulated(self._problem, trial.sizes) if name in differing]
         if not names:
             return
         with disturbing("wide"):
-            self._reference.call(Run(trial.slot, self._v.salts(1), known.fingerprint, "wide"))
+            self._reference.call(Run(trial.slot, self.v.salts(1), known.fingerprint, "wide"))
             lenient = replace(known, exact=set())
             strange = self._wrong(lenient, self._reference, trial.slot, names, wide.lenient(trial.sizes))
             if wide.accept(not strange):
@@ -237,7 +186,7 @@ class BenchRuns:
 
     def _wrong(
         self,
-        known: _Known,
+        known: Known,
         proxy: SideProxy,
         slot: str,
         names: Sequence[str],
@@ -274,7 +223,7 @@ class BenchRuns:
             }
             return arrays_of(self._problem, plain, trial.sizes, 0, names)
 
-    def _decide(self, known: _Known, names: Sequence[str], expected: Outputs) -> None:
+    def _decide(self, known: Known, names: Sequence[str], expected: Outputs) -> None:
         """Compare outputs of the other side's last run on the host.
 
         Raises:
@@ -282,7 +231,7 @@ class BenchRuns:
         """
         trial = known.trial
         limit = sum(logical_bytes(self._problem.buffers[name], trial.sizes) for name in names)
-        with self._v.lock.shared():
+        with self.v.lock.shared():
             self._other.ask(ReadOutputs(trial.slot, tuple(names)))
             blobs = self._other.answer(limit + REPLY_SLACK_BYTES).blobs
         with self._other.untrusted_answer():
@@ -291,36 +240,12 @@ class BenchRuns:
         for name in names:
             found = differs(self._problem, trial.sizes, name, expected, got, exact=name in known.exact)
             if found is not None:
-                raise Ruling(Outcome.MISMATCH, f"{name}: {found} ({trial.text})", side=self._v.order[1])
-
-    def _expected(self, trial: Trial, name: str) -> Expected:
-        known = self._known[trial.slot]
-        size = known.sizes[name]
-        bound, norm = close_bound(
-            self._problem,
-            trial.sizes,
-            name,
-            Magnitudes(size.largest, size.rms),
-            size.count,
-            exact=name in known.exact,
-        )
-        return Expected(Close(name, bound), norm)
-
-    def _whole_differs(
-        self, trial: Trial, side: SideName, blobs: Mapping[str, Blob], wanted: Outputs
-    ) -> str | None:
-        """How a timed run's outputs that were read back differ from the reference's; None if they agree."""
-        parts = {f"0/{name}": blob for name, blob in blobs.items()}
-        got = arrays_of(self._problem, parts, trial.sizes, 0, list(blobs))
-        for name in self._v.checked[side].whole:
-            if wrong := differs(self._problem, trial.sizes, name, wanted, got):
-                return f"{name}: {wrong}"
-        return None
+                raise Ruling(Outcome.MISMATCH, f"{name}: {found} ({trial.text})", side=self.v.order[1])
 
     def spoiled(self, trial: Trial, change: str) -> Spoiling | None:
         """What the reference makes of spoiled inputs, beside what it makes of the trial's own (`Spoil`)."""
         with disturbing("again"):
-            known = self._known.get(trial.slot) or self._plain(trial)
+            known = self.known.get(trial.slot) or self._plain(trial)
             slot = f"{trial.slot}-{change}"
             spoiled = replace(trial, slot=slot, variation=f"{trial.variation}/{change}")
             prints = self._once(spoiled, known.fingerprint)
@@ -328,28 +253,28 @@ class BenchRuns:
             close = [name for name in changed if self._comparable(name)]
             accepted = len(close) == len(changed)
             if accepted and close:
-                with self._v.lock.shared():
+                with self.v.lock.shared():
                     accepted = not self._wrong(known, self._reference, slot, close)
             self._reference.call(Forget((slot,)))
         return Spoiling(accepted, any(is_float(self._problem.buffers[name].dtype) for name in changed))
 
-    def _plain(self, trial: Trial) -> _Known:
+    def _plain(self, trial: Trial) -> Known:
         """Run the reference alone on a trial's inputs, and keep its outputs."""
-        known = self._known[trial.slot] = _Known(trial, secrets.randbits(SALT_BITS))
+        known = self.known[trial.slot] = Known(trial, secrets.randbits(SALT_BITS))
         known.prints = self._once(trial, known.fingerprint)
-        with self._v.lock.shared():
+        with self.v.lock.shared():
             self._hide(known, self._names)
         return known
 
     def _once(self, trial: Trial, fingerprint: int) -> dict[str, int]:
         """Run the reference once; the fingerprints of its outputs."""
-        if trial.seed not in self._v.case.seeds:
-            self._v.case.seeds.append(trial.seed)
+        if trial.seed not in self.v.case.seeds:
+            self.v.case.seeds.append(trial.seed)
         self._reference.ask(trial.request)
         self._reference.wait_for_inputs()
-        with self._v.lock.shared():
-            reply = self._reference.call(Run(trial.slot, self._v.salts(1), fingerprint))
-        summed = self._v.checked[self._v.reference].summed
+        with self.v.lock.shared():
+            reply = self._reference.call(Run(trial.slot, self.v.salts(1), fingerprint))
+        summed = self.v.checked[self.v.reference].summed
         with self._reference.untrusted_answer():
             return dict(zip(summed, reply.body.prints[0], strict=True))
 

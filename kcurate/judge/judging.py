@@ -22,6 +22,7 @@ from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.reference_runs import StartOver, WideReference
 from kcurate.judge.timing import a_against_a, calibration
 from kcurate.judge.timing.decision import PairTimer, time_case, time_other_size
+from kcurate.judge.timing_job import prepare_timing
 from kcurate.judge.workers import compiling
 from kcurate.judge.workers.nursery import Nursery, Role
 from kcurate.judge.workers.requests import Calibrate, Drop
@@ -276,7 +277,7 @@ class Judge:
     ) -> Ruling:
         assert case.candidate.problem is not None
         with case.stage("prepare_timing"):
-            job = runs.prepare_timing()
+            job = prepare_timing(runs)
         with case.stage("environment"):
             case.environment = sides["fast"].environment()
         with case.stage("time"):
@@ -284,7 +285,7 @@ class Judge:
         for size in case.candidate.problem.sizes.others:
             with case.stage("other_sizes"):
                 on_both_sides(lambda side: sides[side].call(Drop()))
-                job = runs.prepare_timing(size)
+                job = prepare_timing(runs, size)
                 case.sizes.append(time_other_size(size.name, sides, job, calibrated, self._lock))
         with case.stage("environment"):
             after = sides["fast"].environment().details
@@ -334,7 +335,7 @@ class Judge:
                 proxy.load(candidate, compiled[side])
                 self.pool.load_helpers(proxy)
             verification = verifying.Verification(case, sides, "slow", seed, self._lock)
-            job = at_bench.BenchRuns(verification).prepare_timing()
+            job = prepare_timing(at_bench.BenchRuns(verification))
             yield PairTimer(sides, job, self.calibrate(), self._lock)
         finally:
             self.pool.release(sides, keep=None)

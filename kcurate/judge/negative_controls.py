@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kcurate.judge.agreement import Outputs, differs, identical, logical_bytes, output_names, valid_count
+from kcurate.judge.agreement import Outputs, differs, identical, valid_count
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.reference_runs import outputs_again
 from kcurate.judge.trials import Trial
@@ -32,6 +32,7 @@ from kcurate.problem.compare import widened
 from kcurate.problem.dtypes import UNIT_ROUNDOFF, is_float
 from kcurate.problem.inputs import contents
 from kcurate.problem.inputs.spoiled import NARROWER
+from kcurate.problem.outputs import logical_bytes, output_names
 from kcurate.records import Outcome, Problem
 
 WRONG_SHARE = 0.01

@@ -16,12 +16,13 @@ from dataclasses import replace
 from kcurate.backends.base import Compiled
 from kcurate.cuda_source.wider import wider_accumulation
 from kcurate.errors import BackendError
-from kcurate.judge.agreement import Outputs, arrays_of, differs, logical_bytes, output_names
+from kcurate.judge.agreement import Outputs, arrays_of, differs
 from kcurate.judge.case import Ruling
 from kcurate.judge.workers.compiling import CompileWorkers, request_of
 from kcurate.judge.workers.requests import Generate, Run
 from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.problem.expressions import evaluate
+from kcurate.problem.outputs import logical_bytes, output_names
 from kcurate.records import Candidate, Problem
 from kcurate.records.pair import SideName
 

@@ -12,13 +12,11 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kcurate.judge.agreement import logical_bytes
+from kcurate.judge.timing.blocks import INPUT_SETS
 from kcurate.judge.workers.requests import Generate
 from kcurate.problem.inputs.contents import VARIATIONS, most_terms, varies
+from kcurate.problem.outputs import logical_bytes
 from kcurate.records import BenchSize, Problem
-
-# Input sets that timing alternates between.
-TIMED_SETS = 2
 
 
 @dataclass(frozen=True)
@@ -95,4 +93,4 @@ def timed_trials(problem: Problem, seed: int, size: BenchSize | None = None) -> 
     """The trials at a bench size (None: the headline), whose input sets are timed."""
     rng = random.Random(f"{seed} {size.name if size else ''}")
     sizes = size.sizes if size else problem.sizes.headline
-    return [Trial(f"bench{i}", sizes, rng.getrandbits(48), VARIATIONS[0]) for i in range(TIMED_SETS)]
+    return [Trial(f"bench{i}", sizes, rng.getrandbits(48), VARIATIONS[0]) for i in range(INPUT_SETS)]

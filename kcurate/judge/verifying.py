@@ -17,17 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kcurate import time_limits
-from kcurate.judge.agreement import (
-    Outputs,
-    arrays_of,
-    checked,
-    differs,
-    identical,
-    logical_bytes,
-    output_names,
-    sorted_if_unordered,
-    valid_count,
-)
+from kcurate.judge.agreement import Outputs, arrays_of, differs, identical, sorted_if_unordered, valid_count
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.reference_runs import REPLY_SLACK_BYTES, WideReference, disturbing
@@ -35,6 +25,7 @@ from kcurate.judge.trials import Trial, trials
 from kcurate.judge.workers.requests import Reply, Run, RunAnswer
 from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.problem.inputs.contents import thinned
+from kcurate.problem.outputs import checked, logical_bytes, output_names
 from kcurate.records import SIDES, Outcome, Problem
 from kcurate.records.pair import SideName, other_side
 

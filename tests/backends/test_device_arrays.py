@@ -24,7 +24,7 @@ from kcurate.records import Buffer, Init, Problem, Sizes, Tolerance
 from tests.emulation import compile_side
 
 Array = np.ndarray[Any, np.dtype[Any]]
-COUNT = 3001
+COUNT = 3003
 FLOATS = sorted(FLOAT_KINDS)
 
 
@@ -114,6 +114,22 @@ def test_a_device_makes_the_hosts_integers(arrays: DeviceArrays, dtype: str, low
     assert same_bits(host, device)
     assert host.astype(object).min() >= low
     assert host.astype(object).max() < high
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, "int32", "uint8", "int64"])
+def test_a_device_makes_the_hosts_sorted_rows(arrays: DeviceArrays, dtype: str) -> None:
+    how = Init("sorted", {"low": -3.5, "high": 2.5} if dtype in FLOATS else {"low": 5, "high": 200})
+    host, device = made(arrays, Buffer(dtype, (3, "n / 3"), how), "nominal")
+    assert same_bits(host, device)
+    assert (np.diff(host.astype(np.float64), axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize(("rows", "cols", "skew"), [(300, 5000, 0.0), (900, 100, 1.2), (3003, 7, 0.0)])
+def test_a_device_makes_the_hosts_columns(arrays: DeviceArrays, rows: int, cols: int, skew: float) -> None:
+    how = Init("csr_columns", {"rows": rows, "cols": cols, "nnz": COUNT, "skew": skew})
+    host, device = made(arrays, Buffer("int32", ("n",), how), "nominal")
+    assert same_bits(host, device)
+    assert 0 <= host.min() <= host.max() < cols
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

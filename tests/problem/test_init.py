@@ -28,6 +28,7 @@ from kcurate.problem.inputs.contents import (
     thinned,
     varies,
 )
+from kcurate.problem.inputs.counter_based import Recipe
 from kcurate.problem.inputs.draws import NEEDED, PARAMETERS, PATH, WORDS
 from kcurate.problem.inputs.spoiled import NARROWER
 from kcurate.records import Buffer, Init, Problem, Side, Sizes, Tolerance
@@ -297,8 +298,8 @@ def test_row_lengths_have_exactly_the_entries_asked_for(
     assert lengths.sum() == entries
     assert lengths.min() >= 0
     assert lengths.max() <= cols
-    columns = csr.columns(rng, lengths, cols)
     starts = csr.offsets(lengths)
+    columns = Recipe("columns", "int32", entries, seed, extent=cols, table=starts).values()
     for start, end in itertools.pairwise(starts):
         assert len(set(columns[start:end].tolist())) == end - start
     assert entries == 0 or 0 <= columns.min() <= columns.max() < cols

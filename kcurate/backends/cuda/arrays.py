@@ -20,7 +20,7 @@ from kcurate.backends.cuda.helpers import MAX_RANK
 from kcurate.backends.noise import Held
 from kcurate.problem.compare import Bound, Magnitudes
 from kcurate.problem.dtypes import is_float, numpy_dtype
-from kcurate.problem.inputs.counter_based import FORMS, RUN, Recipe, quantiles
+from kcurate.problem.inputs.counter_based import FORMS, RUN, Array, Recipe, quantiles
 from kcurate.problem.inputs.spoiled import NARROWER, hole_value
 
 THREADS = 512
@@ -76,7 +76,6 @@ class DeviceArrays:
         self._multiprocessors = multiprocessors
         self.key = secrets.randbits(64)
         self.word = device.allocate(256)
-        self._table = device.allocate(8 * 256)
         self._tallies = device.allocate(8 * TALLIES)
         table = quantiles()
         self._quantiles = device.allocate(table.nbytes)
@@ -171,17 +170,29 @@ class DeviceArrays:
 
     def make(self, region: Region, recipe: Recipe) -> None:
         """Write the values of a recipe, the same bits as `Recipe.values`; waits if it has a table."""
-        if recipe.table is not None:
-            self.device.write(self._table, 0, _words(recipe).view(np.uint8))
         packed = _pack(recipe)
+        table = self._upload(recipe.table)
         values = [
             *_elements(region),
             (self._quantiles.address, 8),
-            (self._table.address, 8),
+            (table.address if table else 0, 8),
             (int.from_bytes(packed, "little"), len(packed)),
             _layout(region),
         ]
         self._run("kc_make", self._blocks(8 * region.count), values)
+        if table is not None:
+            self.device.synchronize()
+            self.device.free(table)
+
+    def _upload(self, table: Array | None) -> Memory | None:
+        """A recipe's table on the device, one word for the bits of each element."""
+        if table is None:
+            return None
+        flat = np.ascontiguousarray(table).reshape(-1)
+        words = flat.view(f"u{flat.itemsize}").astype(np.uint64)
+        memory = self.device.allocate(words.nbytes)
+        self.device.write(memory, 0, words.view(np.uint8))
+        return memory
 
     def narrow(self, region: Region) -> None:
         """Round values to the next narrower type; those that would leave the range of all stay. Waits."""
@@ -244,7 +255,7 @@ def _pack(recipe: Recipe) -> bytes:
     floats = is_float(recipe.dtype)
     masked = recipe.form == "uneven" and recipe.dtype == "float32" if floats else recipe.dtype == "bool"
     return struct.pack(
-        "<8Qq4f4I",
+        "<10Qqdd2f4I",
         recipe.key,
         thin.kept_key if thin else 0,
         thin.small_key if thin else 0,
@@ -253,6 +264,8 @@ def _pack(recipe: Recipe) -> bytes:
         thin.always if thin else 0,
         RUN,
         -(-recipe.count // RUN) or 1,
+        recipe.width,
+        0 if recipe.table is None else recipe.table.size - 1,
         recipe.first,
         recipe.low,
         recipe.span,
@@ -260,16 +273,9 @@ def _pack(recipe: Recipe) -> bytes:
         recipe.top,
         FORMS.index(recipe.form),
         FLOAT_KINDS[recipe.dtype] if floats else 0,
-        thin is not None,
+        floats if recipe.form == "sorted" else thin is not None,
         masked,
     )
-
-
-def _words(recipe: Recipe) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
-    """The bits of a recipe's table, one element a word."""
-    assert recipe.table is not None
-    flat = np.ascontiguousarray(recipe.table).reshape(-1)
-    return flat.view(f"u{flat.itemsize}").astype(np.uint64)
 
 
 def _unordered(word: int) -> float:

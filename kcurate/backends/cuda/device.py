@@ -125,10 +125,10 @@ class CudaDevice:
         """
         function = _own(module).function(entry)
         function.allow_shared(grid.shared_bytes)
-        pointers, _storage = function.pack(args)
-        extent = (*grid.grid, *grid.block, grid.shared_bytes, self.stream, pointers.ctypes.data)
+        pointers, _alive = function.pack(args)
+        extent = (*grid.grid, *grid.block, grid.shared_bytes, self.stream, pointers)
         if grid.cluster is not None:
-            self._launch_clusters(function, grid, pointers.ctypes.data)
+            self._launch_clusters(function, grid, pointers)
         elif grid.cooperative:
             call(cu.cuLaunchCooperativeKernel(function.handle, *extent))
         else:

@@ -80,9 +80,10 @@ static __device__ void store(unsigned char* p, unsigned itemsize, u64 raw) {
 }
 // `Recipe` of kcurate.problem.inputs.counter_based.
 struct Recipe {
-    u64 key, kept_key, small_key, extent, below, always, run, part;
+    u64 key, kept_key, small_key, extent, below, always, run, part, width, rows;
     long long first;
-    float low, span, small, top;
+    double low, span;
+    float small, top;
     unsigned form, kind, thinned, masked;
 };
 static __device__ __forceinline__ unsigned drawn(u64 key, u64 i) {
@@ -100,6 +101,23 @@ static __device__ float normal(unsigned w, const float* quantiles) {
     float found = __fadd_rn(low, __fmul_rn(share, __fsub_rn(next, low)));
     return w >> 31 ? -found : found;
 }
+static __device__ u64 sorted(const Recipe& r, u64 i, unsigned w) {
+    double place = __dadd_rn((double)(i % r.width), __dmul_rn((double)w, 0x1p-32));
+    place = __dadd_rn(__dmul_rn(__ddiv_rn(place, (double)r.width), r.span), r.low);
+    if (!r.thinned) return (u64)(long long)floor(place);
+    return r.kind ? stored((float)place, r.kind) : (u64)__double_as_longlong(place);
+}
+static __device__ u64 column(const Recipe& r, u64 i, unsigned w, const u64* offsets) {
+    u64 row = 0, end = r.rows;  // offsets[row] <= i < offsets[end]
+    while (end - row > 1) {
+        u64 middle = (row + end) / 2;
+        if (offsets[middle] <= i) row = middle;
+        else end = middle;
+    }
+    u64 place = i - offsets[row], length = offsets[row + 1] - offsets[row];
+    u64 low = place * r.extent / length, high = (place + 1) * r.extent / length;
+    return low + (w * (high - low) >> 32);
+}
 static __device__ u64 element(const Recipe& r, u64 i, const float* quantiles, const u64* table) {
     unsigned w = drawn(r.key, i);
     if (r.form == 2) {
@@ -111,7 +129,9 @@ static __device__ u64 element(const Recipe& r, u64 i, const float* quantiles, co
             return stored(__fmul_rn(unit(drawn(r.small_key, i)), r.small), r.kind);
         return table[w >> 24];
     }
-    float value = r.form == 1 ? normal(w, quantiles) : unit(w);
+    if (r.form == 5) return sorted(r, i, w);
+    if (r.form == 6) return column(r, i, w, table);
+    float low = (float)r.low, value = r.form == 1 ? normal(w, quantiles) : unit(w);
     if (r.form == 4) {
         float near = __int_as_float((int)table[i % r.run]);
         float far = __int_as_float((int)table[r.run + i / r.part]);
@@ -119,10 +139,10 @@ static __device__ u64 element(const Recipe& r, u64 i, const float* quantiles, co
         value = __fadd_rn(value, __fmul_rn(0.45f, near));
         value = __fadd_rn(value, __fmul_rn(0.45f, far));
     }
-    value = __fadd_rn(__fmul_rn(value, r.span), r.low);
+    value = __fadd_rn(__fmul_rn(value, (float)r.span), low);
     if (r.masked) {
         value = __int_as_float(__float_as_int(value) & (int)0xffff3fff | 0x4000);
-        value = fminf(fmaxf(value, r.low), r.top);
+        value = fminf(fmaxf(value, low), r.top);
     }
     return stored(value, r.kind);
 }

@@ -5,12 +5,11 @@ Owns what lives inside one CUDA module. Not covered: launching (`device`), the f
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from cuda.bindings import driver as cu
 
 from kcurate.backends.base import Compiled, EntryPoint, KernelArg, KernelFault, argument_bytes
@@ -19,6 +18,10 @@ from kcurate.backends.cuda.driver import call
 
 # Dynamic shared memory beyond this is opt-in (CUDA C++ Programming Guide, "Shared memory").
 DEFAULT_DYNAMIC_SHARED_BYTES = 48 * 1024
+
+
+# Of the arguments in memory, as for a tensor map.
+ALIGNMENT = 64
 
 
 @dataclass
@@ -41,21 +44,21 @@ class Function:
         which = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
         call(cu.cuFuncSetAttribute(self.handle, which, 1))
 
-    def pack(self, args: Sequence[KernelArg]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
-        """The driver's array of argument pointers, and the storage that they point into.
+    def pack(self, args: Sequence[KernelArg]) -> tuple[int, tuple[Any, ...]]:
+        """The address of the driver's array of argument pointers, and what must live as long as it is used.
 
         Raises:
             KernelFault: the number or sizes of the arguments do not match the kernel's parameters.
         """
         data = argument_bytes(args, [size for _, size in self.params])
-        storage = np.zeros(max((offset + size for offset, size in self.params), default=0) + 16, np.uint8)
-        base = (storage.ctypes.data + 15) // 16 * 16
-        shift = base - storage.ctypes.data
-        pointers = np.zeros(len(args) + 1, np.uint64)
+        size_bytes = max((offset + size for offset, size in self.params), default=0)
+        storage = (ctypes.c_char * (size_bytes + ALIGNMENT))()
+        base = -(-ctypes.addressof(storage) // ALIGNMENT) * ALIGNMENT
+        pointers = (ctypes.c_uint64 * (len(args) + 1))()
         for i, (part, (offset, size)) in enumerate(zip(data, self.params, strict=True)):
-            storage[shift + offset : shift + offset + size] = np.frombuffer(part, np.uint8)
+            ctypes.memmove(base + offset, part, size)
             pointers[i] = base + offset
-        return pointers, storage
+        return ctypes.addressof(pointers), (pointers, storage)
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,14 @@ from kcurate.records.pair import SIDES, SideName
 # Below this no speedup is reported: what an event pair reads around an empty kernel is uncertain by 0.35 us
 # (our measurements with Nsight Compute, H100 and H200, November 2026).
 SHORTEST_US = 5.0
-# The interval is computed every so many blocks.
+# The interval is computed after a multiple of so many blocks, each time after a fifth more.
 CHECK_EVERY = 4
-# A block of one side has as many samples as fit, up to `SAMPLES_PER_BLOCK`.
+CHECK_GROWTH = 1.2
+# A block of one side has as many samples as fit, up to `SAMPLES_PER_BLOCK`, from all input sets alike: the
+# sides' ratio may depend on the inputs.
 BLOCK_US = 3_000.0
 SAMPLES_PER_BLOCK = 8
+INPUT_SETS = 2
 # Both sides' blocks together should not take longer, so that long sides get fewer blocks.
 ALL_BLOCKS_US = 100_000.0
 WARM_UP_US = 3_000.0
@@ -95,6 +98,7 @@ def measure(
     rng = random.Random(config.seed)
     schedule = _schedule(samplers, config)
     samples = Samples()
+    check_at = schedule.blocks
     while True:
         _one_round(samplers, schedule, samples, rng)
         count = len(samples.blocks["fast"])
@@ -102,8 +106,9 @@ def measure(
         out_of_time = samples.wall_s >= (
             time_limits.TIMING_S if count >= schedule.blocks else time_limits.TIMING_HARD_S
         )
-        if not out_of_time and (count < schedule.blocks or count % CHECK_EVERY):
+        if not out_of_time and count < check_at:
             continue
+        check_at = min(statistics.MAX_BLOCKS, CHECK_EVERY * math.ceil(count * CHECK_GROWTH / CHECK_EVERY))
         samples.estimate = _estimate(samples, config.seed, margin)
         if samples.estimate is None:
             return samples
@@ -143,10 +148,15 @@ def _schedule(samplers: Mapping[SideName, Sampler], config: TimingConfig) -> Sch
         side: config.graph_overhead_us if samplers[side].graph else config.event_overhead_us for side in SIDES
     }
     each_us = {side: _warm_up(samplers[side]) for side in SIDES}
-    samples = {side: max(1, min(SAMPLES_PER_BLOCK, int(BLOCK_US / us))) for side, us in each_us.items()}
+    samples = {side: _samples(BLOCK_US / us) for side, us in each_us.items()}
     round_us = sum(samples[side] * each_us[side] for side in SIDES)
     blocks = CHECK_EVERY * math.ceil(ALL_BLOCKS_US / round_us / CHECK_EVERY)
     return Schedule(samples, max(statistics.MIN_BLOCKS, min(statistics.USUAL_BLOCKS, blocks)), overhead_us)
+
+
+def _samples(fit: float) -> int:
+    """The number of samples in a block, a multiple of the input sets."""
+    return INPUT_SETS * max(1, min(SAMPLES_PER_BLOCK // INPUT_SETS, int(fit / INPUT_SETS)))
 
 
 def _warm_up(sampler: Sampler) -> float:

@@ -27,7 +27,7 @@ RUN = 64
 # Elements made at once: their words stay in cache.
 CHUNK = 1 << 15
 _STEP = np.uint64(0xD1B54A32D192ED03)
-FORMS = ("uniform", "normal", "integers", "table", "uneven")
+FORMS = ("uniform", "normal", "integers", "table", "uneven", "sorted", "columns")
 
 
 def mix(words: Words) -> Words:
@@ -97,7 +97,9 @@ class Recipe:
 
     uniform: `low` + `span` u. normal: mean `low`, deviation `span`. integers: `first` + 0..`extent`-1.
     table: one of the 256 values of `table`. uneven: levels by place, `table` has those of a place in a run
-    and of a 64th of the buffer (2, RUN); below `top`, with the bits `mask` of float32.
+    and of a 64th of the buffer (2, RUN); below `top`, with hard-to-narrow bits in float32. sorted: ascending
+    in each row of `width`, from `low` over `span`, one in each equal part. columns: ascending in each row
+    that starts at an offset in `table` (int64), one in each equal part of 0..`extent`-1.
     """
 
     form: str
@@ -111,6 +113,7 @@ class Recipe:
     table: Array | None = None
     thinned: Thinned | None = None
     top: float = 0.0
+    width: int = 1
 
     def values(self) -> Array:
         """All elements, `(count,)` of the dtype."""
@@ -129,6 +132,10 @@ class Recipe:
         if self.form == "table":
             assert self.table is not None
             return self._thin(self.table[drawn >> np.uint32(24)], start)
+        if self.form == "sorted":
+            return self._sorted(drawn, start)
+        if self.form == "columns":
+            return self._columns(drawn, start)
         values: Array
         if self.form == "uneven":
             return self._uneven(drawn, start)
@@ -162,7 +169,25 @@ class Recipe:
         bits |= np.uint32(0x4000)
         return np.asarray(np.clip(level, np.float32(self.low), np.float32(self.top)))
 
+    def _sorted(self, drawn: npt.NDArray[np.uint32], start: int) -> Array:
+        place = (np.arange(start, start + drawn.size) % self.width).astype(np.float64)
+        place += drawn.astype(np.float64) * 2.0**-32
+        place /= self.width
+        place *= self.span
+        place += self.low
+        if not is_float(self.dtype):
+            return np.asarray(np.floor(place))
+        return place if self.dtype == "float64" else place.astype(np.float32)
+
+    def _columns(self, drawn: npt.NDArray[np.uint32], start: int) -> Array:
+        assert self.table is not None
+        index = np.arange(start, start + drawn.size, dtype=np.int64)
+        row = np.searchsorted(self.table, index, side="right") - 1
+        place, length = index - self.table[row], self.table[row + 1] - self.table[row]
+        low, high = place * self.extent // length, (place + 1) * self.extent // length
+        return np.asarray(low + (drawn.astype(np.int64) * (high - low) >> 32))
+
     @property
     def on_device(self) -> bool:
-        """Whether a device can make it: integers as integers, the other forms as floats."""
-        return (self.form == "integers") != is_float(self.dtype)
+        """Whether a device can make it: indices as integers, the other forms as floats, `sorted` as both."""
+        return self.form == "sorted" or (self.form in ("integers", "columns")) != is_float(self.dtype)

@@ -1,7 +1,8 @@
 """Random compressed sparse rows with an exact number of entries: for sparse matrices and for graphs.
 
 Row lengths follow a power law of exponent `skew` (0: nearly equal); columns in a row are ascending and
-distinct. Both arrays of a matrix use the stream of their group, so each can be made without the other.
+distinct (`Recipe`). Both arrays of a matrix use the stream of their group, so each can be made without the
+other.
 """
 
 from __future__ import annotations
@@ -36,13 +37,3 @@ def row_lengths(rng: np.random.Generator, rows: int, cols: int, entries: int, sk
 def offsets(lengths: Integers) -> Integers:
     """The start of each row, and the end: `(rows + 1,) int64`."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-
-
-def columns(rng: np.random.Generator, lengths: Integers, cols: int) -> Integers:
-    """The column of each entry: `(entries,) int64`, one from each equal stratum of its row."""
-    starts = offsets(lengths)
-    long = np.repeat(lengths, lengths)
-    position = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
-    low = position * cols // np.maximum(long, 1)
-    high = (position + 1) * cols // np.maximum(long, 1)
-    return np.asarray(low + (rng.random(position.size) * (high - low)).astype(np.int64), np.int64)

@@ -128,16 +128,13 @@ def ones(draw: Draw) -> Array:
 
 
 @generator(low=REAL, high=REAL)
-def sorted_(draw: Draw) -> Array:
-    """Uniform values in ascending order along the last axis; `low`, `high` as for their kind."""
-    values: Array
+def sorted_(draw: Draw) -> Recipe:
+    """Ascending random values along the last axis, evenly spread; `low`, `high` as for their kind."""
     if is_float(draw.dtype):
-        values = draw.real("low", 0.0) + (draw.real("high", 1.0) - draw.real("low", 0.0)) * draw.rng.random(
-            draw.count
-        )
+        low, high = draw.real("low", 0.0), draw.real("high", 1.0)
     else:
-        values = draw.rng.integers(draw.integer("low", 0), draw.integer("high", 1 << 20), draw.count)
-    return np.sort(values.reshape(draw.shape), axis=-1)
+        low, high = draw.integer("low", 0), draw.integer("high", 1 << 20)
+    return _recipe(draw, "sorted", low=low, span=high - low, width=draw.shape[-1])
 
 
 @generator()
@@ -210,10 +207,11 @@ def csr_offsets(draw: Draw) -> Array:
 
 
 @generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT)
-def csr_columns(draw: Draw) -> Array:
-    """The column indices that match `csr_offsets` of the same `group` and parameters."""
+def csr_columns(draw: Draw) -> Recipe:
+    """The column indices that match `csr_offsets` of the same `group` and parameters, ascending in a row."""
     rng, lengths = csr_lengths(draw)
-    return csr.columns(rng, lengths, draw.integer("cols", draw.integer("rows")))
+    cols, starts = draw.integer("cols", draw.integer("rows")), csr.offsets(lengths)
+    return Recipe("columns", draw.dtype, int(starts[-1]), word(rng), extent=cols, table=starts)
 
 
 def csr_lengths(draw: Draw) -> tuple[np.random.Generator, Array]:

@@ -21,7 +21,7 @@ from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.backends.torch_module import TorchModule, compile_text
 from kcurate.errors import ProblemError
 from kcurate.judge import negative_controls, trials
-from kcurate.judge.agreement import differs, logical_bytes, output_names
+from kcurate.judge.agreement import differs
 from kcurate.judge.trials import Trial
 from kcurate.judge.workers.inside.execute import Prepared
 from kcurate.problem import program
@@ -30,6 +30,7 @@ from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs import contents
 from kcurate.problem.ops import CallOp
+from kcurate.problem.outputs import logical_bytes, output_names
 from kcurate.records import Call, Problem, Side
 
 SEED = 20260801

@@ -61,7 +61,7 @@ def test_overheads_cancel(slow_us: float, fast_us: float, graph: bool) -> None:
 
 
 def test_timing_stops_when_the_interval_is_tight_after_the_minimum_of_blocks() -> None:
-    quiet, noisy = run(90.0, 80.0, noise=0.001), run(90.0, 80.0, noise=0.2)
+    quiet, noisy = run(90.0, 80.0, noise=0.001), run(90.0, 80.0, noise=0.8)
     assert len(quiet.blocks["fast"]) == statistics.USUAL_BLOCKS
     assert quiet.settled
     assert len(noisy.blocks["fast"]) == statistics.MAX_BLOCKS
@@ -72,8 +72,8 @@ def test_timing_stops_when_the_interval_is_tight_after_the_minimum_of_blocks() -
     [
         (90.0, 80.0, (8, 8), statistics.USUAL_BLOCKS),
         (900.0, 80.0, (2, 8), statistics.USUAL_BLOCKS),
-        (9_000.0, 5_000.0, (1, 1), 8),
-        (200_000.0, 100.0, (1, 8), statistics.MIN_BLOCKS),
+        (9_000.0, 5_000.0, (2, 2), 8),
+        (200_000.0, 100.0, (2, 8), statistics.MIN_BLOCKS),
     ],
 )
 def test_long_sides_get_fewer_samples_and_blocks(

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 
 from kcurate.backends.base import Module
 from kcurate.backends.cuda.timer import GpuTimer
-from kcurate.judge.agreement import checked, close_bound
 from kcurate.judge.workers.inside.arena import Arena
 from kcurate.judge.workers.inside.execute import STARTS, Array, Prepared, flat
 from kcurate.judge.workers.inside.input_sets import (
@@ -52,6 +51,7 @@ from kcurate.judge.workers.requests import (
 from kcurate.problem.compare import Magnitudes
 from kcurate.problem.inputs.counter_based import Recipe
 from kcurate.problem.inputs.spoiled import Spoiled
+from kcurate.problem.outputs import checked, close_bound
 from kcurate.problem.program import Program
 from kcurate.records import Problem, Side
 

@@ -29,22 +29,24 @@ from kcurate.judge.workers.inside.input_sets import (
     sum_of,
 )
 from kcurate.judge.workers.requests import SampleAnswer, TimeAnswer
-from kcurate.problem.ops import LaunchOp
+from kcurate.problem.ops import WhileOp
 
-# A plan of more operations keeps its places: to record its graph anew would take longer than a sample.
+# A plan of more operations is queued as a graph and keeps its places: to record its graph anew would take
+# longer than a sample.
 MOVED_OPERATIONS = 64
 
 
 class Work:
-    """A placed input set and how its plan is queued: launched, or as one graph if it can be recorded."""
+    """A placed input set and how its plan is queued: one operation after the other, or as a graph."""
 
     def __init__(self, timer: GpuTimer, prepared: Prepared) -> None:
         self.prepared = prepared
         ops = prepared.program.ops
-        self.single = len(ops) == 1 and isinstance(ops[0], LaunchOp)
-        self.graph: Graph | None = None if self.single else timer.capture(self._run)
+        self.fixed = isinstance(prepared.module, TorchModule) or len(ops) > MOVED_OPERATIONS
+        waits = any(isinstance(op, WhileOp) for op in ops)
+        self.graph: Graph | None = timer.capture(self._run) if self.fixed and not waits else None
         queued = self.graph.nodes if self.graph is not None else prepared.queued_operations
-        self.gated = self.single or (queued is not None and queued <= MAX_GATED)
+        self.gated = not waits and (not self.fixed or (queued is not None and queued <= MAX_GATED))
         self._bound_after = dict(prepared.bound)
 
     def _run(self) -> None:
@@ -93,8 +95,9 @@ class DeviceSampler:
         self._works: dict[int, Work] = {}
 
     def describe(self) -> TimeAnswer:
-        """What the parent needs (see `TimeAnswer`)."""
-        return TimeAnswer(self._timer.l2_bytes, self._work(0).graph is not None)
+        """What the parent needs (see `TimeAnswer`); records the graphs of all sets."""
+        works = [self._work(pick) for pick in range(len(self._sets))]
+        return TimeAnswer(self._timer.l2_bytes, works[0].graph is not None)
 
     def witness(self) -> int:
         """A checksum of our own memory beside the side's buffers."""
@@ -133,8 +136,7 @@ class DeviceSampler:
         """The set's work, at new places unless the plan is long or trusted (PyTorch binds to its places)."""
         work = self._works.get(pick)
         if work is not None:
-            fixed = isinstance(work.prepared.module, TorchModule)
-            if fixed or len(work.prepared.program.ops) > MOVED_OPERATIONS:
+            if work.fixed:
                 return work
             work.close()
         prepared = self._sets[pick].place(self._module)

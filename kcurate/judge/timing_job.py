@@ -1,0 +1,85 @@
+"""The timed trials of a bench size: verified, and kept on the devices with what their outputs must be.
+
+Not covered: verifying them (`kcurate.judge.at_bench`), the timing itself (`kcurate.judge.timing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kcurate.judge.agreement import Outputs, arrays_of, differs
+from kcurate.judge.at_bench import BenchRuns, Known
+from kcurate.judge.timing.decision import Expected, TimingJob
+from kcurate.judge.trials import Trial, timed_trials
+from kcurate.judge.workers.protocol import Blob
+from kcurate.judge.workers.requests import Close, Forget
+from kcurate.problem.compare import Magnitudes
+from kcurate.problem.outputs import close_bound, logical_bytes, with_valid_counts
+from kcurate.records import SIDES, BenchSize, Problem
+from kcurate.records.pair import SideName
+
+
+def prepare_timing(runs: BenchRuns, size: BenchSize | None = None) -> TimingJob:
+    """Run and compare the timed trials of a bench size (None: the headline); the workers keep the inputs.
+
+    Raises:
+        Ruling: a side failed a trial.
+    """
+    case, problem, checked = runs.v.case, runs.v.problem, runs.v.checked
+    chosen = timed_trials(problem, runs.v.seed, size)
+    sums: dict[SideName, list[int]] = {side: [] for side in SIDES}
+    expected: dict[SideName, list[tuple[Expected, ...]]] = {side: [] for side in SIDES}
+    wanted: list[Outputs] = []
+    loose = {name for one in checked.values() for name in one.whole}
+    for trial in chosen:
+        replies, arrays = runs.verify(trial, bring=loose)
+        wanted.append(arrays)
+        for side in SIDES:
+            sums[side].append(sum(replies[side].body.prints[0]) % (1 << 64))
+            known = runs.known[trial.slot]
+            expected[side].append(tuple(_expected(problem, known, name) for name in checked[side].close))
+            if not checked[side].close:
+                runs.v.sides[side].call(Forget((trial.slot,), inputs=False))
+    case.passed("bench_outputs")
+
+    def agree(slot: int, side: SideName, blobs: Mapping[str, Blob]) -> str | None:
+        return _differs(problem, chosen[slot], checked[side].whole, blobs, wanted[slot])
+
+    bytes_by_role: dict[str, int] = {}
+    for buffer in problem.buffers.values():
+        size_bytes = logical_bytes(buffer, chosen[0].sizes)
+        bytes_by_role[buffer.role] = bytes_by_role.get(buffer.role, 0) + size_bytes
+    moved = sum(size_bytes for role, size_bytes in bytes_by_role.items() if role != "scratch")
+    return TimingJob(
+        slots=tuple(trial.slot for trial in chosen),
+        seed=runs.v.seed,
+        fingerprints=tuple(runs.known[trial.slot].fingerprint for trial in chosen),
+        written_bytes=bytes_by_role.get("out", 0),
+        all_bytes=moved + bytes_by_role.get("inout", 0),
+        summed={side: checked[side].summed for side in SIDES},
+        sums={side: tuple(words) for side, words in sums.items()},
+        expected=expected,
+        whole={side: tuple(with_valid_counts(problem, checked[side].whole)) for side in SIDES},
+        agree=agree,
+    )
+
+
+def _expected(problem: Problem, known: Known, name: str) -> Expected:
+    """How close a timed run's output must be to the hidden copy of the reference's."""
+    size = known.sizes[name]
+    whole = Magnitudes(size.largest, size.rms)
+    exact = name in known.exact
+    bound, norm = close_bound(problem, known.trial.sizes, name, whole, size.count, exact=exact)
+    return Expected(Close(name, bound), norm)
+
+
+def _differs(
+    problem: Problem, trial: Trial, names: tuple[str, ...], blobs: Mapping[str, Blob], wanted: Outputs
+) -> str | None:
+    """How a timed run's outputs that were read back differ from the reference's; None if they agree."""
+    parts = {f"0/{name}": blob for name, blob in blobs.items()}
+    got = arrays_of(problem, parts, trial.sizes, 0, list(blobs))
+    for name in names:
+        if wrong := differs(problem, trial.sizes, name, wanted, got):
+            return f"{name}: {wrong}"
+    return None
