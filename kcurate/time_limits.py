@@ -37,7 +37,7 @@ SANITIZE_S = 120.0
 KERNELBENCH_MODULE_S = 120.0
 
 # Timing. Samples are taken until the interval is tight, or for this long.
-TIMING_S = 1.0
+TIMING_S = 0.7
 # The limit for sides too slow for the least number of blocks; the outcome is then `ambiguous_timing`.
 TIMING_HARD_S = 30.0
 

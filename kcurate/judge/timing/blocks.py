@@ -26,13 +26,13 @@ SHORTEST_US = 5.0
 # The interval is computed after a multiple of so many blocks, each time after a fifth more.
 CHECK_EVERY = 4
 CHECK_GROWTH = 1.2
-# A block of one side has as many samples as fit, up to `SAMPLES_PER_BLOCK`, from all input sets alike: the
-# sides' ratio may depend on the inputs.
-BLOCK_US = 3_000.0
+# A block of one side has as many samples as fit: one from each input set in turn, or as many of each, up to
+# `SAMPLES_PER_BLOCK`, since the sides' ratio may depend on the inputs.
+BLOCK_US = 5_000.0
 SAMPLES_PER_BLOCK = 8
 INPUT_SETS = 2
 # Both sides' blocks together should not take longer, so that long sides get fewer blocks.
-ALL_BLOCKS_US = 100_000.0
+ALL_BLOCKS_US = 80_000.0
 WARM_UP_US = 3_000.0
 # Warm-up ends when two successive medians agree within this fraction.
 SETTLED = 0.01
@@ -61,6 +61,11 @@ class Schedule:
     samples: Mapping[SideName, int]
     blocks: int
     overhead_us: Mapping[SideName, float]
+
+    @property
+    def strata(self) -> int:
+        """How many kinds of blocks there are: one for each input set, if some have one sample."""
+        return INPUT_SETS if 1 in self.samples.values() else 1
 
 
 @dataclass
@@ -109,7 +114,7 @@ def measure(
         if not out_of_time and count < check_at:
             continue
         check_at = min(statistics.MAX_BLOCKS, CHECK_EVERY * math.ceil(count * CHECK_GROWTH / CHECK_EVERY))
-        samples.estimate = _estimate(samples, config.seed, margin)
+        samples.estimate = _estimate(samples, config.seed, margin, schedule.strata)
         if samples.estimate is None:
             return samples
         samples.settled = (
@@ -121,13 +126,13 @@ def measure(
             return samples
 
 
-def _estimate(samples: Samples, seed: int, margin: Callable[[float], float]) -> Speedup | None:
+def _estimate(samples: Samples, seed: int, margin: Callable[[float], float], strata: int) -> Speedup | None:
     """The estimate so far; None if a side is too short to report a speedup."""
     slow, fast = samples.blocks["slow"], samples.blocks["fast"]
     shortest = min(samples.median_us(side) for side in SIDES)
-    if shortest < SHORTEST_US or not statistics.log_ratios(slow, fast).size:
+    if shortest < SHORTEST_US or statistics.log_ratios(slow, fast).size < strata:
         return None
-    return statistics.speedup(slow, fast, margin=margin(shortest), seed=seed)
+    return statistics.speedup(slow, fast, margin=margin(shortest), seed=seed, strata=strata)
 
 
 def _one_round(
@@ -136,7 +141,7 @@ def _one_round(
     """One block of each side, in random order."""
     order = list(SIDES)
     rng.shuffle(order)
-    first = rng.randrange(1 << 16)
+    first = len(samples.blocks["fast"])
     for side in order:
         times = samplers[side].block(schedule.samples[side], first)
         samples.blocks[side].append(tuple(t - schedule.overhead_us[side] for t in times))
@@ -155,8 +160,10 @@ def _schedule(samplers: Mapping[SideName, Sampler], config: TimingConfig) -> Sch
 
 
 def _samples(fit: float) -> int:
-    """The number of samples in a block, a multiple of the input sets."""
-    return INPUT_SETS * max(1, min(SAMPLES_PER_BLOCK // INPUT_SETS, int(fit / INPUT_SETS)))
+    """The number of samples in a block: one, or the same number from each input set."""
+    if fit < INPUT_SETS:
+        return 1
+    return INPUT_SETS * int(min(SAMPLES_PER_BLOCK, fit) / INPUT_SETS)
 
 
 def _warm_up(sampler: Sampler) -> float:
@@ -171,7 +178,7 @@ def _warm_up(sampler: Sampler) -> float:
         spent += cost * count
         if spent >= WARM_UP_US and abs(median - last) <= SETTLED * median:
             break
-        if median > WARM_UP_US and count == 1 and spent > 2 * median:
+        if median > WARM_UP_US and count == 1:
             break
         count = max(1, min(SAMPLES_PER_BLOCK, int(WARM_UP_US / cost)))
         last = median

@@ -3,7 +3,8 @@
 A block has samples of both sides taken close together, so that clock drift cancels in its ratio. Each block
 gives the log of the ratio of medians. The estimate is the median over blocks; its interval is the percentile
 interval of a bootstrap over blocks (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter
-13). Not covered: taking the samples (`kcurate.judge.timing.blocks`).
+13). Blocks of a long side hold one sample, from each input set in turn: then the sets are strata. Not
+covered: taking the samples (`kcurate.judge.timing.blocks`).
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ CONFIDENCE = 0.98
 RESAMPLES = 2000
 # Short sides have as many blocks; long ones fewer, but no fewer than `MIN_BLOCKS`: with eight, the true
 # median lies outside the whole range of the blocks once in 128 times.
-USUAL_BLOCKS = 20
+USUAL_BLOCKS = 12
 MIN_BLOCKS = 8
 MAX_BLOCKS = 100
 # The relative half-width at which the interval is tight enough; a wider one has to do for sides whose times
 # vary so much that it took this long.
 HALF_WIDTH = 0.0075
-WIDER_HALF_WIDTH, LONG_S = 0.02, 0.4
+WIDER_HALF_WIDTH, LONG_S = 0.02, 0.25
 # The smallest margin, however quiet the machine.
 MIN_MARGIN = 0.02
 
@@ -55,30 +56,41 @@ def bootstrap_medians(values: Floats, seed: int, resamples: int = RESAMPLES) -> 
     return medians
 
 
-def interval(values: Floats, seed: int, confidence: float = CONFIDENCE) -> tuple[float, float, float]:
-    """(median, low, high) of the log ratios, with the bootstrap's percentile interval.
+def interval(
+    values: Floats, seed: int, confidence: float = CONFIDENCE, strata: int = 1
+) -> tuple[float, float, float]:
+    """(estimate, low, high) of the log ratios, with the bootstrap's percentile interval.
+
+    The estimate is the median; with `strata`, the mean of the medians of every so manieth block, each
+    resampled by itself.
 
     Raises:
-        ValueError: there are no blocks.
+        ValueError: a stratum has no blocks.
     """
-    if not values.size:
+    parts = [values[at::strata] for at in range(strata)]
+    if not all(part.size for part in parts):
         raise ValueError("no blocks to estimate from")
-    medians = bootstrap_medians(values, seed)
+    medians = np.mean([bootstrap_medians(part, seed + at) for at, part in enumerate(parts)], axis=0)
     tail = (1.0 - confidence) / 2.0
     low, high = np.quantile(medians, (tail, 1.0 - tail))
-    return float(np.median(values)), float(low), float(high)
+    return float(np.mean([np.median(part) for part in parts])), float(low), float(high)
 
 
 def speedup(
-    slow: Sequence[Sequence[float]], fast: Sequence[Sequence[float]], *, margin: float, seed: int
+    slow: Sequence[Sequence[float]],
+    fast: Sequence[Sequence[float]],
+    *,
+    margin: float,
+    seed: int,
+    strata: int = 1,
 ) -> Speedup:
-    """The speedup and its interval from blocks of raw samples in microseconds.
+    """The speedup and its interval from blocks of raw samples in microseconds; `strata` as in `interval`.
 
     Raises:
-        ValueError: no block has positive times on both sides.
+        ValueError: too few blocks have positive times on both sides.
     """
     values = log_ratios(slow, fast)
-    middle, low, high = interval(values, seed)
+    middle, low, high = interval(values, seed, strata=strata)
     return Speedup(
         ratio=float(np.exp(middle)),
         low=float(np.exp(low)),
