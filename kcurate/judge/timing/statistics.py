@@ -26,10 +26,11 @@ RESAMPLES = 2000
 USUAL_BLOCKS = 12
 MIN_BLOCKS = 8
 MAX_BLOCKS = 100
-# The relative half-width at which the interval is tight enough; a wider one has to do for sides whose times
-# vary so much that it took this long.
+# The relative half-width at which the interval is tight enough: the larger of this and a fiftieth of the
+# ratio's logarithm; twice the latter for sides whose times vary so much that it took `LONG_S`.
 HALF_WIDTH = 0.0075
-WIDER_HALF_WIDTH, LONG_S = 0.02, 0.25
+SHARE_OF_LOG = 0.02
+LONG_S = 0.3
 # The smallest margin, however quiet the machine.
 MIN_MARGIN = 0.02
 
@@ -104,7 +105,8 @@ def speedup(
 def tight(estimate: Speedup, wall_s: float = 0.0) -> bool:
     """Whether the interval is tight enough after so much time of sampling."""
     half = (np.log(estimate.high) - np.log(estimate.low)) / 2.0
-    return bool(half <= (HALF_WIDTH if wall_s < LONG_S else WIDER_HALF_WIDTH))
+    share = SHARE_OF_LOG * (1 if wall_s < LONG_S else 2) * abs(np.log(estimate.ratio))
+    return bool(half <= max(HALF_WIDTH, share))
 
 
 def decide(estimate: Speedup) -> Literal["confirmed", "ambiguous_timing", "not_faster"]:
