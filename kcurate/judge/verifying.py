@@ -73,8 +73,8 @@ class Verification:
             Ruling: a side failed a trial.
         """
         self.tried = list(trials(self.problem, self.seed))
-        # One lock for the runs of all trials: they are short, and each acquisition may wait for another judge's
-        # timing. On the emulator a wrong side ends at its first trial.
+        # One lock for the runs of all trials: they are short, and each acquisition may wait for another
+        # judge's timing. On the emulator a wrong side ends at its first trial.
         at_once = len(self.tried) if self.case.environment.backend == "cuda" else 1
         for start in range(0, len(self.tried), at_once):
             self._run_trials(self.tried[start : start + at_once])

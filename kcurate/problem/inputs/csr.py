@@ -23,8 +23,11 @@ def row_lengths(rng: np.random.Generator, rows: int, cols: int, entries: int, sk
     """
     if rows < 1 or not 0 <= entries <= rows * cols:
         raise ProblemError(f"{entries} entries do not fit {rows} rows of {cols} columns")
-    weights = rng.permutation(np.arange(1, rows + 1, dtype=np.float64) ** -skew) * rng.uniform(0.5, 1.5, rows)
-    lengths = np.minimum(np.floor(weights / weights.sum() * entries).astype(np.int64), cols)
+    weights = (1.0 + rows * rng.random(rows)) ** -skew * rng.uniform(0.5, 1.5, rows)
+    ends = np.cumsum(weights)
+    lengths = np.diff(np.floor(ends * (entries / ends[-1])).astype(np.int64), prepend=0)
+    lengths[-1] += entries - int(lengths.sum())  # the last end may be rounded down
+    np.minimum(lengths, cols, out=lengths)
     missing = entries - int(lengths.sum())
     while missing:
         room = np.flatnonzero(lengths < cols)

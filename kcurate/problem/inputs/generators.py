@@ -7,6 +7,8 @@ structures (the other modules here).
 
 from __future__ import annotations
 
+import zlib
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -203,23 +205,32 @@ def image(draw: Draw) -> Array:
 @generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT)
 def csr_offsets(draw: Draw) -> Array:
     """Row offsets of a sparse matrix or graph: `rows`, `cols` (default: rows), `nnz`, `skew`, `group`."""
-    return csr.offsets(csr_lengths(draw)[1])
+    return csr.offsets(csr_lengths(draw))
 
 
 @generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT)
 def csr_columns(draw: Draw) -> Recipe:
     """The column indices that match `csr_offsets` of the same `group` and parameters, ascending in a row."""
-    rng, lengths = csr_lengths(draw)
-    cols, starts = draw.integer("cols", draw.integer("rows")), csr.offsets(lengths)
-    return Recipe("columns", draw.dtype, int(starts[-1]), word(rng), extent=cols, table=starts)
+    cols, starts = draw.integer("cols", draw.integer("rows")), csr.offsets(csr_lengths(draw))
+    key = word(draw.stream(f"{_group(draw)} columns"))
+    return Recipe("columns", draw.dtype, int(starts[-1]), key, extent=cols, table=starts)
 
 
-def csr_lengths(draw: Draw) -> tuple[np.random.Generator, Array]:
-    """The lengths of a sparse matrix's rows, and the stream of its group after they were drawn."""
-    rng = draw.stream(str(draw.params.get("group", "csr")))
+def csr_lengths(draw: Draw) -> Array:
+    """The lengths of the rows of a group's sparse matrix."""
     rows = draw.integer("rows")
     cols = draw.integer("cols", rows)
-    return rng, csr.row_lengths(rng, rows, cols, draw.integer("nnz"), draw.real("skew", 0.0))
+    return _csr_lengths(draw.seed, _group(draw), rows, cols, draw.integer("nnz"), draw.real("skew", 0.0))
+
+
+@lru_cache(maxsize=2)
+def _csr_lengths(seed: int, group: str, rows: int, cols: int, entries: int, skew: float) -> Array:
+    rng = np.random.default_rng([seed, zlib.crc32(group.encode())])
+    return csr.row_lengths(rng, rows, cols, entries, skew)
+
+
+def _group(draw: Draw) -> str:
+    return str(draw.params.get("group", "csr"))
 
 
 @generator(path=PATH, key=TEXT)

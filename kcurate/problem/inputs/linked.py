@@ -35,7 +35,7 @@ def _stream(draw: Draw, default: str) -> np.random.Generator:
 @generator(rows=NEEDED, cols=INTEGER, nnz=NEEDED, skew=REAL, group=TEXT)
 def csr_rows(draw: Draw) -> Array:
     """Start and length of each row, (rows, 2), for the `csr_columns` of the same `group` and parameters."""
-    _, lengths = csr_lengths(draw)
+    lengths = csr_lengths(draw)
     return np.stack([csr.offsets(lengths)[:-1], lengths], axis=1)
 
 
