@@ -1,7 +1,8 @@
 """Allocations of the emulated device: host memory, each between inaccessible pages.
 
 An allocation ends where the protected pages begin (up to its 256-byte alignment), so that overruns are
-caught. Between it and the pages all bits are set (NaN, -1), so that what is read there shows. Not covered: what a fault means for a candidate (`device`).
+caught. Between it and the pages all bits are set (NaN, -1), so that what is read there shows. Not covered:
+what a fault means for a candidate (`device`).
 """
 
 from __future__ import annotations
