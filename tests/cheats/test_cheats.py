@@ -6,6 +6,7 @@ checks and compiling are tested on any machine, runs on the emulator and, with a
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
 
 HERE = Path(__file__).parent
 HONEST = "honest_fma"
+# The rows of the README's table of classes.
+CLASSES = tuple(re.findall(r"^\| `(\w+)` \|", (HERE / "README.md").read_text(), re.MULTILINE))
 # Cases that must stay; others may be added.
 LISTED = """
     empty_kernel zeros const_mean hard_n tail_skip dev_counter dev_cache nan_fill bf16_acc zero_inputs
@@ -44,15 +47,15 @@ HANG_TIMEOUT_S = 3.0
 class Expected:
     """The possible outcomes of a case on each backend, and the side at fault (None: neither).
 
-    `class_` (in the file: `class`) is the letter of the weakness that the case is about (README.md).
+    `class_` (in the file: `class`) is the weakness that the case is about, one of `CLASSES`.
     """
 
     cuda: tuple[str, ...]
     emulator: tuple[str, ...]
+    class_: str
     side: str | None = None
     gpu_only: str | None = None
     emulator_only: str | None = None
-    class_: str | None = None
 
 
 def load() -> dict[str, Expected]:
@@ -100,6 +103,18 @@ def test_every_case_has_an_expectation() -> None:
     for expected in CASES.values():
         assert expected.cuda
         assert {*expected.cuda, *expected.emulator} <= outcomes
+
+
+def test_every_case_has_a_class_of_the_readme() -> None:
+    assert {expected.class_ for expected in CASES.values()} <= set(CLASSES)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_has_two_cheats_and_an_honest_control(name: str) -> None:
+    cases = [case for case, expected in CASES.items() if expected.class_ == name]
+    honest = [case for case in cases if case.startswith("honest_")]
+    assert honest
+    assert len(cases) - len(honest) >= 2
 
 
 @pytest.mark.parametrize("name", STATIC)
