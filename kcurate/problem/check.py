@@ -14,7 +14,7 @@ from kcurate.cuda_source import kernel_signatures
 from kcurate.errors import ProblemError
 from kcurate.problem.calls import check_language
 from kcurate.problem.expressions import evaluate
-from kcurate.problem.inputs.contents import check_fit, check_init
+from kcurate.problem.inputs.contents import GENERATORS, check_fit, check_init
 from kcurate.problem.ops import BoundArg, BoundPointer, BoundPointers, LaunchOp, Op, Program, WhileOp
 from kcurate.problem.program import bind
 from kcurate.problem.tensor_maps import MAP_BYTES, BoundTensorMap
@@ -26,6 +26,9 @@ SCALAR_BYTES: Mapping[str, int] = {
     "size_t": 8, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "uint64_t": 8, "int8_t": 1, "uint8_t": 1,
     "int16_t": 2, "uint16_t": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2, "longlong": 8,
 }  # fmt: skip
+# Generators without random numbers. Others could fill a side's own buffer with what the problem's inputs are
+# made from, so also with the answer.
+FIXED_KINDS = frozenset({"zeros", "ones", "constant", "arange", "formula", "sine", "addresses"})
 _VECTOR = re.compile(r"u?(char|short|int|long|longlong|float|double)([1-4])")
 
 
@@ -141,13 +144,15 @@ def _check_plan(problem: Problem, side: Side, side_name: str) -> Iterator[Issue]
 
 
 def _check_own_buffers(problem: Problem, side: Side, side_name: str) -> Iterator[Issue]:
-    """Check a side's own buffers: none may be an output, and none may come from a file."""
+    """Check a side's own buffers: no outputs, no files, no random numbers."""
     for name, buffer in side.buffers.items():
         where = f"{side_name}.buffers.{name}"
         if buffer.role not in ("in", "scratch"):
             yield Issue(f"{where}.role", "a side's own buffer must be `in` or `scratch`")
         if buffer.init is not None and buffer.init.kind == "file":
             yield Issue(f"{where}.init", "a side's own buffer must not come from a file")
+        elif buffer.init is not None and buffer.init.kind in GENERATORS.keys() - FIXED_KINDS:
+            yield Issue(f"{where}.init", "a side's own buffer must not hold random numbers")
         yield from _check_init(problem, buffer, where)
 
 

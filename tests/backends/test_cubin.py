@@ -43,6 +43,28 @@ def test_resources_agree_with_ptxas(made: nvrtc.NvrtcResult) -> None:
     assert {kernel.spill_bytes for kernel in kernels.values()} == {0}
 
 
+def test_a_kernel_that_calls_functions_has_at_least_the_default_stack() -> None:
+    code = """
+    __device__ __noinline__ int deep(int x, int d) {
+        volatile int frame[8];
+        frame[d % 8] = x;
+        return d > 0 ? frame[d] + deep(x + 1, d - 1) : frame[x % 8];
+    }
+    extern "C" __global__ void calls(int *out, double *y, int d) {
+        out[0] = deep(out[1], d);
+        y[0] = pow(y[1], y[2]);
+    }
+    extern "C" __global__ void alone(double *y) {
+        volatile int frame[8];
+        frame[(int)y[1]] = 1;
+        y[0] = pow(sin(y[1]), y[2]) / y[3] + frame[1];
+    }"""
+    kernels = cubin.read_kernels(nvrtc.compile_cubin(code).cubin)
+    local = {kernel.kernel: kernel.local_bytes or 0 for kernel in kernels}
+    assert local["calls"] == cubin.DEFAULT_STACK_BYTES
+    assert 32 <= local["alone"] < 200
+
+
 def test_variables_have_their_initial_bytes(made: nvrtc.NvrtcResult) -> None:
     found = {variable.name: variable for variable in cubin.variables(made.cubin)}
     assert found["counter"].initial == (3).to_bytes(4, "little")

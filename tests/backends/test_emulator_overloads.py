@@ -37,6 +37,17 @@ def test_an_overload_does_not_hijack_calls_of_the_cuda_function() -> None:
     assert out.tolist() == [70000]
 
 
+@pytest.mark.parametrize("header", ["cuda_fp16.h", "cuda_bf16.h", "mma.h"])
+def test_short_floats_leave_the_functions_of_other_types_visible(header: str) -> None:
+    code = f"""#include <{header}>
+    extern "C" __global__ void f(float *sum, int *out) {{
+        atomicAdd(sum, 1.5f);
+        atomicAdd(out, __hadd(4, 8));
+    }}"""
+    total, out = run(code, np.zeros(1, np.float32), np.zeros(1, np.int32), block=2)
+    assert (total[0], out[0]) == (3.0, 12)
+
+
 @pytest.mark.parametrize(
     "other",
     ["", "__device__ float2 make_float2(float x) { return make_float2(x, -x); }"],

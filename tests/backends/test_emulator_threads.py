@@ -238,6 +238,12 @@ def test_faults_are_described(body: str, reason: str, text: str) -> None:
     assert "thread (0,0,0) of block (0,0,0)" in fault.what
 
 
+def test_reads_too_near_for_the_protected_pages_give_no_numbers() -> None:
+    code = 'extern "C" __global__ void f(const float *a, float *out) { out[0] = a[3]; out[1] = a[-1]; }'
+    _, out = run(code, np.ones(3, np.float32), np.zeros(2, np.float32), block=1)
+    assert np.isnan(out).all()
+
+
 def test_a_sanitized_side_checks_arrays_and_fills_locals() -> None:
     code = """extern "C" __global__ void f(int *a, int n) {
         __shared__ int part[32];

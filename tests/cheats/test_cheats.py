@@ -6,6 +6,7 @@ checks and compiling are tested on any machine, runs on the emulator and, with a
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
 
 HERE = Path(__file__).parent
 HONEST = "honest_fma"
+# The rows of the README's table of classes.
+CLASSES = tuple(re.findall(r"^\| `(\w+)` \|", (HERE / "README.md").read_text(), re.MULTILINE))
 # Cases that must stay; others may be added.
 LISTED = """
     empty_kernel zeros const_mean hard_n tail_skip dev_counter dev_cache nan_fill bf16_acc zero_inputs
@@ -44,15 +47,15 @@ HANG_TIMEOUT_S = 3.0
 class Expected:
     """The possible outcomes of a case on each backend, and the side at fault (None: neither).
 
-    `class_` (in the file: `class`) is the letter of the weakness that the case is about (README.md).
+    `class_` (in the file: `class`) is the weakness that the case is about, one of `CLASSES`.
     """
 
     cuda: tuple[str, ...]
     emulator: tuple[str, ...]
+    class_: str
     side: str | None = None
     gpu_only: str | None = None
     emulator_only: str | None = None
-    class_: str | None = None
 
 
 def load() -> dict[str, Expected]:
@@ -70,7 +73,9 @@ def load() -> dict[str, Expected]:
 
 CASES = load()
 BEFORE_RUNNING = {"malformed", "static_reject"}
-STATIC = sorted(name for name, expected in CASES.items() if set(expected.cuda) <= BEFORE_RUNNING)
+STATIC = sorted(
+    name for name, expected in CASES.items() if {*expected.cuda, *expected.emulator} <= BEFORE_RUNNING
+)
 COMPILED = [
     pytest.param(name, marks=pytest.mark.sample(f"tests/cheats/{name}", also=SHARED))
     for name in sorted(set(CASES) - set(STATIC))
@@ -100,6 +105,18 @@ def test_every_case_has_an_expectation() -> None:
     for expected in CASES.values():
         assert expected.cuda
         assert {*expected.cuda, *expected.emulator} <= outcomes
+
+
+def test_every_case_has_a_class_of_the_readme() -> None:
+    assert {expected.class_ for expected in CASES.values()} <= set(CLASSES)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_has_two_cheats_and_an_honest_control(name: str) -> None:
+    cases = [case for case, expected in CASES.items() if expected.class_ == name]
+    honest = [case for case in cases if case.startswith("honest_")]
+    assert honest
+    assert len(cases) - len(honest) >= 2
 
 
 @pytest.mark.parametrize("name", STATIC)
@@ -135,9 +152,13 @@ def test_other_cases_compile_unless_a_compile_error_is_expected(
         made = compilers.compile([compiling.request_of(one, side) for side in SIDES])
         binaries = [binary for binary in made if isinstance(binary, Compiled)]
         log = "".join(getattr(answer, "log", "") for answer in made)
-        for binary, side in zip(made, SIDES, strict=True):
-            if isinstance(binary, Compiled):
-                assert not static.check_binary(binary, getattr(one, side))
+        found = {
+            side: static.check_binary(binary, getattr(one, side))
+            for binary, side in zip(made, SIDES, strict=True)
+            if isinstance(binary, Compiled)
+        }
+        refused = [side for side, findings in found.items() if findings]
+        assert refused == ([CASES[name].side] if CASES[name].cuda == ("static_reject",) else [])
     else:
         assert ruling.outcome is Outcome.COMPILE_ERROR
         binaries, log = [], f"{ruling.detail}{ruling.log}"

@@ -138,6 +138,11 @@ def test_an_issue_reads_as_a_line() -> None:
             "fast.buffers.o.init",
             "must not come from a file",
         ),
+        (
+            with_fast(buffers={"o": Buffer("int8", (4,), Init("sorted", {"high": 9}))}),
+            "fast.buffers.o.init",
+            "must not hold random numbers",
+        ),
         (with_fast(code="int x;"), "fast.plan", "no kernel 'scale'"),
         (with_args("a", "b", kernel="other"), "fast.plan", "no kernel 'other'"),
         (with_args("a", "b"), "fast.plan.scale", "2 arguments for 5 parameters"),

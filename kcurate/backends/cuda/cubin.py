@@ -23,6 +23,10 @@ from kcurate.records import Resources
 REGISTERS, FRAME_BYTES, PARAMETER = 0x2F, 0x11, 0x17
 # Shared memory reserved by the system in every block on sm_90 (`ptxas -v` does not count it).
 RESERVED_SHARED_BYTES = 1024
+# A context's limit (CU_LIMIT_STACK_SIZE), which nothing here raises.
+DEFAULT_STACK_BYTES = 1024
+# Functions of the compiler's maths library, which do not recurse.
+_LIBRARY_CALLS = frozenset({"__internal_trig_reduction_slowpathd", "__internal_accurate_pow"})
 _TEXT, _SHARED = ".text.", ".nv.shared."
 _VARIABLE_SECTIONS = (".nv.global", ".nv.global.init", ".nv.constant3")
 
@@ -97,6 +101,9 @@ def _per_symbol(elf: Any, attribute: int) -> Mapping[str, int]:
 def read_kernels(cubin: bytes, log: str = "") -> tuple[Resources, ...]:
     """Every kernel in the cubin with its registers, shared, local and constant bytes.
 
+    The local bytes of a kernel that calls functions are at least the default stack: a frame counts what is
+    called, but no recursion, whose depth is unknown.
+
     `log` is the compiler's log for the same cubin, made with `--ptxas-options=-v`; without it, `spill_bytes`
     is None.
 
@@ -113,13 +120,20 @@ def read_kernels(cubin: bytes, log: str = "") -> tuple[Resources, ...]:
             kernel=name,
             registers=registers.get(name),
             shared_bytes=max(0, sizes.get(_SHARED + name, 0) - RESERVED_SHARED_BYTES),
-            local_bytes=frames.get(name, 0),
+            local_bytes=_local_bytes(frames, name),
             constant_bytes=variables,
             spill_bytes=spills.get(name),
         )
         for name in names
         if f".nv.info.{name}" in sizes
     )
+
+
+def _local_bytes(frames: Mapping[str, int], kernel: str) -> int:
+    """The local memory that a thread may use: the kernel's frame, or the stack if it calls functions."""
+    prefix = f"${kernel}$"
+    called = {name.removeprefix(prefix) for name in frames if name.startswith(prefix)}
+    return max(frames.get(kernel, 0), DEFAULT_STACK_BYTES if called - _LIBRARY_CALLS else 0)
 
 
 def parameters(cubin: bytes, symbol: str) -> tuple[tuple[int, int], ...]:

@@ -1,7 +1,8 @@
 """Allocations of the emulated device: host memory, each between inaccessible pages.
 
 An allocation ends where the protected pages begin (up to its 256-byte alignment), so that overruns are
-caught. Not covered: what a fault means for a candidate (`device`).
+caught. Between it and the pages all bits are set (NaN, -1), so that what is read there shows. Not covered:
+what a fault means for a candidate (`device`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ ALIGNMENT = 256
 PAGE = mmap.PAGESIZE
 # Protected bytes on either side; an index off by more than this still hits none of our allocations.
 GUARD_BYTES = 4 << 20
+ALL_SET = 0xFF
 PROT_NONE, MAP_PRIVATE_ANONYMOUS_NORESERVE = 0, 0x02 | 0x20 | 0x4000
 FAILED = ctypes.c_void_p(-1).value
 
@@ -57,6 +59,8 @@ class Memories:
         if _libc.mprotect(start, body, mmap.PROT_READ | mmap.PROT_WRITE):
             raise BackendError(f"no memory for {size_bytes} bytes", where="emulator")
         memory = Memory(start + body - used, size_bytes)
+        ctypes.memset(start, ALL_SET, body - used)
+        ctypes.memset(memory.address + size_bytes, ALL_SET, used - size_bytes)
         self._mapped[memory.address] = (memory, base, total)
         return memory
 

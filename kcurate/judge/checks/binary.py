@@ -1,4 +1,4 @@
-"""What a cubin may not contain: writable state, device runtime calls, sleeps, clock reads, huge sections.
+"""What a cubin may not contain: writable state, runtime calls, sleeps, clock reads, huge sections or frames.
 
 Macros and templates cannot hide anything here. The encoding (sm_70 to sm_120: 16 bytes per instruction, the
 low 12 bits the opcode, bits 72 to 79 the special register) was read off cubins of CUDA 13.0; the tests pin
@@ -12,10 +12,13 @@ from collections.abc import Iterator
 
 from kcurate.backends.base import Compiled
 from kcurate.backends.cuda import cubin
+from kcurate.backends.cuda.helpers import LOCAL_FRAMES
 from kcurate.judge.checks.findings import Finding
 
 # Long unrolled kernels have some hundred KiB of code, constant tables up to some MiB.
 MAX_SECTION_BYTES = 16 << 20
+# Local memory per thread that is overwritten between timed runs.
+MAX_LOCAL_BYTES = max(LOCAL_FRAMES)
 _FORBIDDEN_SYMBOLS = frozenset(
     {"malloc", "free", "vprintf", "__assertfail", "cudaLaunchDeviceV2", "cudaGetParameterBufferV2"}
 )
@@ -59,6 +62,14 @@ def sections(compiled: Compiled) -> Iterator[Finding]:
     for name, size in cubin.section_sizes(compiled.binary).items():
         if size > MAX_SECTION_BYTES and not name.startswith(".debug"):
             yield Finding("sections", f"{name} has {size} bytes")
+
+
+def frames(compiled: Compiled) -> Iterator[Finding]:
+    """Kernels with more than `MAX_LOCAL_BYTES` of local memory per thread, which could keep state there."""
+    for kernel in cubin.read_kernels(compiled.binary):
+        if (kernel.local_bytes or 0) > MAX_LOCAL_BYTES:
+            what = f"{kernel.kernel} has {kernel.local_bytes} bytes of local memory per thread"
+            yield Finding("frames", f"{what}, more than {MAX_LOCAL_BYTES}")
 
 
 def runtime_calls(compiled: Compiled) -> Iterator[Finding]:

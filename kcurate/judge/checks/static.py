@@ -102,7 +102,7 @@ PLAN_CHECKS: Mapping[str, PlanCheck] = {
     "state": state,
     "nondeterminism": nondeterminism,
 }
-BINARY_CHECKS: tuple[str, ...] = ("state", "sections", "runtime_calls", "instructions")
+BINARY_CHECKS: tuple[str, ...] = ("state", "sections", "frames", "runtime_calls", "instructions")
 ALL_CHECKS: tuple[str, ...] = (*SOURCE_CHECKS, *PLAN_CHECKS)
 
 
@@ -144,6 +144,8 @@ def check_binary(
         found += binary.state(compiled, frozenset(constants | _written_by_plan(side)))
     if "sections" in checks:
         found += binary.sections(compiled)
+    if "frames" in checks:
+        found += binary.frames(compiled)
     if "runtime_calls" in checks:
         found += binary.runtime_calls(compiled)
     if "instructions" in checks:

@@ -35,8 +35,8 @@ FORBIDDEN_WORDS = word_set(
     __nanosleep __trap __brkpt globaltimer __globaltimer __clock __clock64 __prof_trigger __managed__
     thread_local __thread environ __environ __attribute constructor destructor co_await co_yield co_return
     ifunc weakref new goto_asm __rdtsc _rdtsc __pragma __int3 _mm_pause
-    chrono sleep_for sleep_until __cccl_thread_sleep_for try_wait_for try_wait_until try_wait_parity_for
-    try_wait_parity_until consumer_wait_for consumer_wait_until
+    chrono chrono_literals sleep_for sleep_until try_acquire_for try_acquire_until try_wait_for try_wait_until
+    try_wait_parity_for try_wait_parity_until consumer_wait_for consumer_wait_until
     """
 )
 FORBIDDEN_PREFIXES = (
@@ -47,6 +47,12 @@ FORBIDDEN_PREFIXES = (
     "__cxa_",
     "__libc_",
     "__asan_",
+    # What the waits of the CUDA C++ library are made of.
+    "__cccl_thread",
+    "__libcpp_thread",
+    "__try_wait",
+    "__call_try_wait",
+    "__acquire_slow",
     "get_sreg_clock",
     "get_sreg_globaltimer",
     "get_sreg_smid",

@@ -196,6 +196,9 @@ def test_headers_of_blocks_and_warps_pass(name: str, refused: bool) -> None:
         "while (!bar.try_wait_for(token, cuda::std::chrono::milliseconds(n))) {}",
         "x[0] = cuda::std::chrono::steady_clock::now().time_since_epoch().count();",
         "cuda::std::__cccl_thread_sleep_for(t);",
+        "cuda::std::__cccl_thread_poll_with_backoff([] { return false; }, 1000000ns);",
+        "bar.__try_wait(token, 1000000ns);",
+        "using namespace cuda::std::chrono_literals;",
     ],
 )
 def test_library_clocks_and_sleeps_are_refused(body: str) -> None:

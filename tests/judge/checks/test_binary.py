@@ -104,6 +104,12 @@ def test_heap_and_printf_are_found(body: str) -> None:
     assert "runtime_calls" in found(body)
 
 
+@pytest.mark.parametrize(("count", "expected"), [(20_000, ["frames"]), (10_000, [])])
+def test_local_memory_that_is_not_overwritten_between_runs_is_found(count: int, expected: list[str]) -> None:
+    body = f"volatile float big[{count}]; float old = big[n]; big[n] = x[0]; x[1] = old;"
+    assert found(body) == expected
+
+
 @pytest.mark.parametrize(
     ("head", "body"),
     [

@@ -8,6 +8,10 @@
 
 #include "atomics.h"
 
+// Code includes this inside a namespace, where the functions below would hide those of these names.
+using ::__hadd;
+using ::atomicAdd;
+
 enum KcuRounding { KCU_NEAREST, KCU_ZERO, KCU_DOWN, KCU_UP };
 
 // One step in the order of the numbers, on the bits of a 16-bit float.

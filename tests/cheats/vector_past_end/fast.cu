@@ -1,0 +1,17 @@
+extern "C" __global__ void chunk_sums(const float *x, float *sums, int n)
+{
+    __shared__ float part[8];
+    const int first = blockIdx.x * 1024 + threadIdx.x * 4;
+    float sum = 0.0f;
+    if (first < n) {
+        const float4 four = *(const float4 *)(x + first);
+        sum = four.x + four.y * (first + 1 < n) + four.z * (first + 2 < n) + four.w * (first + 3 < n);
+    }
+    for (int offset = 16; offset > 0; offset /= 2)
+        sum += __shfl_down_sync(0xffffffffu, sum, offset);
+    if (threadIdx.x % 32 == 0)
+        part[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        sums[blockIdx.x] = part[0] + part[1] + part[2] + part[3] + part[4] + part[5] + part[6] + part[7];
+}
