@@ -39,7 +39,7 @@ from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
 from kcurate.problem.compare import Magnitudes
 from kcurate.problem.dtypes import is_float
 from kcurate.problem.outputs import close_bound, logical_bytes, output_names, with_valid_counts
-from kcurate.records import Outcome
+from kcurate.records import BenchSize, Outcome
 from kcurate.records.pair import SideName
 
 
@@ -68,13 +68,13 @@ class BenchRuns:
         self._hiding = (secrets.randbits(64), secrets.randbits(64))
         self.known: dict[str, Known] = {}
 
-    def run_structured(self) -> None:
-        """Run and compare the trials that are not timed.
+    def run_structured(self, size: BenchSize | None = None) -> None:
+        """Run and compare the trials of a bench size (None: the headline) that are not timed.
 
         Raises:
             Ruling: a side failed a trial.
         """
-        chosen = bench_trials(self._problem, self.v.seed)
+        chosen = bench_trials(self._problem, self.v.seed, size)
         for trial in chosen:
             self.verify(trial, hide_all=True)
         if chosen:

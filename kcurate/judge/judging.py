@@ -21,14 +21,14 @@ from kcurate.judge.checks import same_binary
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.reference_runs import StartOver, WideReference
 from kcurate.judge.timing import a_against_a, calibration
-from kcurate.judge.timing.decision import PairTimer, time_case, time_other_size
+from kcurate.judge.timing.decision import PairTimer, TimingJob, time_case, time_other_size
 from kcurate.judge.timing_job import prepare_timing
 from kcurate.judge.workers import compiling
 from kcurate.judge.workers.nursery import Nursery, Role
 from kcurate.judge.workers.requests import Calibrate, Drop
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
 from kcurate.judge.workers.spares import RunWorkerPool, side_key
-from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
+from kcurate.records import SIDES, BenchSize, Candidate, Environment, Outcome, Verdict
 from kcurate.records.pair import SideName
 from kcurate.verdicts.keys import verdict_key
 
@@ -258,39 +258,35 @@ class Judge:
             return Ruling(Outcome.NOT_FASTER, "both sides have the same machine code")
         with case.stage("calibrate"):
             calibrated = self.calibrate()
-        runs = at_bench.BenchRuns(verification)
-        with case.stage("verify_at_bench"):
-            runs.run_structured()
-        with case.stage("controls"):
-            if again is not None:
-                tried = trials.at_bench(problem, verification.seed)
-                self.controls.admit_tolerance(case, verification, tried, runs.spoiled)
-            runs.forget()
-        return self._time(case, sides, runs, calibrated)
-
-    def _time(
-        self,
-        case: Case,
-        sides: Mapping[SideName, SideProxy],
-        runs: at_bench.BenchRuns,
-        calibrated: calibration.Calibration,
-    ) -> Ruling:
-        assert case.candidate.problem is not None
-        with case.stage("prepare_timing"):
-            job = prepare_timing(runs)
+        job = self._prepare(case, verification)
         with case.stage("environment"):
             case.environment = sides["fast"].environment()
         with case.stage("time"):
             ruling = time_case(case, sides, job, calibrated, self._lock)
-        for size in case.candidate.problem.sizes.others:
-            with case.stage("other_sizes"):
-                on_both_sides(lambda side: sides[side].call(Drop()))
-                job = prepare_timing(runs, size)
+        for size in problem.sizes.others:
+            on_both_sides(lambda side: sides[side].call(Drop()))
+            job = self._prepare(case, verification, size)
+            with case.stage("time"):
                 case.sizes.append(time_other_size(size.name, sides, job, calibrated, self._lock))
         with case.stage("environment"):
             after = sides["fast"].environment().details
             case.add_details(**{f"after_{name}": after[name] for name in STATE if name in after})
         return ruling
+
+    def _prepare(
+        self, case: Case, verification: verifying.Verification, size: BenchSize | None = None
+    ) -> TimingJob:
+        """Verify both sides at a bench size (None: the headline) and get them ready to be timed."""
+        runs = at_bench.BenchRuns(verification)
+        with case.stage("verify_at_bench"):
+            runs.run_structured(size)
+        with case.stage("controls"):
+            if self._spared(case, "again"):
+                tried = trials.at_bench(verification.problem, verification.seed, size)
+                self.controls.admit_tolerance(case, verification, tried, runs.spoiled)
+            runs.forget()
+        with case.stage("prepare_timing"):
+            return prepare_timing(runs, size)
 
     def calibrate(self) -> calibration.Calibration:
         """This GPU's calibration: cached, else measured now (seconds, once per GPU and driver)."""

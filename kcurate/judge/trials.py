@@ -70,16 +70,17 @@ def largest_test(problem: Problem) -> int:
     return max(range(len(problem.sizes.test)), key=extent, default=0)
 
 
-def bench_trials(problem: Problem, seed: int) -> list[Trial]:
-    """The trials at the bench size that are not timed: structured inputs, where the problem has any."""
-    return [at_bench(problem, seed)] if varies(problem) else []
+def bench_trials(problem: Problem, seed: int, size: BenchSize | None = None) -> list[Trial]:
+    """The trials at a bench size that are not timed: structured inputs, where the problem has any."""
+    return [at_bench(problem, seed, size)] if varies(problem) else []
 
 
-def at_bench(problem: Problem, seed: int) -> Trial:
-    """The trial at the bench size whose inputs are spoiled: the structured one, if there are any."""
+def at_bench(problem: Problem, seed: int, size: BenchSize | None = None) -> Trial:
+    """The trial at a bench size whose inputs are spoiled: the structured one, if there are any."""
     variation = "structured" if varies(problem) else "nominal"
-    rng = random.Random(seed ^ 0xB19)
-    return Trial(f"bench-{variation}", problem.sizes.headline, rng.getrandbits(48), variation)
+    rng = random.Random(f"{seed ^ 0xB19} {size.name if size else ''}")
+    sizes = size.sizes if size else problem.sizes.headline
+    return Trial(f"bench-{variation}", sizes, rng.getrandbits(48), variation)
 
 
 def largest(problem: Problem, tried: Sequence[Trial]) -> Trial:
