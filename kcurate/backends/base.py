@@ -9,7 +9,7 @@ it must never be opened in the process that decides.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
@@ -37,8 +37,21 @@ class EntryPoint:
 
 
 @dataclass(frozen=True)
+class Unread:
+    """What a kernel never reads: the places of arguments, bytes of static shared memory, and whether that
+    holds for all of its dynamic shared memory."""
+
+    arguments: tuple[int, ...] = ()
+    shared_bytes: int = 0
+    dynamic: bool = False
+
+
+@dataclass(frozen=True)
 class Compiled:
-    """A binary and its properties. `lowered` maps name expressions to symbols in the binary."""
+    """A binary and its properties. `lowered` maps name expressions to symbols in the binary.
+
+    `unread`: what each kernel never reads, by symbol, if it was compiled to be `examined`.
+    """
 
     backend: str
     binary: bytes
@@ -46,6 +59,7 @@ class Compiled:
     lowered: Mapping[str, str]
     resources: tuple[Resources, ...]
     compiler: str
+    unread: Mapping[str, Unread] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,8 +81,11 @@ class Compiler(Protocol):
         symbols: Sequence[str] = (),
         *,
         sanitize: bool = False,
+        examine: bool = False,
     ) -> Compiled | CompileFailure:
         """Compile one side. `symbols` are the `__constant__`/`__device__` names that the plan uploads to.
+
+        `examine`: also show what the side wastes; see `Compiled.unread` and `EmulatorDevice.counts`.
 
         Raises:
             MissingDependencyError: there is no compiler. BackendError: it broke.
@@ -156,6 +173,20 @@ class Grid:
     shared_bytes: int = 0
     cooperative: bool = False
     cluster: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a side did, over all launches: threads, those that read and wrote no memory (`idle`), accesses to
+    global and shared memory, bytes of the host's machine code that ran, bytes of dynamic shared memory of the
+    launches, and how many of those were read."""
+
+    threads: int
+    idle: int
+    accesses: int
+    code_bytes: int
+    shared_bytes: int
+    shared_read_bytes: int
 
 
 class Module(Protocol):

@@ -15,6 +15,7 @@ from kcurate import __version__, time_limits
 from kcurate.backends.base import (
     Bytes,
     Compiled,
+    Counts,
     EntryPoint,
     Grid,
     KernelArg,
@@ -65,6 +66,10 @@ class EmulatorDevice:
     def reset_globals(self, module: Module) -> None:
         """Reset every variable of the side to its initial value."""
         _own(module).reset()
+
+    def counts(self, module: Module) -> Counts:
+        """What the side did since the last call, if it was compiled to be examined."""
+        return _own(module).count()
 
     def allocate(self, size_bytes: int) -> Memory:
         """Host memory between protected pages, 256-byte aligned."""

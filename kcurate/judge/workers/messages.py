@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from kcurate import codec
-from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
+from kcurate.backends.base import Compiled, CompileFailure, Counts, EntryPoint, Unread
 from kcurate.errors import RecordError
 from kcurate.judge.workers.protocol import Blob
 from kcurate.problem.compare import Bound
@@ -60,6 +60,7 @@ class Description:
     lowered: Mapping[str, str]
     resources: tuple[Resources, ...]
     compiler: str
+    unread: Mapping[str, Unread] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class Compile(Request[CompileAnswer]):
     entry_points: tuple[EntryPoint, ...]
     symbols: tuple[str, ...]
     sanitize: bool = False
+    examine: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,18 @@ class Run(Request[RunAnswer]):
     salts: tuple[int, ...]
     summed: tuple[str, ...]
     keep: bool
+
+
+@dataclass(frozen=True)
+class CountsAnswer:
+    """What the side did since it was last asked."""
+
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class AskCounts(Request[CountsAnswer]):
+    """Begin to count, or read the counts; only for a side that the emulator's compiler examined."""
 
 
 @dataclass(frozen=True)
@@ -248,6 +262,7 @@ OPERATIONS: tuple[tuple[str, type[Request[Any]], type[Any]], ...] = (
     ("load", Load, Done),
     ("generate", Generate, Done),
     ("run", Run, RunAnswer),
+    ("counts", AskCounts, CountsAnswer),
     ("drop", Drop, Done),
     ("helpers", Helpers, Done),
     ("time", Time, TimeAnswer),

@@ -3,6 +3,7 @@
 // After a fault the process has to end: stacks and blocks are left as they were.
 
 #include "copies.h"
+#include "counting.h"
 #include "faults.h"
 #include "image.h"
 
@@ -206,6 +207,20 @@ KCU_EXPORT void kcu_close()
     give_back(state->dynamic_end - SHARED_GUARD - SHARED_ROOM, SHARED_ROOM + 2 * SHARED_GUARD);
 }
 
+// Begin to count, or read the counts and begin anew: threads, those that were idle, accesses to memory, bytes of
+// code that ran, bytes of dynamic shared memory, and those of them that were read.
+KCU_EXPORT int kcu_count(unsigned long *counts)
+{
+    Counting &c = state->counting;
+    if (!c.on && !open_counting()) return 1;
+    c.on = true;
+    const unsigned long code = code_that_ran(reinterpret_cast<const void *>(&__sanitizer_cov_trace_pc));
+    const unsigned long found[] = {c.threads, c.idle, c.accesses, code, c.shared_bytes, c.shared_read_bytes};
+    memcpy(counts, found, sizeof found);
+    c.threads = c.idle = c.accesses = c.shared_bytes = c.shared_read_bytes = 0;
+    return 0;
+}
+
 KCU_EXPORT void kcu_reset() { reset_data(); }
 
 KCU_EXPORT const KcuEntry *kcu_entry(unsigned i) { return i < kcu_entry_count ? kcu_entries + i : nullptr; }
@@ -257,6 +272,8 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
         snprintf(state->message, sizeof state->message, "clusters in a cooperative launch are not emulated");
         return KCU_UNSUPPORTED;
     }
+    Counting &counting = state->counting;
+    if (counting.on) memset(counting.shared_read, 0, shared_bytes);
     catch_signals(limit_s);
     if (sigsetjmp(state->escape, 1) == 0) {
         if (!open_stacks(cooperative ? unsigned(total) * threads : cluster * threads))
@@ -268,5 +285,9 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
     }
     release_signals();
     if (state->fault == KCU_OK) free_blocks();
+    if (counting.on) {
+        counting.shared_bytes += shared_bytes;
+        for (unsigned long i = 0; i < shared_bytes; i++) counting.shared_read_bytes += counting.shared_read[i];
+    }
     return state->fault;
 }

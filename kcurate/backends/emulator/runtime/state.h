@@ -59,10 +59,24 @@ struct Fiber {
     char *stack;
     uint3 index;
     unsigned lane, warp;
+    bool busy;                // it has read or written memory
     int site;                 // where it asks who is with it
     unsigned group;           // what a converged lane is told
     Copies copies, bulk;
     unsigned cluster_arrival; // the generation of the cluster's barrier that it has arrived at, plus one
+};
+
+// What sides compiled for it count (counting.h).
+const unsigned long LAST_BLOCK_BYTES = 64, MOST_BLOCK_BYTES = 1 << 16;
+struct Counting {
+    bool on;
+    char *code;                // of this library, and how often the block at each byte of it ran
+    size_t code_bytes;
+    unsigned long *runs;
+    unsigned long threads, idle; // idle: threads that read and wrote nothing
+    unsigned long accesses;
+    unsigned long shared_bytes, shared_read_bytes; // of dynamic shared memory, over all launches
+    char shared_read[SHARED_ROOM];
 };
 
 struct Warp {
@@ -123,6 +137,7 @@ struct State {
     unsigned long releases; // of mbarriers and named barriers: what spinning threads may wait for
     Copy *copies, *free_copies; // room for MAX_COPIES
     unsigned used_copies;
+    Counting counting;
 };
 
 KCU_HIDDEN extern State *state;

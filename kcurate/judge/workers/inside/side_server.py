@@ -19,11 +19,13 @@ from kcurate.backends.torch_module import TorchModule
 from kcurate.errors import BackendError
 from kcurate.judge.workers.inside.execute import Prepared, Start
 from kcurate.judge.workers.messages import (
+    AskCounts,
     AskEnvironment,
     Block,
     BlockAnswer,
     Calibrate,
     ClockAnswer,
+    CountsAnswer,
     DeviceState,
     Done,
     Drop,
@@ -79,6 +81,7 @@ class SideServer:
             Load: self._load,
             Generate: self._generate,
             Run: self._run,
+            AskCounts: self._counts,
             Drop: self._drop,
             Helpers: self._helpers,
             Time: self._time,
@@ -170,6 +173,12 @@ class SideServer:
         timer = self._timer
         assert timer is not None, "helpers come first"
         return sum_of(timer, lambda word: add_fingerprint(timer, prepared, asked.summed, word, self._salt))
+
+    def _counts(self, asked: AskCounts, _: Mapping[str, Blob]) -> Reply[CountsAnswer]:
+        from kcurate.backends.emulator.device import EmulatorDevice
+
+        assert isinstance(self._device, EmulatorDevice), "only the emulator counts"
+        return Reply(CountsAnswer(self._device.counts(self._known()[0])))
 
     def _drop(self, asked: Drop, _: Mapping[str, Blob]) -> Reply[Done]:
         if self._timed is not None:
