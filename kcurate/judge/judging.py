@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 
 from kcurate.backends.base import Compiled
 from kcurate.errors import BackendError
@@ -19,6 +20,7 @@ from kcurate.judge import admission, negative_controls, reference_runs, sanitize
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks import same_binary
 from kcurate.judge.gpu_lock import GpuLock, lock_name
+from kcurate.judge.made_slow import MadeSlow
 from kcurate.judge.reference_runs import Again, WideReference
 from kcurate.judge.timing import a_against_a, calibration
 from kcurate.judge.timing.decision import PairTimer, time_case, time_other_size
@@ -27,7 +29,7 @@ from kcurate.judge.workers.messages import Calibrate, Drop
 from kcurate.judge.workers.nursery import Nursery, Role
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
 from kcurate.judge.workers.spares import RunWorkerPool
-from kcurate.records import SIDES, Candidate, Environment, Outcome, Verdict
+from kcurate.records import SIDES, BenchSize, Candidate, Environment, Outcome, SizeTiming, Verdict
 from kcurate.records.pair import SideName
 from kcurate.verdicts.keys import verdict_key
 
@@ -41,7 +43,8 @@ STATE = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "clock_limits")
 class JudgeConfig:
     """How to judge. `seed` None: a fresh secret seed per candidate; set it only in tests.
 
-    `torch` lets a PyTorch reference run as trusted code.
+    `torch` lets a PyTorch reference run as trusted code. `workspace`: where to look for the suite's own naive
+    variant of a slow side that was made, beside the built-in pairs.
     """
 
     backend: str = "emulator"
@@ -52,6 +55,7 @@ class JudgeConfig:
     spares: int = 4
     calibrate: bool = True
     torch: bool = False
+    workspace: Path | None = None
 
 
 def judge(candidate: Candidate, config: JudgeConfig | None = None) -> Verdict:
@@ -97,6 +101,7 @@ class Judge:
                 self._nursery, Role("compile", config.backend, config.gpu, arch)
             )
             self.controls = negative_controls.Controls()
+            self._made_slow = MadeSlow(config.workspace)
             self._calibration: calibration.Calibration | None = None
         except BaseException:
             self._nursery.close()
@@ -110,6 +115,7 @@ class Judge:
         """End all workers."""
         self.pool.close()
         self._compilers.close()
+        self._made_slow.close()
         self._nursery.close()
         self._lock.close()
 
@@ -237,6 +243,8 @@ class Judge:
             if not timed:
                 tried = trials.largest(verification.problem, verification.tried)
                 self.controls.admit_tolerance(case, verification, again, tried)
+        with case.stage("made_slow"):
+            counted = self._made_slow.admit_counts(case, verification.seed)
         if self.config.sanitize:
             with case.stage("sanitize"):
                 sanitizer.examine_case(case, compiled, self.config.gpu, verification.seed, self._lock)
@@ -258,11 +266,17 @@ class Judge:
             case.environment = sides["fast"].environment()
         with case.stage("time"):
             ruling = time_case(case, sides, job, calibrated, self._lock)
+
+        def time_size(size: BenchSize) -> SizeTiming:
+            on_both_sides(lambda side: sides[side].call(Drop()))
+            job = verification.prepare_timing(size)
+            return time_other_size(size.name, sides, job, calibrated, self._lock)
+
         for size in verification.problem.sizes.others:
             with case.stage("other_sizes"):
-                on_both_sides(lambda side: sides[side].call(Drop()))
-                job = verification.prepare_timing(size)
-                case.sizes.append(time_other_size(size.name, sides, job, calibrated, self._lock))
+                case.sizes.append(time_size(size))
+        with case.stage("made_slow"):
+            self._made_slow.admit_times(case, ruling, counted, time_size)
         with case.stage("environment"):
             after = sides["fast"].environment().details
             case.add_details(**{f"after_{name}": after[name] for name in STATE if name in after})

@@ -67,9 +67,9 @@ class EmulatorDevice:
         """Reset every variable of the side to its initial value."""
         _own(module).reset()
 
-    def counts(self, module: Module) -> Counts:
-        """What the side did since the last call, if it was compiled to be examined."""
-        return _own(module).count()
+    def counts(self, module: Module, sample: int = 0, seed: int = 0) -> Counts:
+        """What a side compiled to be examined did since the last call; see `Library.count`."""
+        return _own(module).count(sample, seed)
 
     def allocate(self, size_bytes: int) -> Memory:
         """Host memory between protected pages, 256-byte aligned."""

@@ -139,14 +139,21 @@ class Run(Request[RunAnswer]):
 
 @dataclass(frozen=True)
 class CountsAnswer:
-    """What the side did since it was last asked."""
+    """What the side did in one run."""
 
     counts: Counts
 
 
 @dataclass(frozen=True)
-class AskCounts(Request[CountsAnswer]):
-    """Begin to count, or read the counts; only for a side that the emulator's compiler examined."""
+class Count(Request[CountsAnswer]):
+    """Run once and count; only for a side that the emulator's compiler examined.
+
+    At most `sample` blocks of each launch run (0: all), which `seed` chooses.
+    """
+
+    slot: str
+    sample: int
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -262,7 +269,7 @@ OPERATIONS: tuple[tuple[str, type[Request[Any]], type[Any]], ...] = (
     ("load", Load, Done),
     ("generate", Generate, Done),
     ("run", Run, RunAnswer),
-    ("counts", AskCounts, CountsAnswer),
+    ("count", Count, CountsAnswer),
     ("drop", Drop, Done),
     ("helpers", Helpers, Done),
     ("time", Time, TimeAnswer),

@@ -44,30 +44,68 @@ static int find_code(dl_phdr_info *info, size_t, void *)
     return 0;
 }
 
-// Before the first launch of a side that counts.
-inline bool open_counting()
+// Before the first launch of a side that counts; `marker` is what each basic block calls.
+inline bool open_counting(const void *marker)
 {
     Counting &c = state->counting;
     if (!dl_iterate_phdr(find_code, nullptr)) return false;
-    c.runs = reserve<unsigned long>(c.code_bytes);
-    return c.runs != nullptr;
+    c.runs = reserve<unsigned>(c.code_bytes);
+    c.calls = reserve<unsigned>(c.code_bytes);
+    if (!c.runs || !c.calls) return false;
+    c.call_count = find_calls(c.code, c.code_bytes, marker, c.calls);
+    return true;
 }
 
 // The bytes of machine code that ran: each basic block is as long as the way to the next one's call.
-static unsigned long code_that_ran(const void *marker)
+static unsigned long code_that_ran()
 {
     Counting &c = state->counting;
-    unsigned *calls = reserve<unsigned>(c.code_bytes);
-    if (!c.runs || !calls) return 0;
-    const size_t count = find_calls(c.code, c.code_bytes, marker, calls);
     unsigned long total = 0;
-    for (size_t i = 0; i < count; i++) {
-        const unsigned long length = i + 1 < count ? calls[i + 1] - calls[i] : LAST_BLOCK_BYTES;
-        total += c.runs[calls[i]] * (length < MOST_BLOCK_BYTES ? length : LAST_BLOCK_BYTES);
-        c.runs[calls[i]] = 0;
+    for (size_t i = 0; i < c.call_count; i++) {
+        const unsigned long length = i + 1 < c.call_count ? c.calls[i + 1] - c.calls[i] : LAST_BLOCK_BYTES;
+        total += c.runs[c.calls[i]] * (length < MOST_BLOCK_BYTES ? length : LAST_BLOCK_BYTES);
+        c.runs[c.calls[i]] = 0;
     }
-    give_back(calls, c.code_bytes);
     return total;
+}
+
+// How many blocks of a launch run.
+inline unsigned long sampled(unsigned long total, bool together)
+{
+    const Counting &c = state->counting;
+    return c.on && c.sample && !together && total > c.sample ? c.sample : total;
+}
+
+// The block that runs as number `next`: one of each `step`, chosen at random.
+inline unsigned long block_number(unsigned long next)
+{
+    const Launch &launch = state->launch;
+    if (launch.step <= 1) return next;
+    unsigned long mixed = (next + state->counting.seed + launch.dice) * 0x9E3779B97F4A7C15ul;
+    mixed ^= mixed >> 29;
+    return next * launch.step + mixed * 0xBF58476D1CE4E5B9ul % launch.step;
+}
+
+inline void begin_launch()
+{
+    Counting &c = state->counting;
+    if (!c.on) return;
+    c.launch = Tally{};
+    memset(c.shared_read, 0, state->launch.shared_bytes);
+}
+
+// Add a launch to the counts, as if all of its blocks were like those that ran.
+inline void end_launch(unsigned long total)
+{
+    Counting &c = state->counting;
+    if (!c.on) return;
+    const double scale = double(total) / double(state->launch.total);
+    c.all.threads += (unsigned long)(c.launch.threads * scale);
+    c.all.idle += (unsigned long)(c.launch.idle * scale);
+    c.all.accesses += (unsigned long)(c.launch.accesses * scale);
+    c.all.code_bytes += (unsigned long)(code_that_ran() * scale);
+    c.all.shared_bytes += state->launch.shared_bytes;
+    for (size_t i = 0; i < state->launch.shared_bytes; i++) c.all.shared_read_bytes += c.shared_read[i];
 }
 
 inline bool in_dynamic(uintptr_t at)
@@ -83,7 +121,7 @@ static void touch(const void *pointer, size_t bytes, bool read)
     if (at - reinterpret_cast<uintptr_t>(s.stacks.base) < s.stacks.size * s.stacks.count) return;
     const bool fixed = at >= uintptr_t(__start_kcu_shared) && at < uintptr_t(__stop_kcu_shared);
     if (!fixed && at - reinterpret_cast<uintptr_t>(s.data) < s.data_bytes) return;
-    s.counting.accesses++;
+    s.counting.launch.accesses++;
     s.fiber->busy = true;
     if (read && in_dynamic(at)) memset(s.counting.shared_read + (at - uintptr_t(kcu_dynamic)), 1, bytes);
 }

@@ -127,7 +127,7 @@ static void run_blocks(unsigned most)
         }
         do {
             if (launch.next == launch.total || launch.resident >= most) break;
-            waits &= turn(new_block(launch.next++)) == AT_GRID;
+            waits &= turn(new_block(block_number(launch.next++))) == AT_GRID;
         } while (launch.cooperative);
         if (waits && launch.resident && launch.next == launch.total) release_grid();
     }
@@ -207,17 +207,17 @@ KCU_EXPORT void kcu_close()
     give_back(state->dynamic_end - SHARED_GUARD - SHARED_ROOM, SHARED_ROOM + 2 * SHARED_GUARD);
 }
 
-// Begin to count, or read the counts and begin anew: threads, those that were idle, accesses to memory, bytes of
-// code that ran, bytes of dynamic shared memory, and those of them that were read.
-KCU_EXPORT int kcu_count(unsigned long *counts)
+// Read the counts (a Tally) and begin anew. From now on at most `sample` blocks of a launch run (0: all), which
+// `seed` chooses; the counts are those of all blocks, as if the others were alike.
+KCU_EXPORT int kcu_count(unsigned long *counts, unsigned sample, unsigned seed)
 {
     Counting &c = state->counting;
-    if (!c.on && !open_counting()) return 1;
+    if (!c.on && !open_counting(reinterpret_cast<const void *>(&__sanitizer_cov_trace_pc))) return 1;
     c.on = true;
-    const unsigned long code = code_that_ran(reinterpret_cast<const void *>(&__sanitizer_cov_trace_pc));
-    const unsigned long found[] = {c.threads, c.idle, c.accesses, code, c.shared_bytes, c.shared_read_bytes};
-    memcpy(counts, found, sizeof found);
-    c.threads = c.idle = c.accesses = c.shared_bytes = c.shared_read_bytes = 0;
+    c.sample = sample;
+    c.seed = seed;
+    memcpy(counts, &c.all, sizeof c.all);
+    c.all = Tally{};
     return 0;
 }
 
@@ -255,6 +255,8 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
     state->launch =
         Launch{kcu_entries + entry,   args,  cooperative != 0, dice, 0, 0, cluster, 0, 0, total, shared_bytes,
                static_shared_bytes(), poison};
+    state->launch.total = sampled(total, cooperative || cluster > 1);
+    state->launch.step = total / (state->launch.total ? state->launch.total : 1);
     kcu_dynamic = state->dynamic_end - (shared_bytes + 127) / 128 * 128;
     kcu_dynamic_bytes = shared_bytes;
     state->fault = KCU_OK;
@@ -272,8 +274,7 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
         snprintf(state->message, sizeof state->message, "clusters in a cooperative launch are not emulated");
         return KCU_UNSUPPORTED;
     }
-    Counting &counting = state->counting;
-    if (counting.on) memset(counting.shared_read, 0, shared_bytes);
+    begin_launch();
     catch_signals(limit_s);
     if (sigsetjmp(state->escape, 1) == 0) {
         if (!open_stacks(cooperative ? unsigned(total) * threads : cluster * threads))
@@ -285,9 +286,6 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
     }
     release_signals();
     if (state->fault == KCU_OK) free_blocks();
-    if (counting.on) {
-        counting.shared_bytes += shared_bytes;
-        for (unsigned long i = 0; i < shared_bytes; i++) counting.shared_read_bytes += counting.shared_read[i];
-    }
+    end_launch(total);
     return state->fault;
 }

@@ -43,8 +43,8 @@ void finish_copies(Copies &copies, unsigned batches_left);
 
 inline void count_thread(Fiber *fiber)
 {
-    state->counting.threads++;
-    state->counting.idle += !fiber->busy;
+    state->counting.launch.threads++;
+    state->counting.launch.idle += !fiber->busy;
     fiber->busy = false;
 }
 

@@ -68,14 +68,20 @@ struct Fiber {
 
 // What sides compiled for it count (counting.h).
 const unsigned long LAST_BLOCK_BYTES = 64, MOST_BLOCK_BYTES = 1 << 16;
+struct Tally {
+    unsigned long threads, idle; // idle: threads that read and wrote nothing
+    unsigned long accesses, code_bytes;
+    unsigned long shared_bytes, shared_read_bytes; // of dynamic shared memory
+};
 struct Counting {
     bool on;
-    char *code;                // of this library, and how often the block at each byte of it ran
+    unsigned sample, seed; // run only so many blocks of a launch (0: all)
+    char *code;            // of this library
     size_t code_bytes;
-    unsigned long *runs;
-    unsigned long threads, idle; // idle: threads that read and wrote nothing
-    unsigned long accesses;
-    unsigned long shared_bytes, shared_read_bytes; // of dynamic shared memory, over all launches
+    unsigned *runs;        // how often the basic block that calls from each byte of it ran in this launch
+    unsigned *calls;       // the bytes that calls return to, in ascending order
+    size_t call_count;
+    Tally launch, all;
     char shared_read[SHARED_ROOM];
 };
 
@@ -115,6 +121,7 @@ struct Launch {
     unsigned long next, done, total;
     size_t shared_bytes, static_bytes;
     unsigned char poison;
+    unsigned long step; // every so many blocks one runs
 };
 
 struct State {

@@ -19,12 +19,12 @@ from kcurate.backends.torch_module import TorchModule
 from kcurate.errors import BackendError
 from kcurate.judge.workers.inside.execute import Prepared, Start
 from kcurate.judge.workers.messages import (
-    AskCounts,
     AskEnvironment,
     Block,
     BlockAnswer,
     Calibrate,
     ClockAnswer,
+    Count,
     CountsAnswer,
     DeviceState,
     Done,
@@ -81,7 +81,7 @@ class SideServer:
             Load: self._load,
             Generate: self._generate,
             Run: self._run,
-            AskCounts: self._counts,
+            Count: self._count,
             Drop: self._drop,
             Helpers: self._helpers,
             Time: self._time,
@@ -174,11 +174,20 @@ class SideServer:
         assert timer is not None, "helpers come first"
         return sum_of(timer, lambda word: add_fingerprint(timer, prepared, asked.summed, word, self._salt))
 
-    def _counts(self, asked: AskCounts, _: Mapping[str, Blob]) -> Reply[CountsAnswer]:
+    def _count(self, asked: Count, _: Mapping[str, Blob]) -> Reply[CountsAnswer]:
         from kcurate.backends.emulator.device import EmulatorDevice
 
         assert isinstance(self._device, EmulatorDevice), "only the emulator counts"
-        return Reply(CountsAnswer(self._device.counts(self._known()[0])))
+        module = self._known()[0]
+        bound, values = self._inputs.pop(asked.slot)
+        self._device.counts(module, asked.sample, asked.seed)
+        prepared = Prepared(self._device, module, bound, values)
+        try:
+            prepared.reset(asked.seed, "zeros")
+            prepared.run()
+        finally:
+            prepared.close()
+        return Reply(CountsAnswer(self._device.counts(module)))
 
     def _drop(self, asked: Drop, _: Mapping[str, Blob]) -> Reply[Done]:
         if self._timed is not None:
