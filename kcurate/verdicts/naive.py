@@ -35,10 +35,8 @@ def _folders(candidate: Candidate, workspace: Workspace | None) -> Iterator[Path
     """The folders of the pair that a candidate was made from, and of natural pairs of its kernels."""
     parent = PurePosixPath(candidate.origin.parent or "")
     roots = [resources.pairs_dir(), *([workspace.pairs] if workspace else [])]
-    for root in roots:
-        if parent.parts and not parent.is_absolute() and ".." not in parent.parts:
-            if (root / parent / "pair.json").is_file():
-                yield root / parent
+    inside = bool(parent.parts) and not parent.is_absolute() and ".." not in parent.parts
+    yield from (root / parent for root in roots if inside and (root / parent / "pair.json").is_file())
     kernels = set(candidate.origin.kernels)
     if workspace is None or not kernels:
         return
