@@ -80,8 +80,10 @@ def admit_sources(case: Case) -> None:
             continue
         applied = static.ALL_CHECKS if side == suspect else others
         _refuse(side, static.check_source(record, applied))
-        bound = program.bind(problem, record, problem.sizes.test[0])
-        _refuse(side, tuple(find_repeated_launch(bound, record.code)))
+        every = side == "slow" and made_slow(case.candidate)
+        for sizes in problem.sizes.all if every else problem.sizes.test[:1]:
+            bound = program.bind(problem, record, sizes)
+            _refuse(side, tuple(find_repeated_launch(bound, record.code)))
     case.passed(*(static.ALL_CHECKS if suspect else others), "redone")
 
 

@@ -1,4 +1,4 @@
-"""Both sides run once on the emulator, compiled to count what they do; evidence about a slow side that was made.
+"""Both sides on the emulator, compiled to count what they do: evidence about a slow side that was made.
 
 At every test size, and at the bench size with a few blocks of each launch, since a side may be slow there
 alone. It runs beside a judgement on a GPU too, where a C++ compiler is installed. There is no evidence where
@@ -8,7 +8,6 @@ the emulator cannot run a side; nothing is concluded from that. Not covered: wha
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

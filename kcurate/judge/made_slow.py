@@ -1,15 +1,16 @@
 """Whether a slow side that a rule or a model made is slow on purpose, from evidence of running it.
 
 `MadeSlow` gets the evidence. The decisions are pure functions that answer None or the evidence in one line:
-`wasted` reads counts of code, threads and shared memory, `grew` and `above_cap` read times. Where the limits
-come from: docs/judge.md. Not covered:
-counting (`kcurate.judge.counted_runs`), patterns in the text (`checks.padded_work`), what kernels never read
+`wasted` reads counts of code, threads and shared memory (at the bench size, if it could be run there), `grew`
+and `above_cap` read times. Where the limits come from: docs/judge.md. Not covered: counting
+(`kcurate.judge.counted_runs`), patterns in the text (`checks.padded_work`), what kernels never read
 (`checks.unread`). Sides that nobody made are never asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from kcurate.backends.base import Counts
@@ -53,23 +54,33 @@ def _findings(counted: Counted) -> Iterator[str]:
         yield "the slow side runs into the time limit on the emulator, the fast side does not"
     if not counted.tests:
         return
-    slow, fast = max(counted.tests, key=lambda one: one[1].code_bytes)
-    ratios = [work(s, f) for s, f in counted.tests if f.code_bytes >= LEAST_SHARE * fast.code_bytes]
-    limit = VARYING_WORK if max(ratios) >= VARIES * min(ratios) else WORK
+    largest = max(counted.tests, key=lambda one: one[1].code_bytes)
+    telling = [one for one in counted.tests if one[1].code_bytes >= LEAST_SHARE * largest[1].code_bytes]
+    slow, fast = counted.bench or largest
+    limit = _most_work(telling, fast)
     if work(slow, fast) > limit:
-        yield _more_code(slow, fast, f"the limit is {limit:g} times")
+        yield _more_code(slow, fast, f"the limit is {limit:.3g} times")
     yield from _idle(slow, fast)
-    if counted.bench is not None:
-        slow, fast = counted.bench
-        limit = WORK_GROWTH * max(1.0, *ratios)
-        if work(slow, fast) > limit:
-            seen = f"{max(ratios):.3g} times at the test sizes: the limit is {limit:.3g} times"
-            yield f"{_more_code(slow, fast, seen)} (at the bench size)"
-        yield from _idle(slow, fast)
     of_shared = [slow for slow, _ in counted.tests if slow.shared_bytes]
     if of_shared and not any(one.shared_read_bytes for one in of_shared):
         size = max(one.shared_bytes for one in of_shared)
         yield f"the slow side never reads its {size} bytes of shared memory"
+
+
+def _most_work(telling: Sequence[tuple[Counts, Counts]], fast: Counts) -> float:
+    """How many times the code of the fast side a slow side may run, given what both run at test sizes.
+
+    Where the ratio grows with the test sizes, it may go on growing, at most as fast as the fast side's work.
+    """
+    least, most = (choose(telling, key=lambda one: work(*one)) for choose in (min, max))
+    varies = work(*most) >= VARIES * work(*least)
+    growth = 1.0
+    if varies and most[1].code_bytes > least[1].code_bytes:
+        size = math.log(most[1].code_bytes / least[1].code_bytes)
+        power = min(1.0, math.log(work(*most) / work(*least)) / size)
+        growth = max(1.0, fast.code_bytes / most[1].code_bytes) ** power
+    allowed = VARYING_WORK if varies else WORK
+    return growth * min(allowed, WORK_GROWTH * max(1.0, work(*most)))
 
 
 def _more_code(slow: Counts, fast: Counts, limit: str) -> str:

@@ -24,7 +24,8 @@ def find_unread(program: Program, code: str, compiled: Compiled) -> Iterator[Fin
     known = {expression: compiled.unread.get(symbol) for expression, symbol in compiled.lowered.items()}
     yield from dict.fromkeys(_unread_shared(program.ops, known))
     same = tuple(_without_unread(op, known) for op in program.ops)
-    yield from find_repeated_launch(replace(program, ops=same), code)
+    if same != program.ops:
+        yield from find_repeated_launch(replace(program, ops=same), code)
 
 
 def _of(op: LaunchOp, known: Mapping[str, Unread | None]) -> Unread:
