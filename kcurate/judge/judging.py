@@ -263,7 +263,7 @@ class Judge:
         with case.stage("prepare_timing"):
             job = verification.prepare_timing()
         with case.stage("environment"):
-            case.environment = sides["fast"].environment()
+            case.read_again(sides["fast"].environment())
         with case.stage("time"):
             ruling = time_case(case, sides, job, calibrated, self._lock)
 

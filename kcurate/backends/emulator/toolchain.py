@@ -66,6 +66,7 @@ COUNTING = (
     "-fsanitize=kernel-address",
     "-fno-unroll-loops",
     "-fno-tree-vectorize",
+    "-fno-optimize-sibling-calls",  # a jump into the runtime would not tell where it comes from
 )
 # Calls rather than inline checks of shadow memory, in the words of g++ and of clang.
 _CALLS = {

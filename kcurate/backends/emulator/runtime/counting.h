@@ -56,7 +56,8 @@ inline bool open_counting(const void *marker)
     return true;
 }
 
-// The bytes of machine code that ran: each basic block is as long as the way to the next one's call.
+// The bytes of machine code that ran: each basic block is as long as the way to the next one's call. (The last
+// call is that of `kcu_code_ends`, which never runs.)
 static unsigned long code_that_ran()
 {
     Counting &c = state->counting;
@@ -83,7 +84,8 @@ inline unsigned long block_number(unsigned long next)
     if (launch.step <= 1) return next;
     unsigned long mixed = (next + state->counting.seed + launch.dice) * 0x9E3779B97F4A7C15ul;
     mixed ^= mixed >> 29;
-    return next * launch.step + mixed * 0xBF58476D1CE4E5B9ul % launch.step;
+    mixed *= 0xBF58476D1CE4E5B9ul;
+    return next * launch.step + (mixed >> 32) % launch.step;
 }
 
 inline void begin_launch()
