@@ -38,12 +38,17 @@ class EntryPoint:
 
 @dataclass(frozen=True)
 class Unread:
-    """What a kernel never reads: the places of arguments, bytes of static shared memory, and whether that
-    holds for all of its dynamic shared memory."""
+    """What a kernel never reads: the places of arguments, those of pointers to memory that it only writes,
+    bytes of static shared memory, whether that holds for all of its dynamic shared memory.
+
+    `lone_fences`: it waits for its writes to be visible, and nothing in it communicates.
+    """
 
     arguments: tuple[int, ...] = ()
+    only_written: tuple[int, ...] = ()
     shared_bytes: int = 0
     dynamic: bool = False
+    lone_fences: bool = False
 
 
 @dataclass(frozen=True)
@@ -178,8 +183,8 @@ class Grid:
 @dataclass(frozen=True)
 class Counts:
     """What a side did, over all launches: threads, those that read and wrote no memory (`idle`), accesses to
-    global and shared memory, bytes of the host's machine code that ran, bytes of dynamic shared memory of the
-    launches, and how many of those were read."""
+    global and shared memory, bytes of the host's machine code that ran, the most dynamic shared memory of a
+    launch and the most that a launch read of it, bytes of static shared memory and those that were read."""
 
     threads: int
     idle: int
@@ -187,6 +192,8 @@ class Counts:
     code_bytes: int
     shared_bytes: int
     shared_read_bytes: int
+    static_bytes: int
+    static_read_bytes: int
 
 
 class Module(Protocol):

@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from kcurate.backends.base import Compiled
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks import static
+from kcurate.judge.checks.compiler_names import compiler_names
 from kcurate.judge.checks.findings import Finding
+from kcurate.judge.checks.lexer import Source
 from kcurate.judge.checks.repeated_launches import find_repeated_launch
 from kcurate.judge.checks.unread import find_unread
 from kcurate.problem import check, program
@@ -80,8 +82,10 @@ def admit_sources(case: Case) -> None:
             continue
         applied = static.ALL_CHECKS if side == suspect else others
         _refuse(side, static.check_source(record, applied))
-        every = side == "slow" and made_slow(case.candidate)
-        for sizes in problem.sizes.all if every else problem.sizes.test[:1]:
+        strict = side == "slow" and made_slow(case.candidate)
+        if strict:
+            _refuse(side, tuple(compiler_names(Source(record.code))))
+        for sizes in problem.sizes.all if strict else problem.sizes.test[:1]:
             bound = program.bind(problem, record, sizes)
             _refuse(side, tuple(find_repeated_launch(bound, record.code)))
     case.passed(*(static.ALL_CHECKS if suspect else others), "redone")

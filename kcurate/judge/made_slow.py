@@ -33,6 +33,8 @@ LEAST_SHARE = 1 / 8
 WORK_GROWTH, TIME_GROWTH = 8.0, 16.0
 # Idle threads: all lanes of a warp but one, and more than rounding up a few launches to whole blocks leaves.
 IDLE_SHARE, LEAST_IDLE = 31 / 32, 4096
+# Shared memory of a block, static or dynamic, that takes occupancy and is hardly read.
+LEAST_SHARED_BYTES, SHARED_SHARE = 16 << 10, 1 / 4
 # Below this, overhead hides how long a side takes (`timing.blocks`).
 SHORTEST_US = 5.0
 # The speedup that may be claimed where the suite has no naive variant of its own; where it has one, this much
@@ -62,10 +64,7 @@ def _findings(counted: Counted) -> Iterator[str]:
     if work(slow, fast) > limit:
         yield _more_code(slow, fast, f"the limit is {limit:.3g} times")
     yield from _idle(slow, fast)
-    of_shared = [slow for slow, _ in counted.tests if slow.shared_bytes]
-    if of_shared and not any(one.shared_read_bytes for one in of_shared):
-        size = max(one.shared_bytes for one in of_shared)
-        yield f"the slow side never reads its {size} bytes of shared memory"
+    yield from _unread(slow, [one for one, _ in counted.tests])
 
 
 def _most_work(telling: Sequence[tuple[Counts, Counts]], fast: Counts) -> float:
@@ -100,6 +99,20 @@ def _idle(slow: Counts, fast: Counts) -> Iterator[str]:
             f"{slow.idle} of {slow.threads} threads of the slow side do nothing, "
             f"{fast.idle} of {fast.threads} of the fast side"
         )
+
+
+def _unread(slow: Counts, tests: Sequence[Counts]) -> Iterator[str]:
+    """Dynamic shared memory that no trial reads, or much shared memory of which little is read."""
+    of_shared = [one for one in tests if one.shared_bytes]
+    if of_shared and not any(one.shared_read_bytes for one in of_shared):
+        size = max(one.shared_bytes for one in of_shared)
+        yield f"the slow side never reads its {size} bytes of dynamic shared memory"
+    for kind, held, read in (
+        ("dynamic", slow.shared_bytes, slow.shared_read_bytes),
+        ("static", slow.static_bytes, slow.static_read_bytes),
+    ):
+        if held >= LEAST_SHARED_BYTES and read < SHARED_SHARE * held:
+            yield f"the slow side reads {read} of its {held} bytes of {kind} shared memory"
 
 
 def grew(test: SizeTiming, bench: Speedup) -> str | None:

@@ -63,7 +63,7 @@ def best(verdicts: Sequence[Verdict]) -> Verdict | None:
     - the emulator's last counterexample, unless a GPU found the pair correct: the emulator runs threads in an
       order that no GPU has, and pairs are for GPUs;
     - the last `confirmed`, else the last `correct`, unless the same device refused the pair later
-      (`static_reject`, `compile_error`, `launch_error`);
+      (`static_reject`, `compile_error`, `launch_error`, `padded`);
     - the last verdict that says something about the pair, else the last. `timeout`, `not_faster` and
       `ambiguous_timing` refute nothing.
     """

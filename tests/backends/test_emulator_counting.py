@@ -67,7 +67,7 @@ def test_straight_code_counts_by_its_length() -> None:
 
 
 def test_the_first_read_of_counts_is_of_nothing_and_each_read_begins_anew() -> None:
-    assert count(PLAIN, runs=0) == Counts(0, 0, 0, 0, 0, 0)
+    assert count(PLAIN, runs=0) == Counts(0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def test_dynamic_shared_memory_counts_as_read_where_it_is_read() -> None:

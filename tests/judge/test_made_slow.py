@@ -27,7 +27,7 @@ TILED = "image-signal/dct8x8"
 
 
 def counts(code: int, threads: int = 100_000, idle: int = 0, shared: int = 0, read: int = 0) -> Counts:
-    return Counts(threads, idle, 1, code, shared, read)
+    return Counts(threads, idle, 1, code, shared, read, 0, 0)
 
 
 def ran(*ratios: float, bench: float | None = None, fast: int = 1000) -> Counted:

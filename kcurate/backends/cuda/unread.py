@@ -1,15 +1,16 @@
-"""What a kernel never reads, from the PTX that NVRTC made of it: arguments, and shared memory.
+"""What a kernel never reads, from the PTX that NVRTC made of it: arguments, their memory, shared memory.
 
 NVVM has removed by then what has no effect, so an argument without `ld.param` plays no part. Shared memory is
-followed from a variable's name through the registers that hold its address: it is unread if it is only ever
-stored to. Wherever that is not certain (calls, an address that is itself stored, an access in shared space
-that starts from no known variable), it counts as read. Not covered: whether that is a fault
-(`kcurate.judge.checks.unread`).
+followed from a variable's name through the registers that hold its address, memory that an argument points to
+from the argument: it is unread if it is only ever stored to. Wherever that is not certain (calls, an address
+that is itself stored, an access in shared space that starts from no known variable), it counts as read. Not
+covered: whether that is a fault (`kcurate.judge.checks.unread`).
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,7 +25,11 @@ _SHARED = re.compile(
     r"(?P<name>[\w$]+)(?:\[(?P<bytes>\d*)\])?;",
     re.MULTILINE,
 )
-_INSTRUCTION = re.compile(r"(?:@!?%?[\w$]+\s+)?([a-z][\w.:]*)\s+([^;]*)$", re.DOTALL)
+_INSTRUCTION = re.compile(r"(?:@!?%?[\w$]+\s+)?([a-z][\w.:]*)(?:\s+([^;]*))?$", re.DOTALL)
+# Instructions by which blocks tell each other something; plain stores may be flags where loads are volatile.
+_COMMUNICATES = re.compile(
+    r"atom|red\b|red\.|mbarrier|cp\.async\.bulk|(?:ld|st)\.(?:volatile|acquire|release|relaxed|mmio)|call"
+)
 _NAME = re.compile(r"[%$\w]+")
 # Instructions that only compute: what they define depends on their operands, and nothing is read.
 _PURE = frozenset({
@@ -59,12 +64,14 @@ def unread(ptx: str) -> Mapping[str, Unread]:
             (one["name"], bool(one["extern"]), int(one["bytes"] or 0))
             for one in _SHARED.finditer(f"{outside}\n{body}")
         ]
-        read = _read(body, helpers, [name for name, _, _ in shared])
+        read = _read(body, helpers, [name for name, _, _ in shared], names)
         found[match[1]] = Unread(
             arguments=tuple(at for at, name in enumerate(names) if name not in used),
+            only_written=tuple(at for at, name in enumerate(names) if name in used and name not in read),
             shared_bytes=sum(size for name, _, size in shared if name not in read and name in used),
             dynamic=not any(external and name in read for name, external, _ in shared)
             and _STRANGE not in read,
+            lone_fences=_fences_alone(body),
         )
     return found
 
@@ -94,25 +101,35 @@ def _without_bodies(text: str) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _read(body: str, helpers: Sequence[str], variables: Sequence[str]) -> set[str]:
-    """Those variables in shared memory that a kernel may read.
+def _fences_alone(body: str) -> bool:
+    """Whether a kernel has fences for other blocks (`membar`, `fence.sc`), and nothing that communicates."""
+    opcodes = [step.opcode for step in _steps(body)]
+    fences = any(one.startswith(("membar.gl", "membar.sys", "fence.sc", "fence.acq_rel")) for one in opcodes)
+    return fences and not any(_COMMUNICATES.match(one) for one in opcodes)
 
-    Everything, if the kernel calls functions of its module and one of those touches shared memory.
+
+def _read(body: str, helpers: Sequence[str], variables: Sequence[str], parameters: Sequence[str]) -> set[str]:
+    """Those variables in shared memory, and those parameters whose memory, that a kernel may read.
+
+    All shared memory, if the kernel calls functions of its module and one of those touches shared memory.
     """
     steps = list(_steps(body))
     if any(step.word == "call" for step in steps) and any(
         "shared" in helper or any(name in helper for name in variables) for helper in helpers
     ):
-        return {*variables, _STRANGE}
-    held = _addresses(steps, variables)
+        return {*variables, *parameters, _STRANGE}
+    held = _addresses(steps, variables, parameters)
+    used = Counter(name for step in steps for names in step.operands for name in names)
     read: set[str] = set()
     for step in steps:
         addresses = [set().union(*(held.get(name, set()) for name in names)) for names in step.operands]
-        if step.word in _PURE:
+        if step.word in _PURE or step.opcode.startswith("ld.param"):
             continue
         first = (step.word in _STORES and "::" not in step.opcode) or step.opcode.startswith("cp.async")
-        read |= set().union(set(), *addresses[1 if first else 0 :])
-        if _reads_shared(step) and not any(addresses):
+        # An atomic whose answer nobody uses only writes.
+        dropped = step.word == "atom" and all(used[name] == 1 for name in step.operands[0])
+        read |= set().union(set(), *addresses[2 if dropped else 1 if first else 0 :])
+        if _reads_shared(step) and not any(set(variables) & found for found in addresses):
             read.add(_STRANGE)
     return {*read, *variables} if _STRANGE in read else read
 
@@ -124,9 +141,16 @@ def _reads_shared(step: _Step) -> bool:
     return "shared" in step.opcode or step.word in ("ldmatrix", "wgmma", "tcgen05", "mbarrier")
 
 
-def _addresses(steps: Sequence[_Step], variables: Iterable[str]) -> dict[str, set[str]]:
-    """For each register, the variables whose address it may have been computed from."""
+def _addresses(
+    steps: Sequence[_Step], variables: Iterable[str], parameters: Sequence[str]
+) -> dict[str, set[str]]:
+    """For each register, the variables whose address, and the parameters that, it may be computed from."""
     held = {name: {name} for name in variables}
+    for step in steps:
+        if step.opcode.startswith("ld.param"):
+            source = {name for names in step.operands[1:] for name in names if name in parameters}
+            for target in step.operands[0]:
+                held[target] = held.get(target, set()) | source
     changed = True
     while changed:
         changed = False
@@ -150,6 +174,6 @@ def _steps(body: str) -> Iterable[_Step]:
         match = _INSTRUCTION.match(statement.lstrip("{} \t\n"))
         if match is None:
             continue
-        parts = re.findall(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,{}\[\]()]+", match[2])
+        parts = re.findall(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,{}\[\]()]+", match[2] or "")
         operands = tuple(tuple(_NAME.findall(part)) for part in parts if part.strip())
         yield _Step(re.split(r"[.:]", match[1])[0], match[1], operands)

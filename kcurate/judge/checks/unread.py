@@ -1,19 +1,21 @@
 """Evidence from the compiled kernels of a slow side that was made: what they are given and never read.
 
-Shared memory that is never read only takes occupancy (the check `sham`). Launches that differ only in what
-the kernel never reads are the same launch (the check `redone`). Not covered: how it is found in PTX
+Shared memory that is never read only takes occupancy, a buffer that nothing reads only takes writes, and a
+fence in a kernel that talks to no other thread only waits (the check `sham`). Launches that differ only in
+what the kernel never reads are the same launch (the check `redone`). Not covered: how it is found in PTX
 (`kcurate.backends.cuda.unread`), what running shows (`kcurate.judge.made_slow`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kcurate.backends.base import Compiled, EntryPoint, Unread
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.repeated_launches import find_repeated_launch
-from kcurate.problem.ops import BoundScalar, LaunchOp, Op, Program, WhileOp
+from kcurate.problem.ops import BoundPointer, BoundScalar, FillOp, LaunchOp, Op, Program, WhileOp
 
 # In place of an argument that the kernel never reads.
 NOTHING = BoundScalar(b"")
@@ -22,7 +24,10 @@ NOTHING = BoundScalar(b"")
 def find_unread(program: Program, code: str, compiled: Compiled) -> Iterator[Finding]:
     """Unread shared memory of the kernels that a bound plan launches, and launches that are then equal."""
     known = {expression: compiled.unread.get(symbol) for expression, symbol in compiled.lowered.items()}
+    if not any(known.values()):
+        return
     yield from dict.fromkeys(_unread_shared(program.ops, known))
+    yield from _unread_buffers(program, known)
     same = tuple(_without_unread(op, known) for op in program.ops)
     if same != program.ops:
         yield from find_repeated_launch(replace(program, ops=same), code)
@@ -43,6 +48,41 @@ def _unread_shared(ops: tuple[Op, ...], known: Mapping[str, Unread | None]) -> I
         if unread.shared_bytes or dynamic:
             what = f"{op.kernel} never reads {unread.shared_bytes + dynamic} bytes of its shared memory"
             yield Finding("sham", what)
+        if unread.lone_fences:
+            yield Finding("sham", f"{op.kernel} has fences, and nothing that other blocks could wait for")
+
+
+def _unread_buffers(program: Program, known: Mapping[str, Unread | None]) -> Iterator[Finding]:
+    """Buffers of the side's own that its kernels write and nothing reads."""
+    own = {
+        name for name, buffer in program.buffers.items() if buffer.extra and buffer.record.role == "scratch"
+    }
+    written: set[str] = set()
+    read: set[str] = set()
+    for op in _flat(program.ops):
+        if isinstance(op, LaunchOp):
+            unread = _of(op, known)
+            for at, arg in enumerate(op.args):
+                names = {arg.buffer} if isinstance(arg, BoundPointer) else _named(arg)
+                (written if at in (*unread.only_written, *unread.arguments) else read).update(names)
+        elif isinstance(op, WhileOp):
+            read.add(op.flag)
+        elif not isinstance(op, FillOp):
+            read |= _named(op)
+    for name in sorted(own & written - read):
+        yield Finding("sham", f"nothing reads the buffer {name!r}, which the side adds")
+
+
+def _flat(ops: Iterable[Op]) -> Iterator[Op]:
+    for op in ops:
+        yield op
+        if isinstance(op, WhileOp):
+            yield from _flat(op.body)
+
+
+def _named(record: object) -> set[str]:
+    """Every text in a record: among them the names of all buffers that it may use."""
+    return set(re.findall(r"'([^']*)'", repr(record)))
 
 
 def _without_unread(op: Op, known: Mapping[str, Unread | None]) -> Op:

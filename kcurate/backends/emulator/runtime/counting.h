@@ -51,7 +51,8 @@ inline bool open_counting(const void *marker)
     if (!dl_iterate_phdr(find_code, nullptr)) return false;
     c.runs = reserve<unsigned>(c.code_bytes);
     c.calls = reserve<unsigned>(c.code_bytes);
-    if (!c.runs || !c.calls) return false;
+    c.static_read = reserve<char>(static_shared_bytes());
+    if (!c.runs || !c.calls || !c.static_read) return false;
     c.call_count = find_calls(c.code, c.code_bytes, marker, c.calls);
     return true;
 }
@@ -96,6 +97,18 @@ inline void begin_launch()
     memset(c.shared_read, 0, state->launch.shared_bytes);
 }
 
+// The counts so far, which begin anew.
+inline Tally take_counts()
+{
+    Counting &c = state->counting;
+    Tally found = c.all;
+    found.static_bytes = static_shared_bytes();
+    for (size_t i = 0; i < found.static_bytes; i++) found.static_read_bytes += c.static_read[i];
+    memset(c.static_read, 0, found.static_bytes);
+    c.all = Tally{};
+    return found;
+}
+
 // Add a launch to the counts, as if all of its blocks were like those that ran.
 inline void end_launch(unsigned long total)
 {
@@ -106,8 +119,10 @@ inline void end_launch(unsigned long total)
     c.all.idle += (unsigned long)(c.launch.idle * scale);
     c.all.accesses += (unsigned long)(c.launch.accesses * scale);
     c.all.code_bytes += (unsigned long)(code_that_ran() * scale);
-    c.all.shared_bytes += state->launch.shared_bytes;
-    for (size_t i = 0; i < state->launch.shared_bytes; i++) c.all.shared_read_bytes += c.shared_read[i];
+    unsigned long read = 0;
+    for (size_t i = 0; i < state->launch.shared_bytes; i++) read += c.shared_read[i];
+    if (read > c.all.shared_read_bytes) c.all.shared_read_bytes = read;
+    if (state->launch.shared_bytes > c.all.shared_bytes) c.all.shared_bytes = state->launch.shared_bytes;
 }
 
 inline bool in_dynamic(uintptr_t at)
@@ -125,7 +140,9 @@ static void touch(const void *pointer, size_t bytes, bool read)
     if (!fixed && at - reinterpret_cast<uintptr_t>(s.data) < s.data_bytes) return;
     s.counting.launch.accesses++;
     s.fiber->busy = true;
-    if (read && in_dynamic(at)) memset(s.counting.shared_read + (at - uintptr_t(kcu_dynamic)), 1, bytes);
+    if (!read) return;
+    if (fixed) memset(s.counting.static_read + (at - uintptr_t(__start_kcu_shared)), 1, bytes);
+    if (in_dynamic(at)) memset(s.counting.shared_read + (at - uintptr_t(kcu_dynamic)), 1, bytes);
 }
 
 } // namespace kcu

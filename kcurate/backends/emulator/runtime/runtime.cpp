@@ -216,8 +216,8 @@ KCU_EXPORT int kcu_count(unsigned long *counts, unsigned sample, unsigned seed)
     c.on = true;
     c.sample = sample;
     c.seed = seed;
-    memcpy(counts, &c.all, sizeof c.all);
-    c.all = Tally{};
+    const Tally found = take_counts();
+    memcpy(counts, &found, sizeof found);
     return 0;
 }
 

@@ -71,7 +71,8 @@ const unsigned long LAST_BLOCK_BYTES = 64, MOST_BLOCK_BYTES = 1 << 16;
 struct Tally {
     unsigned long threads, idle; // idle: threads that read and wrote nothing
     unsigned long accesses, code_bytes;
-    unsigned long shared_bytes, shared_read_bytes; // of dynamic shared memory
+    unsigned long shared_bytes, shared_read_bytes; // the most of any launch's dynamic shared memory
+    unsigned long static_bytes, static_read_bytes; // of static shared memory, in any launch
 };
 struct Counting {
     bool on;
@@ -83,6 +84,7 @@ struct Counting {
     size_t call_count;
     Tally launch, all;
     char shared_read[SHARED_ROOM];
+    char *static_read; // a flag for each byte of static shared memory
 };
 
 struct Warp {
