@@ -64,7 +64,7 @@ def _findings(counted: Counted) -> Iterator[str]:
     if work(slow, fast) > limit:
         yield _more_code(slow, fast, f"the limit is {limit:.3g} times")
     yield from _idle(slow, fast)
-    yield from _unread(slow, [one for one, _ in counted.tests])
+    yield from _unread(counted.bench[0] if counted.bench else None, [one for one, _ in counted.tests])
 
 
 def _most_work(telling: Sequence[tuple[Counts, Counts]], fast: Counts) -> float:
@@ -101,18 +101,20 @@ def _idle(slow: Counts, fast: Counts) -> Iterator[str]:
         )
 
 
-def _unread(slow: Counts, tests: Sequence[Counts]) -> Iterator[str]:
-    """Dynamic shared memory that no trial reads, or much shared memory of which little is read."""
+def _unread(bench: Counts | None, tests: Sequence[Counts]) -> Iterator[str]:
+    """Dynamic shared memory that no trial reads, or much shared memory that is hardly read at any size."""
     of_shared = [one for one in tests if one.shared_bytes]
     if of_shared and not any(one.shared_read_bytes for one in of_shared):
         size = max(one.shared_bytes for one in of_shared)
         yield f"the slow side never reads its {size} bytes of dynamic shared memory"
-    for kind, held, read in (
-        ("dynamic", slow.shared_bytes, slow.shared_read_bytes),
-        ("static", slow.static_bytes, slow.static_read_bytes),
-    ):
+    if bench is None:
+        return
+    for kind in ("shared", "static"):
+        held = max(getattr(one, f"{kind}_bytes") for one in (bench, *tests))
+        read = max(getattr(one, f"{kind}_read_bytes") for one in (bench, *tests))
         if held >= LEAST_SHARED_BYTES and read < SHARED_SHARE * held:
-            yield f"the slow side reads {read} of its {held} bytes of {kind} shared memory"
+            kind = "dynamic" if kind == "shared" else kind
+            yield f"the slow side reads at most {read} of its {held} bytes of {kind} shared memory"
 
 
 def grew(test: SizeTiming, bench: Speedup) -> str | None:

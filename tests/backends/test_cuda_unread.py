@@ -96,3 +96,32 @@ def test_a_cp_async_destination_is_not_read() -> None:
 
 def test_what_is_no_ptx_has_no_kernels() -> None:
     assert unread("") == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "only_written"),
+    [
+        ("y[n] = x[0];", (1,)),
+        ('atomicMax(reinterpret_cast<int*>(y), n); asm volatile("" :: "f"(x[0]));', (1,)),
+        ("y[n] += x[0];", ()),
+        ("y[0] = x[n]; y[1] = atomicAdd(y + 2, 1.0f);", ()),
+        ("const float* p = n > 3 ? y : x; y[0] = p[n];", ()),
+    ],
+)
+def test_memory_that_a_kernel_only_writes_is_named(body: str, only_written: tuple[int, ...]) -> None:
+    assert tuple(at for at in of(kernel(body)).only_written if at < 2) == only_written
+
+
+@pytest.mark.parametrize(
+    ("body", "alone"),
+    [
+        ("y[0] = x[0]; __threadfence();", True),
+        ("y[0] = x[0]; __threadfence_system();", True),
+        ("y[0] = x[0]; __threadfence_block();", False),  # an order within the block costs nothing
+        ("y[0] = x[0]; __threadfence(); atomicAdd(y + n, 1.0f);", False),
+        ("y[0] = x[0]; __threadfence(); *reinterpret_cast<volatile float*>(y + 1) = 1.0f;", False),
+        ("y[0] = x[0]; __syncthreads();", False),
+    ],
+)
+def test_fences_in_a_kernel_that_tells_nobody_anything(body: str, *, alone: bool) -> None:
+    assert of(kernel(body)).lone_fences == alone

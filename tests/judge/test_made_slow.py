@@ -102,6 +102,21 @@ def test_dynamic_shared_memory_that_no_trial_reads_is_waste() -> None:
     assert wasted(Counted(((unread, counts(10)), (read, counts(10))))) is None
 
 
+@pytest.mark.parametrize(
+    ("held", "read", "refused"),
+    [
+        (98_304, 1_024, True),
+        (98_304, 30_000, False),
+        (8_192, 64, False),  # too little to take occupancy
+    ],
+)
+def test_much_shared_memory_that_is_hardly_read_is_waste(held: int, read: int, *, refused: bool) -> None:
+    tiny = Counts(9, 0, 9, 9, 0, 0, held, 64)
+    bench = Counts(9, 0, 9, 9, 0, 0, held, read)
+    assert (wasted(Counted(((tiny, counts(9)),), (bench, counts(9)))) is not None) == refused
+    assert wasted(Counted(((tiny, counts(9)),))) is None  # the test sizes may need little
+
+
 def speedup(ratio: float) -> Speedup:
     return Speedup(ratio, 0.99 * ratio, 1.01 * ratio, 0.98, 20, 0.02)
 

@@ -1,8 +1,8 @@
 """Names by which code could tell the emulator's compiler from NVRTC (the check `sham`).
 
 A slow side that was made is run on the emulator to see what it does, so it must do the same there as on a
-GPU. Refused are macros that compilers define, other than CUDA's and the standard's, names of the emulator's own,
-and `long double`, whose size differs. Not covered: other ways to notice the emulator (docs/judge.md).
+GPU. Refused are macros that compilers define (other than CUDA's and the standard's), names of the emulator's
+own, and `long double`, whose size differs. Not covered: other ways to notice the emulator (docs/judge.md).
 """
 
 from __future__ import annotations
