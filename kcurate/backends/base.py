@@ -38,14 +38,15 @@ class EntryPoint:
 
 @dataclass(frozen=True)
 class Unread:
-    """What a kernel never reads: the places of arguments, those of pointers to memory that it only writes,
-    bytes of static shared memory, whether that holds for all of its dynamic shared memory.
+    """What a kernel never reads: the places of arguments, those of pointers to memory that it only writes
+    (`updated`: by atomics), bytes of static shared memory, and whether it reads no dynamic shared memory.
 
     `lone_fences`: it waits for its writes to be visible, and nothing in it communicates.
     """
 
     arguments: tuple[int, ...] = ()
     only_written: tuple[int, ...] = ()
+    updated: tuple[int, ...] = ()
     shared_bytes: int = 0
     dynamic: bool = False
     lone_fences: bool = False

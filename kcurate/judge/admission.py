@@ -16,7 +16,7 @@ from kcurate.judge.checks.compiler_names import compiler_names
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.lexer import Source
 from kcurate.judge.checks.repeated_launches import find_repeated_launch
-from kcurate.judge.checks.unread import find_unread
+from kcurate.judge.checks.unread import find_unread, find_unread_buffers
 from kcurate.problem import check, program
 from kcurate.records import SIDES, Candidate, Outcome
 from kcurate.records.pair import SideName
@@ -106,6 +106,8 @@ def admit_binaries(case: Case, compiled: Mapping[SideName, Compiled]) -> None:
         for sizes in candidate.problem.sizes.all:
             bound = program.bind(candidate.problem, candidate.slow, sizes)
             _refuse("slow", tuple(find_unread(bound, candidate.slow.code, compiled["slow"])))
+        bound = program.bind(candidate.problem, candidate.slow, candidate.problem.sizes.headline)
+        _refuse("slow", tuple(find_unread_buffers(bound, compiled["slow"])))
         if compiled["slow"].unread:
             case.passed("unread")
 

@@ -68,6 +68,7 @@ def unread(ptx: str) -> Mapping[str, Unread]:
         found[match[1]] = Unread(
             arguments=tuple(at for at, name in enumerate(names) if name not in used),
             only_written=tuple(at for at, name in enumerate(names) if name in used and name not in read),
+            updated=tuple(at for at, name in enumerate(names) if name in _updated(body, names)),
             shared_bytes=sum(size for name, _, size in shared if name not in read and name in used),
             dynamic=not any(external and name in read for name, external, _ in shared)
             and _STRANGE not in read,
@@ -106,6 +107,14 @@ def _fences_alone(body: str) -> bool:
     opcodes = [step.opcode for step in _steps(body)]
     fences = any(one.startswith(("membar.gl", "membar.sys", "fence.sc", "fence.acq_rel")) for one in opcodes)
     return fences and not any(_COMMUNICATES.match(one) for one in opcodes)
+
+
+def _updated(body: str, parameters: Sequence[str]) -> set[str]:
+    """Those parameters to whose memory a kernel applies atomics."""
+    steps = list(_steps(body))
+    held = _addresses(steps, (), parameters)
+    targets = [step.operands[:2] for step in steps if step.word in ("atom", "red")]
+    return {origin for parts in targets for names in parts for name in names for origin in held.get(name, ())}
 
 
 def _read(body: str, helpers: Sequence[str], variables: Sequence[str], parameters: Sequence[str]) -> set[str]:

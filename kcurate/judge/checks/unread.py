@@ -17,6 +17,8 @@ from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.repeated_launches import find_repeated_launch
 from kcurate.problem.ops import BoundPointer, BoundScalar, FillOp, LaunchOp, Op, Program, WhileOp
 
+# A buffer of at least this share of the outputs' bytes takes time to write.
+LARGE_SHARE = 1 / 16
 # In place of an argument that the kernel never reads.
 NOTHING = BoundScalar(b"")
 
@@ -27,7 +29,6 @@ def find_unread(program: Program, code: str, compiled: Compiled) -> Iterator[Fin
     if not any(known.values()):
         return
     yield from dict.fromkeys(_unread_shared(program.ops, known))
-    yield from _unread_buffers(program, known)
     same = tuple(_without_unread(op, known) for op in program.ops)
     if same != program.ops:
         yield from find_repeated_launch(replace(program, ops=same), code)
@@ -52,12 +53,16 @@ def _unread_shared(ops: tuple[Op, ...], known: Mapping[str, Unread | None]) -> I
             yield Finding("sham", f"{op.kernel} has fences, and nothing that other blocks could wait for")
 
 
-def _unread_buffers(program: Program, known: Mapping[str, Unread | None]) -> Iterator[Finding]:
-    """Buffers of the side's own that its kernels write and nothing reads."""
-    own = {
-        name for name, buffer in program.buffers.items() if buffer.extra and buffer.record.role == "scratch"
-    }
+def find_unread_buffers(program: Program, compiled: Compiled) -> Iterator[Finding]:
+    """Buffers of the side's own that its kernels write and nothing reads, bound at the bench size.
+
+    Small ones may be left over (the block sums of a scan's last level), unless atomics contend for them.
+    """
+    known = {expression: compiled.unread.get(symbol) for expression, symbol in compiled.lowered.items()}
+    if not any(known.values()):
+        return
     written: set[str] = set()
+    updated: set[str] = set()
     read: set[str] = set()
     for op in _flat(program.ops):
         if isinstance(op, LaunchOp):
@@ -65,12 +70,16 @@ def _unread_buffers(program: Program, known: Mapping[str, Unread | None]) -> Ite
             for at, arg in enumerate(op.args):
                 names = {arg.buffer} if isinstance(arg, BoundPointer) else _named(arg)
                 (written if at in (*unread.only_written, *unread.arguments) else read).update(names)
+                updated |= names if at in unread.updated else set()
         elif isinstance(op, WhileOp):
             read.add(op.flag)
         elif not isinstance(op, FillOp):
             read |= _named(op)
-    for name in sorted(own & written - read):
-        yield Finding("sham", f"nothing reads the buffer {name!r}, which the side adds")
+    out = sum(one.size_bytes for one in program.buffers.values() if one.record.role in ("out", "inout"))
+    for name, one in sorted(program.buffers.items()):
+        large = one.size_bytes >= LARGE_SHARE * out
+        if one.extra and name in written - read and (large or name in updated):
+            yield Finding("sham", f"nothing reads the buffer {name!r}, which the side adds")
 
 
 def _flat(ops: Iterable[Op]) -> Iterator[Op]:
