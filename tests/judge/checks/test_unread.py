@@ -8,9 +8,9 @@ import pytest
 import small
 
 from kcurate.backends.base import Compiled, Unread
-from kcurate.judge.checks.unread import find_unread
+from kcurate.judge.checks.unread import find_unread, find_unread_buffers
 from kcurate.problem import program
-from kcurate.records import Launch, Side, ValueArg, WhileNonzero
+from kcurate.records import Buffer, Copy, Launch, Side, Step, ValueArg, WhileNonzero
 
 AGAIN = [replace(small.EACH, args=("x", "y", "a", ValueArg(k, "int32"))) for k in (7, 8)]
 
@@ -49,3 +49,30 @@ def test_a_kernel_that_nothing_is_known_of_is_not_refused() -> None:
     one = small.problem()
     bound = program.bind(one, side(*AGAIN), one.sizes.test[0])
     assert not list(find_unread(bound, small.SCALE, Compiled("cuda", b"", "", {}, (), "test")))
+
+
+INTO_OWN = replace(small.EACH, args=("x", "own", "a", "n"))
+
+
+def unread_buffers(extent: str, unread: Unread, *more: Step) -> list[str]:
+    own = {"own": Buffer("float32", (extent,), role="scratch")}
+    one = replace(small.scaled().slow, code=small.SCALE, plan=(small.EACH, INTO_OWN, *more), buffers=own)
+    problem = small.problem()
+    bound = program.bind(problem, one, problem.sizes.headline)
+    compiled = Compiled("cuda", b"", "", {"scale": "_scale"}, (), "test", {"_scale": unread})
+    return [finding.check for finding in find_unread_buffers(bound, compiled)]
+
+
+def test_a_large_buffer_that_nothing_reads_is_refused() -> None:
+    assert unread_buffers("n", Unread(only_written=(1,))) == ["sham"]
+    assert unread_buffers("n", Unread()) == []
+    assert unread_buffers("n", Unread(only_written=(1,)), Copy("own", "y")) == []
+
+
+def test_small_buffers_may_be_left_over_unless_atomics_contend_for_them() -> None:
+    assert unread_buffers("8", Unread(only_written=(1,))) == []
+    assert unread_buffers("8", Unread(only_written=(1,), updated=(1,))) == ["sham"]
+
+
+def test_a_kernel_with_lone_fences_is_refused() -> None:
+    assert found(side(small.EACH), Unread(lone_fences=True)) == ["sham"]
