@@ -29,6 +29,8 @@ RUN_S = {"cuda": 20.0, "emulator": 120.0}
 TRIAL_S, TRIAL_RATIO = 3.0, 300.0
 # CPU time of one emulated launch; every launch of the built-in pairs takes well under a second.
 EMULATED_LAUNCH_S = 10.0
+# One run of a side that counts what it does, which takes about five times as long.
+COUNT_S = 30.0
 # Generating one trial's inputs with our own code, on a machine that may be busy.
 MAKE_INPUTS_S = 180.0
 # One side under one tool of compute-sanitizer.

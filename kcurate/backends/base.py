@@ -9,7 +9,7 @@ it must never be opened in the process that decides.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
@@ -37,8 +37,27 @@ class EntryPoint:
 
 
 @dataclass(frozen=True)
+class Unread:
+    """What a kernel never reads: the places of arguments, those of pointers to memory that it only writes
+    (`updated`: by atomics), bytes of static shared memory, and whether it reads no dynamic shared memory.
+
+    `lone_fences`: it waits for its writes to be visible, and nothing in it communicates.
+    """
+
+    arguments: tuple[int, ...] = ()
+    only_written: tuple[int, ...] = ()
+    updated: tuple[int, ...] = ()
+    shared_bytes: int = 0
+    dynamic: bool = False
+    lone_fences: bool = False
+
+
+@dataclass(frozen=True)
 class Compiled:
-    """A binary and its properties. `lowered` maps name expressions to symbols in the binary."""
+    """A binary and its properties. `lowered` maps name expressions to symbols in the binary.
+
+    `unread`: what each kernel never reads, by symbol, if it was compiled to be `examined`.
+    """
 
     backend: str
     binary: bytes
@@ -46,6 +65,7 @@ class Compiled:
     lowered: Mapping[str, str]
     resources: tuple[Resources, ...]
     compiler: str
+    unread: Mapping[str, Unread] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,8 +87,11 @@ class Compiler(Protocol):
         symbols: Sequence[str] = (),
         *,
         sanitize: bool = False,
+        examine: bool = False,
     ) -> Compiled | CompileFailure:
         """Compile one side. `symbols` are the `__constant__`/`__device__` names that the plan uploads to.
+
+        `examine`: also show what the side wastes; see `Compiled.unread` and `EmulatorDevice.counts`.
 
         Raises:
             MissingDependencyError: there is no compiler. BackendError: it broke.
@@ -156,6 +179,22 @@ class Grid:
     shared_bytes: int = 0
     cooperative: bool = False
     cluster: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a side did, over all launches: threads, those that read and wrote no memory (`idle`), accesses to
+    global and shared memory, bytes of the host's machine code that ran, the most dynamic shared memory of a
+    launch and the most that a launch read of it, bytes of static shared memory and those that were read."""
+
+    threads: int
+    idle: int
+    accesses: int
+    code_bytes: int
+    shared_bytes: int
+    shared_read_bytes: int
+    static_bytes: int
+    static_read_bytes: int
 
 
 class Module(Protocol):

@@ -12,8 +12,11 @@ from collections.abc import Mapping, Sequence
 from kcurate.backends.base import Compiled
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks import static
+from kcurate.judge.checks.compiler_names import compiler_names
 from kcurate.judge.checks.findings import Finding
+from kcurate.judge.checks.lexer import Source
 from kcurate.judge.checks.repeated_launches import find_repeated_launch
+from kcurate.judge.checks.unread import find_unread, find_unread_buffers
 from kcurate.problem import check, program
 from kcurate.records import SIDES, Candidate, Outcome
 from kcurate.records.pair import SideName
@@ -58,6 +61,11 @@ def padded(candidate: Candidate) -> SideName | None:
     return None if candidate.origin.made == "fast" else "slow"
 
 
+def made_slow(candidate: Candidate) -> bool:
+    """Whether a rule or a model wrote the slow side, so that running it must show that it is honest."""
+    return candidate.origin.made == "slow"
+
+
 def admit_sources(case: Case) -> None:
     """Run the static checks on both sides' source and plans; `sham` only on the side `padded` names.
 
@@ -74,20 +82,34 @@ def admit_sources(case: Case) -> None:
             continue
         applied = static.ALL_CHECKS if side == suspect else others
         _refuse(side, static.check_source(record, applied))
-        bound = program.bind(problem, record, problem.sizes.test[0])
-        _refuse(side, tuple(find_repeated_launch(bound, record.code)))
+        strict = side == "slow" and made_slow(case.candidate)
+        if strict:
+            _refuse(side, tuple(compiler_names(Source(record.code))))
+        for sizes in problem.sizes.all if strict else problem.sizes.test[:1]:
+            bound = program.bind(problem, record, sizes)
+            _refuse(side, tuple(find_repeated_launch(bound, record.code)))
     case.passed(*(static.ALL_CHECKS if suspect else others), "redone")
 
 
 def admit_binaries(case: Case, compiled: Mapping[SideName, Compiled]) -> None:
-    """Run the static checks on both sides' binaries.
+    """Run the static checks on both sides' binaries, and look for what a slow side that was made never reads.
 
     Raises:
         Ruling: `static_reject`.
     """
+    candidate = case.candidate
     for side in SIDES:
-        _refuse(side, static.check_binary(compiled[side], getattr(case.candidate, side)))
+        _refuse(side, static.check_binary(compiled[side], getattr(candidate, side)))
     case.passed("binary")
+    if made_slow(candidate):
+        assert candidate.problem is not None, "plans are admitted first"
+        for sizes in candidate.problem.sizes.all:
+            bound = program.bind(candidate.problem, candidate.slow, sizes)
+            _refuse("slow", tuple(find_unread(bound, candidate.slow.code, compiled["slow"])))
+        bound = program.bind(candidate.problem, candidate.slow, candidate.problem.sizes.headline)
+        _refuse("slow", tuple(find_unread_buffers(bound, compiled["slow"])))
+        if compiled["slow"].unread:
+            case.passed("unread")
 
 
 def _refuse(side: SideName, findings: Sequence[Finding]) -> None:

@@ -67,6 +67,11 @@ class Case:
         """Record checks that the candidate passed; each name once."""
         self.checks += [check for check in checks if check not in self.checks]
 
+    def read_again(self, environment: Environment) -> None:
+        """Replace the environment by one that was just read; details that were added stay."""
+        details = {**self.environment.details, **environment.details}
+        self.environment = replace(environment, details=details)
+
     def add_details(self, **details: str | float | int | bool | None) -> None:
         """Add readings to the environment record."""
         self.environment = replace(self.environment, details={**self.environment.details, **details})

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 
 from kcurate.backends.base import Compiled
 from kcurate.errors import BackendError
@@ -19,6 +20,7 @@ from kcurate.judge import admission, at_bench, negative_controls, reference_runs
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks import same_binary
 from kcurate.judge.gpu_lock import GpuLock, lock_name
+from kcurate.judge.made_slow import MadeSlow
 from kcurate.judge.reference_runs import StartOver, WideReference
 from kcurate.judge.timing import a_against_a, calibration
 from kcurate.judge.timing.decision import PairTimer, TimingJob, time_case, time_other_size
@@ -28,7 +30,7 @@ from kcurate.judge.workers.nursery import Nursery, Role
 from kcurate.judge.workers.requests import Calibrate, Drop
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
 from kcurate.judge.workers.spares import RunWorkerPool, side_key
-from kcurate.records import SIDES, BenchSize, Candidate, Environment, Outcome, Verdict
+from kcurate.records import SIDES, BenchSize, Candidate, Environment, Outcome, SizeTiming, Verdict
 from kcurate.records.pair import SideName
 from kcurate.verdicts.keys import verdict_key
 
@@ -42,7 +44,8 @@ STATE = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "clock_limits")
 class JudgeConfig:
     """How to judge. `seed` None: a fresh secret seed per candidate; set it only in tests.
 
-    `torch` lets a PyTorch reference run as trusted code.
+    `torch` lets a PyTorch reference run as trusted code. `workspace`: where to look for the suite's own naive
+    variant of a slow side that was made, beside the built-in pairs.
     """
 
     backend: str = "emulator"
@@ -53,6 +56,7 @@ class JudgeConfig:
     spares: int = 4
     calibrate: bool = True
     torch: bool = False
+    workspace: Path | None = None
 
 
 def judge(candidate: Candidate, config: JudgeConfig | None = None) -> Verdict:
@@ -98,6 +102,7 @@ class Judge:
                 self._nursery, Role("compile", config.backend, config.gpu, arch)
             )
             self.controls = negative_controls.Controls()
+            self._made_slow = MadeSlow(config.workspace)
             self._calibration: calibration.Calibration | None = None
             self._failing: set[tuple[str, str]] = set()
         except BaseException:
@@ -112,6 +117,7 @@ class Judge:
         """End all workers."""
         self.pool.close()
         self._compilers.close()
+        self._made_slow.close()
         self._nursery.close()
         self._lock.close()
 
@@ -248,6 +254,8 @@ class Judge:
                 spoil = negative_controls.spoiling(problem, verification.expected, again, verification.exact)
                 tried = trials.largest(problem, verification.tried)
                 self.controls.admit_tolerance(case, verification, tried, spoil)
+        with case.stage("made_slow"):
+            counted = self._made_slow.admit_counts(case, verification.seed)
         if self.config.sanitize:
             with case.stage("sanitize"):
                 sanitizer.examine_case(case, compiled, self.config.gpu, verification.seed, self._lock)
@@ -260,14 +268,23 @@ class Judge:
             calibrated = self.calibrate()
         job = self._prepare(case, verification)
         with case.stage("environment"):
-            case.environment = sides["fast"].environment()
+            case.read_again(sides["fast"].environment())
         with case.stage("time"):
             ruling = time_case(case, sides, job, calibrated, self._lock)
+
+        def time_size(size: BenchSize, job: TimingJob) -> SizeTiming:
+            with case.stage("time"):
+                return time_other_size(size.name, sides, job, calibrated, self._lock)
+
+        def time_test_size(size: BenchSize) -> SizeTiming:
+            on_both_sides(lambda side: sides[side].call(Drop()))
+            return time_size(size, prepare_timing(at_bench.BenchRuns(verification), size))
+
         for size in problem.sizes.others:
             on_both_sides(lambda side: sides[side].call(Drop()))
-            job = self._prepare(case, verification, size)
-            with case.stage("time"):
-                case.sizes.append(time_other_size(size.name, sides, job, calibrated, self._lock))
+            case.sizes.append(time_size(size, self._prepare(case, verification, size)))
+        with case.stage("made_slow"):
+            self._made_slow.admit_times(case, ruling, counted, time_test_size)
         with case.stage("environment"):
             after = sides["fast"].environment().details
             case.add_details(**{f"after_{name}": after[name] for name in STATE if name in after})

@@ -29,6 +29,7 @@ _FAILED = {
     Outcome.TIMEOUT: "It does not end",
     Outcome.MISMATCH: "Its results are wrong",
     Outcome.NONDETERMINISTIC: "Its results differ from run to run",
+    Outcome.PADDED: "It is slower than the problem explains",
     Outcome.AMBIGUOUS_TIMING: "The times do not tell the two sides apart",
     Outcome.CORRECT: "Its results are right",
     Outcome.CONFIRMED: "Its results are right",

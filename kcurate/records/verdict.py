@@ -24,6 +24,7 @@ class Outcome(StrEnum):
     TIMEOUT = "timeout"
     MISMATCH = "mismatch"
     NONDETERMINISTIC = "nondeterministic"
+    PADDED = "padded"
     NOT_FASTER = "not_faster"
     AMBIGUOUS_TIMING = "ambiguous_timing"
     CORRECT = "correct"
@@ -67,6 +68,7 @@ class Outcome(StrEnum):
             Outcome.STATIC_REJECT,
             Outcome.COMPILE_ERROR,
             Outcome.LAUNCH_ERROR,
+            Outcome.PADDED,
         )
 
 

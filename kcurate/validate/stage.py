@@ -60,7 +60,13 @@ def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
         given = inputs.read(_folders(config, workspace))
         place = choose(config.backend, config.gpu, note=record.note, ray=config.ray)
         trusted = config.trust_python
-        judging = JudgeConfig(place.backend, place.gpus[0], sanitize=config.sanitize, torch=trusted)
+        judging = JudgeConfig(
+            place.backend,
+            place.gpus[0],
+            sanitize=config.sanitize,
+            torch=trusted,
+            workspace=config.workspace.resolve(),
+        )
         record.begin(config)
         with contextlib.ExitStack() as stack:
             referees = None

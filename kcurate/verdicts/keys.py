@@ -13,5 +13,10 @@ PROTOCOL = "3"
 
 
 def verdict_key(candidate: Candidate) -> str:
-    """The key of verdicts on exactly this code, these plans and this problem under the current protocol."""
-    return store.candidate_key(candidate, protocol=PROTOCOL)
+    """The key of verdicts on exactly this code, these plans and this problem under the current protocol.
+
+    A slow side that was made is judged more strictly, so a verdict on it has another key than one on the same
+    code as somebody else's: neither is taken for the other.
+    """
+    made = " made slow" if candidate.origin.made == "slow" else ""
+    return store.candidate_key(candidate, protocol=f"{PROTOCOL}{made}")

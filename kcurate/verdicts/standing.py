@@ -18,7 +18,9 @@ from kcurate.verdicts.keys import verdict_key
 from kcurate.workspace import Workspace
 
 
-def judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[tuple[Candidate, tuple[Verdict, ...]]]:
+def judged(
+    folders: Iterable[Path], workspace: Workspace | None
+) -> Iterator[tuple[Candidate, tuple[Verdict, ...]]]:
     """Every pair with all verdicts on its content or id: those only in its folder, then the workspace's.
 
     The workspace's are in the order in which each device made them. Verdicts on its content get its id.
@@ -28,7 +30,7 @@ def judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[tuple[Cand
     """
     ledger = [
         verdict
-        for path in sorted(workspace.verdicts.glob("*.jsonl"))
+        for path in (sorted(workspace.verdicts.glob("*.jsonl")) if workspace else ())
         for verdict in store.read_jsonl(path, Verdict)
     ]
     places: dict[str, list[int]] = {}
@@ -61,7 +63,7 @@ def best(verdicts: Sequence[Verdict]) -> Verdict | None:
     - the emulator's last counterexample, unless a GPU found the pair correct: the emulator runs threads in an
       order that no GPU has, and pairs are for GPUs;
     - the last `confirmed`, else the last `correct`, unless the same device refused the pair later
-      (`static_reject`, `compile_error`, `launch_error`);
+      (`static_reject`, `compile_error`, `launch_error`, `padded`);
     - the last verdict that says something about the pair, else the last. `timeout`, `not_faster` and
       `ambiguous_timing` refute nothing.
     """

@@ -110,7 +110,7 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
         candidates = [candidate_of(row) for row in rows]
         compared: dict[int, Compared] = {}
         with tqdm(total=len(rows), unit="row", desc="verify-dataset") as bar:
-            judging = JudgeConfig(place.backend, place.gpus[0])
+            judging = JudgeConfig(place.backend, place.gpus[0], workspace=config.workspace.resolve())
             judged = judge.judge_many(enumerate(candidates), judging, gpus=place.gpus, jobs=config.jobs)
             with contextlib.closing(judged):
                 for index, verdict in judged:

@@ -76,6 +76,8 @@ BEFORE_RUNNING = {"malformed", "static_reject"}
 STATIC = sorted(
     name for name, expected in CASES.items() if {*expected.cuda, *expected.emulator} <= BEFORE_RUNNING
 )
+# Refused for what their compiled kernels never read.
+UNREAD = sorted(name for name, one in CASES.items() if one.class_ == "E" and one.cuda == ("static_reject",))
 COMPILED = [
     pytest.param(name, marks=pytest.mark.sample(f"tests/cheats/{name}", also=SHARED))
     for name in sorted(set(CASES) - set(STATIC))
@@ -164,6 +166,15 @@ def test_other_cases_compile_unless_a_compile_error_is_expected(
         binaries, log = [], f"{ruling.detail}{ruling.log}"
     assert (len(binaries) < len(SIDES)) == (CASES[name].cuda == ("compile_error",)), log
     assert "root:" not in log
+
+
+@pytest.mark.parametrize("name", sorted({*UNREAD} - {*STATIC}))
+def test_what_a_made_slow_side_never_reads_is_refused(name: str, compilers: compiling.CompileWorkers) -> None:
+    case = Case(candidate(name), "key", Environment("cuda", "none"))
+    with pytest.raises(Ruling) as refused:
+        admission.admit_binaries(case, compiling.compile_case(case, compilers))
+    assert refused.value.outcome is Outcome.STATIC_REJECT
+    assert refused.value.side == CASES[name].side
 
 
 def check(verdict: Verdict, name: str, allowed: tuple[str, ...]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
 from kcurate.backends.cuda import cubin, nvrtc
+from kcurate.backends.cuda.unread import unread
 
 # People read the first errors; a template bomb writes megabytes.
 MAX_LOG_CHARS = 4000
@@ -29,8 +30,11 @@ class CudaCompiler:
         symbols: Sequence[str] = (),
         *,
         sanitize: bool = False,
+        examine: bool = False,
     ) -> Compiled | CompileFailure:
         """Compile one side; `sanitize` keeps line numbers for compute-sanitizer's reports.
+
+        `examine` finds what kernels never read.
 
         Raises:
             MissingDependencyError: NVRTC is not installed.
@@ -48,6 +52,7 @@ class CudaCompiler:
             lowered=lowered,
             resources=cubin.read_kernels(made.cubin, made.log),
             compiler=f"{nvrtc.nvrtc_version()} {self.arch}",
+            unread=unread(made.ptx) if examine else {},
         )
 
 

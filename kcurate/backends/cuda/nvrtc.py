@@ -40,11 +40,15 @@ _HEADER_PACKAGES = {
 
 @dataclass(frozen=True)
 class NvrtcResult:
-    """NVRTC's result: `cubin` is None if it failed. `lowered` maps name expressions to symbols."""
+    """NVRTC's result: `cubin` is None if it failed. `lowered` maps name expressions to symbols.
+
+    `ptx` is the text that the cubin was assembled from.
+    """
 
     cubin: bytes | None
     log: str
     lowered: Mapping[str, str] = field(default_factory=dict)
+    ptx: str = ""
 
 
 @cache
@@ -164,7 +168,8 @@ def compile_cubin(
         lowered = {
             e: _call(nvrtc.nvrtcGetLoweredName, program, e.encode()).decode() for e in name_expressions
         }
-        return NvrtcResult(cubin, log, lowered)
+        ptx = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0")
+        return NvrtcResult(cubin, log, lowered, ptx.decode("utf-8", "replace"))
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

@@ -48,8 +48,12 @@ class EmulatorCompiler:
         symbols: Sequence[str] = (),
         *,
         sanitize: bool = False,
+        examine: bool = False,
     ) -> Compiled | CompileFailure:
-        """Compile one side; `sanitize` adds array bounds checks and fills local variables."""
+        """Compile one side; `sanitize` adds array bounds checks and fills local variables.
+
+        `examine`: the binary counts what runs.
+        """
         try:
             joined = _joined(code, entry_points)
             unit = source.translation_unit(code, entry_points, symbols, joined)
@@ -57,6 +61,7 @@ class EmulatorCompiler:
             missing = isinstance(refused, source.Unsupported)
             return CompileFailure("unsupported" if missing else "error", str(refused))
         options = (*toolchain.DEVICE, *self._tools.machine, *(toolchain.SANITIZE if sanitize else ()))
+        options = (*options, *toolchain.counting_options()) if examine else options
         key = hashlib.sha256(repr((self._tools, options, toolchain.COMMON, _headers_sha256(), unit)).encode())
         kept = toolchain.cache_folder() / f"side-{key.hexdigest()[:40]}.so"
         binary = kept.read_bytes() if kept.is_file() else None

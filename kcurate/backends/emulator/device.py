@@ -15,6 +15,7 @@ from kcurate import __version__, time_limits
 from kcurate.backends.base import (
     Bytes,
     Compiled,
+    Counts,
     EntryPoint,
     Grid,
     KernelArg,
@@ -65,6 +66,10 @@ class EmulatorDevice:
     def reset_globals(self, module: Module) -> None:
         """Reset every variable of the side to its initial value."""
         _own(module).reset()
+
+    def counts(self, module: Module, sample: int = 0, seed: int = 0) -> Counts:
+        """What a side compiled to be examined did since the last call; see `Library.count`."""
+        return _own(module).count(sample, seed)
 
     def allocate(self, size_bytes: int) -> Memory:
         """Host memory between protected pages, 256-byte aligned."""

@@ -9,10 +9,10 @@ import contextlib
 import ctypes
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
-from kcurate.backends.base import Compiled, FaultReason, Grid, KernelFault
+from kcurate.backends.base import Compiled, Counts, FaultReason, Grid, KernelFault
 from kcurate.errors import BackendError
 
 REASONS: dict[int, FaultReason] = {1: "launch_error", 2: "timeout", 3: "out_of_bounds", 4: "unsupported"}
@@ -84,6 +84,20 @@ class Library:
     def reset(self) -> None:
         """Reset every variable to its initial value."""
         self._calls.kcu_reset()
+
+    def count(self, sample: int = 0, seed: int = 0) -> Counts:
+        """The counts since the last call; the first call begins to count.
+
+        From now on at most `sample` blocks of each launch run (0: all), which `seed` chooses. Counts are then
+        those of whole launches, as if all blocks were like these.
+
+        Raises:
+            BackendError: the machine is out of memory.
+        """
+        found = (ctypes.c_ulong * len(fields(Counts)))()
+        if self._calls.kcu_count(found, sample, seed):
+            raise BackendError("out of memory in the emulator", where="emulator")
+        return Counts(*found)
 
     def launch(self, kernel: Kernel, grid: Grid, args: Sequence[bytes], limit_s: float) -> Failure | None:
         """Run a kernel; `args` match its parameters in number and size. None: success."""

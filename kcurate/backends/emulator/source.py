@@ -110,6 +110,7 @@ def translation_unit(
             "const KcuSymbol kcu_symbols[] = {",
             *(f"    kcu_symbol_{at}," for at in range(len(variables))),
             "    {}};",
+            '__attribute__((section(".text.kcu_end"))) KCU_HIDDEN void kcu_code_ends() {}',
             f"const unsigned kcu_entry_count = {len(entries)}, kcu_symbol_count = {len(variables)};",
             "}",
             "",

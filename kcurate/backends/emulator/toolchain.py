@@ -59,6 +59,31 @@ SANITIZE = (
     "-fsanitize-undefined-trap-on-error",
     "-ftrivial-auto-var-init=pattern",
 )
+# A call of the runtime (`runtime/counting.h`) in each basic block and at each access to memory. Loops are
+# neither unrolled nor vectorised, so that equal work counts alike on both sides.
+COUNTING = (
+    "-fsanitize-coverage=trace-pc",
+    "-fsanitize=kernel-address",
+    "-fno-unroll-loops",
+    "-fno-tree-vectorize",
+    "-fno-optimize-sibling-calls",  # a jump into the runtime would not tell where it comes from
+)
+# Calls rather than inline checks of shadow memory, in the words of g++ and of clang.
+_CALLS = {
+    "gcc": (
+        "--param=asan-instrumentation-with-call-threshold=0",
+        "--param=asan-globals=0",
+        "--param=asan-stack=0",
+    ),
+    "clang": (
+        "-mllvm",
+        "-asan-instrumentation-with-call-threshold=0",
+        "-mllvm",
+        "-asan-globals=0",
+        "-mllvm",
+        "-asan-stack=0",
+    ),
+}
 # Linker options in the form that the compiler driver takes.
 _DRIVER_FORM = {"--as-needed": "-Wl,--as-needed", "-z": "-Wl,-z", "now": "-Wl,now"}
 # About 40 KB each.
@@ -98,6 +123,11 @@ def find() -> Toolchain:
         "no C++ compiler for the emulator",
         hint="apt-get install g++, or pip install 'kcurate[emulator]'",
     )
+
+
+def counting_options() -> tuple[str, ...]:
+    """The options with which a side counts what it does."""
+    return (*COUNTING, *_CALLS["clang" if "clang" in find().version else "gcc"])
 
 
 def _version(command: tuple[str, ...]) -> str | None:

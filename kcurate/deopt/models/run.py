@@ -165,7 +165,7 @@ def _asking(config: ModelConfig, name: ModelName, workspace: Workspace, seams: S
 def _judge(config: ModelConfig, seams: Seams, stack: contextlib.ExitStack) -> tuple[JudgeFunction, str]:
     if seams.judge is not None:
         return seams.judge, seams.judge_name
-    judging = JudgeConfig(backend=config.place.backend)
+    judging = JudgeConfig(backend=config.place.backend, workspace=config.workspace.resolve())
     referees = open_referees(judging, gpus=config.place.gpus, jobs=config.jobs, ray=config.ray)
     stack.callback(referees.close)
     return lambda candidate: referees.submit(candidate).result(), referees.environment().device

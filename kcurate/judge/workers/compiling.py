@@ -29,7 +29,9 @@ FAILED = {
 }
 
 
-def request_of(candidate: Candidate, side: SideName, *, sanitize: bool = False) -> Compile:
+def request_of(
+    candidate: Candidate, side: SideName, *, sanitize: bool = False, examine: bool = False
+) -> Compile:
     """The request for every kernel and symbol that the side's plan names at any of the problem's sizes.
 
     Raises:
@@ -46,7 +48,7 @@ def request_of(candidate: Candidate, side: SideName, *, sanitize: bool = False) 
         for step in steps(record.plan):
             if isinstance(step, BindTexture):
                 symbols[step.bind_texture] = None
-    return Compile(record.code, tuple(entries), tuple(symbols), sanitize)
+    return Compile(record.code, tuple(entries), tuple(symbols), sanitize, examine)
 
 
 class CompileWorkers:
@@ -106,11 +108,15 @@ def compile_case(case: Case, workers: CompileWorkers, *, sanitize: bool = False)
         Ruling: `compile_error` or `unsupported`, with the side and its log. BackendError: a compiler failed.
     """
     device_code = [side for side in SIDES if getattr(case.candidate, side).language == "cuda"]
-    requests = [request_of(case.candidate, side, sanitize=sanitize) for side in device_code]
-    made = dict(zip(device_code, workers.compile(requests), strict=True))
+    suspect = case.candidate.origin.made if case.environment.backend == "cuda" else None
+    requests = [
+        request_of(case.candidate, side, sanitize=sanitize, examine=side == suspect == "slow")
+        for side in device_code
+    ]
+    answers = dict(zip(device_code, workers.compile(requests), strict=True))
     compiled: dict[SideName, Compiled] = {}
     for side in SIDES:
-        answer = made[side] if side in made else compile_text(getattr(case.candidate, side).code)
+        answer = answers[side] if side in answers else compile_text(getattr(case.candidate, side).code)
         if isinstance(answer, CompileFailure):
             raise Ruling(
                 Outcome.UNSUPPORTED if answer.reason == "unsupported" else Outcome.COMPILE_ERROR,

@@ -66,6 +66,7 @@ OPERATIONS: tuple[tuple[str, type[Request[Any]], type[Any]], ...] = (
     ("compare", Compare, CompareAnswer),
     ("read_outputs", ReadOutputs, Done),
     ("forget", Forget, Done),
+    ("count", Count, CountsAnswer),
     ("drop", Drop, Done),
     ("helpers", Helpers, Done),
     ("time", Time, TimeAnswer),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
-from kcurate.backends.base import CompileFailure, EntryPoint
+from kcurate.backends.base import CompileFailure, Counts, EntryPoint, Unread
 from kcurate.judge.workers.protocol import Blob
 from kcurate.problem.compare import Bound
 from kcurate.records import Environment, Problem, Resources, Side
@@ -56,6 +56,7 @@ class Description:
     lowered: Mapping[str, str]
     resources: tuple[Resources, ...]
     compiler: str
+    unread: Mapping[str, Unread] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Compile(Request[CompileAnswer]):
     entry_points: tuple[EntryPoint, ...]
     symbols: tuple[str, ...]
     sanitize: bool = False
+    examine: bool = False
 
 
 @dataclass(frozen=True)
@@ -239,6 +241,25 @@ class Forget(Request[Done]):
 
     slots: tuple[str, ...]
     inputs: bool = True
+
+
+@dataclass(frozen=True)
+class CountsAnswer:
+    """What the side did in one run."""
+
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class Count(Request[CountsAnswer]):
+    """Run once and count; only for a side that the emulator's compiler examined.
+
+    At most `sample` blocks of each launch run (0: all), which `seed` chooses.
+    """
+
+    slot: str
+    sample: int
+    seed: int
 
 
 @dataclass(frozen=True)

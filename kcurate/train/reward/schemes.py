@@ -52,6 +52,7 @@ STANDINGS: Mapping[str, Standing] = {
     Outcome.LAUNCH_ERROR: Standing(True, False, False, -20.0),
     Outcome.MISMATCH: _WRONG,
     Outcome.NONDETERMINISTIC: _WRONG,
+    Outcome.PADDED: _FORM,
     Outcome.NOT_FASTER: _RIGHT,
     Outcome.AMBIGUOUS_TIMING: _RIGHT,
     Outcome.CORRECT: _RIGHT,

@@ -101,6 +101,7 @@ void kcu_copy_later(void *to, const void *from, unsigned bytes, unsigned zeros)
         kcu_fault(KCU_LAUNCH, "an asynchronous copy takes 4, 8 or 16 bytes");
     if (places % bytes)
         kcu_fault(KCU_LAUNCH, "an asynchronous copy whose addresses are not aligned to its size");
+    state->fiber->busy = true;
     order(state->fiber->copies, Copy{nullptr, to, from, bytes, zeros, 0, nullptr});
 }
 
@@ -113,6 +114,7 @@ void kcu_bulk_later(void *to, const void *from, unsigned bytes, unsigned long lo
     using namespace kcu;
     const uintptr_t places = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
     if (places % 16 || bytes % 16) kcu_fault(KCU_LAUNCH, "a bulk copy that is not aligned to 16 bytes");
+    state->fiber->busy = true;
     const char *place = reinterpret_cast<const char *>(barrier);
     if (barrier && find_rank(place)) { // of another block, whose memory is elsewhere when it asks
         memcpy(to, from, bytes);

@@ -190,6 +190,7 @@ KcuMeet *kcu_meet(unsigned mask, int kind, unsigned long long value)
     const unsigned own = 1u << self->lane;
     if (!(mask & own)) kcu_fault(KCU_LAUNCH, "a warp intrinsic whose mask lacks the lane that calls it");
     KcuMeet *meet = find_meeting(warp, mask, kind);
+    if (kind != KCU_SYNC) self->busy = true;
     meet->arrived |= own;
     meet->value[self->lane] = value;
     if (complete(warp, *meet))

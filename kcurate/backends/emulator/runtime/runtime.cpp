@@ -3,6 +3,7 @@
 // After a fault the process has to end: stacks and blocks are left as they were.
 
 #include "copies.h"
+#include "counting.h"
 #include "faults.h"
 #include "image.h"
 
@@ -126,7 +127,7 @@ static void run_blocks(unsigned most)
         }
         do {
             if (launch.next == launch.total || launch.resident >= most) break;
-            waits &= turn(new_block(launch.next++)) == AT_GRID;
+            waits &= turn(new_block(block_number(launch.next++))) == AT_GRID;
         } while (launch.cooperative);
         if (waits && launch.resident && launch.next == launch.total) release_grid();
     }
@@ -206,6 +207,20 @@ KCU_EXPORT void kcu_close()
     give_back(state->dynamic_end - SHARED_GUARD - SHARED_ROOM, SHARED_ROOM + 2 * SHARED_GUARD);
 }
 
+// Read the counts (a Tally) and begin anew. From now on at most `sample` blocks of a launch run (0: all), which
+// `seed` chooses; the counts are those of all blocks, as if the others were alike.
+KCU_EXPORT int kcu_count(unsigned long *counts, unsigned sample, unsigned seed)
+{
+    Counting &c = state->counting;
+    if (!c.on && !open_counting(reinterpret_cast<const void *>(&__sanitizer_cov_trace_pc))) return 1;
+    c.on = true;
+    c.sample = sample;
+    c.seed = seed;
+    const Tally found = take_counts();
+    memcpy(counts, &found, sizeof found);
+    return 0;
+}
+
 KCU_EXPORT void kcu_reset() { reset_data(); }
 
 KCU_EXPORT const KcuEntry *kcu_entry(unsigned i) { return i < kcu_entry_count ? kcu_entries + i : nullptr; }
@@ -240,6 +255,8 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
     state->launch =
         Launch{kcu_entries + entry,   args,  cooperative != 0, dice, 0, 0, cluster, 0, 0, total, shared_bytes,
                static_shared_bytes(), poison};
+    state->launch.total = sampled(total, cooperative || cluster > 1);
+    state->launch.step = total / (state->launch.total ? state->launch.total : 1);
     kcu_dynamic = state->dynamic_end - (shared_bytes + 127) / 128 * 128;
     kcu_dynamic_bytes = shared_bytes;
     state->fault = KCU_OK;
@@ -257,6 +274,7 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
         snprintf(state->message, sizeof state->message, "clusters in a cooperative launch are not emulated");
         return KCU_UNSUPPORTED;
     }
+    begin_launch();
     catch_signals(limit_s);
     if (sigsetjmp(state->escape, 1) == 0) {
         if (!open_stacks(cooperative ? unsigned(total) * threads : cluster * threads))
@@ -268,5 +286,6 @@ KCU_EXPORT int kcu_launch(unsigned entry, const unsigned *shape, unsigned long s
     }
     release_signals();
     if (state->fault == KCU_OK) free_blocks();
+    end_launch(total);
     return state->fault;
 }

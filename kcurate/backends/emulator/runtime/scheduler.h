@@ -41,12 +41,20 @@ void finish_meetings(Warp &warp);
 void leave_cluster(Block *block, Fiber *self);
 void finish_copies(Copies &copies, unsigned batches_left);
 
+inline void count_thread(Fiber *fiber)
+{
+    state->counting.launch.threads++;
+    state->counting.launch.idle += !fiber->busy;
+    fiber->busy = false;
+}
+
 // Run threads that have not begun, one after the other on this stack, as long as none of them waits.
 inline void run_threads()
 {
     for (;;) {
         state->launch.entry->invoke(state->launch.args);
         Fiber *self = state->fiber;
+        if (state->counting.on) count_thread(self);
         if (self->copies.first) finish_copies(self->copies, ALL_COPIES);
         if (self->bulk.first) finish_copies(self->bulk, ALL_COPIES);
         Block *block = state->block;

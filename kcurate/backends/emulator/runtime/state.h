@@ -59,10 +59,32 @@ struct Fiber {
     char *stack;
     uint3 index;
     unsigned lane, warp;
+    bool busy;                // it has read or written memory
     int site;                 // where it asks who is with it
     unsigned group;           // what a converged lane is told
     Copies copies, bulk;
     unsigned cluster_arrival; // the generation of the cluster's barrier that it has arrived at, plus one
+};
+
+// What sides compiled for it count (counting.h).
+const unsigned long LAST_BLOCK_BYTES = 64, MOST_BLOCK_BYTES = 1 << 16;
+struct Tally {
+    unsigned long threads, idle; // idle: threads that read and wrote nothing
+    unsigned long accesses, code_bytes;
+    unsigned long shared_bytes, shared_read_bytes; // the most of any launch's dynamic shared memory
+    unsigned long static_bytes, static_read_bytes; // of static shared memory, in any launch
+};
+struct Counting {
+    bool on;
+    unsigned sample, seed; // run only so many blocks of a launch (0: all)
+    char *code;            // of this library
+    size_t code_bytes;
+    unsigned *runs;        // how often the basic block that calls from each byte of it ran in this launch
+    unsigned *calls;       // the bytes that calls return to, in ascending order
+    size_t call_count;
+    Tally launch, all;
+    char shared_read[SHARED_ROOM];
+    char *static_read; // a flag for each byte of static shared memory
 };
 
 struct Warp {
@@ -101,6 +123,7 @@ struct Launch {
     unsigned long next, done, total;
     size_t shared_bytes, static_bytes;
     unsigned char poison;
+    unsigned long step; // every so many blocks one runs
 };
 
 struct State {
@@ -123,6 +146,7 @@ struct State {
     unsigned long releases; // of mbarriers and named barriers: what spinning threads may wait for
     Copy *copies, *free_copies; // room for MAX_COPIES
     unsigned used_copies;
+    Counting counting;
 };
 
 KCU_HIDDEN extern State *state;

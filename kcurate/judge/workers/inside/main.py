@@ -131,7 +131,13 @@ def _compile_handler(role: Mapping[str, Any]) -> tuple[Handler, Greeting]:
 def compile_one(compiler: Compiler, request: Request[Any]) -> Reply[CompileAnswer]:
     """Answer a compile request; the reply has the array `binary`."""
     assert isinstance(request, Compile), "a compile worker only compiles"
-    made = compiler.compile(request.code, request.entry_points, request.symbols, sanitize=request.sanitize)
+    made = compiler.compile(
+        request.code,
+        request.entry_points,
+        request.symbols,
+        sanitize=request.sanitize,
+        examine=request.examine,
+    )
     if isinstance(made, CompileFailure):
         return Reply(CompileAnswer(failure=made))
     described, blobs = pack_compiled(made)

@@ -26,6 +26,8 @@ from kcurate.judge.workers.requests import (
     Calibrate,
     ClockAnswer,
     Compare,
+    Count,
+    CountsAnswer,
     DeviceState,
     Done,
     Drop,
@@ -106,6 +108,7 @@ class SideServer:
             Load: self._load,
             Generate: self._generate,
             Run: self._run,
+            Count: self._count,
             Drop: self._drop,
             Helpers: self._helpers,
             Time: self._time,
@@ -181,6 +184,20 @@ class SideServer:
                 yield prepared
             finally:
                 prepared.close()
+
+    def _count(self, asked: Count, _: Mapping[str, Blob]) -> Reply[CountsAnswer]:
+        from kcurate.backends.emulator.device import EmulatorDevice
+
+        assert isinstance(self._device, EmulatorDevice), "only the emulator counts"
+        module, inputs = self._module("own"), self._inputs.pop(asked.slot)
+        self._device.counts(module, asked.sample, asked.seed)
+        prepared = Prepared(self._device, module, inputs.program, inputs.arrays)
+        try:
+            prepared.reset(asked.seed, "zeros")
+            prepared.run()
+        finally:
+            prepared.close()
+        return Reply(CountsAnswer(self._device.counts(module)))
 
     def _drop(self, asked: Drop, _: Mapping[str, Blob]) -> Reply[Done]:
         if self._slots is not None:

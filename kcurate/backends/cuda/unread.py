@@ -1,0 +1,188 @@
+"""What a kernel never reads, from the PTX that NVRTC made of it: arguments, their memory, shared memory.
+
+NVVM has removed by then what has no effect, so an argument without `ld.param` plays no part. Shared memory is
+followed from a variable's name through the registers that hold its address, memory that an argument points to
+from the argument: it is unread if it is only ever stored to. Wherever that is not certain (calls, an address
+that is itself stored, an access in shared space that starts from no known variable), it counts as read. Not
+covered: whether that is a fault (`kcurate.judge.checks.unread`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kcurate.backends.base import Unread
+
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)[^{;]*\{", re.DOTALL)
+_FUNCTION = re.compile(r"\.func\b[^{;]*\{", re.DOTALL)
+_PARAMETER = re.compile(r"\.param\b[^,]*?([\w$]+)(?:\[\d+\])?\s*(?:,|$)", re.DOTALL)
+# `.extern` marks the dynamic shared memory of a launch; the others have a size in bytes.
+_SHARED = re.compile(
+    r"^[ \t]*(?P<extern>\.extern[ \t]+)?(?:\.(?:visible|weak|common)[ \t]+)?\.shared\b[^;\n]*?"
+    r"(?P<name>[\w$]+)(?:\[(?P<bytes>\d*)\])?;",
+    re.MULTILINE,
+)
+_INSTRUCTION = re.compile(r"(?:@!?%?[\w$]+\s+)?([a-z][\w.:]*)(?:\s+([^;]*))?$", re.DOTALL)
+# Instructions by which blocks tell each other something; plain stores may be flags where loads are volatile.
+_COMMUNICATES = re.compile(
+    r"atom|red\b|red\.|mbarrier|cp\.async\.bulk|(?:ld|st)\.(?:volatile|acquire|release|relaxed|mmio)|call"
+)
+_NAME = re.compile(r"[%$\w]+")
+# Instructions that only compute: what they define depends on their operands, and nothing is read.
+_PURE = frozenset({
+    "mov", "add", "sub", "mul", "mad", "shl", "shr", "shf", "and", "or", "xor", "not", "cvta", "cvt", "selp",
+    "min", "max", "lop3", "bfe", "bfi", "prmt", "neg", "abs", "rem", "div", "fma", "setp", "sad",
+})  # fmt: skip
+# Instructions that write to their first operand; the value must not be an address.
+_STORES = frozenset({"st", "red"})
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One instruction: the opcode's first word, the whole opcode, and the names in each operand."""
+
+    word: str
+    opcode: str
+    operands: tuple[tuple[str, ...], ...]
+
+
+def unread(ptx: str) -> Mapping[str, Unread]:
+    """What each kernel never reads, by symbol."""
+    text = re.sub(r"//[^\n]*", "", ptx)
+    entries = list(_ENTRY.finditer(text))
+    helpers = [_body(text, match.end()) for match in _FUNCTION.finditer(text)]
+    outside = _without_bodies(text)
+    found = {}
+    for match in entries:
+        body = _body(text, match.end())
+        names = _PARAMETER.findall(match[2].strip())
+        used = set(_NAME.findall(body))
+        shared = [
+            (one["name"], bool(one["extern"]), int(one["bytes"] or 0))
+            for one in _SHARED.finditer(f"{outside}\n{body}")
+        ]
+        read = _read(body, helpers, [name for name, _, _ in shared], names)
+        found[match[1]] = Unread(
+            arguments=tuple(at for at, name in enumerate(names) if name not in used),
+            only_written=tuple(at for at, name in enumerate(names) if name in used and name not in read),
+            updated=tuple(at for at, name in enumerate(names) if name in _updated(body, names)),
+            shared_bytes=sum(size for name, _, size in shared if name not in read and name in used),
+            dynamic=not any(external and name in read for name, external, _ in shared)
+            and _STRANGE not in read,
+            lone_fences=_fences_alone(body),
+        )
+    return found
+
+
+# In place of a variable's name: shared memory is read at an address that starts from no known variable.
+_STRANGE = "?"
+
+
+def _body(text: str, start: int) -> str:
+    """What follows an opening brace, up to the one that closes it."""
+    depth = 1
+    for match in re.finditer(r"[{}]", text[start:]):
+        depth += 1 if match[0] == "{" else -1
+        if not depth:
+            return text[start : start + match.start()]
+    return text[start:]
+
+
+def _without_bodies(text: str) -> str:
+    """What stands outside all braces."""
+    parts, depth, at = [], 0, 0
+    for match in re.finditer(r"[{}]", text):
+        if not depth:
+            parts.append(text[at : match.start()])
+        depth += 1 if match[0] == "{" else -1
+        at = match.end()
+    return "".join([*parts, text[at:]])
+
+
+def _fences_alone(body: str) -> bool:
+    """Whether a kernel has fences for other blocks (`membar`, `fence.sc`), and nothing that communicates."""
+    opcodes = [step.opcode for step in _steps(body)]
+    fences = any(one.startswith(("membar.gl", "membar.sys", "fence.sc", "fence.acq_rel")) for one in opcodes)
+    return fences and not any(_COMMUNICATES.match(one) for one in opcodes)
+
+
+def _updated(body: str, parameters: Sequence[str]) -> set[str]:
+    """Those parameters to whose memory a kernel applies atomics."""
+    steps = list(_steps(body))
+    held = _addresses(steps, (), parameters)
+    targets = [step.operands[:2] for step in steps if step.word in ("atom", "red")]
+    return {origin for parts in targets for names in parts for name in names for origin in held.get(name, ())}
+
+
+def _read(body: str, helpers: Sequence[str], variables: Sequence[str], parameters: Sequence[str]) -> set[str]:
+    """Those variables in shared memory, and those parameters whose memory, that a kernel may read.
+
+    All shared memory, if the kernel calls functions of its module and one of those touches shared memory.
+    """
+    steps = list(_steps(body))
+    if any(step.word == "call" for step in steps) and any(
+        "shared" in helper or any(name in helper for name in variables) for helper in helpers
+    ):
+        return {*variables, *parameters, _STRANGE}
+    held = _addresses(steps, variables, parameters)
+    used = Counter(name for step in steps for names in step.operands for name in names)
+    read: set[str] = set()
+    for step in steps:
+        addresses = [set().union(*(held.get(name, set()) for name in names)) for names in step.operands]
+        if step.word in _PURE or step.opcode.startswith("ld.param"):
+            continue
+        first = (step.word in _STORES and "::" not in step.opcode) or step.opcode.startswith("cp.async")
+        # An atomic whose answer nobody uses only writes.
+        dropped = step.word == "atom" and all(used[name] == 1 for name in step.operands[0])
+        read |= set().union(set(), *addresses[2 if dropped else 1 if first else 0 :])
+        if _reads_shared(step) and not any(set(variables) & found for found in addresses):
+            read.add(_STRANGE)
+    return {*read, *variables} if _STRANGE in read else read
+
+
+def _reads_shared(step: _Step) -> bool:
+    """Whether an instruction may read shared memory; a plain generic load needs an address from elsewhere."""
+    if step.word in _STORES or step.word in ("bar", "barrier", "cp"):
+        return "cp.async.bulk" in step.opcode and ".global.shared" in step.opcode
+    return "shared" in step.opcode or step.word in ("ldmatrix", "wgmma", "tcgen05", "mbarrier")
+
+
+def _addresses(
+    steps: Sequence[_Step], variables: Iterable[str], parameters: Sequence[str]
+) -> dict[str, set[str]]:
+    """For each register, the variables whose address, and the parameters that, it may be computed from."""
+    held = {name: {name} for name in variables}
+    for step in steps:
+        if step.opcode.startswith("ld.param"):
+            source = {name for names in step.operands[1:] for name in names if name in parameters}
+            for target in step.operands[0]:
+                held[target] = held.get(target, set()) | source
+    changed = True
+    while changed:
+        changed = False
+        for step in steps:
+            if step.word not in _PURE or not step.operands:
+                continue
+            given: set[str] = set()
+            for names in step.operands[1:]:
+                for name in names:
+                    given |= held.get(name, set())
+            for target in step.operands[0] if given else ():
+                if not given <= held.get(target, set()):
+                    held[target] = held.get(target, set()) | given
+                    changed = True
+    return held
+
+
+def _steps(body: str) -> Iterable[_Step]:
+    """The instructions of a body; labels and directives are left out."""
+    for statement in re.sub(r"^\s*[$\w]+:", "", body, flags=re.MULTILINE).split(";"):
+        match = _INSTRUCTION.match(statement.lstrip("{} \t\n"))
+        if match is None:
+            continue
+        parts = re.findall(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,{}\[\]()]+", match[2] or "")
+        operands = tuple(tuple(_NAME.findall(part)) for part in parts if part.strip())
+        yield _Step(re.split(r"[.:]", match[1])[0], match[1], operands)

@@ -1,0 +1,102 @@
+"""Evidence from the compiled kernels of a slow side that was made: what they are given and never read.
+
+Shared memory that is never read only takes occupancy, a buffer that nothing reads only takes writes, and a
+fence in a kernel that talks to no other thread only waits (the check `sham`). Launches that differ only in
+what the kernel never reads are the same launch (the check `redone`). Not covered: how it is found in PTX
+(`kcurate.backends.cuda.unread`), what running shows (`kcurate.judge.made_slow`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from kcurate.backends.base import Compiled, EntryPoint, Unread
+from kcurate.judge.checks.findings import Finding
+from kcurate.judge.checks.repeated_launches import find_repeated_launch
+from kcurate.problem.ops import BoundPointer, BoundScalar, FillOp, LaunchOp, Op, Program, WhileOp
+
+# A buffer of at least this share of the outputs' bytes takes time to write.
+LARGE_SHARE = 1 / 16
+# In place of an argument that the kernel never reads.
+NOTHING = BoundScalar(b"")
+
+
+def find_unread(program: Program, code: str, compiled: Compiled) -> Iterator[Finding]:
+    """Unread shared memory of the kernels that a bound plan launches, and launches that are then equal."""
+    known = {expression: compiled.unread.get(symbol) for expression, symbol in compiled.lowered.items()}
+    if not any(known.values()):
+        return
+    yield from dict.fromkeys(_unread_shared(program.ops, known))
+    same = tuple(_without_unread(op, known) for op in program.ops)
+    if same != program.ops:
+        yield from find_repeated_launch(replace(program, ops=same), code)
+
+
+def _of(op: LaunchOp, known: Mapping[str, Unread | None]) -> Unread:
+    return known.get(EntryPoint(op.kernel, op.template).expression) or Unread()
+
+
+def _unread_shared(ops: tuple[Op, ...], known: Mapping[str, Unread | None]) -> Iterator[Finding]:
+    for op in ops:
+        if isinstance(op, WhileOp):
+            yield from _unread_shared(op.body, known)
+        if not isinstance(op, LaunchOp):
+            continue
+        unread = _of(op, known)
+        dynamic = op.shared_bytes if unread.dynamic else 0
+        if unread.shared_bytes or dynamic:
+            what = f"{op.kernel} never reads {unread.shared_bytes + dynamic} bytes of its shared memory"
+            yield Finding("sham", what)
+        if unread.lone_fences:
+            yield Finding("sham", f"{op.kernel} has fences, and nothing that other blocks could wait for")
+
+
+def find_unread_buffers(program: Program, compiled: Compiled) -> Iterator[Finding]:
+    """Buffers of the side's own that its kernels write and nothing reads, bound at the bench size.
+
+    Small ones may be left over (the block sums of a scan's last level), unless atomics contend for them.
+    """
+    known = {expression: compiled.unread.get(symbol) for expression, symbol in compiled.lowered.items()}
+    if not any(known.values()):
+        return
+    written: set[str] = set()
+    updated: set[str] = set()
+    read: set[str] = set()
+    for op in _flat(program.ops):
+        if isinstance(op, LaunchOp):
+            unread = _of(op, known)
+            for at, arg in enumerate(op.args):
+                names = {arg.buffer} if isinstance(arg, BoundPointer) else _named(arg)
+                (written if at in (*unread.only_written, *unread.arguments) else read).update(names)
+                updated |= names if at in unread.updated else set()
+        elif isinstance(op, WhileOp):
+            read.add(op.flag)
+        elif not isinstance(op, FillOp):
+            read |= _named(op)
+    out = sum(one.size_bytes for one in program.buffers.values() if one.record.role in ("out", "inout"))
+    for name, one in sorted(program.buffers.items()):
+        large = one.size_bytes >= LARGE_SHARE * out
+        if one.extra and name in written - read and (large or name in updated):
+            yield Finding("sham", f"nothing reads the buffer {name!r}, which the side adds")
+
+
+def _flat(ops: Iterable[Op]) -> Iterator[Op]:
+    for op in ops:
+        yield op
+        if isinstance(op, WhileOp):
+            yield from _flat(op.body)
+
+
+def _named(record: object) -> set[str]:
+    """Every text in a record: among them the names of all buffers that it may use."""
+    return set(re.findall(r"'([^']*)'", repr(record)))
+
+
+def _without_unread(op: Op, known: Mapping[str, Unread | None]) -> Op:
+    if not isinstance(op, LaunchOp):
+        return op
+    unread = _of(op, known)
+    args = tuple(NOTHING if at in unread.arguments else arg for at, arg in enumerate(op.args))
+    return replace(op, args=args, shared_bytes=0 if unread.dynamic else op.shared_bytes)

@@ -1,0 +1,130 @@
+"""Both sides on the emulator, compiled to count what they do: evidence about a slow side that was made.
+
+At every test size, and at the bench size with a few blocks of each launch, since a side may be slow there
+alone. It runs beside a judgement on a GPU too, where a C++ compiler is installed. There is no evidence where
+the emulator cannot run a side; nothing is concluded from that. Not covered: what the counts mean
+(`kcurate.judge.made_slow`), counting (`kcurate/backends/emulator/runtime/counting.h`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from kcurate import time_limits
+from kcurate.backends.base import Compiled, Counts
+from kcurate.errors import BackendError, MissingDependencyError
+from kcurate.judge.case import Ruling
+from kcurate.judge.trials import Trial, timed_trials, trials
+from kcurate.judge.workers.compiling import CompileWorkers, request_of
+from kcurate.judge.workers.nursery import Nursery, Role
+from kcurate.judge.workers.requests import Count
+from kcurate.judge.workers.side_proxy import SideProxy
+from kcurate.records import SIDES, Candidate, Outcome
+from kcurate.records.pair import SideName
+
+BACKEND = "emulator"
+# Blocks of each launch that run at the bench size.
+SAMPLED_BLOCKS = 16
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What both sides did at each test size (slow, fast), and at the bench size if it could be run.
+
+    `endless`: the slow side ran into a time limit at a test size, where the fast side did not.
+    """
+
+    tests: tuple[tuple[Counts, Counts], ...]
+    bench: tuple[Counts, Counts] | None = None
+    endless: bool = False
+
+
+class CountedRuns:
+    """Workers that compile and count, started when first needed. Call `close` at the end."""
+
+    def __init__(self) -> None:
+        self._nursery: Nursery | None = None
+        self._compilers: CompileWorkers | None = None
+        self._missing = False
+
+    def close(self) -> None:
+        """End all workers."""
+        if self._compilers is not None:
+            self._compilers.close()
+        if self._nursery is not None:
+            self._nursery.close()
+
+    def count(self, candidate: Candidate, seed: int) -> Counted | None:
+        """Run both sides; None where the emulator cannot, or is not installed."""
+        if self._missing or any(getattr(candidate, side).language != "cuda" for side in SIDES):
+            return None
+        try:
+            compiled = self._compile(candidate)
+        except MissingDependencyError:
+            self._missing = True
+            return None
+        except BackendError:
+            return None
+        if compiled is None:
+            return None
+        chosen = _chosen(candidate, seed)
+        fast, slow = (self._run(candidate, side, compiled[side], chosen) for side in ("fast", "slow"))
+        if len(fast.counts) < len(chosen) - 1:
+            return None
+        tests = tuple(zip(slow.counts, fast.counts[: len(chosen) - 1], strict=False))
+        endless = slow.timed_out and len(tests) < len(chosen) - 1
+        if len(tests) < len(chosen) - 1 and not endless:
+            return None
+        whole = len(slow.counts) == len(fast.counts) == len(chosen)
+        return Counted(tests, (slow.counts[-1], fast.counts[-1]) if whole else None, endless)
+
+    def _run(
+        self, candidate: Candidate, side: SideName, compiled: Compiled, chosen: Sequence[Trial]
+    ) -> _Runs:
+        """Run one side on each trial in a worker of its own, until one fails."""
+        assert self._nursery is not None, "compiled first"
+        worker = self._nursery.fork(Role("run", BACKEND))
+        proxy = SideProxy(side, worker, time_limits.COUNT_S)
+        found = _Runs()
+        try:
+            worker.ready()
+            proxy.load(candidate, compiled)
+            for trial in chosen:
+                proxy.ask(replace(trial.request, on_device=False))
+                proxy.wait_for_inputs()
+                sample = SAMPLED_BLOCKS if trial.at_bench else 0
+                found.counts.append(
+                    proxy.call(Count(trial.slot, sample, trial.seed & 0xFFFFFFFF)).body.counts
+                )
+        except Ruling as failed:
+            found.timed_out = failed.outcome is Outcome.TIMEOUT
+        except BackendError:
+            pass
+        finally:
+            worker.kill()
+        return found
+
+    def _compile(self, candidate: Candidate) -> dict[SideName, Compiled] | None:
+        if self._nursery is None:
+            self._nursery = Nursery(BACKEND)
+            self._compilers = CompileWorkers(self._nursery, Role("compile", BACKEND, 0, {}))
+        assert self._compilers is not None
+        made = self._compilers.compile([request_of(candidate, side, examine=True) for side in SIDES])
+        found = {side: one for side, one in zip(SIDES, made, strict=True) if isinstance(one, Compiled)}
+        return found if len(found) == len(SIDES) else None
+
+
+@dataclass
+class _Runs:
+    """The counts of one side's trials, in order, and whether a time limit ended them."""
+
+    counts: list[Counts] = field(default_factory=list)
+    timed_out: bool = False
+
+
+def _chosen(candidate: Candidate, seed: int) -> list[Trial]:
+    """The nominal trials at the test sizes, then one at the bench size."""
+    assert candidate.problem is not None, "plans are admitted first"
+    small = [one for one in trials(candidate.problem, seed) if one.slot.endswith("-nominal")]
+    return [*small, timed_trials(candidate.problem, seed)[0]]

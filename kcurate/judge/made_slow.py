@@ -1,0 +1,214 @@
+"""Whether a slow side that a rule or a model made is slow on purpose, from evidence of running it.
+
+`MadeSlow` gets the evidence. The decisions are pure functions that answer None or the evidence in one line:
+`wasted` reads counts of code, threads and shared memory (at the bench size, if it could be run there), `grew`
+and `above_cap` read times. Where the limits come from: docs/judge.md. Not covered: counting
+(`kcurate.judge.counted_runs`), patterns in the text (`checks.padded_work`), what kernels never read
+(`checks.unread`). Sides that nobody made are never asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from kcurate.backends.base import Counts
+from kcurate.judge.admission import made_slow
+from kcurate.judge.case import Case, Ruling
+from kcurate.judge.counted_runs import Counted, CountedRuns
+from kcurate.judge.trials import largest_test
+from kcurate.records import BenchSize, Outcome, SizeTiming, Speedup
+from kcurate.verdicts.naive import naive_speedup
+from kcurate.workspace import Workspace
+
+# How many times the fast side's code a slow side may run.
+WORK = 20.0
+# The same where the ratio differs by `VARIES` between test sizes: then it is the algorithm's.
+VARYING_WORK, VARIES = 128.0, 4.0
+# Test sizes at which the fast side runs less than this share of its most code tell nothing about a ratio.
+LEAST_SHARE = 1 / 8
+# How many times larger than at the test sizes the ratio may be at the bench size: of code, and of times where
+# code could not be counted.
+WORK_GROWTH, TIME_GROWTH = 8.0, 16.0
+# Idle threads: all lanes of a warp but one, and more than rounding up a few launches to whole blocks leaves.
+IDLE_SHARE, LEAST_IDLE = 31 / 32, 4096
+# Shared memory of a block, static or dynamic, that takes occupancy and is hardly read.
+LEAST_SHARED_BYTES, SHARED_SHARE = 16 << 10, 1 / 4
+# Below this, overhead hides how long a side takes (`timing.blocks`).
+SHORTEST_US = 5.0
+# The speedup that may be claimed where the suite has no naive variant of its own; where it has one, this much
+# over it (the ratios of two protocols differ by as much).
+CAP, ROOM = 20.0, 1.1
+
+
+def work(slow: Counts, fast: Counts) -> float:
+    """How many times the fast side's code the slow side runs."""
+    return slow.code_bytes / max(1, fast.code_bytes)
+
+
+def wasted(counted: Counted) -> str | None:
+    """What the counts of both sides show: the first finding."""
+    return next(_findings(counted), None)
+
+
+def _findings(counted: Counted) -> Iterator[str]:
+    if counted.endless:
+        yield "the slow side runs into the time limit on the emulator, the fast side does not"
+    if not counted.tests:
+        return
+    largest = max(counted.tests, key=lambda one: (one[1].code_bytes, one[0].code_bytes))
+    telling = [one for one in counted.tests if one[1].code_bytes >= LEAST_SHARE * largest[1].code_bytes]
+    slow, fast = counted.bench or largest
+    limit = _most_work(telling, fast)
+    if work(slow, fast) > limit:
+        yield _more_code(slow, fast, f"the limit is {limit:.3g} times")
+    yield from _idle(slow, fast)
+    yield from _unread(counted.bench[0] if counted.bench else None, [one for one, _ in counted.tests])
+
+
+def _most_work(telling: Sequence[tuple[Counts, Counts]], fast: Counts) -> float:
+    """How many times the code of the fast side a slow side may run, given what both run at test sizes.
+
+    Where the ratio grows with the test sizes, it may go on growing, at most as fast as the fast side's work.
+    """
+    least, most = (choose(telling, key=lambda one: work(*one)) for choose in (min, max))
+    varies = work(*most) >= VARIES * work(*least)
+    growth = 1.0
+    if varies and most[1].code_bytes > least[1].code_bytes:
+        size = math.log(most[1].code_bytes / least[1].code_bytes)
+        power = min(1.0, math.log(work(*most) / work(*least)) / size)
+        growth = max(1.0, fast.code_bytes / most[1].code_bytes) ** power
+    allowed = VARYING_WORK if varies else WORK
+    return growth * min(allowed, WORK_GROWTH * max(1.0, work(*most)))
+
+
+def _more_code(slow: Counts, fast: Counts, limit: str) -> str:
+    return (
+        f"the slow side runs {slow.code_bytes} bytes of code where the fast side runs {fast.code_bytes}, "
+        f"{work(slow, fast):.3g} times as many; {limit}"
+    )
+
+
+def _idle(slow: Counts, fast: Counts) -> Iterator[str]:
+    """Nearly all threads of the slow side read and write nothing, and those of the fast side do."""
+    if slow.idle < LEAST_IDLE or slow.idle <= IDLE_SHARE * slow.threads:
+        return
+    if fast.threads - fast.idle > (1 - IDLE_SHARE) * fast.threads:
+        yield (
+            f"{slow.idle} of {slow.threads} threads of the slow side do nothing, "
+            f"{fast.idle} of {fast.threads} of the fast side"
+        )
+
+
+def _unread(bench: Counts | None, tests: Sequence[Counts]) -> Iterator[str]:
+    """Dynamic shared memory that no trial reads, or much shared memory that is hardly read at any size."""
+    of_shared = [one for one in tests if one.shared_bytes]
+    if of_shared and not any(one.shared_read_bytes for one in of_shared):
+        size = max(one.shared_bytes for one in of_shared)
+        yield f"the slow side never reads its {size} bytes of dynamic shared memory"
+    if bench is None:
+        return
+    for kind in ("shared", "static"):
+        held = max(getattr(one, f"{kind}_bytes") for one in (bench, *tests))
+        read = max(getattr(one, f"{kind}_read_bytes") for one in (bench, *tests))
+        if held >= LEAST_SHARED_BYTES and read < SHARED_SHARE * held:
+            kind = "dynamic" if kind == "shared" else kind
+            yield f"the slow side reads at most {read} of its {held} bytes of {kind} shared memory"
+
+
+def grew(test: SizeTiming, bench: Speedup) -> str | None:
+    """Whether the ratio of the times grows more from a test size to the bench size than hardware explains.
+
+    For sides whose work could not be counted at the bench size. Overhead hides short times, so at the test
+    size the fast side counts as at least `SHORTEST_US`, and the ratio as at least 1.
+    """
+    limit = TIME_GROWTH * max(1.0, test.slow_us / max(test.fast_us, SHORTEST_US))
+    if bench.low <= limit:
+        return None
+    return (
+        f"the slow side takes {bench.ratio:.3g} times as long as the fast side at the bench size, and "
+        f"{test.slow_us:.3g} us where the fast side takes {test.fast_us:.3g} us at a test size; "
+        f"the limit is {limit:.3g} times"
+    )
+
+
+def above_cap(bench: Speedup, naive: float | None) -> str | None:
+    """Whether the speedup is more than a slow side that was made may claim.
+
+    `naive`: the speedup over the suite's own naive variant, if it has one with a verdict.
+    """
+    limit = max(CAP, ROOM * (naive or 0.0))
+    if bench.low <= limit:
+        return None
+    other = (
+        f"the suite's own naive variant gives {naive:.3g}"
+        if naive
+        else "there is no naive variant of its own"
+    )
+    return (
+        f"a slow side that was made claims {bench.ratio:.3g} times: the limit is {limit:.3g}, since {other}"
+    )
+
+
+class MadeSlow:
+    """Collects the evidence for one candidate at a time. Call `close` at the end.
+
+    `workspace`: where to look for naive variants, beside the built-in pairs.
+    """
+
+    def __init__(self, workspace: Path | None) -> None:
+        self._workspace = Workspace(workspace) if workspace is not None else None
+        self._runs = CountedRuns()
+
+    def close(self) -> None:
+        """End all workers."""
+        self._runs.close()
+
+    def admit_counts(self, case: Case, seed: int) -> Counted | None:
+        """Count what both sides do; None if the slow side was not made, or cannot be counted.
+
+        Raises:
+            Ruling: `padded`.
+        """
+        if not made_slow(case.candidate):
+            return None
+        counted = self._runs.count(case.candidate, seed)
+        if counted is None:
+            return None
+        if counted.tests:
+            case.add_details(work_ratio=round(max(work(slow, fast) for slow, fast in counted.tests), 3))
+        if counted.bench is not None:
+            case.add_details(bench_work_ratio=round(work(*counted.bench), 3))
+        _refuse(wasted(counted))
+        case.passed("counted_work" if counted.bench is not None else "counted_test_work")
+        return counted
+
+    def admit_times(
+        self,
+        case: Case,
+        ruling: Ruling,
+        counted: Counted | None,
+        time_size: Callable[[BenchSize], SizeTiming],
+    ) -> None:
+        """Check a confirmed speedup over a slow side that was made. `time_size` times both sides.
+
+        Raises:
+            Ruling: `padded`.
+        """
+        speedup, problem = case.speedup, case.candidate.problem
+        if not made_slow(case.candidate) or ruling.outcome is not Outcome.CONFIRMED or speedup is None:
+            return
+        assert problem is not None, "plans are admitted first"
+        naive = naive_speedup(case.candidate, self._workspace) if speedup.low > CAP else None
+        _refuse(above_cap(speedup, naive))
+        if problem.sizes.test and (counted is None or counted.bench is None):
+            test = time_size(BenchSize("test", problem.sizes.test[largest_test(problem)]))
+            case.add_details(test_slow_us=test.slow_us, test_fast_us=test.fast_us)
+            _refuse(grew(test, speedup))
+            case.passed("growth")
+
+
+def _refuse(evidence: str | None) -> None:
+    if evidence is not None:
+        raise Ruling(Outcome.PADDED, evidence, side="slow")

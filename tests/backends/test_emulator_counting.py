@@ -1,0 +1,98 @@
+"""What a side that was compiled to be examined counts while it runs."""
+
+from __future__ import annotations
+
+import numpy as np
+from emulation import compile_side
+
+from kcurate.backends.base import Counts, EntryPoint, Grid, Pointer, ScalarValue
+from kcurate.backends.emulator.device import EmulatorDevice
+
+COPY = 'extern "C" __global__ void f(const float* x, float* y, int n) {'
+INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return;"
+PLAIN = f"{COPY} {INDEX} y[i] = 2.0f * x[i]; }}"
+AGAIN = f"{COPY} {INDEX} float v = 0; for (int k = 0; k < n; k++) v += x[(i + k) % n]; y[i] = v; }}"
+SIZE = 256
+
+
+def count(
+    code: str, n: int = SIZE, blocks: int = 2, shared_bytes: int = 0, sample: int = 0, runs: int = 1
+) -> Counts:
+    device = EmulatorDevice()
+    try:
+        module = device.load(compile_side(code, examine=True))
+        device.counts(module, sample, 7)
+        x, y = device.allocate(4 * SIZE), device.allocate(4 * SIZE)
+        args = [Pointer(x), Pointer(y), ScalarValue(np.int32(n).tobytes())]
+        for _ in range(runs):
+            grid = Grid((blocks, 1, 1), (128, 1, 1), shared_bytes)
+            device.launch(module, EntryPoint("f"), grid, args)
+        return device.counts(module)
+    finally:
+        device.close()
+
+
+def test_threads_and_accesses_are_counted() -> None:
+    found = count(PLAIN)
+    assert (found.threads, found.idle, found.accesses) == (256, 0, 512)
+    assert (found.shared_bytes, found.shared_read_bytes) == (0, 0)
+
+
+def test_threads_that_leave_at_once_are_idle() -> None:
+    found = count(PLAIN, n=100, blocks=8)
+    assert (found.threads, found.idle, found.accesses) == (1024, 924, 200)
+
+
+def test_a_thread_that_only_meets_at_barriers_is_idle() -> None:
+    found = count(f"{COPY} __syncthreads(); if (threadIdx.x == 0 && blockIdx.x == 0) y[0] = n; }}")
+    assert (found.threads, found.idle) == (256, 255)
+
+
+def test_a_thread_that_answers_a_shuffle_is_not_idle() -> None:
+    found = count(f"{COPY} int v = __shfl_xor_sync(0xffffffffu, n, 1); if (threadIdx.x == 0) y[0] = v; }}")
+    assert found.idle == 0
+
+
+def test_code_is_counted_as_often_as_it_runs() -> None:
+    once, often = count(PLAIN), count(AGAIN)
+    assert count(PLAIN, runs=3).code_bytes == 3 * once.code_bytes
+    assert often.code_bytes > 50 * once.code_bytes
+    assert often.accesses == 256 * 256 + 256
+
+
+def test_straight_code_counts_by_its_length() -> None:
+    steps = " ".join(f"v = v * x[{k}] + y[{k}];" for k in range(100))
+    long = f"{COPY} {INDEX} float v = x[i]; {steps} y[i] = v; }}"
+    assert count(long).code_bytes > 10 * count(PLAIN).code_bytes
+
+
+def test_the_first_read_of_counts_is_of_nothing_and_each_read_begins_anew() -> None:
+    assert count(PLAIN, runs=0) == Counts(0, 0, 0, 0, 0, 0, 0, 0)
+
+
+def test_dynamic_shared_memory_counts_as_read_where_it_is_read() -> None:
+    start = f"{COPY} extern __shared__ float s[]; s[threadIdx.x] = 1.0f; __syncthreads();"
+    unread = count(f"{start} y[threadIdx.x] = n; }}", shared_bytes=512)
+    read = count(f"{start} y[threadIdx.x] = s[threadIdx.x ^ 1]; }}", shared_bytes=512)
+    assert (unread.shared_bytes, unread.shared_read_bytes) == (512, 0)
+    assert (read.shared_bytes, read.shared_read_bytes) == (512, 512)
+
+
+def test_a_few_blocks_stand_for_all() -> None:
+    whole, few = count(PLAIN, n=1 << 30, blocks=2), count(PLAIN, n=64, blocks=4096, sample=4)
+    assert whole.threads == 256
+    assert few.threads == 4096 * 128
+    assert few.idle == few.threads  # only the first block holds any work
+
+
+def test_sides_that_are_not_examined_count_nothing() -> None:
+    device = EmulatorDevice()
+    try:
+        module = device.load(compile_side(PLAIN))
+        device.counts(module)
+        x = device.allocate(4 * SIZE)
+        args = [Pointer(x), Pointer(x), ScalarValue(np.int32(SIZE).tobytes())]
+        device.launch(module, EntryPoint("f"), Grid((2, 1, 1), (128, 1, 1)), args)
+        assert device.counts(module).code_bytes == 0
+    finally:
+        device.close()

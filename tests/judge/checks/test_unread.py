@@ -1,0 +1,78 @@
+"""Launches and shared memory of a slow side that was made, seen without what its kernels never read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import small
+
+from kcurate.backends.base import Compiled, Unread
+from kcurate.judge.checks.unread import find_unread, find_unread_buffers
+from kcurate.problem import program
+from kcurate.records import Buffer, Copy, Launch, Side, Step, ValueArg, WhileNonzero
+
+AGAIN = [replace(small.EACH, args=("x", "y", "a", ValueArg(k, "int32"))) for k in (7, 8)]
+
+
+def found(side: Side, unread: Unread) -> list[str]:
+    one = small.problem()
+    bound = program.bind(one, side, one.sizes.test[0])
+    compiled = Compiled("cuda", b"", "", {"scale": "_scale"}, (), "test", {"_scale": unread})
+    return [finding.check for finding in find_unread(bound, side.code, compiled)]
+
+
+def side(*plan: Launch | WhileNonzero) -> Side:
+    return replace(small.scaled().slow, code=small.SCALE, plan=plan)
+
+
+@pytest.mark.parametrize(
+    ("unread", "checks"), [(Unread(), []), (Unread((3,)), ["redone"]), (Unread((2,)), [])]
+)
+def test_launches_that_differ_in_an_unread_argument_are_the_same(unread: Unread, checks: list[str]) -> None:
+    assert found(side(*AGAIN), unread) == checks
+
+
+def test_launches_that_differ_in_unread_shared_bytes_are_the_same() -> None:
+    launches = [replace(small.EACH, shared_bytes=size) for size in (0, 512)]
+    assert found(side(*launches), Unread()) == []
+    assert found(side(*launches), Unread(dynamic=True)) == ["sham", "redone"]
+
+
+def test_unread_shared_memory_is_refused() -> None:
+    assert found(side(small.EACH), Unread(shared_bytes=4096)) == ["sham"]
+    assert found(side(replace(small.EACH, shared_bytes=512)), Unread(dynamic=True)) == ["sham"]
+    assert found(side(small.EACH), Unread(dynamic=True)) == []
+
+
+def test_a_kernel_that_nothing_is_known_of_is_not_refused() -> None:
+    one = small.problem()
+    bound = program.bind(one, side(*AGAIN), one.sizes.test[0])
+    assert not list(find_unread(bound, small.SCALE, Compiled("cuda", b"", "", {}, (), "test")))
+
+
+INTO_OWN = replace(small.EACH, args=("x", "own", "a", "n"))
+
+
+def unread_buffers(extent: str, unread: Unread, *more: Step) -> list[str]:
+    own = {"own": Buffer("float32", (extent,), role="scratch")}
+    one = replace(small.scaled().slow, code=small.SCALE, plan=(small.EACH, INTO_OWN, *more), buffers=own)
+    problem = small.problem()
+    bound = program.bind(problem, one, problem.sizes.headline)
+    compiled = Compiled("cuda", b"", "", {"scale": "_scale"}, (), "test", {"_scale": unread})
+    return [finding.check for finding in find_unread_buffers(bound, compiled)]
+
+
+def test_a_large_buffer_that_nothing_reads_is_refused() -> None:
+    assert unread_buffers("n", Unread(only_written=(1,))) == ["sham"]
+    assert unread_buffers("n", Unread()) == []
+    assert unread_buffers("n", Unread(only_written=(1,)), Copy("own", "y")) == []
+
+
+def test_small_buffers_may_be_left_over_unless_atomics_contend_for_them() -> None:
+    assert unread_buffers("8", Unread(only_written=(1,))) == []
+    assert unread_buffers("8", Unread(only_written=(1,), updated=(1,))) == ["sham"]
+
+
+def test_a_kernel_with_lone_fences_is_refused() -> None:
+    assert found(side(small.EACH), Unread(lone_fences=True)) == ["sham"]

@@ -1,0 +1,251 @@
+"""What running shows about a slow side that was made: the decisions, and the judge that takes them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import small
+from timed_rig import TimedJudge
+
+from kcurate import resources, store
+from kcurate.backends.base import Counts
+from kcurate.judge import judging, made_slow
+from kcurate.judge.counted_runs import Counted, CountedRuns
+from kcurate.judge.made_slow import above_cap, grew, wasted
+from kcurate.records import BenchSize, Candidate, Environment, Origin, Outcome, SizeTiming, Speedup, Verdict
+from kcurate.records.pair import SideName
+from kcurate.verdicts.keys import verdict_key
+from kcurate.verdicts.naive import naive_speedup
+from kcurate.workspace import Workspace
+
+MADE = Origin("model", made="slow", model="test")
+TILED = "image-signal/dct8x8"
+
+
+def counts(code: int, threads: int = 100_000, idle: int = 0, shared: int = 0, read: int = 0) -> Counts:
+    return Counts(threads, idle, 1, code, shared, read, 0, 0)
+
+
+def ran(*ratios: float, bench: float | None = None, fast: int = 1000) -> Counted:
+    """Both sides at test sizes of the same work for the fast side, then at one of a hundred times that."""
+    tests = tuple((counts(int(ratio * fast)), counts(fast)) for ratio in ratios)
+    large = 100 * fast
+    return Counted(tests, (counts(int(bench * large)), counts(large)) if bench is not None else None)
+
+
+@pytest.mark.parametrize(
+    "honest",
+    [
+        ran(1.0, 0.5, bench=0.9),
+        ran(16.5, 12.1, bench=16.5),  # image-signal/dct8x8
+        ran(2.9, 1.4, bench=11.6),  # cryptography-compression/hamming-match
+        ran(19.0),
+        ran(100.0, bench=1.0),  # what only the test sizes show is no claim
+        Counted(()),
+    ],
+)
+def test_what_hand_written_sides_run_is_no_waste(honest: Counted) -> None:
+    assert wasted(honest) is None
+
+
+@pytest.mark.parametrize(
+    ("padded", "words"),
+    [
+        (ran(21.0), "21 times as many; the limit is 20 times"),
+        (ran(15.0, 16.0, bench=21.0), "21 times"),
+        (ran(1.0, 1.2, bench=10.0), "the limit is 9.6 times"),
+        (ran(4.0, 130.0), "130 times as many; the limit is 128 times"),
+        (Counted((), endless=True), "time limit"),
+    ],
+)
+def test_far_more_code_is_waste(padded: Counted, words: str) -> None:
+    found = wasted(padded)
+    assert found is not None
+    assert words in found
+
+
+def test_a_ratio_that_grows_with_the_test_sizes_may_go_on_growing() -> None:
+    sizes = ((counts(5_000), counts(1_000)), (counts(160_000), counts(8_000)))
+    at_bench = (counts(1_600_000_000), counts(800_000))
+    assert wasted(Counted(sizes, at_bench)) is None
+    steady = ((counts(20_000), counts(1_000)), (counts(160_000), counts(8_000)))
+    assert wasted(Counted(steady, at_bench)) is not None
+
+
+def test_test_sizes_with_hardly_any_work_do_not_make_a_ratio_vary() -> None:
+    tiny = (counts(100), counts(100))
+    assert wasted(Counted((tiny, (counts(30_000), counts(1_000))))) is not None
+
+
+@pytest.mark.parametrize(
+    ("slow", "fast", "refused"),
+    [
+        (counts(10, 100_000, 99_000), counts(10, 2_000, 100), True),
+        (counts(10, 100_000, 99_000), counts(10, 2_000, 1_999), False),  # so is the fast side
+        (counts(10, 1_024, 1_021), counts(10, 1_024, 0), False),  # three elements in one block
+        (counts(10, 100_000, 93_000), counts(10, 2_000, 0), False),  # a row of 37 in blocks of 256
+    ],
+)
+def test_idle_threads_are_waste_where_the_fast_side_has_none(
+    slow: Counts, fast: Counts, *, refused: bool
+) -> None:
+    assert (wasted(Counted(((slow, fast),))) is not None) == refused
+
+
+def test_dynamic_shared_memory_that_no_trial_reads_is_waste() -> None:
+    unread, read = counts(10, shared=4096), counts(10, shared=4096, read=4)
+    assert "4096 bytes" in (wasted(Counted(((unread, counts(10)),))) or "")
+    assert wasted(Counted(((unread, counts(10)), (read, counts(10))))) is None
+
+
+@pytest.mark.parametrize(
+    ("held", "read", "refused"),
+    [
+        (98_304, 1_024, True),
+        (98_304, 30_000, False),
+        (8_192, 64, False),  # too little to take occupancy
+    ],
+)
+def test_much_shared_memory_that_is_hardly_read_is_waste(held: int, read: int, *, refused: bool) -> None:
+    tiny = Counts(9, 0, 9, 9, 0, 0, held, 64)
+    bench = Counts(9, 0, 9, 9, 0, 0, held, read)
+    assert (wasted(Counted(((tiny, counts(9)),), (bench, counts(9)))) is not None) == refused
+    assert wasted(Counted(((tiny, counts(9)),))) is None  # the test sizes may need little
+
+
+def speedup(ratio: float) -> Speedup:
+    return Speedup(ratio, 0.99 * ratio, 1.01 * ratio, 0.98, 20, 0.02)
+
+
+@pytest.mark.parametrize(
+    ("slow_us", "fast_us", "ratio", "refused"),
+    [
+        (4.0, 3.0, 17.0, True),
+        (4.0, 3.0, 16.1, False),  # its interval reaches the limit
+        (4.0, 0.5, 17.0, True),  # both are overhead
+        (10.0, 5.0, 17.0, False),
+        (2.0, 4.0, 17.0, True),  # a slow side that is faster at the test size gains nothing by it
+    ],
+)
+def test_times_may_grow_as_hardware_explains(
+    slow_us: float, fast_us: float, ratio: float, *, refused: bool
+) -> None:
+    test = SizeTiming("test", Outcome.CONFIRMED, slow_us, fast_us)
+    assert (grew(test, speedup(ratio)) is not None) == refused
+
+
+@pytest.mark.parametrize(
+    ("ratio", "naive", "refused"),
+    [(19.0, None, False), (21.0, None, True), (21.0, 3.0, True), (60.0, 62.0, False), (70.0, 62.0, True)],
+)
+def test_a_made_slow_side_claims_at_most_what_the_naive_variant_gives(
+    ratio: float, naive: float | None, *, refused: bool
+) -> None:
+    assert (above_cap(speedup(ratio), naive) is not None) == refused
+
+
+def of_built_in(parent: str) -> Candidate:
+    pair = store.read_candidate(resources.pairs_dir() / TILED)
+    return replace(pair, id="made", origin=replace(MADE, parent=parent))
+
+
+def test_the_naive_variant_is_that_of_the_pair_a_side_was_made_from() -> None:
+    found = naive_speedup(of_built_in(TILED), None)
+    assert found is not None and found > 20
+    assert naive_speedup(of_built_in(f"../{resources.pairs_dir().name}/{TILED}"), None) is None
+    other = of_built_in(TILED)
+    assert other.problem is not None
+    changed = replace(other.problem, sizes=replace(other.problem.sizes, bench={"rows": 8, "columns": 8}))
+    assert naive_speedup(replace(other, problem=changed), None) is None
+
+
+def test_the_naive_variant_may_be_a_natural_pair_of_the_same_kernel(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    natural = replace(small.scaled(), id="suite/one", origin=Origin("natural", kernels=("k1",)))
+    folder = workspace.pairs / natural.id
+    store.write_candidate(folder, natural)
+    made = replace(natural, id="made", origin=replace(MADE, kernels=("k1",)))
+    assert naive_speedup(made, workspace) is None
+    key = verdict_key(natural)
+    gpu = Environment("cuda", "a gpu")
+    store.write_verdict(
+        folder, Verdict(natural.id, key, Outcome.CONFIRMED, gpu, speedup=speedup(30.0), protocol="3")
+    )
+    assert naive_speedup(made, workspace) == 30.0
+    assert naive_speedup(replace(made, origin=replace(MADE, kernels=("k2",))), workspace) is None
+
+
+def test_a_verdict_on_a_made_slow_side_has_a_key_of_its_own() -> None:
+    one = small.scaled()
+    by_hand = replace(one, origin=Origin("curated"))
+    assert verdict_key(replace(one, origin=MADE)) != verdict_key(by_hand)
+    assert verdict_key(replace(one, origin=replace(MADE, made="fast"))) == verdict_key(by_hand)
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[TimedJudge]:
+    with contextlib.closing(TimedJudge()) as one:
+        yield one
+
+
+def judged(rig: TimedJudge, slow_us: float, origin: Origin = MADE) -> Verdict:
+    one = small.scaled()
+    assert one.problem is not None
+    sizes = replace(one.problem.sizes, bench={"n": 3000})
+    rig.us = {"slow": slow_us, "fast": 60.0}
+    return rig.judge(replace(one, origin=origin, problem=replace(one.problem, sizes=sizes)))
+
+
+def test_an_honest_made_slow_side_is_confirmed(rig: TimedJudge) -> None:
+    verdict = judged(rig, 600.0)
+    assert verdict.outcome is Outcome.CONFIRMED, verdict.detail
+    assert "counted_work" in verdict.checks
+    assert isinstance(verdict.environment.details["bench_work_ratio"], float)
+
+
+def test_a_claim_above_the_cap_is_padded(rig: TimedJudge) -> None:
+    verdict = judged(rig, 1500.0)
+    assert (verdict.outcome, verdict.side) == (Outcome.PADDED, "slow")
+    assert "the limit is 20" in verdict.detail
+
+
+@pytest.mark.parametrize("made", [None, "fast"])
+def test_nothing_is_asked_of_a_slow_side_that_nobody_made(rig: TimedJudge, made: SideName | None) -> None:
+    verdict = judged(rig, 1500.0, replace(MADE, made=made))
+    assert verdict.outcome is Outcome.CONFIRMED, verdict.detail
+    assert "counted_work" not in verdict.checks
+
+
+@pytest.mark.parametrize(("at_test_us", "outcome"), [(6.0, Outcome.PADDED), (90.0, Outcome.CONFIRMED)])
+def test_times_are_compared_where_nothing_can_be_counted(
+    rig: TimedJudge, monkeypatch: pytest.MonkeyPatch, at_test_us: float, outcome: Outcome
+) -> None:
+    def timed(name: str, *_: object) -> SizeTiming:
+        return SizeTiming(name, Outcome.CONFIRMED, at_test_us, 6.0)
+
+    monkeypatch.setattr(CountedRuns, "count", lambda self, candidate, seed: None)
+    monkeypatch.setattr(judging, "time_other_size", timed)
+    verdict = judged(rig, 18 * 60.0)
+    assert verdict.outcome is outcome, verdict.detail
+    assert verdict.environment.details["test_slow_us"] == at_test_us
+
+
+def test_the_largest_test_size_is_the_one_that_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[BenchSize] = []
+
+    def timed(size: BenchSize) -> SizeTiming:
+        asked.append(size)
+        return SizeTiming(size.name, Outcome.CONFIRMED, 5.0, 5.0)
+
+    case = judging.Case(replace(small.scaled(), origin=MADE), "key", Environment("cuda", "a gpu"))
+    case.speedup = speedup(2.0)
+    one = made_slow.MadeSlow(None)
+    one.admit_times(case, judging.Ruling(Outcome.CONFIRMED, ""), None, timed)
+    assert [size.sizes for size in asked] == [{"n": 1000}]
+    one.admit_times(case, judging.Ruling(Outcome.NOT_FASTER, ""), None, timed)
+    one.admit_times(case, judging.Ruling(Outcome.CONFIRMED, ""), ran(1.0, bench=1.0), timed)
+    assert len(asked) == 1
