@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from kcurate.judge.timing.decision import PairTimer, TimingJob, time_case, time_
 from kcurate.judge.timing_job import prepare_timing
 from kcurate.judge.workers import compiling
 from kcurate.judge.workers.nursery import Nursery, Role
-from kcurate.judge.workers.requests import Calibrate, Drop
+from kcurate.judge.workers.requests import Drop
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
 from kcurate.judge.workers.spares import RunWorkerPool, side_key
 from kcurate.records import SIDES, BenchSize, Candidate, Environment, Outcome, SizeTiming, Verdict
@@ -272,19 +272,15 @@ class Judge:
         with case.stage("time"):
             ruling = time_case(case, sides, job, calibrated, self._lock)
 
-        def time_size(size: BenchSize, job: TimingJob) -> SizeTiming:
-            with case.stage("time"):
-                return time_other_size(size.name, sides, job, calibrated, self._lock)
-
-        def time_test_size(size: BenchSize) -> SizeTiming:
+        def time_size(size: BenchSize, prepare: Callable[..., TimingJob]) -> SizeTiming:
             on_both_sides(lambda side: sides[side].call(Drop()))
-            return time_size(size, prepare_timing(at_bench.BenchRuns(verification), size))
+            job = prepare(case, verification, size)
+            return time_other_size(size.name, sides, job, calibrated, self._lock)
 
         for size in problem.sizes.others:
-            on_both_sides(lambda side: sides[side].call(Drop()))
-            case.sizes.append(time_size(size, self._prepare(case, verification, size)))
+            case.sizes.append(time_size(size, self._prepare))
         with case.stage("made_slow"):
-            self._made_slow.admit_times(case, ruling, counted, time_test_size)
+            self._made_slow.admit_times(case, ruling, counted, lambda size: time_size(size, self._timed_job))
         with case.stage("environment"):
             after = sides["fast"].environment().details
             case.add_details(**{f"after_{name}": after[name] for name in STATE if name in after})
@@ -302,8 +298,17 @@ class Judge:
                 tried = trials.at_bench(verification.problem, verification.seed, size)
                 self.controls.admit_tolerance(case, verification, tried, runs.spoiled)
             runs.forget()
+        return self._timed_job(case, verification, size, runs)
+
+    def _timed_job(
+        self,
+        case: Case,
+        verification: verifying.Verification,
+        size: BenchSize | None,
+        runs: at_bench.BenchRuns | None = None,
+    ) -> TimingJob:
         with case.stage("prepare_timing"):
-            return prepare_timing(runs, size)
+            return prepare_timing(runs or at_bench.BenchRuns(verification), size)
 
     def calibrate(self) -> calibration.Calibration:
         """This GPU's calibration: cached, else measured now (seconds, once per GPU and driver)."""
@@ -312,25 +317,12 @@ class Judge:
             with contextlib.closing(alone), alone.exclusive():
                 self._calibration = calibration.load(self._environment)
                 if self._calibration is None:
-                    self._calibration = self._measure_calibration()
+                    self.pool.compile_helpers(self._compilers)
+                    self._calibration = calibration.measure(self.pool, self._lock)
                     if self.config.calibrate:
                         self._calibration = a_against_a.with_strays(self, self._calibration)
                         calibration.save(self._environment, self._calibration)
         return self._calibration
-
-    def _measure_calibration(self) -> calibration.Calibration:
-        """Readings of several processes, since an event pair's overhead varies from process to process."""
-        self.pool.compile_helpers(self._compilers)
-        found = []
-        for _ in range(calibration.PROCESSES):
-            proxy = self.pool.fresh("slow")
-            try:
-                with self._lock.exclusive():
-                    self.pool.load_helpers(proxy)
-                    found.append(proxy.call(Calibrate()).body)
-            finally:
-                proxy.worker.kill()
-        return calibration.from_readings(found)
 
     @contextlib.contextmanager
     def pair_timer(self, candidate: Candidate, seed: int) -> Iterator[PairTimer]:

@@ -19,11 +19,13 @@ from typing import Any
 
 from kcurate import codec, store
 from kcurate.errors import RecordError
+from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.timing.statistics import MIN_MARGIN
-from kcurate.judge.workers.requests import ClockAnswer
+from kcurate.judge.workers.requests import Calibrate, ClockAnswer
+from kcurate.judge.workers.spares import RunWorkerPool
 from kcurate.records import Environment
 
-VERSION = 5
+VERSION = 6
 # How much the readings of two processes may differ on a kernel of any length: three standard deviations of
 # the difference (our measurements, fresh processes, H100 and H200, November 2026).
 RESOLUTION_US = 0.3
@@ -50,6 +52,20 @@ class Calibration:
             return least
         index = min(bisect.bisect_left(CLASSES_US, duration_us), len(self.strays) - 1)
         return max(least, self.strays[index])
+
+
+def measure(pool: RunWorkerPool, lock: GpuLock) -> Calibration:
+    """Readings of several processes, since an event pair's overhead varies from process to process."""
+    found = []
+    for _ in range(PROCESSES):
+        proxy = pool.fresh("slow")
+        try:
+            with lock.exclusive():
+                pool.load_helpers(proxy)
+                found.append(proxy.call(Calibrate()).body)
+        finally:
+            proxy.worker.kill()
+    return from_readings(found)
 
 
 def from_readings(read: Sequence[ClockAnswer]) -> Calibration:

@@ -28,6 +28,8 @@ from kcurate.judge.workers.requests import (
     CompareAnswer,
     Compile,
     CompileAnswer,
+    Count,
+    CountsAnswer,
     Description,
     DeviceState,
     Done,

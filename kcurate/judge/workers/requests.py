@@ -87,7 +87,7 @@ class DeviceState:
 
 @dataclass(frozen=True)
 class AskEnvironment(Request[DeviceState]):
-    """Read the device's current state."""
+    """Ask for it."""
 
 
 @dataclass(frozen=True)
@@ -252,10 +252,7 @@ class CountsAnswer:
 
 @dataclass(frozen=True)
 class Count(Request[CountsAnswer]):
-    """Run once and count; only for a side that the emulator's compiler examined.
-
-    At most `sample` blocks of each launch run (0: all), which `seed` chooses.
-    """
+    """Run at most `sample` blocks (0: all) of each launch, chosen by `seed`, and count; on the emulator."""
 
     slot: str
     sample: int
