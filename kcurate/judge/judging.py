@@ -205,7 +205,7 @@ class Judge:
         if self._spared(case, "wide"):
             with case.stage("compile"):
                 wide = reference_runs.wide_reference(self._compilers, candidate, reference, timed=self._timed)
-        with case.stage("load"):
+        with case.stage("load"), self._lock.shared():
             self._load(case, sides, compiled, wide)
         verification = verifying.Verification(case, sides, reference, seed, self._lock, wide)
         ruling = self._verify_and_time(case, sides, compiled, verification)

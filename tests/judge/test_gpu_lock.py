@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kcurate.judge import gpu_lock
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.records import Environment
 
@@ -50,6 +51,66 @@ def test_shared_use_does_not_block() -> None:
         pass
     first.close()
     second.close()
+
+
+def test_timings_that_are_ready_together_run_in_a_row_before_the_next_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    events: list[str] = []
+    monkeypatch.setattr(gpu_lock, "PATIENCE_S", 30.0)
+
+    def take_times(name: str) -> None:
+        lock = GpuLock("test")
+        with lock.exclusive():
+            events.append(f"{name} begins")
+            time.sleep(0.3)
+            events.append(f"{name} ends")
+        lock.close()
+
+    def work() -> None:
+        lock = GpuLock("test")
+        with lock.shared():
+            events.append("work")
+        lock.close()
+
+    user = GpuLock("test")
+    threads = [threading.Thread(target=take_times, args=(name,)) for name in "ab"]
+    with user.shared():
+        for thread in threads:
+            thread.start()
+        time.sleep(0.1)
+    while not events:
+        time.sleep(0.01)
+    threads.append(threading.Thread(target=work))
+    threads[-1].start()
+    for thread in threads:
+        thread.join()
+    user.close()
+    first, second = ("a", "b") if events[0].startswith("a") else ("b", "a")
+    assert events == [f"{first} begins", f"{first} ends", f"{second} begins", f"{second} ends", "work"]
+
+
+def test_a_timing_does_not_wait_for_workers_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that overlap leave no moment without one; a registered timing keeps the next ones out."""
+    monkeypatch.setattr(gpu_lock, "PATIENCE_S", 0.2)
+    timed = threading.Event()
+
+    def work() -> None:
+        lock = GpuLock("test")
+        while not timed.is_set():
+            with lock.shared():
+                time.sleep(0.02)
+        lock.close()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    lock = GpuLock("test")
+    with lock.exclusive():
+        timed.set()
+    for thread in threads:
+        thread.join()
+    lock.close()
 
 
 def test_a_gpu_has_one_lock_whatever_its_index() -> None:

@@ -38,7 +38,6 @@ class GpuTimer(DeviceArrays):
         self.flush_bytes = (int(self.l2_bytes * FLUSH_FACTOR) + 4095) // 4096 * 4096
         self.scratch = device.allocate(self.flush_bytes)
         self._sink = device.allocate(256)
-        device.fill(self.scratch, 0, self.flush_bytes, b"\x5a")
         self._gate_host = int(call(cu.cuMemHostAlloc(256, 2)))  # mapped; contains only the gate
         self._gate_device = int(call(cu.cuMemHostGetDevicePointer(self._gate_host, 0)))
         self._gate_value = 0
