@@ -53,7 +53,7 @@ class JudgeConfig:
     seed: int | None = None
     sanitize: bool = False
     timed: bool = True
-    spares: int = 4
+    spares: int = 2
     calibrate: bool = True
     torch: bool = False
     workspace: Path | None = None

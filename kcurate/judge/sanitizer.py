@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from kcurate import backends, time_limits
+from kcurate import time_limits
 from kcurate.backends.base import Compiled
 from kcurate.errors import BackendError
 from kcurate.judge.case import Case, Ruling
@@ -124,9 +124,13 @@ def examine(
 
 def main(folder: str) -> None:
     """The process under the tool: load and run once, without redzones, so that the tool sees array bounds."""
+    from kcurate.backends.cuda.device import CudaDevice
+
     job: Mapping[str, Any] = json.loads(Path(folder, "job.json").read_text())
     binary = np.frombuffer(Path(folder, "binary").read_bytes(), np.uint8)
-    server = SideServer(backends.open_device("cuda", job["gpu"]))
+    device = CudaDevice(job["gpu"])
+    device.divides = False
+    server = SideServer(device)
     server.tight = True
     for request in job["requests"]:
         server.handle(read_request(request), {"binary": binary})

@@ -202,8 +202,8 @@ def test_sums_notice_every_change(device: CudaDevice, bench: GpuTimer) -> None:
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "int32", "float64"])
 def test_fingerprints_see_the_logical_array_alone(device: CudaDevice, bench: GpuTimer, dtype: str) -> None:
     """Padding around a transposed array does not count; elements, their places and the count do."""
+    from kcurate.backends.cuda.arrays import Region
     from kcurate.backends.cuda.helpers import MAX_RANK
-    from kcurate.backends.cuda.timer import Region
 
     rows, cols, itemsize = 37, 53, np.dtype(dtype).itemsize
     logical = np.random.default_rng(1).permutation(rows * cols).astype(dtype).reshape(rows, cols)
@@ -246,7 +246,7 @@ def test_fingerprints_see_the_logical_array_alone(device: CudaDevice, bench: Gpu
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e4m3", "float8_e5m2"])
 def test_close_outputs_are_compared_as_on_the_host(device: CudaDevice, bench: GpuTimer, dtype: str) -> None:
-    from kcurate.backends.cuda.timer import Region
+    from kcurate.backends.cuda.arrays import Region
     from kcurate.problem.compare import Bound
     from kcurate.problem.dtypes import numpy_dtype
 

@@ -16,6 +16,7 @@ from cuda.bindings import driver as cu
 from kcurate.backends.base import Bytes, Compiled, EntryPoint, Grid, KernelArg, Memory, Module, check_range
 from kcurate.backends.cuda import environment, loaded, tensor_maps
 from kcurate.backends.cuda.driver import attribute, call, open_context
+from kcurate.backends.cuda.slabs import LEAST_BYTES, Slabs
 from kcurate.problem.tensor_maps import BoundTensorMap
 from kcurate.records import Environment
 
@@ -27,7 +28,7 @@ SMALL_LIMIT_BYTES = 1 << 16
 
 
 class CudaDevice:
-    """One GPU; `index` is nvidia-smi's.
+    """One GPU; `index` is nvidia-smi's. `divides` False: every allocation is the driver's own.
 
     Raises:
         MissingDependencyError: there is no such GPU, or no driver.
@@ -44,6 +45,8 @@ class CudaDevice:
         major = attribute(self.handle, "COMPUTE_CAPABILITY_MAJOR")
         self.arch = f"sm_{major}{attribute(self.handle, 'COMPUTE_CAPABILITY_MINOR')}"
         self._compiler: str | None = None
+        self._slabs = Slabs(_allocated)
+        self.divides = True
 
     def environment(self) -> Environment:
         """The GPU, driver, clocks, temperature and power, read now."""
@@ -61,11 +64,17 @@ class CudaDevice:
 
     def allocate(self, size_bytes: int) -> Memory:
         """Plain device memory (256-byte aligned by the driver)."""
-        return Memory(int(call(cu.cuMemAlloc(max(1, size_bytes)))), size_bytes)
+        if size_bytes < LEAST_BYTES or not self.divides:
+            return Memory(_allocated(size_bytes), size_bytes)
+        return Memory(self._slabs.take(size_bytes), size_bytes)
 
     def free(self, memory: Memory) -> None:
-        """Free memory."""
-        call(cu.cuMemFree(memory.address))
+        """Free memory; large pieces are cleared and kept."""
+        if memory.size_bytes < LEAST_BYTES or not self.divides:
+            call(cu.cuMemFree(memory.address))
+            return
+        self.fill(memory, 0, memory.size_bytes, b"\0")
+        self._slabs.give(memory.address, memory.size_bytes)
 
     def write(self, memory: Memory, offset_bytes: int, data: Bytes) -> None:
         """Host to device; the host array may be modified after this returns."""
@@ -190,6 +199,10 @@ class CudaDevice:
     def close(self) -> None:
         """Release the context."""
         call(cu.cuDevicePrimaryCtxRelease(self.handle))
+
+
+def _allocated(size_bytes: int) -> int:
+    return int(call(cu.cuMemAlloc(max(1, size_bytes))))
 
 
 def _own(module: Module) -> loaded.LoadedModule:

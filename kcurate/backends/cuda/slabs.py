@@ -1,0 +1,61 @@
+"""Device memory in large pieces, divided here.
+
+The driver's allocations wait for each other across processes, and for contexts that are being opened: tens of
+milliseconds each while several judges work. Freed memory is kept for the next buffer, and cleared, so that
+nothing that lay in it can be found again.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable
+
+# Smaller allocations are the driver's, which divides its pages itself.
+LEAST_BYTES = 1 << 20
+# The first slab; later ones are as large as all before them together, up to a limit.
+FIRST_SLAB_BYTES, LARGEST_SLAB_BYTES = 64 << 20, 1 << 30
+ALIGNMENT = 512
+
+
+class Slabs:
+    """Divides slabs from `allocate(bytes) -> address` into pieces, first fit."""
+
+    def __init__(self, allocate: Callable[[int], int]) -> None:
+        self._allocate = allocate
+        self._total = 0
+        # Disjoint free pieces by address, none of which touch: (start, end).
+        self._pieces: list[tuple[int, int]] = []
+
+    def take(self, size_bytes: int) -> int:
+        """The address of a piece of at least this size.
+
+        Raises:
+            KernelFault: there is no memory left.
+        """
+        size = rounded(size_bytes)
+        for at, (start, end) in enumerate(self._pieces):
+            if end - start >= size:
+                self._pieces[at : at + 1] = [(start + size, end)] if end - start > size else []
+                return start
+        slab = max(size, min(LARGEST_SLAB_BYTES, max(FIRST_SLAB_BYTES, self._total)))
+        start = self._allocate(slab)
+        self._total += slab
+        if slab > size:
+            self.give(start + size, slab - size)
+        return start
+
+    def give(self, address: int, size_bytes: int) -> None:
+        """Take a piece back."""
+        start, end = address, address + rounded(size_bytes)
+        at = bisect.bisect(self._pieces, (start, end))
+        if at < len(self._pieces) and self._pieces[at][0] == end:
+            end = self._pieces.pop(at)[1]
+        if at and self._pieces[at - 1][1] == start:
+            at -= 1
+            start = self._pieces.pop(at)[0]
+        self._pieces.insert(at, (start, end))
+
+
+def rounded(size_bytes: int) -> int:
+    """The size of the piece that holds so many bytes."""
+    return -(-size_bytes // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,67 @@
+"""Dividing device memory: pieces never overlap, and what comes back is used again."""
+
+from __future__ import annotations
+
+import random
+
+from kcurate.backends.cuda import slabs
+from kcurate.backends.cuda.slabs import Slabs, rounded
+
+
+class Driver:
+    """Hands out address ranges that do not touch."""
+
+    def __init__(self) -> None:
+        self.next = 1 << 20
+        self.sizes: list[int] = []
+
+    def allocate(self, size_bytes: int) -> int:
+        start = self.next
+        self.next += size_bytes + 4096
+        self.sizes.append(size_bytes)
+        return start
+
+
+def test_pieces_never_overlap_and_lie_in_slabs() -> None:
+    driver, rng = Driver(), random.Random(1)
+    memory = Slabs(driver.allocate)
+    held: dict[int, int] = {}
+    for _ in range(2000):
+        if held and rng.random() < 0.5:
+            address = rng.choice(list(held))
+            memory.give(address, held.pop(address))
+        else:
+            size = rng.randrange(1, 40 << 20)
+            address = memory.take(size)
+            assert address % slabs.ALIGNMENT == 0
+            assert all(
+                address + rounded(size) <= other or other + rounded(length) <= address
+                for other, length in held.items()
+            )
+            held[address] = size
+    assert sum(driver.sizes) < 4 * (40 << 20) * 1000 // 10
+
+
+def test_a_slab_is_whole_again_when_all_its_pieces_are_back() -> None:
+    driver = Driver()
+    memory = Slabs(driver.allocate)
+    sizes = [5 << 20, 1, 9 << 20, 700]
+    for order in ([0, 1, 2, 3], [3, 1, 0, 2], [2, 0, 3, 1]):
+        places = [memory.take(size) for size in sizes]
+        for at in order:
+            memory.give(places[at], sizes[at])
+        whole = memory.take(slabs.FIRST_SLAB_BYTES)
+        memory.give(whole, slabs.FIRST_SLAB_BYTES)
+    assert driver.sizes == [slabs.FIRST_SLAB_BYTES]
+
+
+def test_slabs_grow() -> None:
+    driver = Driver()
+    memory = Slabs(driver.allocate)
+    for _ in range(100):
+        memory.take(50 << 20)
+    first = slabs.FIRST_SLAB_BYTES
+    assert driver.sizes[:4] == [first, first, 2 * first, 4 * first]
+    assert max(driver.sizes) == slabs.LARGEST_SLAB_BYTES
+    memory.take(3 << 30)
+    assert driver.sizes[-1] == 3 << 30
