@@ -93,34 +93,42 @@ class BenchRuns:
         self.v.case.seeds.append(trial.seed)
         self.v.make_inputs(trial)
         known = self.known[trial.slot] = Known(trial, secrets.randbits(SALT_BITS))
+        reference, other = self.v.order
         with self.v.lock.shared():
             for side in self.v.order:
                 self.v.sides[side].ask(Run(trial.slot, self.v.salts(REPEATS), known.fingerprint))
             replies = self.v.answers(trial)
-        prints: dict[SideName, dict[str, int]] = {}
+            prints = {side: self._prints(trial, side, replies[side]) for side in self.v.order}
+            known.prints = prints[reference]
+            differing = [
+                name
+                for name in self._names
+                if name not in prints[reference] or prints[other].get(name) != prints[reference][name]
+            ]
+            needed = with_valid_counts(self._problem, [*differing, *bring])
+            self._hide(known, list(dict.fromkeys([*(self._names if hide_all else ()), *needed])))
+            self._use_wide(known, differing)
+            if needed:
+                self._reference.call(Bring(trial.slot, tuple(needed)))
+        arrays = self._compare_both(known, differing, needed, set(bring)) if needed else {}
         for side in self.v.order:
-            prints[side] = self._repeated(trial, side, replies[side])
-        reference, other = self.v.order
-        known.prints = prints[reference]
-        differing = [
-            name
-            for name in self._names
-            if name not in prints[reference] or prints[other].get(name) != prints[reference][name]
-        ]
-        arrays = self._compare_both(known, differing, self._names if hide_all else differing, set(bring))
+            self._check_repeats(trial, side, replies[side])
         return replies, arrays
 
-    def _repeated(self, trial: Trial, side: SideName, reply: RunReply) -> dict[str, int]:
-        """Each output's fingerprint; a ruling unless all runs agree and none wrote outside its outputs."""
+    def _prints(self, trial: Trial, side: SideName, reply: RunReply) -> dict[str, int]:
+        """The fingerprint of each output in the first run; a ruling if a run wrote outside its outputs."""
         self.v.check_integrity(trial, side, reply)
-        summed = self.v.checked[side].summed
         with self.v.sides[side].untrusted_answer():
-            runs = [dict(zip(summed, run, strict=True)) for run in reply.body.prints]
-            first, *later = runs
-            if len(later) != REPEATS - 1:
+            if len(reply.body.prints) != REPEATS:
                 raise ValueError("another number of runs")
-        for name in summed:
-            if any(run[name] != first[name] for run in later):
+            return dict(zip(self.v.checked[side].summed, reply.body.prints[0], strict=True))
+
+    def _check_repeats(self, trial: Trial, side: SideName, reply: RunReply) -> None:
+        """Raise a ruling unless all runs agree with the first."""
+        with self.v.sides[side].untrusted_answer():
+            found = list(zip(self.v.checked[side].summed, *reply.body.prints, strict=True))
+        for name, *prints in found:
+            if len(set(prints)) != 1:
                 raise self.v.nondeterministic(trial, side, name)
         if reply.body.drifted:
             raise self.v.nondeterministic(trial, side, reply.body.drifted[0])
@@ -129,21 +137,12 @@ class BenchRuns:
             one, *rest = (self.v.outputs(trial, side, reply, run, whole) for run in range(REPEATS))
             for again in rest:
                 self.v.agree_with_itself(trial, side, one, again, self.v.checked[side].whole)
-        return first
 
     def _compare_both(
-        self, known: Known, differing: Sequence[str], hide: Sequence[str], bring: set[str]
+        self, known: Known, differing: Sequence[str], needed: Sequence[str], bring: set[str]
     ) -> Outputs:
         """Compare the outputs whose fingerprints differ; the reference's outputs named in `bring`."""
         trial, slot = known.trial, known.trial.slot
-        needed = with_valid_counts(self._problem, [*differing, *bring])
-        with self.v.lock.shared():
-            self._hide(known, list(dict.fromkeys([*hide, *needed])))
-            self._use_wide(known, differing)
-            if needed:
-                self._reference.call(Bring(slot, tuple(needed)))
-        if not needed:
-            return {}
         limit = sum(logical_bytes(self._problem.buffers[name], trial.sizes) for name in needed)
         self._reference.ask(Fetch(slot))
         blobs = self._reference.answer(limit + REPLY_SLACK_BYTES).blobs

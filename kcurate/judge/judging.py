@@ -205,7 +205,7 @@ class Judge:
         if self._spared(case, "wide"):
             with case.stage("compile"):
                 wide = reference_runs.wide_reference(self._compilers, candidate, reference, timed=self._timed)
-        with case.stage("load"), self._lock.shared():
+        with case.stage("load"):
             self._load(case, sides, compiled, wide)
         verification = verifying.Verification(case, sides, reference, seed, self._lock, wide)
         ruling = self._verify_and_time(case, sides, compiled, verification)
@@ -226,16 +226,12 @@ class Judge:
     ) -> None:
         if self._timed:
             self.pool.compile_helpers(self._compilers)
-
-        def load(side: SideName) -> None:
-            sides[side].load(case.candidate, compiled[side])
-            if self._timed:
-                self.pool.load_helpers(sides[side])
-
-        on_both_sides(load)
-        if wide is not None:
-            with reference_runs.disturbing("wide"):
-                sides[reference_side(case.candidate)].load(case.candidate, wide.compiled, "wide")
+            on_both_sides(lambda side: self.pool.load_helpers(sides[side]))
+        with self._lock.shared():
+            on_both_sides(lambda side: sides[side].load(case.candidate, compiled[side]))
+            if wide is not None:
+                with reference_runs.disturbing("wide"):
+                    sides[reference_side(case.candidate)].load(case.candidate, wide.compiled, "wide")
 
     def _verify_and_time(
         self,

@@ -294,11 +294,17 @@ def _copy(
     inputs: Mapping[str, Outputs],
     expected: Mapping[str, Outputs],
 ) -> Answers:
-    """An output's initial contents (`inout`), or an input of the same size, as the output."""
+    """An output's initial contents (`inout`), or an input of the same size, as the output of every trial.
+
+    A sum over rows of one element is a copy, which says nothing about longer rows: so none where a trial's
+    sizes differ.
+    """
     found: Answers = []
     for trial in tried:
         array, start = expected[trial.slot][name], inputs[trial.slot].get(source)
-        if start is not None and (source == name or start.size == array.size > 1):
+        if start is None or (source != name and start.size != array.size):
+            return []
+        if source == name or array.size > 1:
             with np.errstate(invalid="ignore", over="ignore"):  # floats outside the integer type's range
                 found.append((trial, {name: np.asarray(start).reshape(array.shape).astype(array.dtype)}))
     return found

@@ -9,16 +9,18 @@ from kcurate.backends.cuda.slabs import Slabs, rounded
 
 
 class Driver:
-    """Hands out address ranges that do not touch."""
+    """Hands out address ranges that touch, as the driver may."""
 
     def __init__(self) -> None:
         self.next = 1 << 20
         self.sizes: list[int] = []
+        self.starts: list[int] = []
 
     def allocate(self, size_bytes: int) -> int:
         start = self.next
-        self.next += size_bytes + 4096
+        self.next += rounded(size_bytes)
         self.sizes.append(size_bytes)
+        self.starts.append(start)
         return start
 
 
@@ -39,6 +41,8 @@ def test_pieces_never_overlap_and_lie_in_slabs() -> None:
                 for other, length in held.items()
             )
             held[address] = size
+            slab = max(start for start in driver.starts if start <= address)
+            assert address + size <= slab + driver.sizes[driver.starts.index(slab)], "copies stay in one slab"
     assert sum(driver.sizes) < 4 * (40 << 20) * 1000 // 10
 
 

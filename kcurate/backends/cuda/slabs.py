@@ -23,8 +23,9 @@ class Slabs:
     def __init__(self, allocate: Callable[[int], int]) -> None:
         self._allocate = allocate
         self._total = 0
-        # Disjoint free pieces by address, none of which touch: (start, end).
+        # Disjoint free pieces by address: (start, end). Those of one slab do not touch.
         self._pieces: list[tuple[int, int]] = []
+        self._slabs: set[int] = set()
 
     def take(self, size_bytes: int) -> int:
         """The address of a piece of at least this size.
@@ -39,6 +40,7 @@ class Slabs:
                 return start
         slab = max(size, min(LARGEST_SLAB_BYTES, max(FIRST_SLAB_BYTES, self._total)))
         start = self._allocate(slab)
+        self._slabs.add(start)
         self._total += slab
         if slab > size:
             self.give(start + size, slab - size)
@@ -48,9 +50,9 @@ class Slabs:
         """Take a piece back."""
         start, end = address, address + rounded(size_bytes)
         at = bisect.bisect(self._pieces, (start, end))
-        if at < len(self._pieces) and self._pieces[at][0] == end:
+        if at < len(self._pieces) and self._pieces[at][0] == end and end not in self._slabs:
             end = self._pieces.pop(at)[1]
-        if at and self._pieces[at - 1][1] == start:
+        if at and self._pieces[at - 1][1] == start and start not in self._slabs:
             at -= 1
             start = self._pieces.pop(at)[0]
         self._pieces.insert(at, (start, end))

@@ -2,7 +2,8 @@
 
 The side on trial always gets an unused worker; a reference's worker is kept for further candidates with the
 same reference. Opening the device, loading our timing kernels and generating the timed inputs all happen
-while the compilers work. Not covered: what a worker does with a side (`kcurate.judge.workers.side_proxy`).
+while the compilers work; opening and loading, the driver's work on the CPU, even while others time. Not
+covered: what a worker does with a side (`kcurate.judge.workers.side_proxy`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from typing import Any
 from kcurate import codec, store, time_limits
 from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.errors import BackendError
-from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.workers import compiling
 from kcurate.judge.workers.messages import pack_compiled
 from kcurate.judge.workers.nursery import Nursery, Role, Worker
@@ -55,7 +55,6 @@ class RunWorkerPool:
         greeting = self._spares.first().ready()
         assert greeting.environment is not None, "a run worker names its device"
         self.environment: Environment = greeting.environment
-        self._lock = GpuLock(lock_name(self.environment))
         self.arch: str | None = greeting.arch
         large = int(self.environment.details.get("memory_bytes") or 0) >= LARGE_GPU_BYTES
         self._kept = KEPT_REFERENCES[0 if large else 1] if role.backend == "cuda" else 0
@@ -67,7 +66,6 @@ class RunWorkerPool:
         for proxy in (*self._references.values(), *([self._primed] if self._primed else [])):
             proxy.worker.kill()
         self._spares.close()
-        self._lock.close()
         if self._python is not None:
             self._python[1].close()
             self._python[0].close()
@@ -111,8 +109,7 @@ class RunWorkerPool:
         if self._primed is None or not self._primed.worker.alive:
             self._primed = SideProxy("fast", self._spares.take(), self._timeout_s)
         if self._helpers is not None and not self._primed.primed:
-            with self._lock.shared():
-                self.load_helpers(self._primed)
+            self.load_helpers(self._primed)
             self._primed.primed = True
         return self._primed
 
