@@ -486,7 +486,8 @@ def test_sanitizers_see_what_a_comparison_cannot() -> None:
 
     if sanitizer.installed() is None:
         pytest.skip("compute-sanitizer is not installed")
-    reading = small.SCALE.replace("y[i] = a * x[i];", "y[i] = a * x[i] + 0.0f * (x[i + n] != x[i + n]);")
+    past = "y[i] = x[i + n] == 0.37f ? 2.0f * a * x[i] : a * x[i];"
+    reading = small.SCALE.replace("y[i] = a * x[i];", past)
     config = JudgeConfig("cuda", calibrate=False, timed=False, sanitize=True)
     with contextlib.closing(Judge(config)) as judge:
         verdict = judge.judge(small.scaled())
