@@ -9,10 +9,13 @@ workers send. Not covered: which trials there are (`kcurate.judge.trials`), what
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from kcurate.backends.noise import noise_bytes
 from kcurate.judge.agreement import Outputs, arrays_of, differs
@@ -31,16 +34,21 @@ from kcurate.judge.workers.requests import (
     Fetch,
     Forget,
     Hide,
+    Peek,
+    Place,
     ReadOutputs,
     Run,
     Size,
 )
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
-from kcurate.problem.compare import Magnitudes
-from kcurate.problem.dtypes import is_float
-from kcurate.problem.outputs import close_bound, logical_bytes, output_names, with_valid_counts
-from kcurate.records import BenchSize, Outcome
+from kcurate.problem.compare import Magnitudes, widened
+from kcurate.problem.dtypes import is_float, numpy_dtype
+from kcurate.problem.outputs import close_bound, logical_bytes, output_names, shape, with_valid_counts
+from kcurate.records import BenchSize, Outcome, Tolerance
 from kcurate.records.pair import SideName
+
+# Of each output so many parts of so many elements are copied to the host.
+PLACES, PEEKED = 8, 64
 
 
 @dataclass
@@ -55,6 +63,8 @@ class Known:
     prints: Mapping[str, int] = field(default_factory=dict)
     sizes: dict[str, Size] = field(default_factory=dict)
     exact: set[str] = field(default_factory=set)
+    places: tuple[Place, ...] = ()
+    peeked: dict[SideName, tuple[Blob, ...]] = field(default_factory=dict)
 
 
 class BenchRuns:
@@ -100,6 +110,8 @@ class BenchRuns:
             replies = self.v.answers(trial)
             prints = {side: self._prints(trial, side, replies[side]) for side in self.v.order}
             known.prints = prints[reference]
+            known.places = self._places(trial)
+            known.peeked = {side: self._peek(trial, side, known.places) for side in self.v.order}
             differing = [
                 name
                 for name in self._names
@@ -111,9 +123,56 @@ class BenchRuns:
             if needed:
                 self._reference.call(Bring(trial.slot, tuple(needed)))
         arrays = self._compare_both(known, differing, needed, set(bring)) if needed else {}
+        self._compare_peeked(known, differing)
         for side in self.v.order:
             self._check_repeats(trial, side, replies[side])
         return replies, arrays
+
+    def _places(self, trial: Trial) -> tuple[Place, ...]:
+        """Random parts of the outputs whose elements count at their places."""
+        found = []
+        for name in self._names:
+            buffer = self._problem.buffers[name]
+            size = math.prod(shape(buffer, trial.sizes))
+            if size and (buffer.tolerance is None or is_plain(buffer.tolerance)):
+                count = min(PEEKED, size)
+                found += [Place(name, secrets.randbelow(size - count + 1), count) for _ in range(PLACES)]
+        return tuple(found)
+
+    def _peek(self, trial: Trial, side: SideName, places: tuple[Place, ...]) -> tuple[Blob, ...]:
+        """Parts of a side's outputs, copied by the driver."""
+        if not places:
+            return ()
+        proxy = self.v.sides[side]
+        proxy.ask(Peek(trial.slot, places))
+        blobs = proxy.answer(REPLY_SLACK_BYTES).blobs
+        with proxy.untrusted_answer():
+            return tuple(blobs[str(number)] for number in range(len(places)))
+
+    def _compare_peeked(self, known: Known, differing: Sequence[str]) -> None:
+        """Hold what the driver copied against what our kernels said, which a side may have changed.
+
+        Raises:
+            Ruling: `mismatch`.
+        """
+        pairs = zip(*(known.peeked[side] for side in self.v.order), strict=True)
+        for place, (plain, got) in zip(known.places, pairs, strict=True):
+            if np.array_equal(plain, got):
+                continue
+            kind = numpy_dtype(self._problem.buffers[place.name].dtype)
+            with self._other.untrusted_answer():
+                wanted, seen = (widened(blob.view(kind)) for blob in (plain, got))
+            if place.name in differing and self._comparable(place.name):
+                whole = Magnitudes(known.sizes[place.name].largest, known.sizes[place.name].rms)
+                count, sizes = known.sizes[place.name].count, known.trial.sizes
+                bound, _ = close_bound(self._problem, sizes, place.name, whole, count, exact=False)
+                with np.errstate(invalid="ignore"):
+                    near = np.abs(seen - wanted) <= bound.of(np.abs(wanted))
+                if (near | (seen == wanted) | (np.isnan(seen) & np.isnan(wanted))).all():
+                    continue
+            what = f"{place.name}: elements from {place.start} on"
+            text = f"{what} are not what was compared ({known.trial.text})"
+            raise Ruling(Outcome.MISMATCH, text, side=self.v.order[1])
 
     def _prints(self, trial: Trial, side: SideName, reply: RunReply) -> dict[str, int]:
         """The fingerprint of each output in the first run; a ruling if a run wrote outside its outputs."""
@@ -276,6 +335,11 @@ class BenchRuns:
         summed = self.v.checked[self.v.reference].summed
         with self._reference.untrusted_answer():
             return dict(zip(summed, reply.body.prints[0], strict=True))
+
+
+def is_plain(tolerance: Tolerance) -> bool:
+    """Whether every element of an output counts, at its place."""
+    return tolerance.order == "exact" and tolerance.valid is None
 
 
 def _agrees(found: CloseAnswer, norm: float) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from kcurate.judge.agreement import Outputs, arrays_of, differs
 from kcurate.judge.at_bench import BenchRuns, Known
-from kcurate.judge.timing.decision import Expected, TimingJob
+from kcurate.judge.timing.decision import Expected, Peeked, TimingJob
 from kcurate.judge.trials import Trial, timed_trials
 from kcurate.judge.workers.protocol import Blob
 from kcurate.judge.workers.requests import Close, Forget
@@ -29,6 +29,7 @@ def prepare_timing(runs: BenchRuns, size: BenchSize | None = None) -> TimingJob:
     chosen = timed_trials(problem, runs.v.seed, size)
     sums: dict[SideName, list[int]] = {side: [] for side in SIDES}
     expected: dict[SideName, list[tuple[Expected, ...]]] = {side: [] for side in SIDES}
+    peeked: dict[SideName, list[tuple[Peeked, ...]]] = {side: [] for side in SIDES}
     wanted: list[Outputs] = []
     loose = {name for one in checked.values() for name in one.whole}
     for trial in chosen:
@@ -37,6 +38,13 @@ def prepare_timing(runs: BenchRuns, size: BenchSize | None = None) -> TimingJob:
         for side in SIDES:
             sums[side].append(sum(replies[side].body.prints[0]) % (1 << 64))
             known = runs.known[trial.slot]
+            peeked[side].append(
+                tuple(
+                    Peeked(place, data)
+                    for place, data in zip(known.places, known.peeked[side], strict=True)
+                    if place.name in checked[side].summed
+                )
+            )
             expected[side].append(tuple(_expected(problem, known, name) for name in checked[side].close))
             if not checked[side].close:
                 runs.v.sides[side].call(Forget((trial.slot,), inputs=False))
@@ -60,6 +68,7 @@ def prepare_timing(runs: BenchRuns, size: BenchSize | None = None) -> TimingJob:
         sums={side: tuple(words) for side, words in sums.items()},
         expected=expected,
         whole={side: tuple(with_valid_counts(problem, checked[side].whole)) for side in SIDES},
+        peeked=peeked,
         agree=agree,
     )
 

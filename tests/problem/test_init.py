@@ -205,6 +205,16 @@ def test_the_density_follows_the_longest_sum() -> None:
     assert not varies(replace(problem, buffers={"x": integers, "total": total}))
 
 
+def test_sorted_values_do_not_follow_a_line() -> None:
+    """A formula over the index, or over the value, must not find an element."""
+    values = make("x", Buffer("float64", (1 << 16,), Init("sorted")), {}, 5)
+    off = np.abs(values * values.size - np.arange(values.size))
+    assert np.median(off) > 100
+    assert (np.diff(values) >= 0).all()
+    spread = np.histogram(values, 16, (0, 1))[0] / values.size
+    assert 0.03 < spread.min() < spread.max() < 0.1
+
+
 def test_a_change_spoils_the_values_of_the_same_seed() -> None:
     buffers = {
         "x": Buffer("float32", ("n",), Init("normal")),

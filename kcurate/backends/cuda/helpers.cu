@@ -101,11 +101,17 @@ static __device__ float normal(unsigned w, const float* quantiles) {
     float found = __fadd_rn(low, __fmul_rn(share, __fsub_rn(next, low)));
     return w >> 31 ? -found : found;
 }
-static __device__ u64 sorted(const Recipe& r, u64 i, unsigned w) {
+static __device__ u64 sorted(const Recipe& r, u64 i, unsigned w, const u64* points) {
     double place = __dadd_rn((double)(i % r.width), __dmul_rn((double)w, 0x1p-32));
-    place = __dadd_rn(__dmul_rn(__ddiv_rn(place, (double)r.width), r.span), r.low);
-    if (!r.thinned) return (u64)(long long)floor(place);
-    return r.kind ? stored((float)place, r.kind) : (u64)__double_as_longlong(place);
+    place = __dmul_rn(__ddiv_rn(place, (double)r.width), (double)r.rows);
+    u64 step = (u64)place < r.rows - 1 ? (u64)place : r.rows - 1;
+    double low = __longlong_as_double((long long)points[step]);
+    double high = __longlong_as_double((long long)points[step + 1]);
+    double share = __dadd_rn(place, -(double)step);
+    double value = fmin(__dadd_rn(low, __dmul_rn(share, __dadd_rn(high, -low))), high);
+    value = __dadd_rn(__dmul_rn(value, r.span), r.low);
+    if (!r.thinned) return (u64)(long long)floor(value);
+    return r.kind ? stored((float)value, r.kind) : (u64)__double_as_longlong(value);
 }
 static __device__ u64 column(const Recipe& r, u64 i, unsigned w, const u64* offsets) {
     u64 row = 0, end = r.rows;  // offsets[row] <= i < offsets[end]
@@ -129,7 +135,7 @@ static __device__ u64 element(const Recipe& r, u64 i, const float* quantiles, co
             return stored(__fmul_rn(unit(drawn(r.small_key, i)), r.small), r.kind);
         return table[w >> 24];
     }
-    if (r.form == 5) return sorted(r, i, w);
+    if (r.form == 5) return sorted(r, i, w, table);
     if (r.form == 6) return column(r, i, w, table);
     float low = (float)r.low, value = r.form == 1 ? normal(w, quantiles) : unit(w);
     if (r.form == 4) {

@@ -21,8 +21,8 @@ from kcurate import codec, store
 from kcurate.errors import RecordError
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.timing.statistics import MIN_MARGIN
-from kcurate.judge.workers.requests import Calibrate, ClockAnswer
 from kcurate.judge.workers.spares import RunWorkerPool
+from kcurate.judge.workers.timing_requests import Calibrate, ClockAnswer
 from kcurate.records import Environment
 
 VERSION = 6

@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.timing import bandwidth_floor, statistics
 from kcurate.judge.timing import blocks as timing
 from kcurate.judge.timing.calibration import Calibration
 from kcurate.judge.workers.protocol import Blob
-from kcurate.judge.workers.requests import Block, Close, SampleAnswer, Time, Witness
+from kcurate.judge.workers.requests import Close, Place
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
+from kcurate.judge.workers.timing_requests import Block, SampleAnswer, Time, Witness
 from kcurate.records import SIDES, Outcome, SizeTiming
 from kcurate.records.pair import SideName
 
@@ -43,13 +46,22 @@ class Expected:
 
 
 @dataclass(frozen=True)
+class Peeked:
+    """Part of an output of a verified run, as the driver copied it to the host."""
+
+    place: Place
+    data: Blob
+
+
+@dataclass(frozen=True)
 class TimingJob:
     """What is timed: the input sets kept under `slots` in both workers, and what they must write.
 
     `fingerprints`: the salt of each slot's. `summed`: the outputs of each side that a fingerprint covers;
     `sums`: what theirs add up to in the verified runs, one per slot. `expected`: for each slot, the other
     outputs that a device can compare. `whole`: those that it cannot; `agree` compares them, from the slot's
-    index, with the reference's.
+    index, with the reference's. `peeked`: for each slot, parts of the `summed` outputs, of which each timed
+    run returns one.
     """
 
     slots: Sequence[str]
@@ -61,6 +73,7 @@ class TimingJob:
     sums: Mapping[SideName, tuple[int, ...]]
     expected: Mapping[SideName, Sequence[tuple[Expected, ...]]]
     whole: Mapping[SideName, tuple[str, ...]]
+    peeked: Mapping[SideName, Sequence[tuple[Peeked, ...]]]
     agree: Callable[[int, SideName, Mapping[str, Blob]], str | None]
 
 
@@ -72,8 +85,15 @@ class SideSampler:
         self._expected = job.expected[proxy.side]
         expected = dict(zip(job.slots, self._expected, strict=True))
         close = {slot: tuple(one.close for one in found) for slot, found in expected.items()}
+        self._peeked = job.peeked[proxy.side]
+        parts = zip(job.slots, self._peeked, strict=True)
         request = Time(
-            tuple(job.slots), job.fingerprints, job.summed[proxy.side], close, job.whole[proxy.side]
+            slots=tuple(job.slots),
+            fingerprints=job.fingerprints,
+            summed=job.summed[proxy.side],
+            close=close,
+            whole=job.whole[proxy.side],
+            places={slot: tuple(one.place for one in found) for slot, found in parts},
         )
         answer = proxy.call(request).body
         self.graph = answer.graph
@@ -117,6 +137,9 @@ class SideSampler:
         same = sample.sum == self._job.sums[self._side][sample.slot]
         for one, found in zip(self._expected[sample.slot], sample.close, strict=True):
             same = same and not found.wrong and found.squares <= one.norm**2
+        peeked = self._peeked[sample.slot]
+        if peeked:
+            same = same and np.array_equal(blobs[str(index)], peeked[sample.place].data)
         if not same:
             raise self._mismatch("a timed run's outputs differ from the verified ones")
         whole = {name: blobs[f"{index}/{name}"] for name in self._job.whole[self._side]}

@@ -1,7 +1,7 @@
-"""What a judge asks of a worker, and what the worker answers: every request and its answer, as records.
+"""What a judge asks of a worker, and what the worker answers: requests and their answers, as records.
 
-Not covered: their JSON (`kcurate.judge.workers.messages`), faults of the code that a worker runs
-(`kcurate.judge.workers.nursery`).
+Not covered: timing (`kcurate.judge.workers.timing_requests`), JSON (`kcurate.judge.workers.messages`), faults
+of the code that a worker runs (`kcurate.judge.workers.nursery`).
 """
 
 from __future__ import annotations
@@ -228,6 +228,23 @@ class Compare(Request[CompareAnswer]):
 
 
 @dataclass(frozen=True)
+class Place:
+    """A run of elements of an output, in logical order."""
+
+    name: str
+    start: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Peek(Request[Done]):
+    """Copy parts of outputs of the slot's last run to the host, as the arrays `<number of the place>`."""
+
+    slot: str
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True)
 class ReadOutputs(Request[Done]):
     """Send outputs of the slot's last run, as the arrays `<name>`."""
 
@@ -262,88 +279,3 @@ class Count(Request[CountsAnswer]):
 @dataclass(frozen=True)
 class Drop(Request[Done]):
     """Free all slots and everything that timing allocated."""
-
-
-@dataclass(frozen=True)
-class Helpers(Request[Done]):
-    """Load our own kernels (the array `binary`), unless they are loaded."""
-
-    compiled: Description
-
-
-@dataclass(frozen=True)
-class TimeAnswer:
-    """The size of the L2 cache, and whether the plan is queued as a CUDA graph."""
-
-    l2_bytes: int
-    graph: bool
-
-
-@dataclass(frozen=True)
-class Time(Request[TimeAnswer]):
-    """Get ready to time the inputs kept in `slots`.
-
-    `fingerprints`: the salt of each slot's. `summed`: outputs that must be the same in every run. `close`:
-    for each slot, outputs that are compared with its hidden copies. `whole`: outputs that are returned.
-    """
-
-    slots: tuple[str, ...]
-    fingerprints: tuple[int, ...]
-    summed: tuple[str, ...]
-    close: Mapping[str, tuple[Close, ...]]
-    whole: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class SampleAnswer:
-    """One run: its time in microseconds, its input set, and what became of its outputs.
-
-    `sum` is the fingerprint of the `summed` outputs; `integrity` is empty but for a block's last sample.
-    """
-
-    us: float
-    slot: int
-    sum: int
-    close: tuple[CloseAnswer, ...] = ()
-    integrity: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class BlockAnswer:
-    """One block; the reply has the `whole` outputs as `<sample>/<output>`."""
-
-    samples: tuple[SampleAnswer, ...]
-
-
-@dataclass(frozen=True)
-class Block(Request[BlockAnswer]):
-    """Take one block of samples, cycling through the input sets from `first`."""
-
-    samples: int
-    first: int
-
-
-@dataclass(frozen=True)
-class WitnessAnswer:
-    """A checksum of our own device memory."""
-
-    sum: int
-
-
-@dataclass(frozen=True)
-class Witness(Request[WitnessAnswer]):
-    """Checksum our own device memory; a change means that the side wrote outside its buffers."""
-
-
-@dataclass(frozen=True)
-class ClockAnswer:
-    """Readings of `kcurate.backends.cuda.clock`: microseconds, and bytes read plus written per second."""
-
-    event_overhead_us: float
-    graph_overhead_us: float
-    copy_bytes_per_s: float
-
-
-@dataclass(frozen=True)
-class Calibrate(Request[ClockAnswer]):
-    """Measure the overheads and the copy bandwidth of this GPU."""

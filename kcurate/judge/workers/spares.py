@@ -21,8 +21,9 @@ from kcurate.errors import BackendError
 from kcurate.judge.workers import compiling
 from kcurate.judge.workers.messages import pack_compiled
 from kcurate.judge.workers.nursery import Nursery, Role, Worker
-from kcurate.judge.workers.requests import Compile, Generate, Helpers
+from kcurate.judge.workers.requests import Compile, Generate
 from kcurate.judge.workers.side_proxy import SideProxy
+from kcurate.judge.workers.timing_requests import Helpers
 from kcurate.records import Candidate, Environment
 from kcurate.records.pair import SideName, other_side
 

@@ -98,7 +98,8 @@ class Recipe:
     uniform: `low` + `span` u. normal: mean `low`, deviation `span`. integers: `first` + 0..`extent`-1.
     table: one of the 256 values of `table`. uneven: levels by place, `table` has those of a place in a run
     and of a 64th of the buffer (2, RUN); below `top`, with hard-to-narrow bits in float32. sorted: ascending
-    in each row of `width`, from `low` over `span`, one in each equal part. columns: ascending in each row
+    in each row of `width`, from `low` over `span`, along a line through the points of `table` (float64, from
+    0 to 1), which no formula over the index can stand for. columns: ascending in each row
     that starts at an offset in `table` (int64), one in each equal part of 0..`extent`-1.
     """
 
@@ -170,14 +171,17 @@ class Recipe:
         return np.asarray(np.clip(level, np.float32(self.low), np.float32(self.top)))
 
     def _sorted(self, drawn: npt.NDArray[np.uint32], start: int) -> Array:
+        assert self.table is not None
         place = (np.arange(start, start + drawn.size) % self.width).astype(np.float64)
         place += drawn.astype(np.float64) * 2.0**-32
         place /= self.width
-        place *= self.span
-        place += self.low
+        place *= self.table.size - 1
+        step = np.minimum(place.astype(np.int64), self.table.size - 2)
+        low, high = self.table[step], self.table[step + 1]
+        values = np.minimum(low + (place - step) * (high - low), high) * self.span + self.low
         if not is_float(self.dtype):
-            return np.asarray(np.floor(place))
-        return place if self.dtype == "float64" else place.astype(np.float32)
+            return np.asarray(np.floor(values))
+        return np.asarray(values if self.dtype == "float64" else values.astype(np.float32))
 
     def _columns(self, drawn: npt.NDArray[np.uint32], start: int) -> Array:
         assert self.table is not None

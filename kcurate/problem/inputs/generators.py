@@ -34,6 +34,8 @@ from kcurate.problem.inputs.draws import (
 __all__ = ["GENERATORS"]
 # Of 256 elements of `structured` inputs, those that have the common value.
 COMMON = 77
+# Random points between which `sorted` values lie evenly.
+KNOTS = 1023
 # What the other elements of such inputs add up to, beside the ones that matter: about a tenth. Below the
 # density `SPARSEST` they are zero.
 SMALL = 0.125
@@ -131,12 +133,13 @@ def ones(draw: Draw) -> Array:
 
 @generator(low=REAL, high=REAL)
 def sorted_(draw: Draw) -> Recipe:
-    """Ascending random values along the last axis, evenly spread; `low`, `high` as for their kind."""
+    """Ascending random values along the last axis; `low`, `high` as for their kind."""
     if is_float(draw.dtype):
         low, high = draw.real("low", 0.0), draw.real("high", 1.0)
     else:
         low, high = draw.integer("low", 0), draw.integer("high", 1 << 20)
-    return _recipe(draw, "sorted", low=low, span=high - low, width=draw.shape[-1])
+    knots = np.concatenate([[0.0], np.sort(draw.rng.random(KNOTS)), [1.0]])
+    return _recipe(draw, "sorted", low=low, span=high - low, width=draw.shape[-1], table=knots)
 
 
 @generator()

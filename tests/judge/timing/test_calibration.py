@@ -12,7 +12,7 @@ from kcurate.judge.timing import calibration
 from kcurate.judge.timing.a_against_a import fma_pair_lasting
 from kcurate.judge.timing.calibration import Calibration
 from kcurate.judge.workers.messages import read_answer
-from kcurate.judge.workers.requests import Calibrate, ClockAnswer
+from kcurate.judge.workers.timing_requests import Calibrate, ClockAnswer
 from kcurate.records import Environment
 
 READ = ClockAnswer(copy_bytes_per_s=4e12, event_overhead_us=1.8, graph_overhead_us=2.1)

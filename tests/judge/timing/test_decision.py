@@ -69,6 +69,21 @@ def test_every_form_of_plan_is_timed(rig: TimedJudge, name: str, us: tuple[float
         assert isinstance(details["timed_runs"], int) and details["timed_runs"] >= 40
 
 
+def test_what_our_kernels_say_is_held_against_copies_by_the_driver(
+    rig: TimedJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A side that could change our kernels in its memory would have them say that everything is as it was."""
+    monkeypatch.setattr(Clock, "fingerprint", lambda *_: None)
+    one = at_bench(small.scaled())
+    assert one.problem is not None
+    assert judged(rig, one, *TIMES).outcome is Outcome.CONFIRMED
+    in_tests = verifying.REPEATS * len(list(trials.trials(one.problem, 0)))
+    for first, what in ((in_tests, "not what was compared"), (verified_runs(one), "timed run")):
+        verdict = judged(rig, one, *TIMES, lambda side, n, at=first: side == "fast" and n > at)
+        assert verdict.outcome is Outcome.MISMATCH
+        assert what in verdict.detail
+
+
 def test_every_named_bench_size_is_verified_and_timed(rig: TimedJudge) -> None:
     one = small.scaled()
     assert one.problem is not None

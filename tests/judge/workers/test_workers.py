@@ -24,7 +24,8 @@ from kcurate.judge.workers.inside.side_server import ON_DEVICE, SideServer
 from kcurate.judge.workers.messages import OPERATIONS
 from kcurate.judge.workers.nursery import InvalidAnswer, Nursery, Role, Worker, WorkerDied, WorkerTimeout
 from kcurate.judge.workers.protocol import Channel, pair
-from kcurate.judge.workers.requests import Compile, Drop, Greeting, Witness
+from kcurate.judge.workers.requests import Compile, Drop, Greeting
+from kcurate.judge.workers.timing_requests import Witness
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
 

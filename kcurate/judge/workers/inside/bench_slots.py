@@ -19,6 +19,7 @@ from kcurate.judge.workers.inside.input_sets import (
     InputSet,
     add_fingerprint,
     hidden_copy,
+    peek,
     read_close,
     region_of,
     sum_of,
@@ -26,8 +27,6 @@ from kcurate.judge.workers.inside.input_sets import (
 from kcurate.judge.workers.inside.sampler import DeviceSampler
 from kcurate.judge.workers.protocol import Blob
 from kcurate.judge.workers.requests import (
-    Block,
-    BlockAnswer,
     Bring,
     Close,
     CloseAnswer,
@@ -39,15 +38,13 @@ from kcurate.judge.workers.requests import (
     Forget,
     Hide,
     HideAnswer,
+    Peek,
     ReadOutputs,
     Reply,
     Run,
     RunAnswer,
-    Time,
-    TimeAnswer,
-    Witness,
-    WitnessAnswer,
 )
+from kcurate.judge.workers.timing_requests import Block, BlockAnswer, Time, TimeAnswer, Witness, WitnessAnswer
 from kcurate.problem.compare import Magnitudes
 from kcurate.problem.inputs.counter_based import Recipe
 from kcurate.problem.inputs.spoiled import Spoiled
@@ -197,6 +194,11 @@ class BenchSlots:
         one, hidden = self._slots[asked.slot], self._slots[asked.against].hidden
         return Reply(CompareAnswer(self._compared(one, self._last(asked.slot), asked.close, hidden)))
 
+    def peek(self, asked: Peek, _: Mapping[str, Blob]) -> Reply[Done]:
+        """See `Peek`."""
+        last = self._last(asked.slot)
+        return Reply(Done(), {str(number): peek(last, place) for number, place in enumerate(asked.places)})
+
     def read_outputs(self, asked: ReadOutputs, _: Mapping[str, Blob]) -> Reply[Done]:
         """See `ReadOutputs`."""
         last = self._last(asked.slot)
@@ -218,6 +220,7 @@ class BenchSlots:
         """See `Time`."""
         for slot in asked.slots:
             self._slots[slot].watch(asked.close.get(slot, ()))
+            self._slots[slot].places = asked.places.get(slot, ())
         frames = [one.local_bytes or 0 for one in module.compiled.resources]
         self._timed = DeviceSampler(
             self._timer,

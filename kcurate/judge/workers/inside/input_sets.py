@@ -20,7 +20,7 @@ from kcurate.backends.cuda.helpers import MAX_RANK
 from kcurate.backends.cuda.timer import GpuTimer
 from kcurate.judge.workers.inside.arena import Arena
 from kcurate.judge.workers.inside.execute import Array, Image, Prepared
-from kcurate.judge.workers.requests import Close, CloseAnswer, Size
+from kcurate.judge.workers.requests import Close, CloseAnswer, Place, Size
 from kcurate.problem.addresses import is_table
 from kcurate.problem.inputs.counter_based import Recipe
 from kcurate.problem.inputs.spoiled import Spoiled
@@ -68,6 +68,7 @@ class InputSet:
         self.last: Prepared | None = None
         self.hidden: dict[str, Hidden] = {}
         self._watched: tuple[Close, ...] = ()
+        self.places: tuple[Place, ...] = ()
         sizes = [b.size_bytes + sum(b.pad) * b.itemsize for b in program.buffers.values()]
         arena.reserve(sum(sizes), len(sizes))
 
@@ -197,6 +198,24 @@ def region_of(prepared: Prepared, name: str) -> Region:
         counted_by = (count.memory.address + count.before, count.buffer.itemsize, not kind.startswith("u"))
     ordered = tolerance is None or tolerance.order == "exact"
     return _region(buffer, slot.memory, slot.before, counted_by, ordered=ordered)
+
+
+def peek(prepared: Prepared, place: Place) -> Bytes:
+    """Part of an output, copied by the driver: kernels of a hostile side could have changed ours."""
+    region, device = region_of(prepared, place.name), prepared.device
+    if not region.layout:
+        start = region.offset_bytes + place.start * region.itemsize
+        return device.read(region.memory, start, place.count * region.itemsize)
+    rank, base = region.layout[:2]
+    extents, strides = region.layout[2 : 2 + rank], region.layout[2 + MAX_RANK : 2 + MAX_RANK + rank]
+    index = np.unravel_index(np.arange(place.start, place.start + place.count), extents)
+    offsets = np.full(place.count, base)
+    for one, stride in zip(index, strides, strict=True):
+        offsets += one * stride
+    found = [
+        device.read(region.memory, region.offset_bytes + int(offset), region.itemsize) for offset in offsets
+    ]
+    return np.concatenate(found)
 
 
 def _region(

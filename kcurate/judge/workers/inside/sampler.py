@@ -25,10 +25,11 @@ from kcurate.judge.workers.inside.input_sets import (
     WORD_BYTES,
     InputSet,
     add_fingerprint,
+    peek,
     read_close,
     sum_of,
 )
-from kcurate.judge.workers.requests import SampleAnswer, TimeAnswer
+from kcurate.judge.workers.timing_requests import SampleAnswer, TimeAnswer
 from kcurate.problem.ops import WhileOp
 
 # A plan of more operations is queued as a graph and keeps its places: to record its graph anew would take
@@ -119,7 +120,7 @@ class DeviceSampler:
         self._timer.device.free(self._found)
 
     def block(self, samples: int, first: int) -> tuple[list[SampleAnswer], dict[str, Any]]:
-        """Take samples, cycling through the sets from `first`; the arrays are `<sample>/<output>`.
+        """Take samples, cycling through the sets from `first`; arrays as in `BlockAnswer`.
 
         The last sample also says whether the side wrote outside its outputs.
         """
@@ -129,7 +130,7 @@ class DeviceSampler:
             pick = (first + i) % len(self._sets)
             answer, whole = self._sample(pick, last=i == samples - 1)
             answers.append(answer)
-            arrays |= {f"{i}/{name}": array for name, array in whole.items()}
+            arrays |= {f"{i}{name}": array for name, array in whole.items()}
         return answers, arrays
 
     def _work(self, pick: int) -> Work:
@@ -162,12 +163,17 @@ class DeviceSampler:
         chosen.compare_watched(prepared, self._found.address + WORD_BYTES)
         data = timer.device.read(self._found, 0, WORD_BYTES + chosen.watched_bytes)
         damage = prepared.integrity() if last else ()
-        whole = prepared.outputs(prepared.slots.keys() - self._whole)
+        outputs = prepared.outputs(prepared.slots.keys() - self._whole)
+        arrays = {f"/{name}": array for name, array in outputs.items()}
+        place = secrets.randbelow(len(chosen.places)) if chosen.places else -1
+        if place >= 0:
+            arrays[""] = peek(prepared, chosen.places[place])
         answer = SampleAnswer(
             timer.elapsed_us(*self._events),
             pick,
             int(data[:WORD_BYTES].view(np.uint64)[0]),
             read_close(data[WORD_BYTES:]),
             damage,
+            place,
         )
-        return answer, whole
+        return answer, arrays
