@@ -26,9 +26,10 @@ RESAMPLES = 2000
 USUAL_BLOCKS = 12
 MIN_BLOCKS = 8
 MAX_BLOCKS = 100
-# The relative half-width at which the interval is tight enough: the larger of this and a fiftieth of the
-# ratio's logarithm; twice the latter for sides whose times vary so much that it took `LONG_S`.
-HALF_WIDTH = 0.0075
+# The relative half-width at which the interval is tight enough: a fiftieth of the ratio's logarithm, but at
+# least `HALF_WIDTH` and at most `MOST_HALF_WIDTH`; twice that for sides whose times vary so much that it took
+# `LONG_S`.
+HALF_WIDTH, MOST_HALF_WIDTH = 0.0075, 0.02
 SHARE_OF_LOG = 0.02
 LONG_S = 0.3
 # The smallest margin, however quiet the machine.
@@ -105,8 +106,8 @@ def speedup(
 def tight(estimate: Speedup, wall_s: float = 0.0) -> bool:
     """Whether the interval is tight enough after so much time of sampling."""
     half = (np.log(estimate.high) - np.log(estimate.low)) / 2.0
-    share = SHARE_OF_LOG * (1 if wall_s < LONG_S else 2) * abs(np.log(estimate.ratio))
-    return bool(half <= max(HALF_WIDTH, share))
+    allowed = max(HALF_WIDTH, min(MOST_HALF_WIDTH, SHARE_OF_LOG * abs(np.log(estimate.ratio))))
+    return bool(half <= allowed * (1 if wall_s < LONG_S else 2))
 
 
 def decide(estimate: Speedup) -> Literal["confirmed", "ambiguous_timing", "not_faster"]:
