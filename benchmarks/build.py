@@ -41,8 +41,9 @@ from kcurate.deopt.stage import DeoptConfig
 from kcurate.deopt.stage import run as deopt
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
-from kcurate.judge import PROTOCOL, readable
 from kcurate.validate import inputs
+from kcurate.verdicts import readable
+from kcurate.verdicts.keys import verdict_key
 from kcurate.workspace import Workspace
 
 TARGET_CHECKS, TARGET_BUILD, TARGET_READING, TARGET_JOBS = 50, 4, 11, 0.6
@@ -160,7 +161,7 @@ def make_pairs(workspace: Workspace, count: int) -> list[Path]:
         made = replace(model, id=f"generated/{number:06}", slow=slow, fast=fast)
         folders.append(workspace.pairs / made.id)
         store.write_candidate(folders[-1], made)
-        key = store.candidate_key(made, protocol=PROTOCOL)
+        key = verdict_key(made)
         line = json.dumps(codec.to_data(replace(verdict, candidate=made.id, key=key)))
         store.append_line(workspace.verdicts / "gpu.jsonl", line, durable=False)
     return folders

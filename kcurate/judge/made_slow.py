@@ -38,7 +38,7 @@ LEAST_SHARED_BYTES, SHARED_SHARE = 16 << 10, 1 / 4
 # Below this, overhead hides how long a side takes (`timing.blocks`).
 SHORTEST_US = 5.0
 # The speedup that may be claimed where the suite has no naive variant of its own; where it has one, this much
-# over it (the ratios of two protocols differ by as much).
+# over it, since times vary.
 CAP, ROOM = 20.0, 1.1
 
 
@@ -138,7 +138,7 @@ def above_cap(bench: Speedup, naive: float | None) -> str | None:
 
     `naive`: the speedup over the suite's own naive variant, if it has one with a verdict.
     """
-    limit = max(CAP, ROOM * (naive or 0.0))
+    limit = CAP if naive is None else ROOM * max(1.0, naive)
     if bench.low <= limit:
         return None
     other = (
@@ -200,7 +200,9 @@ class MadeSlow:
         if not made_slow(case.candidate) or ruling.outcome is not Outcome.CONFIRMED or speedup is None:
             return
         assert problem is not None, "plans are admitted first"
-        naive = naive_speedup(case.candidate, self._workspace) if speedup.low > CAP else None
+        fast = case.reports.get("fast")
+        assert fast is not None and fast.median_us, "a speedup comes from times"
+        naive = naive_speedup(case.candidate, fast.median_us, case.environment.device, self._workspace)
         _refuse(above_cap(speedup, naive))
         if problem.sizes.test and (counted is None or counted.bench is None):
             test = time_size(BenchSize("test", problem.sizes.test[largest_test(problem)]))

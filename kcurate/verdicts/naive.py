@@ -1,12 +1,14 @@
 """The speedup over a suite's own naive variant: what a slow side that was made is held against.
 
-The naive variant is the slow side of a pair of the same problem that nobody made: the pair that a candidate
-was made from, or a natural pair of the same kernel. Not covered: what follows (`kcurate.judge.made_slow`).
+A naive variant is the slow side of a pair of the same problem that nobody made: of a pair beside the one that
+a candidate was made from, or of a natural pair of the same kernel. Not covered: what follows
+(`kcurate.judge.made_slow`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from kcurate import resources, store
@@ -15,8 +17,13 @@ from kcurate.verdicts.standing import best, current, judged
 from kcurate.workspace import Workspace
 
 
-def naive_speedup(candidate: Candidate, workspace: Workspace | None) -> float | None:
-    """The largest confirmed speedup over a naive variant, among the built-in pairs and the workspace's.
+def naive_speedup(
+    candidate: Candidate, fast_us: float, device: str, workspace: Workspace | None
+) -> float | None:
+    """The speedup over the slowest naive variant, among the built-in pairs and the workspace's.
+
+    `fast_us`: how long the candidate's fast side takes on `device`. It is compared with the naive variant's
+    own time where that was taken on such a device, else the ratio of the naive variant's pair counts.
 
     Raises:
         InputError: a pair or a verdict on file cannot be read.
@@ -26,21 +33,30 @@ def naive_speedup(candidate: Candidate, workspace: Workspace | None) -> float | 
         if pair.origin.made == "slow" or pair.problem != candidate.problem:
             continue
         verdict = best(current(pair, verdicts))
-        if verdict is not None and verdict.outcome is Outcome.CONFIRMED and verdict.speedup is not None:
-            found.append(verdict.speedup.ratio)
+        if verdict is None or verdict.outcome is not Outcome.CONFIRMED or verdict.speedup is None:
+            continue
+        slow_us = verdict.slow.median_us if verdict.slow is not None else None
+        same = slow_us is not None and verdict.environment.device == device
+        found.append(slow_us / fast_us if same and slow_us is not None else verdict.speedup.ratio)
     return max(found, default=None)
 
 
 def _folders(candidate: Candidate, workspace: Workspace | None) -> Iterator[Path]:
-    """The folders of the pair that a candidate was made from, and of natural pairs of its kernels."""
+    """The folders beside the pair that a candidate was made from, and of natural pairs of its kernels."""
     parent = PurePosixPath(candidate.origin.parent or "")
     roots = [resources.pairs_dir(), *([workspace.pairs] if workspace else [])]
-    inside = bool(parent.parts) and not parent.is_absolute() and ".." not in parent.parts
-    yield from (root / parent for root in roots if inside and (root / parent / "pair.json").is_file())
+    inside = len(parent.parts) > 1 and not parent.is_absolute() and ".." not in parent.parts
+    for root in roots:
+        if inside and (root / parent / "pair.json").is_file():
+            yield from store.find_candidates((root / parent).parent)
     kernels = set(candidate.origin.kernels)
     if workspace is None or not kernels:
         return
-    for folder in store.find_candidates(workspace.pairs):
-        origin = store.read_candidate(folder).origin
-        if origin.kind == "natural" and kernels & set(origin.kernels):
-            yield folder
+    yield from (folder for folder, named in _natural(workspace.pairs) if kernels & named)
+
+
+@lru_cache(maxsize=1)
+def _natural(pairs: Path) -> tuple[tuple[Path, frozenset[str]], ...]:
+    """The folders of a workspace's natural pairs, each with the names of its kernels."""
+    found = ((folder, store.read_candidate(folder).origin) for folder in store.find_candidates(pairs))
+    return tuple((folder, frozenset(origin.kernels)) for folder, origin in found if origin.kind == "natural")

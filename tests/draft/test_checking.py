@@ -100,7 +100,8 @@ def test_buffer_that_is_too_short_is_refused(workspace: Drafted, capsys: Capture
     shorter = tail.replace('shape = ["n"]', 'shape = ["n - 1"]', 1)
     path.write_text(f"{head}[problem.buffers.x]{shorter}")
     assert check(workspace, path) == 1
-    assert "mismatch" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "mismatch" in said or "depends on uninitialised memory" in said
 
 
 def test_one_size_setting_is_not_enough(workspace: Drafted, capsys: Captured) -> None:

@@ -140,7 +140,14 @@ def test_times_may_grow_as_hardware_explains(
 
 @pytest.mark.parametrize(
     ("ratio", "naive", "refused"),
-    [(19.0, None, False), (21.0, None, True), (21.0, 3.0, True), (60.0, 62.0, False), (70.0, 62.0, True)],
+    [
+        (19.0, None, False),
+        (21.0, None, True),
+        (3.2, 3.0, False),
+        (3.5, 3.0, True),
+        (60.0, 62.0, False),
+        (70.0, 62.0, True),
+    ],
 )
 def test_a_made_slow_side_claims_at_most_what_the_naive_variant_gives(
     ratio: float, naive: float | None, *, refused: bool
@@ -149,18 +156,26 @@ def test_a_made_slow_side_claims_at_most_what_the_naive_variant_gives(
 
 
 def of_built_in(parent: str) -> Candidate:
-    pair = store.read_candidate(resources.pairs_dir() / TILED)
+    folder = resources.pairs_dir() / parent
+    pair = store.read_candidate(folder if ".." not in parent else resources.pairs_dir() / TILED)
     return replace(pair, id="made", origin=replace(MADE, parent=parent))
 
 
 def test_the_naive_variant_is_that_of_the_pair_a_side_was_made_from() -> None:
-    found = naive_speedup(of_built_in(TILED), None)
-    assert found is not None and found > 20
-    assert naive_speedup(of_built_in(f"../{resources.pairs_dir().name}/{TILED}"), None) is None
+    later = "dense-linear-algebra/sgemm-tiled-blocked"
+    verdict = store.read_verdicts(resources.pairs_dir() / later)[0]
+    assert verdict.speedup is not None and verdict.fast is not None and verdict.fast.median_us is not None
+    fast_us = verdict.fast.median_us
+    found = naive_speedup(of_built_in(later), fast_us, verdict.environment.device, None)
+    assert found is not None and found > 5 * verdict.speedup.ratio, "an earlier pair has a slower side"
+    twice = naive_speedup(of_built_in(later), fast_us / 2, verdict.environment.device, None)
+    assert twice == pytest.approx(2 * found)
+    outside = of_built_in(f"../{resources.pairs_dir().name}/{TILED}")
+    assert naive_speedup(outside, fast_us, verdict.environment.device, None) is None
     other = of_built_in(TILED)
     assert other.problem is not None
     changed = replace(other.problem, sizes=replace(other.problem.sizes, bench={"rows": 8, "columns": 8}))
-    assert naive_speedup(replace(other, problem=changed), None) is None
+    assert naive_speedup(replace(other, problem=changed), 1.0, "a gpu", None) is None
 
 
 def test_the_naive_variant_may_be_a_natural_pair_of_the_same_kernel(tmp_path: Path) -> None:
@@ -169,14 +184,15 @@ def test_the_naive_variant_may_be_a_natural_pair_of_the_same_kernel(tmp_path: Pa
     folder = workspace.pairs / natural.id
     store.write_candidate(folder, natural)
     made = replace(natural, id="made", origin=replace(MADE, kernels=("k1",)))
-    assert naive_speedup(made, workspace) is None
+    assert naive_speedup(made, 1.0, "another gpu", workspace) is None
     key = verdict_key(natural)
     gpu = Environment("cuda", "a gpu")
     store.write_verdict(
         folder, Verdict(natural.id, key, Outcome.CONFIRMED, gpu, speedup=speedup(30.0), protocol="3")
     )
-    assert naive_speedup(made, workspace) == 30.0
-    assert naive_speedup(replace(made, origin=replace(MADE, kernels=("k2",))), workspace) is None
+    assert naive_speedup(made, 1.0, "another gpu", workspace) == 30.0
+    other = replace(made, origin=replace(MADE, kernels=("k2",)))
+    assert naive_speedup(other, 1.0, "another gpu", workspace) is None
 
 
 def test_a_verdict_on_a_made_slow_side_has_a_key_of_its_own() -> None:
@@ -243,6 +259,7 @@ def test_the_largest_test_size_is_the_one_that_is_timed(monkeypatch: pytest.Monk
 
     case = judging.Case(replace(small.scaled(), origin=MADE), "key", Environment("cuda", "a gpu"))
     case.speedup = speedup(2.0)
+    case.update_report("fast", median_us=10.0)
     one = made_slow.MadeSlow(None)
     one.admit_times(case, judging.Ruling(Outcome.CONFIRMED, ""), None, timed)
     assert [size.sizes for size in asked] == [{"n": 1000}]
