@@ -1,14 +1,16 @@
 """Does the judge refuse mistakes, and nothing else? Mutants and honest variants of the built-in pairs.
 
-    python benchmarks/mutation.py --backend emulator|cuda --out FILE.json [--mutants 8] [--honest 3] [PAIR...]
+    python benchmarks/mutation.py --backend emulator|cuda --out FILE.json [--mutants 8] [--bench-alone 2]
+        [--honest 3] [PAIR...]
 
-Each pair's fast side gets `--mutants` single mistakes and `--honest` honest changes; the slow side is the
-reference. A mutant that does not compile is set apart, and so is one with the same machine code as the
-original (compiled by NVRTC, which needs no GPU). On a GPU, what survives the test sizes is judged in full,
-with sanitizers where they are installed. What then survives is run beside the original at `--stress` other
-sizes, drawn at random: `escaped` if one shows a difference, `no_difference` if none does (many mistakes
-change only the way: a fast path that is not taken, a bound that nothing reaches). Refused share: of refused
-and escaped together. Prints the counts by operator, and every survivor.
+Each pair's fast side gets `--mutants` single mistakes, `--honest` honest changes and, on a GPU,
+`--bench-alone` mistakes that act at the bench size alone; the slow side is the reference. A mutant that does
+not compile is set apart, and so is one with the same machine code as the original (compiled by NVRTC, which
+needs no GPU). On a GPU, what survives the test sizes is judged in full, with sanitizers where they are
+installed. What then survives is run beside the original at `--stress` other sizes, drawn at random (a mistake
+at the bench size: without its switch, at that size): `escaped` if one shows a difference, `no_difference` if
+none does (many mistakes change only the way: a fast path that is not taken, a bound that nothing reaches).
+Refused share: of refused and escaped together. Prints the counts by operator, and every survivor.
 """
 
 from __future__ import annotations
@@ -32,25 +34,36 @@ from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees import batch
 from kcurate.mutate.choosing import in_turns
 from kcurate.mutate.honest import CHANGES
+from kcurate.mutate.switched import at_bench_alone
 from kcurate.mutate.wrong import OPERATORS
-from kcurate.records import Candidate, Outcome, Problem, Sizes, Verdict
+from kcurate.records import Candidate, Outcome, Problem, Side, Sizes, Verdict
 
 SET_APART = (Outcome.COMPILE_ERROR, Outcome.HARNESS_ERROR)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One changed candidate: `kind` is wrong or honest, `change` the operator's name."""
+    """One changed candidate: `kind` is wrong, honest or bench (wrong at the bench size alone).
+
+    `change` is the operator's name. `everywhere`: the mistake without a switch.
+    """
 
     kind: str
     change: str
     what: str
     candidate: Candidate
     original: Candidate
+    everywhere: Side | None = None
 
 
-def trials(pairs: Sequence[Candidate], wrong: int, honest: int, seed: int) -> Iterator[Trial]:
+def trials(pairs: Sequence[Candidate], wrong: int, honest: int, bench: int, seed: int) -> Iterator[Trial]:
     for number, pair in enumerate(pairs):
+        assert pair.problem is not None
+        for i, mutant in enumerate(in_turns(pair.fast, OPERATORS, bench, seed + 7919 + number)):
+            switched = at_bench_alone(pair.fast, mutant.side, pair.problem)
+            if switched is not None:
+                one = replace(pair, id=f"{pair.id}#bench-{i}", fast=switched)
+                yield Trial("bench", mutant.change, mutant.what, one, pair, mutant.side)
         for i, mutant in enumerate(in_turns(pair.fast, OPERATORS, wrong, seed + number)):
             one = replace(pair, id=f"{pair.id}#wrong-{i}", fast=mutant.side)
             yield Trial("wrong", mutant.change, mutant.what, one, pair)
@@ -79,7 +92,7 @@ def equivalent(trial: Trial) -> bool:
     """Whether original and mutant are the same to the machine."""
     from kcurate.backends.cuda.compiler import CudaCompiler
 
-    both = replace(trial.candidate, slow=trial.original.fast)
+    both = replace(trial.candidate, slow=trial.original.fast, fast=trial.everywhere or trial.candidate.fast)
     compiled = {}
     for side in ("slow", "fast"):
         made = compile_side(both, side, CudaCompiler())
@@ -109,19 +122,16 @@ def report(rows: list[dict[str, Any]]) -> dict[str, Any]:
         table.setdefault(f"{one['kind']} {one['change']}", Counter())[one["class"]] += 1
     for name, counts in sorted(table.items()):
         print(f"{name:32s}", dict(counts))
-    wrong = Counter(one["class"] for one in rows if one["kind"] == "wrong")
-    honest = Counter(one["class"] for one in rows if one["kind"] == "honest")
-    told = wrong["refused"] + wrong["escaped"] + wrong["survived"]
-    share = wrong["refused"] / told if told else None
-    print("wrong", dict(wrong), "refused share", share)
-    print("honest", dict(honest))
-    return {
+    found: dict[str, Any] = {
         "operators": len({one["change"] for one in rows if one["kind"] == "wrong"}),
-        "wrong": wrong,
-        "refused_share": share,
-        "honest": honest,
         "by_change": table,
     }
+    for kind in ("wrong", "bench", "honest"):
+        counts = found[kind] = Counter(one["class"] for one in rows if one["kind"] == kind)
+        told = counts["refused"] + counts["escaped"] + counts["survived"]
+        found[f"refused_share_{kind}"] = counts["refused"] / told if told else None
+        print(kind, dict(counts), "refused share", found[f"refused_share_{kind}"])
+    return found
 
 
 def classify(given: list[tuple[Trial, Verdict]]) -> list[dict[str, Any]]:
@@ -172,9 +182,13 @@ def stressed(
         if one["class"] == "survived":
             trial = trials_by_id[one["candidate"]]
             assert trial.original.problem is not None
-            for i, sizes in enumerate(other_sizes(trial.original.problem, options.stress, rng)):
+            chosen = other_sizes(trial.original.problem, options.stress, rng)
+            if trial.everywhere is not None:
+                chosen = (trial.original.problem.sizes.headline,)
+            for i, sizes in enumerate(chosen):
                 problem = replace(trial.original.problem, sizes=Sizes((sizes,), sizes))
-                for kind, fast in (("same", trial.original.fast), ("wrong", trial.candidate.fast)):
+                changed = trial.everywhere or trial.candidate.fast
+                for kind, fast in (("same", trial.original.fast), ("wrong", changed)):
                     todo.append(
                         replace(
                             trial.candidate, id=f"{one['candidate']}@{i}@{kind}", problem=problem, fast=fast
@@ -212,6 +226,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--mutants", type=int, default=8)
     parser.add_argument("--honest", type=int, default=3)
+    parser.add_argument("--bench-alone", type=int, default=2)
     parser.add_argument("--stress", type=int, default=12, help="other sizes that survivors are run at")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=0)
@@ -220,13 +235,18 @@ def main() -> None:
     started = time.perf_counter()
     roots = options.pairs or [resources.pairs_dir()]
     pairs = [store.read_candidate(folder) for root in roots for folder in store.find_candidates(root)]
-    given = list(trials(pairs, options.mutants, options.honest, options.seed))
+    bench = options.bench_alone if options.backend == "cuda" else 0
+    given = list(trials(pairs, options.mutants, options.honest, bench, options.seed))
     print(len(pairs), "pairs,", Counter(trial.kind for trial in given), flush=True)
     jobs = options.jobs or batch.default_jobs(options.backend, 1)
     config = JudgeConfig(options.backend, timed=False, calibrate=False)
-    until_s = started + 0.4 * options.budget_s
-    done = judged(given, config, jobs, until_s)
+    until_s = started + 0.35 * options.budget_s
+    done = judged([trial for trial in given if trial.kind != "bench"], config, jobs, until_s)
     if options.backend == "cuda":
+        until_s = started + 0.6 * options.budget_s
+        done += judged(
+            [trial for trial in given if trial.kind == "bench"], replace(config, timed=True), jobs, until_s
+        )
         done = again_at_bench(
             done, replace(config, timed=True, sanitize=True), jobs, started + 0.75 * options.budget_s
         )
