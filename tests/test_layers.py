@@ -17,8 +17,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "kcurate"
 # Each line may import only from the lines above it, and never from its own line.
 LAYERS = (
     {"errors", "headers", "json_text", "notes", "ptx", "records", "time_limits"},
-    {"codec", "config", "cuda_source", "hub", "mutate", "prompts", "resources", "worker_pool"},
-    {"neutral", "store"},
+    {"codec", "config", "cuda_source", "hub", "prompts", "resources", "worker_pool"},
+    {"mutate", "neutral", "store"},
     {"problem", "published_rows", "runs", "workspace"},
     {"backends", "suites", "verdicts"},
     {"judge"},
