@@ -17,7 +17,8 @@ from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.lexer import Source
 from kcurate.judge.checks.repeated_launches import find_repeated_launch
 from kcurate.judge.checks.unread import find_unread, find_unread_buffers
-from kcurate.problem import check, program
+from kcurate.problem import check
+from kcurate.problem.bind_once import bind_once
 from kcurate.records import SIDES, Candidate, Outcome
 from kcurate.records.pair import SideName
 
@@ -86,7 +87,7 @@ def admit_sources(case: Case) -> None:
         if strict:
             _refuse(side, tuple(compiler_names(Source(record.code))))
         for sizes in problem.sizes.all if strict else problem.sizes.test[:1]:
-            bound = program.bind(problem, record, sizes)
+            bound = bind_once(problem, record, sizes)
             _refuse(side, tuple(find_repeated_launch(bound, record.code)))
     case.passed(*(static.ALL_CHECKS if suspect else others), "redone")
 
@@ -104,9 +105,9 @@ def admit_binaries(case: Case, compiled: Mapping[SideName, Compiled]) -> None:
     if made_slow(candidate):
         assert candidate.problem is not None, "plans are admitted first"
         for sizes in candidate.problem.sizes.all:
-            bound = program.bind(candidate.problem, candidate.slow, sizes)
+            bound = bind_once(candidate.problem, candidate.slow, sizes)
             _refuse("slow", tuple(find_unread(bound, candidate.slow.code, compiled["slow"])))
-        bound = program.bind(candidate.problem, candidate.slow, candidate.problem.sizes.headline)
+        bound = bind_once(candidate.problem, candidate.slow, candidate.problem.sizes.headline)
         _refuse("slow", tuple(find_unread_buffers(bound, compiled["slow"])))
         if compiled["slow"].unread:
             case.passed("unread")

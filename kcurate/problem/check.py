@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from kcurate.cuda_source import kernel_signatures
 from kcurate.errors import ProblemError
+from kcurate.problem.bind_once import bind_once
 from kcurate.problem.calls import check_language
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs.contents import GENERATORS, check_fit, check_init
 from kcurate.problem.ops import BoundArg, BoundPointer, BoundPointers, LaunchOp, Op, Program, WhileOp
-from kcurate.problem.program import bind
 from kcurate.problem.tensor_maps import MAP_BYTES, BoundTensorMap
 from kcurate.records import SIDES, Buffer, Candidate, Param, Problem, Side
 
@@ -129,7 +129,7 @@ def _check_plan(problem: Problem, side: Side, side_name: str) -> Iterator[Issue]
     signatures = kernel_signatures(side.code.encode()) if side.language == "cuda" else None
     for sizes in problem.sizes.all:
         try:
-            program = bind(problem, side, sizes, where=f"{side_name}.plan")
+            program = bind_once(problem, side, sizes, where=f"{side_name}.plan")
         except ProblemError as error:
             where = error.where or f"{side_name}.plan"
             if where == "buffers":

@@ -12,7 +12,7 @@ from typing import Any
 
 from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.backends.cuda import cubin
-from kcurate.problem import program
+from kcurate.problem.bind_once import bind_once
 from kcurate.problem.ops import LaunchOp, Op, WhileOp
 from kcurate.records import SIDES, Candidate
 from kcurate.records.pair import SideName
@@ -33,7 +33,7 @@ def same(candidate: Candidate, compiled: Mapping[SideName, Compiled]) -> bool:
 def _work(candidate: Candidate, side: SideName, compiled: Compiled, sizes: Mapping[str, int]) -> Any:
     """A side's operations with kernel names replaced by code hashes, its extra buffers and variables."""
     assert candidate.problem is not None
-    bound = program.bind(candidate.problem, getattr(candidate, side), sizes)
+    bound = bind_once(candidate.problem, getattr(candidate, side), sizes)
     hashes = {
         entry: cubin.code_sha256(compiled.binary, compiled.lowered[EntryPoint(*entry).expression])
         for entry in bound.entry_points

@@ -15,7 +15,7 @@ from kcurate.judge.case import Case, Ruling
 from kcurate.judge.workers.messages import unpack_compiled
 from kcurate.judge.workers.nursery import Nursery, Role, Worker, WorkerDied, WorkerTimeout
 from kcurate.judge.workers.requests import Compile, CompileAnswer
-from kcurate.problem import program
+from kcurate.problem.bind_once import bind_once
 from kcurate.records import SIDES, BindTexture, Candidate, Outcome, steps
 from kcurate.records.pair import SideName
 
@@ -42,7 +42,7 @@ def request_of(
     entries: dict[EntryPoint, None] = {}
     symbols: dict[str, None] = {}
     for sizes in problem.sizes.all:
-        bound = program.bind(problem, record, sizes)
+        bound = bind_once(problem, record, sizes)
         entries |= dict.fromkeys(EntryPoint(name, template) for name, template in bound.entry_points)
         symbols |= dict.fromkeys(bound.symbols)
         for step in steps(record.plan):
