@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "kcurate"
 
 # Each line may import only from the lines above it, and never from its own line.
 LAYERS = (
-    {"errors", "headers", "json_text", "notes", "ptx", "records", "time_limits"},
+    {"errors", "headers", "json_text", "lock_files", "notes", "ptx", "records", "time_limits"},
     {"codec", "config", "cuda_source", "hub", "prompts", "resources", "worker_pool"},
     {"mutate", "neutral", "store"},
     {"problem", "published_rows", "runs", "workspace"},

@@ -6,12 +6,17 @@ message. The codes and their meaning: CUDA Driver API, "Data types used by CUDA 
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
 from typing import Any
 
 from cuda.bindings import driver as cu
 
 from kcurate.backends.base import FaultReason, KernelFault
 from kcurate.errors import BackendError, MissingDependencyError
+from kcurate.lock_files import held, open_lock
 
 FAULTS: dict[int, FaultReason] = {
     1: "launch_error",  # invalid value: a launch configuration that the driver rejects
@@ -37,6 +42,9 @@ FAULTS: dict[int, FaultReason] = {
 }
 # Operations that a graph cannot contain (900 to 908, "stream capture").
 CAPTURE = range(900, 909)
+# How many processes open a GPU at once. The driver opens about 13 contexts a second, whether four or twelve
+# ask, and whoever allocates memory meanwhile waits behind all of them (our measurement, H200, November 2026).
+AT_ONCE = 3
 # Errors on machines without a usable GPU.
 ABSENT = frozenset({34, 35, 36, 100, 101, 803, 804})
 
@@ -81,9 +89,21 @@ def load_driver() -> None:
         MissingDependencyError: there is no driver, or no GPU.
     """
     try:
-        call(cu.cuInit(0))
+        with _turn("driver"):
+            call(cu.cuInit(0))
     except RuntimeError as error:  # cuda-bindings found no driver library
         raise MissingDependencyError(f"no usable GPU: {error}", hint="run kcurate doctor") from error
+
+
+@contextlib.contextmanager
+def _turn(what: str) -> Iterator[None]:
+    """Wait until fewer than `AT_ONCE` other processes open the same."""
+    handle = open_lock(f"{what}-opening-{os.getpid() % AT_ONCE}")
+    try:
+        with held(handle, fcntl.LOCK_EX):
+            yield
+    finally:
+        os.close(handle)
 
 
 def open_context(index: int) -> tuple[Any, Any]:
@@ -97,7 +117,8 @@ def open_context(index: int) -> tuple[Any, Any]:
     if index >= count:
         raise MissingDependencyError(f"no GPU {index}: this machine has {count}", hint="see nvidia-smi -L")
     device = call(cu.cuDeviceGet(index))
-    context = call(cu.cuDevicePrimaryCtxRetain(device))
+    with _turn(f"gpu-{index}"):
+        context = call(cu.cuDevicePrimaryCtxRetain(device))
     call(cu.cuCtxSetCurrent(context))
     return device, context
 

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args
 
-from kcurate import codec, time_limits
+from kcurate import codec, lock_files, time_limits
 from kcurate.backends.base import KernelFault
 from kcurate.errors import BackendError, MissingDependencyError, ProblemError, RecordError
 from kcurate.judge.workers.messages import pack_request, read_answer
@@ -195,6 +195,7 @@ def worker_environment(folder: str) -> dict[str, str]:
     return kept | {
         "HOME": folder,
         "TMPDIR": folder,
+        lock_files.FOLDER: lock_files.lock_folder(),
         "CUDA_CACHE_DISABLE": "1",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         # A worker has one stream; without the default eight queues a context opens and closes twice as fast.
