@@ -15,9 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from kcurate.backends.noise import noise_bytes
+from kcurate.judge import peeks
 from kcurate.judge.agreement import Outputs, arrays_of, differs
 from kcurate.judge.case import Ruling
 from kcurate.judge.negative_controls import Spoiling
@@ -34,21 +33,17 @@ from kcurate.judge.workers.requests import (
     Fetch,
     Forget,
     Hide,
-    Peek,
     Place,
     ReadOutputs,
     Run,
     Size,
 )
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
-from kcurate.problem.compare import Magnitudes, widened
-from kcurate.problem.dtypes import is_float, numpy_dtype
-from kcurate.problem.outputs import close_bound, logical_bytes, output_names, shape, with_valid_counts
-from kcurate.records import BenchSize, Outcome, Tolerance
+from kcurate.problem.compare import Bound, Magnitudes
+from kcurate.problem.dtypes import is_float
+from kcurate.problem.outputs import close_bound, logical_bytes, output_names, with_valid_counts
+from kcurate.records import BenchSize, Outcome
 from kcurate.records.pair import SideName
-
-# Of each output so many parts of so many elements are copied to the host.
-PLACES, PEEKED = 8, 64
 
 
 @dataclass
@@ -110,8 +105,11 @@ class BenchRuns:
             replies = self.v.answers(trial)
             prints = {side: self._prints(trial, side, replies[side]) for side in self.v.order}
             known.prints = prints[reference]
-            known.places = self._places(trial)
-            known.peeked = {side: self._peek(trial, side, known.places) for side in self.v.order}
+            known.places = peeks.places(self._problem, trial)
+            known.peeked = {
+                side: peeks.peek(self.v.sides[side], self._problem, trial, known.places)
+                for side in self.v.order
+            }
             differing = [
                 name
                 for name in self._names
@@ -128,51 +126,25 @@ class BenchRuns:
             self._check_repeats(trial, side, replies[side])
         return replies, arrays
 
-    def _places(self, trial: Trial) -> tuple[Place, ...]:
-        """Random parts of the outputs whose elements count at their places."""
-        found = []
-        for name in self._names:
-            buffer = self._problem.buffers[name]
-            size = math.prod(shape(buffer, trial.sizes))
-            if size and (buffer.tolerance is None or is_plain(buffer.tolerance)):
-                count = min(PEEKED, size)
-                found += [Place(name, secrets.randbelow(size - count + 1), count) for _ in range(PLACES)]
-        return tuple(found)
-
-    def _peek(self, trial: Trial, side: SideName, places: tuple[Place, ...]) -> tuple[Blob, ...]:
-        """Parts of a side's outputs, copied by the driver."""
-        if not places:
-            return ()
-        proxy = self.v.sides[side]
-        proxy.ask(Peek(trial.slot, places))
-        blobs = proxy.answer(REPLY_SLACK_BYTES).blobs
-        with proxy.untrusted_answer():
-            return tuple(blobs[str(number)] for number in range(len(places)))
-
     def _compare_peeked(self, known: Known, differing: Sequence[str]) -> None:
         """Hold what the driver copied against what our kernels said, which a side may have changed.
 
         Raises:
             Ruling: `mismatch`.
         """
-        pairs = zip(*(known.peeked[side] for side in self.v.order), strict=True)
-        for place, (plain, got) in zip(known.places, pairs, strict=True):
-            if np.array_equal(plain, got):
-                continue
-            kind = numpy_dtype(self._problem.buffers[place.name].dtype)
-            with self._other.untrusted_answer():
-                wanted, seen = (widened(blob.view(kind)) for blob in (plain, got))
-            if place.name in differing and self._comparable(place.name):
-                whole = Magnitudes(known.sizes[place.name].largest, known.sizes[place.name].rms)
-                count, sizes = known.sizes[place.name].count, known.trial.sizes
-                bound, _ = close_bound(self._problem, sizes, place.name, whole, count, exact=False)
-                with np.errstate(invalid="ignore"):
-                    near = np.abs(seen - wanted) <= bound.of(np.abs(wanted))
-                if (near | (seen == wanted) | (np.isnan(seen) & np.isnan(wanted))).all():
-                    continue
-            what = f"{place.name}: elements from {place.start} on"
+        plain, got = (known.peeked[side] for side in self.v.order)
+        loose = {name: self._bound(known, name)[0] for name in differing if self._comparable(name)}
+        other = peeks.differing(self._problem, known.places, plain, got, loose)
+        if other is not None:
+            what = f"{other.name}: elements from {other.start} on"
             text = f"{what} are not what was compared ({known.trial.text})"
             raise Ruling(Outcome.MISMATCH, text, side=self.v.order[1])
+
+    def _bound(self, known: Known, name: str) -> tuple[Bound, float]:
+        """How far an output may be off, and the norm of the whole difference, from its known size."""
+        size = known.sizes[name]
+        whole = Magnitudes(size.largest, size.rms)
+        return close_bound(self._problem, known.trial.sizes, name, whole, size.count, exact=False)
 
     def _prints(self, trial: Trial, side: SideName, reply: RunReply) -> dict[str, int]:
         """The fingerprint of each output in the first run; a ruling if a run wrote outside its outputs."""
@@ -205,6 +177,9 @@ class BenchRuns:
         limit = sum(logical_bytes(self._problem.buffers[name], trial.sizes) for name in needed)
         self._reference.ask(Fetch(slot))
         blobs = self._reference.answer(limit + REPLY_SLACK_BYTES).blobs
+        with self._reference.untrusted_answer():
+            if any(blobs[n].size != logical_bytes(self._problem.buffers[n], trial.sizes) for n in needed):
+                raise ValueError("an output of another size")
         close = [name for name in differing if self._comparable(name)]
         wrong = [name for name in differing if name not in close]
         if close:
@@ -222,6 +197,8 @@ class BenchRuns:
         if names:
             answer = self._reference.call(Hide(known.trial.slot, tuple(names), self._hiding)).body
             with self._reference.untrusted_answer():
+                if not all(math.isfinite(one.largest) and math.isfinite(one.rms) for one in answer.sizes):
+                    raise ValueError("a size that is no number")
                 known.sizes |= dict(zip(names, answer.sizes, strict=True))
         if self.v.exact(known.trial):
             known.exact |= set(names)
@@ -335,11 +312,6 @@ class BenchRuns:
         summed = self.v.checked[self.v.reference].summed
         with self._reference.untrusted_answer():
             return dict(zip(summed, reply.body.prints[0], strict=True))
-
-
-def is_plain(tolerance: Tolerance) -> bool:
-    """Whether every element of an output counts, at its place."""
-    return tolerance.order == "exact" and tolerance.valid is None
 
 
 def _agrees(found: CloseAnswer, norm: float) -> bool:
