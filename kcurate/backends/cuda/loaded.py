@@ -6,13 +6,14 @@ Owns what lives inside one CUDA module. Not covered: launching (`device`), the f
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from cuda.bindings import driver as cu
 
-from kcurate.backends.base import Compiled, EntryPoint, KernelArg, KernelFault, argument_bytes
+from kcurate.backends.base import Bytes, Compiled, EntryPoint, KernelArg, KernelFault, argument_bytes
 from kcurate.backends.cuda import cubin
 from kcurate.backends.cuda.driver import call
 
@@ -63,11 +64,14 @@ class Function:
 
 @dataclass(frozen=True)
 class Variable:
-    """A `__device__` or `__constant__` variable, and the copy of its initial value."""
+    """A `__device__` or `__constant__` variable, and its initial value (None: zeros).
+
+    The value is kept on the host, where no code of the module can change it.
+    """
 
     address: int
     size_bytes: int
-    image: int
+    image: Bytes | None
 
 
 @dataclass
@@ -105,8 +109,8 @@ class LoadedModule:
         return self.variables[symbol]
 
 
-def load(compiled: Compiled, allocate: Callable[[int], int]) -> LoadedModule:
-    """Load a cubin and keep a device copy of its variables' initial values, except the library's.
+def load(compiled: Compiled) -> LoadedModule:
+    """Load a cubin and keep its variables' initial values, except the library's.
 
     Raises:
         KernelFault: the driver rejects the binary.
@@ -117,9 +121,9 @@ def load(compiled: Compiled, allocate: Callable[[int], int]) -> LoadedModule:
         error, address, size_bytes = cu.cuModuleGetGlobal(handle, name.encode())
         if int(error) or not size_bytes:
             continue
-        image = allocate(int(size_bytes))
-        call(cu.cuMemcpyDtoD(image, address, size_bytes))
-        variables[name] = Variable(int(address), int(size_bytes), image)
+        image = np.empty(int(size_bytes), np.uint8)
+        call(cu.cuMemcpyDtoH(image.ctypes.data, address, size_bytes))
+        variables[name] = Variable(int(address), int(size_bytes), image if image.any() else None)
     return LoadedModule(compiled, handle, variables)
 
 

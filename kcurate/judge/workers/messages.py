@@ -48,8 +48,6 @@ from kcurate.judge.workers.requests import (
     RunAnswer,
     Time,
     TimeAnswer,
-    Witness,
-    WitnessAnswer,
 )
 
 A = TypeVar("A")
@@ -73,7 +71,6 @@ OPERATIONS: tuple[tuple[str, type[Request[Any]], type[Any]], ...] = (
     ("helpers", Helpers, Done),
     ("time", Time, TimeAnswer),
     ("block", Block, BlockAnswer),
-    ("witness", Witness, WitnessAnswer),
     ("calibrate", Calibrate, ClockAnswer),
 )
 _NAMES = {request: name for name, request, _ in OPERATIONS}

@@ -7,6 +7,7 @@ the test sizes, whose outputs are sent (`kcurate.judge.workers.inside.side_serve
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 
 from kcurate.backends.base import Module
@@ -21,7 +22,6 @@ from kcurate.judge.workers.inside.input_sets import (
     hidden_copy,
     read_close,
     region_of,
-    sum_of,
 )
 from kcurate.judge.workers.inside.sampler import DeviceSampler
 from kcurate.judge.workers.protocol import Blob
@@ -45,8 +45,6 @@ from kcurate.judge.workers.requests import (
     RunAnswer,
     Time,
     TimeAnswer,
-    Witness,
-    WitnessAnswer,
 )
 from kcurate.problem.compare import Magnitudes
 from kcurate.problem.inputs.counter_based import Recipe
@@ -56,8 +54,6 @@ from kcurate.problem.program import Program
 from kcurate.records import Problem, Side
 
 DONE: Reply[Done] = Reply(Done())
-# Of the copies that show whether a side's own rounding drifts from run to run.
-OWN_HIDING = (0x0DD, 0xB17)
 
 
 class BenchSlots:
@@ -66,6 +62,7 @@ class BenchSlots:
     def __init__(self, timer: GpuTimer) -> None:
         self._timer = timer
         self._arena = Arena(timer)
+        self._arena.own.add(timer.quantiles)
         self._slots: dict[str, InputSet] = {}
         self._timed: DeviceSampler | None = None
 
@@ -103,7 +100,8 @@ class BenchSlots:
             prepared.run()
             prepared.finish()
             self._timer.device.synchronize()
-            damage += prepared.integrity()
+            pieces = [slot.memory for slot in prepared.slots.values()]
+            damage += (*prepared.integrity(), *self._arena.damage(pieces))
             prints.append(self._prints(prepared, outputs.summed, asked.fingerprint))
             if index == 0:
                 own = {name: self._own(problem, prepared, name) for name in outputs.close}
@@ -121,15 +119,14 @@ class BenchSlots:
         """One fingerprint for each output."""
 
         def printed(name: str) -> int:
-            return sum_of(
-                self._timer, lambda word: add_fingerprint(self._timer, prepared, [name], word, salt)
-            )
+            return self._timer.sum_of(lambda word: add_fingerprint(self._timer, prepared, [name], word, salt))
 
         return tuple(printed(name) for name in names)
 
     def _own(self, problem: Problem, prepared: Prepared, name: str) -> tuple[Hidden, Close, float]:
         """An output of the first run, and how far those of later runs may be off."""
-        hidden, size = hidden_copy(self._timer, region_of(prepared, name), OWN_HIDING)
+        hiding = (secrets.randbits(64), secrets.randbits(64))
+        hidden, size = hidden_copy(self._timer, region_of(prepared, name), hiding)
         whole = Magnitudes(size.largest, size.rms)
         sizes = prepared.program.sizes
         bound, norm = close_bound(problem, sizes, name, whole, size.count, exact=False)
@@ -170,7 +167,7 @@ class BenchSlots:
     def hide(self, asked: Hide, _: Mapping[str, Blob]) -> Reply[HideAnswer]:
         """See `Hide`."""
         one = self._slots[asked.slot]
-        return Reply(HideAnswer(tuple(one.hide(name, asked.hiding) for name in asked.names)))
+        return Reply(HideAnswer(tuple(one.hide(name, hiding) for name, hiding in asked.hiding.items())))
 
     def bring(self, asked: Bring, _: Mapping[str, Blob]) -> Reply[Done]:
         """See `Bring`."""
@@ -189,7 +186,7 @@ class BenchSlots:
     def expect(self, asked: Expect, blobs: Mapping[str, Blob]) -> Reply[Done]:
         """See `Expect`."""
         for name, data in blobs.items():
-            self._slots[asked.slot].expect(name, asked.hiding, data)
+            self._slots[asked.slot].expect(name, asked.hiding[name], data)
         return DONE
 
     def compare(self, asked: Compare, _: Mapping[str, Blob]) -> Reply[CompareAnswer]:
@@ -236,8 +233,3 @@ class BenchSlots:
         assert self._timed is not None, "time comes first"
         samples, outputs = self._timed.block(asked.samples, asked.first)
         return Reply(BlockAnswer(tuple(samples)), {name: flat(array) for name, array in outputs.items()})
-
-    def witness(self, asked: Witness, _: Mapping[str, Blob]) -> Reply[WitnessAnswer]:
-        """See `Witness`."""
-        assert self._timed is not None, "time comes first"
-        return Reply(WitnessAnswer(self._timed.witness()))

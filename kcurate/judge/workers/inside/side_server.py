@@ -46,7 +46,6 @@ from kcurate.judge.workers.requests import (
     Text,
     Time,
     TimeAnswer,
-    Witness,
 )
 from kcurate.problem import program
 from kcurate.problem.inputs import contents
@@ -71,7 +70,6 @@ ON_DEVICE: Mapping[type[Request[Any]], str] = {
     ReadOutputs: "read_outputs",
     Forget: "forget",
     Block: "block",
-    Witness: "witness",
 }
 
 
