@@ -47,7 +47,7 @@ from kcurate.records.pair import SideName
 class Known:
     """What is known of the reference's outputs in a slot.
 
-    `prints`: fingerprints. `sizes` of those with hidden copies, and their `hiding` (salt, key). `exact`: those
+    `prints`: fingerprints. `sizes` and `hiding` (salt, key) of those with hidden copies. `exact`: those
     that the reference itself hardly rounds.
     """
 

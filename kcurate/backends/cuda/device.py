@@ -59,12 +59,12 @@ class CudaDevice:
 
     def reset_globals(self, module: Module) -> None:
         """Copy the initial values back into every variable of the module."""
-        for variable in _own(module).variables.values():
-            address, size_bytes, image = variable.address, variable.size_bytes, variable.image
-            if image is None:
-                call(cu.cuMemsetD8Async(address, 0, size_bytes, self.stream))
+        for image in _own(module).images:
+            if image.values is None:
+                call(cu.cuMemsetD8Async(image.address, 0, image.size_bytes, self.stream))
             else:
-                call(cu.cuMemcpyHtoDAsync(address, image.ctypes.data, size_bytes, self.stream))
+                values = image.values.ctypes.data
+                call(cu.cuMemcpyHtoDAsync(image.address, values, image.size_bytes, self.stream))
 
     def allocate(self, size_bytes: int) -> Memory:
         """Plain device memory, 256-byte aligned."""

@@ -46,8 +46,11 @@ def verified_runs(candidate: Candidate) -> int:
     """How often a side runs before it is timed."""
     problem = candidate.problem
     assert problem is not None
-    checked = [*trials.trials(problem, 0), *trials.bench_trials(problem, 0), *trials.timed_trials(problem, 0)]
-    return verifying.REPEATS * len(checked)
+    small = list(trials.trials(problem, 0))
+    at_bench = [*trials.bench_trials(problem, 0), *trials.timed_trials(problem, 0)]
+    # Once more for each trial after another of the same sizes, on the inputs of that one.
+    again = len(small) - len({tuple(trial.sizes.items()) for trial in small})
+    return verifying.REPEATS * (len(small) + len(at_bench)) + again
 
 
 TIMES, SHORT = (120.0, 60.0), (12.0, 6.0)
