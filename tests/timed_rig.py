@@ -127,8 +127,6 @@ class Clock(DeviceArrays):
 
     def __init__(self, device: Recorder) -> None:
         super().__init__(device, EmulatorDevice.load(device, helper_kernels()), 1)
-        self.scratch = device.allocate(4096)
-        device.fill(self.scratch, 0, 4096, b"\x5a")
 
     def _run(self, name: str, blocks: int, values: Any, threads: int = 32, shared_bytes: int = 0) -> None:
         args = [ScalarValue(value.to_bytes(size, "little")) for value, size in values]

@@ -234,6 +234,10 @@ class Device(Protocol):
         """Free memory."""
         ...
 
+    def clear_unused(self) -> None:
+        """Clear the memory that code on the device can reach though it is not allocated."""
+        ...
+
     def write(self, memory: Memory, offset_bytes: int, data: Bytes) -> None:
         """Copy host bytes into device memory."""
         ...

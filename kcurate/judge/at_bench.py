@@ -50,13 +50,15 @@ from kcurate.records.pair import SideName
 class Known:
     """What is known of the reference's outputs in a slot.
 
-    `prints`: fingerprints. `sizes` of those with hidden copies. `exact`: those whose own rounding is small.
+    `prints`: fingerprints. `sizes` and `hiding` (salt, key) of those with hidden copies. `exact`: those
+    that the reference itself hardly rounds.
     """
 
     trial: Trial
     fingerprint: int
     prints: Mapping[str, int] = field(default_factory=dict)
     sizes: dict[str, Size] = field(default_factory=dict)
+    hiding: dict[str, tuple[int, int]] = field(default_factory=dict)
     exact: set[str] = field(default_factory=set)
     places: tuple[Place, ...] = ()
     peeked: dict[SideName, tuple[Blob, ...]] = field(default_factory=dict)
@@ -70,7 +72,6 @@ class BenchRuns:
         self._problem = verification.problem
         self._names = output_names(self._problem)
         self._reference, self._other = (verification.sides[side] for side in verification.order)
-        self._hiding = (secrets.randbits(64), secrets.randbits(64))
         self.known: dict[str, Known] = {}
 
     def run_structured(self, size: BenchSize | None = None) -> None:
@@ -183,11 +184,12 @@ class BenchRuns:
         close = [name for name in differing if self._comparable(name)]
         wrong = [name for name in differing if name not in close]
         if close:
-            self._other.call(Expect(slot, self._hiding), {name: blobs[name] for name in close})
+            hiding = {name: known.hiding[name] for name in close}
+            self._other.call(Expect(slot, hiding), {name: blobs[name] for name in close})
             with self.v.lock.shared():
                 wrong += self._wrong(known, self._other, slot, close)
         if wrong or bring:
-            arrays = self._shown(trial, blobs, needed)
+            arrays = self._shown(known, blobs, needed)
             self._decide(known, wrong, arrays)
             return {name: arrays[name] for name in with_valid_counts(self._problem, list(bring))}
         return {}
@@ -195,7 +197,9 @@ class BenchRuns:
     def _hide(self, known: Known, names: Sequence[str]) -> None:
         """Keep hidden copies of outputs of the reference's last run."""
         if names:
-            answer = self._reference.call(Hide(known.trial.slot, tuple(names), self._hiding)).body
+            hiding = {name: (secrets.randbits(64), secrets.randbits(64)) for name in names}
+            answer = self._reference.call(Hide(known.trial.slot, hiding)).body
+            known.hiding |= hiding
             with self._reference.untrusted_answer():
                 if not all(math.isfinite(one.largest) and math.isfinite(one.rms) for one in answer.sizes):
                     raise ValueError("a size that is no number")
@@ -250,13 +254,14 @@ class BenchRuns:
         buffer = self._problem.buffers[name]
         return is_float(buffer.dtype) and (buffer.tolerance is None or buffer.tolerance.order == "exact")
 
-    def _shown(self, trial: Trial, blobs: Mapping[str, Blob], names: Sequence[str]) -> dict[str, Any]:
+    def _shown(self, known: Known, blobs: Mapping[str, Blob], names: Sequence[str]) -> dict[str, Any]:
         """The reference's outputs from hidden copies."""
         with self._reference.untrusted_answer():
             plain = {
-                f"0/{name}": blobs[name] ^ noise_bytes(0, blobs[name].size, *self._hiding) for name in names
+                f"0/{name}": blobs[name] ^ noise_bytes(0, blobs[name].size, *known.hiding[name])
+                for name in names
             }
-            return arrays_of(self._problem, plain, trial.sizes, 0, names)
+            return arrays_of(self._problem, plain, known.trial.sizes, 0, names)
 
     def _decide(self, known: Known, names: Sequence[str], expected: Outputs) -> None:
         """Compare outputs of the other side's last run on the host.

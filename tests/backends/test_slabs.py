@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 from kcurate.backends.cuda import slabs
@@ -69,3 +70,20 @@ def test_slabs_grow() -> None:
     assert max(driver.sizes) == slabs.LARGEST_SLAB_BYTES
     memory.take(3 << 30)
     assert driver.sizes[-1] == 3 << 30
+
+
+def test_used_and_unused_pieces_make_up_all_slabs() -> None:
+    """So that whoever clears what is unused leaves nothing out."""
+    driver, rng = Driver(), random.Random(2)
+    memory = Slabs(driver.allocate)
+    held: dict[int, int] = {}
+    for _ in range(300):
+        if held and rng.random() < 0.4:
+            address = rng.choice(list(held))
+            memory.give(address, held.pop(address))
+        else:
+            size = rng.choice([0, 1, 700, 5 << 20])
+            held[memory.take(size)] = size
+        pieces = sorted([*memory.unused, *((start, rounded(size)) for start, size in held.items())])
+        assert sum(size for _, size in pieces) == sum(driver.sizes)
+        assert all(start + size <= after for (start, size), (after, _) in itertools.pairwise(pieces))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,8 @@ from kcurate.problem.inputs.counter_based import FORMS, RUN, Array, Recipe, quan
 from kcurate.problem.inputs.spoiled import NARROWER, hole_value
 
 THREADS = 512
+# Of a fingerprint, or a sum of them.
+WORD_BYTES = 8
 # Ranges that are tested at once.
 TALLIES = 256
 # The floating types of `kc_close`.
@@ -78,8 +80,8 @@ class DeviceArrays:
         self.word = device.allocate(256)
         self._tallies = device.allocate(8 * TALLIES)
         table = quantiles()
-        self._quantiles = device.allocate(table.nbytes)
-        device.write(self._quantiles, 0, table.view(np.uint8))
+        self.quantiles = device.allocate(table.nbytes)
+        device.write(self.quantiles, 0, table.view(np.uint8))
 
     def _run(
         self,
@@ -94,6 +96,12 @@ class DeviceArrays:
         self.device.launch(
             self._module, EntryPoint(name), Grid((blocks, 1, 1), (threads, 1, 1), shared_bytes), args
         )
+
+    def clear(self) -> None:
+        """Clear our own memory that holds nothing, so that nothing can be found there."""
+        self.device.clear_unused()
+        self.device.fill(self.word, 0, self.word.size_bytes, b"\0")
+        self.device.fill(self._tallies, 0, self._tallies.size_bytes, b"\0")
 
     def noise(self, memory: Memory, offset: int, size_bytes: int, salt: int) -> None:
         """Fill a range with noise."""
@@ -128,6 +136,12 @@ class DeviceArrays:
 
     def _blocks(self, size_bytes: int) -> int:
         return max(1, min(self._multiprocessors * 4, size_bytes // (8 * THREADS)))
+
+    def sum_of(self, add: Callable[[int], None]) -> int:
+        """The sum that `add` queues into the word at a device address; waits for it."""
+        self.device.fill(self.word, 0, WORD_BYTES, b"\0")
+        add(self.word.address)
+        return int(self.device.read(self.word, 0, WORD_BYTES).view(np.uint64)[0])
 
     def checksum(self, memory: Memory, offset: int, size_bytes: int, salt: int, slot: int) -> None:
         """Add a 64-bit checksum of a range to the word at device address `slot`."""
@@ -174,7 +188,7 @@ class DeviceArrays:
         table = self._upload(recipe.table)
         values = [
             *_elements(region),
-            (self._quantiles.address, 8),
+            (self.quantiles.address, 8),
             (table.address if table else 0, 8),
             (int.from_bytes(packed, "little"), len(packed)),
             _layout(region),

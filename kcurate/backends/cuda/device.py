@@ -16,7 +16,7 @@ from cuda.bindings import driver as cu
 from kcurate.backends.base import Bytes, Compiled, EntryPoint, Grid, KernelArg, Memory, Module, check_range
 from kcurate.backends.cuda import environment, loaded, tensor_maps
 from kcurate.backends.cuda.driver import attribute, call, open_context
-from kcurate.backends.cuda.slabs import LEAST_BYTES, Slabs
+from kcurate.backends.cuda.slabs import Slabs
 from kcurate.problem.tensor_maps import BoundTensorMap
 from kcurate.records import Environment
 
@@ -55,26 +55,35 @@ class CudaDevice:
     def load(self, compiled: Compiled) -> loaded.LoadedModule:
         """Load a cubin."""
         self._compiler = compiled.compiler
-        return loaded.load(compiled, lambda size_bytes: self.allocate(size_bytes).address)
+        return loaded.load(compiled)
 
     def reset_globals(self, module: Module) -> None:
         """Copy the initial values back into every variable of the module."""
-        for variable in _own(module).variables.values():
-            call(cu.cuMemcpyDtoDAsync(variable.address, variable.image, variable.size_bytes, self.stream))
+        for image in _own(module).images:
+            if image.values is None:
+                call(cu.cuMemsetD8Async(image.address, 0, image.size_bytes, self.stream))
+            else:
+                values = image.values.ctypes.data
+                call(cu.cuMemcpyHtoDAsync(image.address, values, image.size_bytes, self.stream))
 
     def allocate(self, size_bytes: int) -> Memory:
-        """Plain device memory (256-byte aligned by the driver)."""
-        if size_bytes < LEAST_BYTES or not self.divides:
+        """Plain device memory, 256-byte aligned."""
+        if not self.divides:
             return Memory(_allocated(size_bytes), size_bytes)
         return Memory(self._slabs.take(size_bytes), size_bytes)
 
     def free(self, memory: Memory) -> None:
-        """Free memory; large pieces are cleared and kept."""
-        if memory.size_bytes < LEAST_BYTES or not self.divides:
+        """Free memory; it is cleared and kept."""
+        if not self.divides:
             call(cu.cuMemFree(memory.address))
             return
         self.fill(memory, 0, memory.size_bytes, b"\0")
         self._slabs.give(memory.address, memory.size_bytes)
+
+    def clear_unused(self) -> None:
+        """Clear all memory that is kept for later allocations."""
+        for address, size_bytes in self._slabs.unused:
+            call(cu.cuMemsetD8Async(address, 0, size_bytes, self.stream))
 
     def write(self, memory: Memory, offset_bytes: int, data: Bytes) -> None:
         """Host to device; the host array may be modified after this returns."""

@@ -6,13 +6,14 @@ Owns what lives inside one CUDA module. Not covered: launching (`device`), the f
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from cuda.bindings import driver as cu
 
-from kcurate.backends.base import Compiled, EntryPoint, KernelArg, KernelFault, argument_bytes
+from kcurate.backends.base import Bytes, Compiled, EntryPoint, KernelArg, KernelFault, argument_bytes
 from kcurate.backends.cuda import cubin
 from kcurate.backends.cuda.driver import call
 
@@ -20,6 +21,8 @@ from kcurate.backends.cuda.driver import call
 DEFAULT_DYNAMIC_SHARED_BYTES = 48 * 1024
 
 
+# Variables so near to each other have only alignment between them.
+NEIGHBOUR_BYTES = 16
 # Of the arguments in memory, as for a tensor map.
 ALIGNMENT = 64
 
@@ -63,20 +66,32 @@ class Function:
 
 @dataclass(frozen=True)
 class Variable:
-    """A `__device__` or `__constant__` variable, and the copy of its initial value."""
+    """A `__device__` or `__constant__` variable."""
 
     address: int
     size_bytes: int
-    image: int
+
+
+@dataclass(frozen=True)
+class Image:
+    """A range of variables, and what they hold before a first launch (None: zeros).
+
+    The values are kept on the host, where no code of the module can change them.
+    """
+
+    address: int
+    size_bytes: int
+    values: Bytes | None
 
 
 @dataclass
 class LoadedModule:
-    """A binary loaded into the context. `variables` maps symbols to their addresses."""
+    """A binary loaded into the context. `variables` maps symbols to their addresses, `images` covers all."""
 
     compiled: Compiled
     handle: Any
     variables: dict[str, Variable]
+    images: tuple[Image, ...] = ()
     functions: dict[str, Function] = field(default_factory=dict)
 
     def function(self, entry: EntryPoint) -> Function:
@@ -105,22 +120,36 @@ class LoadedModule:
         return self.variables[symbol]
 
 
-def load(compiled: Compiled, allocate: Callable[[int], int]) -> LoadedModule:
-    """Load a cubin and keep a device copy of its variables' initial values, except the library's.
+def load(compiled: Compiled) -> LoadedModule:
+    """Load a cubin and keep its variables' initial values.
 
     Raises:
         KernelFault: the driver rejects the binary.
     """
     handle = call(cu.cuModuleLoadData(compiled.binary))
     variables = {}
-    for name in (variable.name for variable in cubin.variables(compiled.binary) if not variable.library):
+    for name in (variable.name for variable in cubin.variables(compiled.binary)):
         error, address, size_bytes = cu.cuModuleGetGlobal(handle, name.encode())
         if int(error) or not size_bytes:
             continue
-        image = allocate(int(size_bytes))
-        call(cu.cuMemcpyDtoD(image, address, size_bytes))
-        variables[name] = Variable(int(address), int(size_bytes), image)
-    return LoadedModule(compiled, handle, variables)
+        variables[name] = Variable(int(address), int(size_bytes))
+    return LoadedModule(compiled, handle, variables, tuple(map(_image, ranges(variables.values()))))
+
+
+def ranges(variables: Iterable[Variable]) -> list[tuple[int, int]]:
+    """The (start, end) of all variables; neighbours are one range, such as a thousand tags of a library."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted((one.address, one.address + one.size_bytes) for one in variables):
+        if found and start <= found[-1][1] + NEIGHBOUR_BYTES:
+            start, end = found[-1][0], max(end, found.pop()[1])
+        found.append((start, end))
+    return found
+
+
+def _image(place: tuple[int, int]) -> Image:
+    values = np.empty(place[1] - place[0], np.uint8)
+    call(cu.cuMemcpyDtoH(values.ctypes.data, place[0], values.size))
+    return Image(place[0], values.size, values if values.any() else None)
 
 
 def texture_words(address: int, width: int, height: int) -> tuple[int, int, int, int]:

@@ -1,8 +1,8 @@
 """Device memory in large pieces, divided here.
 
 The driver's allocations wait for each other across processes, and for contexts that are being opened: tens of
-milliseconds each while several judges work. Freed memory is kept for the next buffer, and cleared, so that
-nothing that lay in it can be found again.
+milliseconds each while several judges work. Freed memory is kept for the next buffer; `unused` says where it
+lies, since who clears it must reach all of it. Not covered: clearing it (`device`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable
 
-# Smaller allocations are the driver's, which divides its pages itself.
-LEAST_BYTES = 1 << 20
 # The first slab; later ones are as large as all before them together, up to a limit.
 FIRST_SLAB_BYTES, LARGEST_SLAB_BYTES = 64 << 20, 1 << 30
 ALIGNMENT = 512
@@ -26,6 +24,11 @@ class Slabs:
         # Disjoint free pieces by address: (start, end). Those of one slab do not touch.
         self._pieces: list[tuple[int, int]] = []
         self._slabs: set[int] = set()
+
+    @property
+    def unused(self) -> tuple[tuple[int, int], ...]:
+        """(address, size) of every free piece."""
+        return tuple((start, end - start) for start, end in self._pieces)
 
     def take(self, size_bytes: int) -> int:
         """The address of a piece of at least this size.
@@ -60,4 +63,4 @@ class Slabs:
 
 def rounded(size_bytes: int) -> int:
     """The size of the piece that holds so many bytes."""
-    return -(-size_bytes // ALIGNMENT) * ALIGNMENT
+    return -(-max(1, size_bytes) // ALIGNMENT) * ALIGNMENT

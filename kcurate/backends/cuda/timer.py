@@ -43,6 +43,12 @@ class GpuTimer(DeviceArrays):
         self._gate_value = 0
         self._set_gate(0)
 
+    def clear(self) -> None:
+        """See `DeviceArrays.clear`."""
+        super().clear()
+        for memory in (self.scratch, self._sink):
+            self.device.fill(memory, 0, memory.size_bytes, b"\0")
+
     def flush(self) -> None:
         """Evict the L2 cache by reads, which leave only clean lines in it."""
         count = self.flush_bytes // 16

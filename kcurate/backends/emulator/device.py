@@ -79,6 +79,9 @@ class EmulatorDevice:
         """Free memory."""
         self._memories.free(memory)
 
+    def clear_unused(self) -> None:
+        """Does nothing: freed memory is out of reach."""
+
     def write(self, memory: Memory, offset_bytes: int, data: Bytes) -> None:
         """Host to device."""
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)

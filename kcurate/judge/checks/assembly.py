@@ -71,6 +71,8 @@ def _ptx(text: str, line: int) -> Iterator[Finding]:
         if name not in table.allowed():
             why = rows.REFUSED.get(name)
             yield Finding("assembly", f"the PTX instruction {name}" + (f", which {why}" if why else ""), line)
+        elif "local" in statement.opcode.split("."):
+            yield Finding("assembly", f"{statement.opcode}: local memory that no variable declares", line)
         elif name == "bra" and not _stays_inside(statement, statements):
             yield Finding(
                 "assembly", f"{' '.join(statement.operands)} is not a label of this statement", line

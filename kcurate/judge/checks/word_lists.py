@@ -53,6 +53,9 @@ FORBIDDEN_PREFIXES = (
     "__try_wait",
     "__call_try_wait",
     "__acquire_slow",
+    # Addresses of local memory that no variable declares.
+    "__cvta_local_to_generic",
+    "__cvta_generic_to_local",
     "get_sreg_clock",
     "get_sreg_globaltimer",
     "get_sreg_smid",

@@ -51,8 +51,6 @@ from kcurate.judge.workers.timing_requests import (
     Helpers,
     Time,
     TimeAnswer,
-    Witness,
-    WitnessAnswer,
 )
 
 A = TypeVar("A")
@@ -77,7 +75,6 @@ OPERATIONS: tuple[tuple[str, type[Request[Any]], type[Any]], ...] = (
     ("helpers", Helpers, Done),
     ("time", Time, TimeAnswer),
     ("block", Block, BlockAnswer),
-    ("witness", Witness, WitnessAnswer),
     ("calibrate", Calibrate, ClockAnswer),
 )
 _NAMES = {request: name for name, request, _ in OPERATIONS}

@@ -165,11 +165,13 @@ class HideAnswer:
 
 @dataclass(frozen=True)
 class Hide(Request[HideAnswer]):
-    """Keep hidden copies of outputs of the slot's last run on the device, for comparisons."""
+    """Keep hidden copies of outputs of the slot's last run on the device, for comparisons.
+
+    `hiding`: by output, (salt, key). Two copies hidden alike would show the xor of the outputs.
+    """
 
     slot: str
-    names: tuple[str, ...]
-    hiding: tuple[int, int]
+    hiding: Mapping[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,7 @@ class Expect(Request[Done]):
     """Take hidden copies from another worker (the arrays `<name>`); this does not use the device."""
 
     slot: str
-    hiding: tuple[int, int]
+    hiding: Mapping[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)

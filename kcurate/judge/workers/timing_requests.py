@@ -74,18 +74,6 @@ class Block(Request[BlockAnswer]):
 
 
 @dataclass(frozen=True)
-class WitnessAnswer:
-    """A checksum of our own device memory."""
-
-    sum: int
-
-
-@dataclass(frozen=True)
-class Witness(Request[WitnessAnswer]):
-    """Checksum our own device memory; a change means that the side wrote outside its buffers."""
-
-
-@dataclass(frozen=True)
 class ClockAnswer:
     """Readings of `kcurate.backends.cuda.clock`: microseconds, and bytes read plus written per second."""
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import small
 from timed_rig import Clock, TimedJudge
 
 from kcurate.judge import trials, verifying
+from kcurate.judge.workers.inside.bench_slots import BenchSlots
+from kcurate.judge.workers.requests import Hide, HideAnswer, Reply
+from kcurate.problem.inputs.counter_based import quantiles
 from kcurate.records import BenchSize, Candidate, Outcome, Tolerance, Verdict
 from kcurate.records.pair import SideName
 
@@ -42,8 +46,11 @@ def verified_runs(candidate: Candidate) -> int:
     """How often a side runs before it is timed."""
     problem = candidate.problem
     assert problem is not None
-    checked = [*trials.trials(problem, 0), *trials.bench_trials(problem, 0), *trials.timed_trials(problem, 0)]
-    return verifying.REPEATS * len(checked)
+    small = list(trials.trials(problem, 0))
+    at_bench = [*trials.bench_trials(problem, 0), *trials.timed_trials(problem, 0)]
+    # Once more for each trial after another of the same sizes, on the inputs of that one.
+    again = len(small) - len({tuple(trial.sizes.items()) for trial in small})
+    return verifying.REPEATS * (len(small) + len(at_bench)) + again
 
 
 TIMES, SHORT = (120.0, 60.0), (12.0, 6.0)
@@ -77,7 +84,8 @@ def test_what_our_kernels_say_is_held_against_copies_by_the_driver(
     one = at_bench(small.scaled())
     assert one.problem is not None
     assert judged(rig, one, *TIMES).outcome is Outcome.CONFIRMED
-    in_tests = verifying.REPEATS * len(list(trials.trials(one.problem, 0)))
+    at_bench_size = [*trials.bench_trials(one.problem, 0), *trials.timed_trials(one.problem, 0)]
+    in_tests = verified_runs(one) - verifying.REPEATS * len(at_bench_size)
     for first, what in ((in_tests, "not what was compared"), (verified_runs(one), "timed run")):
         verdict = judged(rig, one, *TIMES, lambda side, n, at=first: side == "fast" and n > at)
         assert verdict.outcome is Outcome.MISMATCH
@@ -151,15 +159,41 @@ def test_a_side_faster_than_bandwidth_allows_gets_mismatch(
     assert "faster than memory bandwidth allows" in verdict.detail
 
 
-def test_writing_to_our_memory_during_timing_gets_mismatch(rig: TimedJudge) -> None:
-    def stray(side: SideName, number: int) -> bool:
-        if side == "fast" and number == 60:
+@pytest.mark.parametrize(("later", "size_bytes"), [(0, 4 * 3000), (50, quantiles().nbytes)])
+def test_writing_to_our_memory_gets_mismatch(rig: TimedJudge, later: int, size_bytes: int) -> None:
+    """To the copies of inputs before any run is timed, and to a table while runs are timed."""
+    candidate = at_bench(small.scaled())
+    number = verified_runs(candidate) + later
+
+    def stray(side: SideName, launched: int) -> bool:
+        if side == "fast" and launched == number:
             device = rig.devices["fast"]
-            ours = [memory for memory, _, _ in device._memories._mapped.values() if memory.size_bytes == 4096]
-            device.fill(ours[0], 100, 1, b"\x00")
+            ours = [one for one, _, _ in device._memories._mapped.values() if one.size_bytes == size_bytes]
+            assert ours
+            for memory in ours:
+                device.fill(memory, 100, 1, b"\x00")
         return False
 
-    verdict = judged(rig, at_bench(small.scaled()), 60.0, 30.0, stray)
+    verdict = judged(rig, candidate, 60.0, 30.0, stray)
+    assert verdict.outcome is Outcome.MISMATCH
+    assert "outside its buffers" in verdict.detail
+
+
+def test_writing_between_buffers_gets_mismatch(rig: TimedJudge) -> None:
+    """Far from any buffer; two places, since one may lie in an output."""
+    candidate = at_bench(small.scaled())
+
+    def stray(side: SideName, launched: int) -> bool:
+        if side == "fast" and launched == verified_runs(candidate):
+            device = rig.devices["fast"]
+            arena = max(
+                (memory for memory, _, _ in device._memories._mapped.values()), key=lambda m: m.size_bytes
+            )
+            device.fill(arena, arena.size_bytes - 8, 8, b"\x00")
+            device.fill(arena, 0, 8, b"\x00")
+        return False
+
+    verdict = judged(rig, candidate, 60.0, 30.0, stray)
     assert verdict.outcome is Outcome.MISMATCH
     assert "outside its buffers" in verdict.detail
 
@@ -188,3 +222,18 @@ def test_eight_blocks_are_enough_for_long_sides(rig: TimedJudge) -> None:
     assert verdict.outcome is Outcome.CONFIRMED, verdict.detail
     assert verdict.speedup is not None
     assert verdict.speedup.blocks == 8
+
+
+def test_no_two_hidden_copies_have_the_same_key(rig: TimedJudge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of them would show the xor of two outputs."""
+    used: list[tuple[int, int]] = []
+    hide = BenchSlots.hide
+
+    def noted(self: BenchSlots, asked: Hide, blobs: dict[str, Any]) -> Reply[HideAnswer]:
+        used.extend(asked.hiding.values())
+        return hide(self, asked, blobs)
+
+    monkeypatch.setattr(BenchSlots, "hide", noted)
+    judged(rig, at_bench(small.honest()["atomics"]), *TIMES)
+    assert len(used) > 1
+    assert len(set(used)) == len(used)

@@ -111,13 +111,31 @@ def test_outputs_start_with_noise_with_zeros_or_as_they_were_left(prepare: Make)
     assert outputs["out"].view(np.uint32).tolist() != outputs["x"].view(np.uint32).tolist()
     assert one.integrity() == ()
     one.reset(2, "zeros")
-    assert not one.outputs()["out"].any()
-    assert not one.outputs()["bytes"].any()
     one.run()
+    left = one.outputs()["out"]
     one.reset(3, "kept")
-    assert one.outputs()["out"].tolist() == [3.0] + [0.0] * (N - 1)
+    assert left[0] == 3.0
+    assert np.array_equal(one.outputs()["out"].view(np.uint32), left.view(np.uint32))
     assert one.outputs()["x"].tolist() == ARANGE
     assert one.integrity() == ()
+
+
+def test_zeros_may_end_in_noise(prepare: Make) -> None:
+    """So that the first elements do not tell what the last ones hold."""
+    one = prepare(launch("nothing"))
+    zeros = []
+    for salt in range(40):
+        one.reset(salt, "zeros")
+        words = one.outputs()["out"].view(np.uint32)
+        zeros.append(N if not words.any() else int(np.flatnonzero(words)[0]))
+        assert np.count_nonzero(words[zeros[-1] :]) == N - zeros[-1]
+    assert N in zeros
+    assert any(0 < count < N for count in zeros)
+
+
+def test_buffers_lie_in_any_order(prepare: Make) -> None:
+    places = [prepare(launch("nothing")).slots for _ in range(20)]
+    assert len({one["a"].memory.address < one["out"].memory.address for one in places}) == 2
 
 
 def test_noise_differs_between_buffers_and_from_run_to_run(prepare: Make) -> None:
@@ -255,6 +273,14 @@ def test_what_lies_around_a_buffer_changes_from_run_to_run(prepare: Make) -> Non
             one.run()
             seen.append(one.outputs()["x"].view(np.uint32)[0])
         assert seen[0] != seen[1]
+    for at in (-1, N):
+        one = prepare(launch("look", "a", "x", ValueArg(at)), put("a", at))
+        one.reset(1, "kept")
+        one._issue(one.program.ops[:1])
+        assert one.outputs()["x"][0] in range(1, N + 1)
+        assert one.integrity() == ()
+        one.run()
+        assert one.integrity() == ("wrote outside the buffer 'a'",)
     one = prepare(launch("look", "a", "x", ValueArg(N)))
     one.reset(1, "zeros")
     one.run()

@@ -24,8 +24,7 @@ from kcurate.judge.workers.inside.side_server import ON_DEVICE, SideServer
 from kcurate.judge.workers.messages import OPERATIONS
 from kcurate.judge.workers.nursery import InvalidAnswer, Nursery, Role, Worker, WorkerDied, WorkerTimeout
 from kcurate.judge.workers.protocol import Channel, pair
-from kcurate.judge.workers.requests import Compile, Drop, Greeting
-from kcurate.judge.workers.timing_requests import Witness
+from kcurate.judge.workers.requests import AskEnvironment, Compile, Drop, Greeting
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
 
@@ -170,7 +169,7 @@ def test_an_invalid_answer_kills_the_worker() -> None:
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
         worker = Worker(Role("run", "emulator"), process.pid, ours)
         other.send(codec.to_data(Greeting({})))
-        worker.ask(Witness())
+        worker.ask(AskEnvironment())
         other.send({"sum": "a lot"})
         with pytest.raises(InvalidAnswer):
             worker.answer(5)

@@ -1,7 +1,8 @@
 """One allocation in which a side's buffers lie at places that it cannot know, in memory that holds noise.
 
 Every run gets new places. `renew` fills all of it with new noise, so that nothing an earlier run left can be
-found again. Not covered: what lies in the buffers (`kcurate.judge.workers.inside.input_sets`).
+found again; `damage` finds what a run wrote between its buffers, or into our own memory beside them. Not
+covered: what lies in the buffers (`kcurate.judge.workers.inside.input_sets`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import secrets
 from collections.abc import Sequence
 
 from kcurate.backends.base import Memory
+from kcurate.backends.cuda.arrays import DeviceArrays
 from kcurate.backends.cuda.timer import GpuTimer
 from kcurate.backends.noise import Held
 from kcurate.judge.workers.inside.execute import ALIGNMENT, REDZONE_BYTES, SHIFTS
@@ -20,11 +22,47 @@ LEAST_GAP_BYTES, MOST_GAP_BYTES = 32 << 20, 1 << 30
 SALT_BITS = 64
 
 
+class OwnMemory:
+    """Our own memory within reach of a side's code, such as copies of inputs; it must stay as it is."""
+
+    def __init__(self, arrays: DeviceArrays) -> None:
+        self._arrays = arrays
+        # By address: the memory, the salt of its checksum, the checksum.
+        self._held: dict[int, tuple[Memory, int, int]] = {}
+
+    def add(self, memory: Memory) -> None:
+        """From now on `memory` must hold what it holds."""
+        salt = secrets.randbits(SALT_BITS)
+        found = self._arrays.sum_of(lambda word: self._add(memory, salt, word))
+        self._held[memory.address] = (memory, salt, found)
+
+    def drop(self, memory: Memory) -> None:
+        """Forget memory that will be freed."""
+        self._held.pop(memory.address, None)
+
+    def changed(self) -> bool:
+        """Whether any of it holds something else; waits for the device."""
+
+        def add(word: int) -> None:
+            for memory, salt, _ in self._held.values():
+                self._add(memory, salt, word)
+
+        expected = sum(found for _, _, found in self._held.values())
+        return self._arrays.sum_of(add) != expected % (1 << 64)
+
+    def _add(self, memory: Memory, salt: int, word: int) -> None:
+        self._arrays.checksum(memory, 0, memory.size_bytes, salt, word)
+
+
 class Arena:
-    """Memory for the buffers of one run at a time; grows on demand. It makes noise for `Prepared`."""
+    """Memory for the buffers of one run at a time; grows on demand. It makes noise for `Prepared`.
+
+    `own`: our own memory beside it.
+    """
 
     def __init__(self, timer: GpuTimer) -> None:
         self._timer = timer
+        self.own = OwnMemory(timer)
         self._memory: Memory | None = None
         self.salt = 0
 
@@ -54,8 +92,9 @@ class Arena:
         return [pieces[at] for at in range(len(sizes))]
 
     def renew(self) -> None:
-        """Fill the whole arena with new noise."""
+        """Fill the whole arena with new noise, and clear memory of ours that holds nothing."""
         assert self._memory is not None, "room is reserved first"
+        self._timer.clear()
         self.salt = secrets.randbits(SALT_BITS)
         self._timer.noise(self._memory, 0, self._memory.size_bytes, self.salt)
 
@@ -67,6 +106,20 @@ class Arena:
     def changed(self, ranges: Sequence[Held]) -> list[bool]:
         """See `Noise`."""
         return self._timer.changed(ranges)
+
+    def damage(self, pieces: Sequence[Memory]) -> tuple[str, ...]:
+        """What a run wrote outside the pieces where its buffers lie; waits for the device."""
+        assert self._memory is not None, "room is reserved first"
+        end = self._memory.address + self._memory.size_bytes
+        places = [(piece.address, piece.address + piece.size_bytes) for piece in pieces]
+        starts = [self._memory.address, *(after for _, after in sorted(places))]
+        ends = [*(before for before, _ in sorted(places)), end]
+        gaps = [
+            Held(self._memory, start - self._memory.address, stop - start, self.salt)
+            for start, stop in zip(starts, ends, strict=True)
+        ]
+        damaged = any(self._timer.changed(gaps)) or self.own.changed()
+        return ("wrote outside its buffers",) if damaged else ()
 
     def close(self) -> None:
         """Free the memory."""

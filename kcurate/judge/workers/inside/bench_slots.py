@@ -7,6 +7,7 @@ the test sizes, whose outputs are sent (`kcurate.judge.workers.inside.side_serve
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 
 from kcurate.backends.base import Module
@@ -22,7 +23,6 @@ from kcurate.judge.workers.inside.input_sets import (
     peek,
     read_close,
     region_of,
-    sum_of,
 )
 from kcurate.judge.workers.inside.sampler import DeviceSampler
 from kcurate.judge.workers.protocol import Blob
@@ -44,7 +44,7 @@ from kcurate.judge.workers.requests import (
     Run,
     RunAnswer,
 )
-from kcurate.judge.workers.timing_requests import Block, BlockAnswer, Time, TimeAnswer, Witness, WitnessAnswer
+from kcurate.judge.workers.timing_requests import Block, BlockAnswer, Time, TimeAnswer
 from kcurate.problem.compare import Magnitudes
 from kcurate.problem.inputs.counter_based import Recipe
 from kcurate.problem.inputs.spoiled import Spoiled
@@ -53,8 +53,6 @@ from kcurate.problem.program import Program
 from kcurate.records import Problem, Side
 
 DONE: Reply[Done] = Reply(Done())
-# Of the copies that show whether a side's own rounding drifts from run to run.
-OWN_HIDING = (0x0DD, 0xB17)
 
 
 class BenchSlots:
@@ -63,6 +61,7 @@ class BenchSlots:
     def __init__(self, timer: GpuTimer) -> None:
         self._timer = timer
         self._arena = Arena(timer)
+        self._arena.own.add(timer.quantiles)
         self._slots: dict[str, InputSet] = {}
         self._timed: DeviceSampler | None = None
 
@@ -100,7 +99,8 @@ class BenchSlots:
             prepared.run()
             prepared.finish()
             self._timer.device.synchronize()
-            damage += prepared.integrity()
+            pieces = [slot.memory for slot in prepared.slots.values()]
+            damage += (*prepared.integrity(), *self._arena.damage(pieces))
             prints.append(self._prints(prepared, outputs.summed, asked.fingerprint))
             if index == 0:
                 own = {name: self._own(problem, prepared, name) for name in outputs.close}
@@ -118,15 +118,14 @@ class BenchSlots:
         """One fingerprint for each output."""
 
         def printed(name: str) -> int:
-            return sum_of(
-                self._timer, lambda word: add_fingerprint(self._timer, prepared, [name], word, salt)
-            )
+            return self._timer.sum_of(lambda word: add_fingerprint(self._timer, prepared, [name], word, salt))
 
         return tuple(printed(name) for name in names)
 
     def _own(self, problem: Problem, prepared: Prepared, name: str) -> tuple[Hidden, Close, float]:
         """An output of the first run, and how far those of later runs may be off."""
-        hidden, size = hidden_copy(self._timer, region_of(prepared, name), OWN_HIDING)
+        hiding = (secrets.randbits(64), secrets.randbits(64))
+        hidden, size = hidden_copy(self._timer, region_of(prepared, name), hiding)
         whole = Magnitudes(size.largest, size.rms)
         sizes = prepared.program.sizes
         bound, norm = close_bound(problem, sizes, name, whole, size.count, exact=False)
@@ -167,7 +166,7 @@ class BenchSlots:
     def hide(self, asked: Hide, _: Mapping[str, Blob]) -> Reply[HideAnswer]:
         """See `Hide`."""
         one = self._slots[asked.slot]
-        return Reply(HideAnswer(tuple(one.hide(name, asked.hiding) for name in asked.names)))
+        return Reply(HideAnswer(tuple(one.hide(name, hiding) for name, hiding in asked.hiding.items())))
 
     def bring(self, asked: Bring, _: Mapping[str, Blob]) -> Reply[Done]:
         """See `Bring`."""
@@ -186,7 +185,7 @@ class BenchSlots:
     def expect(self, asked: Expect, blobs: Mapping[str, Blob]) -> Reply[Done]:
         """See `Expect`."""
         for name, data in blobs.items():
-            self._slots[asked.slot].expect(name, asked.hiding, data)
+            self._slots[asked.slot].expect(name, asked.hiding[name], data)
         return DONE
 
     def compare(self, asked: Compare, _: Mapping[str, Blob]) -> Reply[CompareAnswer]:
@@ -239,8 +238,3 @@ class BenchSlots:
         assert self._timed is not None, "time comes first"
         samples, outputs = self._timed.block(asked.samples, asked.first)
         return Reply(BlockAnswer(tuple(samples)), {name: flat(array) for name, array in outputs.items()})
-
-    def witness(self, asked: Witness, _: Mapping[str, Blob]) -> Reply[WitnessAnswer]:
-        """See `Witness`."""
-        assert self._timed is not None, "time comes first"
-        return Reply(WitnessAnswer(self._timed.witness()))

@@ -56,10 +56,10 @@ ALIGNMENT = 256
 # How many different multiples.
 SHIFTS = 4
 # Around inputs all bits may be set: NaN as a float, -1 as an integer, so that an out-of-bounds read shows.
-ALL_SET = 0xFF
+ALL_SET = np.full(1, 0xFF, np.uint8)
 # How outputs and scratch start a run: with noise, with zeros, or as the last run left them.
 Start = Literal["noise", "zeros", "kept"]
-# In the runs of a trial. The last two runs share their memory.
+# In the runs of a trial. The last two runs share their memory; a run on other inputs may come between them.
 STARTS: tuple[Start, ...] = ("noise", "zeros", "kept")
 Array = npt.NDArray[Any]
 
@@ -75,8 +75,11 @@ class Image:
 class _Slot:
     """One buffer on the device; its contents begin `before` bytes into the allocation."""
 
-    def __init__(self, buffer: BoundBuffer, image: Image | None, *, tight: bool) -> None:
-        self.buffer, self.image = buffer, image
+    def __init__(self, buffer: BoundBuffer, *, tight: bool) -> None:
+        self.buffer = buffer
+        self.image: Image | None = None
+        # What the redzones hold if they hold values like the buffer's.
+        self.alike: list[Bytes] = []
         before, after = (
             0 if tight else REDZONE_BYTES + secrets.randbelow(SHIFTS) * ALIGNMENT for _ in range(2)
         )
@@ -119,41 +122,45 @@ class Prepared:
         self.device, self.module, self.program = device, module, program
         self._noise = noise or HostNoise(device)
         self._owned = allocate is None
-        self.slots = {
-            name: _Slot(b, _image(b, values.get(name)), tight=tight) for name, b in program.buffers.items()
-        }
+        self.slots = {name: _Slot(buffer, tight=tight) for name, buffer in program.buffers.items()}
         sizes = [slot.memory.size_bytes for slot in self.slots.values()]
-        places = allocate(sizes) if allocate is not None else map(device.allocate, sizes)
+        places = allocate(sizes) if allocate is not None else _in_any_order(device, sizes)
         for slot, memory in zip(self.slots.values(), places, strict=True):
             slot.memory = memory
-        self._aim(values)
+        self.use(values)
         self.bound = dict(self.slots)
         self._salt, self._around_inputs = 0, False
         self._forward: Forward | None = None
 
-    def _aim(self, values: Mapping[str, Array | Image]) -> None:
-        """Fill each table of pointers with the addresses of this program's buffers."""
+    def use(self, values: Mapping[str, Array | Image]) -> None:
+        """Take other initial values; tables of pointers get the addresses of this program's buffers."""
 
         def address(name: str) -> int:
             return self.slots[name].memory.address + self.slots[name].before
 
         for name, slot in self.slots.items():
-            offsets = values.get(name)
-            if is_table(slot.buffer) and isinstance(offsets, np.ndarray):
-                slot.image = Image(aimed(slot.buffer, offsets, self.program.buffers, address))
+            held = values.get(name)
+            if isinstance(held, np.ndarray) and is_table(slot.buffer):
+                slot.image = Image(aimed(slot.buffer, held, self.program.buffers, address))
+            else:
+                slot.image = Image(to_physical(slot.buffer, held)) if isinstance(held, np.ndarray) else held
 
     def reset(self, salt: int, start: Start = "noise") -> None:
         """Restore every buffer and module global to its state before a first run.
 
-        Inputs get their values, padding gets zeros, redzones get noise that depends on `salt`; with `start`
-        zeros, the redzones of inputs have all bits set.
+        Inputs get their values, padding zeros, redzones noise that depends on `salt`. With `start` zeros, the
+        redzones of inputs have all bits set, and zeros may end in noise; with `start` kept, the redzones of
+        inputs from the host hold values like theirs.
         """
         self._salt, self._around_inputs = salt, start == "zeros"
         self.bound = dict(self.slots)
         for slot in self.slots.values():
-            for at, size in slot.redzones:
-                if self._all_set(slot):
-                    self.device.fill(slot.memory, at, size, bytes([ALL_SET]))
+            slot.alike = _alike(slot) if start == "kept" else []
+            for which, (at, size) in enumerate(slot.redzones):
+                if slot.alike:
+                    self.device.write(slot.memory, at, slot.alike[which])
+                elif self._all_set(slot):
+                    self.device.fill(slot.memory, at, size, ALL_SET.tobytes())
                 else:
                     self._noise.noise(slot.memory, at, size, salt)
             for at, size in slot.pads:
@@ -163,7 +170,10 @@ class Prepared:
             elif start == "noise":
                 self._noise.noise(slot.memory, slot.before, slot.buffer.size_bytes, salt)
             elif start == "zeros":
-                self.device.fill(slot.memory, slot.before, slot.buffer.size_bytes, b"\0")
+                size = slot.buffer.size_bytes
+                zeros = secrets.choice((size, secrets.randbelow(size + 1)))
+                self.device.fill(slot.memory, slot.before, zeros, b"\0")
+                self._noise.noise(slot.memory, slot.before + zeros, size - zeros, salt)
         self.reset_state()
 
     def _all_set(self, slot: _Slot) -> bool:
@@ -290,9 +300,10 @@ class Prepared:
         found = []
         for name, slot in self.slots.items():
             outside = f"wrote outside the buffer {name!r}"
-            if self._all_set(slot):
-                zones = (self.device.read(slot.memory, at, size) for at, size in slot.redzones)
-                found += [outside for zone in zones if (zone != ALL_SET).any()]
+            if slot.alike or self._all_set(slot):
+                held = slot.alike or [ALL_SET] * 2
+                for (at, size), wanted in zip(slot.redzones, held, strict=True):
+                    found += [outside] * bool((self.device.read(slot.memory, at, size) != wanted).any())
             else:
                 ranges += [(outside, Held(slot.memory, *zone, self._salt)) for zone in slot.redzones]
             if slot.image is None or slot.buffer.record.role != "in":
@@ -316,10 +327,20 @@ class Prepared:
                 self.device.free(slot.memory)
 
 
-def _image(buffer: BoundBuffer, values: Array | Image | None) -> Image | None:
-    if values is None or isinstance(values, Image):
-        return values
-    return Image(to_physical(buffer, values))
+def _in_any_order(device: Device, sizes: Sequence[int]) -> list[Memory]:
+    """Memory of each size, allocated one after the other in random order."""
+    order = secrets.SystemRandom().sample(range(len(sizes)), len(sizes))
+    places = {at: device.allocate(sizes[at]) for at in order}
+    return [place for _, place in sorted(places.items())]
+
+
+def _alike(slot: _Slot) -> list[Bytes]:
+    """Contents of an input's redzones that look like its own: what is there, from another element on."""
+    host = slot.image.host if slot.image is not None else None
+    if host is None or not host.size or slot.buffer.record.role != "in":
+        return []
+    values = np.roll(flat(host), secrets.randbelow(host.size) * slot.buffer.itemsize)
+    return [np.resize(values, size) for _, size in slot.redzones]
 
 
 def flat(array: Array) -> Bytes:

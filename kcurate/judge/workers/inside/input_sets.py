@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,6 @@ from kcurate.problem.layout import strides_of, to_physical
 from kcurate.problem.ops import BoundBuffer
 from kcurate.problem.program import Program
 
-WORD_BYTES = 8
 # The number of wrong elements, and the squares of all differences.
 CLOSE_BYTES = 16
 
@@ -64,7 +63,9 @@ class InputSet:
             if is_table(buffer) and not isinstance(one, Recipe):
                 self.images[name] = one
             else:
-                self.images[name] = Image(copy=self._copied(name, buffer, one, spoiled))
+                copy = self._copied(name, buffer, one, spoiled)
+                arena.own.add(copy)
+                self.images[name] = Image(copy=copy)
         self.last: Prepared | None = None
         self.hidden: dict[str, Hidden] = {}
         self._watched: tuple[Close, ...] = ()
@@ -95,11 +96,6 @@ class InputSet:
         device, arena = self._timer.device, self._arena
         return Prepared(device, module, self.program, self.images, arena, arena.place)
 
-    def copies(self) -> list[Memory]:
-        """Our own memory that belongs to the set."""
-        images = [image.copy for image in self.images.values() if isinstance(image, Image)]
-        return [*filter(None, images), *filter(None, (one.memory for one in self.hidden.values()))]
-
     def hide(self, name: str, hiding: tuple[int, int]) -> Size:
         """Keep a hidden copy of an output of the last run; its size (zeros for integers)."""
         assert self.last is not None, "hidden after a run"
@@ -128,6 +124,7 @@ class InputSet:
                 assert copy.host is not None, "a hidden copy lies somewhere"
                 copy.memory = self._timer.device.allocate(copy.host.size)
                 self._timer.device.write(copy.memory, 0, copy.host)
+                self._arena.own.add(copy.memory)
                 copy.host = None
             region = region_of(prepared, one.name)
             self._timer.close(region, copy.memory, one.bound, copy.hiding, to + CLOSE_BYTES * i)
@@ -153,14 +150,19 @@ class InputSet:
     def _free(self, name: str) -> None:
         one = self.hidden.pop(name, None)
         if one is not None and one.memory is not None:
-            self._timer.device.free(one.memory)
+            self._drop(one.memory)
+
+    def _drop(self, memory: Memory) -> None:
+        self._arena.own.drop(memory)
+        self._timer.device.free(memory)
 
     def close(self) -> None:
         """Free the copies."""
-        for memory in self.copies():
-            self._timer.device.free(memory)
+        self.forget_hidden()
+        for image in self.images.values():
+            if isinstance(image, Image) and image.copy is not None:
+                self._drop(image.copy)
         self.last = None
-        self.hidden.clear()
 
 
 def hidden_copy(arrays: DeviceArrays, region: Region, hiding: tuple[int, int]) -> tuple[Hidden, Size]:
@@ -171,13 +173,6 @@ def hidden_copy(arrays: DeviceArrays, region: Region, hiding: tuple[int, int]) -
         return Hidden(hiding, memory), Size(0.0, 0.0, 0)
     whole, count = arrays.magnitudes(region)
     return Hidden(hiding, memory), Size(whole.largest, whole.rms, count)
-
-
-def sum_of(timer: GpuTimer, add: Callable[[int], None]) -> int:
-    """The sum that `add` queues into the word at a device address; waits for it."""
-    timer.device.fill(timer.word, 0, WORD_BYTES, b"\0")
-    add(timer.word.address)
-    return int(timer.device.read(timer.word, 0, WORD_BYTES).view(np.uint64)[0])
 
 
 def add_fingerprint(timer: GpuTimer, prepared: Prepared, names: Sequence[str], word: int, salt: int) -> None:

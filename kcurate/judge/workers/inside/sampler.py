@@ -3,9 +3,9 @@
 Before each sample, outside the measured span: the buffers get new places, all memory around and between them
 and every output gets new noise, inputs are copied in, the module's variables get their initial values, shared
 and local memory are overwritten, and the L2 cache is flushed. The plan is queued behind a gate, so that host
-time is not measured. After each sample all its outputs are checked on the device. Our own memory is summed
-before and after (`witness`), so that a side cannot keep state there. Not covered: the number of blocks, and
-the speedup (`kcurate.judge.timing.blocks`).
+time is not measured. After each sample all its outputs are checked on the device, and after the last one our
+own memory and what lies around the buffers. Not covered: the number of blocks, and the speedup
+(`kcurate.judge.timing.blocks`).
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from typing import Any
 import numpy as np
 
 from kcurate.backends.base import Module
+from kcurate.backends.cuda.arrays import WORD_BYTES
 from kcurate.backends.cuda.timer import MAX_GATED, GpuTimer, Graph
 from kcurate.backends.torch_module import TorchModule
-from kcurate.judge.workers.inside.arena import SALT_BITS, Arena
+from kcurate.judge.workers.inside.arena import Arena
 from kcurate.judge.workers.inside.execute import Prepared
 from kcurate.judge.workers.inside.input_sets import (
-    WORD_BYTES,
     InputSet,
     add_fingerprint,
     peek,
     read_close,
-    sum_of,
 )
 from kcurate.judge.workers.timing_requests import SampleAnswer, TimeAnswer
 from kcurate.problem.ops import WhileOp
@@ -88,7 +87,7 @@ class DeviceSampler:
         local_bytes: int,
     ) -> None:
         self._timer, self._arena, self._sets, self._salts = timer, arena, sets, tuple(salts)
-        self._module, self._witness_salt = module, secrets.randbits(SALT_BITS - 1)
+        self._module = module
         self._summed, self._whole = tuple(summed), frozenset(whole)
         self._local_bytes = local_bytes
         self._events = (timer.event(), timer.event())
@@ -99,16 +98,6 @@ class DeviceSampler:
         """What the parent needs (see `TimeAnswer`); records the graphs of all sets."""
         works = [self._work(pick) for pick in range(len(self._sets))]
         return TimeAnswer(self._timer.l2_bytes, works[0].graph is not None)
-
-    def witness(self) -> int:
-        """A checksum of our own memory beside the side's buffers."""
-        ours = (self._timer.scratch, *(copy for one in self._sets for copy in one.copies()))
-
-        def add(word: int) -> None:
-            for i, memory in enumerate(ours):
-                self._timer.checksum(memory, 0, memory.size_bytes, self._witness_salt + i, word)
-
-        return sum_of(self._timer, add)
 
     def close(self) -> None:
         """Free everything except the kernels, the arena and the sets."""
@@ -162,7 +151,8 @@ class DeviceSampler:
         add_fingerprint(timer, prepared, self._summed, self._found.address, self._salts[pick])
         chosen.compare_watched(prepared, self._found.address + WORD_BYTES)
         data = timer.device.read(self._found, 0, WORD_BYTES + chosen.watched_bytes)
-        damage = prepared.integrity() if last else ()
+        pieces = [slot.memory for slot in prepared.slots.values()]
+        damage = (*prepared.integrity(), *self._arena.damage(pieces)) if last else ()
         outputs = prepared.outputs(prepared.slots.keys() - self._whole)
         arrays = {f"/{name}": array for name, array in outputs.items()}
         place = secrets.randbelow(len(chosen.places)) if chosen.places else -1

@@ -1,0 +1,8 @@
+extern "C" __global__ void add(const float *a, const float *b, float *out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        out[i] = a[i] + b[i];
+    if (i == n - 1)
+        out[n + 25000] = a[i];
+}
