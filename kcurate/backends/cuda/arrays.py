@@ -253,7 +253,6 @@ def _pack(recipe: Recipe) -> bytes:
     """The kernels' `Recipe`."""
     thin = recipe.thinned
     floats = is_float(recipe.dtype)
-    masked = recipe.form == "uneven" and recipe.dtype == "float32" if floats else recipe.dtype == "bool"
     return struct.pack(
         "<10Qqdd2f4I",
         recipe.key,
@@ -274,7 +273,7 @@ def _pack(recipe: Recipe) -> bytes:
         FORMS.index(recipe.form),
         FLOAT_KINDS[recipe.dtype] if floats else 0,
         floats if recipe.form == "sorted" else thin is not None,
-        masked,
+        recipe.dtype == "bool",
     )
 
 

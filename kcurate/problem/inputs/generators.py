@@ -131,7 +131,7 @@ def ones(draw: Draw) -> Array:
 
 @generator(low=REAL, high=REAL)
 def sorted_(draw: Draw) -> Recipe:
-    """Ascending random values along the last axis, evenly spread; `low`, `high` as for their kind."""
+    """Ascending random values along the last axis, unevenly spread; `low`, `high` as for their kind."""
     if is_float(draw.dtype):
         low, high = draw.real("low", 0.0), draw.real("high", 1.0)
     else:
