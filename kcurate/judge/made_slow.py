@@ -200,8 +200,10 @@ class MadeSlow:
         if not made_slow(case.candidate) or ruling.outcome is not Outcome.CONFIRMED or speedup is None:
             return
         assert problem is not None, "plans are admitted first"
-        naive = naive_speedup(case.candidate, self._workspace) if speedup.low > CAP else None
-        _refuse(above_cap(speedup, naive))
+        others = [(one.name, one.speedup) for one in case.sizes]
+        for name, claimed in [(None, speedup), *others]:
+            if claimed is not None and claimed.low > CAP:
+                _refuse(above_cap(claimed, naive_speedup(case.candidate, self._workspace, name)))
         if problem.sizes.test and (counted is None or counted.bench is None):
             test = time_size(BenchSize("test", problem.sizes.test[largest_test(problem)]))
             case.add_details(test_slow_us=test.slow_us, test_fast_us=test.fast_us)

@@ -15,8 +15,10 @@ from kcurate.verdicts.standing import best, current, judged
 from kcurate.workspace import Workspace
 
 
-def naive_speedup(candidate: Candidate, workspace: Workspace | None) -> float | None:
+def naive_speedup(candidate: Candidate, workspace: Workspace | None, size: str | None = None) -> float | None:
     """The largest confirmed speedup over a naive variant, among the built-in pairs and the workspace's.
+
+    At the headline bench size, or at the other one of that name.
 
     Raises:
         InputError: a pair or a verdict on file cannot be read.
@@ -26,8 +28,12 @@ def naive_speedup(candidate: Candidate, workspace: Workspace | None) -> float | 
         if pair.origin.made == "slow" or pair.problem != candidate.problem:
             continue
         verdict = best(current(pair, verdicts))
-        if verdict is not None and verdict.outcome is Outcome.CONFIRMED and verdict.speedup is not None:
-            found.append(verdict.speedup.ratio)
+        if verdict is None or verdict.outcome is not Outcome.CONFIRMED:
+            continue
+        others = {one.name: one.speedup for one in verdict.sizes}
+        speedup = others.get(size) if size is not None else verdict.speedup
+        if speedup is not None:
+            found.append(speedup.ratio)
     return max(found, default=None)
 
 
