@@ -20,7 +20,7 @@ from kcurate.backends.cuda.helpers import MAX_RANK
 from kcurate.backends.noise import Held
 from kcurate.problem.compare import Bound, Magnitudes
 from kcurate.problem.dtypes import is_float, numpy_dtype
-from kcurate.problem.inputs.counter_based import FORMS, RUN, Array, Recipe, quantiles
+from kcurate.problem.inputs.counter_based import FORMS, PERIOD, PIECES, RUN, Array, Recipe, quantiles
 from kcurate.problem.inputs.spoiled import NARROWER, hole_value
 
 THREADS = 512
@@ -254,7 +254,7 @@ def _pack(recipe: Recipe) -> bytes:
     thin = recipe.thinned
     floats = is_float(recipe.dtype)
     return struct.pack(
-        "<10Qqdd2f4I",
+        "<12Qqdd2f4I",
         recipe.key,
         thin.kept_key if thin else 0,
         thin.small_key if thin else 0,
@@ -265,6 +265,8 @@ def _pack(recipe: Recipe) -> bytes:
         -(-recipe.count // RUN) or 1,
         recipe.width,
         0 if recipe.table is None else recipe.table.size - 1,
+        PERIOD,
+        PIECES[1],
         recipe.first,
         recipe.low,
         recipe.span,

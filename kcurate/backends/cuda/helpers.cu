@@ -80,7 +80,7 @@ static __device__ void store(unsigned char* p, unsigned itemsize, u64 raw) {
 }
 // `Recipe` of kcurate.problem.inputs.counter_based.
 struct Recipe {
-    u64 key, kept_key, small_key, extent, below, always, run, part, width, rows;
+    u64 key, kept_key, small_key, extent, below, always, run, part, width, rows, period, piece;
     long long first;
     double low, span;
     float small, top;
@@ -167,11 +167,13 @@ static __device__ u64 element(const Recipe& r, u64 i, const float* quantiles, co
     if (r.form == 6) return column(r, i, w, table);
     float low = (float)r.low, value = r.form == 1 ? normal(w, quantiles) : unit(w);
     if (r.form == 4) {
-        float near = __int_as_float((int)table[i % r.run]);
-        float far = __int_as_float((int)table[r.run + i / r.part]);
         value = __fmul_rn(value, 0.1f);
-        value = __fadd_rn(value, __fmul_rn(0.45f, near));
-        value = __fadd_rn(value, __fmul_rn(0.45f, far));
+        u64 at = i;
+        for (u64 number = 0; number < 3; number++, at /= r.piece) {
+            float level = __int_as_float((int)table[number * r.period + at % r.period]);
+            value = __fadd_rn(value, __fmul_rn(0.2f, level));
+        }
+        value = __fadd_rn(value, __fmul_rn(0.3f, __int_as_float((int)table[3 * r.period + i / r.part])));
     }
     else if (!r.kind) {
         double exact = __dmul_rn((double)value, __dadd_rn(1.0, __dmul_rn((double)(w & 0xffff), 0x1p-40)));

@@ -26,6 +26,10 @@ Places = npt.NDArray[np.float64]
 
 # Elements that almost vanish together in thinned inputs.
 RUN = 64
+# The levels of uneven inputs are those of the remainders by these of the numbers of pieces of three sizes, in
+# elements: every second, third, ... sixteenth of them is no fair sample.
+DIVISORS = (16, 3, 5, 7, 11, 13)
+PERIOD, PIECES = math.prod(DIVISORS), (1, 16, 256)
 # The parts of a row, in elements, within which ascending values are unevenly spread, beside the whole row.
 SCALES = (1 << 6, 1 << 12, 1 << 18, 1 << 24, 1 << 30)
 # Elements made at once: their words stay in cache.
@@ -144,10 +148,10 @@ class Recipe:
     """How the elements of a buffer are made, in C order.
 
     uniform: `low` + `span` u. normal: mean `low`, deviation `span`. integers: `first` + 0..`extent`-1. table:
-    one of the 256 values of `table`. uneven: levels by place, `table` has those of a place in a run and of a
-    64th of the buffer (2, RUN), in float32 at most `top` and hard to narrow. sorted: ascending in
-    each row of `width`, from `low` over `span`. columns: ascending in each row that starts at an offset in
-    `table` (int64), from 0 to `extent`-1. Both have one value in each of as many unequal parts (`_spread`).
+    one of the 256 values of `table`. uneven: levels by place, `table` has those of the `PIECES` and of the
+    64ths of the buffer; in float32 at most `top` and hard to narrow. sorted: ascending in each row of
+    `width`, from `low` over `span`. columns: ascending in each row that starts at an offset in `table`
+    (int64), from 0 to `extent`-1. Both have one value in each of as many unequal parts (`_spread`).
     """
 
     form: str
@@ -209,8 +213,9 @@ class Recipe:
         assert self.table is not None
         index = np.arange(start, start + drawn.size)
         level = _unit(drawn) * np.float32(0.1)
-        level += np.float32(0.45) * self.table[0][index % RUN]
-        level += np.float32(0.45) * self.table[1][index // -(-self.count // RUN)]
+        for number, piece in enumerate(PIECES):
+            level += np.float32(0.2) * self.table[number * PERIOD + index // piece % PERIOD]
+        level += np.float32(0.3) * self.table[len(PIECES) * PERIOD + index // -(-self.count // RUN)]
         level *= np.float32(self.span)
         level += np.float32(self.low)
         if self.dtype != "float32":

@@ -17,7 +17,7 @@ import numpy as np
 from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.inputs import csr
-from kcurate.problem.inputs.counter_based import RUN, Recipe, Thinned
+from kcurate.problem.inputs.counter_based import DIVISORS, PERIOD, PIECES, RUN, Recipe, Thinned
 from kcurate.problem.inputs.draws import (
     GENERATORS,
     INTEGER,
@@ -286,11 +286,15 @@ def _structured(draw: Draw, low: float, high: float) -> Recipe:
 
 
 def _uneven(draw: Draw, low: float, high: float) -> Recipe:
-    """Values whose level depends on the place in a run and on the 64th of the buffer, so that no part of a
-    buffer stands for the whole, strided or not; float32 mantissas that bfloat16 rounds down."""
-    levels = draw.rng.random((2, RUN), np.float32)
+    """Values whose level depends on the place, so that no part of a buffer stands for the whole, strided or
+    not; float32 mantissas that bfloat16 rounds down."""
+    places, rng = np.arange(PERIOD), draw.rng
+    levels = [
+        np.mean([rng.random(one, np.float32)[places % one] for one in DIVISORS], axis=0) for _ in PIECES
+    ]
+    table = np.concatenate([*levels, rng.random(RUN)]).astype(np.float32)
     top = float(np.nextafter(np.float32(high), np.float32(low)))
-    return _recipe(draw, "uneven", low=low, span=high - low, table=levels, top=top)
+    return _recipe(draw, "uneven", low=low, span=high - low, table=table, top=top)
 
 
 def _hard_to_narrow(values: Array, dtype: str, low: float, high: float) -> Array:
