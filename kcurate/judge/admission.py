@@ -89,6 +89,9 @@ def admit_sources(case: Case) -> None:
         for sizes in problem.sizes.all if strict else problem.sizes.test[:1]:
             bound = bind_once(problem, record, sizes)
             _refuse(side, tuple(find_repeated_launch(bound, record.code)))
+        if strict:
+            bound = bind_once(problem, record, problem.sizes.headline)
+            _refuse(side, tuple(find_unread_buffers(bound)))
     case.passed(*(static.ALL_CHECKS if suspect else others), "redone")
 
 

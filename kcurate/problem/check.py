@@ -47,7 +47,14 @@ def check(candidate: Candidate) -> tuple[Issue, ...]:
     """All errors in the problem and the plans; empty if they can be run."""
     if candidate.problem is None:
         return (Issue("problem", "the candidate has no problem"),)
-    return tuple(dict.fromkeys([*_check_problem(candidate.problem), *_check_sides(candidate)]))
+    found = [*_check_origin(candidate), *_check_problem(candidate.problem), *_check_sides(candidate)]
+    return tuple(dict.fromkeys(found))
+
+
+def _check_origin(candidate: Candidate) -> Iterator[Issue]:
+    """What rules and models made is judged more strictly, so a record must say which side that is."""
+    if candidate.origin.kind in ("rule", "model") and candidate.origin.made is None:
+        yield Issue("origin.made", f"a {candidate.origin.kind} made one of the sides: slow or fast?")
 
 
 def _check_problem(problem: Problem) -> Iterator[Issue]:

@@ -18,12 +18,14 @@ from kcurate.workspace import Workspace
 
 
 def naive_speedup(
-    candidate: Candidate, fast_us: float, device: str, workspace: Workspace | None
+    candidate: Candidate, fast_us: float, device: str, workspace: Workspace | None, size: str | None = None
 ) -> float | None:
     """The speedup over the slowest naive variant, among the built-in pairs and the workspace's.
 
     `fast_us`: how long the candidate's fast side takes on `device`. It is compared with the naive variant's
     own time where that was taken on such a device, else the ratio of the naive variant's pair counts.
+
+    At the headline bench size, or at the other one of that name.
 
     Raises:
         InputError: a pair or a verdict on file cannot be read.
@@ -33,11 +35,17 @@ def naive_speedup(
         if pair.origin.made == "slow" or pair.problem != candidate.problem:
             continue
         verdict = best(current(pair, verdicts))
-        if verdict is None or verdict.outcome is not Outcome.CONFIRMED or verdict.speedup is None:
+        if verdict is None or verdict.outcome is not Outcome.CONFIRMED:
             continue
         slow_us = verdict.slow.median_us if verdict.slow is not None else None
-        same = slow_us is not None and verdict.environment.device == device
-        found.append(slow_us / fast_us if same and slow_us is not None else verdict.speedup.ratio)
+        speedup = verdict.speedup
+        if size is not None:
+            timed = next((one for one in verdict.sizes if one.name == size), None)
+            slow_us, speedup = (timed.slow_us, timed.speedup) if timed is not None else (None, None)
+        if slow_us and verdict.environment.device == device:
+            found.append(slow_us / fast_us)
+        elif speedup is not None:
+            found.append(speedup.ratio)
     return max(found, default=None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
@@ -84,6 +85,32 @@ def test_a_device_makes_the_hosts_floats(arrays: DeviceArrays, dtype: str, kind:
     host, device = made(arrays, Buffer(dtype, ("n",), how), variation)
     assert same_bits(host, device)
     assert len(np.unique(host.astype(np.float64))) >= (5 if variation == "structured" else 20)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+@pytest.mark.parametrize("width", [1, 50, 100, 5000])
+def test_sorted_rows_of_any_length_ascend(arrays: DeviceArrays, dtype: str, width: int) -> None:
+    recipe = Recipe("sorted", dtype, 10_000, 3 << 60, low=-5, span=300, width=width)
+    where = region(arrays, dtype, recipe.count)
+    arrays.make(where, recipe)
+    values = held(arrays, where)
+    assert same_bits(recipe.values(), values)
+    assert (np.diff(values.reshape(-1, width), axis=1) >= 0).all()
+    assert values.min() >= -5
+    assert values.max() < 295 or (values.max() == 295 and dtype == "float32")
+
+
+def test_columns_of_long_full_and_empty_rows_ascend(arrays: DeviceArrays) -> None:
+    starts = np.cumsum([0, 0, 1, 70, 6000, 4500, 0, 5, 6001])
+    recipe = Recipe("columns", "int32", int(starts[-1]), 12, extent=6001, table=starts)
+    where = region(arrays, "int32", recipe.count)
+    arrays.make(where, recipe)
+    values = held(arrays, where)
+    assert same_bits(recipe.values(), values)
+    for start, end in itertools.pairwise(starts):
+        assert (np.diff(values[start:end]) > 0).all()
+    assert (values[starts[-2] :] == np.arange(6001)).all()
+    assert values.min() >= 0
 
 
 @pytest.mark.parametrize(("low", "terms"), [(-1.0, 1 << 20), (-1.0, 1 << 26), (0.5, 1 << 20)])

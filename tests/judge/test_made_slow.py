@@ -17,7 +17,6 @@ from kcurate.judge import judging, made_slow
 from kcurate.judge.counted_runs import Counted, CountedRuns
 from kcurate.judge.made_slow import above_cap, grew, wasted
 from kcurate.records import BenchSize, Candidate, Environment, Origin, Outcome, SizeTiming, Speedup, Verdict
-from kcurate.records.pair import SideName
 from kcurate.verdicts.keys import verdict_key
 from kcurate.verdicts.naive import naive_speedup
 from kcurate.workspace import Workspace
@@ -191,6 +190,7 @@ def test_the_naive_variant_may_be_a_natural_pair_of_the_same_kernel(tmp_path: Pa
         folder, Verdict(natural.id, key, Outcome.CONFIRMED, gpu, speedup=speedup(30.0), protocol="3")
     )
     assert naive_speedup(made, 1.0, "another gpu", workspace) == 30.0
+    assert naive_speedup(made, 1.0, "another gpu", workspace, "another size") is None
     other = replace(made, origin=replace(MADE, kernels=("k2",)))
     assert naive_speedup(other, 1.0, "another gpu", workspace) is None
 
@@ -229,9 +229,26 @@ def test_a_claim_above_the_cap_is_padded(rig: TimedJudge) -> None:
     assert "the limit is 20" in verdict.detail
 
 
-@pytest.mark.parametrize("made", [None, "fast"])
-def test_nothing_is_asked_of_a_slow_side_that_nobody_made(rig: TimedJudge, made: SideName | None) -> None:
-    verdict = judged(rig, 1500.0, replace(MADE, made=made))
+def test_a_claim_above_the_cap_at_another_size_is_padded(
+    rig: TimedJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def timed(name: str, *_: object) -> SizeTiming:
+        return SizeTiming(name, Outcome.CONFIRMED, 1500.0, 60.0, speedup(25.0))
+
+    monkeypatch.setattr(judging, "time_other_size", timed)
+    one = small.scaled()
+    assert one.problem is not None
+    bench = (BenchSize("long", {"n": 3000}, headline=True), BenchSize("short", {"n": 2000}))
+    problem = replace(one.problem, sizes=replace(one.problem.sizes, bench=bench))
+    rig.us = {"slow": 120.0, "fast": 60.0}
+    verdict = rig.judge(replace(one, origin=MADE, problem=problem))
+    assert verdict.outcome is Outcome.PADDED, verdict.detail
+    assert "claims 25 times" in verdict.detail
+
+
+@pytest.mark.parametrize("origin", [Origin("curated"), replace(MADE, made="fast")])
+def test_nothing_is_asked_of_a_slow_side_that_nobody_made(rig: TimedJudge, origin: Origin) -> None:
+    verdict = judged(rig, 1500.0, origin)
     assert verdict.outcome is Outcome.CONFIRMED, verdict.detail
     assert "counted_work" not in verdict.checks
 

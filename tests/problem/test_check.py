@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
+import small
 
 from kcurate.problem.check import Issue, check, scalar_bytes_of
 from kcurate.records import (
@@ -183,6 +184,13 @@ def test_a_side_made_by_a_model_may_not_have_views(made: Any, found: list[str]) 
         with_fast(views={"b": View(permute=(0,))}), origin=Origin("model" if made else "curated", made=made)
     )
     assert [where for where, _ in issues(candidate)] == found
+
+
+@pytest.mark.parametrize("kind", ["rule", "model"])
+def test_a_record_of_made_code_says_which_side_was_made(kind: Any) -> None:
+    one = dataclasses.replace(small.scaled(), origin=Origin(kind))
+    assert [issue.where for issue in check(one)] == ["origin.made"]
+    assert check(dataclasses.replace(one, origin=Origin(kind, made="slow"))) == ()
 
 
 def test_both_sides_are_checked() -> None:

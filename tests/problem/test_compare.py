@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from typing import Any
 
 import ml_dtypes
@@ -130,6 +132,20 @@ def test_long_sums_pass_in_any_order_and_wrong_ones_do_not(power: int, low: int,
             if not compare(exact, got.astype(np.float32), "float32", Tolerance(), **rule).ok:
                 passed.discard(name)
     assert passed == {"chain", "chain of blocks", "256 chains", "pairwise"}
+
+
+def test_strided_samples_of_values_without_zero_are_refused() -> None:
+    how = Init("uniform", {"low": 0.5, "high": 1.5})
+    length, passed = 1 << 21, Counter[tuple[int, int]]()
+    for seed in range(4):
+        terms = make("x", Buffer("float32", (length,), how), {}, seed, "structured", KEPT_TERMS / length)
+        exact = np.atleast_1d(terms.sum(dtype=np.float64)).astype(np.float32)
+        for step, piece in itertools.product((2, 3, 5, 6, 7, 9, 10, 14), (1, 16, 64)):
+            sampled = step * np.atleast_1d(terms.reshape(-1, piece)[::step].sum(dtype=np.float64))
+            rule = {"terms": length, "exact": True}
+            ok = compare(exact, sampled.astype(np.float32), "float32", Tolerance(), **rule).ok
+            passed[step, piece] += ok
+    assert max(passed.values()) <= 1
 
 
 def test_half_precision_outputs_allow_half_precision_rounding() -> None:

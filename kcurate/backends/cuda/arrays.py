@@ -20,7 +20,7 @@ from kcurate.backends.cuda.helpers import MAX_RANK
 from kcurate.backends.noise import Held
 from kcurate.problem.compare import Bound, Magnitudes
 from kcurate.problem.dtypes import is_float, numpy_dtype
-from kcurate.problem.inputs.counter_based import FORMS, RUN, Array, Recipe, quantiles
+from kcurate.problem.inputs.counter_based import FORMS, PERIOD, PIECES, RUN, Array, Recipe, quantiles
 from kcurate.problem.inputs.spoiled import NARROWER, hole_value
 
 THREADS = 512
@@ -267,9 +267,8 @@ def _pack(recipe: Recipe) -> bytes:
     """The kernels' `Recipe`."""
     thin = recipe.thinned
     floats = is_float(recipe.dtype)
-    masked = recipe.form == "uneven" and recipe.dtype == "float32" if floats else recipe.dtype == "bool"
     return struct.pack(
-        "<10Qqdd2f4I",
+        "<12Qqdd2f4I",
         recipe.key,
         thin.kept_key if thin else 0,
         thin.small_key if thin else 0,
@@ -280,6 +279,8 @@ def _pack(recipe: Recipe) -> bytes:
         -(-recipe.count // RUN) or 1,
         recipe.width,
         0 if recipe.table is None else recipe.table.size - 1,
+        PERIOD,
+        PIECES[1],
         recipe.first,
         recipe.low,
         recipe.span,
@@ -288,7 +289,7 @@ def _pack(recipe: Recipe) -> bytes:
         FORMS.index(recipe.form),
         FLOAT_KINDS[recipe.dtype] if floats else 0,
         floats if recipe.form == "sorted" else thin is not None,
-        masked,
+        recipe.dtype == "bool",
     )
 
 

@@ -80,17 +80,20 @@ static __device__ void store(unsigned char* p, unsigned itemsize, u64 raw) {
 }
 // `Recipe` of kcurate.problem.inputs.counter_based.
 struct Recipe {
-    u64 key, kept_key, small_key, extent, below, always, run, part, width, rows;
+    u64 key, kept_key, small_key, extent, below, always, run, part, width, rows, period, piece;
     long long first;
     double low, span;
     float small, top;
-    unsigned form, kind, thinned, masked;
+    unsigned form, kind, thinned, boolean;
 };
 static __device__ __forceinline__ unsigned drawn(u64 key, u64 i) {
-    u64 w = mix(mix(key + (i >> 1)) ^ 0xd1b54a32d192ed03ull);
+    u64 w = hidden(i >> 1, key, mix(key ^ 0xd1b54a32d192ed03ull));
     return (unsigned)(i & 1 ? w >> 32 : w);
 }
-static __device__ __forceinline__ float unit(unsigned w) { return __fmul_rn((float)(w >> 8), 0x1p-24f); }
+static __device__ __forceinline__ float unit(unsigned w) {
+    float rest = __fmul_rn((float)(w & 255), 0x1p-32f);
+    return fminf(__fadd_rn(__fmul_rn((float)(w >> 8), 0x1p-24f), rest), 1.0f - 0x1p-24f);
+}
 static __device__ float normal(unsigned w, const float* quantiles) {
     unsigned rest = w & 0x7fffffffu;
     int shift = 26 - __clz((int)rest);
@@ -101,17 +104,42 @@ static __device__ float normal(unsigned w, const float* quantiles) {
     float found = __fadd_rn(low, __fmul_rn(share, __fsub_rn(next, low)));
     return w >> 31 ? -found : found;
 }
-static __device__ u64 sorted(const Recipe& r, u64 i, unsigned w, const u64* points) {
-    double place = __dadd_rn((double)(i % r.width), __dmul_rn((double)w, 0x1p-32));
-    place = __dmul_rn(__ddiv_rn(place, (double)r.width), (double)r.rows);
-    u64 step = (u64)place < r.rows - 1 ? (u64)place : r.rows - 1;
-    double low = __longlong_as_double((long long)points[step]);
-    double high = __longlong_as_double((long long)points[step + 1]);
-    double share = __dadd_rn(place, -(double)step);
-    double value = fmin(__dadd_rn(low, __dmul_rn(share, __dadd_rn(high, -low))), high);
-    value = __dadd_rn(__dmul_rn(value, r.span), r.low);
-    if (!r.thinned) return (u64)(long long)floor(value);
-    return r.kind ? stored((float)value, r.kind) : (u64)__double_as_longlong(value);
+static __device__ double knot(double least, u64 w) {
+    return __dadd_rn(least, __dmul_rn((double)(w & 0xffffffffull), 0.15 * 0x1p-32));
+}
+// `_spread` of the same module.
+static __device__ double spread(double at, double width, u64 first, u64 key) {
+    for (int number = 0; number < 6; number++) {
+        double scale = number < 5 ? (double)(1ull << 6 * (number + 1)) : 0x1p62;
+        if (number < 5 && scale >= width) continue;
+        double start = __dmul_rn(floor(__ddiv_rn(at, scale)), scale);
+        double size = fmin(scale, __dsub_rn(width, start));
+        u64 key_here = key + number;
+        u64 w = hidden(first + (u64)start, key_here, mix(key_here ^ 0xd1b54a32d192ed03ull));
+        double before = w & 1 ? knot(0.3, w) : knot(0.55, w >> 32);
+        double after = w & 1 ? knot(0.55, w >> 32) : knot(0.3, w);
+        double share = __ddiv_rn(__dsub_rn(at, start), size);
+        double low = fmin(__dmul_rn(share, __ddiv_rn(after, before)), after);
+        double slope = __ddiv_rn(__dsub_rn(1.0, after), __dsub_rn(1.0, before));
+        double high = fmin(__dadd_rn(after, __dmul_rn(__dsub_rn(share, before), slope)), 1.0);
+        at = __dadd_rn(start, __dmul_rn(share < before ? low : high, size));
+        at = fmin(at, __longlong_as_double(__double_as_longlong(width) - 1));
+    }
+    return at;
+}
+static __device__ u64 sorted(const Recipe& r, u64 i, unsigned w) {
+    u64 place = i % r.width;
+    double at = __dadd_rn((double)place, __dmul_rn((double)w, 0x1p-32));
+    at = spread(at, (double)r.width, i - place, r.key + 1);
+    at = __dadd_rn(__dmul_rn(__ddiv_rn(at, (double)r.width), r.span), r.low);
+    if (!r.thinned) return (u64)(long long)floor(at);
+    return r.kind ? stored((float)at, r.kind) : (u64)__double_as_longlong(at);
+}
+static __device__ u64 edge(const Recipe& r, u64 place, u64 length, u64 first) {
+    u64 rest = r.extent - length;
+    if (place == length) return r.extent;
+    double share = __ddiv_rn(spread((double)place, (double)length, first, r.key + 1), (double)length);
+    return place + (u64)floor(__dmul_rn(share, (double)rest));
 }
 static __device__ u64 column(const Recipe& r, u64 i, unsigned w, const u64* offsets) {
     u64 row = 0, end = r.rows;  // offsets[row] <= i < offsets[end]
@@ -120,33 +148,39 @@ static __device__ u64 column(const Recipe& r, u64 i, unsigned w, const u64* offs
         if (offsets[middle] <= i) row = middle;
         else end = middle;
     }
-    u64 place = i - offsets[row], length = offsets[row + 1] - offsets[row];
-    u64 low = place * r.extent / length, high = (place + 1) * r.extent / length;
+    u64 first = offsets[row], length = offsets[row + 1] - first;
+    u64 low = edge(r, i - first, length, first), high = edge(r, i - first + 1, length, first);
     return low + (w * (high - low) >> 32);
 }
 static __device__ u64 element(const Recipe& r, u64 i, const float* quantiles, const u64* table) {
     unsigned w = drawn(r.key, i);
     if (r.form == 2) {
         u64 value = (u64)r.first + (w * r.extent >> 32);
-        return r.masked ? value != 0 : value;
+        return r.boolean ? value != 0 : value;
     }
     if (r.form == 3) {
         if (r.thinned && i / r.run != r.always && drawn(r.kept_key, i / r.run) >= r.below)
             return stored(__fmul_rn(unit(drawn(r.small_key, i)), r.small), r.kind);
         return table[w >> 24];
     }
-    if (r.form == 5) return sorted(r, i, w, table);
+    if (r.form == 5) return sorted(r, i, w);
     if (r.form == 6) return column(r, i, w, table);
     float low = (float)r.low, value = r.form == 1 ? normal(w, quantiles) : unit(w);
     if (r.form == 4) {
-        float near = __int_as_float((int)table[i % r.run]);
-        float far = __int_as_float((int)table[r.run + i / r.part]);
         value = __fmul_rn(value, 0.1f);
-        value = __fadd_rn(value, __fmul_rn(0.45f, near));
-        value = __fadd_rn(value, __fmul_rn(0.45f, far));
+        u64 at = i;
+        for (u64 number = 0; number < 3; number++, at /= r.piece) {
+            float level = __int_as_float((int)table[number * r.period + at % r.period]);
+            value = __fadd_rn(value, __fmul_rn(0.2f, level));
+        }
+        value = __fadd_rn(value, __fmul_rn(0.3f, __int_as_float((int)table[3 * r.period + i / r.part])));
+    }
+    else if (!r.kind) {
+        double exact = __dmul_rn((double)value, __dadd_rn(1.0, __dmul_rn((double)(w & 0xffff), 0x1p-40)));
+        return (u64)__double_as_longlong(__dadd_rn(__dmul_rn(exact, r.span), r.low));
     }
     value = __fadd_rn(__fmul_rn(value, (float)r.span), low);
-    if (r.masked) {
+    if (r.form == 4 && r.kind == 1) {
         value = __int_as_float(__float_as_int(value) & (int)0xffff3fff | 0x4000);
         value = fminf(fmaxf(value, low), r.top);
     }

@@ -1,7 +1,8 @@
-"""A launch repeated with unchanged inputs (the check `redone`): the cheapest way to pad a slow side.
+"""Steps of a plan repeated with unchanged inputs (the check `redone`): the cheapest way to pad a slow side.
 
 `find_repeated_launch` reads a bound plan and refuses a launch only if it certainly repeats an earlier one:
-neither its inputs nor its outputs were written in between, and the kernel only assigns to its outputs.
+neither its inputs nor its outputs were written in between, and the kernel only assigns to its outputs. A fill
+or copy is refused if it repeats an earlier one in the same way, or replaces one that nothing has used.
 Atomics, in-place updates and pointers passed on count as reads of the output, so such kernels are never
 refused. `repeated_steps` reads an unbound plan and only suspects; it is for a model's answers. Not covered:
 loops inside kernels (`kcurate.judge.checks.padded_work`).
@@ -15,7 +16,7 @@ from kcurate import codec
 from kcurate.cuda_source import kernel_signatures
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.lexer import Token, matching_bracket, tokenize
-from kcurate.problem.ops import BoundPointer, BoundPointers, FillOp, LaunchOp, Op, Program
+from kcurate.problem.ops import BoundPointer, BoundScalar, CopyOp, FillOp, LaunchOp, Op, Program
 from kcurate.records import For, Param, Step, Swap, WhileNonzero
 
 # For each kernel and parameter: whether the kernel may read the pointed-to buffer, and whether it may write
@@ -24,21 +25,39 @@ Uses = Mapping[str, tuple[tuple[bool, bool], ...]]
 
 
 def find_repeated_launch(program: Program, code: str) -> Iterator[Finding]:
-    """The first launch of a bound plan that repeats an earlier one with unchanged inputs."""
+    """The first operation of a bound plan that repeats an earlier one with unchanged inputs."""
     uses = kernel_uses(code)
-    done: dict[LaunchOp, frozenset[str]] = {}
+    done: dict[Op, frozenset[str]] = {}
+    unused: dict[str, Op] = {}  # by buffer: a fill or copy whose result nothing has used yet
     for op in program.ops:
         touched = _touched(op, uses)
         if touched is None:
-            done = {}
+            done, unused = {}, {}
             continue
         reads, writes = touched
-        if isinstance(op, LaunchOp) and op in done:
-            yield Finding("redone", f"the plan launches {op.kernel} again with unchanged inputs")
+        if op in done:
+            what = f"launches {op.kernel}" if isinstance(op, LaunchOp) else "fills or copies"
+            yield Finding("redone", f"the plan {what} again with unchanged inputs")
+            return
+        target = _target(op)
+        if target is not None and any(_target(unused.get(name)) == target for name in writes):
+            yield Finding("redone", f"the plan fills {target[0]!r} twice before anything uses it")
             return
         done = {old: names for old, names in done.items() if not names & writes}
-        if isinstance(op, LaunchOp) and not reads & writes:
+        unused = {name: old for name, old in unused.items() if name not in reads | writes}
+        if target is not None:
+            unused[target[0]] = op
+        if not reads & writes:
             done[op] = reads | writes
+
+
+def _target(op: Op | None) -> tuple[str, int, int] | None:
+    """The buffer, offset and size of what a fill or copy writes."""
+    if isinstance(op, FillOp):
+        return op.buffer, op.offset_bytes, op.size_bytes
+    if isinstance(op, CopyOp):
+        return op.to, op.to_offset_bytes, op.size_bytes
+    return None
 
 
 def repeated_steps(plan: Iterable[Step]) -> list[str]:
@@ -62,10 +81,12 @@ def _touched(op: Op, uses: Uses) -> tuple[frozenset[str], frozenset[str]] | None
     """The buffers that an operation may read and those that it may write; None if unknown."""
     if isinstance(op, FillOp):
         return frozenset(), frozenset({op.buffer})
+    if isinstance(op, CopyOp):
+        return frozenset({op.source}), frozenset({op.to})
     if not isinstance(op, LaunchOp) or op.kernel not in uses or len(uses[op.kernel]) != len(op.args):
         return None
     reads, writes = set(), set()
-    if any(isinstance(argument, BoundPointers) for argument in op.args):
+    if not all(isinstance(argument, BoundPointer | BoundScalar) for argument in op.args):
         return None
     for argument, (may_read, may_write) in zip(op.args, uses[op.kernel], strict=True):
         if isinstance(argument, BoundPointer):

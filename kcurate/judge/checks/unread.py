@@ -15,7 +15,7 @@ from dataclasses import replace
 from kcurate.backends.base import Compiled, EntryPoint, Unread
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.repeated_launches import find_repeated_launch
-from kcurate.problem.ops import BoundPointer, BoundScalar, FillOp, LaunchOp, Op, Program, WhileOp
+from kcurate.problem.ops import BoundPointer, BoundScalar, CopyOp, FillOp, LaunchOp, Op, Program, WhileOp
 
 # A buffer of at least this share of the outputs' bytes takes time to write.
 LARGE_SHARE = 1 / 16
@@ -53,14 +53,15 @@ def _unread_shared(ops: tuple[Op, ...], known: Mapping[str, Unread | None]) -> I
             yield Finding("sham", f"{op.kernel} has fences, and nothing that other blocks could wait for")
 
 
-def find_unread_buffers(program: Program, compiled: Compiled) -> Iterator[Finding]:
-    """Buffers of the side's own that its kernels write and nothing reads, bound at the bench size.
+def find_unread_buffers(program: Program, compiled: Compiled | None = None) -> Iterator[Finding]:
+    """Buffers of the side's own that its plan and kernels write and nothing reads, bound at the bench size.
 
     Small ones may be left over (the block sums of a scan's last level), unless atomics contend for them.
+    `compiled` None: every kernel counts as reading what it is given.
     """
-    known = {expression: compiled.unread.get(symbol) for expression, symbol in compiled.lowered.items()}
-    if not any(known.values()):
-        return
+    known: dict[str, Unread | None] = {}
+    if compiled is not None:
+        known = {name: compiled.unread.get(symbol) for name, symbol in compiled.lowered.items()}
     written: set[str] = set()
     updated: set[str] = set()
     read: set[str] = set()
@@ -73,7 +74,12 @@ def find_unread_buffers(program: Program, compiled: Compiled) -> Iterator[Findin
                 updated |= names if at in unread.updated else set()
         elif isinstance(op, WhileOp):
             read.add(op.flag)
-        elif not isinstance(op, FillOp):
+        elif isinstance(op, FillOp):
+            written.add(op.buffer)
+        elif isinstance(op, CopyOp):
+            written.add(op.to)
+            read.add(op.source)
+        else:
             read |= _named(op)
     out = sum(one.size_bytes for one in program.buffers.values() if one.record.role in ("out", "inout"))
     for name, one in sorted(program.buffers.items()):

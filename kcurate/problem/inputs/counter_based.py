@@ -9,6 +9,7 @@ single IEEE operations in float32. `Recipe.values` makes an array here, `kc_make
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -21,11 +22,20 @@ from kcurate.problem.dtypes import is_float, numpy_dtype
 
 Array = npt.NDArray[Any]
 Words = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.float64]
 
 # Elements that almost vanish together in thinned inputs.
 RUN = 64
+# The levels of uneven inputs are those of the remainders by these of the numbers of pieces of three sizes, in
+# elements: every second, third, ... sixteenth of them is no fair sample.
+DIVISORS = (16, 3, 5, 7, 11, 13)
+PERIOD, PIECES = math.prod(DIVISORS), (1, 16, 256)
+# The parts of a row, in elements, within which ascending values are unevenly spread, beside the whole row.
+SCALES = (1 << 6, 1 << 12, 1 << 18, 1 << 24, 1 << 30)
 # Elements made at once: their words stay in cache.
 CHUNK = 1 << 15
+MASK = (1 << 64) - 1
+LARGEST = 2.0**62
 _STEP = np.uint64(0xD1B54A32D192ED03)
 FORMS = ("uniform", "normal", "integers", "table", "uneven", "sorted", "columns")
 
@@ -44,7 +54,12 @@ def mix(words: Words) -> Words:
 def words(key: int, start: int, count: int) -> npt.NDArray[np.uint32]:
     """The random words of elements `start` (even) to `start + count`, (count,) uint32."""
     index = np.arange(start // 2, (start + count + 1) // 2, dtype=np.uint64)
-    return mix(mix(index + np.uint64(key)) ^ _STEP).view(np.uint32)[:count]
+    return _hashed(key, index).view(np.uint32)[:count]
+
+
+def _hashed(key: int, index: Words) -> Words:
+    """The random words of counters. The key goes in twice, so that no few words show what it is."""
+    return mix(mix(index + np.uint64(key)) ^ mix(np.array([key], np.uint64) ^ _STEP))
 
 
 @lru_cache(maxsize=1)
@@ -73,8 +88,45 @@ def normal_of(drawn: npt.NDArray[np.uint32]) -> npt.NDArray[np.float32]:
 
 
 def _unit(drawn: npt.NDArray[np.uint32]) -> npt.NDArray[np.float32]:
-    """Uniform in [0, 1), multiples of 2^-24."""
-    return (drawn >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+    """Uniform in [0, 1); below a half the low bits of the word count too."""
+    found = (drawn >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+    found += (drawn & np.uint32(255)).astype(np.float32) * np.float32(2.0**-32)
+    return np.asarray(np.minimum(found, np.float32(1 - 2.0**-24)))
+
+
+def _spread(place: Places, width: Places | float, first: Places, key: int) -> Places:
+    """Places from 0 to `width` in the same order, but unevenly far apart; `first`: the row's first element.
+
+    At each scale every part of a row gets a knot at a random place, which moves by 0.1 to 0.4 of the part.
+    """
+    for number, scale in enumerate((*SCALES, math.inf)):
+        inside = (scale < width) | (scale == math.inf)
+        if not np.any(inside):
+            continue
+        start = np.floor(place / scale) * min(scale, LARGEST)
+        size = np.minimum(scale, width - start)
+        drawn = _of_parts(key + number, (first + start).astype(np.uint64))
+        before, after = _knots(drawn)
+        share = (place - start) / size
+        low = np.minimum(share * (after / before), after)
+        high = np.minimum(after + (share - before) * ((1.0 - after) / (1.0 - before)), 1.0)
+        moved = start + np.where(share < before, low, high) * size
+        place = np.where(inside, np.minimum(moved, np.nextafter(width, 0.0)), place)
+    return place
+
+
+def _of_parts(key: int, first: Words) -> Words:
+    """The hashes of ascending numbers, most of which are repeated."""
+    at = np.flatnonzero(np.concatenate([[True], first[1:] != first[:-1]]))
+    return np.repeat(_hashed(key & MASK, first[at]), np.diff(at, append=first.size))
+
+
+def _knots(drawn: Words) -> tuple[Places, Places]:
+    """Where knots are, and where they move, as shares of a part: one at 0.3 to 0.45, one at 0.55 to 0.7."""
+    low = 0.3 + (drawn & np.uint64(0xFFFFFFFF)).astype(np.float64) * (0.15 * 2.0**-32)
+    high = 0.55 + (drawn >> np.uint64(32)).astype(np.float64) * (0.15 * 2.0**-32)
+    up = (drawn & np.uint64(1)).astype(bool)
+    return np.where(up, low, high), np.where(up, high, low)
 
 
 @dataclass(frozen=True)
@@ -95,12 +147,11 @@ class Thinned:
 class Recipe:
     """How the elements of a buffer are made, in C order.
 
-    uniform: `low` + `span` u. normal: mean `low`, deviation `span`. integers: `first` + 0..`extent`-1.
-    table: one of the 256 values of `table`. uneven: levels by place, `table` has those of a place in a run
-    and of a 64th of the buffer (2, RUN); below `top`, with hard-to-narrow bits in float32. sorted: ascending
-    in each row of `width`, from `low` over `span`, along a line through the points of `table` (float64, from
-    0 to 1), which no formula over the index can stand for. columns: ascending in each row
-    that starts at an offset in `table` (int64), one in each equal part of 0..`extent`-1.
+    uniform: `low` + `span` u. normal: mean `low`, deviation `span`. integers: `first` + 0..`extent`-1. table:
+    one of the 256 values of `table`. uneven: levels by place, `table` has those of the `PIECES` and of the
+    64ths of the buffer; in float32 at most `top` and hard to narrow. sorted: ascending in each row of
+    `width`, from `low` over `span`. columns: ascending in each row that starts at an offset in `table`
+    (int64), from 0 to `extent`-1. Both have one value in each of as many unequal parts (`_spread`).
     """
 
     form: str
@@ -141,6 +192,9 @@ class Recipe:
         if self.form == "uneven":
             return self._uneven(drawn, start)
         values = _unit(drawn) if self.form == "uniform" else normal_of(drawn)
+        if self.dtype == "float64":  # a float32 value, and more bits
+            exact = values * (1.0 + (drawn & np.uint32(0xFFFF)).astype(np.float64) * 2.0**-40)
+            return np.asarray(exact * self.span + self.low)
         values *= np.float32(self.span)
         values += np.float32(self.low)
         return values
@@ -159,8 +213,9 @@ class Recipe:
         assert self.table is not None
         index = np.arange(start, start + drawn.size)
         level = _unit(drawn) * np.float32(0.1)
-        level += np.float32(0.45) * self.table[0][index % RUN]
-        level += np.float32(0.45) * self.table[1][index // -(-self.count // RUN)]
+        for number, piece in enumerate(PIECES):
+            level += np.float32(0.2) * self.table[number * PERIOD + index // piece % PERIOD]
+        level += np.float32(0.3) * self.table[len(PIECES) * PERIOD + index // -(-self.count // RUN)]
         level *= np.float32(self.span)
         level += np.float32(self.low)
         if self.dtype != "float32":
@@ -171,25 +226,35 @@ class Recipe:
         return np.asarray(np.clip(level, np.float32(self.low), np.float32(self.top)))
 
     def _sorted(self, drawn: npt.NDArray[np.uint32], start: int) -> Array:
-        assert self.table is not None
-        place = (np.arange(start, start + drawn.size) % self.width).astype(np.float64)
+        index = np.arange(start, start + drawn.size)
+        place = (index % self.width).astype(np.float64)
+        first = index - place
         place += drawn.astype(np.float64) * 2.0**-32
+        place = _spread(place, float(self.width), first, self.key + 1)
         place /= self.width
-        place *= self.table.size - 1
-        step = np.minimum(place.astype(np.int64), self.table.size - 2)
-        low, high = self.table[step], self.table[step + 1]
-        values = np.minimum(low + (place - step) * (high - low), high) * self.span + self.low
+        place *= self.span
+        place += self.low
         if not is_float(self.dtype):
-            return np.asarray(np.floor(values))
-        return np.asarray(values if self.dtype == "float64" else values.astype(np.float32))
+            return np.asarray(np.floor(place))
+        return place if self.dtype == "float64" else place.astype(np.float32)
 
     def _columns(self, drawn: npt.NDArray[np.uint32], start: int) -> Array:
         assert self.table is not None
         index = np.arange(start, start + drawn.size, dtype=np.int64)
         row = np.searchsorted(self.table, index, side="right") - 1
         place, length = index - self.table[row], self.table[row + 1] - self.table[row]
-        low, high = place * self.extent // length, (place + 1) * self.extent // length
+        low, high = (self._edge(at, length, index - place) for at in (place, place + 1))
         return np.asarray(low + (drawn.astype(np.int64) * (high - low) >> 32))
+
+    def _edge(self, place: Array, length: Array, first: Array) -> Array:
+        """Where the part of an entry starts: one column for each entry before it, and a share of the rest."""
+        wide = length.astype(np.float64)
+        share = _spread(
+            np.minimum(place, length - 1).astype(np.float64), wide, first.astype(np.float64), self.key + 1
+        )
+        share /= wide
+        rest = self.extent - length
+        return np.asarray(place + np.where(place == length, rest, np.floor(share * rest).astype(np.int64)))
 
     @property
     def on_device(self) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.inputs import csr
-from kcurate.problem.inputs.counter_based import RUN, Recipe, Thinned
+from kcurate.problem.inputs.counter_based import DIVISORS, PERIOD, PIECES, RUN, Recipe, Thinned
 from kcurate.problem.inputs.draws import (
     GENERATORS,
     INTEGER,
@@ -34,8 +34,6 @@ from kcurate.problem.inputs.draws import (
 __all__ = ["GENERATORS"]
 # Of 256 elements of `structured` inputs, those that have the common value.
 COMMON = 77
-# Random points between which `sorted` values lie evenly.
-KNOTS = 1023
 # What the other elements of such inputs add up to, beside the ones that matter: about a tenth. Below the
 # density `SPARSEST` they are zero.
 SMALL = 0.125
@@ -133,13 +131,12 @@ def ones(draw: Draw) -> Array:
 
 @generator(low=REAL, high=REAL)
 def sorted_(draw: Draw) -> Recipe:
-    """Ascending random values along the last axis; `low`, `high` as for their kind."""
+    """Ascending random values along the last axis, unevenly spread; `low`, `high` as for their kind."""
     if is_float(draw.dtype):
         low, high = draw.real("low", 0.0), draw.real("high", 1.0)
     else:
         low, high = draw.integer("low", 0), draw.integer("high", 1 << 20)
-    knots = np.concatenate([[0.0], np.sort(draw.rng.random(KNOTS)), [1.0]])
-    return _recipe(draw, "sorted", low=low, span=high - low, width=draw.shape[-1], table=knots)
+    return _recipe(draw, "sorted", low=low, span=high - low, width=draw.shape[-1])
 
 
 @generator()
@@ -289,11 +286,15 @@ def _structured(draw: Draw, low: float, high: float) -> Recipe:
 
 
 def _uneven(draw: Draw, low: float, high: float) -> Recipe:
-    """Values whose level depends on the place in a run and on the 64th of the buffer, so that no part of a
-    buffer stands for the whole, strided or not; float32 mantissas that bfloat16 rounds down."""
-    levels = draw.rng.random((2, RUN), np.float32)
+    """Values whose level depends on the place, so that no part of a buffer stands for the whole, strided or
+    not; float32 mantissas that bfloat16 rounds down."""
+    places, rng = np.arange(PERIOD), draw.rng
+    levels = [
+        np.mean([rng.random(one, np.float32)[places % one] for one in DIVISORS], axis=0) for _ in PIECES
+    ]
+    table = np.concatenate([*levels, rng.random(RUN)]).astype(np.float32)
     top = float(np.nextafter(np.float32(high), np.float32(low)))
-    return _recipe(draw, "uneven", low=low, span=high - low, table=levels, top=top)
+    return _recipe(draw, "uneven", low=low, span=high - low, table=table, top=top)
 
 
 def _hard_to_narrow(values: Array, dtype: str, low: float, high: float) -> Array:

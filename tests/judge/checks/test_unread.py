@@ -8,9 +8,10 @@ import pytest
 import small
 
 from kcurate.backends.base import Compiled, Unread
+from kcurate.judge.checks.repeated_launches import find_repeated_launch
 from kcurate.judge.checks.unread import find_unread, find_unread_buffers
 from kcurate.problem import program
-from kcurate.records import Buffer, Copy, Launch, Side, Step, ValueArg, WhileNonzero
+from kcurate.records import Buffer, Copy, Fill, Launch, Side, Step, ValueArg, WhileNonzero
 
 AGAIN = [replace(small.EACH, args=("x", "y", "a", ValueArg(k, "int32"))) for k in (7, 8)]
 
@@ -76,3 +77,37 @@ def test_small_buffers_may_be_left_over_unless_atomics_contend_for_them() -> Non
 
 def test_a_kernel_with_lone_fences_is_refused() -> None:
     assert found(side(small.EACH), Unread(lone_fences=True)) == ["sham"]
+
+
+def test_a_buffer_that_only_the_plan_writes_is_refused() -> None:
+    own = {"own": Buffer("float32", ("n",), role="scratch")}
+    problem = small.problem()
+    for step in (Fill("own"), Copy("x", "own")):
+        one = replace(small.scaled().slow, code=small.SCALE, plan=(step, small.EACH), buffers=own)
+        bound = program.bind(problem, one, problem.sizes.headline)
+        assert [finding.check for finding in find_unread_buffers(bound)] == ["sham"]
+        used = replace(one, plan=(step, replace(small.EACH, args=("own", "y", "a", "n"))))
+        assert list(find_unread_buffers(program.bind(problem, used, problem.sizes.headline))) == []
+
+
+OVER = replace(small.EACH, args=("own", "y", "a", "n"))
+
+
+@pytest.mark.parametrize(
+    ("plan", "refused"),
+    [
+        ((Fill("own"), Fill("own"), OVER), True),
+        ((Fill("own", 1.0), Fill("own", 2.0), OVER), True),
+        ((Copy("x", "own"), OVER, Copy("x", "own"), OVER), True),
+        ((Copy("x", "own"), Fill("own"), OVER), True),
+        ((Fill("own"), OVER, Fill("own", 1.0), OVER), False),
+        ((Fill("own"), INTO_OWN, Fill("own"), OVER), False),
+        ((Copy("x", "own"), OVER), False),
+    ],
+)
+def test_a_fill_or_copy_is_not_repeated_in_vain(plan: tuple[Step, ...], *, refused: bool) -> None:
+    own = {"own": Buffer("float32", ("n",), role="scratch")}
+    problem = small.problem()
+    one = replace(small.scaled().slow, code=small.SCALE, plan=plan, buffers=own)
+    found = find_repeated_launch(program.bind(problem, one, problem.sizes.test[0]), one.code)
+    assert bool(list(found)) == refused

@@ -1,0 +1,16 @@
+
+extern "C" __global__ void lower_bound(const float *keys, const float *wanted, int *found, int n, int m)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= m)
+        return;
+    int low = 0, high = n;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (keys[middle] < wanted[i])
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    found[i] = low;
+}
