@@ -45,7 +45,8 @@ class JudgeConfig:
     """How to judge. `seed` None: a fresh secret seed per candidate; set it only in tests.
 
     `torch` lets a PyTorch reference run as trusted code. `workspace`: where to look for the suite's own naive
-    variant of a slow side that was made, beside the built-in pairs.
+    variant of a slow side that was made, beside the built-in pairs. `counted`: count what such a side does
+    even where no times are taken, so that no speedup is claimed.
     """
 
     backend: str = "emulator"
@@ -57,6 +58,7 @@ class JudgeConfig:
     calibrate: bool = True
     torch: bool = False
     workspace: Path | None = None
+    counted: bool = False
 
 
 def judge(candidate: Candidate, config: JudgeConfig | None = None) -> Verdict:
@@ -250,8 +252,10 @@ class Judge:
                 spoil = negative_controls.spoiling(problem, verification.expected, again, verification.exact)
                 tried = trials.largest(problem, verification.tried)
                 self.controls.admit_tolerance(case, verification, tried, spoil)
-        with case.stage("made_slow"):
-            counted = self._made_slow.admit_counts(case, verification.seed)
+        counted = None
+        if timed or self.config.counted:
+            with case.stage("made_slow"):
+                counted = self._made_slow.admit_counts(case, verification.seed)
         if self.config.sanitize:
             with case.stage("sanitize"):
                 sanitizer.examine_case(case, compiled, self.config.gpu, verification.seed, self._lock)

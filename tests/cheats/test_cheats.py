@@ -189,7 +189,7 @@ def check(verdict: Verdict, name: str, allowed: tuple[str, ...]) -> None:
 def emulator() -> Iterator[Judge]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(time_limits.RUN_S, "emulator", HANG_TIMEOUT_S)
-        one = Judge(JudgeConfig(backend="emulator"))
+        one = Judge(JudgeConfig(backend="emulator", counted=True))
         yield one
         one.close()
 
