@@ -24,15 +24,17 @@ PART_BYTES = 1 << 16
 
 
 def arrays_of(
-    problem: Problem, blobs: Outputs, sizes: Mapping[str, int], run: int, names: Sequence[str]
+    problem: Problem, blobs: Outputs, sizes: Mapping[str, int], run: int | None, names: Sequence[str]
 ) -> dict[str, Array]:
     """A run's outputs as logical arrays, from the bytes of a worker's reply.
+
+    `run` None: the reply holds one run, and names outputs alone.
 
     Raises:
         KeyError, ValueError: the reply lacks one, or it has another size.
     """
     return {
-        name: blobs[f"{run}/{name}"]
+        name: blobs[name if run is None else f"{run}/{name}"]
         .view(numpy_dtype(problem.buffers[name].dtype))
         .reshape(shape(problem.buffers[name], sizes))
         for name in names

@@ -41,8 +41,8 @@ from kcurate.judge.workers.requests import (
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
 from kcurate.problem.compare import Bound, Magnitudes
 from kcurate.problem.dtypes import is_float
-from kcurate.problem.outputs import close_bound, logical_bytes, output_names, with_valid_counts
-from kcurate.records import BenchSize, Outcome
+from kcurate.problem.outputs import close_bound, logical_bytes, output_names, outputs_bytes, with_valid_counts
+from kcurate.records import BenchSize, Outcome, Problem
 from kcurate.records.pair import SideName
 
 
@@ -62,6 +62,16 @@ class Known:
     exact: set[str] = field(default_factory=set)
     places: tuple[Place, ...] = ()
     peeked: dict[SideName, tuple[Blob, ...]] = field(default_factory=dict)
+
+    def bound(self, problem: Problem, name: str, *, strict: bool = True) -> tuple[Bound, float]:
+        """How far an output may be off, and the norm of the whole difference.
+
+        `strict` False: as if the reference itself rounded as much as any.
+        """
+        size = self.sizes[name]
+        whole = Magnitudes(size.largest, size.rms)
+        exact = strict and name in self.exact
+        return close_bound(problem, self.trial.sizes, name, whole, size.count, exact=exact)
 
 
 class BenchRuns:
@@ -134,18 +144,13 @@ class BenchRuns:
             Ruling: `mismatch`.
         """
         plain, got = (known.peeked[side] for side in self.v.order)
-        loose = {name: self._bound(known, name)[0] for name in differing if self._comparable(name)}
+        compared = (name for name in differing if self._comparable(name))
+        loose = {name: known.bound(self._problem, name, strict=False)[0] for name in compared}
         other = peeks.differing(self._problem, known.places, plain, got, loose)
         if other is not None:
             what = f"{other.name}: elements from {other.start} on"
             text = f"{what} are not what was compared ({known.trial.text})"
             raise Ruling(Outcome.MISMATCH, text, side=self.v.order[1])
-
-    def _bound(self, known: Known, name: str) -> tuple[Bound, float]:
-        """How far an output may be off, and the norm of the whole difference, from its known size."""
-        size = known.sizes[name]
-        whole = Magnitudes(size.largest, size.rms)
-        return close_bound(self._problem, known.trial.sizes, name, whole, size.count, exact=False)
 
     def _prints(self, trial: Trial, side: SideName, reply: RunReply) -> dict[str, int]:
         """The fingerprint of each output in the first run; a ruling if a run wrote outside its outputs."""
@@ -175,7 +180,7 @@ class BenchRuns:
     ) -> Outputs:
         """Compare the outputs whose fingerprints differ; the reference's outputs named in `bring`."""
         trial, slot = known.trial, known.trial.slot
-        limit = sum(logical_bytes(self._problem.buffers[name], trial.sizes) for name in needed)
+        limit = outputs_bytes(self._problem, trial.sizes, needed)
         self._reference.ask(Fetch(slot))
         blobs = self._reference.answer(limit + REPLY_SLACK_BYTES).blobs
         with self._reference.untrusted_answer():
@@ -190,7 +195,8 @@ class BenchRuns:
                 wrong += self._wrong(known, self._other, slot, close)
         if wrong or bring:
             arrays = self._shown(known, blobs, needed)
-            self._decide(known, wrong, arrays)
+            if wrong:
+                self._decide(known, wrong, arrays)
             return {name: arrays[name] for name in with_valid_counts(self._problem, list(bring))}
         return {}
 
@@ -217,32 +223,22 @@ class BenchRuns:
             return
         with disturbing("wide"):
             self._reference.call(Run(trial.slot, self.v.salts(1), known.fingerprint, "wide"))
-            lenient = replace(known, exact=set())
-            strange = self._wrong(lenient, self._reference, trial.slot, names, wide.lenient(trial.sizes))
+            lenient = wide.lenient(trial.sizes)
+            bounds = {name: known.bound(lenient, name, strict=False) for name in names}
+            strange = self._outside(known, self._reference, trial.slot, bounds)
             if wide.accept(not strange):
                 self._hide(known, names)
                 known.exact |= set(names)
 
-    def _wrong(
-        self,
-        known: Known,
-        proxy: SideProxy,
-        slot: str,
-        names: Sequence[str],
-        problem: Any = None,
-    ) -> list[str]:
+    def _wrong(self, known: Known, proxy: SideProxy, slot: str, names: Sequence[str]) -> list[str]:
         """The outputs of a slot's last run that are too far from the hidden copies of the known ones."""
-        bounds = {
-            name: close_bound(
-                problem or self._problem,
-                known.trial.sizes,
-                name,
-                Magnitudes(known.sizes[name].largest, known.sizes[name].rms),
-                known.sizes[name].count,
-                exact=name in known.exact,
-            )
-            for name in names
-        }
+        bounds = {name: known.bound(self._problem, name) for name in names}
+        return self._outside(known, proxy, slot, bounds)
+
+    def _outside(
+        self, known: Known, proxy: SideProxy, slot: str, bounds: Mapping[str, tuple[Bound, float]]
+    ) -> list[str]:
+        """As `_wrong`, with other bounds."""
         close = tuple(Close(name, bound) for name, (bound, _) in bounds.items())
         answer = proxy.call(Compare(slot, known.trial.slot, close)).body
         with proxy.untrusted_answer():
@@ -258,10 +254,9 @@ class BenchRuns:
         """The reference's outputs from hidden copies."""
         with self._reference.untrusted_answer():
             plain = {
-                f"0/{name}": blobs[name] ^ noise_bytes(0, blobs[name].size, *known.hiding[name])
-                for name in names
+                name: blobs[name] ^ noise_bytes(0, blobs[name].size, *known.hiding[name]) for name in names
             }
-            return arrays_of(self._problem, plain, known.trial.sizes, 0, names)
+            return arrays_of(self._problem, plain, known.trial.sizes, None, names)
 
     def _decide(self, known: Known, names: Sequence[str], expected: Outputs) -> None:
         """Compare outputs of the other side's last run on the host.
@@ -270,13 +265,12 @@ class BenchRuns:
             Ruling: `mismatch`.
         """
         trial = known.trial
-        limit = sum(logical_bytes(self._problem.buffers[name], trial.sizes) for name in names)
+        limit = outputs_bytes(self._problem, trial.sizes, names)
         with self.v.lock.shared():
             self._other.ask(ReadOutputs(trial.slot, tuple(names)))
             blobs = self._other.answer(limit + REPLY_SLACK_BYTES).blobs
         with self._other.untrusted_answer():
-            renamed = {f"0/{name}": blob for name, blob in blobs.items()}
-            got = arrays_of(self._problem, renamed, trial.sizes, 0, names)
+            got = arrays_of(self._problem, blobs, trial.sizes, None, names)
         for name in names:
             found = differs(self._problem, trial.sizes, name, expected, got, exact=name in known.exact)
             if found is not None:

@@ -17,6 +17,7 @@ from kcurate.backends.base import Counts
 from kcurate.judge.admission import made_slow
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.counted_runs import Counted, CountedRuns
+from kcurate.judge.timing.blocks import SHORTEST_US
 from kcurate.judge.trials import largest_test
 from kcurate.records import BenchSize, Outcome, SizeTiming, Speedup
 from kcurate.verdicts.naive import naive_speedup
@@ -35,8 +36,6 @@ WORK_GROWTH, TIME_GROWTH = 8.0, 16.0
 IDLE_SHARE, LEAST_IDLE = 31 / 32, 4096
 # Shared memory of a block, static or dynamic, that takes occupancy and is hardly read.
 LEAST_SHARED_BYTES, SHARED_SHARE = 16 << 10, 1 / 4
-# Below this, overhead hides how long a side takes (`timing.blocks`).
-SHORTEST_US = 5.0
 # The speedup that may be claimed where the suite has no naive variant of its own; where it has one, this much
 # over it, since times vary.
 CAP, ROOM = 20.0, 1.1

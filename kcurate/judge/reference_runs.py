@@ -22,7 +22,7 @@ from kcurate.judge.workers.compiling import CompileWorkers, request_of
 from kcurate.judge.workers.requests import Generate, Run
 from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.problem.expressions import evaluate
-from kcurate.problem.outputs import logical_bytes, output_names
+from kcurate.problem.outputs import output_names, outputs_bytes
 from kcurate.records import Candidate, Problem
 from kcurate.records.pair import SideName
 
@@ -117,7 +117,7 @@ def outputs_again(proxy: SideProxy, problem: Problem, request: Generate, hold: H
         StartOver: it failed, or took too long.
     """
     names = output_names(problem)
-    limit = sum(logical_bytes(problem.buffers[name], request.sizes) for name in names) + REPLY_SLACK_BYTES
+    limit = outputs_bytes(problem, request.sizes, names) + REPLY_SLACK_BYTES
     with disturbing("again"):
         proxy.ask(request)
         proxy.wait_for_inputs()

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kcurate.judge.agreement import Outputs, arrays_of, differs
-from kcurate.judge.at_bench import BenchRuns, Known
+from kcurate.judge.at_bench import BenchRuns
 from kcurate.judge.timing.decision import Expected, Peeked, TimingJob
 from kcurate.judge.trials import Trial, timed_trials
 from kcurate.judge.workers.protocol import Blob
 from kcurate.judge.workers.requests import Close, Forget
-from kcurate.problem.compare import Magnitudes
-from kcurate.problem.outputs import close_bound, logical_bytes, with_valid_counts
+from kcurate.problem.outputs import logical_bytes, with_valid_counts
 from kcurate.records import SIDES, BenchSize, Problem
 from kcurate.records.pair import SideName
 
@@ -45,7 +44,8 @@ def prepare_timing(runs: BenchRuns, size: BenchSize | None = None) -> TimingJob:
                     if place.name in checked[side].summed
                 )
             )
-            expected[side].append(tuple(_expected(problem, known, name) for name in checked[side].close))
+            close = ((name, known.bound(problem, name)) for name in checked[side].close)
+            expected[side].append(tuple(Expected(Close(name, bound), norm) for name, (bound, norm) in close))
             if not checked[side].close:
                 runs.v.sides[side].call(Forget((trial.slot,), inputs=False))
     case.passed("bench_outputs")
@@ -73,21 +73,11 @@ def prepare_timing(runs: BenchRuns, size: BenchSize | None = None) -> TimingJob:
     )
 
 
-def _expected(problem: Problem, known: Known, name: str) -> Expected:
-    """How close a timed run's output must be to the hidden copy of the reference's."""
-    size = known.sizes[name]
-    whole = Magnitudes(size.largest, size.rms)
-    exact = name in known.exact
-    bound, norm = close_bound(problem, known.trial.sizes, name, whole, size.count, exact=exact)
-    return Expected(Close(name, bound), norm)
-
-
 def _differs(
     problem: Problem, trial: Trial, names: tuple[str, ...], blobs: Mapping[str, Blob], wanted: Outputs
 ) -> str | None:
     """How a timed run's outputs that were read back differ from the reference's; None if they agree."""
-    parts = {f"0/{name}": blob for name, blob in blobs.items()}
-    got = arrays_of(problem, parts, trial.sizes, 0, list(blobs))
+    got = arrays_of(problem, blobs, trial.sizes, None, list(blobs))
     for name in names:
         if wrong := differs(problem, trial.sizes, name, wanted, got):
             return f"{name}: {wrong}"

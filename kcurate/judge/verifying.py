@@ -25,7 +25,7 @@ from kcurate.judge.trials import Trial, trials
 from kcurate.judge.workers.requests import Reply, Run, RunAnswer
 from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.problem.inputs.contents import thinned
-from kcurate.problem.outputs import checked, logical_bytes, output_names
+from kcurate.problem.outputs import checked, output_names, outputs_bytes
 from kcurate.records import SIDES, Outcome, Problem
 from kcurate.records.pair import SideName, other_side
 
@@ -142,7 +142,7 @@ class Verification:
         return {reference: first, other: self._answer(trial, other, limit_s)}
 
     def _answer(self, trial: Trial, side: SideName, limit_s: float = math.inf) -> RunReply:
-        size = sum(logical_bytes(self.problem.buffers[name], trial.sizes) for name in self._output_names())
+        size = outputs_bytes(self.problem, trial.sizes, self._output_names())
         return self.sides[side].answer(REPEATS * size + REPLY_SLACK_BYTES, limit_s)
 
     def _output_names(self) -> tuple[str, ...]:

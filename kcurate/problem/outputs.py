@@ -26,6 +26,11 @@ def logical_bytes(buffer: Buffer, sizes: Mapping[str, int]) -> int:
     return int(np.prod(shape(buffer, sizes), dtype=np.int64)) * numpy_dtype(buffer.dtype).itemsize
 
 
+def outputs_bytes(problem: Problem, sizes: Mapping[str, int], names: Sequence[str]) -> int:
+    """Bytes of these outputs together."""
+    return sum(logical_bytes(problem.buffers[name], sizes) for name in names)
+
+
 def output_names(problem: Problem) -> tuple[str, ...]:
     """The buffers that a side must write."""
     return tuple(name for name, buffer in problem.buffers.items() if buffer.role in ("out", "inout"))
