@@ -11,12 +11,8 @@ what is left is left out, and the file says how many of what there are. Writes a
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import re
-import shutil
-import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -25,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from common import copy
+from judge_ncu import readings
 
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.timing import statistics
@@ -161,39 +158,9 @@ def summarise(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def ncu_medians(kernels: list[tuple[str, float]]) -> dict[str, float]:
-    """Nsight Compute's gpu__time_duration of the same kernels, the cache flushed by us before each."""
-    if shutil.which("ncu") is None:
-        print("ncu is not installed", flush=True)
-        return {}
-    command = ["ncu", "--clock-control", "none", "--cache-control", "none", "--csv"]
-    command += ["--metrics", "gpu__time_duration.sum", "--kernel-name", "work"]
-    script = str(Path(__file__).with_name("judge_ncu.py"))
-    try:
-        done = subprocess.run(
-            [*command, sys.executable, script, json.dumps(kernels)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-    except subprocess.TimeoutExpired:
-        print("ncu did not end within 120 s", flush=True)
-        return {}
-    lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
-    scale = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "ms": 1e3, "msecond": 1e3}
-    found = [
-        float(row["Metric Value"].replace(",", "")) * scale[row["Metric Unit"]]
-        for row in csv.DictReader(lines)
-    ]
-    each = len(found) // len(kernels) if kernels else 0
-    if not each or len(found) % len(kernels):
-        print(len(found), "readings of ncu:", done.stdout[-800:], done.stderr[-800:], flush=True)
-        return {}
-    # The first of each meet a clock that has not settled.
-    return {
-        f"{kind}-{value:g}": float(np.median(found[i * each + each // 3 : (i + 1) * each]))
-        for i, (kind, value) in enumerate(kernels)
-    }
+    """Nsight Compute's times of the same kernels, by name."""
+    names = [f"{kind}-{value:g}" for kind, value in kernels]
+    return dict(zip(names, readings(kernels), strict=False))
 
 
 def compare_with_ncu(table: list[dict[str, Any]], ncu: dict[str, float], fit: Fit) -> None:

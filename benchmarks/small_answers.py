@@ -1,8 +1,8 @@
 """How often is an honest problem with one small answer refused by chance? Ten problems, judged repeatedly.
 
-    python benchmarks/small_answers.py --out FILE.jsonl [--repeats 200]
+    python benchmarks/small_answers.py --out FILE.jsonl [--repeats 200] [--backend cuda]
 
-Both sides of a problem are the same code, judged on the emulator with fresh seeds; the negative controls run
+Both sides of a problem are the same code, judged with fresh seeds; the negative controls run
 every time (a judge otherwise runs them once per reference). Each judgement is appended to the file as one
 row; run again, it goes on where it stopped. Prints how many judgements were refused, by problem.
 """
@@ -68,10 +68,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--repeats", type=int, default=200)
+    parser.add_argument("--backend", choices=("emulator", "cuda"), default="emulator")
     options = parser.parse_args()
+    config = JudgeConfig(options.backend, timed=False)
     rows = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
     done = Counter(row["problem"] for row in rows)
-    with contextlib.closing(Judge(JudgeConfig("emulator"))) as judge, options.out.open("a") as file:
+    with contextlib.closing(Judge(config)) as judge, options.out.open("a") as file:
         for repeat in range(options.repeats):
             for name in PROBLEMS:
                 if done[name] > repeat:

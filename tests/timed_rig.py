@@ -75,6 +75,9 @@ class Recorder(EmulatorDevice):
     def copy(self, to: Memory, to_offset: int, source: Memory, offset: int, size_bytes: int) -> None:
         self.do(lambda: EmulatorDevice.copy(self, to, to_offset, source, offset, size_bytes))
 
+    def shrink(self) -> None:
+        """Nothing is kept."""
+
     def upload(self, *args: Any) -> None:
         self.do(lambda: EmulatorDevice.upload(self, *args))
 

@@ -20,7 +20,7 @@ from kcurate.problem.tensor_maps import BoundTensorMap
 from kcurate.records import Environment, Resources
 
 Bytes = npt.NDArray[np.uint8]
-FaultReason = Literal["launch_error", "timeout", "out_of_bounds", "unsupported"]
+FaultReason = Literal["launch_error", "timeout", "out_of_bounds", "unsupported", "out_of_memory"]
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,8 @@ class KernelFault(KcurateError):  # noqa: N818 - a fact about a candidate, not a
 
     Raised by a `Device` inside a worker and turned into a verdict there. `reason` is one of
     `launch_error` (rejected launch, illegal address, trap, divergent barrier, deadlock), `timeout`,
-    `out_of_bounds`, `unsupported` (this backend lacks something that a GPU has).
+    `out_of_bounds`, `unsupported` (this backend lacks something that a GPU has), `out_of_memory` (perhaps
+    because of others on the same GPU).
     """
 
     def __init__(self, reason: FaultReason, what: str) -> None:

@@ -39,6 +39,9 @@ ATTEMPTS = 3
 # The GPU's state, recorded before and after timing.
 STATE = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "clock_limits")
 
+Sides = Mapping[SideName, SideProxy]
+Binaries = Mapping[SideName, Compiled]
+
 
 @dataclass(frozen=True)
 class JudgeConfig:
@@ -78,9 +81,9 @@ def reference_side(candidate: Candidate) -> SideName:
 
 def harness_verdict(candidate: Candidate, config: JudgeConfig, detail: str) -> Verdict:
     """The verdict when the harness failed; a resumed run judges the candidate again."""
-    key = verdict_key(candidate)
     environment = Environment(backend=config.backend, device=config.backend)
-    return Case(candidate, key, environment).verdict(Ruling(Outcome.HARNESS_ERROR, detail))
+    case = Case(candidate, verdict_key(candidate), environment)
+    return case.verdict(Ruling(Outcome.HARNESS_ERROR, detail))
 
 
 class Judge:
@@ -99,6 +102,7 @@ class Judge:
             )
             self._environment = self.pool.environment
             self._lock = GpuLock(lock_name(self._environment))
+            self._again = GpuLock(f"{lock_name(self._environment)}-again")  # one is repeated at a time
             arch = {"arch": self.pool.arch} if self.pool.arch else {}
             self._compilers = compiling.CompileWorkers(
                 self._nursery, Role("compile", config.backend, config.gpu, arch)
@@ -122,6 +126,7 @@ class Judge:
         self._made_slow.close()
         self._nursery.close()
         self._lock.close()
+        self._again.close()
 
     @property
     def usable(self) -> bool:
@@ -135,24 +140,28 @@ class Judge:
             MissingDependencyError: this machine lacks something that judging needs.
         """
         key = verdict_key(candidate)
-        for _ in range(ATTEMPTS):
-            case = Case(candidate, key, self._environment)
-            try:
-                ruling = self._decide(case)
-            except StartOver as failed:
-                self._failing.add((side_key(candidate, reference_side(candidate)), failed.what))
-                text = f"the reference failed in a run of ours ({failed.what})"
-                ruling = Ruling(Outcome.HARNESS_ERROR, text, unexplained=True)
-            except Ruling as early:
-                ruling = early
-            except BackendError as error:
-                text = error.what.strip().splitlines()[-1]
-                ruling = Ruling(Outcome.HARNESS_ERROR, text, log=error.what, unexplained=True)
-            finally:
-                self.pool.refill()
-            if not ruling.unexplained:
-                break
+        ruling = self._attempt(case := Case(candidate, key, self._environment))
+        for _ in range(ATTEMPTS - 1):
+            if ruling.unexplained:
+                self.pool.forget_references()  # memory may have been short
+                with self._again.exclusive():
+                    ruling = self._attempt(case := Case(candidate, key, self._environment))
         return case.verdict(ruling)
+
+    def _attempt(self, case: Case) -> Ruling:
+        try:
+            return self._decide(case)
+        except StartOver as failed:
+            self._failing.add((side_key(case.candidate, reference_side(case.candidate)), failed.what))
+            text = f"the reference failed in a run of ours ({failed.what})"
+            return Ruling(Outcome.HARNESS_ERROR, text, unexplained=True)
+        except Ruling as early:
+            return early
+        except BackendError as error:
+            text = error.what.strip().splitlines()[-1]
+            return Ruling(Outcome.HARNESS_ERROR, text, log=error.what, unexplained=True)
+        finally:
+            self.pool.refill()
 
     def _decide(self, case: Case) -> Ruling:
         with case.stage("check"):
@@ -195,13 +204,7 @@ class Judge:
         ahead = [trial.request for trial in series]
         return self.pool.prime(candidate, reference, ahead)
 
-    def _run(
-        self,
-        case: Case,
-        sides: Mapping[SideName, SideProxy],
-        compiled: Mapping[SideName, Compiled],
-        seed: int,
-    ) -> Ruling:
+    def _run(self, case: Case, sides: Sides, compiled: Binaries, seed: int) -> Ruling:
         candidate, reference = case.candidate, reference_side(case.candidate)
         wide = None
         if self._spared(case, "wide"):
@@ -219,13 +222,7 @@ class Judge:
         """Whether the reference has survived such runs of ours so far."""
         return (side_key(case.candidate, reference_side(case.candidate)), what) not in self._failing
 
-    def _load(
-        self,
-        case: Case,
-        sides: Mapping[SideName, SideProxy],
-        compiled: Mapping[SideName, Compiled],
-        wide: WideReference | None,
-    ) -> None:
+    def _load(self, case: Case, sides: Sides, compiled: Binaries, wide: WideReference | None) -> None:
         if self._timed:
             self.pool.compile_helpers(self._compilers)
             on_both_sides(lambda side: self.pool.load_helpers(sides[side]))
@@ -236,11 +233,7 @@ class Judge:
                     sides[reference_side(case.candidate)].load(case.candidate, wide.compiled, "wide")
 
     def _verify_and_time(
-        self,
-        case: Case,
-        sides: Mapping[SideName, SideProxy],
-        compiled: Mapping[SideName, Compiled],
-        verification: verifying.Verification,
+        self, case: Case, sides: Sides, compiled: Binaries, verification: verifying.Verification
     ) -> Ruling:
         timed, problem = self._timed, verification.problem
         with case.stage("verify"):

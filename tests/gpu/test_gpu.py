@@ -456,7 +456,7 @@ def test_a_kernel_that_never_ends_is_given_up_soon() -> None:
     with contextlib.closing(Judge(JudgeConfig("cuda", calibrate=False, timed=False))) as judge:
         verdict = judge.judge(small.scaled("spin", spin))
         assert verdict.outcome in (Outcome.TIMEOUT, Outcome.STATIC_REJECT), verdict.detail
-        assert verdict.wall_s < 0.6 * time_limits.RUN_S["cuda"]
+        assert verdict.wall_s < time_limits.RUN_S["cuda"]
         assert judge.judge(small.scaled()).outcome is Outcome.CORRECT
 
 

@@ -14,12 +14,13 @@ import pytest
 import small
 
 from kcurate import time_limits
+from kcurate.backends.base import KernelFault
 from kcurate.judge import judging as judge_module
 from kcurate.judge import verifying
 from kcurate.judge.judging import Judge, JudgeConfig, judge, reference_side
 from kcurate.judge.referees import batch
 from kcurate.judge.workers.nursery import Worker
-from kcurate.judge.workers.requests import Request, Run
+from kcurate.judge.workers.requests import Request, Run, RunAnswer
 from kcurate.records import Buffer, Init, Launch, Origin, Outcome, Problem, Side, Sizes
 
 CONFIG = JudgeConfig("emulator", spares=1)
@@ -176,6 +177,27 @@ def test_the_judge_retries_when_a_worker_is_killed(one: Judge, monkeypatch: pyte
     verdict = one.judge(small.scaled())
     assert asked
     assert verdict.outcome is Outcome.CORRECT, verdict.detail
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_full_memory_is_not_the_candidates_fault(
+    one: Judge, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    full: list[Any] = []
+    original = Worker.answer
+
+    def answer(self: Worker, *limits: Any) -> Any:
+        found = original(self, *limits)
+        if isinstance(found.body, RunAnswer) and len(full) < times:
+            full.append(found)
+            self.kill()
+            raise KernelFault("out_of_memory", "out of memory")
+        return found
+
+    monkeypatch.setattr(Worker, "answer", answer)
+    verdict = one.judge(small.scaled())
+    assert len(full) == times
+    assert verdict.outcome is (Outcome.CORRECT if times == 1 else Outcome.HARNESS_ERROR), verdict.detail
 
 
 def test_a_judge_with_a_dead_nursery_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,17 @@ from collections.abc import Sequence
 import numpy as np
 from cuda.bindings import driver as cu
 
-from kcurate.backends.base import Bytes, Compiled, EntryPoint, Grid, KernelArg, Memory, Module, check_range
+from kcurate.backends.base import (
+    Bytes,
+    Compiled,
+    EntryPoint,
+    Grid,
+    KernelArg,
+    KernelFault,
+    Memory,
+    Module,
+    check_range,
+)
 from kcurate.backends.cuda import environment, loaded, tensor_maps
 from kcurate.backends.cuda.driver import attribute, call, open_context
 from kcurate.backends.cuda.slabs import Slabs
@@ -45,7 +55,7 @@ class CudaDevice:
         major = attribute(self.handle, "COMPUTE_CAPABILITY_MAJOR")
         self.arch = f"sm_{major}{attribute(self.handle, 'COMPUTE_CAPABILITY_MINOR')}"
         self._compiler: str | None = None
-        self._slabs = Slabs(_allocated)
+        self._slabs = Slabs(_allocated, _freed)
         self.divides = True
 
     def environment(self) -> Environment:
@@ -70,15 +80,26 @@ class CudaDevice:
         """Plain device memory, 256-byte aligned."""
         if not self.divides:
             return Memory(_allocated(size_bytes), size_bytes)
-        return Memory(self._slabs.take(size_bytes), size_bytes)
+        try:
+            return Memory(self._slabs.take(size_bytes), size_bytes)
+        except KernelFault as full:
+            needed, there = self._slabs.total_bytes + size_bytes, environment.memory_bytes(self.handle)
+            if full.reason != "out_of_memory" or needed < there:
+                raise
+            what = f"out of memory: it needs {needed / 1e9:.0f} GB or more of the GPU's {there / 1e9:.0f} GB"
+            raise KernelFault("launch_error", what) from full
 
     def free(self, memory: Memory) -> None:
         """Free memory; it is cleared and kept."""
         if not self.divides:
-            call(cu.cuMemFree(memory.address))
+            _freed(memory.address)
             return
         self.fill(memory, 0, memory.size_bytes, b"\0")
         self._slabs.give(memory.address, memory.size_bytes)
+
+    def shrink(self) -> None:
+        """Give memory that is kept for later allocations back to the driver."""
+        self._slabs.shrink()
 
     def clear_unused(self) -> None:
         """Clear all memory that is kept for later allocations."""
@@ -212,6 +233,10 @@ class CudaDevice:
 
 def _allocated(size_bytes: int) -> int:
     return int(call(cu.cuMemAlloc(max(1, size_bytes))))
+
+
+def _freed(address: int) -> None:
+    call(cu.cuMemFree(address))
 
 
 def _own(module: Module) -> loaded.LoadedModule:

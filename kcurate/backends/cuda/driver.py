@@ -20,7 +20,7 @@ from kcurate.lock_files import held, open_lock
 
 FAULTS: dict[int, FaultReason] = {
     1: "launch_error",  # invalid value: a launch configuration that the driver rejects
-    2: "launch_error",  # out of memory: declared buffers, or a kernel's local memory
+    2: "out_of_memory",  # declared buffers, a kernel's local memory, or others on the same GPU
     9: "launch_error",  # invalid configuration
     98: "launch_error",  # invalid device function
     200: "launch_error",  # invalid image

@@ -29,7 +29,7 @@ def read(handle: Any, compiler: str | None) -> Environment:
         "cuda_driver": f"{version // 1000}.{version % 1000 // 10}",
         "multiprocessors": attribute(handle, "MULTIPROCESSOR_COUNT"),
         "l2_bytes": attribute(handle, "L2_CACHE_SIZE"),
-        "memory_bytes": int(call(cu.cuDeviceTotalMem(handle))),
+        "memory_bytes": memory_bytes(handle),
     }
     state = _state(identity)
     driver = state.pop("driver", None)
@@ -42,6 +42,11 @@ def read(handle: Any, compiler: str | None) -> Environment:
         kcurate=__version__,
         details=details | state,
     )
+
+
+def memory_bytes(handle: Any) -> int:
+    """The size of a GPU's memory."""
+    return int(call(cu.cuDeviceTotalMem(handle)))
 
 
 def _state(identity: str) -> dict[str, Detail]:

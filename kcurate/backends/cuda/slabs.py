@@ -10,20 +10,27 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable
 
+from kcurate.backends.base import KernelFault
+
 # The first slab; later ones are as large as all before them together, up to a limit.
 FIRST_SLAB_BYTES, LARGEST_SLAB_BYTES = 64 << 20, 1 << 30
 ALIGNMENT = 512
 
 
 class Slabs:
-    """Divides slabs from `allocate(bytes) -> address` into pieces, first fit."""
+    """Divides slabs from `allocate(bytes) -> address` into pieces, first fit; `release` ends one."""
 
-    def __init__(self, allocate: Callable[[int], int]) -> None:
-        self._allocate = allocate
-        self._total = 0
+    def __init__(self, allocate: Callable[[int], int], release: Callable[[int], None]) -> None:
+        self._allocate, self._release = allocate, release
         # Disjoint free pieces by address: (start, end). Those of one slab do not touch.
         self._pieces: list[tuple[int, int]] = []
-        self._slabs: set[int] = set()
+        # The size of each slab, by address.
+        self._slabs: dict[int, int] = {}
+
+    @property
+    def total_bytes(self) -> int:
+        """The size of all slabs together."""
+        return sum(self._slabs.values())
 
     @property
     def unused(self) -> tuple[tuple[int, int], ...]:
@@ -41,10 +48,14 @@ class Slabs:
             if end - start >= size:
                 self._pieces[at : at + 1] = [(start + size, end)] if end - start > size else []
                 return start
-        slab = max(size, min(LARGEST_SLAB_BYTES, max(FIRST_SLAB_BYTES, self._total)))
-        start = self._allocate(slab)
-        self._slabs.add(start)
-        self._total += slab
+        slab = max(size, min(LARGEST_SLAB_BYTES, max(FIRST_SLAB_BYTES, self.total_bytes)))
+        try:
+            start = self._allocate(slab)
+        except KernelFault:  # no memory: what is kept may be too small, and a slab larger than it need be
+            self.shrink()
+            slab = size
+            start = self._allocate(slab)
+        self._slabs[start] = slab
         if slab > size:
             self.give(start + size, slab - size)
         return start
@@ -59,6 +70,14 @@ class Slabs:
             at -= 1
             start = self._pieces.pop(at)[0]
         self._pieces.insert(at, (start, end))
+
+    def shrink(self) -> None:
+        """End the slabs of which no piece is taken."""
+        for start, end in list(self._pieces):
+            if self._slabs.get(start) == end - start:
+                self._pieces.remove((start, end))
+                del self._slabs[start]
+                self._release(start)
 
 
 def rounded(size_bytes: int) -> int:

@@ -32,6 +32,7 @@ OUTCOMES = {
     "timeout": Outcome.TIMEOUT,
     "out_of_bounds": Outcome.MISMATCH,
     "unsupported": Outcome.UNSUPPORTED,
+    "out_of_memory": Outcome.HARNESS_ERROR,
 }
 
 
@@ -158,7 +159,8 @@ class SideProxy:
         except ProblemError as error:
             raise Ruling(Outcome.MALFORMED, str(error)) from error
         except KernelFault as fault:
-            raise Ruling(OUTCOMES[fault.reason], fault.what, side=self.side) from fault
+            full = fault.reason == "out_of_memory"
+            raise Ruling(OUTCOMES[fault.reason], fault.what, side=self.side, unexplained=full) from fault
         except WorkerTimeout as error:
             raise Ruling(Outcome.TIMEOUT, str(error), side=self.side) from error
         except InvalidAnswer as error:

@@ -30,7 +30,7 @@ from kcurate.records.pair import SideName, other_side
 # A context takes some hundred megabytes, so a GPU with less memory than this gets fewer workers.
 LARGE_GPU_BYTES = 60 << 30
 # References whose workers are kept, on a large GPU and on others.
-KEPT_REFERENCES = (4, 1)
+KEPT_REFERENCES = (2, 1)
 # Spares on a GPU that is not large.
 FEW_SPARES = 2
 
@@ -64,8 +64,9 @@ class RunWorkerPool:
     def close(self) -> None:
         """End all workers."""
         self._thread.shutdown()
-        for proxy in (*self._references.values(), *([self._primed] if self._primed else [])):
-            proxy.worker.kill()
+        self.forget_references()
+        if self._primed is not None:
+            self._primed.worker.kill()
         self._spares.close()
         if self._python is not None:
             self._python[1].close()
@@ -161,6 +162,12 @@ class RunWorkerPool:
                     self._references.pop(next(iter(self._references))).worker.kill()
             else:
                 proxy.worker.kill()
+
+    def forget_references(self) -> None:
+        """Kill the workers of recent references."""
+        for proxy in self._references.values():
+            proxy.worker.kill()
+        self._references.clear()
 
     def load_helpers(self, proxy: SideProxy) -> None:
         """Load our own kernels into a worker, unless it was primed."""

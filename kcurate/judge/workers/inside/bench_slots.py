@@ -66,13 +66,14 @@ class BenchSlots:
         self._timed: DeviceSampler | None = None
 
     def drop(self) -> None:
-        """Free everything."""
+        """Free everything, for other processes too."""
         if self._timed is not None:
             self._timed.close()
             self._timed = None
         for slot in list(self._slots):
             self._slots.pop(slot).close()
         self._arena.close()
+        self._timer.device.shrink()
 
     def fill(self, slot: str, program: Program, made: Mapping[str, Array | Recipe], spoiled: Spoiled) -> None:
         """Make a slot's inputs on the device."""
