@@ -4,7 +4,7 @@
 
 Needs a GPU and `ncu`. The judge's time is that of the verdict beside the pair, `DIR/*/*/verdicts/*.json`,
 which the same GPU must have given just before (`kcurate validate DIR --gpu 0 --again`). Nsight Compute times
-the same kernel on inputs made the same way, at new places for each run, the cache flushed before. Kernels of
+the same kernel on the same inputs, at new places for each run, the cache flushed before. Kernels of
 less than 5 us, for which the judge claims no speedup, are left out. `judge_aa.py` uses `readings`.
 """
 
@@ -27,7 +27,7 @@ from common import copy
 
 from kcurate import resources, store
 from kcurate.backends.base import Compiled
-from kcurate.judge import compile_side
+from kcurate.judge import compile_side, trials
 from kcurate.judge.timing.a_against_a import fma_pair
 from kcurate.problem.bind_once import bind_once
 from kcurate.problem.inputs import contents
@@ -38,7 +38,7 @@ from kcurate.records.pair import SIDES, SideName
 REPEATS = 9
 LEAST_US = 5.0
 # What Nsight Compute is asked to time: a chain of so many rounds, a copy of so many MB, or a side
-# ("side", FOLDER, "slow").
+# ("side", FOLDER, "slow", SEED, ...), the seeds of its inputs in turn.
 Kernel = tuple[str | float, ...]
 UNITS = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "ms": 1e3, "msecond": 1e3}
 
@@ -97,11 +97,14 @@ def inside(kernels: Sequence[Kernel]) -> None:
         made = compile_side(one, side, compiler)
         assert isinstance(made, Compiled)
         sizes, record = one.problem.sizes.headline, getattr(one, side)
-        drawn = contents.recipes(one.problem, record, sizes, 1)
         arena, module = Arena(timer), device.load(made)
-        inputs = InputSet(timer, bind_once(one.problem, record, sizes), *drawn, arena)
-        for _ in range(REPEATS):
-            prepared = inputs.place(module)
+        bound = bind_once(one.problem, record, sizes)
+        sets = [
+            InputSet(timer, bound, *contents.recipes(one.problem, record, sizes, int(seed)), arena)
+            for seed in kernel[3:] or (1,)
+        ]
+        for repeat in range(REPEATS):
+            prepared = sets[repeat % len(sets)].place(module)
             arena.renew()
             prepared.reset(arena.salt)
             timer.flush()
@@ -110,7 +113,8 @@ def inside(kernels: Sequence[Kernel]) -> None:
             prepared.run()
             device.synchronize()
             call(cu.cuProfilerStop())
-        inputs.close()
+        for inputs in sets:
+            inputs.close()
         arena.close()
         device.shrink()
 
@@ -122,7 +126,12 @@ def chosen(kernel: Kernel) -> tuple[Candidate, SideName]:
         return fma_pair(int(value)), "fast"
     if kind == "copy":
         return copy(float(value)), "fast"
-    return store.read_candidate(Path(str(value))), "slow" if rest == ["slow"] else "fast"
+    return store.read_candidate(Path(str(value))), "slow" if rest[0] == "slow" else "fast"
+
+
+def timed_seeds(verdict: Verdict) -> tuple[int, ...]:
+    """The seeds of the inputs on which a pair with one bench size was timed: those drawn last."""
+    return verdict.seeds[-trials.INPUT_SETS :]
 
 
 def one_launch(pairs: Path) -> list[tuple[Path, SideName, Verdict, float]]:
@@ -159,7 +168,8 @@ def main() -> None:
         return
     there = one_launch(options.pairs)
     drawn = random.Random(options.seed).sample(there, min(options.sides, len(there)))
-    times = readings([("side", str(folder), side) for folder, side, _, _ in drawn])
+    asked = [("side", str(folder), side, *timed_seeds(verdict)) for folder, side, verdict, _ in drawn]
+    times = readings(asked)
     rows: list[dict[str, Any]] = []
     for (_, side, verdict, judge_us), ncu_us in zip(drawn, times, strict=bool(times)):
         rows.append(

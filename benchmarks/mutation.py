@@ -7,15 +7,17 @@ Each pair's fast side gets `--mutants` single mistakes, `--honest` honest change
 `--bench-alone` mistakes that act at the bench size alone; the slow side is the reference. A mutant that does
 not compile is set apart, and so is one with the same machine code as the original (compiled by NVRTC, which
 needs no GPU). On a GPU, what survives the test sizes is judged in full, with sanitizers where they are
-installed. What then survives is run beside the original at `--stress` other sizes, drawn at random (a mistake
-at the bench size: without its switch, at that size): `escaped` if one shows a difference, `no_difference` if
-none does (many mistakes change only the way: a fast path that is not taken, a bound that nothing reaches).
-Refused share: of refused and escaped together. Prints the counts by operator, and every survivor.
+installed. What then survives is run beside the original at `--stress` other sizes, drawn at random: `escaped`
+if one shows a difference, `no_difference` if none does (many mistakes change only the way: a fast path that
+is not taken, a bound that nothing reaches). A mistake at the bench size is run there without its switch, on
+the timed inputs; any bit that differs shows. Refused share: of refused and escaped together. Prints the counts
+by operator, and every survivor. Run again, it goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import random
@@ -29,8 +31,9 @@ from typing import Any
 from kcurate import resources, store
 from kcurate.backends.base import Compiled
 from kcurate.judge import compile_side
+from kcurate.judge.case import Ruling
 from kcurate.judge.checks import same_binary
-from kcurate.judge.judging import JudgeConfig
+from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.referees import batch
 from kcurate.mutate.choosing import in_turns
 from kcurate.mutate.honest import CHANGES
@@ -179,16 +182,13 @@ def stressed(
     rng = random.Random(options.seed)
     todo: list[Candidate] = []
     for one in rows:
-        if one["class"] == "survived":
-            trial = trials_by_id[one["candidate"]]
+        trial = trials_by_id[one["candidate"]]
+        if one["class"] == "survived" and trial.everywhere is None:
             assert trial.original.problem is not None
             chosen = other_sizes(trial.original.problem, options.stress, rng)
-            if trial.everywhere is not None:
-                chosen = (trial.original.problem.sizes.headline,)
             for i, sizes in enumerate(chosen):
                 problem = replace(trial.original.problem, sizes=Sizes((sizes,), sizes))
-                changed = trial.everywhere or trial.candidate.fast
-                for kind, fast in (("same", trial.original.fast), ("wrong", changed)):
+                for kind, fast in (("same", trial.original.fast), ("wrong", trial.candidate.fast)):
                     todo.append(
                         replace(
                             trial.candidate, id=f"{one['candidate']}@{i}@{kind}", problem=problem, fast=fast
@@ -203,8 +203,35 @@ def stressed(
             print(f"out of time after {len(outcomes)} of {len(todo)} runs at other sizes", flush=True)
             break
     for one in rows:
-        if one["class"] == "survived":
-            classify_survivor(one, trials_by_id[one["candidate"]], outcomes, options.stress)
+        trial = trials_by_id[one["candidate"]]
+        if one["class"] == "survived" and trial.everywhere is None:
+            classify_survivor(one, trial, outcomes, options.stress)
+    if options.backend == "cuda":
+        left = [one for one in rows if one["class"] == "survived" and one["kind"] == "bench"]
+        stressed_at_bench(left, trials_by_id, until_s)
+
+
+def stressed_at_bench(rows: list[dict[str, Any]], trials_by_id: Mapping[str, Trial], until_s: float) -> None:
+    with contextlib.closing(Judge(JudgeConfig("cuda", calibrate=False))) as judge:
+        for one in rows:
+            if time.perf_counter() > until_s:
+                print("out of time at the bench size", flush=True)
+                return
+            trial = trials_by_id[one["candidate"]]
+            one["code"] = trial.candidate.fast.code
+            one["class"] = "no_difference" if same_bits_at_bench(judge, trial) else "escaped"
+            print(one["class"], one["candidate"], one["change"], "|", one["what"], flush=True)
+
+
+def same_bits_at_bench(judge: Judge, trial: Trial) -> bool:
+    """Whether original and mutant give the same outputs at the bench size."""
+    assert trial.everywhere is not None
+    both = replace(trial.original, id=trial.candidate.id, slow=trial.original.fast, fast=trial.everywhere)
+    try:
+        with judge.pair_timer(both, seed=11) as timer:
+            return timer.job.sums["slow"] == timer.job.sums["fast"]
+    except Ruling:
+        return False
 
 
 def classify_survivor(one: dict[str, Any], trial: Trial, outcomes: Mapping[str, Outcome], count: int) -> None:
@@ -236,7 +263,10 @@ def main() -> None:
     roots = options.pairs or [resources.pairs_dir()]
     pairs = [store.read_candidate(folder) for root in roots for folder in store.find_candidates(root)]
     bench = options.bench_alone if options.backend == "cuda" else 0
-    given = list(trials(pairs, options.mutants, options.honest, bench, options.seed))
+    earlier = json.loads(options.out.read_text()) if options.out.exists() else {"rows": [], "devices": []}
+    known = {row["candidate"] for row in earlier["rows"]}
+    every = list(trials(pairs, options.mutants, options.honest, bench, options.seed))
+    given = [trial for trial in every if trial.candidate.id not in known]
     print(len(pairs), "pairs,", Counter(trial.kind for trial in given), flush=True)
     jobs = options.jobs or batch.default_jobs(options.backend, 1)
     config = JudgeConfig(options.backend, timed=False, calibrate=False)
@@ -250,12 +280,13 @@ def main() -> None:
         done = again_at_bench(
             done, replace(config, timed=True, sanitize=True), jobs, started + 0.75 * options.budget_s
         )
-    rows = classify(done)
-    options.out.write_text(json.dumps({"rows": rows}))
-    stressed(rows, given, options, jobs, started + options.budget_s)
+    rows = earlier["rows"] + classify(done)
+    devices = earlier["devices"] + [asdict(verdict.environment) for _, verdict in done[:1]]
+    options.out.write_text(json.dumps({"rows": rows, "devices": devices}))
+    stressed(rows, every, options, jobs, started + options.budget_s)
     data = {
         "backend": options.backend,
-        "device": asdict(done[0][1].environment) if done else None,
+        "devices": devices,
         "options": {name: str(value) for name, value in vars(options).items()},
         "pairs": len(pairs),
         "wall_s": time.perf_counter() - started,

@@ -225,8 +225,9 @@ class Judge:
     def _load(self, case: Case, sides: Sides, compiled: Binaries, wide: WideReference | None) -> None:
         if self._timed:
             self.pool.compile_helpers(self._compilers)
-            on_both_sides(lambda side: self.pool.load_helpers(sides[side]))
         with self._lock.shared():
+            if self._timed:
+                on_both_sides(lambda side: self.pool.load_helpers(sides[side]))
             on_both_sides(lambda side: sides[side].load(case.candidate, compiled[side]))
             if wide is not None:
                 with reference_runs.disturbing("wide"):

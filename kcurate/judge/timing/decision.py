@@ -147,6 +147,7 @@ class PairTimer:
     ) -> None:
         self._lock = lock
         self._calibration = calibration
+        self.job = job
         with lock.shared():
             self.samplers = on_both_sides(lambda side: SideSampler(sides[side], job))
 

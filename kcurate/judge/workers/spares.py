@@ -1,9 +1,10 @@
 """The pool of run workers of one judge: warm spares, one primed spare, and workers of recent references.
 
 The side on trial always gets an unused worker; a reference's worker is kept for further candidates with the
-same reference. Opening the device, loading our timing kernels and generating the timed inputs all happen
-while the compilers work; opening and loading, the driver's work on the CPU, even while others time. Not
-covered: what a worker does with a side (`kcurate.judge.workers.side_proxy`).
+same reference. Ending the last candidate's workers, opening the device, loading our timing kernels and
+generating the timed inputs all happen while the compilers work. The first three wait for others' timings: a
+context that is opened or closed takes time from the kernel that runs. Not covered: what a worker does with a
+side (`kcurate.judge.workers.side_proxy`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from kcurate import codec, store, time_limits
 from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.errors import BackendError
+from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.workers import compiling
 from kcurate.judge.workers.messages import pack_compiled
 from kcurate.judge.workers.nursery import Nursery, Role, Worker
@@ -52,11 +54,13 @@ class RunWorkerPool:
         self._thread = ThreadPoolExecutor(1)
         self._work: Future[Any] | None = None
         self._priming: Future[None] | None = None
+        self._ended: list[Worker] = []
         self._spares = WarmWorkers(nursery, role, 1)
         greeting = self._spares.first().ready()
         assert greeting.environment is not None, "a run worker names its device"
         self.environment: Environment = greeting.environment
         self.arch: str | None = greeting.arch
+        self._lock = GpuLock(lock_name(self.environment))
         large = int(self.environment.details.get("memory_bytes") or 0) >= LARGE_GPU_BYTES
         self._kept = KEPT_REFERENCES[0 if large else 1] if role.backend == "cuda" else 0
         self._spares.resize(spares if large or role.backend != "cuda" else min(spares, FEW_SPARES))
@@ -67,25 +71,34 @@ class RunWorkerPool:
         self.forget_references()
         if self._primed is not None:
             self._primed.worker.kill()
+        self._end()
+        self._lock.close()
         self._spares.close()
         if self._python is not None:
             self._python[1].close()
             self._python[0].close()
 
     def refill(self) -> None:
-        """Replace missing spares in the background; a failure to start one is raised by the next `take`.
+        """End released workers and replace missing spares in the background.
 
-        Call it between candidates, since opening a device disturbs timing.
+        A failure to start one is raised by the next `take`. Call it between candidates.
         """
         self._work = self._thread.submit(self._refill)
 
     def _refill(self) -> None:
-        with contextlib.suppress(BackendError):
-            self._spares.refill()
-            if self._python is not None:
-                self._python[1].refill()
-        if self._helpers is not None:
-            self._prime_spare()
+        with self._lock.shared():
+            self._end()
+            with contextlib.suppress(BackendError):
+                self._spares.refill()
+                if self._python is not None:
+                    self._python[1].refill()
+            if self._helpers is not None:
+                self._prime_spare()
+
+    def _end(self) -> None:
+        for worker in self._ended:
+            worker.kill()
+        self._ended.clear()
 
     def prime(self, candidate: Candidate, reference: SideName, inputs: Sequence[Generate]) -> Future[None]:
         """Prepare both workers of a candidate in the background, up to the timed `inputs`.
@@ -102,7 +115,8 @@ class RunWorkerPool:
         kept = self._references.get(side_key(candidate, reference))
         if kept is not None and kept.worker.alive:
             dataclasses.replace(kept, side=reference).prefetch(candidate, inputs)
-        primed = self._prime_spare()
+        with self._lock.shared():
+            primed = self._prime_spare()
         primed.side = other_side(reference)
         primed.prefetch(candidate, inputs)
 
@@ -154,14 +168,14 @@ class RunWorkerPool:
         return SideProxy(side, self._python[1].take(), self._timeout_s)
 
     def release(self, sides: Mapping[SideName, SideProxy], keep: SideName | None) -> None:
-        """Kill the workers, except a GPU's `keep`, which is kept for further candidates."""
+        """Give the workers up, except a GPU's `keep`, which is kept for further candidates."""
         for side, proxy in sides.items():
             if side == keep and proxy.key and self._kept and proxy.clear_for_reuse():
                 self._references[proxy.key] = proxy
                 while len(self._references) > self._kept:
-                    self._references.pop(next(iter(self._references))).worker.kill()
+                    self._ended.append(self._references.pop(next(iter(self._references))).worker)
             else:
-                proxy.worker.kill()
+                self._ended.append(proxy.worker)
 
     def forget_references(self) -> None:
         """Kill the workers of recent references."""
@@ -201,10 +215,7 @@ def side_key(candidate: Candidate, side: SideName) -> str:
 
 
 class WarmWorkers:
-    """Unused workers of one role that have opened their device or are about to.
-
-    Opening a device disturbs others' timing, so the owner decides when to `refill`.
-    """
+    """Unused workers of one role that have opened their device, once `refill` has returned."""
 
     def __init__(self, nursery: Nursery, role: Role, count: int) -> None:
         self._nursery = nursery
@@ -213,9 +224,13 @@ class WarmWorkers:
         self._idle = [nursery.fork(role) for _ in range(count)]
 
     def resize(self, count: int) -> None:
-        """Keep `count` workers from now on."""
+        """Keep `count` workers from now on; the missing ones start now."""
         self._count = count
-        self.refill()
+        self._start()
+
+    def _start(self) -> None:
+        while len(self._idle) < self._count:
+            self._idle.append(self._nursery.fork(self._role))
 
     def first(self) -> Worker:
         """The worker that `take` will return next."""
@@ -230,9 +245,10 @@ class WarmWorkers:
         return worker
 
     def refill(self) -> None:
-        """Start the missing workers; they open their device in the background."""
-        while len(self._idle) < self._count:
-            self._idle.append(self._nursery.fork(self._role))
+        """Start the missing workers, and wait for them."""
+        self._start()
+        for worker in self._idle:
+            worker.ready()
 
     def close(self) -> None:
         """Kill the unused workers."""
