@@ -7,8 +7,8 @@ The first prints a table rule x outcome over the fast sides of `pairs/**` (compi
 compared as machine code, verified on the emulator), and one of applications over the kernels that extract
 finds in each TREE; there a rule sees the plan only where `sources/` knows the kernel's problem, and what it
 makes is compiled, not run. The second judges every candidate on a GPU with times, rule by rule in turns until
-all are done or the minutes are over, and writes `verdicts.jsonl`, `summary.json` and `speedups.svg`.
-Candidates are one a rule and pair, and `all`: every rule that still applies after those before it.
+all are done or the minutes are over, and writes `verdicts.jsonl`, `summary.json` and `speedups.svg`. Run
+again, it goes on where it stopped. Candidates are one a rule and pair, and `all`: every rule that still applies after those before it.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees.batch import default_jobs, judge_many
 from kcurate.records import SIDES, Candidate, Origin, Outcome, Side, Verdict
 from kcurate.records.pair import SideName
+from kcurate.verdicts.keys import verdict_key
 from kcurate.workspace import Workspace
 
 Table = dict[str, Counter[str]]
@@ -167,31 +168,43 @@ def in_turns(cases: Iterable[Case]) -> list[Case]:
     return [same[i] for i in range(most) for same in by_rule.values() if i < len(same)]
 
 
-def on_gpu(gpu: int, out: Path, only: str, rules: frozenset[str], minutes: float) -> Table:
+def on_gpu(gpu: int, out: Path, only: str, rules: frozenset[str], minutes: float, jobs: int) -> Table:
     """Judge with times; verdicts as they come, then the summary and a plot."""
     out.mkdir(parents=True, exist_ok=True)
+    file = out / "verdicts.jsonl"
+    earlier = {one.key: one for one in store.read_jsonl(file, Verdict)} if file.exists() else {}
     table: Table = defaultdict(Counter)
     found = (case for pair in fast_sides(only) for case in made(pair, table))
     cases = in_turns(case for case in found if not rules or case[0] in rules)
     speedups: dict[str, list[float]] = defaultdict(list)
-    started, judged = time.monotonic(), 0
-    environment: Verdict | None = None
-    config = JudgeConfig(backend="cuda", gpu=gpu)
-    numbered = [(i, candidate) for i, (_, candidate) in enumerate(cases)]
-    verdicts = judge_many(numbered, config, gpus=(gpu,), jobs=default_jobs("cuda", 1))
     left = Counter(name for name, _ in cases)
-    for i, verdict in verdicts:
-        name, candidate = cases[i]
-        store.append_jsonl(out / "verdicts.jsonl", verdict)
+    started = time.monotonic()
+    devices: set[str] = set()
+
+    def add(name: str, verdict: Verdict) -> None:
         table[name][verdict.outcome.value] += 1
         left[name] -= 1
-        judged, environment = judged + 1, verdict
+        devices.add(verdict.environment.device)
         if verdict.speedup is not None:
             speedups[name].append(verdict.speedup.ratio)
+
+    numbered = []
+    for i, (name, candidate) in enumerate(cases):
+        known = earlier.get(verdict_key(candidate))
+        if known is None:
+            numbered.append((i, candidate))
+        else:
+            add(name, known)
+    config = JudgeConfig(backend="cuda", gpu=gpu)
+    verdicts = judge_many(numbered, config, gpus=(gpu,), jobs=jobs or default_jobs("cuda", 1))
+    for judged, (i, verdict) in enumerate(verdicts, 1):
+        name, candidate = cases[i]
+        store.append_jsonl(file, verdict)
+        add(name, verdict)
         if verdict.outcome == Outcome.CONFIRMED:
             store.write_candidate(out / "pairs" / candidate.id, candidate)
         if judged % CHUNK == 0:
-            print(f"{judged} of {len(cases)} after {time.monotonic() - started:.0f} s", file=sys.stderr)
+            print(f"{judged} of {len(numbered)} after {time.monotonic() - started:.0f} s", file=sys.stderr)
         if time.monotonic() - started > 60 * minutes:
             break
     if isinstance(verdicts, Generator):
@@ -200,7 +213,7 @@ def on_gpu(gpu: int, out: Path, only: str, rules: frozenset[str], minutes: float
         if count:
             table[name]["not_judged"] += count
     summary = {
-        "device": environment.environment.device if environment else None,
+        "devices": sorted(devices),
         "wall_s": round(time.monotonic() - started, 1),
         "outcomes": {name: dict(counts) for name, counts in table.items()},
         "speedups": {name: sorted(speedups[name]) for name in in_order(speedups)},
@@ -233,23 +246,23 @@ def main() -> None:
     parser.add_argument("--no-judge", action="store_true", help="compile, but do not run")
     parser.add_argument("--only", default="", help="only pairs whose id holds this text")
     parser.add_argument("--rules", default="", help="only these, joined by commas (`all` is one)")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=0)
     parser.add_argument("--gpu", type=int, help="judge on this GPU, with times")
     parser.add_argument("--out", type=Path, default=Path("deopt-rules"))
     parser.add_argument("--minutes", type=float, default=60.0, help="stop to begin new work then")
     given = parser.parse_args()
     rules = frozenset(filter(None, given.rules.split(",")))
     if given.gpu is not None:
-        table = on_gpu(given.gpu, given.out, given.only, rules, given.minutes)
+        table = on_gpu(given.gpu, given.out, given.only, rules, given.minutes, given.jobs)
         show("On the GPU", {name: table[name] for name in table if not rules or name in rules})
         return
     if not given.no_pairs:
         table = on_emulator(
-            given.only, rules, judged=not given.no_judge, jobs=given.jobs, minutes=given.minutes
+            given.only, rules, judged=not given.no_judge, jobs=given.jobs or 2, minutes=given.minutes
         )
         show("Fast sides of pairs/", {name: table[name] for name in table if not rules or name in rules})
     for tree in given.trees:
-        table, seen = on_tree(tree, given.jobs)
+        table, seen = on_tree(tree, given.jobs or 2)
         show(f"{tree.name}: {', '.join(f'{count} {what}' for what, count in seen.items())}", table)
 
 

@@ -10,7 +10,7 @@ needs no GPU). On a GPU, what survives the test sizes is judged in full, with sa
 installed. What then survives is run beside the original at `--stress` other sizes, drawn at random: `escaped`
 if one shows a difference, `no_difference` if none does (many mistakes change only the way: a fast path that
 is not taken, a bound that nothing reaches). A mistake at the bench size is run there without its switch, on
-the timed inputs; any bit that differs shows. Refused share: of refused and escaped together. Prints the counts
+the timed inputs; any bit that differs shows. Refused share: of refused and escaped together. Prints counts
 by operator, and every survivor. Run again, it goes on where it stopped.
 """
 
