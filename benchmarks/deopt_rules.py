@@ -8,7 +8,8 @@ compared as machine code, verified on the emulator), and one of applications ove
 finds in each TREE; there a rule sees the plan only where `sources/` knows the kernel's problem, and what it
 makes is compiled, not run. The second judges every candidate on a GPU with times, rule by rule in turns until
 all are done or the minutes are over, and writes `verdicts.jsonl`, `summary.json` and `speedups.svg`. Run
-again, it goes on where it stopped. Candidates are one a rule and pair, and `all`: every rule that still applies after those before it.
+again, it goes on where it stopped. Candidates are one a rule and pair, and `all`: every rule that still
+applies after those before it.
 """
 
 from __future__ import annotations

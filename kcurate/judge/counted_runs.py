@@ -8,6 +8,7 @@ the emulator cannot run a side; nothing is concluded from that. Not covered: wha
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,6 +21,7 @@ from kcurate.judge.workers.compiling import CompileWorkers, request_of
 from kcurate.judge.workers.nursery import Nursery, Role
 from kcurate.judge.workers.requests import Count
 from kcurate.judge.workers.side_proxy import SideProxy
+from kcurate.judge.workers.spares import side_key
 from kcurate.records import SIDES, Candidate, Outcome
 from kcurate.records.pair import SideName
 
@@ -41,12 +43,18 @@ class Counted:
 
 
 class CountedRuns:
-    """Workers that compile and count, started when first needed. Call `close` at the end."""
+    """Workers that compile and count, started when first needed. Call `close` at the end.
+
+    What a fast side did is kept for the next candidate, since many may be made from one: all run on inputs of
+    the same secret seed.
+    """
 
     def __init__(self) -> None:
         self._nursery: Nursery | None = None
         self._compilers: CompileWorkers | None = None
         self._missing = False
+        self._seed = secrets.randbits(48)
+        self._latest: dict[str, _Runs] = {}
 
     def close(self) -> None:
         """End all workers."""
@@ -55,7 +63,7 @@ class CountedRuns:
         if self._nursery is not None:
             self._nursery.close()
 
-    def count(self, candidate: Candidate, seed: int) -> Counted | None:
+    def count(self, candidate: Candidate) -> Counted | None:
         """Run both sides; None where the emulator cannot, or is not installed."""
         if self._missing or any(getattr(candidate, side).language != "cuda" for side in SIDES):
             return None
@@ -68,8 +76,11 @@ class CountedRuns:
             return None
         if compiled is None:
             return None
-        chosen = _chosen(candidate, seed)
-        fast, slow = (self._run(candidate, side, compiled[side], chosen) for side in ("fast", "slow"))
+        chosen = _chosen(candidate, self._seed)
+        key = side_key(candidate, "fast")
+        fast = self._latest.get(key) or self._run(candidate, "fast", compiled["fast"], chosen)
+        self._latest = {key: fast} if len(fast.counts) == len(chosen) else {}
+        slow = self._run(candidate, "slow", compiled["slow"], chosen)
         if len(fast.counts) < len(chosen) - 1:
             return None
         tests = tuple(zip(slow.counts, fast.counts[: len(chosen) - 1], strict=False))

@@ -246,10 +246,9 @@ class Judge:
                 spoil = negative_controls.spoiling(problem, verification.expected, again, verification.exact)
                 tried = trials.largest(problem, verification.tried)
                 self.controls.admit_tolerance(case, verification, tried, spoil)
-        counted = None
-        if timed or self.config.counted:
+        if not timed and self.config.counted:
             with case.stage("made_slow"):
-                counted = self._made_slow.admit_counts(case, verification.seed)
+                self._made_slow.admit_counts(case)
         if self.config.sanitize:
             with case.stage("sanitize"):
                 sanitizer.examine_case(case, compiled, self.config.gpu, verification.seed, self._lock)
@@ -274,7 +273,7 @@ class Judge:
         for size in problem.sizes.others:
             case.sizes.append(time_size(size, self._prepare))
         with case.stage("made_slow"):
-            self._made_slow.admit_times(case, ruling, counted, lambda size: time_size(size, self._timed_job))
+            self._made_slow.admit_times(case, ruling, lambda size: time_size(size, self._timed_job))
         with case.stage("environment"):
             after = sides["fast"].environment().details
             case.add_details(**{f"after_{name}": after[name] for name in STATE if name in after})

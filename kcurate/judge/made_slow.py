@@ -164,7 +164,7 @@ class MadeSlow:
         """End all workers."""
         self._runs.close()
 
-    def admit_counts(self, case: Case, seed: int) -> Counted | None:
+    def admit_counts(self, case: Case) -> Counted | None:
         """Count what both sides do; None if the slow side was not made, or cannot be counted.
 
         Raises:
@@ -172,7 +172,7 @@ class MadeSlow:
         """
         if not made_slow(case.candidate):
             return None
-        counted = self._runs.count(case.candidate, seed)
+        counted = self._runs.count(case.candidate)
         if counted is None:
             return None
         if counted.tests:
@@ -183,14 +183,10 @@ class MadeSlow:
         case.passed("counted_work" if counted.bench is not None else "counted_test_work")
         return counted
 
-    def admit_times(
-        self,
-        case: Case,
-        ruling: Ruling,
-        counted: Counted | None,
-        time_size: Callable[[BenchSize], SizeTiming],
-    ) -> None:
+    def admit_times(self, case: Case, ruling: Ruling, time_size: Callable[[BenchSize], SizeTiming]) -> None:
         """Check a confirmed speedup over a slow side that was made. `time_size` times both sides.
+
+        What both sides do is counted only now, since it takes seconds.
 
         Raises:
             Ruling: `padded`.
@@ -207,6 +203,7 @@ class MadeSlow:
                 device = case.environment.device
                 naive = naive_speedup(case.candidate, fast_us, device, self._workspace, name)
                 _refuse(above_cap(claimed, naive))
+        counted = self.admit_counts(case)
         if problem.sizes.test and (counted is None or counted.bench is None):
             test = time_size(BenchSize("test", problem.sizes.test[largest_test(problem)]))
             case.add_details(test_slow_us=test.slow_us, test_fast_us=test.fast_us)

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import small
@@ -260,7 +261,7 @@ def test_times_are_compared_where_nothing_can_be_counted(
     def timed(name: str, *_: object) -> SizeTiming:
         return SizeTiming(name, Outcome.CONFIRMED, at_test_us, 6.0)
 
-    monkeypatch.setattr(CountedRuns, "count", lambda self, candidate, seed: None)
+    monkeypatch.setattr(CountedRuns, "count", lambda self, candidate: None)
     monkeypatch.setattr(judging, "time_other_size", timed)
     verdict = judged(rig, 18 * 60.0)
     assert verdict.outcome is outcome, verdict.detail
@@ -278,8 +279,28 @@ def test_the_largest_test_size_is_the_one_that_is_timed(monkeypatch: pytest.Monk
     case.speedup = speedup(2.0)
     case.update_report("fast", median_us=10.0)
     one = made_slow.MadeSlow(None)
-    one.admit_times(case, judging.Ruling(Outcome.CONFIRMED, ""), None, timed)
+    counted: list[Counted | None] = [None, ran(1.0, bench=1.0)]
+    monkeypatch.setattr(CountedRuns, "count", lambda self, candidate: counted.pop(0))
+    one.admit_times(case, judging.Ruling(Outcome.CONFIRMED, ""), timed)
     assert [size.sizes for size in asked] == [{"n": 1000}]
-    one.admit_times(case, judging.Ruling(Outcome.NOT_FASTER, ""), None, timed)
-    one.admit_times(case, judging.Ruling(Outcome.CONFIRMED, ""), ran(1.0, bench=1.0), timed)
-    assert len(asked) == 1
+    one.admit_times(case, judging.Ruling(Outcome.NOT_FASTER, ""), timed)
+    assert len(counted) == 1, "counted only where a speedup is claimed"
+    one.admit_times(case, judging.Ruling(Outcome.CONFIRMED, ""), timed)
+    assert len(asked) == 1 and not counted
+
+
+def test_what_a_fast_side_does_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran_sides: list[str] = []
+    original = CountedRuns._run
+
+    def run(self: CountedRuns, candidate: Any, side: Any, *rest: Any) -> Any:
+        ran_sides.append(side)
+        return original(self, candidate, side, *rest)
+
+    monkeypatch.setattr(CountedRuns, "_run", run)
+    one = replace(small.scaled(), origin=MADE)
+    other = replace(one, fast=replace(one.fast, code=one.fast.code + "\n"))
+    with contextlib.closing(CountedRuns()) as runs:
+        found = [runs.count(candidate) for candidate in (one, one, other)]
+    assert ran_sides == ["fast", "slow", "slow", "fast", "slow"]
+    assert found[0] is not None and found[0] == found[1]
