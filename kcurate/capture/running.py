@@ -1,6 +1,6 @@
 """Runs a program with a recorder in it. Its output, its input and its exit code stay its own.
 
-Not covered: what the recorders do (`native/`), building them (`building`).
+Not covered: what the recorders do (`native/`), building them (`building`, `stand_in`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate.capture import building
+from kcurate.capture import stand_in
 from kcurate.errors import InputError
 from kcurate.records.capture import CaptureSource
 
@@ -61,14 +61,23 @@ def found(command: Sequence[str]) -> list[str]:
 
 
 def run(
-    command: Sequence[str], source: CaptureSource, folder: Path, limits: Limits, only: Path | None
+    command: Sequence[str],
+    source: CaptureSource,
+    folder: Path,
+    limits: Limits,
+    only: Path | None = None,
+    emulated: Path | None = None,
 ) -> int:
     """Run the program to its end; its exit code, 128 and the signal's number where a signal ended it.
+
+    `only`: the names of the kernels to write down. `emulated`: the index of those that the stand-in runs.
 
     Raises:
         InputError: it cannot be started. MissingDependencyError: the recorder cannot be built here.
     """
     environment = {**os.environ, **_recorder(source), **_settings(folder, limits, only)}
+    if emulated is not None:
+        environment["KCURATE_CAPTURE_RUN"] = str(emulated)
     try:
         program = subprocess.Popen(found(command), env=environment)
     except OSError as error:
@@ -88,8 +97,10 @@ def run(
 
 def _recorder(source: CaptureSource) -> dict[str, str]:
     if source == "cupti":
+        from kcurate.capture import building
+
         return {"CUDA_INJECTION64_PATH": str(building.injection())}
-    folders = [str(building.stand_in()), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    folders = [str(stand_in.folder()), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     return {"LD_LIBRARY_PATH": os.pathsep.join(folders)}
 
 
