@@ -26,6 +26,7 @@ LAYERS = (
         "dataset",
         "deopt",
         "doctor",
+        "capture",
         "draft",
         "extract",
         "gallery",

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from kcurate.cli import build as build_command
+from kcurate.cli import capture as capture_command
 from kcurate.cli import demo, deopt, doctor, extract, show, validate
 from kcurate.cli import problem as problem_commands
 from kcurate.cli import push as push_command
@@ -23,6 +24,7 @@ EPILOG = (
 )
 COMMANDS: Mapping[str, Callable[..., Any]] = {
     "extract": extract.extract,
+    "capture": capture_command.capture,
     "deopt": deopt.deopt,
     "validate": validate.validate,
     "build": build_command.build,

@@ -1,0 +1,106 @@
+"""Runs a program with a recorder in it. Its output, its input and its exit code stay its own.
+
+Not covered: what the recorders do (`native/`), building them (`building`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcurate.capture import building
+from kcurate.errors import InputError
+from kcurate.records.capture import CaptureSource
+
+GPU = Path("/dev/nvidiactl")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the recorders may write and look at; see `FORMAT.md`."""
+
+    per_kernel: int = 4
+    total_bytes: int = 4 << 30
+    buffer_bytes: int = 256 << 20
+    seconds: float = 600.0
+
+
+def chosen(recorder: str) -> CaptureSource:
+    """The recorder for this machine: CUPTI where there is a GPU, else the stand-in for libcudart.
+
+    Raises:
+        InputError: there is no such recorder, or no GPU for it.
+    """
+    if recorder not in ("auto", "cupti", "cudart"):
+        raise InputError("no such recorder", where=recorder, hint="choose auto, cupti or cudart")
+    if recorder == "cupti" and not GPU.exists():
+        raise InputError(
+            "there is no NVIDIA GPU here", where="--recorder cupti", hint="--recorder cudart needs none"
+        )
+    return "cudart" if recorder == "cudart" or not GPU.exists() else "cupti"
+
+
+def found(command: Sequence[str]) -> list[str]:
+    """The command with its program's path.
+
+    Raises:
+        InputError: there is no such program, or it cannot be run.
+    """
+    if not command:
+        raise InputError("no program to run", where="capture", hint="give it after --: -- ./program args")
+    path = shutil.which(command[0])
+    if path is None:
+        what = "is not executable" if Path(command[0]).exists() else "no such program"
+        raise InputError(what, where=command[0], hint="give a path, or a program on the PATH")
+    return [path, *command[1:]]
+
+
+def run(
+    command: Sequence[str], source: CaptureSource, folder: Path, limits: Limits, only: Path | None
+) -> int:
+    """Run the program to its end; its exit code, 128 and the signal's number where a signal ended it.
+
+    Raises:
+        InputError: it cannot be started. MissingDependencyError: the recorder cannot be built here.
+    """
+    environment = {**os.environ, **_recorder(source), **_settings(folder, limits, only)}
+    try:
+        program = subprocess.Popen(found(command), env=environment)
+    except OSError as error:
+        raise InputError(
+            f"cannot be started: {error.strerror or error}",
+            where=command[0],
+            hint="is it built for this machine?",
+        ) from error
+    # Ctrl-C reaches the program as well, which may end as it likes.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        code = program.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return code if code >= 0 else 128 - code
+
+
+def _recorder(source: CaptureSource) -> dict[str, str]:
+    if source == "cupti":
+        return {"CUDA_INJECTION64_PATH": str(building.injection())}
+    folders = [str(building.stand_in()), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    return {"LD_LIBRARY_PATH": os.pathsep.join(folders)}
+
+
+def _settings(folder: Path, limits: Limits, only: Path | None) -> Mapping[str, str]:
+    found = {
+        "KCURATE_CAPTURE_DIR": str(folder.resolve()),
+        "KCURATE_CAPTURE_PER_KERNEL": str(limits.per_kernel),
+        "KCURATE_CAPTURE_BYTES": str(limits.total_bytes),
+        "KCURATE_CAPTURE_BUFFER_BYTES": str(limits.buffer_bytes),
+        "KCURATE_CAPTURE_SECONDS": f"{limits.seconds:g}",
+    }
+    if only is not None:
+        found["KCURATE_CAPTURE_ONLY"] = str(only.resolve())
+    return found
