@@ -1,7 +1,7 @@
 """Compiles the recorders (`native/`) on first use, with this machine's C++ compiler, into the user's cache.
 
-The key is the sources, the compiler, its options and the CUDA headers. Nothing of CUDA is linked. Not covered:
-what the libraries do (`FORMAT.md`), running a program with one (`running`).
+The key is the sources, the compiler, its options and the CUDA headers. Nothing of CUDA is linked.
+Not covered: what the libraries do (`FORMAT.md`), running a program with one (`running`).
 """
 
 from __future__ import annotations

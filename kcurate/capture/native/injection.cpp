@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <tuple>
+#include <type_traits>
 
 #include "recording.h"
 
@@ -53,7 +54,6 @@ template <typename Result, Result missing, typename... Args>
 struct Function {
   Result (*at)(Args...) = nullptr;
   Result operator()(Args... args) const { return at ? at(args...) : missing; }
-  explicit operator bool() const { return at != nullptr; }
 };
 template <typename Signature>
 struct DriverFunction;
@@ -66,6 +66,12 @@ struct Driver {
 #undef X
 };
 Driver driver;
+
+#if CUDA_VERSION >= 13000 && !defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+#define X(field, symbol, args) static_assert(std::is_same_v<CUresult(CUDAAPI*) args, decltype(&::field)>, symbol);
+DRIVER_FUNCTIONS(X)
+#undef X
+#endif
 
 template <typename Pointer>
 void find_symbol(Pointer& at, void* library, const char* name) {
@@ -170,7 +176,8 @@ State& state() {
 // name the one as the other; a parameter index beyond the last is refused too.
 std::shared_ptr<const Kernel> kernel_of(CUfunction handle, const char* symbol) {
   const char* asked = symbol;
-  if (!asked && !ok(driver.cuFuncGetName(&asked, handle))) driver.cuKernelGetName(&asked, reinterpret_cast<CUkernel>(handle));
+  if (!asked && !ok(driver.cuFuncGetName(&asked, handle)))
+    driver.cuKernelGetName(&asked, reinterpret_cast<CUkernel>(handle));
   const std::pair<void*, std::string> key{handle, asked ? asked : ""};
   {
     std::lock_guard<std::mutex> guard(state().mutex);
@@ -181,11 +188,13 @@ std::shared_ptr<const Kernel> kernel_of(CUfunction handle, const char* symbol) {
   made->wanted = Recorder::instance().wanted(made->name);
   const auto kernel = reinterpret_cast<CUkernel>(handle);
   size_t offset = 0, size = 0;
-  while (ok(driver.cuFuncGetParamInfo(handle, made->params.size(), &offset, &size))) made->params.push_back({offset, size});
+  while (ok(driver.cuFuncGetParamInfo(handle, made->params.size(), &offset, &size)))
+    made->params.push_back({offset, size});
   const char* name = nullptr;
   bool is_function = !made->params.empty() || ok(driver.cuFuncGetName(&name, handle)), is_kernel = false;
   if (made->params.empty()) {
-    while (ok(driver.cuKernelGetParamInfo(kernel, made->params.size(), &offset, &size))) made->params.push_back({offset, size});
+    while (ok(driver.cuKernelGetParamInfo(kernel, made->params.size(), &offset, &size)))
+      made->params.push_back({offset, size});
     is_kernel = !made->params.empty() || (!is_function && ok(driver.cuKernelGetName(&name, kernel)));
   }
   made->args_known = is_function || is_kernel;
@@ -486,7 +495,7 @@ CUstream named(CUstream stream, bool per_thread) { return stream || !per_thread 
 
 bool is_capturing(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return driver.cuStreamIsCapturing && (!ok(driver.cuStreamIsCapturing(stream, &status)) || status != CU_STREAM_CAPTURE_STATUS_NONE);
+  return !ok(driver.cuStreamIsCapturing(stream, &status)) || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 std::unique_ptr<Pending> launch_entered(const CUpti_CallbackData& data, CUpti_CallbackId id, bool per_thread) {
@@ -591,7 +600,8 @@ void driver_called(CUpti_CallbackId id, const CUpti_CallbackData& data) {
   if (at == watched().end()) return;
   const auto [kind, per_thread] = at->second;
   const bool entered = data.callbackSite == CUPTI_API_ENTER;
-  const CUresult result = entered || !data.functionReturnValue ? CUDA_SUCCESS : *static_cast<CUresult*>(data.functionReturnValue);
+  const CUresult result =
+      entered || !data.functionReturnValue ? CUDA_SUCCESS : *static_cast<CUresult*>(data.functionReturnValue);
   if (kind == Kind::launch || kind == Kind::graph_launch) {
     if (entered) {
       *data.correlationData = 0;
