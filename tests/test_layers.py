@@ -27,7 +27,6 @@ LAYERS = (
         "dataset",
         "deopt",
         "doctor",
-        "capture",
         "draft",
         "extract",
         "gallery",

@@ -1,6 +1,6 @@
 """Runs a program with a recorder in it. Its output, its input and its exit code stay its own.
 
-Not covered: what the recorders do (`native/`), building them (`building`, `stand_in`).
+Not covered: what the recorders do (`native/`), building them (`building`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate.capture import stand_in
+from kcurate.capture import building
 from kcurate.errors import InputError
 from kcurate.records.capture import CaptureSource
 
@@ -97,10 +97,8 @@ def run(
 
 def _recorder(source: CaptureSource) -> dict[str, str]:
     if source == "cupti":
-        from kcurate.capture import building
-
         return {"CUDA_INJECTION64_PATH": str(building.injection())}
-    folders = [str(stand_in.folder()), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    folders = [str(building.stand_in()), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     return {"LD_LIBRARY_PATH": os.pathsep.join(folders)}
 
 

@@ -228,17 +228,18 @@ class Recorder {
     return at->second;
   }
 
-  // The form of a launch that is about to be made. Follow it with `launched` or `failed`.
-  Form begin(const Launch& launch) {
+  // The form of a launch that is about to be made; `may_look` false: its buffers cannot be looked at. Follow it with
+  // `launched` or `failed`.
+  Form begin(const Launch& launch, bool may_look = true) {
     std::lock_guard<std::mutex> guard(mutex_);
     auto [at, unseen] = forms_.try_emplace(key(launch), static_cast<int>(times_.size()));
     if (unseen) times_.push_back(0), claimed_.push_back(false);
     Form form{at->second};
     if (claimed_[form.id]) return form;
     claimed_[form.id] = form.is_new = true;
-    const bool late = now_ns() - began_ns_ > limit_seconds_ * 1000000000ull;
+    const bool late = now_ns() - began_ns_ > limit_seconds_ * 1e9;
     if (late) note_locked("limit", "KCURATE_CAPTURE_SECONDS: later buffers were not looked at");
-    form.look = !late && looked_[launch.kernel] < per_kernel_;
+    form.look = may_look && !late && looked_[launch.kernel] < per_kernel_;
     looked_[launch.kernel] += form.look;
     return form;
   }
@@ -342,7 +343,8 @@ class Recorder {
     per_kernel_ = number("KCURATE_CAPTURE_PER_KERNEL", 4);
     bytes_left_ = bytes_ = number("KCURATE_CAPTURE_BYTES", 4ull << 30);
     buffer_bytes_ = number("KCURATE_CAPTURE_BUFFER_BYTES", 256ull << 20);
-    limit_seconds_ = std::min<uint64_t>(number("KCURATE_CAPTURE_SECONDS", 600), 1ull << 30);
+    const char* seconds = getenv("KCURATE_CAPTURE_SECONDS");
+    if (seconds && *seconds) limit_seconds_ = strtod(seconds, nullptr);
     if (const char* only = getenv("KCURATE_CAPTURE_ONLY"); only && *only) read_filter(only);
     restart();
     enabled_ = true;
@@ -554,7 +556,8 @@ class Recorder {
   std::vector<uint64_t> times_;
   std::vector<bool> claimed_;
   std::vector<int> order_;
-  uint64_t per_kernel_ = 0, bytes_ = 0, bytes_left_ = 0, buffer_bytes_ = 0, limit_seconds_ = 0;
+  uint64_t per_kernel_ = 0, bytes_ = 0, bytes_left_ = 0, buffer_bytes_ = 0;
+  double limit_seconds_ = 600;
   uint64_t began_ns_ = 0, launches_ = 0, next_file_ = 0;
   pid_t pid_ = 0;
 };
