@@ -94,7 +94,11 @@ class Describer:
             block=tuple(line["block"]),
             args=args,
             buffers=tuple(self._buffer(one, elements.get(at)) for at, one in enumerate(line["buffers"])),
-            symbols=tuple(self._symbol(one, code) for one in line.get("symbols", ())),
+            symbols=tuple(
+                self._symbol(one, code)
+                for one in line.get("symbols", ())
+                if not code or base_name(demangled(str(one["name"]))) in code
+            ),
             cluster=tuple(line["cluster"]) if line.get("cluster") else None,
             shared_bytes=line["shared"],
             cooperative=line["cooperative"],
