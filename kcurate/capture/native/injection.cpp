@@ -79,12 +79,13 @@ void find_symbol(Pointer& at, void* library, const char* name) {
   memcpy(&at, &found, sizeof at);
 }
 
-// A library that the program has, else one of these.
+// The first of these libraries that is loaded, else the program if it has the symbol, else the first that loads.
 void* library_with(const char* symbol, std::initializer_list<const char*> names) {
-  if (dlsym(RTLD_DEFAULT, symbol)) return RTLD_DEFAULT;
-  for (int more : {RTLD_NOLOAD, 0})
-    for (const char* name : names)
-      if (void* library = dlopen(name, RTLD_NOW | more)) return library;
+  for (const char* name : names)
+    if (void* library = dlopen(name, RTLD_NOW | RTLD_NOLOAD)) return library;
+  if (dlsym(RTLD_DEFAULT, symbol)) return dlopen(nullptr, RTLD_NOW);
+  for (const char* name : names)
+    if (void* library = dlopen(name, RTLD_NOW)) return library;
   return nullptr;
 }
 
@@ -666,7 +667,7 @@ void CUPTIAPI called(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, co
 void subscribe() {
   Recorder& recorder = Recorder::instance();
   recorder.describe("cupti", "");
-  void* cuda = library_with("cuLaunchKernel", {"libcuda.so.1"});
+  void* cuda = library_with("cuStreamQuery", {"libcuda.so.1"});
 #define X(field, symbol, args) find_symbol(driver.field.at, cuda, symbol);
   if (cuda) { DRIVER_FUNCTIONS(X) }
 #undef X

@@ -265,6 +265,8 @@ class Recorder {
     if (!form.is_new) return;
     claimed_[form.id] = false;
     looked_[launch.kernel] -= form.look;
+    for (const Buffer& buffer : launch.buffers) unlink((folder_ + buffer.before).c_str());
+    for (const Symbol& symbol : launch.symbols) unlink((folder_ + symbol.before).c_str());
   }
 
   void launched_other(const std::string& mangled) {
