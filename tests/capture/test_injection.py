@@ -272,25 +272,24 @@ def test_threads_lose_no_launch(play: Any) -> None:
 
 
 def test_kernels_of_a_graph_are_forms_each_time_it_is_launched(play: Any) -> None:
+    """Two launches, one with a changed node, one with another disabled; then a graph of one kernel."""
     played = play("graph")
-    assert played.of("order")[0]["forms"] == [0, 1, 0, 1, 2, 1, 3]
-    assert [line["args"][2]["hex"] for line in played.launches] == [
-        "00000040",
-        "00004040",
-        "0000a040",
-        "0000e040",
-    ]
-    befores = [[buffer["before"] is not None for buffer in line["buffers"]] for line in played.launches]
-    assert befores == [[False, False]] * 3 + [[True, True]]
-    assert played.launches[3]["buffers"][0]["changed"] is True
+    assert played.of("order")[0]["forms"] == [0, 1, 0, 1, 2, 1, 3, 4]
+    scalars = [struct.unpack("f", bytes.fromhex(line["args"][2]["hex"]))[0] for line in played.launches]
+    assert scalars == [2, 3, 5, 6, 7]
+    looked_at = [[buffer["before"] is not None for buffer in line["buffers"]] for line in played.launches]
+    assert looked_at == [[False, False]] * 4 + [[True, True]]
+    assert played.launches[4]["buffers"][0]["changed"] is True
     assert "several nodes" in played.notes["graph"]
 
 
 def test_nothing_is_copied_during_stream_capture(play: Any) -> None:
     played = play("capturing")
     assert played.code == 0  # the double ends a program that copies or waits then
-    assert [line["args"][2]["hex"] for line in played.launches] == ["00004040", "00008040"]
-    assert [line["buffers"][0]["changed"] for line in played.launches] == [None, True]
+    captured_beside, after, capture_began = played.launches
+    assert [line["args"][2]["hex"] for line in (captured_beside, after)] == ["00004040", "00008040"]
+    assert [line["buffers"][0]["changed"] for line in (captured_beside, after)] == [None, True]
+    assert capture_began["buffers"][0]["before"] and capture_began["buffers"][0]["changed"] is None
     assert "captured" in played.notes["graph"]
 
 

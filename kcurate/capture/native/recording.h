@@ -211,6 +211,7 @@ class Recorder {
   }
 
   bool enabled() const { return enabled_; }
+  uint64_t buffer_bytes() const { return buffer_bytes_; }
 
   // Of the `start` line, which precedes the first other line. Only the first device counts.
   void describe(const char* source, const std::string& device) {

@@ -231,6 +231,10 @@ REPLACED CUresult cuGraphGetNodes(CUgraph from, CUgraphNode* nodes, size_t* coun
 REPLACED CUresult cuGraphNodeGetType(CUgraphNode, CUgraphNodeType* type) {
   return *type = CU_GRAPH_NODE_TYPE_KERNEL, CUDA_SUCCESS;
 }
+static CUgraphNode disabled;
+REPLACED CUresult cuGraphNodeGetEnabled(CUgraphExec, CUgraphNode node, unsigned* on) {
+  return *on = node != disabled, CUDA_SUCCESS;
+}
 REPLACED CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode, CUgraph*) { return CUDA_ERROR_INVALID_VALUE; }
 REPLACED CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* params) {
   return *params = reinterpret_cast<Node*>(node)->params, CUDA_SUCCESS;
@@ -407,6 +411,17 @@ static const std::map<std::string, std::function<int(int, char**)>> scenarios{
        cuGraphExecKernelNodeSetParams_v2_params p{two, reinterpret_cast<CUgraphNode>(&first), &changed};
        traced(CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams_v2, p, nullptr, [] { return CUDA_SUCCESS; });
        launch_graph(two);
+       CUgraphNodeParams any{};
+       any.type = CU_GRAPH_NODE_TYPE_KERNEL;
+       by = 6;
+       memcpy(&any.kernel, &changed, sizeof any.kernel);
+       cuGraphExecNodeSetParams_params q{two, p.hNode, &any};
+       traced(CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams, q, nullptr, [] { return CUDA_SUCCESS; });
+       disabled = reinterpret_cast<CUgraphNode>((*reinterpret_cast<std::vector<Node*>*>(two))[1]);
+       launch_graph(two);
+       cuGraphExecDestroy_params r{two};
+       traced(CUPTI_DRIVER_TRACE_CBID_cuGraphExecDestroy, r, nullptr, [] { return CUDA_SUCCESS; });
+       launch_graph(two);
        begin_capture(1);
        launch_scale(out, in, 7, 8, 1);
        return launch_graph(instantiate(end_capture())), 0;
@@ -417,7 +432,10 @@ static const std::map<std::string, std::function<int(int, char**)>> scenarios{
        begin_capture(1);
        launch_scale(out, in, 2, 8, 1), launch_scale(out, in, 3, 8, 2);
        end_capture();
-       return launch_scale(out, in, 4, 8, 2), 0;
+       launch_scale(out, in, 4, 8, 2);
+       Code meanwhile{"meanwhile", {8}, [](void**) { begin_capture(3); }};  // as another thread would
+       void* params[] = {&out};
+       return launch(meanwhile, 1, 1, params), 0;
      }},
     {"failing",
      [](int, char**) {
