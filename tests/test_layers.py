@@ -23,10 +23,10 @@ LAYERS = (
     {"backends", "suites", "verdicts"},
     {"judge"},
     {
+        "capture",
         "dataset",
         "deopt",
         "doctor",
-        "capture",
         "draft",
         "extract",
         "gallery",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kcurate import store
-from kcurate.capture.describing import describe
+from kcurate.capture.describing import described
 from kcurate.capture.raw import RawProcess, base_name, demangled, parameters
 from kcurate.problem.c_types import Element, element
 from kcurate.problem.dtypes import numpy_dtype
@@ -94,7 +94,11 @@ class Describer:
             block=tuple(line["block"]),
             args=args,
             buffers=tuple(self._buffer(one, elements.get(at)) for at, one in enumerate(line["buffers"])),
-            symbols=tuple(self._symbol(one, code) for one in line.get("symbols", ())),
+            symbols=tuple(
+                self._symbol(one, code)
+                for one in line.get("symbols", ())
+                if not code or base_name(demangled(str(one["name"]))) in code
+            ),
             cluster=tuple(line["cluster"]) if line.get("cluster") else None,
             shared_bytes=line["shared"],
             cooperative=line["cooperative"],
@@ -126,7 +130,7 @@ class Describer:
         dtype = numpy_dtype(kind.dtype)
         kept = path.stat().st_size // dtype.itemsize
         values = np.memmap(path, dtype, "r", shape=(kept,)) if kept else np.empty(0, dtype)
-        found = describe(values, kind.dtype, count=size_bytes // dtype.itemsize)
+        found = described(values, kind.dtype, count=size_bytes // dtype.itemsize)
         if self._keep or found.init is None:
             whole = path.read_bytes() if self._keep else bytes(values[: SAMPLE_BYTES // dtype.itemsize])
             sample = store.content_id(whole)

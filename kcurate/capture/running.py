@@ -61,26 +61,33 @@ def found(command: Sequence[str]) -> list[str]:
 
 
 def run(
-    command: Sequence[str], source: CaptureSource, folder: Path, limits: Limits, only: Path | None
+    command: Sequence[str],
+    source: CaptureSource,
+    folder: Path,
+    limits: Limits,
+    only: Path | None = None,
+    emulated: Path | None = None,
 ) -> int:
     """Run the program to its end; its exit code, 128 and the signal's number where a signal ended it.
+
+    `only`: the names of the kernels to write down. `emulated`: the index of those that the stand-in runs.
 
     Raises:
         InputError: it cannot be started. MissingDependencyError: the recorder cannot be built here.
     """
     environment = {**os.environ, **_recorder(source), **_settings(folder, limits, only)}
+    if emulated is not None:
+        environment["KCURATE_CAPTURE_RUN"] = str(emulated)
+    # Ctrl-C reaches the program as well, which may end as it likes; it does not inherit this handler.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        program = subprocess.Popen(found(command), env=environment)
+        code = subprocess.Popen(found(command), env=environment).wait()
     except OSError as error:
         raise InputError(
             f"cannot be started: {error.strerror or error}",
             where=command[0],
             hint="is it built for this machine?",
         ) from error
-    # Ctrl-C reaches the program as well, which may end as it likes.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        code = program.wait()
     finally:
         signal.signal(signal.SIGINT, before)
     return code if code >= 0 else 128 - code

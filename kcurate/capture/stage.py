@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kcurate import store
-from kcurate.capture import raw, running
+from kcurate.capture import emulated, raw, running
 from kcurate.capture.recording import Describer, Texts
 from kcurate.capture.running import Limits
 from kcurate.config import DEFAULT_WORKSPACE
@@ -34,6 +35,8 @@ MEANING = {
     "no_params": "sizes of parameters are unknown: the binary does not tell them",
     "no_kernel": "a kernel was built for another architecture, or is not in the binary",
     "unknown_memory": "pointers into memory that was not allocated through CUDA",
+    "missing": "the stand-in for the CUDA runtime lacks a function that the program calls",
+    "run_failed": "a kernel failed on the emulator",
     "fork": "a child process used CUDA's state of its parent",
 }
 
@@ -44,6 +47,7 @@ class CaptureConfig:
 
     `kernel`: a regular expression that finds names to write down; None: the kernels that the workspace holds,
     or all if it holds none. `recorder`: `auto`, `cupti` or `cudart`. `keep_data`: keep all contents.
+    `run_kernels`: without a GPU, run the workspace's kernels on the emulator.
     """
 
     command: tuple[str, ...]
@@ -53,6 +57,7 @@ class CaptureConfig:
     recorder: str = "auto"
     limits: Limits = field(default_factory=Limits)
     keep_data: bool = False
+    run_kernels: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,15 +84,21 @@ def run(config: CaptureConfig, *, note: Note = silent) -> Captured:
         record.begin(config)
         counts: dict[str, Counter[str]] = {"kernels": Counter(), "launches": Counter()}
         codes: list[int] = []
-        for given in (args, *map(shlex.split, config.also)):
-            with tempfile.TemporaryDirectory(prefix="kcurate-capture-") as folder:
-                only = _names(Path(folder), kernels) if pattern is None and kernels else None
-                codes.append(running.run([program, *given], source, Path(folder), config.limits, only))
+        with tempfile.TemporaryDirectory(prefix="kcurate-capture-") as name:
+            place = Path(name)
+            only = _names(place, kernels) if pattern is None and kernels else None
+            runs = config.run_kernels and source == "cudart"
+            index = _emulated(place, kernels, record) if runs else None
+            for number, given in enumerate((args, *map(shlex.split, config.also))):
+                folder = place / str(number)
+                folder.mkdir()
+                codes.append(running.run([program, *given], source, folder, config.limits, only, index))
                 if codes[-1]:
                     record.note(
                         f"{Path(program).name} ended with code {codes[-1]}; what it did until then stays"
                     )
-                _write(Path(folder), config, workspace, kernels, pattern, counts, record)
+                _write(folder, config, workspace, kernels, pattern, counts, record)
+                shutil.rmtree(folder)
         if not any(counts["launches"].values()):
             raise InputError(
                 "no kernel was launched", where=shlex.join(config.command), hint=_hint(source, config)
@@ -117,6 +128,14 @@ def _kernels(workspace: Workspace) -> dict[str, list[tuple[Kernel, str]]]:
         code = path.with_name("kernel.cu").read_bytes().decode("utf-8", "replace")
         found.setdefault(one.name.split("::")[-1], []).append((one, code))
     return found
+
+
+def _emulated(place: Path, kernels: dict[str, list[tuple[Kernel, str]]], record: Run) -> Path:
+    """The index of the kernels that the emulator can run."""
+    index, failed = emulated.prepare([one for same in kernels.values() for one in same], place)
+    for line in failed:
+        record.note(f"not run on the emulator: {line}")
+    return index
 
 
 def _names(folder: Path, kernels: dict[str, list[tuple[Kernel, str]]]) -> Path:

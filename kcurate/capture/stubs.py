@@ -1,7 +1,7 @@
 """What the stand-in for libcudart must export besides what it implements, from CUDA's headers.
 
-Every other function of the runtime API answers `cudaErrorNotSupported`; with a default stream for each thread,
-programs call some under other names. Not covered: compiling it (`building`).
+Every other function of the runtime API answers `cudaErrorNotSupported`; with a default stream for each
+thread, programs call some under other names. Not covered: compiling it (`building`).
 """
 
 from __future__ import annotations

@@ -55,6 +55,13 @@ def capture(
     keep_data: Annotated[
         bool, typer.Option("--keep-data", help="Keep the contents of all buffers that were looked at.")
     ] = False,
+    run_kernels: Annotated[
+        bool,
+        typer.Option(
+            "--run-kernels",
+            help="Without a GPU: run extracted kernels on the emulator, so that later inputs exist.",
+        ),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Run a CUDA program and write down what it launches, so that its kernels get problems.
@@ -79,6 +86,7 @@ def capture(
         recorder=recorder,
         limits=Limits(per_kernel, max_bytes, max_buffer_bytes, max_seconds),
         keep_data=keep_data,
+        run_kernels=run_kernels,
     )
     done = run(config, note=output.note)
     with output.on_stderr():

@@ -1,6 +1,7 @@
 // A stand-in for libcudart: programs built with `nvcc -cudart shared` run without a GPU. Device memory is host
-// memory, copies and fills are real, a launch is written down instead of run. What is missing answers
-// cudaErrorNotSupported (stubs.inc, made from the headers when this is built).
+// memory, copies and fills are real, a launch is written down instead of run (or run as well, where
+// KCURATE_CAPTURE_RUN names an index of emulated kernels). What is missing answers cudaErrorNotSupported (stubs.inc,
+// made from the headers when this is built).
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -8,6 +9,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <string>
@@ -48,8 +50,8 @@ struct Launching {
 struct State {
   std::mutex mutex;
   std::map<uintptr_t, Block> blocks;
-  std::map<const void*, std::string> kernels;  // names by the host's stub
-  std::map<const void*, Variable> variables;   // by the host's shadow
+  std::map<const void*, std::string> kernels;        // names by the host's stub
+  std::map<const void*, Variable> variables;         // by the host's shadow
   std::map<std::string, std::vector<size_t>> sizes;  // of a kernel's parameters, where the binary tells them
 };
 
@@ -154,8 +156,7 @@ bool unpack_lz4(const uint8_t* from, size_t size, std::vector<uint8_t>& to) {
 bool unpack_zstd(const uint8_t* from, size_t size, std::vector<uint8_t>& to) {
   using Decompress = size_t (*)(void*, size_t, const void*, size_t);
   static void* library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
-  static auto decompress =
-    library ? reinterpret_cast<Decompress>(dlsym(library, "ZSTD_decompress")) : nullptr;
+  static auto decompress = library ? reinterpret_cast<Decompress>(dlsym(library, "ZSTD_decompress")) : nullptr;
   return decompress != nullptr && decompress(to.data(), to.size(), from, size) == to.size();
 }
 
@@ -223,6 +224,125 @@ void read_fatbin(const uint8_t* data) {
   }
 }
 
+// --- Kernels that can run: libraries of the emulator (kcurate/backends/emulator/runtime/runtime.cpp)
+
+constexpr double LIMIT_S = 60;
+constexpr size_t ARGUMENT_ALIGNMENT = 32;
+
+struct EmulatedEntry {
+  const char* name;
+  void* invoke;
+  unsigned count;
+  const unsigned* sizes;
+};
+struct EmulatedSymbol {
+  const char* name;
+  void* address;
+  unsigned long size;
+};
+
+struct Emulated {
+  std::string path;
+  std::vector<std::string> variables;
+  bool tried = false;
+  int (*launch)(unsigned, const unsigned*, unsigned long, int, void**, double) = nullptr;
+  const char* (*message)() = nullptr;
+  const EmulatedEntry* entry = nullptr;
+  std::vector<const EmulatedSymbol*> symbols;
+};
+
+std::map<std::string, Emulated>& emulated() {
+  static auto* found = [] {
+    auto* made = new std::map<std::string, Emulated>;
+    const char* index = std::getenv("KCURATE_CAPTURE_RUN");
+    std::ifstream file(index ? index : "");
+    for (std::string line; std::getline(file, line);) {
+      const size_t first = line.find('\t'), second = line.find('\t', first + 1);
+      if (second == std::string::npos) continue;
+      Emulated& one = (*made)[line.substr(0, first)];
+      one.path = line.substr(first + 1, second - first - 1);
+      for (size_t at = second + 1; at < line.size();) {
+        const size_t comma = std::min(line.find(',', at), line.size());
+        one.variables.push_back(line.substr(at, comma - at));
+        at = comma + 1;
+      }
+    }
+    return made;
+  }();
+  return *found;
+}
+
+// `ns::f<float>` of `void ns::f<float>(float*)`.
+std::string instance(const std::string& mangled) {
+  std::string name = kcurate::demangled(mangled);
+  int depth = 0;
+  if (!name.empty() && name.back() == ')')
+    for (size_t at = name.size(); at--;) {
+      depth += (name[at] == ')') - (name[at] == '(');
+      if (!depth) {
+        name.resize(at);
+        break;
+      }
+    }
+  depth = 0;
+  for (size_t at = name.size(); at--;) {
+    depth += (name[at] == '>') - (name[at] == '<');
+    if (!depth && name[at] == ' ') return name.substr(at + 1);
+  }
+  return name;
+}
+
+void open_emulated(Emulated& one) {
+  one.tried = true;
+  dlopen("libm.so.6", RTLD_NOW | RTLD_GLOBAL);
+  void* library = dlopen(one.path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return Recorder::instance().note("run_failed", dlerror());
+  auto open = reinterpret_cast<int (*)()>(dlsym(library, "kcu_open"));
+  auto entry = reinterpret_cast<const EmulatedEntry* (*)(unsigned)>(dlsym(library, "kcu_entry"));
+  auto symbol = reinterpret_cast<const EmulatedSymbol* (*)(unsigned)>(dlsym(library, "kcu_symbol"));
+  one.message = reinterpret_cast<decltype(one.message)>(dlsym(library, "kcu_message"));
+  auto launch = reinterpret_cast<decltype(one.launch)>(dlsym(library, "kcu_launch"));
+  if (!open || !entry || !symbol || !one.message || !launch || open() || !(one.entry = entry(0))) return;
+  for (unsigned i = 0; const EmulatedSymbol* found = symbol(i); i++) one.symbols.push_back(found);
+  one.launch = launch;
+}
+
+// Copy the program's variables into the library before a launch, and back after it.
+void exchange(const Emulated& one, bool before) {
+  for (size_t i = 0; i < one.symbols.size() && i < one.variables.size(); i++)
+    for (auto& [shadow, variable] : state().variables)
+      if (kcurate::plain_name(variable.name) == one.variables[i] && variable.size == one.symbols[i]->size) {
+        void* place = variable.place;
+        std::memcpy(before ? one.symbols[i]->address : place, before ? place : one.symbols[i]->address, variable.size);
+      }
+}
+
+void run(const std::string& kernel, const kcurate::Launch& one, void** args) {
+  auto found = emulated().find(instance(kernel));
+  if (found == emulated().end()) return;
+  Emulated& library = found->second;
+  if (!library.tried) open_emulated(library);
+  if (library.launch == nullptr) return;
+  // Aligned copies: a parameter may be a struct of vectors.
+  std::vector<std::vector<char>> storage;
+  std::vector<void*> given;
+  for (unsigned i = 0; i < library.entry->count; i++) {
+    storage.emplace_back(library.entry->sizes[i] + ARGUMENT_ALIGNMENT);
+    void* place = storage.back().data();
+    size_t room = storage.back().size();
+    place = std::align(ARGUMENT_ALIGNMENT, library.entry->sizes[i], place, room);
+    std::memcpy(place, args[i], library.entry->sizes[i]);
+    given.push_back(place);
+  }
+  given.push_back(nullptr);
+  const unsigned shape[9] = {one.grid.x,  one.grid.y,    one.grid.z,    one.block.x,  one.block.y,
+                             one.block.z, one.cluster.x, one.cluster.y, one.cluster.z};
+  exchange(library, true);
+  if (library.launch(0, shape, one.shared, one.cooperative, given.data(), LIMIT_S))
+    Recorder::instance().note("run_failed", kernel + ": " + library.message());
+  exchange(library, false);
+}
+
 // --- Launches
 
 bool find(uint64_t address, kcurate::Allocation& found) {
@@ -248,28 +368,32 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** args, size_t 
   const std::string& name = stubbed->second;
   if (!block.x || !block.y || !block.z || uint64_t{block.x} * block.y * block.z > MAX_THREADS || !grid.x || !grid.y ||
       !grid.z)
-  return failed(cudaErrorInvalidConfiguration);
+    return failed(cudaErrorInvalidConfiguration);
   Recorder& recorder = Recorder::instance();
   if (!recorder.enabled()) return cudaSuccess;
   recorder.describe("cudart", "none");
-  if (!recorder.wanted(name)) {
-  recorder.launched_other(name);
-  return cudaSuccess;
-  }
   kcurate::Launch one;
   one.kernel = name;
   one.grid = extent(grid), one.block = extent(block), one.cluster = cluster;
   one.shared = shared, one.cooperative = cooperative;
+  if (!recorder.wanted(name)) {
+    run(name, one, args);
+    recorder.launched_other(name);
+    return cudaSuccess;
+  }
   auto sizes = all.sizes.find(name);
   one.args_known = sizes != all.sizes.end();
-  for (size_t i = 0; one.args_known && i < sizes->second.size(); i++)
-  one.add_argument(args[i], sizes->second[i], find);
+  for (size_t i = 0; one.args_known && i < sizes->second.size(); i++) one.add_argument(args[i], sizes->second[i], find);
   const kcurate::Form form = recorder.begin(one);
   if (form.look) {
-  for (auto& [shadow, variable] : all.variables)
+    for (auto& [shadow, variable] : all.variables)
       if (variable.written)
-    one.symbols.push_back({variable.name, "", reinterpret_cast<uint64_t>(variable.place), variable.size});
-  recorder.look_before(one, read);
+        one.symbols.push_back({variable.name, "", reinterpret_cast<uint64_t>(variable.place), variable.size});
+    recorder.look_before(one, read);
+  }
+  if (!emulated().empty()) {
+    run(name, one, args);
+    if (form.look) recorder.look_after(one, read);
   }
   recorder.launched(form, one);
   return cudaSuccess;
@@ -282,8 +406,7 @@ Variable* variable(const void* symbol) {
 
 cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t rows) {
   for (size_t row = 0; row < rows; row++)
-    std::memmove(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch,
-                     width);
+    std::memmove(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width);
   return cudaSuccess;
 }
 
@@ -488,8 +611,8 @@ API cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t size, 
   if (offset > found->size || size > found->size - offset) return failed(cudaErrorInvalidValue);
   return copy_rows(to, 0, found->place + offset, 0, size, 1);
 }
-API cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t size, size_t offset,
-                                          cudaMemcpyKind kind, cudaStream_t) {
+API cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t size, size_t offset, cudaMemcpyKind kind,
+                                          cudaStream_t) {
   return cudaMemcpyFromSymbol(to, symbol, size, offset, kind);
 }
 // Whoever asks for the address may write there.
@@ -542,23 +665,48 @@ API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* to, int) {
 }
 API cudaError_t cudaDeviceGetAttribute(int* to, cudaDeviceAttr attribute, int) {
   switch (attribute) {
-    case cudaDevAttrMaxThreadsPerBlock: *to = MAX_THREADS; break;
-    case cudaDevAttrWarpSize: *to = WARP; break;
-    case cudaDevAttrMultiProcessorCount: *to = MULTIPROCESSORS; break;
-    case cudaDevAttrComputeCapabilityMajor: *to = 9; break;
-    case cudaDevAttrComputeCapabilityMinor: *to = 0; break;
-    case cudaDevAttrMaxSharedMemoryPerBlock: *to = 49152; break;
+    case cudaDevAttrMaxThreadsPerBlock:
+      *to = MAX_THREADS;
+      break;
+    case cudaDevAttrWarpSize:
+      *to = WARP;
+      break;
+    case cudaDevAttrMultiProcessorCount:
+      *to = MULTIPROCESSORS;
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *to = 9;
+      break;
+    case cudaDevAttrComputeCapabilityMinor:
+      *to = 0;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      *to = 49152;
+      break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *to = SHARED_BYTES; break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor: *to = 2 * MAX_THREADS; break;
-    case cudaDevAttrMaxRegistersPerBlock: *to = 65536; break;
-    case cudaDevAttrMaxGridDimX: *to = 2147483647; break;
-    case cudaDevAttrL2CacheSize: *to = 50 << 20; break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      *to = SHARED_BYTES;
+      break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      *to = 2 * MAX_THREADS;
+      break;
+    case cudaDevAttrMaxRegistersPerBlock:
+      *to = 65536;
+      break;
+    case cudaDevAttrMaxGridDimX:
+      *to = 2147483647;
+      break;
+    case cudaDevAttrL2CacheSize:
+      *to = 50 << 20;
+      break;
     case cudaDevAttrCooperativeLaunch:
     case cudaDevAttrManagedMemory:
     case cudaDevAttrConcurrentManagedAccess:
-    case cudaDevAttrUnifiedAddressing: *to = 1; break;
-    default: *to = 0;
+    case cudaDevAttrUnifiedAddressing:
+      *to = 1;
+      break;
+    default:
+      *to = 0;
   }
   return cudaSuccess;
 }
@@ -623,12 +771,18 @@ API const char* cudaGetErrorName(cudaError_t error) {
 }
 API const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
-    case cudaSuccess: return "no error";
-    case cudaErrorNotSupported: return "operation not supported";
-    case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorInvalidValue: return "invalid argument";
-    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
-    default: return "error of kcurate's stand-in for the CUDA runtime";
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorNotSupported:
+      return "operation not supported";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    default:
+      return "error of kcurate's stand-in for the CUDA runtime";
   }
 }
 
@@ -660,14 +814,14 @@ SUCCEEDS(cudaProfilerStop)
 SUCCEEDS(cudaCtxResetPersistingL2Cache)
 
 // What programs may call besides, and the names under which they call it with a default stream for each thread.
-#define MISSING_AS(name, symbol)                                \
-  API cudaError_t missing_##symbol() __asm__(#symbol);          \
-  API cudaError_t missing_##symbol() {                          \
-    Recorder::instance().note("missing", #name);                \
-    return failed(cudaErrorNotSupported);                       \
+#define MISSING_AS(name, symbol)                       \
+  API cudaError_t missing_##symbol() __asm__(#symbol); \
+  API cudaError_t missing_##symbol() {                 \
+    Recorder::instance().note("missing", #name);       \
+    return failed(cudaErrorNotSupported);              \
   }
 #define MISSING(name) MISSING_AS(name, name)
-#define ALIAS(name, symbol)                            \
-  API void alias_##symbol() __asm__(#symbol);          \
+#define ALIAS(name, symbol)                   \
+  API void alias_##symbol() __asm__(#symbol); \
   API void alias_##symbol() __attribute__((alias(#name)));
 #include "stubs.inc"
