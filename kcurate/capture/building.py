@@ -20,7 +20,8 @@ from kcurate.capture import stubs
 from kcurate.errors import BackendError, MissingDependencyError
 
 NATIVE = Path(__file__).with_name("native")
-# The program may have a C++ library of its own, which must not meet ours.
+# The program may have a C++ library of its own, which must not meet ours: ours is linked in and not exported
+# (`exports.map`).
 OPTIONS = (
     "-std=c++17",
     "-O2",
@@ -29,7 +30,7 @@ OPTIONS = (
     "-fvisibility=hidden",
     "-static-libstdc++",
     "-static-libgcc",
-    "-Wl,--exclude-libs,ALL",
+    "-Wl,--version-script=exports.map",
     "-pthread",
 )
 
@@ -44,7 +45,8 @@ def injection() -> Path:
     folders, libraries = nvrtc.host_folders(nvrtc.CUPTI_HEADERS)
     cupti = [path for folder in libraries for path in sorted(folder.glob("libcupti.so*"))]
     options = [f'-DKCURATE_LIBCUPTI="{cupti[0].resolve()}"'] if cupti else []
-    return _built("injection.cpp", "libkcurate-injection.so", folders, [*options, "-ldl"])
+    made = {"exports.map": "{ global: InitializeInjection; local: *; };\n"}
+    return _built("injection.cpp", "libkcurate-injection.so", folders, [*options, "-ldl"], made)
 
 
 def stand_in() -> Path:
@@ -64,8 +66,7 @@ def stand_in() -> Path:
         "stubs.inc": stubs.stubs(header, (NATIVE / "cudart.cpp").read_text()),
         "exports.map": stubs.version_script(number),
     }
-    options = [f"-Wl,-soname,{name}", "-Wl,--version-script=exports.map", "-ldl"]
-    return _built("cudart.cpp", name, folders, options, made).parent
+    return _built("cudart.cpp", name, folders, [f"-Wl,-soname,{name}", "-ldl"], made).parent
 
 
 def _built(
@@ -73,17 +74,17 @@ def _built(
     name: str,
     folders: Sequence[Path],
     options: Sequence[str],
-    made: Mapping[str, str] | None = None,
+    made: Mapping[str, str],
 ) -> Path:
-    """The compiled library; `made`: further files beside the source, by name."""
+    """The compiled library; `made`: further files in the compiler's folder, by name."""
     tools = toolchain.find()
     words = [*OPTIONS, "-I.", *(f"-I{folder}" for folder in folders), str(NATIVE / source), *options]
     files = [path.read_bytes() for path in (NATIVE / source, NATIVE / "recording.h")]
     headers = [path.read_bytes() for folder in folders if (path := folder / "cuda.h").is_file()]
-    digest = hashlib.sha256(repr((tools, words, sorted((made or {}).items()), files, headers)).encode())
+    digest = hashlib.sha256(repr((tools, words, sorted(made.items()), files, headers)).encode())
     kept = Path(platformdirs.user_cache_dir("kcurate")) / "capture" / digest.hexdigest()[:40] / name
     if not kept.is_file():
-        _compile([*tools.command, *words], kept, made or {})
+        _compile([*tools.command, *words], kept, made)
     return kept
 
 

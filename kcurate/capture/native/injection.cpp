@@ -47,6 +47,7 @@ using namespace kcurate;
   X(cuGraphGetNodes, "cuGraphGetNodes", (CUgraph, CUgraphNode*, size_t*))                                 \
   X(cuGraphNodeGetType, "cuGraphNodeGetType", (CUgraphNode, CUgraphNodeType*))                            \
   X(cuGraphChildGraphNodeGetGraph, "cuGraphChildGraphNodeGetGraph", (CUgraphNode, CUgraph*))              \
+  X(cuGraphNodeGetEnabled, "cuGraphNodeGetEnabled", (CUgraphExec, CUgraphNode, unsigned*))                \
   X(cuGraphKernelNodeGetParams, "cuGraphKernelNodeGetParams_v2", (CUgraphNode, CUDA_KERNEL_NODE_PARAMS_v2*))
 
 // A function of a library; calling one that the library lacks gives `missing`.
@@ -79,12 +80,13 @@ void find_symbol(Pointer& at, void* library, const char* name) {
   memcpy(&at, &found, sizeof at);
 }
 
-// A library that the program has, else one of these.
+// The first of these libraries that is loaded, else the program if it has the symbol, else the first that loads.
 void* library_with(const char* symbol, std::initializer_list<const char*> names) {
-  if (dlsym(RTLD_DEFAULT, symbol)) return RTLD_DEFAULT;
-  for (int more : {RTLD_NOLOAD, 0})
-    for (const char* name : names)
-      if (void* library = dlopen(name, RTLD_NOW | more)) return library;
+  for (const char* name : names)
+    if (void* library = dlopen(name, RTLD_NOW | RTLD_NOLOAD)) return library;
+  if (dlsym(RTLD_DEFAULT, symbol)) return dlopen(nullptr, RTLD_NOW);
+  for (const char* name : names)
+    if (void* library = dlopen(name, RTLD_NOW)) return library;
   return nullptr;
 }
 
@@ -165,7 +167,9 @@ struct State {
   std::map<std::pair<void*, std::string>, std::shared_ptr<const Kernel>> kernels;
   std::map<std::string, std::shared_ptr<const Globals>> globals;  // by kernel
   std::map<CUgraphExec, std::shared_ptr<const Graph>> graphs;
-  std::atomic<int> captures{0};
+  // Held while something is looked at: a capture that began meanwhile would be invalidated.
+  std::mutex looking;
+  int captures = 0;
 };
 State& state() {
   static State* made = new State;
@@ -299,10 +303,12 @@ bool idle(CUstream stream) {
   return false;
 }
 
+// As far as contents are written; what cannot be copied counts as unchanged.
 bool holds_initial(const Global& global, uint64_t address, const Copier& copy) {
   std::string chunk;
-  for (uint64_t done = 0; done < global.bytes; done += chunk.size()) {
-    chunk.resize(std::min<uint64_t>(global.bytes - done, 16 << 20));
+  const uint64_t size = std::min(global.bytes, Recorder::instance().buffer_bytes());
+  for (uint64_t done = 0; done < size; done += chunk.size()) {
+    chunk.resize(std::min<uint64_t>(size - done, 16 << 20));
     if (!copy(address + done, &chunk[0], chunk.size())) return true;
     std::string expected = done < global.initial.size() ? global.initial.substr(done, chunk.size()) : "";
     expected.resize(chunk.size());
@@ -350,7 +356,8 @@ void describe_device() {
 void before(Pending& pending, bool alone) {
   Recorder& recorder = Recorder::instance();
   describe_device();
-  const bool may_look = alone && state().captures <= 0;
+  std::lock_guard<std::mutex> guard(state().looking);
+  const bool may_look = alone && !state().captures;
   for (auto& [kernel, launch, form] : pending.launches) {
     if (!kernel->wanted) continue;
     form = recorder.begin(launch, may_look);
@@ -365,6 +372,14 @@ void before(Pending& pending, bool alone) {
   }
 }
 
+void look_after(Launch& launch, CUstream stream) {
+  std::lock_guard<std::mutex> guard(state().looking);
+  if (state().captures) return Recorder::instance().note("graph", "a capture began while a kernel was looked at");
+  if (!idle(stream)) return;
+  const Copier copy;
+  Recorder::instance().look_after(launch, std::cref(copy));
+}
+
 void after(Pending& pending, CUresult result) {
   Recorder& recorder = Recorder::instance();
   for (auto& [kernel, launch, form] : pending.launches) {
@@ -373,10 +388,7 @@ void after(Pending& pending, CUresult result) {
     } else if (!kernel->wanted) {
       recorder.launched_other(kernel->name);
     } else {
-      if (pending.look && idle(pending.stream)) {
-        const Copier copy;
-        recorder.look_after(launch, std::cref(copy));
-      }
+      if (pending.look) look_after(launch, pending.stream);
       recorder.launched(form, launch);
     }
   }
@@ -518,6 +530,8 @@ std::unique_ptr<Pending> graph_entered(const CUpti_CallbackData& data, bool per_
   auto graph = graph_of(p.hGraph);
   if (!graph || is_capturing(pending->stream)) return nullptr;
   for (const Node& node : graph->nodes) {
+    unsigned enabled = 1;
+    if (ok(driver.cuGraphNodeGetEnabled(p.hGraph, node.node, &enabled)) && !enabled) continue;
     Launch launch = node.launch;
     if (node.kernel->wanted) complete(launch, *node.kernel, node.values);
     pending->launches.emplace_back(node.kernel, std::move(launch), Form{});
@@ -540,6 +554,20 @@ void graph_changed(CUpti_CallbackId id, const void* params) {
     case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams_v2: {
       const auto& p = *static_cast<const cuGraphExecKernelNodeSetParams_v2_params*>(params);
       return change_node(p.hGraphExec, p.hNode, *p.nodeParams, function_of(*p.nodeParams));
+    }
+#if CUDA_VERSION >= 12020
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams: {
+      const auto& p = *static_cast<const cuGraphExecNodeSetParams_params*>(params);
+      const auto& kernel = p.nodeParams->kernel;
+      if (p.nodeParams->type != CU_GRAPH_NODE_TYPE_KERNEL) return;
+      return change_node(p.hGraphExec, p.hNode, kernel,
+                         kernel.func ? kernel.func : reinterpret_cast<CUfunction>(kernel.kern));
+    }
+#endif
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecDestroy: {
+      std::lock_guard<std::mutex> guard(state().mutex);
+      state().graphs.erase(static_cast<const cuGraphExecDestroy_params*>(params)->hGraphExec);
+      return;
     }
     default: {  // of each way to instantiate a graph, the parameters begin like this
       const auto& p = *static_cast<const cuGraphInstantiateWithFlags_params*>(params);
@@ -570,6 +598,10 @@ const std::map<CUpti_CallbackId, Watched>& watched() {
       {ID(cuGraphInstantiateWithFlags), {Kind::graph_change, false}},
       {ID(cuGraphInstantiateWithParams), {Kind::graph_change, false}},
       {ID(cuGraphInstantiateWithParams_ptsz), {Kind::graph_change, false}},
+      {ID(cuGraphExecDestroy), {Kind::graph_change, false}},
+#if CUDA_VERSION >= 12020
+      {ID(cuGraphExecNodeSetParams), {Kind::graph_change, false}},
+#endif
       {ID(cuGraphExecUpdate), {Kind::graph_change, false}},
       {ID(cuGraphExecUpdate_v2), {Kind::graph_change, false}},
       {ID(cuGraphExecKernelNodeSetParams), {Kind::graph_change, false}},
@@ -595,6 +627,11 @@ const std::map<CUpti_CallbackId, Watched>& watched() {
   return *made;
 }
 
+void count_capture(int by) {
+  std::lock_guard<std::mutex> guard(state().looking);
+  state().captures = std::max(0, state().captures + by);
+}
+
 void driver_called(CUpti_CallbackId id, const CUpti_CallbackData& data) {
   const auto at = watched().find(id);
   if (at == watched().end()) return;
@@ -612,10 +649,10 @@ void driver_called(CUpti_CallbackId id, const CUpti_CallbackData& data) {
       after(*pending, result);
     }
   } else if (kind == Kind::capture_begin && entered) {
-    ++state().captures;
+    count_capture(1);
   } else if (!entered) {
     if (kind == Kind::graph_change && ok(result)) graph_changed(id, data.functionParams);
-    if ((kind == Kind::capture_begin && !ok(result)) || kind == Kind::capture_end) --state().captures;
+    if ((kind == Kind::capture_begin && !ok(result)) || kind == Kind::capture_end) count_capture(-1);
     if (kind == Kind::load && result == CUDA_ERROR_NO_BINARY_FOR_GPU)
       Recorder::instance().note("no_kernel", "a module was built for another architecture");
   }
@@ -666,7 +703,7 @@ void CUPTIAPI called(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, co
 void subscribe() {
   Recorder& recorder = Recorder::instance();
   recorder.describe("cupti", "");
-  void* cuda = library_with("cuLaunchKernel", {"libcuda.so.1"});
+  void* cuda = library_with("cuStreamQuery", {"libcuda.so.1"});
 #define X(field, symbol, args) find_symbol(driver.field.at, cuda, symbol);
   if (cuda) { DRIVER_FUNCTIONS(X) }
 #undef X

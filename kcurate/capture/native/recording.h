@@ -211,6 +211,7 @@ class Recorder {
   }
 
   bool enabled() const { return enabled_; }
+  uint64_t buffer_bytes() const { return buffer_bytes_; }
 
   // Of the `start` line, which precedes the first other line. Only the first device counts.
   void describe(const char* source, const std::string& device) {
@@ -265,6 +266,8 @@ class Recorder {
     if (!form.is_new) return;
     claimed_[form.id] = false;
     looked_[launch.kernel] -= form.look;
+    for (const Buffer& buffer : launch.buffers) unlink((folder_ + buffer.before).c_str());
+    for (const Symbol& symbol : launch.symbols) unlink((folder_ + symbol.before).c_str());
   }
 
   void launched_other(const std::string& mangled) {
