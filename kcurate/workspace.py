@@ -2,7 +2,7 @@
 
 kernels/<suite>/<benchmark>/.../{kernel.json,kernel.cu}   pairs/<suite>/.../{pair.json,slow.cu,fast.cu}
 verdicts/<device>.jsonl   transcripts/*.jsonl   attempts/*.jsonl   batches/*.jsonl
-runs/<stage>-<time>/{config.json,summary.json,log}
+captures/<program>/*.json   runs/<stage>-<time>/{config.json,summary.json,log}
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Workspace:
     root: Path
 
     kernels = Inside("kernels")  # as extracted
+    captures = Inside("captures")  # what running programs launched
     pairs = Inside("pairs")  # pairs and candidates
     verdicts = Inside("verdicts")  # JSON lines, one file per device
     transcripts = Inside("transcripts")  # exchanges with models
