@@ -68,7 +68,7 @@ class Explained:
         known = self._known(hint) if one.member is None else None
         if self.trust == "fixed" or (not varies and -1 <= values[0] <= sizes.SMALL):
             self.values[one.name] = values[0]
-        elif known is not None and fitting.holds(known, values, self.names):
+        elif isinstance(known, str) and fitting.holds(known, values, self.names):
             self.values[one.name] = known
         else:
             joined = varies or self.trust == "joined"
@@ -112,7 +112,11 @@ class Explained:
         guard = bounds.guard(axis)
         above = guard.text() if guard is not None else None
         told = self.step.grid[axis] if self.step and axis < len(self.step.grid) else None
-        options = [f"ceil_div({above}, {own})" if above and own > 1 else above, self._known(told)]
+        known = self._known(told)  # a number may be what the sizes of the host code come to
+        options = [
+            f"ceil_div({above}, {own})" if above and own > 1 else above,
+            known if isinstance(known, str) else None,
+        ]
         found = self._first(values, options)
         if found is None and max(values) > 1:
             found = next(fitting.grids(values, self.names, own, self.block), None)

@@ -71,7 +71,7 @@ def draft(config: DraftConfig, *, note: Note = silent, complete: Complete | None
                 outcome, why, line = _one(path, kernel, config, places, judge, complete, captures)
                 counts["kernels"][outcome] += 1
                 if why:
-                    counts[outcome][why] += 1
+                    counts.setdefault(outcome, Counter())[why] += 1
                 if why == Reason.NO_LAUNCH_SITE:
                     unlaunched.append(kernel.id)
                 record.note(f"{kernel.id}: {line}")
@@ -163,19 +163,22 @@ def _first_admitted(
     )
     settled: list[tuple[str, str, str]] = []
     tried: list[KnownProblem] = []
+    path = record.parent / FORM_NAME
     for made, source in sources:
-        if made.known in tried or (made.reasons and settled):
+        early = made.known.problem.single_size and source is not sources[-1][1]
+        if made.known in tried or early or (made.reasons and settled):
             continue
         tried.append(made.known)
-        before = (record.parent / FORM_NAME).read_bytes() if settled else None
-        outcome, why, line = _settled(made, record, code, (f"Source: {source}.",), judge, complete)
-        if outcome in ("admitted", "completed"):
+        before = path.read_bytes() if settled else None
+        outcome, why, line = _settled(made, record, code, (f"Source: {source}.",), judge, None)
+        if outcome == "admitted":
             outcome = SINGLE_SIZE if made.known.problem.single_size else outcome
-            return outcome, why, f"{line} ({source})"
-        if before is not None:  # the file shows the first source
-            store.write_bytes(record.parent / FORM_NAME, before)
+            return outcome, source, f"{line} ({source})"
+        if before is not None:  # the file stays that of the first source
+            store.write_bytes(path, before)
         settled.append((outcome, why, f"{line} ({source})"))
-    return settled[0]
+    done = _completed(path, code, judge, complete) if complete else None
+    return done or settled[0]
 
 
 def _kept(path: Path, code: str) -> tuple[str, str, str]:
