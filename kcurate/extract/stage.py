@@ -55,6 +55,14 @@ class ExtractConfig:
 def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
     """Extract every kernel and natural pair; `note` receives messages for the user.
 
+    Raises: as `extract`.
+    """
+    return extract(config, note=note)[0]
+
+
+def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, list[TreeKernels]]:
+    """The summary, and the kernels of every tree.
+
     Raises:
         InputError: a path cannot be read, the suite is unknown, or there is no kernel anywhere.
         MissingDependencyError: `compile` is True and NVRTC is not installed.
@@ -87,7 +95,7 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
         if unevaluated:
             left = f"{unevaluated} conditions could not be evaluated, their branches are left out"
             record.note(f"{left}: {record.folder / 'conditions.jsonl'}")
-        return record.finish(count_items(finished, outcomes, matches))
+        return record.finish(count_items(finished, outcomes, matches)), finished
 
 
 def _bar(results: Iterable[Any], total: int, what: str) -> Iterable[Any]:
