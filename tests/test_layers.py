@@ -35,6 +35,7 @@ LAYERS = (
         "validate",
         "verify_dataset",
     },
+    {"own"},
     {"cli"},
     {"__main__"},
 )
