@@ -61,6 +61,6 @@ def asker() -> Callable[[str, str], str] | None:
 
     def ask(question: str, value: str) -> str:
         answer: str = typer.prompt(question, default=value, show_default=bool(value), err=True)
-        return "" if answer == value else answer
+        return answer
 
     return ask

@@ -43,19 +43,19 @@ def open_fields(text: str) -> list[Field]:
 def filled(text: str, field: Field, answer: str) -> str | None:
     """The text with an answer in place of the first `"?"` of a field, or of its whole value.
 
-    An empty answer keeps the value. None: the answer leaves the file unreadable as TOML.
+    None: there is no answer, or it leaves the file unreadable as TOML.
     """
     mark = f'"{OPEN}"'
     value = field.value
     if mark in value and not answer.startswith(("[", "{")):
         bare = re.fullmatch(r"-?\d+", answer) is not None
         value = value.replace(mark, answer if bare else json.dumps(answer, ensure_ascii=False), 1)
-    elif answer:
+    else:
         value = answer
     lines = text.splitlines(keepends=True)
     old = lines[field.line - 1]
     match = _FIELD.fullmatch(old.rstrip("\r\n"))
-    if match is None or (not answer and mark in value):
+    if match is None or not answer or (answer == field.value and mark in value):
         return None
     more = f"  {OPEN_MARK} {field.what}" if mark in value else ""
     lines[field.line - 1] = f"{match['key'].strip()} = {value}{more}\n"

@@ -67,8 +67,10 @@ def find_problem(
     ready = [(one, *_prepared(one, workspace)) for one in wanted]
     against = {one.form: why for one, _, why in ready if why is not None}
     against |= _draft([one for one, undrafted, _ in ready if undrafted], workspace, note)
-    if ask is not None and not any(one.known for one in wanted):
-        _asked(min(wanted, key=_open), workspace, ask, note)
+    if ask is not None:
+        _ask_launches([one for one in wanted if launchless(one) and not one.known], workspace, ask, note)
+        if not any(one.known for one in wanted):
+            _ask_fields(min(wanted, key=_open), workspace, ask, note)
     if any(one.known for one in wanted):
         return
     first = min(wanted, key=_open)
@@ -185,29 +187,35 @@ def _launched(one: Wanted) -> None:
     store.write_json(path, replace(kernel, launch_sites=(made,)))
 
 
-def _asked(one: Wanted, workspace: Path, ask: Ask, note: Note) -> None:
-    """Ask for what is open, place after place; each answer is in the file before the next question."""
-    if launchless(one):
-        name = one.kernel.name
-        grid = ask(f"nothing launches {name}: <<<GRID, ...>>>, over its parameters", "")
-        block = ask(f"{name}: <<<..., BLOCK>>>", "")
-        one = replace(one, launch=f"{grid}, {block}")
+def _ask_launches(wanted: Sequence[Wanted], workspace: Path, ask: Ask, note: Note) -> None:
+    """Ask how the kernels that nothing launches are launched, and draft them; without an answer one stays."""
+    told = []
+    for one in wanted:
+        name = one.own.half.kernel.name
+        grid = ask(f"nothing launches {name}; its grid, as in <<<GRID, BLOCK>>>, over its parameters", "")
+        if grid.strip():
+            told.append(replace(one, launch=f"{grid}, {ask(f'the block of {name}', '128')}"))
+    for one in told:
         _launched(one)
-        _draft([one], workspace, note)
-    refused: set[int] = set()
-    while fields := [one_ for one_ in open_fields(_text(one)) if one_.line not in refused]:
+    _draft(told, workspace, note)
+
+
+def _ask_fields(one: Wanted, workspace: Path, ask: Ask, note: Note) -> None:
+    """Ask for what is open, place after place; each answer is in the file before the next question."""
+    unanswered: set[int] = set()
+    while fields := [field for field in open_fields(_text(one)) if field.line not in unanswered]:
         answer = ask(f"{fields[0].place}: {fields[0].what}", fields[0].value).strip()
         changed = filled(_text(one), fields[0], answer)
-        if changed is None:
-            note(f"not a value: {answer!r}")
-            refused |= {fields[0].line} if not answer else set()
-            continue
-        store.write_bytes(one.form, changed.encode())
-    if not one.known:
-        try:
-            check((one.form,), workspace, note=note)
-        except InputError as error:
-            note(f"not admitted: {error.what}")
+        if changed is not None:
+            store.write_bytes(one.form, changed.encode())
+        elif answer:
+            note(f"not a value: {answer}")
+        else:
+            unanswered.add(fields[0].line)
+    try:
+        check((one.form,), workspace, note=note)
+    except InputError as error:
+        note(f"not admitted: {error.what}")
 
 
 def _text(one: Wanted) -> str:
