@@ -67,9 +67,7 @@ def optimize(
         raise failure
     if not done.found:
         what = f"no faster kernel in {len(done.attempts)} answers"
-        raise InputError(
-            what, where=kernel, hint="--rounds asks more often"
-        )
+        raise InputError(what, where=kernel, hint="--rounds asks more often")
 
 
 def _print(done: Optimized, *, applied: bool) -> None:

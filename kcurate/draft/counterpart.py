@@ -242,7 +242,9 @@ def _typed(arg: Arg, problem: Problem, mine: Param, param: Param) -> Arg:
     if isinstance(arg, ValueArg):
         return replace(arg, dtype=element.dtype)
     scalar = problem.scalars.get(arg)
-    value = scalar.value if scalar is not None else arg
+    value, dtype = (scalar.value, scalar.dtype) if scalar is not None else (arg, "int32")
+    if dtype == element.dtype:
+        return arg
     return arg if isinstance(value, Mapping) else ValueArg(value, element.dtype)
 
 

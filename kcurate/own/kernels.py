@@ -5,7 +5,8 @@ Not covered: extraction (`kcurate.extract`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +39,8 @@ def find_kernels(given: Sequence[str], workspace: Path, *, note: Note = silent) 
     """
     wanted = [_split(text) for text in given]
     data = {path: _read(path, text) for (path, _), text in zip(wanted, given, strict=True)}
-    _, trees = extract(ExtractConfig(paths=tuple(data), workspace=workspace, jobs=1), note=note)
+    config = ExtractConfig(paths=tuple(data), workspace=workspace, jobs=1, root=_root(data))
+    _, trees = extract(config, note=note)
     folder = Workspace(workspace).kernels
     halves: dict[Path, list[Half]] = {}
     for tree in trees:
@@ -47,7 +49,21 @@ def find_kernels(given: Sequence[str], workspace: Path, *, note: Note = silent) 
             halves.setdefault(tree.tree.root / kernel.span.path, []).append(
                 Half(kernel, folder / kernel.id, code)
             )
-    return [Own(path, data[path], _chosen(path, name, halves.get(path, []))) for path, name in wanted]
+    found = [Own(path, data[path], _chosen(path, name, halves.get(path, []))) for path, name in wanted]
+    for own in found:
+        if (built := own.half.kernel.compiled) is not None and not built.ok:
+            log = (built.log or "").splitlines()
+            why = next((line for line in log if "error" in line), "see compiled.log in its kernel.json")
+            note(f"{own.name} does not compile by itself: {why.strip()}")
+    return found
+
+
+def _root(paths: Iterable[Path]) -> Path | None:
+    """The folder that the files share, if their own folders would be trees of one name; else None."""
+    folders = {path.parent for path in paths}
+    if len({folder.name for folder in folders}) == len(folders):
+        return None
+    return Path(os.path.commonpath(folders))
 
 
 def _split(text: str) -> tuple[Path, str]:
