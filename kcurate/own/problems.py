@@ -70,7 +70,8 @@ def find_problem(
     if ask is not None:
         _ask_launches([one for one in wanted if launchless(one) and not one.known], workspace, ask, note)
         if not any(one.known for one in wanted):
-            _ask_fields(min(wanted, key=_open), workspace, ask, note)
+            asked = min(wanted, key=_open)
+            against |= {asked.form: _ask_fields(asked, workspace, ask, note)}
     if any(one.known for one in wanted):
         return
     first = min(wanted, key=_open)
@@ -200,8 +201,11 @@ def _ask_launches(wanted: Sequence[Wanted], workspace: Path, ask: Ask, note: Not
     _draft(told, workspace, note)
 
 
-def _ask_fields(one: Wanted, workspace: Path, ask: Ask, note: Note) -> None:
-    """Ask for what is open, place after place; each answer is in the file before the next question."""
+def _ask_fields(one: Wanted, workspace: Path, ask: Ask, note: Note) -> str:
+    """Ask for what is open, place after place; each answer is in the file before the next question.
+
+    Returns why the file is not admitted even so (empty: it is).
+    """
     unanswered: set[int] = set()
     while fields := [field for field in open_fields(_text(one)) if field.line not in unanswered]:
         answer = ask(f"{fields[0].place}: {fields[0].what}", fields[0].value).strip()
@@ -213,9 +217,10 @@ def _ask_fields(one: Wanted, workspace: Path, ask: Ask, note: Note) -> None:
         else:
             unanswered.add(fields[0].line)
     try:
-        check((one.form,), workspace, note=note)
+        check((one.form,), workspace)
     except InputError as error:
-        note(f"not admitted: {error.what}")
+        return error.what
+    return ""
 
 
 def _text(one: Wanted) -> str:
