@@ -45,7 +45,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace where both kernels were drafted and paired."""
     folder = tmp_path_factory.mktemp("own") / "mine"
     folder.mkdir()
-    config = PairConfig(**files(folder), workspace=folder / "work", licence="mit", **LAUNCHES)  # type: ignore[arg-type]
+    config = PairConfig(**files(folder), workspace=folder / "work", licence="mit", **LAUNCHES)
     assert run(config).items == {"pairs": {"problem_given": 1}}
     return folder
 
@@ -120,7 +120,7 @@ def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
 def test_what_cannot_be_paired_is_one_line(copy: Path, fast: str, options: dict[str, str], what: str) -> None:
     before = paired(copy)
     with pytest.raises(InputError, match=what):
-        run(PairConfig(**files(copy, fast=fast), workspace=copy / "work", **options))  # type: ignore[arg-type]
+        run(PairConfig(**files(copy, fast=fast), workspace=copy / "work", **options))
     assert paired(copy) == before
 
 
