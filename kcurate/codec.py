@@ -76,6 +76,7 @@ _PLAIN_UNIONS: tuple[Any, ...] = (
     r.Expr | float,
     r.Expr | None,
     int | float | str | bool,
+    int | float | bool,
     str | float | int | bool | None,
 )
 

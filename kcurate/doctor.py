@@ -15,6 +15,8 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kcurate.errors import MissingDependencyError
+
 # A tool that does not print its version within this time counts as broken.
 PROBE_TIMEOUT_S = 20.0
 GPU_EXTRA = "pip install 'kcurate[gpu]'"
@@ -39,6 +41,7 @@ def examine(environment: Mapping[str, str] = os.environ) -> tuple[Finding, ...]:
         _host_compiler(),
         _nvrtc(),
         _headers(environment),
+        _capture(environment),
         _tool("nvcc", "not needed; a CUDA toolkit brings it"),
         *_gpus(),
         _tool("compute-sanitizer", "not needed; a CUDA toolkit brings it"),
@@ -100,6 +103,24 @@ def _headers(environment: Mapping[str, str]) -> Finding:
     if missing:
         return Finding("CUDA headers", False, f"{', '.join(missing)} not installed", GPU_EXTRA)
     return Finding("CUDA headers", True, detail)
+
+
+def _capture(environment: Mapping[str, str]) -> Finding:
+    """The recorder of programs on a GPU is compiled on first use, and loads libcupti."""
+    from kcurate.backends.cuda.nvrtc import CUPTI_HEADERS, host_folders
+
+    topic = "capture on a GPU"
+    try:
+        folders, libraries = host_folders(CUPTI_HEADERS, environment)
+    except MissingDependencyError as error:
+        return Finding(topic, False, error.what, error.hint)
+    compiler = _host_compiler()
+    if not compiler.ok:
+        return Finding(topic, False, compiler.detail, compiler.hint)
+    if not any(path for folder in libraries for path in folder.glob("libcupti.so*")):
+        hint = f"{GPU_EXTRA}, or install CUPTI of the CUDA toolkit"
+        return Finding(topic, False, f"no libcupti beside the headers in {folders[0]}", hint)
+    return Finding(topic, True, f"can be built with the headers in {folders[0]}")
 
 
 def _tool(name: str, hint: str) -> Finding:

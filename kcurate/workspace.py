@@ -1,7 +1,8 @@
 """The layout of the folder that a command works in. Not covered: the record of a run (`kcurate.runs`).
 
 kernels/<suite>/<benchmark>/.../{kernel.json,kernel.cu}   pairs/<suite>/.../{pair.json,slow.cu,fast.cu}
-verdicts/<device>.jsonl   transcripts/*.jsonl   attempts/*.jsonl   batches/*.jsonl
+captures/<program>/<id>.json   verdicts/<device>.jsonl
+transcripts/*.jsonl   attempts/*.jsonl   batches/*.jsonl
 runs/<stage>-<time>/{config.json,summary.json,log}
 """
 
@@ -40,6 +41,7 @@ class Workspace:
 
     kernels = Inside("kernels")  # as extracted
     pairs = Inside("pairs")  # pairs and candidates
+    captures = Inside("captures")  # what running programs did
     verdicts = Inside("verdicts")  # JSON lines, one file per device
     transcripts = Inside("transcripts")  # exchanges with models
     attempts = Inside("attempts")  # JSON lines of models' answers and their outcomes

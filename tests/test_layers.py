@@ -23,6 +23,7 @@ LAYERS = (
     {"backends", "suites", "verdicts"},
     {"judge"},
     {
+        "capture",
         "dataset",
         "deopt",
         "doctor",

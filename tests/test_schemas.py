@@ -22,6 +22,7 @@ from kcurate.records import (
     Attempt,
     BatchJob,
     Candidate,
+    Capture,
     Kernel,
     KnownProblem,
     Summary,
@@ -33,6 +34,7 @@ from kcurate.suites import Manifest
 ROOTS: dict[str, type[Any]] = {
     "attempt": Attempt,
     "batchjob": BatchJob,
+    "capture": Capture,
     "kernel": Kernel,
     "knownproblem": KnownProblem,
     "pair": Candidate,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from kcurate.cli import build as build_command
+from kcurate.cli import capture as capture_command
 from kcurate.cli import demo, deopt, doctor, extract, show, validate
 from kcurate.cli import optimize as optimize_command
 from kcurate.cli import pair as pair_command
@@ -25,6 +26,7 @@ EPILOG = (
 )
 COMMANDS: Mapping[str, Callable[..., Any]] = {
     "extract": extract.extract,
+    "capture": capture_command.capture,
     "deopt": deopt.deopt,
     "pair": pair_command.pair,
     "optimize": optimize_command.optimize,

@@ -5,9 +5,10 @@ On a terminal, rich draws tables; in a pipe they are plain columns, never trunca
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcurate.records import Summary
@@ -35,6 +36,13 @@ def console() -> Console:
 def note(text: str) -> None:
     """Print a message for the user to stderr."""
     print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def on_stderr() -> Iterator[None]:
+    """Print to stderr, since stdout belongs to a program that the command ran."""
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
 
 
 def print_json(data: Any) -> None:

@@ -82,7 +82,7 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
     known = find_problem(kernel.source.suite, kernel.benchmark, codes, kernel.span.path)
     described: ProblemOrigin = "known"
     if (own := own_problem(record.parent, code)) is not None:
-        known, described = own, "drafted"
+        known, described = own, own.source or "drafted"
     elif (path := record.with_name(PROBLEM_NAME)).is_file():
         note(f"{path}: made for other code than the kernel's, so not used: run kcurate problem draft")
     side = known.sides[kernel.variant or ""].side(code) if known else Side(code, ())

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from kcurate.draft import launching, sizes, types
+from kcurate.draft import launching, sizes
 from kcurate.draft.algebra import Poly, factor, number, quotient, real
 from kcurate.draft.bounds import Bounds
 from kcurate.draft.configuring import GUESSED_WHOLE, Configuration
@@ -20,6 +20,7 @@ from kcurate.draft.memory import allocation
 from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
 from kcurate.draft.symbols import symbols
 from kcurate.draft.usage import DeviceCode, Usage
+from kcurate.problem import c_types as types
 from kcurate.problem.expressions import names_in
 from kcurate.records import (
     Arg,

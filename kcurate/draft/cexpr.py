@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kcurate.cuda_source import edit
-from kcurate.draft.types import DTYPES
+from kcurate.problem.c_types import DTYPES
 
 # What the grammar takes for a cast, `(n) + 1`, and for a template, `a < b && c > (d)`.
 _NAME_IN_BRACKETS = re.compile(r"(?<![\w)\]>])(?<![\w)\]] )\(\s*(\w+)\s*\)(?=\s*[-+*&])")

@@ -11,11 +11,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kcurate.draft import cexpr, types
+from kcurate.draft import cexpr
 from kcurate.draft.algebra import Poly, from_node, number, quotient
 from kcurate.draft.bounds import Bounds
 from kcurate.draft.cexpr import Node
 from kcurate.draft.launching import at_sample
+from kcurate.problem import c_types as types
 from kcurate.records import Init
 
 _POSITIVE = re.compile(r"\b(?:__)?(?:rsqrt|sqrt|log|log2|log10|log1p|pow|acos|asin)f?\s*\(|\b__f?rsqrt_r\w\(")

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from kcurate import codec
 from kcurate.cuda_source import Item, parse
-from kcurate.draft import types
 from kcurate.errors import KcurateError, ProblemError
+from kcurate.problem import c_types as types
 from kcurate.problem.answered import loose_outputs
 from kcurate.problem.expressions import evaluate, names_in
 from kcurate.records import (
@@ -67,7 +67,7 @@ class Half:
         alone = (self.folder / "kernel.cu").read_bytes().decode("utf-8", "replace")
         variant, kernel = self.kernel.variant or "", self.kernel
         if (own := own_problem(self.folder, alone)) is not None and variant in own.sides:
-            return Known(own.problem, own.sides[variant], "drafted")
+            return Known(own.problem, own.sides[variant], own.source or "drafted")
         suite, codes = kernel.source.suite, {variant: alone}
         found = find_problem(suite, kernel.benchmark, codes, kernel.span.path)
         return Known(found.problem, found.sides[variant], "known") if found else None

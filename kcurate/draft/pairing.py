@@ -39,10 +39,13 @@ class Given:
 
 
 def give(pair: Candidate, slow: Half, fast: Half, judging: Judging) -> Given:
-    """The pair with an admitted problem of either side that both sides solve alike; the slow side's first."""
+    """The pair with an admitted problem of either side that both sides solve alike.
+
+    A problem recorded from a running program is tried first, else the slow side's.
+    """
     worst = Given(PairOutcome.NO_PROBLEM, "neither kernel has an admitted problem")
-    for own, other in ((slow, fast), (fast, slow)):
-        known = own.known()
+    problems = [(half.known(), half, other) for half, other in ((slow, fast), (fast, slow))]
+    for known, own, other in sorted(problems, key=lambda one: not (one[0] and one[0].origin == "captured")):
         if known is None:
             continue
         made = counterpart(known, own, other)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kcurate.draft import cexpr, types
+from kcurate.draft import cexpr
 from kcurate.draft.cexpr import Node
 from kcurate.draft.host import Function, Host
+from kcurate.problem import c_types as types
 
 _READ_IN = frozenset(
     ("atoi", "atol", "atoll", "strtol", "strtoul", "strtoull", "stoi", "stol", "stoul", "atof")

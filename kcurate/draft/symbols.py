@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kcurate.draft.algebra import of_text
-from kcurate.draft.types import Element
 from kcurate.draft.usage import DeviceCode
+from kcurate.problem.c_types import Element
 
 
 @dataclass(frozen=True)

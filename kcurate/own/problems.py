@@ -13,6 +13,7 @@ from pathlib import Path
 from kcurate import store
 from kcurate.cuda_source.brackets import split_arguments
 from kcurate.draft import reading
+from kcurate.draft.captures import Captures
 from kcurate.draft.checking import check
 from kcurate.draft.counterpart import FORM_NAME
 from kcurate.draft.filling import filled, open_fields
@@ -79,7 +80,8 @@ def find_problem(
         raise InputError(
             f"nothing launches {first.kernel.name}",
             where=str(first.own.path),
-            hint=f"say how with {first.option} {LAUNCH_FORM}; or add a host function that launches it",
+            hint=f"say how with {first.option} {LAUNCH_FORM}; or add a host function that launches it; "
+            f"or run your program once: kcurate capture -w {workspace} -- ./program",
         )
     faults = reading.read(first.form).faults
     for fault in faults:
@@ -117,8 +119,16 @@ def _prepared(one: Wanted, workspace: Path) -> tuple[bool, str | None]:
     try:
         check((one.form,), workspace)
     except InputError as error:
-        return False, error.what
+        return _recorded_since(one, workspace), error.what
     return False, None
+
+
+def _recorded_since(one: Wanted, workspace: Path) -> bool:
+    """Whether a running program launched the kernel after its draft was written."""
+    made_ns = one.form.stat().st_mtime_ns
+    records = Workspace(workspace).captures.glob("*/*.json")
+    newer = any(path.stat().st_mtime_ns > made_ns for path in records)
+    return newer and Captures(Workspace(workspace), silent).of(one.kernel, one.own.half.code) is not None
 
 
 def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, str]:
@@ -133,7 +143,8 @@ def _draft(wanted: Sequence[Wanted], workspace: Path, note: Note) -> dict[Path, 
         note(line)
 
     for one in wanted:
-        one.form.unlink(missing_ok=True)
+        if one.form.exists():
+            one.form.replace(one.form.with_name(f"{FORM_NAME}.old"))
     folders = tuple(str(one.own.half.folder) for one in wanted)
     trees = () if any(one.launch for one in wanted) else tuple({one.own.path.parent for one in wanted})
     try:

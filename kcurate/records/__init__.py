@@ -14,6 +14,15 @@ from kcurate.records.attempt import (
     Transcript,
     Usage,
 )
+from kcurate.records.capture import (
+    Capture,
+    CapturedArg,
+    CapturedBuffer,
+    CapturedLaunch,
+    CapturedPointer,
+    CapturedSymbol,
+    Contents,
+)
 from kcurate.records.kernel import (
     Argument,
     CompiledKernel,
@@ -82,8 +91,15 @@ __all__ = [
     "BufferArg",
     "Call",
     "Candidate",
+    "Capture",
+    "CapturedArg",
+    "CapturedBuffer",
+    "CapturedLaunch",
+    "CapturedPointer",
+    "CapturedSymbol",
     "CompiledKernel",
     "Condition",
+    "Contents",
     "Copy",
     "Environment",
     "Exchange",

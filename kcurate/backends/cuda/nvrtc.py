@@ -36,6 +36,14 @@ _HEADER_PACKAGES = {
     "nvidia-cuda-crt": "crt/mma.h",
     "nvidia-cuda-cccl": "cuda/std/type_traits",
 }
+# The same of what host code compiles against.
+_HOST_PACKAGES = {
+    "nvidia-cuda-runtime": "cuda.h",
+    "nvidia-cuda-crt": "crt/host_defines.h",
+    "nvidia-cuda-cupti": "cupti.h",
+}
+# What a library that uses CUPTI includes, itself or through CUPTI's headers.
+CUPTI_HEADERS = ("cuda.h", "cuda_runtime_api.h", "cupti.h", "crt/host_defines.h")
 
 
 @dataclass(frozen=True)
@@ -127,6 +135,35 @@ def toolkit_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, 
                 library = folder / "cccl"
                 return (folder, library) if library.is_dir() else (folder,)
     return ()
+
+
+def host_folders(
+    wanted: Sequence[str], environment: Mapping[str, str] = os.environ
+) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Include folders that hold these headers of the host's CUDA libraries, and folders of the libraries.
+
+    They are a toolkit's, which fits the driver of its machine, else the wheels', else of both.
+
+    Raises:
+        MissingDependencyError: a header is nowhere.
+    """
+    toolkit = list(toolkit_folders(environment)[:1])
+    for root in [parent for folder in toolkit for parent in folder.parents[:3]]:
+        toolkit += [folder for folder in (root / "extras" / "CUPTI" / "include",) if folder.is_dir()]
+    wheels = [_wheel_folder(package, header) for package, header in _HOST_PACKAGES.items()]
+    found = [folder for folder in wheels if folder is not None]
+    for group in (toolkit, found, [*toolkit, *found]):
+        if all(any((folder / header).is_file() for folder in group) for header in wanted):
+            folders = tuple(dict.fromkeys(group))
+            beside = [folder.parent / name for folder in folders for name in ("lib64", "lib")]
+            return folders, tuple(folder for folder in beside if folder.is_dir())
+    lacking = [
+        header for header in wanted if not any((folder / header).is_file() for folder in [*toolkit, *found])
+    ]
+    raise MissingDependencyError(
+        f"no {' and '.join(lacking)} for compiling against CUDA",
+        hint="pip install 'kcurate[gpu]', or set CUDA_HOME to a CUDA toolkit that has them",
+    )
 
 
 def compile_cubin(

@@ -1,0 +1,68 @@
+"""Extracted kernels as libraries that the stand-in for libcudart runs, so that later inputs exist.
+
+Each launches one kernel, as the emulator does, in the program's own process. Not covered: running them
+(`native/cudart.cpp`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from kcurate.backends.base import Compiled, EntryPoint
+from kcurate.backends.emulator.compiler import EmulatorCompiler
+from kcurate.cuda_source import parse
+from kcurate.records import Kernel
+
+INDEX = "kernels.tsv"
+
+
+def prepare(kernels: Iterable[tuple[Kernel, str]], folder: Path) -> tuple[Path, list[str]]:
+    """Compile every kernel and template instance; the index of the libraries, and the kernels that failed.
+
+    A line of the index: the demangled name without parameters, the library, the variables in order.
+
+    Raises:
+        MissingDependencyError: there is no C++ compiler.
+    """
+    compiler = EmulatorCompiler()
+    lines: list[str] = []
+    failed: list[str] = []
+    for kernel, code in kernels:
+        variables = list(_variables(code))
+        for entry in _entries(kernel):
+            made = compiler.compile(code, [entry], variables)
+            if not isinstance(made, Compiled):
+                failed.append(f"{entry.expression}: {_first_line(made.log)}")
+                continue
+            path = folder / f"{made.sha256[:32]}.so"
+            path.write_bytes(made.binary)
+            lines.append("\t".join([_spelled(entry.expression), str(path), ",".join(variables)]))
+    index = folder / INDEX
+    index.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return index, failed
+
+
+def _entries(kernel: Kernel) -> Iterator[EntryPoint]:
+    if not kernel.instantiations:
+        yield EntryPoint(kernel.name)
+    for instance in kernel.instantiations:
+        name, _, inside = instance.partition("<")
+        yield EntryPoint(name.strip(), (inside.rstrip().removesuffix(">"),))
+
+
+def _variables(code: str) -> Iterator[str]:
+    """Device variables at file scope, by name."""
+    for item in parse(code.encode()).items:
+        if item.kind not in ("function", "type") and item.device and not item.template and not item.space:
+            yield from (name.decode() for name in item.names)
+
+
+def _spelled(name: str) -> str:
+    """A name as the C++ runtime spells it: `f<float, 4>`."""
+    return re.sub(r"\s*,\s*", ", ", re.sub(r"\s+", " ", name)).replace("< ", "<").replace(" >", ">").strip()
+
+
+def _first_line(log: str) -> str:
+    return next((line for line in log.splitlines() if "error" in line), log.strip().splitlines()[0])[:160]

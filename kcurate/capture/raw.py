@@ -1,0 +1,160 @@
+"""Reads what the recorders wrote (`FORMAT.md`): one list of launch forms for each kernel of each program.
+
+A file may end in the middle of a line, where its process was killed. Not covered: what the contents of
+buffers are like (`describing`), running the program (`running`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+VERSION = 1
+
+
+@dataclass
+class RawProcess:
+    """One process of the program. `forms`: its launch lines by form; `times`: launches of each form.
+
+    `others`: launches of kernels that nobody asked for, by mangled name. `order`: the forms of the first
+    launches. `notes`: what was not recorded, and why. `ended`: it ended by itself.
+    """
+
+    program: str
+    source: str
+    device: str
+    forms: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    times: Mapping[int, int] = field(default_factory=dict)
+    others: Mapping[str, int] = field(default_factory=dict)
+    order: Sequence[int] = ()
+    notes: dict[str, str] = field(default_factory=dict)
+    ended: bool = False
+
+    def after(self, kernel: str) -> dict[str, int]:
+        """How often the others were launched between two launches of a kernel, by mangled name."""
+        names = [str(self.forms[form]["kernel"]) for form in self.order if form in self.forms]
+        places = [at for at, name in enumerate(names) if name == kernel]
+        if len(places) < 2:
+            return {}
+        between = Counter(names[places[0] : places[-1]])
+        rounds = between.pop(kernel)
+        return {name: -(-count // rounds) for name, count in between.items()}
+
+
+def read(folder: Path) -> list[RawProcess]:
+    """Every process that launched something or left a note, in order of their start."""
+    found = (
+        _process(path) for path in sorted(folder.glob("*.jsonl"), key=lambda one: one.stat().st_mtime_ns)
+    )
+    return [one for one in found if one is not None and (one.forms or one.others or one.notes)]
+
+
+def _process(path: Path) -> RawProcess | None:
+    process: RawProcess | None = None
+    for line in _lines(path):
+        match line.get("event"):
+            case "start" if line.get("version") == VERSION:
+                program = Path(str(line["program"])).name or "program"
+                process = RawProcess(program, str(line["source"]), str(line["device"]))
+            case _ if process is None:
+                return None
+            case "launch":
+                process.forms[int(line["form"])] = line
+            case "times":
+                process.times = {int(form): int(count) for form, count in line["forms"].items()}
+                process.others = {str(name): int(count) for name, count in line["others"].items()}
+            case "order":
+                process.order = [int(form) for form in line["forms"]]
+            case "note":
+                process.notes.setdefault(str(line["what"]), str(line["text"]))
+            case "end":
+                process.ended = True
+    return process
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open("rb") as file:
+        for text in file:
+            with contextlib.suppress(ValueError):
+                line = json.loads(text)
+                if isinstance(line, dict):
+                    yield line
+
+
+@lru_cache(maxsize=4096)
+def demangled(name: str) -> str:
+    """A name as the C++ runtime prints it; the name itself where it is not mangled, or without a runtime."""
+    runtime = _runtime()
+    if runtime is None or not name.startswith("_Z"):
+        return name
+    status = ctypes.c_int()
+    text = runtime.__cxa_demangle(name.encode(), None, None, ctypes.byref(status))
+    return name if text is None or status.value else text.decode("utf-8", "replace")
+
+
+@lru_cache(maxsize=1)
+def _runtime() -> Any:
+    try:
+        runtime = ctypes.CDLL("libstdc++.so.6")
+    except OSError:
+        return None
+    runtime.__cxa_demangle.restype = ctypes.c_char_p
+    runtime.__cxa_demangle.argtypes = (
+        ctypes.c_char_p,
+        ctypes.c_char_p,
+        ctypes.POINTER(ctypes.c_size_t),
+        ctypes.POINTER(ctypes.c_int),
+    )
+    return runtime
+
+
+def base_name(name: str) -> str:
+    """A demangled kernel's name without return type, namespace, template arguments and parameters."""
+    return _split(name)[0]
+
+
+def parameters(name: str) -> tuple[str, ...] | None:
+    """The parameter types of a demangled name; None where it has none (`extern "C"`)."""
+    return _split(name)[1]
+
+
+def _split(name: str) -> tuple[str, tuple[str, ...] | None]:
+    """The base name, and the parameter types."""
+    text = name.replace("(anonymous namespace)::", "").split(" [clone")[0].strip()
+    params: tuple[str, ...] | None = None
+    if text.endswith(")"):
+        start = _opening(text, "(", ")")
+        inside = text[start + 1 : -1].strip()
+        params = () if inside in ("", "void") else tuple(_pieces(inside))
+        text = text[:start].strip()
+    if text.endswith(">"):
+        text = text[: _opening(text, "<", ">")]
+    return text.split("::")[-1].split()[-1] if text else name, params
+
+
+def _opening(text: str, opens: str, closes: str) -> int:
+    """Where the bracket that closes at the end of the text opens."""
+    depth = 0
+    for at in range(len(text) - 1, -1, -1):
+        depth += (text[at] == closes) - (text[at] == opens)
+        if depth == 0:
+            return at
+    return 0
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text cut at commas outside all brackets."""
+    depth, start = 0, 0
+    for at, char in enumerate(text):
+        depth += (char in "(<[{") - (char in ")>]}")
+        if char == "," and depth == 0:
+            yield text[start:at].strip()
+            start = at + 1
+    yield text[start:].strip()

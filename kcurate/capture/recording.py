@@ -1,0 +1,151 @@
+"""From the recorders' lines to a record for each kernel, with described contents.
+
+Element types come from the kernel's parameters: those in its mangled name, else those that extract found. Not
+covered: what contents are like (`describing`), writing the records (`stage`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kcurate import store
+from kcurate.capture.describing import described
+from kcurate.capture.raw import RawProcess, base_name, demangled, parameters
+from kcurate.problem.c_types import Element, element
+from kcurate.problem.dtypes import numpy_dtype
+from kcurate.records import (
+    Capture,
+    CapturedArg,
+    CapturedBuffer,
+    CapturedLaunch,
+    CapturedPointer,
+    CapturedSymbol,
+    Contents,
+    Kernel,
+)
+
+# Values that no generator makes are kept up to so many bytes, for people to look at.
+SAMPLE_BYTES = 64 << 10
+_VARIABLE = r"__(?:constant|device)__\s+(?:static\s+|const\s+|volatile\s+)*([\w\s:<>]+?)[\s*]+{0}\b"
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Extracted kernels by name, with their code: where types come from that a mangled name does not tell."""
+
+    kernels: Mapping[str, Sequence[tuple[Kernel, str]]]
+
+    def of(self, name: str, count: int) -> tuple[Kernel, str] | None:
+        """The first kernel of this name with so many parameters."""
+        same = self.kernels.get(base_name(name), ())
+        return next((one for one in same if len(one[0].params) == count), None)
+
+
+class Describer:
+    """Describes the buffers of one process. `data`: where values are kept, all of them if `keep`."""
+
+    def __init__(self, folder: Path, texts: Texts, data: Path, *, keep: bool) -> None:
+        self._folder, self._texts, self._data, self._keep = folder, texts, data, keep
+
+    def captures(self, process: RawProcess) -> list[Capture]:
+        """A record for each kernel that was looked at."""
+        by_kernel: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
+        for form, line in process.forms.items():
+            by_kernel.setdefault(str(line["kernel"]), []).append((form, line))
+        return [self._capture(process, name, lines) for name, lines in by_kernel.items()]
+
+    def _capture(
+        self, process: RawProcess, mangled: str, lines: Sequence[tuple[int, Mapping[str, Any]]]
+    ) -> Capture:
+        name = demangled(mangled)
+        count = max((len(line["args"] or ()) for _, line in lines), default=0)
+        text = self._texts.of(name, count)
+        types = parameters(name)
+        if types is None:
+            types = tuple(param.type for param in text[0].params) if text else ()
+        code = text[1] if text else ""
+        launches = [self._launch(line, types, code, process.times.get(form, 1)) for form, line in lines]
+        return Capture(
+            program=process.program,
+            kernel=name,
+            mangled=mangled,
+            source="cupti" if process.source == "cupti" else "cudart",
+            device=process.device,
+            params=types,
+            launches=tuple(launches),
+            after={demangled(other): times for other, times in process.after(mangled).items()},
+            complete=process.ended and "limit" not in process.notes,
+        )
+
+    def _launch(self, line: Mapping[str, Any], types: Sequence[str], code: str, times: int) -> CapturedLaunch:
+        args = tuple(
+            CapturedArg(one["hex"], tuple(CapturedPointer(**pointer) for pointer in one["pointers"]))
+            for one in line["args"] or ()
+        )
+        elements = _elements(args, types, code)
+        return CapturedLaunch(
+            grid=tuple(line["grid"]),
+            block=tuple(line["block"]),
+            args=args,
+            buffers=tuple(self._buffer(one, elements.get(at)) for at, one in enumerate(line["buffers"])),
+            symbols=tuple(
+                self._symbol(one, code)
+                for one in line.get("symbols", ())
+                if not code or base_name(demangled(str(one["name"]))) in code
+            ),
+            cluster=tuple(line["cluster"]) if line.get("cluster") else None,
+            shared_bytes=line["shared"],
+            cooperative=line["cooperative"],
+            times=max(1, times),
+        )
+
+    def _buffer(self, line: Mapping[str, Any], kind: Element | None) -> CapturedBuffer:
+        size = int(line["bytes"])
+        return CapturedBuffer(
+            size_bytes=size,
+            memory=line["memory"],
+            changed=line["changed"],
+            before=self._contents(line["before"], size, kind),
+            after=self._contents(line["after"], size, kind) if self._keep else None,
+        )
+
+    def _symbol(self, line: Mapping[str, Any], code: str) -> CapturedSymbol:
+        name = base_name(demangled(str(line["name"])))
+        declared = re.search(_VARIABLE.replace("{0}", re.escape(name)), code)
+        kind = element(declared[1], {}, code) if declared else None
+        before = self._contents(line["before"], int(line["bytes"]), kind)
+        return CapturedSymbol(name, int(line["bytes"]), before)
+
+    def _contents(self, name: str | None, size_bytes: int, kind: Element | None) -> Contents | None:
+        """What a file of contents holds, as elements of a kind; None without a file or a kind."""
+        path = self._folder / name if name else None
+        if path is None or kind is None or not path.is_file():
+            return None
+        dtype = numpy_dtype(kind.dtype)
+        kept = path.stat().st_size // dtype.itemsize
+        values = np.memmap(path, dtype, "r", shape=(kept,)) if kept else np.empty(0, dtype)
+        found = described(values, kind.dtype, count=size_bytes // dtype.itemsize)
+        if self._keep or found.init is None:
+            whole = path.read_bytes() if self._keep else bytes(values[: SAMPLE_BYTES // dtype.itemsize])
+            sample = store.content_id(whole)
+            store.write_bytes(self._data / f"{sample}.bin", whole, durable=False)
+            found = replace(found, sample=sample)
+        return found
+
+
+def _elements(args: Sequence[CapturedArg], types: Sequence[str], code: str) -> dict[int, Element]:
+    """What the elements of each buffer are, by its number, as far as the parameters' types say."""
+    found: dict[int, Element] = {}
+    for arg, text in zip(args, types, strict=False):
+        if text.count("*") != 1 or len(arg.pointers) != 1:
+            continue
+        kind = element(text, {}, code)
+        if kind is not None:
+            found.setdefault(arg.pointers[0].buffer, kind)
+    return found

@@ -1,0 +1,141 @@
+"""Runs a program with a recorder in it. Its output, its input and its exit code stay its own.
+
+Not covered: what the recorders do (`native/`), building them (`building`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcurate.capture import building
+from kcurate.errors import InputError
+from kcurate.records.capture import CaptureSource
+
+GPU = Path("/dev/nvidiactl")
+# How long a program may take to end when it is asked to.
+ENDING_S = 5.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the recorders may write and look at; see `FORMAT.md`."""
+
+    per_kernel: int = 4
+    total_bytes: int = 4 << 30
+    buffer_bytes: int = 256 << 20
+    seconds: float = 600.0
+
+
+def chosen(recorder: str) -> CaptureSource:
+    """The recorder for this machine: CUPTI where there is a GPU, else the stand-in for libcudart.
+
+    Raises:
+        InputError: there is no such recorder, or no GPU for it.
+    """
+    if recorder not in ("auto", "cupti", "cudart"):
+        raise InputError("no such recorder", where=recorder, hint="choose auto, cupti or cudart")
+    if recorder == "cupti" and not GPU.exists():
+        raise InputError(
+            "there is no NVIDIA GPU here", where="--recorder cupti", hint="--recorder cudart needs none"
+        )
+    return "cudart" if recorder == "cudart" or not GPU.exists() else "cupti"
+
+
+def found(command: Sequence[str]) -> list[str]:
+    """The command with its program's path.
+
+    Raises:
+        InputError: there is no such program, or it cannot be run.
+    """
+    if not command:
+        raise InputError("no program to run", where="capture", hint="give it after --: -- ./program args")
+    path = shutil.which(command[0])
+    if path is None:
+        what = "is not executable" if Path(command[0]).exists() else "no such program"
+        raise InputError(what, where=command[0], hint="give a path, or a program on the PATH")
+    return [path, *command[1:]]
+
+
+def run(
+    command: Sequence[str],
+    source: CaptureSource,
+    folder: Path,
+    limits: Limits,
+    only: Path | None = None,
+    emulated: Path | None = None,
+    timeout_s: float | None = None,
+) -> int:
+    """Run the program to its end; its exit code, 128 and the signal's number where a signal ended it.
+
+    `only`: the names of the kernels to write down. `emulated`: the index of those that the stand-in runs.
+    `timeout_s`: after so many seconds the program and its children are ended.
+
+    Raises:
+        InputError: it cannot be started. MissingDependencyError: the recorder cannot be built here.
+    """
+    environment = {**os.environ, **_recorder(source), **_settings(folder, limits, only)}
+    if emulated is not None:
+        environment["KCURATE_CAPTURE_RUN"] = str(emulated)
+    program: subprocess.Popen[bytes] | None = None
+
+    def interrupt(*_: object) -> None:
+        """Ctrl-C reaches a program in a group of its own only through us; it may end as it likes."""
+        if program is not None and timeout_s is not None:
+            _signal(program, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, interrupt)  # the program does not inherit it
+    try:
+        group = 0 if timeout_s is not None else None
+        program = subprocess.Popen(found(command), env=environment, process_group=group)
+        code = _ended(program, timeout_s)
+    except OSError as error:
+        raise InputError(
+            f"cannot be started: {error.strerror or error}",
+            where=command[0],
+            hint="is it built for this machine?",
+        ) from error
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return code if code >= 0 else 128 - code
+
+
+def _ended(program: subprocess.Popen[bytes], timeout_s: float | None) -> int:
+    """The program's return code; it is asked to end after the time limit, and killed 5 s later."""
+    for wait_s, then in ((timeout_s, signal.SIGTERM), (ENDING_S, signal.SIGKILL)):
+        try:
+            return program.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            _signal(program, then)
+    return program.wait()
+
+
+def _signal(program: subprocess.Popen[bytes], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(program.pid, number)
+
+
+def _recorder(source: CaptureSource) -> dict[str, str]:
+    if source == "cupti":
+        return {"CUDA_INJECTION64_PATH": str(building.injection())}
+    folders = [str(building.stand_in()), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    return {"LD_LIBRARY_PATH": os.pathsep.join(folders)}
+
+
+def _settings(folder: Path, limits: Limits, only: Path | None) -> Mapping[str, str]:
+    found = {
+        "KCURATE_CAPTURE_DIR": str(folder.resolve()),
+        "KCURATE_CAPTURE_PER_KERNEL": str(limits.per_kernel),
+        "KCURATE_CAPTURE_BYTES": str(limits.total_bytes),
+        "KCURATE_CAPTURE_BUFFER_BYTES": str(limits.buffer_bytes),
+        "KCURATE_CAPTURE_SECONDS": f"{limits.seconds:g}",
+    }
+    if only is not None:
+        found["KCURATE_CAPTURE_ONLY"] = str(only.resolve())
+    return found
