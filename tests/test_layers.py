@@ -36,6 +36,7 @@ LAYERS = (
         "validate",
         "verify_dataset",
     },
+    {"own"},
     {"cli"},
     {"__main__"},
 )

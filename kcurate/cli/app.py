@@ -10,6 +10,8 @@ import typer
 from kcurate.cli import build as build_command
 from kcurate.cli import capture as capture_command
 from kcurate.cli import demo, deopt, doctor, extract, show, validate
+from kcurate.cli import optimize as optimize_command
+from kcurate.cli import pair as pair_command
 from kcurate.cli import problem as problem_commands
 from kcurate.cli import push as push_command
 from kcurate.cli import report as report_command
@@ -26,6 +28,8 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "extract": extract.extract,
     "capture": capture_command.capture,
     "deopt": deopt.deopt,
+    "pair": pair_command.pair,
+    "optimize": optimize_command.optimize,
     "validate": validate.validate,
     "build": build_command.build,
     "push": push_command.push,

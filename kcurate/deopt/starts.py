@@ -12,12 +12,10 @@ from pathlib import Path, PurePosixPath
 from kcurate import codec, store
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
-from kcurate.records import Kernel, KnownProblem, Origin, Problem, ProblemOrigin, Side, SideName
-from kcurate.suites.problems import find_problem, is_of
+from kcurate.records import Kernel, Origin, Problem, ProblemOrigin, Side, SideName
+from kcurate.suites.problems import PROBLEM_NAME, find_problem, own_problem
 from kcurate.workspace import Workspace
 
-# A problem drafted or written for one kernel; it takes precedence over the suite's.
-PROBLEM_NAME = "problem.json"
 UNKNOWN_DOMAIN = "unclassified"
 
 
@@ -83,13 +81,10 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
     codes = {kernel.variant or "": code}
     known = find_problem(kernel.source.suite, kernel.benchmark, codes, kernel.span.path)
     described: ProblemOrigin = "known"
-    own = record.with_name(PROBLEM_NAME)
-    if own.is_file():
-        of_kernel = store.read_json(own, KnownProblem)
-        if is_of(of_kernel, code):
-            known, described = of_kernel, of_kernel.source or "drafted"
-        else:
-            note(f"{own}: made for other code than the kernel's, so not used: run kcurate problem draft")
+    if (own := own_problem(record.parent, code)) is not None:
+        known, described = own, own.source or "drafted"
+    elif (path := record.with_name(PROBLEM_NAME)).is_file():
+        note(f"{path}: made for other code than the kernel's, so not used: run kcurate problem draft")
     side = known.sides[kernel.variant or ""].side(code) if known else Side(code, ())
     source = kernel.source
     folder, root = record.parent, workspace.kernels

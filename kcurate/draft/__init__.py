@@ -13,6 +13,7 @@ where the code does not tell.
 | `sizes` | the size settings that a draft is tried on |
 | `form`, `reading` | the file that the user completes in an editor |
 | `admit`, `stage` | trying a draft on the emulator; drafting many kernels, with counts |
+| `pairing`, `counterpart` | one problem for both sides of a pair, from the admitted problem of one |
 
 Not covered: judging (`kcurate.judge`), the problems shipped with suites (`kcurate.suites.problems`).
 """

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from kcurate import store
 from kcurate.config import DEFAULT_WORKSPACE
-from kcurate.draft import admit, form, infer, reading, tree
+from kcurate.draft import admit, form, infer, pairing, reading, tree
 from kcurate.draft.captures import Captures, Instance
 from kcurate.draft.checking import RECORD_NAME, EmulatorJudge, faults
+from kcurate.draft.counterpart import FORM_NAME as FORM_NAME
 from kcurate.draft.recorded import recorded as of_capture
 from kcurate.draft.sketch import Draft, Reason
 from kcurate.errors import InputError
@@ -27,7 +28,6 @@ from kcurate.runs import recorded
 from kcurate.suites.problems import find_problem, is_of, tied
 from kcurate.workspace import Workspace
 
-FORM_NAME = "problem.toml"
 NO_HOST_CODE = "no host code found"
 # The outcome of a problem that is admitted at its one recorded size.
 SINGLE_SIZE = "single_size"
@@ -53,6 +53,8 @@ class DraftConfig:
 def draft(config: DraftConfig, *, note: Note = silent, complete: Complete | None = None) -> Summary:
     """Draft a problem for every kernel that has none, try it, and write `problem.toml` beside the kernel.
 
+    Natural pairs of these kernels that have no problem get one if both sides solve it alike.
+
     Raises:
         InputError: a path is not a kernel, a tree does not exist, or a kernel named by the user is never
             launched.
@@ -61,8 +63,10 @@ def draft(config: DraftConfig, *, note: Note = silent, complete: Complete | None
         workspace = Workspace(config.workspace)
         places = tree.roots(config.trees, workspace)
         paths = list(_records(config.kernels, workspace))
-        counts: dict[str, Counter[str]] = {"kernels": Counter(), "open": Counter(), "refused": Counter()}
+        kinds = ("kernels", "open", "refused", "pairs")
+        counts: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
         unlaunched: list[str] = []
+        seen: list[str] = []
         record.begin(config)
         with contextlib.closing(EmulatorJudge()) as judge:
             captures = Captures(workspace, record.note)
@@ -74,7 +78,9 @@ def draft(config: DraftConfig, *, note: Note = silent, complete: Complete | None
                     counts.setdefault(outcome, Counter())[why] += 1
                 if why == Reason.NO_LAUNCH_SITE:
                     unlaunched.append(kernel.id)
+                seen.append(kernel.id)
                 record.note(f"{kernel.id}: {line}")
+            counts["pairs"].update(pairing.complete_pairs(workspace, seen, judge, note=record.note))
         summary = record.finish(
             {kind: dict(sorted(found.items())) for kind, found in counts.items() if found}
         )

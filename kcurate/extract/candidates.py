@@ -10,7 +10,7 @@ from kcurate import store
 from kcurate.extract.joining import join_codes
 from kcurate.extract.naming import safe_part, unique
 from kcurate.extract.pairs import Match, PairOutcome, SourceFile
-from kcurate.records import Candidate, KnownProblem, Origin, Side
+from kcurate.records import Candidate, Kernel, KnownProblem, Origin, Side
 from kcurate.suites import Tree
 from kcurate.suites.problems import load_problems, with_problem
 
@@ -107,7 +107,7 @@ def _candidate(name: str, tree: Tree, pair: _Pair) -> Candidate:
         id=name,
         family=facts.family if facts else pair.benchmark,
         domain=facts.domain if facts else UNKNOWN_DOMAIN,
-        license=_joint_license(both),
+        license=joint_license([kernel for file in both for kernel in file.kernels]),
         origin=Origin(
             "natural",
             suite=tree.suite,
@@ -140,9 +140,9 @@ def _techniques(files: Sequence[SourceFile]) -> set[str]:
     return {technique for file in files for kernel in file.kernels for technique in kernel.techniques}
 
 
-def _joint_license(files: Sequence[SourceFile]) -> str | None:
+def joint_license(kernels: Iterable[Kernel]) -> str | None:
     """The licence of both sides together; None if the licence of any kernel is unknown."""
-    licenses = {kernel.source.license for file in files for kernel in file.kernels}
+    licenses = {kernel.source.license for kernel in kernels}
     known = sorted(license_ for license_ in licenses if license_ is not None)
     if len(known) < len(licenses):
         return None

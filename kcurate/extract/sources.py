@@ -48,8 +48,12 @@ class TreeFiles:
     launchers: list[str] = field(default_factory=list)
 
 
-def find_files(paths: Sequence[Path], suite: str, filter_: Filter) -> list[TreeFiles]:
+def find_files(
+    paths: Sequence[Path], suite: str, filter_: Filter, root: Path | None = None
+) -> list[TreeFiles]:
     """Walk the given paths; returns the trees in the order found.
+
+    `root` is the tree of the paths that belong to no suite (None: each folder, or a file's folder, is one).
 
     Raises:
         InputError: a path is missing, the suite is unknown, or two trees belong to the same suite.
@@ -64,7 +68,7 @@ def find_files(paths: Sequence[Path], suite: str, filter_: Filter) -> list[TreeF
         if forced is not None:
             tree = forced_tree(folder, forced)
         else:
-            tree = find_tree(folder, manifests) or generic_tree(folder, manifests[GENERIC])
+            tree = find_tree(folder, manifests) or generic_tree(root or folder, manifests[GENERIC])
         for found in walker.walk(absolute, tree, detect=forced is None):
             key = (found.tree.suite, found.tree.root)
             trees.setdefault(key, TreeFiles(found.tree)).found.append(found)

@@ -39,6 +39,7 @@ WRITTEN_TOGETHER = 16
 class ExtractConfig:
     """What to extract and how; `jobs` 0: one per core; `compile` None: if NVRTC is installed.
 
+    `root`: the tree of paths that belong to no suite; None: each folder, or a file's folder, is a tree.
     `min_device_fraction` None: the threshold of the suite's manifest.
     """
 
@@ -50,10 +51,19 @@ class ExtractConfig:
     exclude: tuple[str, ...] = ()
     min_device_fraction: float | None = None
     compile: bool | None = None
+    root: Path | None = None
 
 
 def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
     """Extract every kernel and natural pair; `note` receives messages for the user.
+
+    Raises: as `extract`.
+    """
+    return extract(config, note=note)[0]
+
+
+def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, list[TreeKernels]]:
+    """The summary, and the kernels of every tree.
 
     Raises:
         InputError: a path cannot be read, the suite is unknown, or there is no kernel anywhere.
@@ -62,7 +72,9 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
     with recorded("extract", config.workspace, note=note) as record:
         compiler = compiling.find_compiler(config.compile, record.note)
         with Pool(config.jobs, PRELOAD) as pool:
-            trees = find_files(config.paths, config.suite, Filter(config.include, config.exclude))
+            trees = find_files(
+                config.paths, config.suite, Filter(config.include, config.exclude), config.root
+            )
             for files in trees:
                 choose_units(files, pool)
             extracted = [_parse(files, pool) for files in trees]
@@ -87,7 +99,7 @@ def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
         if unevaluated:
             left = f"{unevaluated} conditions could not be evaluated, their branches are left out"
             record.note(f"{left}: {record.folder / 'conditions.jsonl'}")
-        return record.finish(count_items(finished, outcomes, matches))
+        return record.finish(count_items(finished, outcomes, matches)), finished
 
 
 def _bar(results: Iterable[Any], total: int, what: str) -> Iterable[Any]:

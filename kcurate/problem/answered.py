@@ -39,7 +39,7 @@ def side_of(answer: Answer, given: Side, problem: Problem) -> Side | str:
         return lost
     try:
         code = shown.shown_code(answer.code.encode().decode())
-        made = replace(given, code=code, nondeterministic=_loose(code, problem), language="cuda")
+        made = replace(given, code=code, nondeterministic=loose_outputs(code, problem), language="cuda")
         if answer.plan is None and given.language != "cuda":
             return "no plan: the given side has none to keep"
         if answer.plan is None:
@@ -96,7 +96,7 @@ def _scratch(name: str, data: Any, problem: Problem) -> Buffer:
     return codec.from_data(Buffer, data | {"role": "scratch"})
 
 
-def _loose(code: str, problem: Problem) -> tuple[str, ...]:
+def loose_outputs(code: str, problem: Problem) -> tuple[str, ...]:
     """Outputs whose rounding may differ between runs: floating-point ones, if the code has atomics."""
     if "atomics" not in features(code.encode()):
         return ()

@@ -10,9 +10,13 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 from kcurate import resources, store
 from kcurate.records import Candidate, KnownProblem, Launch, Step, steps
+
+# A problem drafted, recorded or written for one kernel, beside it; it takes precedence over the suite's.
+PROBLEM_NAME = "problem.json"
 
 
 @cache
@@ -39,6 +43,13 @@ def is_of(known: KnownProblem, code: str) -> bool:
 def launched(plan: Iterable[Step]) -> Iterator[str]:
     """The names of the kernels that a plan launches, loops included, in order."""
     return (step.launch for step in steps(plan) if isinstance(step, Launch))
+
+
+def own_problem(folder: Path, code: str) -> KnownProblem | None:
+    """The admitted problem beside a kernel; None if there is none, or it was made for other code."""
+    path = folder / PROBLEM_NAME
+    known = store.read_json(path, KnownProblem) if path.is_file() else None
+    return known if known is not None and is_of(known, code) else None
 
 
 def find_problem(

@@ -28,7 +28,7 @@ from kcurate.deopt.models.drivers import drive, drive_batched
 from kcurate.deopt.models.examples import Examples
 from kcurate.deopt.models.gates import Known, Variants, known_of
 from kcurate.deopt.models.naming import ModelName, parse_model
-from kcurate.deopt.models.policy import PolicyName, make_policy
+from kcurate.deopt.models.policy import PolicyName, Tried, make_policy
 from kcurate.deopt.models.search import JudgeFunction, Search, Surroundings
 from kcurate.deopt.models.targets import Target, chosen_techniques, targets
 from kcurate.deopt.models.transcripts import Transcripts
@@ -81,6 +81,16 @@ class Seams:
 def run(config: ModelConfig, *, note: Note = silent, seams: Seams | None = None) -> Summary:
     """Write `pairs/<id>/deopt-<model>-.../` for every variant that the judge accepts.
 
+    Raises: as `search`.
+    """
+    return search(config, note=note, seams=seams)[0]
+
+
+def search(
+    config: ModelConfig, *, note: Note = silent, seams: Seams | None = None
+) -> tuple[Summary, list[Tried]]:
+    """The summary, and every attempt at every goal.
+
     Raises:
         InputError: unusable options, or nothing to start from.
         MissingDependencyError: no judge on this machine, or no key.
@@ -103,7 +113,7 @@ def run(config: ModelConfig, *, note: Note = silent, seams: Seams | None = None)
         summary = record.finish(items)
         if failure is not None:
             raise failure
-        return summary
+        return summary, [one for group in searches for each in group.searches for one in each.tried]
 
 
 def open_client(name: ModelName, timeout_s: float | None = None) -> Client:

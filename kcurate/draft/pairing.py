@@ -1,0 +1,114 @@
+"""One problem for both sides of a pair: the admitted problem of one kernel, with a plan for the other.
+
+The emulator judges both sides before the pair gets the problem. Not covered: drafting a problem (`stage`),
+the other kernel's plan (`counterpart`), which kernels make a pair (`kcurate.extract`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from kcurate import store
+from kcurate.draft.counterpart import Half, counterpart, launches_of, shown_launch
+from kcurate.errors import InputError
+from kcurate.notes import Note, silent
+from kcurate.records import Candidate, Kernel, Outcome, Verdict
+from kcurate.workspace import Workspace
+
+Judging = Callable[[Candidate], Verdict]
+
+
+class PairOutcome(StrEnum):
+    """Outcome of a pair without a problem. `refused`: the emulator does not find both sides equal."""
+
+    GIVEN = "problem_given"
+    NO_PROBLEM = "no_admitted_problem"
+    NO_MATCH = "parameters_differ"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What became of a pair: the pair with its problem (None: no problem fits), and why."""
+
+    outcome: PairOutcome
+    why: str = ""
+    pair: Candidate | None = None
+
+
+def give(pair: Candidate, slow: Half, fast: Half, judging: Judging) -> Given:
+    """The pair with an admitted problem of either side that both sides solve alike.
+
+    A problem recorded from a running program is tried first, else the slow side's.
+    """
+    worst = Given(PairOutcome.NO_PROBLEM, "neither kernel has an admitted problem")
+    problems = [(half.known(), half, other) for half, other in ((slow, fast), (fast, slow))]
+    for known, own, other in sorted(problems, key=lambda one: not (one[0] and one[0].origin == "captured")):
+        if known is None:
+            continue
+        made = counterpart(known, own, other)
+        if isinstance(made, str):
+            worst = worst if worst.outcome is PairOutcome.REFUSED else Given(PairOutcome.NO_MATCH, made)
+            continue
+        mine = known.side.side(own.code)
+        tried = replace(
+            pair,
+            problem=known.problem,
+            origin=replace(pair.origin, problem=known.origin),
+            slow=mine if own is slow else made,
+            fast=made if own is slow else mine,
+        )
+        verdict = judging(tried)
+        if verdict.outcome is Outcome.CORRECT:
+            return Given(PairOutcome.GIVEN, "", tried)
+        if worst.outcome is not PairOutcome.REFUSED:
+            how = ", ".join(
+                f"{launch.launch}<<<{shown_launch(launch)}>>>" for launch in launches_of(made.plan)
+            )
+            worst = Given(PairOutcome.REFUSED, f"{verdict.outcome}: {verdict.detail} (with {how})")
+    return worst
+
+
+def complete_pairs(
+    workspace: Workspace, kernels: Iterable[str], judging: Judging, *, note: Note = silent
+) -> list[PairOutcome]:
+    """Give every natural pair of these kernels (ids) that has no problem one; returns an outcome each."""
+    wanted, outcomes = set(kernels), []
+    for path in sorted(workspace.pairs.rglob("pair.json")):
+        try:
+            pair = store.read_candidate(path.parent)
+        except InputError as error:
+            note(str(error))
+            continue
+        if pair.problem is not None or pair.origin.kind != "natural" or not wanted & {*pair.origin.kernels}:
+            continue
+        given = Given(PairOutcome.NO_PROBLEM, "its kernels are not in the workspace")
+        for slow, fast in _halves(pair, workspace):
+            given = give(pair, slow, fast, judging)
+            if given.pair is not None:
+                store.write_candidate(path.parent, given.pair)
+                break
+        note(f"{pair.id}: {given.outcome}{f': {given.why}' if given.why else ''}")
+        outcomes.append(given.outcome)
+    return outcomes
+
+
+def _halves(pair: Candidate, workspace: Workspace) -> Iterator[tuple[Half, Half]]:
+    """The kernels of both sides that correspond: of the same name, or the only ones."""
+    folders = [workspace.kernels / name for name in pair.origin.kernels]
+    found = [
+        (store.read_json(folder / "kernel.json", Kernel), folder)
+        for folder in folders
+        if (folder / "kernel.json").is_file()
+    ]
+    if not found:
+        return
+    variant = found[0][0].variant
+    slow = [Half(kernel, folder, pair.slow.code) for kernel, folder in found if kernel.variant == variant]
+    fast = [Half(kernel, folder, pair.fast.code) for kernel, folder in found if kernel.variant != variant]
+    for one in slow:
+        for other in fast:
+            if one.kernel.name == other.kernel.name or len(slow) == len(fast) == 1:
+                yield one, other

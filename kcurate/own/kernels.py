@@ -1,0 +1,102 @@
+"""`FILE.cu[:KERNEL]` to an extracted kernel; its file is read as a tree of its own.
+
+Not covered: extraction (`kcurate.extract`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcurate.draft.counterpart import Half
+from kcurate.errors import InputError
+from kcurate.extract.stage import ExtractConfig, extract
+from kcurate.notes import Note, silent
+from kcurate.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Own:
+    """A kernel of a user's file: the file, its bytes when it was read, the kernel as extracted."""
+
+    path: Path
+    data: bytes
+    half: Half
+
+    @property
+    def name(self) -> str:
+        """`FILE:KERNEL`."""
+        return f"{self.path.name}:{self.half.kernel.name}"
+
+
+def find_kernels(given: Sequence[str], workspace: Path, *, note: Note = silent) -> list[Own]:
+    """Extract the files into the workspace; the kernel that each text names.
+
+    Raises:
+        InputError: a file that cannot be read or holds no kernel, or a text that names none or several.
+    """
+    wanted = [_split(text) for text in given]
+    data = {path: _read(path, text) for (path, _), text in zip(wanted, given, strict=True)}
+    config = ExtractConfig(paths=tuple(data), workspace=workspace, jobs=1, root=_root(data))
+    _, trees = extract(config, note=note)
+    folder = Workspace(workspace).kernels
+    halves: dict[Path, list[Half]] = {}
+    for tree in trees:
+        for kernel in tree.kernels:
+            code = tree.codes[kernel.id].decode("utf-8", "replace")
+            halves.setdefault(tree.tree.root / kernel.span.path, []).append(
+                Half(kernel, folder / kernel.id, code)
+            )
+    found = [Own(path, data[path], _chosen(path, name, halves.get(path, []))) for path, name in wanted]
+    for own in found:
+        if (built := own.half.kernel.compiled) is not None and not built.ok:
+            log = (built.log or "").splitlines()
+            why = next((line for line in log if "error" in line), "see compiled.log in its kernel.json")
+            note(f"{own.name} does not compile by itself: {why.strip()}")
+    return found
+
+
+def _root(paths: Iterable[Path]) -> Path | None:
+    """The folder that the files share, if their own folders would be trees of one name; else None."""
+    folders = {path.parent for path in paths}
+    if len({folder.name for folder in folders}) == len(folders):
+        return None
+    return Path(os.path.commonpath(folders))
+
+
+def _split(text: str) -> tuple[Path, str]:
+    """The file, and the kernel's name (empty: none is given); a file's own name may have a colon."""
+    path, name = Path(text), ""
+    if not path.exists() and ":" in text:
+        before, _, name = text.rpartition(":")
+        while before.endswith(":"):  # a::kernel
+            before = before.rstrip(":").rpartition(":")[0]
+        path = Path(before)
+    return path.resolve(), name
+
+
+def _read(path: Path, text: str) -> bytes:
+    if path.is_dir():
+        raise InputError("is a folder", where=text, hint="name one file, as in rows.cu or rows.cu:KERNEL")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"cannot read: {error.strerror}", where=text, hint="give FILE.cu or FILE.cu:KERNEL"
+        ) from error
+
+
+def _chosen(path: Path, name: str, found: Sequence[Half]) -> Half:
+    if not found:
+        raise InputError(
+            "no CUDA kernel found", where=str(path), hint="give a file with a __global__ function"
+        )
+    fitting = [half for half in found if name in ("", half.kernel.name, half.kernel.id.rpartition("/")[2])]
+    exact = [half for half in fitting if name == half.kernel.id.rpartition("/")[2]]
+    if len(exact or fitting) == 1:
+        return (exact or fitting)[0]
+    named = ", ".join(f"{path.name}:{half.kernel.id.rpartition('/')[2]}" for half in found)
+    what = f"no kernel {name!r} here" if name else f"{len(found)} kernels here"
+    raise InputError(what, where=str(path), hint=f"name one of {named}")

@@ -1,0 +1,162 @@
+"""The stage: a kernel in, a faster one asked for from a model and judged, a diff out.
+
+Not covered: asking and refusing answers (`kcurate.deopt`), judging (`kcurate.judge`), timing without a GPU.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcurate.backends.choice import EMULATED, Place
+from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.deopt.models.naming import parse_model
+from kcurate.deopt.models.policy import Tried
+from kcurate.deopt.models.run import ModelConfig, Seams, search
+from kcurate.errors import InputError
+from kcurate.notes import Note, silent
+from kcurate.own import patch
+from kcurate.own.kernels import Own, find_kernels
+from kcurate.own.problems import Ask, Wanted, find_problem
+from kcurate.records import Attempt, AttemptOutcome, Speedup, Summary
+from kcurate.runs import recorded
+from kcurate.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class OptimizeConfig:
+    """A kernel as `FILE.cu[:KERNEL]`, and whom to ask. `launch`: its `GRID, BLOCK` if nothing launches it.
+
+    `max_usd` None: no limit; `price` overrides the built-in table.
+    """
+
+    kernel: str
+    model: str
+    workspace: Path = DEFAULT_WORKSPACE
+    launch: str | None = None
+    rounds: int = 3
+    max_usd: float | None = None
+    price: str | None = None
+    place: Place = EMULATED
+
+
+@dataclass(frozen=True)
+class Optimized:
+    """What came of it. `found`: a faster side, or where no times are taken a correct one.
+
+    `outcome` and `detail` are those of the best side, else of the last answer; `attempts` has one line for
+    every answer. `pair` is the folder of the pair, `diff` that of the user's file with its new `text`, or of
+    the extracted kernel where the file takes more than a new kernel (`alone`: why).
+    """
+
+    summary: Summary
+    found: bool
+    outcome: str
+    detail: str
+    device: str
+    attempts: tuple[str, ...]
+    speedup: Speedup | None = None
+    pair: Path | None = None
+    diff: str = ""
+    alone: str | None = None
+    own: Own | None = None
+    text: bytes | None = None
+
+
+def run(
+    config: OptimizeConfig, *, ask: Ask | None = None, note: Note = silent, seams: Seams | None = None
+) -> Optimized:
+    """Ask for a faster kernel until one is accepted; the user's file is not changed yet.
+
+    Raises:
+        InputError: unusable files or options, or no admitted problem. RemoteError: the model cannot be asked.
+    """
+    parse_model(config.model)
+    with recorded("optimize", config.workspace, note=note) as record:
+        (own,) = find_kernels((config.kernel,), config.workspace, note=record.note)
+        record.begin(config)
+        command = ["kcurate", "optimize", config.kernel, "--model", config.model, "-w", str(config.workspace)]
+        wanted = Wanted(own, config.launch, "--launch")
+        find_problem((wanted,), config.workspace, ask=ask, command=shlex.join(command), note=record.note)
+        asked = ModelConfig(
+            config.workspace,
+            config.model,
+            (own.half.folder,),
+            rounds=config.rounds,
+            direction="fast",
+            max_usd=config.max_usd,
+            price=config.price,
+            place=config.place,
+        )
+        _, tried = search(asked, note=record.note, seams=seams)
+        counts = Counter(_outcome(one.attempt) for one in tried)
+        return _result(config, own, tried, record.finish({"attempts": dict(sorted(counts.items()))}))
+
+
+def apply(done: Optimized) -> None:
+    """Write the faster kernel into the user's file.
+
+    Raises:
+        InputError: the file takes more than a new kernel, or changed since it was read.
+    """
+    if done.own is None or done.text is None:
+        sites = done.own.half.kernel.launch_sites if done.own else ()
+        launched = f"; it is launched in {sites[0].path}:{sites[0].line}" if sites else ""
+        hint = f"take it over by hand from {done.pair}/fast.cu{launched}"
+        raise InputError(f"not applied: {done.alone}", where=str(done.own and done.own.path), hint=hint)
+    patch.write(done.own, done.text)
+
+
+def _outcome(attempt: Attempt) -> str:
+    judged = attempt.outcome is AttemptOutcome.JUDGED and attempt.verdict is not None
+    return str(attempt.verdict.outcome if judged and attempt.verdict else attempt.outcome)
+
+
+def _line(attempt: Attempt) -> str:
+    """An attempt in one line: the outcome, the speedup if measured, and the reason."""
+    verdict = attempt.verdict
+    times = f", {spelled(verdict.speedup)}" if verdict and verdict.speedup else ""
+    why = attempt.detail or (verdict.detail if verdict else "")
+    return f"round {attempt.round}: {_outcome(attempt)}{times}{f': {why}' if why else ''}"
+
+
+def spelled(speedup: Speedup) -> str:
+    """A speedup with its interval."""
+    return (
+        f"{speedup.ratio:.2f} times as fast ({speedup.low:.2f} to {speedup.high:.2f} "
+        f"at {speedup.confidence:.0%} confidence)"
+    )
+
+
+def _result(config: OptimizeConfig, own: Own, tried: list[Tried], summary: Summary) -> Optimized:
+    lines = tuple(_line(one.attempt) for one in tried)
+    best = max((one for one in tried if one.accepted), key=lambda one: one.ratio or 0.0, default=None)
+    if best is None or best.side is None or best.attempt.verdict is None:
+        last = tried[-1].attempt if tried else None
+        outcome = _outcome(last) if last else "no_answer"
+        return Optimized(summary, False, outcome, last.detail if last else "", "", lines)
+    verdict, candidate = best.attempt.verdict, best.attempt.candidate
+    known = own.half.known()
+    assert known is not None, "the search started from it"
+    given = known.side.side(own.half.code)
+    changed = patch.patched(own, given, best.side)
+    if isinstance(changed, str):
+        shown = patch.diff(given.code.encode(), best.side.code.encode(), "kernel.cu")
+    else:
+        shown = patch.diff(own.data, changed, own.path.name)
+    return Optimized(
+        summary,
+        True,
+        str(verdict.outcome),
+        verdict.detail,
+        verdict.environment.device,
+        lines,
+        verdict.speedup,
+        Workspace(config.workspace).pairs / str(candidate),
+        shown,
+        changed if isinstance(changed, str) else None,
+        own,
+        None if isinstance(changed, str) else changed,
+    )

@@ -1,0 +1,130 @@
+"""The stage: two kernels of the user's files become one candidate, with one problem for both.
+
+Not covered: the verdict on the pair (`kcurate validate`), plans that launch several kernels.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcurate import store
+from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.dataset.licences import canonical
+from kcurate.draft.checking import EmulatorJudge
+from kcurate.draft.pairing import Given, PairOutcome, give
+from kcurate.errors import InputError
+from kcurate.extract.candidates import UNKNOWN_DOMAIN, joint_license
+from kcurate.extract.naming import safe_part
+from kcurate.notes import Note, silent
+from kcurate.own.kernels import Own, find_kernels
+from kcurate.own.problems import LAUNCH_FORM, Ask, Wanted, find_problem, launchless
+from kcurate.records import Candidate, Origin, Side, Summary
+from kcurate.runs import recorded
+from kcurate.workspace import Workspace
+
+SUITE = "own"
+
+
+@dataclass(frozen=True)
+class PairConfig:
+    """Two kernels as `FILE.cu[:KERNEL]`. `licence` is an SPDX expression; None: what the suite's facts say.
+
+    `name` None: made from the kernels' names. `slow_launch`, `fast_launch`: `GRID, BLOCK` of a kernel that
+    nothing launches.
+    """
+
+    slow: str
+    fast: str
+    workspace: Path = DEFAULT_WORKSPACE
+    licence: str | None = None
+    name: str | None = None
+    slow_launch: str | None = None
+    fast_launch: str | None = None
+
+
+def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> Summary:
+    """Write `pairs/own/<name>/`, once both kernels solve one problem alike on the emulator.
+
+    Raises:
+        InputError: unusable files or options, no admitted problem for either kernel, parameters without a
+            counterpart, or results that differ. Nothing is written to `pairs/` then.
+    """
+    licence = _licence(config.licence)
+    with recorded("pair", config.workspace, note=note) as record:
+        slow, fast = find_kernels((config.slow, config.fast), config.workspace, note=record.note)
+        if slow.half.code == fast.half.code:
+            raise InputError("both sides are the same code", where=f"{slow.name}, {fast.name}")
+        folder, pair = _candidate(config, slow, fast, licence)
+        record.begin(config)
+        wanted = (
+            Wanted(slow, config.slow_launch, "--slow-launch"),
+            Wanted(fast, config.fast_launch, "--fast-launch"),
+        )
+        command = shlex.join(["kcurate", "pair", config.slow, config.fast, "-w", str(config.workspace)])
+        find_problem(wanted, config.workspace, ask=ask, command=command, note=record.note)
+        judge = EmulatorJudge()
+        try:
+            given = give(pair, slow.half, fast.half, judge)
+        finally:
+            judge.close()
+        summary = record.finish({"pairs": {given.outcome.value: 1}})
+        if given.pair is None:
+            raise _failure(given, wanted)
+        store.write_candidate(folder, given.pair)
+        following = shlex.join(["kcurate", "validate", str(folder), "-w", str(config.workspace)])
+        record.note(f"{folder}: both sides agree on the emulator; next: {following}")
+        return summary
+
+
+def _licence(text: str | None) -> str | None:
+    if text is None:
+        return None
+    spelled = canonical(text)
+    if spelled is None:
+        raise InputError(f"not an SPDX expression: {text!r}", where="--licence", hint="such as MIT")
+    return spelled
+
+
+def _candidate(config: PairConfig, slow: Own, fast: Own, licence: str | None) -> tuple[Path, Candidate]:
+    """The folder and the pair without a problem.
+
+    Raises:
+        InputError: the name cannot be a folder's, or is that of other kernels.
+    """
+    kernels = slow.half.kernel, fast.half.kernel
+    name = config.name or safe_part(f"{kernels[0].name}-{kernels[1].name}")
+    if name != safe_part(name) or not name:
+        raise InputError(
+            f"not a name for a folder: {name!r}", where="--name", hint="letters, digits, - and _"
+        )
+    folder = Workspace(config.workspace).pairs / SUITE / name
+    ids = tuple(kernel.id for kernel in kernels)
+    if (folder / "pair.json").exists() and store.read_candidate(folder).origin.kernels != ids:
+        raise InputError("is a pair of other kernels", where=str(folder), hint="choose another with --name")
+    source = kernels[0].source
+    return folder, Candidate(
+        id=f"{SUITE}/{name}",
+        family=kernels[0].family or name,
+        domain=kernels[0].domain or UNKNOWN_DOMAIN,
+        license=licence or joint_license(kernels),
+        origin=Origin("natural", SUITE, source.url, source.revision, ids),
+        techniques=tuple(sorted({*kernels[1].techniques} - {*kernels[0].techniques})),
+        description=f"{slow.name} as the slow side, {fast.name} as the fast one.",
+        problem=None,
+        slow=Side(slow.half.code, ()),
+        fast=Side(fast.half.code, ()),
+    )
+
+
+def _failure(given: Given, wanted: tuple[Wanted, Wanted]) -> InputError:
+    where = ", ".join(one.own.name for one in wanted)
+    if given.outcome is PairOutcome.NO_MATCH:
+        hint = "give both kernels the same parameters: the same names, or the same types in the same order"
+        return InputError(given.why, where=where, hint=hint)
+    forms = " or ".join(str(one.form) for one in wanted if one.form.exists())
+    hint = f"correct the code, or the problem or launch in {forms}"
+    if alone := next((one for one in wanted if launchless(one)), None):
+        hint = f"nothing launches {alone.kernel.name}: say how with {alone.option} {LAUNCH_FORM}"
+    return InputError(f"the sides do not agree: {given.why}", where=where, hint=hint)

@@ -1,0 +1,99 @@
+"""The faster kernel in place of the user's, by its byte span; or why the file cannot simply be changed.
+
+Only the kernel's own definition may differ: a new launch or new helpers are for a person to write. Not
+covered: whether the kernel is faster (`kcurate.judge`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from kcurate import store
+from kcurate.cuda_source import Item, normalised_tokens, parse
+from kcurate.cuda_source.params import header_of, params_of
+from kcurate.draft.counterpart import launches_of, shown_launch
+from kcurate.errors import InputError
+from kcurate.own.kernels import Own
+from kcurate.records import Side
+
+_DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|else|elif|endif)\b", re.MULTILINE)
+
+
+def patched(own: Own, given: Side, made: Side) -> bytes | str:
+    """The user's file with the made side's kernel; or why it takes more than that.
+
+    `given` is the side that was made from the file.
+    """
+    kernel, span = own.half.kernel, own.half.kernel.span
+    old, new = _kernel(given.code, kernel.name), _kernel(made.code, kernel.name)
+    if kernel.shims:
+        return f"extract repaired the kernel ({', '.join(kernel.shims)}), so it is not the code of the file"
+    if _DIRECTIVE.search(own.data[span.start_byte : span.end_byte]):
+        return "the kernel holds #if branches, of which only one was read"
+    if old is None or new is None:
+        return f"the faster side has no kernel {kernel.name}"
+    if (why := _launched_differently(given, made)) is not None:
+        return why
+    texts = given.code.encode(), made.code.encode()
+    if _around(texts[0], old) != _around(texts[1], new):
+        return "it needs other helpers, includes or macros at file scope"
+    if _interface(texts[0], old) != _interface(texts[1], new):
+        return "its parameters have other types"
+    text = texts[1][new.start : new.end]
+    if b"\r\n" in own.data[span.start_byte : span.end_byte]:
+        text = text.replace(b"\n", b"\r\n")
+    return own.data[: span.start_byte] + text + own.data[span.end_byte :]
+
+
+def _kernel(code: str, name: str) -> Item | None:
+    found = [
+        item for item in parse(code.encode()).items if item.kernel and item.names[-1:] == (name.encode(),)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _launched_differently(given: Side, made: Side) -> str | None:
+    if made.plan == given.plan:
+        return None
+    old, new = launches_of(given.plan), launches_of(made.plan)
+    if len(old) == len(new) == 1 and shown_launch(old[0]) != shown_launch(new[0]):
+        return f"it is launched as <<<{shown_launch(new[0])}>>>, not as <<<{shown_launch(old[0])}>>>"
+    return "it is launched differently (other arguments, steps or buffers)"
+
+
+def _around(code: bytes, kernel: Item) -> tuple[bytes, ...]:
+    """Everything but the kernel, as tokens."""
+    return normalised_tokens(code[: kernel.start] + b" ; " + code[kernel.end :])
+
+
+def _interface(code: bytes, kernel: Item) -> tuple[object, ...]:
+    """What a launch depends on: the template's header and the parameters' types."""
+    header = header_of(kernel, parse(code).text)
+    template = normalised_tokens(header[: header.find(b"__global__")]) if kernel.template else ()
+    return (template, *(param.type for param in params_of(header)))
+
+
+def diff(old: bytes, new: bytes, name: str) -> str:
+    """A unified diff of a file's text."""
+    before, after = (text.decode("utf-8", "replace").splitlines(keepends=True) for text in (old, new))
+    found = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in found)
+
+
+def write(own: Own, new: bytes) -> None:
+    """Replace the user's file, atomically and with its permissions.
+
+    Raises:
+        InputError: it changed since it was read, or cannot be written.
+    """
+    try:
+        now, mode = own.path.read_bytes(), own.path.stat().st_mode
+    except OSError as error:
+        raise InputError(
+            f"cannot read: {error.strerror}", where=str(own.path), hint="check the path"
+        ) from error
+    if now != own.data:
+        raise InputError("changed since it was read", where=str(own.path), hint="run the command again")
+    store.write_bytes(own.path, new)
+    own.path.chmod(mode & 0o7777)

@@ -1,0 +1,176 @@
+"""Two files become a candidate with one problem; what stands in the way is one line, and nothing is lost."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kcurate import cli, store
+from kcurate.errors import InputError
+from kcurate.own.pair import PairConfig, run
+from kcurate.records import Candidate, KnownProblem, Launch
+
+SLOW = """
+__global__ void shift(const float *x, float *y, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = x[i] + 1.0f;
+}
+"""
+FAST = """
+__global__ void shift_two(const float *x, float *y, int n) {
+  int i = 2 * (blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < n) y[i] = x[i] + 1.0f;
+  if (i + 1 < n) y[i + 1] = x[i + 1] + 1.0f;
+}
+"""
+LAUNCHES = {"slow_launch": "(n + 127) / 128, 128", "fast_launch": "(n + 511) / 512, 256"}
+
+
+def files(folder: Path, slow: str = SLOW, fast: str = FAST) -> dict[str, str]:
+    """Two files; how a configuration names them."""
+    for name, text in (("slow", slow), ("fast", fast)):
+        (folder / f"{name}.cu").write_text(text)
+    return {"slow": str(folder / "slow.cu"), "fast": str(folder / "fast.cu")}
+
+
+def paired(folder: Path, name: str = "shift-shift_two") -> Candidate:
+    return store.read_candidate(folder / "work" / "pairs" / "own" / name)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace where both kernels were drafted and paired."""
+    folder = tmp_path_factory.mktemp("own") / "mine"
+    folder.mkdir()
+    config = PairConfig(**files(folder), workspace=folder / "work", licence="mit", **LAUNCHES)
+    assert run(config).items == {"pairs": {"problem_given": 1}}
+    return folder
+
+
+@pytest.fixture
+def copy(made: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be changed."""
+    return Path(shutil.copytree(made, tmp_path / "mine"))
+
+
+def test_kernels_that_nothing_launches_are_paired_by_launches_that_were_given(made: Path) -> None:
+    pair = paired(made)
+    assert (pair.license, pair.origin.kind, pair.origin.problem) == ("MIT", "natural", "drafted")
+    assert pair.slow.plan == (Launch("shift", ("ceil_div(n, 128)",), (128,), ("x", "y", "n")),)
+    assert pair.fast.plan == (Launch("shift_two", ("ceil_div(n, 512)",), (256,), ("x", "y", "n")),)
+
+
+def test_a_second_run_finds_what_the_first_one_made(copy: Path) -> None:
+    before = paired(copy)
+    drafts = set((copy / "work" / "runs").glob("problem-draft-*"))
+    run(PairConfig(**files(copy), workspace=copy / "work", licence="MIT"))
+    assert paired(copy) == before
+    assert set((copy / "work" / "runs").glob("problem-draft-*")) == drafts
+
+
+def test_a_problem_recorded_beside_a_kernel_is_preferred(copy: Path) -> None:
+    (record,) = (copy / "work").rglob("shift/problem.json")
+    known = store.read_json(record, KnownProblem)
+    sizes = replace(known.problem.sizes, bench={"n": 12345})
+    recorded = replace(known, problem=replace(known.problem, sizes=sizes))
+    store.write_json(record, recorded)
+    run(PairConfig(**files(copy), workspace=copy / "work", name="recorded"))
+    found = paired(copy, "recorded").problem
+    assert found is not None and found.sizes.bench == {"n": 12345}
+
+
+def test_a_problem_of_the_same_kernel_from_another_folder_is_taken(copy: Path) -> None:
+    other = copy / "elsewhere"
+    other.mkdir()
+    run(PairConfig(**files(other), workspace=copy / "work", name="again"))
+    assert paired(copy, "again").problem == paired(copy).problem
+
+
+def test_a_draft_that_was_edited_since_is_checked_again(copy: Path) -> None:
+    (form,) = (copy / "work").rglob("shift/problem.toml")
+    form.write_text(form.read_text().replace("bench = {n = ", "bench = {n = 1"))
+    run(PairConfig(**files(copy), workspace=copy / "work", name="edited"))
+    before, after = (paired(copy, name).problem for name in ("shift-shift_two", "edited"))
+    assert before is not None and after is not None
+    assert str(after.sizes.headline["n"]) == f"1{before.sizes.headline['n']}"
+
+
+def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
+    wrong = FAST.replace("y[i + 1] = x[i + 1] + 1.0f", "y[i + 1] = x[i + 1]")
+    with pytest.raises(InputError, match=r"the sides do not agree: mismatch: y: .*shift_two<<<") as caught:
+        run(PairConfig(**files(copy, fast=wrong), workspace=copy / "work", name="wrong"))
+    assert "\n" not in str(caught.value)
+    assert not (copy / "work" / "pairs" / "own" / "wrong").exists()
+
+
+@pytest.mark.parametrize(
+    ("fast", "options", "what"),
+    [
+        (FAST.replace("int n)", "int n, const int *order)"), {}, r"no parameter for const int\* order"),
+        (SLOW, {}, "both sides are the same code"),
+        (FAST, {"name": "../out"}, "not a name for a folder"),
+        (FAST, {"licence": "mine, all mine"}, "not an SPDX expression"),
+        (FAST, {"slow_launch": "128"}, "--slow-launch: not a launch: '128'"),
+        (FAST.replace("shift_two", "other"), {"name": "shift-shift_two"}, "is a pair of other kernels"),
+    ],
+)
+def test_what_cannot_be_paired_is_one_line(copy: Path, fast: str, options: dict[str, str], what: str) -> None:
+    before = paired(copy)
+    with pytest.raises(InputError, match=what):
+        run(PairConfig(**files(copy, fast=fast), workspace=copy / "work", **options))
+    assert paired(copy) == before
+
+
+def test_open_places_are_listed_with_the_command_that_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = (
+        "__global__ void {0}(float **rows, int n) {{ if (threadIdx.x < n) rows[0][threadIdx.x] = {1}; }}\n"
+    )
+    host = "void go(float **r, int n) {{ {0}<<<1, 64>>>(r, n); }}\n"
+    given = files(tmp_path, *((table + host).format(name, value) for name, value in (("a", 1), ("b", 1.0))))
+    assert cli.run(["pair", given["slow"], given["fast"], "-w", str(tmp_path / "work")]) == 1
+    err = capsys.readouterr().err.splitlines()
+    assert [line for line in err if "problem.toml:" in line and "open: dtype" in line]
+    assert err[-1].startswith(f"error: {tmp_path}/work/kernels/") and "places are open" in err[-1]
+    assert f"kcurate pair {given['slow']} {given['fast']} -w {tmp_path}/work" in err[-1]
+
+
+def test_a_person_is_asked_for_launches_and_each_answer_is_kept(tmp_path: Path) -> None:
+    answers = iter(["(n + 127) / 128", "128", ""])
+    asked: list[str] = []
+
+    def ask(question: str, value: str) -> str:
+        asked.append(question)
+        return next(answers)
+
+    run(PairConfig(**files(tmp_path), workspace=tmp_path / "work"), ask=ask)
+    assert [question.split(";")[0] for question in asked] == [
+        "nothing launches shift", "the block of shift", "nothing launches shift_two",
+    ]  # fmt: skip
+    (launch,) = paired(tmp_path).fast.plan
+    assert isinstance(launch, Launch)
+    assert (launch.launch, launch.grid, launch.block) == ("shift_two", ("ceil_div(n, 128)",), (128,))
+
+
+@pytest.mark.parametrize("block", ["128", "0"])
+def test_a_person_is_asked_for_open_places_and_the_answers_are_checked(copy: Path, block: str) -> None:
+    for path in (copy / "work").rglob("problem.json"):
+        path.unlink()
+    for path in (copy / "work").rglob("problem.toml"):
+        text = re.sub('role = "(in)?out".*', 'role = "?"  # ? in, out or inout', path.read_text())
+        path.write_text(re.sub(r"block = .*", 'block = ["?"]  # ? threads', text))
+    answers = iter(["out", "[oops", block])
+    config = PairConfig(**files(copy), workspace=copy / "work", name="asked")
+    lines: list[str] = []
+    if block == "128":
+        run(config, ask=lambda question, value: next(answers), note=lines.append)
+        assert paired(copy, "asked").slow.plan == paired(copy).slow.plan
+    else:
+        with pytest.raises(InputError, match=r"no problem yet for slow\.cu:shift: block\.x is 0"):
+            run(config, ask=lambda question, value: next(answers), note=lines.append)
+    assert "not a value: [oops" in lines
+    assert f"block = [{block}]\n" in next((copy / "work").rglob("shift/problem.toml")).read_text()

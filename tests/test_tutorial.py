@@ -1,0 +1,88 @@
+"""docs/tutorial.md, run as it stands: its files, its commands, and every line of output that it shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deopt.models import server
+from deopt.models.server import serving
+
+PAGE = (Path(__file__).resolve().parent.parent / "docs" / "tutorial.md").read_text(encoding="utf-8")
+WRONG = """
+__global__ void row_sums(const float *matrix, float *sums, int rows, int cols) {
+  int row = blockIdx.x * blockDim.x + threadIdx.x;
+  if (row >= rows) return;
+  float even = 0.0f, odd = 0.0f;
+  for (int col = 0; col < cols; col += 2) even += matrix[row * cols + col];
+  for (int col = 1; col < cols; col += 2) odd += matrix[row * cols + col];
+  sums[row] = even - odd;
+}
+"""
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def commands() -> list[tuple[str, list[str]]]:
+    """Every command, with the lines of output shown below it."""
+    found: list[tuple[str, list[str]]] = []
+    for line in (line for block in blocks("console") for line in block.splitlines()):
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+        else:
+            found[-1][1].append(line)
+    return found
+
+
+def plain(text: str) -> str:
+    """Text in which times and runs of blanks do not matter."""
+    return re.sub(r"\s+", " ", re.sub(r"\d+\.\d s", "T s", text)).strip()
+
+
+def answer(handler: server.Handler, body: dict[str, Any]) -> None:
+    """A wrong kernel, and the right one once the findings are in the prompt."""
+    task = body["messages"][0]["content"][1]["text"]
+    code = WRONG.replace("even - odd", "even + odd") if "What was found" in task else WRONG
+    server.message(tool={"code": code})(handler, body)
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
+    for text in blocks("cuda"):
+        path = tmp_path / text.splitlines()[0].removeprefix("// ")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    before = (tmp_path / "mine" / "rows.cu").read_text()
+    with serving(answer) as (url, script):
+        environment = {
+            **os.environ,
+            "ANTHROPIC_BASE_URL": url,
+            "ANTHROPIC_API_KEY": "k-test",
+            "KCURATE_BACKEND": "emulator",
+            "COLUMNS": "200",
+        }
+        for command, shown in commands():
+            assert command.startswith("kcurate ")
+            done = subprocess.run(
+                f"{sys.executable} -m {command}",
+                shell=True, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True,
+                timeout=120, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+            assert done.returncode == 0, f"{command}: {done.stderr}"
+            printed = plain(done.stdout + done.stderr)
+            for line in shown:
+                assert plain(line) in printed, f"{command}: {line!r} is not in {done.stdout}{done.stderr}"
+        assert len(script.asked) == 2
+    after = (tmp_path / "mine" / "rows.cu").read_text()
+    kept, _, rest = before.partition("__global__ void row_sums(")
+    assert after.startswith(kept) and after.endswith(rest[rest.index("__global__ void row_sums_block") :])
+    assert "even + odd" in after
+    assert (tmp_path / "work" / "report.html").is_file()
+    assert list((tmp_path / "work" / "dataset" / "pairs").glob("*.parquet"))
