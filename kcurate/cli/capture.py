@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
+
+ProgramArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[-- PROGRAM [ARGS]...]", help="A program that launches it: run once, recorded."),
+]
 
 
 def capture(
@@ -97,3 +103,12 @@ def capture(
     with output.on_stderr():
         output.report(done.summary, as_json=json)
     raise typer.Exit(done.exit_code)
+
+
+def record(program: Sequence[str] | None, workspace: Path) -> None:
+    """Run a program of the user's, and write down every kernel that it launches."""
+    from kcurate.capture.stage import CaptureConfig, run
+    from kcurate.cli import output
+
+    if program:
+        run(CaptureConfig(tuple(program), workspace, kernel=""), note=output.note)

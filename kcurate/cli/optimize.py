@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kcurate.cli.capture import ProgramArgument, record
 from kcurate.cli.options import DEFAULT_WORKSPACE, BackendOption, GpuOption, JsonOption, WorkspaceOption
 from kcurate.cli.pair import LAUNCH_HELP, asker
 
@@ -18,6 +19,8 @@ def optimize(
         str,
         typer.Argument(metavar="FILE.cu[:KERNEL]", help="The kernel; :KERNEL where the file has several."),
     ],
+    program: ProgramArgument = None,
+    *,
     model: Annotated[
         str,
         typer.Option(
@@ -53,6 +56,7 @@ def optimize(
     from kcurate.own import optimize as stage
 
     place = choose(backend, gpu, note=output.note)
+    record(program, workspace)
     config = stage.OptimizeConfig(kernel, model, workspace, launch, rounds, max_usd, price, place)
     done = stage.run(config, ask=asker(), note=output.note)
     failure: InputError | None = None

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from kcurate.cli.capture import ProgramArgument, record
 from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
 
 KERNEL_METAVAR = "FILE.cu[:KERNEL]"
@@ -25,6 +26,7 @@ def pair(
         str,
         typer.Argument(metavar=f"FAST{KERNEL_METAVAR[4:]}", help="The fast kernel; both may be in one file."),
     ],
+    program: ProgramArgument = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     licence: Annotated[
         str | None,
@@ -50,6 +52,7 @@ def pair(
     from kcurate.cli import output
     from kcurate.own.pair import PairConfig, run
 
+    record(program, workspace)
     config = PairConfig(slow, fast, workspace, licence, name, slow_launch, fast_launch)
     output.report(run(config, ask=asker(), note=output.note), as_json=json)
 
