@@ -122,6 +122,9 @@ REPLACED CUresult cuKernelGetName(const char** name, CUkernel k) {
 REPLACED CUresult cuKernelGetFunction(CUfunction* f, CUkernel k) {
   return *f = handle(*reinterpret_cast<Code*>(k)->function), CUDA_SUCCESS;
 }
+REPLACED CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel k) {
+  return *library = reinterpret_cast<CUlibrary>(k), CUDA_SUCCESS;
+}
 REPLACED CUresult cuFuncGetModule(CUmodule* module, CUfunction f) {
   return *module = nullptr, code(f)->is_kernel ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
 }
@@ -134,6 +137,9 @@ REPLACED CUresult cuModuleGetGlobal(CUdeviceptr* at, size_t* bytes, CUmodule, co
   *at = reinterpret_cast<CUdeviceptr>(found->second.first);
   *bytes = found->second.second;
   return CUDA_SUCCESS;
+}
+REPLACED CUresult cuLibraryGetGlobal(CUdeviceptr* at, size_t* bytes, CUlibrary, const char* name) {
+  return cuModuleGetGlobal(at, bytes, nullptr, name);
 }
 REPLACED CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* asked, void** answers, CUdeviceptr p) {
   auto at = blocks.upper_bound(p);
@@ -467,7 +473,7 @@ static const std::map<std::string, std::function<int(int, char**)>> scenarios{
          variables[arg[i]] = {values->data(), values->size() * 4};
        }
        Code function{arg[3], {}, {}}, kernel{arg[3], {}, {}, true, false, 0, &function};
-       return launch(kernel, 1, 1, nullptr), 0;
+       return launch(kernel, 1, 1, nullptr), launch(function, 2, 1, nullptr), 0;
      }},
     {"descriptors",  // closes what it did not open, as daemons do, and writes to a file of its own
      [](int, char** arg) {
