@@ -475,7 +475,8 @@ void read_graph(CUgraph graph, Graph& made) {
     CUgraph child;
     CUDA_KERNEL_NODE_PARAMS_v2 params{};
     if (!ok(driver.cuGraphNodeGetType(one, &type))) continue;
-    if (type == CU_GRAPH_NODE_TYPE_GRAPH && ok(driver.cuGraphChildGraphNodeGetGraph(one, &child))) read_graph(child, made);
+    if (type == CU_GRAPH_NODE_TYPE_GRAPH && ok(driver.cuGraphChildGraphNodeGetGraph(one, &child)))
+      read_graph(child, made);
     if (type != CU_GRAPH_NODE_TYPE_KERNEL || !ok(driver.cuGraphKernelNodeGetParams(one, &params))) continue;
     Node node{one, nullptr, {}, {}};
     set_node(node, params, function_of(params));
@@ -715,7 +716,7 @@ void subscribe() {
   if (cuda) { DRIVER_FUNCTIONS(X) }
 #undef X
   void* cupti = library_with("cuptiSubscribe", {KCURATE_LIBCUPTI, "libcupti.so.13", "libcupti.so.12", "libcupti.so"});
-  if (!cuda || !cupti) return recorder.note("cupti", std::string(cuda ? "libcupti" : "libcuda.so.1") + " was not found");
+  if (!cuda || !cupti) return recorder.note("cupti", cuda ? "libcupti was not found" : "libcuda.so.1 was not found");
   decltype(&cuptiSubscribe) open = nullptr;
   decltype(&cuptiEnableCallback) enable = nullptr;
   find_symbol(open, cupti, "cuptiSubscribe");
@@ -728,8 +729,9 @@ void subscribe() {
     enable(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, id);
   for (int id : {
            CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_ptsz_v7000,
-           CUPTI_RUNTIME_TRACE_CBID_cudaLaunchCooperativeKernel_v9000, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060,
-           CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_ptsz_v11060,
+           CUPTI_RUNTIME_TRACE_CBID_cudaLaunchCooperativeKernel_v9000,
+           CUPTI_RUNTIME_TRACE_CBID_cudaLaunchCooperativeKernel_ptsz_v9000,
+           CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_ptsz_v11060,
 #if CUDA_VERSION >= 13000
            CUPTI_RUNTIME_TRACE_CBID___cudaLaunchKernel_v13000, CUPTI_RUNTIME_TRACE_CBID___cudaLaunchKernel_ptsz_v13000,
 #endif

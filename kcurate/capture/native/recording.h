@@ -236,7 +236,7 @@ class Recorder {
     std::map<std::string, int>& known = forms_[launch.kernel];
     const std::string which = key(launch);
     if (known.size() >= kForms && !known.count(which)) {
-      note_locked("limit", "more than " + std::to_string(kForms) + " forms of " + launch.kernel + ": the rest is counted");
+      note_locked("limit", launch.kernel + ": forms after " + std::to_string(kForms) + " were only counted");
       return {};
     }
     auto [at, unseen] = known.try_emplace(which, static_cast<int>(times_.size()));
@@ -358,7 +358,9 @@ class Recorder {
     bytes_left_ = bytes_ = number("KCURATE_CAPTURE_BYTES", 4ull << 30);
     buffer_bytes_ = number("KCURATE_CAPTURE_BUFFER_BYTES", 256ull << 20);
     const char* seconds = getenv("KCURATE_CAPTURE_SECONDS");
-    if (seconds && *seconds) limit_seconds_ = strtod(seconds, nullptr);
+    char* end = nullptr;
+    const double given = seconds ? strtod(seconds, &end) : 0;
+    if (seconds && end != seconds && !*end) limit_seconds_ = given;
     if (const char* only = getenv("KCURATE_CAPTURE_ONLY"); only && *only) read_filter(only);
     restart();
     enabled_ = true;
@@ -415,14 +417,16 @@ class Recorder {
     std::lock_guard<std::mutex> guard(mutex_);
     if (ended_) return;
     write_times();
-    write_line("{\"event\": \"order\", \"forms\": " + json::list(order_, [](int id) { return std::to_string(id); }) + '}');
+    auto print = [](int id) { return std::to_string(id); };
+    write_line("{\"event\": \"order\", \"forms\": " + json::list(order_, print) + '}');
     write_line("{\"event\": \"end\"}");
     ended_ = true;
   }
 
   static std::string key(const Launch& launch) {
     std::string made;
-    for (const Dim3& d : {launch.grid, launch.block, launch.cluster, Dim3{launch.shared, launch.cooperative, launch.args_known}})
+    const Dim3 rest{launch.shared, launch.cooperative, launch.args_known};
+    for (const Dim3& d : {launch.grid, launch.block, launch.cluster, rest})
       made.append(reinterpret_cast<const char*>(&d), sizeof d);
     for (const Argument& arg : launch.args) {
       made += std::to_string(arg.bytes.size()) + ':' + arg.bytes;
@@ -449,8 +453,8 @@ class Recorder {
       return "{\"name\": " + json::text(one.name) + ", \"bytes\": " + std::to_string(one.bytes) +
              ", \"before\": " + json::name_or_null(one.before) + '}';
     };
-    return "{\"event\": \"launch\", \"form\": " + std::to_string(form.id) + ", \"kernel\": " + json::text(launch.kernel) +
-           ", \"grid\": " + json::dim(launch.grid) + ", \"block\": " + json::dim(launch.block) +
+    return "{\"event\": \"launch\", \"form\": " + std::to_string(form.id) +
+           ", \"kernel\": " + json::text(launch.kernel) + ", \"grid\": " + json::dim(launch.grid) + ", \"block\": " + json::dim(launch.block) +
            ", \"cluster\": " + (launch.cluster.x ? json::dim(launch.cluster) : "null") +
            ", \"shared\": " + std::to_string(launch.shared) +
            ", \"cooperative\": " + (launch.cooperative ? "true" : "false") +

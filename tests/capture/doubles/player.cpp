@@ -109,7 +109,8 @@ REPLACED CUresult cuFuncGetParamInfo(CUfunction f, size_t at, size_t* offset, si
 }
 REPLACED CUresult cuKernelGetParamInfo(CUkernel k, size_t at, size_t* offset, size_t* size) {
   const Code& c = *reinterpret_cast<Code*>(k);
-  return c.is_kernel && c.function ? cuFuncGetParamInfo(handle(*c.function), at, offset, size) : CUDA_ERROR_INVALID_HANDLE;
+  if (!c.is_kernel || !c.function) return CUDA_ERROR_INVALID_HANDLE;
+  return cuFuncGetParamInfo(handle(*c.function), at, offset, size);
 }
 REPLACED CUresult cuFuncGetName(const char** name, CUfunction f) {
   if (code(f)->is_kernel || code(f)->secret) return CUDA_ERROR_INVALID_HANDLE;
@@ -225,7 +226,8 @@ static CUgraphExec instantiate(CUgraph from) {
 static CUresult launch_graph(CUgraphExec exec) {
   cuGraphLaunch_params p{exec, nullptr};
   return traced(CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, p, nullptr, [&] {
-    for (Node* node : *reinterpret_cast<std::vector<Node*>*>(exec)) perform(node->params.func, node->params.kernelParams, nullptr);
+    for (Node* node : *reinterpret_cast<std::vector<Node*>*>(exec))
+      perform(node->params.func, node->params.kernelParams, nullptr);
     return CUDA_SUCCESS;
   });
 }
@@ -315,7 +317,8 @@ static const std::map<std::string, std::function<int(int, char**)>> scenarios{
          int n;
        } buffer{allocate<float>(4), allocate<float>(4), 2, 4};
        size_t size = sizeof buffer;
-       void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+       void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                        CU_LAUNCH_PARAM_END};
        return launch(scale_function, 1, 4, nullptr, 0, extra), 0;
      }},
     {"sizes",
@@ -351,7 +354,9 @@ static const std::map<std::string, std::function<int(int, char**)>> scenarios{
     {"large",  // more than one copy each; the second launch changes the last byte alone
      [](int, char**) {
        char* data = allocate<char>((17 << 20) + 3);
-       Code last{"last", {8, 4}, [](void** p) { (*static_cast<char**>(p[0]))[(17 << 20) + 2] ^= *static_cast<int*>(p[1]); }};
+       Code last{"last", {8, 4}, [](void** p) {
+                   (*static_cast<char**>(p[0]))[(17 << 20) + 2] ^= *static_cast<int*>(p[1]);
+                 }};
        for (int by : {0, 1}) {
          void* params[] = {&data, &by};
          launch(last, 1, 1, params);
