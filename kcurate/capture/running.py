@@ -5,6 +5,7 @@ Not covered: what the recorders do (`native/`), building them (`building`).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -18,6 +19,8 @@ from kcurate.errors import InputError
 from kcurate.records.capture import CaptureSource
 
 GPU = Path("/dev/nvidiactl")
+# How long a program may take to end when it is asked to.
+ENDING_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,12 @@ def run(
     limits: Limits,
     only: Path | None = None,
     emulated: Path | None = None,
+    timeout_s: float | None = None,
 ) -> int:
     """Run the program to its end; its exit code, 128 and the signal's number where a signal ended it.
 
     `only`: the names of the kernels to write down. `emulated`: the index of those that the stand-in runs.
+    `timeout_s`: after so many seconds the program and its children are ended.
 
     Raises:
         InputError: it cannot be started. MissingDependencyError: the recorder cannot be built here.
@@ -78,10 +83,18 @@ def run(
     environment = {**os.environ, **_recorder(source), **_settings(folder, limits, only)}
     if emulated is not None:
         environment["KCURATE_CAPTURE_RUN"] = str(emulated)
-    # Ctrl-C reaches the program as well, which may end as it likes; it does not inherit this handler.
-    before = signal.signal(signal.SIGINT, lambda *_: None)
+    program: subprocess.Popen[bytes] | None = None
+
+    def interrupt(*_: object) -> None:
+        """Ctrl-C reaches a program in a group of its own only through us; it may end as it likes."""
+        if program is not None and timeout_s is not None:
+            _signal(program, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, interrupt)  # the program does not inherit it
     try:
-        code = subprocess.Popen(found(command), env=environment).wait()
+        group = 0 if timeout_s is not None else None
+        program = subprocess.Popen(found(command), env=environment, process_group=group)
+        code = _ended(program, timeout_s)
     except OSError as error:
         raise InputError(
             f"cannot be started: {error.strerror or error}",
@@ -91,6 +104,21 @@ def run(
     finally:
         signal.signal(signal.SIGINT, before)
     return code if code >= 0 else 128 - code
+
+
+def _ended(program: subprocess.Popen[bytes], timeout_s: float | None) -> int:
+    """The program's return code; it is asked to end after the time limit, and killed 5 s later."""
+    for wait_s, then in ((timeout_s, signal.SIGTERM), (ENDING_S, signal.SIGKILL)):
+        try:
+            return program.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            _signal(program, then)
+    return program.wait()
+
+
+def _signal(program: subprocess.Popen[bytes], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(program.pid, number)
 
 
 def _recorder(source: CaptureSource) -> dict[str, str]:

@@ -47,7 +47,8 @@ class CaptureConfig:
 
     `kernel`: a regular expression that finds names to write down; None: the kernels that the workspace holds,
     or all if it holds none. `recorder`: `auto`, `cupti` or `cudart`. `keep_data`: keep all contents.
-    `run_kernels`: without a GPU, run the workspace's kernels on the emulator.
+    `run_kernels`: without a GPU, run the workspace's kernels on the emulator. `timeout_s`: when each
+    run is ended.
     """
 
     command: tuple[str, ...]
@@ -58,6 +59,7 @@ class CaptureConfig:
     limits: Limits = field(default_factory=Limits)
     keep_data: bool = False
     run_kernels: bool = False
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,11 @@ def run(config: CaptureConfig, *, note: Note = silent) -> Captured:
             for number, given in enumerate((args, *map(shlex.split, config.also))):
                 folder = place / str(number)
                 folder.mkdir()
-                codes.append(running.run([program, *given], source, folder, config.limits, only, index))
+                codes.append(
+                    running.run(
+                        [program, *given], source, folder, config.limits, only, index, config.timeout_s
+                    )
+                )
                 if codes[-1]:
                     record.note(
                         f"{Path(program).name} ended with code {codes[-1]}; what it did until then stays"

@@ -52,6 +52,10 @@ def capture(
     max_seconds: Annotated[
         float, typer.Option(min=0, metavar="S", help="Look at nothing new after so many seconds.")
     ] = 600.0,
+    timeout: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="S", help="End the program and its children after so many seconds."),
+    ] = None,
     keep_data: Annotated[
         bool, typer.Option("--keep-data", help="Keep the contents of all buffers that were looked at.")
     ] = False,
@@ -87,6 +91,7 @@ def capture(
         limits=Limits(per_kernel, max_bytes, max_buffer_bytes, max_seconds),
         keep_data=keep_data,
         run_kernels=run_kernels,
+        timeout_s=timeout,
     )
     done = run(config, note=output.note)
     with output.on_stderr():

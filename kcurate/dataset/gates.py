@@ -6,6 +6,7 @@ carries (`kcurate.dataset.stage`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from kcurate.published_rows import candidate_of
 from kcurate.records import Call
 
 BAD_ROW, LICENCE, SECRET = "bad_row", "licence", "secret"
-DUPLICATE, CONTAMINATED = "duplicate", "contaminated"
+DUPLICATE, CONTAMINATED, SINGLE_SIZE = "duplicate", "contaminated", "single_size"
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,8 @@ class Gates:
     def _refusal(self, row: Mapping[str, Any]) -> Refusal | None:
         if detail := bad_row(row):
             return Refusal(row["id"], BAD_ROW, detail)
+        if json.loads(row["problem"] or "{}").get("single_size"):
+            return Refusal(row["id"], SINGLE_SIZE, "only one size of it was seen, and nothing in it varies")
         if detail := licences.refusal(row["license"], self.rules.allow_licences):
             return Refusal(row["id"], LICENCE, detail)
         if found := list(secrets.findings(row)):

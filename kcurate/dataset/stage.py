@@ -41,6 +41,7 @@ class RowOutcome(StrEnum):
     SECRET = "secret"
     DUPLICATE = "duplicate"
     CONTAMINATED = "contaminated"
+    SINGLE_SIZE = "single_size"
 
 
 _ROWS = (RowOutcome.CONFIRMED, RowOutcome.CORRECT)

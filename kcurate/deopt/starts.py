@@ -87,7 +87,7 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
     if own.is_file():
         of_kernel = store.read_json(own, KnownProblem)
         if is_of(of_kernel, code):
-            known, described = of_kernel, "drafted"
+            known, described = of_kernel, of_kernel.source or "drafted"
         else:
             note(f"{own}: made for other code than the kernel's, so not used: run kcurate problem draft")
     side = known.sides[kernel.variant or ""].side(code) if known else Side(code, ())

@@ -26,6 +26,7 @@ from kcurate.records import (
     Launch,
     Origin,
     Outcome,
+    PointersArg,
     Problem,
     Side,
     Sizes,
@@ -125,11 +126,18 @@ def _moved(step: Step, offsets: Mapping[str, Expr]) -> Step:
     if not isinstance(step, Launch):
         return step
 
+    def pointer(arg: BufferArg) -> BufferArg:
+        return (
+            BufferArg(arg.buffer, f"({arg.offset}) + {offsets[arg.buffer]}") if arg.buffer in offsets else arg
+        )
+
     def moved(arg: Arg) -> Arg:
         if isinstance(arg, str) and arg in offsets:
             return BufferArg(arg, offsets[arg])
-        if isinstance(arg, BufferArg) and arg.buffer in offsets:
-            return BufferArg(arg.buffer, f"({arg.offset}) + {offsets[arg.buffer]}")
+        if isinstance(arg, BufferArg):
+            return pointer(arg)
+        if isinstance(arg, PointersArg):
+            return PointersArg(tuple(pointer(one) for one in arg.pointers))
         return arg
 
     return replace(step, args=tuple(map(moved, step.args)))

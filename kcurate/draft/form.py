@@ -27,11 +27,12 @@ def render(draft: Draft, heading: Sequence[str] = ()) -> str:
     out = [f"# {line}".rstrip() for line in heading]
     out += ["", f"[{TABLE}]", f"kernel = {_value(draft.kernel)}"]
     out += [f"code_id = {_value(data['code_id'])}"] if "code_id" in data else []
-    top = [f"{key} = {_value(data[key])}" for key in ("suite", "benchmark", "paths") if key in data]
+    top = [f"{key} = {_value(data[key])}" for key in ("suite", "benchmark", "paths", "source") if key in data]
     # Top-level keys must precede the first table.
     at = out.index(f"[{TABLE}]")
     out[at:at] = [*top, ""]
     notes = _Notes(draft.remarks)
+    out += ["", "[problem]", "single_size = true"] if draft.known.problem.single_size else []
     out += _sizes(data["problem"]["sizes"], notes)
     for name, buffer in data["problem"]["buffers"].items():
         out += _table(("problem", "buffers", name), buffer, notes, f"buffers.{name}")

@@ -65,7 +65,7 @@ def _of_unit(kernel: Kernel, device: DeviceCode, unit: Host) -> Iterator[Draft]:
     first = kernel.instantiations[0] if kernel.instantiations else ""
     match = re.search(r"<(.*)>\Z", first, re.DOTALL)
     arguments = tuple(split(match[1], angles=True)) if match else ()
-    names = _template_names(device.text, kernel.name)
+    names = template_names(device.text, kernel.name)
     template = dict(zip(names, arguments, strict=False))
     for launch in _launches(kernel, unit):
         meaning = Meaning(unit, template)
@@ -79,7 +79,8 @@ def _of_unit(kernel: Kernel, device: DeviceCode, unit: Host) -> Iterator[Draft]:
         yield built
 
 
-def _template_names(text: str, name: str) -> tuple[str, ...]:
+def template_names(text: str, name: str) -> tuple[str, ...]:
+    """The names of a kernel's template parameters."""
     match = re.search(_TEMPLATE.replace("{0}", re.escape(name)), text)
     if match is None:
         return ()

@@ -10,23 +10,27 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kcurate import store
 from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.draft import admit, form, infer, reading, tree
+from kcurate.draft.captures import Captures, Instance
 from kcurate.draft.checking import RECORD_NAME, EmulatorJudge, faults
+from kcurate.draft.recorded import recorded as of_capture
 from kcurate.draft.sketch import Draft, Reason
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
-from kcurate.records import Kernel, KnownProblem, Summary
+from kcurate.records import Capture, Kernel, KnownProblem, Summary
 from kcurate.runs import recorded
 from kcurate.suites.problems import find_problem, is_of, tied
 from kcurate.workspace import Workspace
 
 FORM_NAME = "problem.toml"
 NO_HOST_CODE = "no host code found"
+# The outcome of a problem that is admitted at its one recorded size.
+SINGLE_SIZE = "single_size"
 # Takes a draft's text and the kernel's code; returns the text with open places filled in, or None.
 Complete = Callable[[str, str], str | None]
 
@@ -61,12 +65,13 @@ def draft(config: DraftConfig, *, note: Note = silent, complete: Complete | None
         unlaunched: list[str] = []
         record.begin(config)
         with contextlib.closing(EmulatorJudge()) as judge:
+            captures = Captures(workspace, record.note)
             for path in paths:
                 kernel = store.read_json(path, Kernel)
-                outcome, why, line = _one(path, kernel, config, places, judge, complete)
+                outcome, why, line = _one(path, kernel, config, places, judge, complete, captures)
                 counts["kernels"][outcome] += 1
                 if why:
-                    counts[outcome][why] += 1
+                    counts.setdefault(outcome, Counter())[why] += 1
                 if why == Reason.NO_LAUNCH_SITE:
                     unlaunched.append(kernel.id)
                 record.note(f"{kernel.id}: {line}")
@@ -115,6 +120,7 @@ def _one(
     places: Sequence[Path],
     judge: EmulatorJudge,
     complete: Complete | None,
+    captures: Captures,
 ) -> tuple[str, str, str]:
     """Draft one kernel: its outcome, the reason if any, and a message."""
     code = (record.parent / "kernel.cu").read_bytes().decode("utf-8", "replace")
@@ -125,12 +131,54 @@ def _one(
         return _kept(path, code)
     (record.parent / RECORD_NAME).unlink(missing_ok=True)
     units = tree.hosts(kernel, places)
+    capture = captures.of(kernel, code)
+    if capture is not None and not kernel.instantiations and Instance.of(capture.kernel).template:
+        template = ", ".join(Instance.of(capture.kernel).template)
+        kernel = replace(kernel, instantiations=(f"{kernel.name}<{template}>",))
     made = infer.draft(kernel, code, units)
+    if capture is not None:
+        return _first_admitted(made, kernel, record, code, capture, judge, complete)
     if units:
         return _settled(made, record, code, (), judge, complete)
     more = (f"{NO_HOST_CODE}: sizes and values are made up; name the sources with --tree",)
     outcome, why, line = _settled(made, record, code, more, judge, complete)
     return outcome, why, f"{line}; {NO_HOST_CODE}"
+
+
+def _first_admitted(
+    text: Draft,
+    kernel: Kernel,
+    record: Path,
+    code: str,
+    capture: Capture,
+    judge: EmulatorJudge,
+    complete: Complete | None,
+) -> tuple[str, str, str]:
+    """Try what a running program did, then what the text says, then the recorded size alone."""
+    sources = (
+        (of_capture(kernel, code, capture, text, "apart"), "recorded"),
+        (of_capture(kernel, code, capture, text, "joined"), "recorded, equal sizes taken as one"),
+        (text, "read off the text"),
+        (of_capture(kernel, code, capture, text, "fixed"), "recorded, its one size"),
+    )
+    settled: list[tuple[str, str, str]] = []
+    tried: list[KnownProblem] = []
+    path = record.parent / FORM_NAME
+    for made, source in sources:
+        early = made.known.problem.single_size and source is not sources[-1][1]
+        if made.known in tried or early or (made.reasons and settled):
+            continue
+        tried.append(made.known)
+        before = path.read_bytes() if settled else None
+        outcome, why, line = _settled(made, record, code, (f"Source: {source}.",), judge, None)
+        if outcome == "admitted":
+            outcome = SINGLE_SIZE if made.known.problem.single_size else outcome
+            return outcome, source, f"{line} ({source})"
+        if before is not None:  # the file stays that of the first source
+            store.write_bytes(path, before)
+        settled.append((outcome, why, f"{line} ({source})"))
+    done = _completed(path, code, judge, complete) if complete else None
+    return done or settled[0]
 
 
 def _kept(path: Path, code: str) -> tuple[str, str, str]:

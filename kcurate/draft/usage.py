@@ -137,6 +137,7 @@ class DeviceCode:
 
     def _access(self, body: str, start: int, end: int, element: bool, depth: int) -> Usage:
         """One occurrence of a pointer (with `element`: of a reference to what it points to)."""
+        own = body[start:end]
         end, start, reached = _extended(body, start, end, element)
         before = body[:start].rstrip()
         if reached and re.search(r"&\s*\w+\s*=\s*\Z", before):
@@ -150,11 +151,17 @@ class DeviceCode:
         elif before.endswith("&") and not before.endswith("&&") and not re.search(r"[\w)\]]\s*&\Z", before):
             return self._passed(body, start, depth)
         if assigned:
-            pure = assigned[1] == "="
+            pure = assigned[1] == "=" and not self._in_value(body, assigned.end(), own)
             return Usage(read=not pure, written=True, first="write" if pure else "read")
         if before.endswith(("++", "--")):
             return Usage(read=True, written=True, first="read")
         return Usage(read=True, first="read")
+
+    @staticmethod
+    def _in_value(body: str, at: int, name: str) -> bool:
+        """Whether the value that is assigned from here on uses a name, which is then read first."""
+        value = body[at : body.find(";", at)]
+        return re.search(rf"(?<![\w.>]){re.escape(name)}\s*\[", value) is not None
 
     def _passed(self, body: str, start: int, depth: int) -> Usage:
         """A pointer value: passed to a function, compared, or copied to an alias."""

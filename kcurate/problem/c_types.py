@@ -1,6 +1,7 @@
-"""C types as problem dtypes: built-in types, vectors as a last axis, structs of one built-in type.
+"""C types as problem dtypes: built-in types, vectors as a last axis, structs of one built-in type, and
+the members of other structs.
 
-Not covered: structs of several types, classes, half-precision vectors wider than two.
+Not covered: unions, base classes, half-precision vectors wider than two.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kcurate.cuda_source.brackets import closing
 from kcurate.problem.dtypes import UNIT_ROUNDOFF, numpy_dtype
 
 DTYPES: Mapping[str, str] = {
@@ -27,11 +29,9 @@ DTYPES: Mapping[str, str] = {
 FLOATS = frozenset(UNIT_ROUNDOFF)
 _VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|float|double)([1-4])")
 _DROPPED = re.compile(r"\b(?:const|volatile|struct|typename|__restrict(?:__)?|restrict|std\s*::)\s*|[&]")
-_STRUCT = (
-    r"\b(?:struct|class)\s+(?:__align__\s*\(\s*\w+\s*\)\s*|alignas\s*\([^)]*\)\s*)?"
-    r"{0}\b[^;{{}}]*\{{([^{{}}]*)\}}"
-)
-_TYPEDEF_STRUCT = r"\btypedef\s+struct\s*(?:__align__\s*\(\s*\w+\s*\)\s*)?\w*\s*\{{([^{{}}]*)\}}\s*{0}\s*;"
+_STRUCT = r"\b(?:struct|class)\s+(?:__align__\s*\([^)]*\)\s*|alignas\s*\([^)]*\)\s*)?{0}\s*(?:final\s*)?\{{"
+_TYPEDEF_STRUCT = r"\}}\s*{0}\s*;"
+_DECLARED = re.compile(r"([\w\s:]+?)((?:\s*\*)*)\s*(\w+)\s*((?:\[[^\]]*\]\s*)*)")
 MAX_DEPTH = 8
 
 
@@ -76,26 +76,72 @@ def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element
 
 def _struct(name: str, names: Mapping[str, str], code: str) -> Element | None:
     """A struct whose members all have one builtin type: that many lanes."""
-    for pattern in (_STRUCT, _TYPEDEF_STRUCT):
-        match = re.search(pattern.format(re.escape(name)), code)
-        if match:
-            return _lanes(match[1], {k: v for k, v in names.items() if k != name})
-    return None
-
-
-def _lanes(body: str, names: Mapping[str, str]) -> Element | None:
+    others = {k: v for k, v in names.items() if k != name}
     lanes, dtype = 0, None
-    for statement in filter(None, (part.strip() for part in body.split(";"))):
-        match = re.fullmatch(
-            r"([\w\s:]+?)\s+(\w+(?:\s*\[\s*\d+\s*\])*(?:\s*,\s*\w+(?:\s*\[\s*\d+\s*\])*)*)", statement
-        )
-        member = element(match[1], names) if match else None
-        if match is None or member is None or dtype not in (None, member.dtype):
+    for member in members(name, names, code) or ():
+        found = element(member.type, others) if "*" not in member.type else None
+        if found is None or dtype not in (None, found.dtype):
             return None
-        dtype = member.dtype
-        for one in match[2].split(","):
-            count = member.lanes
-            for extent in re.findall(r"\[\s*(\d+)\s*\]", one):
-                count *= int(extent)
-            lanes += count
+        dtype, lanes = found.dtype, lanes + found.lanes * member.count
     return Element(dtype, lanes) if dtype else None
+
+
+@dataclass(frozen=True)
+class Member:
+    """A data member of a struct: an array where `count` is above one. Pointers have stars in their type."""
+
+    type: str
+    name: str
+    count: int = 1
+
+
+def members(name: str, names: Mapping[str, str], code: str) -> tuple[Member, ...] | None:
+    """The data members of the struct that a type names, in order; None: not found, or not understood."""
+    name = " ".join(_DROPPED.sub(" ", name).split())
+    body = _body(names.get(name, name), code)
+    if body is None or re.search(r"\bunion\b|\bvirtual\b", body):
+        return None
+    found = []
+    for statement in re.sub(r"\b(?:public|private|protected)\s*:(?!:)", ";", body).split(";"):
+        text = _DROPPED.sub(" ", statement).strip()
+        if not text or "(" in text or re.match(r"(?:static|typedef|using|friend|template)\b", text):
+            continue
+        first, *more = re.split(r",(?![^<]*>)", re.sub(r"=.*|__\w+__", "", text))
+        match = _DECLARED.fullmatch(first.strip())
+        if match is None:
+            return None
+        for declared in (match, *(_DECLARED.fullmatch(f"{match[1]} {one.strip()}") for one in more)):
+            count = _counted(declared[4], names) if declared is not None else None
+            if declared is None or count is None:
+                return None
+            found.append(Member(match[1].strip() + "".join(declared[2].split()), declared[3], count))
+    return tuple(found)
+
+
+def _body(name: str, code: str) -> str | None:
+    """What is between a struct's braces, bodies of functions in it left out."""
+    if not re.fullmatch(r"\w+", name):
+        return None
+    data, end = code.encode("latin-1", "replace"), None
+    match = re.search(_STRUCT.format(name), code)
+    start = match.end() - 1 if match else -1
+    if match is None and (typedef := re.search(_TYPEDEF_STRUCT.format(name), code)):
+        openings = [one.end() - 1 for one in re.finditer(r"\btypedef\s+struct\b[^;{}()]*\{", code)]
+        start = next((at for at in openings if closing(data, at) == typedef.start() + 1), -1)
+    end = closing(data, start) if start >= 0 else None
+    if end is None:
+        return None
+    body, before = code[start + 1 : end - 1], ""
+    while body != before:
+        body, before = re.sub(r"(?:\)[^;{}()]*)\{[^{}]*\}", ");", body), body
+    return body if "{" not in body else None
+
+
+def _counted(extents: str, names: Mapping[str, str]) -> int | None:
+    count = 1
+    for extent in re.findall(r"\[\s*(\w*)\s*\]", extents):
+        text = names.get(extent, extent)
+        if not text.isdigit():
+            return None
+        count *= int(text)
+    return count

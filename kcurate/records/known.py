@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kcurate.records.pair import ProblemOrigin
 from kcurate.records.problem import Buffer, Problem, Side, Step, View
 
 
@@ -30,7 +31,8 @@ class KnownProblem:
     without variants. `paths` are suffixes of the paths of the files that define the kernels (empty: any file
     of the benchmark), for benchmarks that reuse a kernel's name in another file. `pipeline` lists the files
     of a variant (without `.cu`) whose kernels only together make one side, in order. `code_id` is the content
-    id of the code that a single kernel's problem was tried with (None: not tied to any code).
+    id of the code that a single kernel's problem was tried with (None: not tied to any code), `source`
+    how it came to be (None: not noted).
     """
 
     suite: str
@@ -40,6 +42,7 @@ class KnownProblem:
     paths: tuple[str, ...] = ()
     pipeline: tuple[str, ...] = ()
     code_id: str | None = None
+    source: ProblemOrigin | None = None
 
     def covers(self, path: str | None) -> bool:
         """Whether it applies to kernels of this file; None: the file is unknown."""

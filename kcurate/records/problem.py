@@ -115,11 +115,16 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is computed: the same for both sides."""
+    """What is computed: the same for both sides.
+
+    `single_size`: a running program showed this one size, and nothing in it can vary. Such problems are
+    counted apart, and no dataset or training takes them.
+    """
 
     sizes: Sizes
     buffers: Mapping[str, Buffer]
     scalars: Mapping[str, Scalar] = field(default_factory=dict)
+    single_size: bool = False
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,9 @@ def load(
     for source in sources or (BUILT_IN,):
         found = 0
         for proved in _proved(source, outcomes, split, revision, note):
-            if proved.candidate.slow.views:  # prompts cannot express this layout
-                continue
+            problem = proved.candidate.problem
+            if proved.candidate.slow.views or (problem is not None and problem.single_size):
+                continue  # prompts cannot express this layout, and one size teaches nothing general
             found += 1
             task = task_of(proved.candidate, brief=brief)
             rank = (task.answer is not None) * (1.0 + (proved.speedup or 0.0))

@@ -8,6 +8,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -238,6 +239,18 @@ def test_what_was_recorded_until_the_end_stays(built: Build, tmp_path: Path, end
         assert any("not allocated through CUDA" in text for text in notes)
     if ending in ("abort", "fault"):
         assert not found[0].complete
+
+
+def test_a_program_that_hangs_is_ended(built: Build, tmp_path: Path) -> None:
+    body = "int main() { float *x; cudaMalloc(&x, 32); scale<<<1, 32>>>(x, x, 1, 8); "
+    script = tmp_path / "twice.sh"
+    script.write_text(f"#!/bin/sh\n{built(HEAD + SCALE + body + 'for (;;) pause(); }')} & wait\n")
+    script.chmod(0o755)
+    started = time.monotonic()
+    found, notes, code = captured(script, tmp_path, timeout_s=4.0)
+    assert time.monotonic() - started < 40
+    assert len(found) == 1 and code == 128 + signal.SIGTERM
+    assert any("ended with code 143" in text for text in notes)
 
 
 def test_bad_commands_are_one_line(built: Build, tmp_path: Path) -> None:

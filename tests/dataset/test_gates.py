@@ -18,6 +18,7 @@ from kcurate import resources, store
 from kcurate.dataset import contamination, duplicates, gates, licences, secrets
 from kcurate.dataset.gates import Gates, Rules
 from kcurate.dataset.rows import row
+from kcurate.dataset.stage import RowOutcome
 from kcurate.errors import InputError, RecordError
 
 HEX = "0123456789abcdef"
@@ -253,6 +254,15 @@ def test_the_built_in_pairs_pass_every_gate() -> None:
         verdicts = store.read_verdicts(folder)
         if verdicts:
             assert gates.offer(row(store.read_candidate(folder), verdicts[0])) is None
+
+
+def test_problem_of_one_recorded_size_is_counted_apart() -> None:
+    own = pair("demo/a")
+    assert own.problem is not None
+    refused = Gates(Rules()).offer(a_row(replace(own, problem=replace(own.problem, single_size=True))))
+    assert refused is not None
+    assert refused.reason == RowOutcome.SINGLE_SIZE
+    assert Gates(Rules()).offer(a_row(own)) is None
 
 
 def test_a_side_in_pytorch_is_no_row() -> None:

@@ -70,6 +70,14 @@ def test_a_workspace_and_its_published_dataset_make_the_same_tasks(tmp_path: Pat
         pair_tasks.load(str(space.dataset), split="spring")
 
 
+def test_problem_of_one_recorded_size_is_not_taught(tmp_path: Path) -> None:
+    one, other = pair("demo/a"), pair("demo/b", 3)
+    assert one.problem is not None
+    single = replace(one, problem=replace(one.problem, single_size=True))
+    workspace(tmp_path, [(single, Outcome.CONFIRMED), (other, Outcome.CONFIRMED)])
+    assert [task.id for task in pair_tasks.load(str(tmp_path))] == ["demo/b"]
+
+
 def test_only_what_was_proved_is_taught(tmp_path: Path) -> None:
     one = pair("demo/a")
     folder = tmp_path / "pairs" / "a"

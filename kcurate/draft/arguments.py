@@ -1,0 +1,182 @@
+"""What recorded launches passed, by the kernel's parameters: numbers, structs, and pointers into allocations.
+
+Structs by value are split into members, by their layout in the kernel's text. Not covered: expressions for
+the numbers (`fitting`), the problem (`recorded`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kcurate.draft.sketch import Reason, Remark
+from kcurate.problem import c_types as types
+from kcurate.problem.c_types import Element
+from kcurate.problem.dtypes import numpy_dtype
+from kcurate.records import CapturedArg, CapturedLaunch, CapturedPointer, Kernel, StructField
+
+_TEXTURES = re.compile(r"cuda(?:Texture|Surface)Object_t|texture\s*<")
+_LANES = "xyzw"
+POINTER_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A pointer argument, or a pointer in a struct: `path` is how the kernel writes it, such as `p.x`."""
+
+    name: str
+    path: str
+    param: int
+    element: Element
+    targets: tuple[CapturedPointer, ...]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A scalar argument, or a `member` of a struct, with its value in each launch."""
+
+    name: str
+    param: int
+    dtype: str
+    values: tuple[int | float, ...]
+    member: str | None = None
+
+    @property
+    def whole(self) -> tuple[int, ...] | None:
+        """The values if they are integers that may be sizes, else None."""
+        integer = numpy_dtype(self.dtype).kind in "iu"
+        return tuple(int(value) for value in self.values) if integer else None
+
+
+@dataclass
+class Arguments:
+    """All arguments; `fields` are the members of structs of numbers, by the parameter's place."""
+
+    pointers: list[Pointer] = field(default_factory=list)
+    numbers: list[Number] = field(default_factory=list)
+    fields: dict[int, tuple[StructField, ...]] = field(default_factory=dict)
+    remarks: list[Remark] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads the arguments of launches of one kernel; `names` are typedefs, macros and template arguments."""
+
+    kernel: Kernel
+    launches: Sequence[CapturedLaunch]
+    names: Mapping[str, str]
+    code: str
+
+    def read(self) -> Arguments:
+        """The arguments; what cannot be passed on by a plan is an open remark."""
+        found = Arguments()
+        for place, param in enumerate(self.kernel.params):
+            name = param.name or f"argument_{place}"
+            given = [launch.args[place] for launch in self.launches]
+            size = len(given[0].hex) // 2
+            element = types.element(param.type, self.names, self.code)
+            if param.pointer:
+                self._pointer(found, name, place, param.type, element, given)
+            elif element is not None and element.lanes == 1 and element.size_bytes == size:
+                values = tuple(_value(arg, element.dtype, 0) for arg in given)
+                found.numbers.append(Number(name, place, element.dtype, values))
+            elif not self._struct(found, name, place, param.type, given):
+                reason = Reason.TEXTURE if _TEXTURES.search(param.type) else Reason.STRUCT_ARGUMENT
+                found.remarks.append(Remark(f"scalars.{name}", f"a {param.type} by value", reason))
+        return found
+
+    def _pointer(
+        self,
+        found: Arguments,
+        name: str,
+        place: int,
+        type_text: str,
+        element: Element | None,
+        given: Sequence[CapturedArg],
+        path: str | None = None,
+        at: int = 0,
+    ) -> None:
+        """Add a pointer `at` bytes into its argument."""
+        if element is None or type_text.count("*") > 1:
+            reason = Reason.STRUCT_ELEMENTS if type_text.count("*") == 1 else Reason.POINTER_TO_POINTERS
+            text = f"the element type behind {type_text}"
+            found.remarks.append(Remark(f"buffers.{name}.dtype", text, reason))
+            return
+        targets = tuple(one for arg in given for one in arg.pointers if one.at == at)
+        if len(targets) != len(given):
+            text = f"{name} is a null pointer, or points into no allocation; plans cannot pass one"
+            found.remarks.append(Remark("plan.args", text, Reason.NO_VALUE))
+            return
+        found.pointers.append(Pointer(name, path or name, place, element, targets))
+
+    def _struct(
+        self, found: Arguments, name: str, place: int, type_text: str, given: Sequence[CapturedArg]
+    ) -> bool:
+        """Add a struct of pointers alone, or of numbers alone; False: it is neither."""
+        size = len(given[0].hex) // 2
+        pointers = sorted(given[0].pointers, key=lambda one: one.at)
+        if pointers:
+            inside = types.members(type_text, self.names, self.code) or ()
+            bare = len(inside) * POINTER_BYTES == size == len(pointers) * POINTER_BYTES
+            if not bare or not all("*" in one.type and one.count == 1 for one in inside):
+                return False
+            for number, one in enumerate(inside):
+                element = types.element(one.type, self.names, self.code)
+                own, path = f"{name}_{one.name}", f"{name}.{one.name}"
+                at = number * POINTER_BYTES
+                self._pointer(found, own, place, one.type, element, given, path, at)
+            return True
+        layout = self._layout(type_text, "")
+        if not layout or any(arg.pointers for arg in given):
+            return False
+        at = 0
+        widest = max(numpy_dtype(part.dtype).itemsize for part in layout)
+        numbers = []
+        for part in layout:
+            width = numpy_dtype(part.dtype).itemsize
+            at = -(-at // width) * width
+            if at + width > size:
+                return False
+            values = tuple(_value(arg, part.dtype, at) for arg in given)
+            numbers.append(Number(f"{name}_{part.name}", place, part.dtype, values, part.name))
+            at += width
+        if -(-at // widest) * widest != size:
+            return False
+        found.numbers += numbers
+        found.fields[place] = tuple(layout)
+        return True
+
+    def _layout(self, type_text: str, prefix: str, depth: int = 0) -> list[StructField] | None:
+        """Every number in a struct as a member of its own, nested structs and arrays included."""
+        inside = types.members(type_text, self.names, self.code)
+        if inside is None:
+            element = types.element(type_text, self.names, self.code)
+            if element is None:
+                return None
+            if element.lanes == 1:
+                return [StructField(prefix, element.dtype)]
+            start = f"{prefix}_" if prefix else ""
+            lanes = _LANES if element.lanes <= len(_LANES) else range(element.lanes)
+            named = zip(lanes, range(element.lanes), strict=False)
+            return [StructField(f"{start}{lane}", element.dtype) for lane, _ in named]
+        found: list[StructField] = []
+        for one in inside:
+            for index in range(one.count):
+                own = f"{one.name}_{index}" if one.count > 1 else one.name
+                name = f"{prefix}_{own}" if prefix else own
+                deeper = None
+                if "*" not in one.type and depth < types.MAX_DEPTH:
+                    deeper = self._layout(one.type, name, depth + 1)
+                if deeper is None:
+                    return None
+                found += deeper
+        return found
+
+
+def _value(arg: CapturedArg, dtype: str, at: int) -> int | float:
+    kind = numpy_dtype(dtype)
+    (value,) = np.frombuffer(bytes.fromhex(arg.hex), kind, 1, at)
+    return int(value) if kind.kind in "iub" else float(value)

@@ -1,0 +1,189 @@
+"""Which expression stands for a recorded number: the text's own where it is right, else the simplest one.
+
+Not covered: what can fit at all (`fitting`), the draft (`recorded`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from kcurate.draft import fitting, sizes
+from kcurate.draft.algebra import Poly
+from kcurate.draft.arguments import Number, Pointer
+from kcurate.draft.bounds import Bounds
+from kcurate.draft.launching import FUNCTIONS, at_sample
+from kcurate.draft.regions import Region
+from kcurate.draft.sketch import OPEN, Draft, Remark
+from kcurate.problem.expressions import names_in
+from kcurate.records import Arg, BufferArg, CapturedLaunch, Expr, Launch, ValueArg
+
+# How far equal numbers are trusted. `apart`: equal numbers of a single launch stay independent. `joined`:
+# they are the same size. `fixed`: nothing varies; the problem has the recorded size alone.
+Trust = Literal["apart", "joined", "fixed"]
+# Unexplained extents up to this are constants of the code, such as the bins of a histogram.
+MOST_CONSTANT = 1024
+
+
+@dataclass
+class Explained:
+    """Expressions for the numbers of some launches, the largest launch first.
+
+    `names` are the sizes found so far with their values, `values` what gives each integer argument. `text` is
+    the draft read off the host code, `told` its names in this draft's words.
+    """
+
+    launches: list[CapturedLaunch]
+    text: Draft | None
+    trust: Trust
+    names: dict[str, fitting.Values] = field(default_factory=dict)
+    values: dict[str, Expr] = field(default_factory=dict)
+    told: dict[str, str] = field(default_factory=dict)
+    remarks: list[Remark] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Find the text's own launch."""
+        sides = self.text.known.sides.values() if self.text is not None else ()
+        steps = [step for side in sides for step in side.plan if isinstance(step, Launch)]
+        self.step = steps[0] if steps else None
+        self.block = tuple(int(one) for one in bare(self.launches[0].block))
+
+    @cached_property
+    def constants(self) -> bool:
+        """Whether a number that is the same in all launches is shown to be a constant."""
+        return any(len(set(values)) > 1 for values in self.names.values())
+
+    def value(self, one: Number) -> None:
+        """Find what gives an integer: a constant, an expression over earlier names, or a new name."""
+        values = one.whole
+        if values is None:
+            return
+        varies = len(set(values)) > 1
+        host = self._host(one.param)
+        hint = host.value if isinstance(host, ValueArg) else host
+        known = self._known(hint) if one.member is None else None
+        if self.trust == "fixed" or (not varies and -1 <= values[0] <= sizes.SMALL):
+            self.values[one.name] = values[0]
+        elif isinstance(known, str) and fitting.holds(known, values, self.names):
+            self.values[one.name] = known
+        else:
+            joined = varies or self.trust == "joined"
+            like = next(fitting.alike(values, self.names), None) if joined else None
+            if like is None:
+                name = one.name if one.name not in FUNCTIONS else f"{one.name}_"
+                self.names[name] = values
+                like = name
+            self.values[one.name] = like
+        if isinstance(hint, str) and hint.isidentifier() and one.member is None:
+            self.told.setdefault(hint, str(self.values[one.name]))
+
+    def _host(self, param: int) -> Arg | None:
+        """What the text's launch passes to a parameter."""
+        return self.step.args[param] if self.step is not None and param < len(self.step.args) else None
+
+    def _known(self, expression: object) -> Expr | None:
+        """An expression of the host code over this draft's names; None where it has others."""
+        if not isinstance(expression, str):
+            return expression if isinstance(expression, int) else None
+        if expression == OPEN or OPEN in expression or not names_in(expression) <= self.told.keys():
+            return None
+        return re.sub(r"[A-Za-z_]\w*", lambda m: _inner(self.told.get(m[0], m[0])), expression)
+
+    def _first(self, values: fitting.Values, options: Iterable[Expr | Poly | None]) -> Expr | None:
+        """The first of the options that gives the values; numbers only up to `MOST_CONSTANT`."""
+        for option in options:
+            one = option.expr() if isinstance(option, Poly) else option
+            if isinstance(one, int) and one > MOST_CONSTANT and self.trust != "fixed":
+                continue
+            if one is not None and OPEN not in str(one) and fitting.holds(one, values, self.names):
+                return one
+        return None
+
+    def grid(self, axis: int, bounds: Bounds, last: bool = False) -> Expr | None:
+        """A grid's extent; None: nothing explains it yet, and `last` is not set."""
+        values = tuple(launch.grid[axis] for launch in self.launches)
+        own = self.launches[0].block[axis]
+        if self.trust == "fixed":
+            return values[0]
+        guard = bounds.guard(axis)
+        above = guard.text() if guard is not None else None
+        told = self.step.grid[axis] if self.step and axis < len(self.step.grid) else None
+        known = self._known(told)  # a number may be what the sizes of the host code come to
+        options = [
+            f"ceil_div({above}, {own})" if above and own > 1 else above,
+            known if isinstance(known, str) else None,
+        ]
+        found = self._first(values, options)
+        if found is None and max(values) > 1:
+            found = next(fitting.grids(values, self.names, own, self.block), None)
+        if found is not None or (not last and max(values) > 1):
+            return found
+        if len(set(values)) > 1:
+            name = f"blocks_{'xyz'[axis]}"
+            self.names[name] = values
+            return name
+        if "gridDim" in bounds.code.text and max(values) > 1 and self.names:
+            capped = f"min({values[0]}, ceil_div({next(iter(self.names))}, {own}))"
+            return capped if fitting.holds(capped, values, self.names) else values[0]
+        return values[0]
+
+    def offset(self, pointer: Pointer, values: fitting.Values) -> Expr | None:
+        """The offset of a pointer in elements, from values in elements; None: nothing explains it."""
+        if not any(values):
+            return 0
+        host = self._host(pointer.param)
+        told = self._known(host.offset) if isinstance(host, BufferArg) else None
+        if self.trust == "fixed":
+            return values[0] if len(set(values)) == 1 else None
+        small = values[0] if len(set(values)) == 1 and values[0] <= sizes.SMALL else None
+        return self._first(values, (told, small, *fitting.extents(values, self.names, self.block)))
+
+    def count(self, region: Region, bounds: Bounds) -> Expr:
+        """The elements of a buffer: what the host code says, what indices need, or the simplest that fits."""
+        values = region.elements
+        if self.trust == "fixed":
+            return values[0]
+        host = self.text.known.problem.buffers.get(region.pointers[0].name) if self.text else None
+        told = self._known(host.shape[0]) if host is not None else None
+        need = bounds.extent(region.path, at_sample) if len(region.pointers) == 1 else None
+        fits = fitting.extents(values, self.names, self.block) if region.whole else ()
+        found = self._first(values, (told, need, *fits))
+        if found is not None:
+            return found
+        needs = need.expr() if need is not None else 0
+        if isinstance(needs, str):
+            reached = [fitting.value_in(needs, self.names, launch) for launch in range(len(values))]
+            if all(one is not None and 0 < one <= most for one, most in zip(reached, values, strict=True)):
+                text = f"the kernel's indices end here; the program has {values[0]} elements"
+                self.remarks.append(Remark(f"buffers.{region.name}.shape", text))
+                return needs
+        if len(set(values)) == 1 and (values[0] <= MOST_CONSTANT or self.constants):
+            return values[0]
+        self.names[f"{region.name}_count"] = values
+        return f"{region.name}_count"
+
+    def shared(self) -> Expr:
+        """The bytes of dynamic shared memory."""
+        values = tuple(launch.shared_bytes for launch in self.launches)
+        threads = math.prod(self.block)
+        if len(set(values)) == 1 and (values[0] % threads == 0 or self.trust == "fixed" or self.constants):
+            return values[0]
+        told = self._known(self.step.shared_bytes) if self.step else None
+        found = self._first(values, (told, *fitting.extents(values, self.names, self.block)))
+        return max(values) if found is None else found
+
+
+def bare(extents: Iterable[Expr]) -> tuple[Expr, ...]:
+    """The extents without those at the end that are 1; the first stays."""
+    found = list(extents)
+    while len(found) > 1 and found[-1] == 1:
+        found.pop()
+    return tuple(found)
+
+
+def _inner(text: str) -> str:
+    return text if re.fullmatch(r"\w+", text) else f"({text})"

@@ -1,0 +1,349 @@
+"""A draft from recorded launches: facts where the text of host code only hints.
+
+Sizes are the fewest names over which expressions give every recorded extent, scalar and grid, in every
+launch. Where several fit, that of the text is taken. Not covered: reading arguments (`arguments`), finding
+expressions (`fitting`), contents of buffers (`remade`), whether the draft works (`admit`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from kcurate.cuda_source import kernel_signatures
+from kcurate.draft import fitting, remade, sizes
+from kcurate.draft.algebra import Poly, number
+from kcurate.draft.arguments import Number, Pointer, Reader
+from kcurate.draft.bounds import Bounds
+from kcurate.draft.captures import Instance
+from kcurate.draft.explained import Explained, Trust, bare
+from kcurate.draft.fitting import poly_of
+from kcurate.draft.infer import template_names
+from kcurate.draft.launching import FUNCTIONS, at_sample, names_of
+from kcurate.draft.regions import Region, regions
+from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
+from kcurate.draft.symbols import symbols
+from kcurate.draft.usage import DeviceCode, Usage
+from kcurate.problem import c_types as types
+from kcurate.problem.c_types import Element
+from kcurate.problem.expressions import names_in
+from kcurate.records import (
+    Arg,
+    Buffer,
+    BufferArg,
+    Capture,
+    CapturedLaunch,
+    Expr,
+    Kernel,
+    KnownProblem,
+    KnownSide,
+    Launch,
+    PointersArg,
+    Problem,
+    Scalar,
+    Sizes,
+    Step,
+    Tolerance,
+    Upload,
+    ValueArg,
+)
+from kcurate.suites.problems import tied
+
+# So many small recorded settings are tried beside those of the ladder.
+MAX_RECORDED = 2
+
+
+def recorded(
+    kernel: Kernel, code: str, capture: Capture, text: Draft | None = None, trust: Trust = "apart"
+) -> Draft:
+    """The draft that the recorded launches of a kernel give.
+
+    `code` is the kernel's self-contained file. `text`: the draft read off the host code, whose expressions
+    are preferred where they give the recorded numbers. Launches that share buffers in another way than the
+    largest one, or have another block, are left out.
+    """
+    device = DeviceCode(code)
+    launches = _comparable(kernel, capture.launches)
+    if kernel.name not in device.functions or not launches:
+        what = (
+            f"the record has {len(capture.launches[0].args)} arguments" if capture.launches else "no launch"
+        )
+        return _nothing(kernel, f"{what}, the kernel {len(kernel.params)} parameters")
+    instance = Instance.of(capture.kernel)
+    made = _Reading(kernel, device, launches, instance, Explained(launches, text, trust)).draft()
+    return replace(made, known=replace(tied(made.known, code), source="captured"))
+
+
+def _nothing(kernel: Kernel, why: str) -> Draft:
+    known = KnownProblem(
+        kernel.source.suite,
+        kernel.benchmark,
+        Problem(Sizes((), {}), {}),
+        {kernel.variant or "": KnownSide(())},
+    )
+    return Draft(kernel.id, known, (Remark("plan.args", why, Reason.NO_VALUE),))
+
+
+def _comparable(kernel: Kernel, launches: Iterable[CapturedLaunch]) -> list[CapturedLaunch]:
+    """The launches that one plan can stand for, the largest first."""
+
+    def size(launch: CapturedLaunch) -> tuple[int, int]:
+        return sum(one.size_bytes for one in launch.buffers), math.prod(launch.grid)
+
+    def form(launch: CapturedLaunch) -> object:
+        numbers: dict[int, int] = {}
+        shared = [
+            (place, one.at, numbers.setdefault(one.buffer, len(numbers)))
+            for place, arg in enumerate(launch.args)
+            for one in sorted(arg.pointers, key=lambda one: one.at)
+        ]
+        return shared, launch.block, launch.cluster, launch.cooperative
+
+    fitting_ = [launch for launch in launches if len(launch.args) == len(kernel.params)]
+    ordered = sorted(fitting_, key=size, reverse=True)
+    return [launch for launch in ordered if form(launch) == form(ordered[0])]
+
+
+class _Reading:
+    """One draft in the making."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        device: DeviceCode,
+        launches: list[CapturedLaunch],
+        instance: Instance,
+        by: Explained,
+    ) -> None:
+        self.kernel, self.device, self.launches, self.instance, self.by = (
+            kernel,
+            device,
+            launches,
+            instance,
+            by,
+        )
+        template = template_names(device.text, kernel.name)
+        self.types = {**device.types, **device.macros, **dict(zip(template, instance.template, strict=False))}
+        self.function = device.functions[kernel.name]
+        self.given = Reader(kernel, launches, self.types, device.text).read()
+        self.remarks = by.remarks
+        self.remarks += self.given.remarks
+
+    def draft(self) -> Draft:
+        """The whole draft."""
+        for one in self.given.numbers:
+            self.by.value(one)
+        scalars = {
+            name: poly for name, value in self.by.values.items() if (poly := poly_of(value)) is not None
+        }
+        bounds = Bounds(self.device, self.device.body(self.function), scalars, self.by.block, ())
+        early = [self.by.grid(axis, bounds) for axis in range(3)]
+        bounds.grid = [poly_of(one) for one in early if one is not None]
+        self.scalars: dict[str, Scalar] = {}
+        places, offsets = regions(self.given.pointers, self.launches, self.by.offset)
+        self.places = places
+        self.homes = {one.name: region.name for region in places for one in region.pointers}
+        counts = {region.name: self.by.count(region, bounds) for region in places}
+        grid = [
+            self.by.grid(axis, bounds, last=True) if one is None else one for axis, one in enumerate(early)
+        ]
+        bounds.grid = [poly_of(one) for one in grid if one is not None]
+        shared = self.by.shared()
+        buffers = self._buffers(places, counts, bounds)
+        uploads = self._uploads(buffers)
+        self._settle([*grid, shared, *offsets.values()], buffers)
+        signatures = kernel_signatures(self.device.text.encode())
+        own = self.kernel.name
+        launch = Launch(
+            next((one for one in signatures if one.split("::")[-1] == own), own),
+            bare(one for one in grid if one is not None),
+            self.by.block,
+            tuple(self._args(offsets)),
+            self.instance.template,
+            shared,
+            self.launches[0].cooperative,
+            bare(self.launches[0].cluster or ()),
+        )
+        return self._finished((*uploads, launch), buffers, bounds.grid, bounds)
+
+    def _usage(self, region: Region) -> Usage:
+        """What the kernel does with a buffer, by its text and by what was seen."""
+        found = Usage()
+        for pointer in region.pointers:
+            found |= self.device.usage(self.function, pointer.path)
+        if region.changed and not found.written:
+            found |= Usage(read=True, written=True, first="read")
+        return replace(found, first="read" if found.read and len(region.pointers) > 1 else found.first)
+
+    def _buffers(
+        self, places: Sequence[Region], counts: Mapping[str, Expr], bounds: Bounds
+    ) -> dict[str, Buffer]:
+        known = remade.Known(places, counts, self.by.names, bounds)
+        made = {}
+        for region in places:
+            usage = self._usage(region)
+            inout = usage.read and usage.first != "write"
+            role = ("inout" if inout else "out") if usage.written else "in"
+            lanes = region.element.lanes
+            shape = (counts[region.name], *((lanes,) if lanes > 1 else ()))
+            init = None
+            if role != "out":
+                init, why = known.init(region)
+                self.remarks += [Remark(f"buffers.{region.name}.init", why)] if why else []
+            tolerance = self._tolerance(region.element, bounds) if role != "in" else None
+            made[region.name] = Buffer(region.element.dtype, shape, init, role, tolerance)  # type: ignore[arg-type]
+        if all(one.role == "in" for one in made.values()):
+            self.remarks.append(
+                Remark("buffers", "no pointer is written: nothing to compare", Reason.NO_OUTPUT)
+            )
+        return made
+
+    def _tolerance(self, element: Element, bounds: Bounds) -> Tolerance | None:
+        """As many terms as the longest loop over sizes."""
+        if element.dtype not in types.FLOATS:
+            return None
+        ends = (bounds.exact(end) for _, start, end in bounds.loops() if bounds.exact(start) is not None)
+        known = [one for one in ends if one is not None and names_of(one) <= self.by.names.keys() | FUNCTIONS]
+        best = max(known, key=at_sample, default=None)
+        return Tolerance(terms=best.expr()) if best is not None and at_sample(best) >= 2 else None
+
+    def _uploads(self, buffers: dict[str, Buffer]) -> list[Step]:
+        """Upload steps for the variables of the kernel's code that the program wrote."""
+        found = {one.name: one.element for one in symbols(self.device, self._element)}
+        steps: list[Step] = []
+        for one in self.launches[0].symbols:
+            short = one.name.rpartition("::")[2]
+            if not re.search(rf"\b{re.escape(short)}\b", self.device.text):
+                continue
+            element = found.get(short) or (Element(one.before.dtype) if one.before is not None else None)
+            if element is None or one.size_bytes % element.size_bytes:
+                why = Remark(f"buffers.{short}.dtype", "the type of the symbol", Reason.CONSTANT_MEMORY)
+                self.remarks.append(why)
+                continue
+            name, lanes = f"{short}_values", element.lanes
+            shape = (one.size_bytes // element.size_bytes, *((lanes,) if lanes > 1 else ()))
+            init, why_init = remade.plain(one.before, element)
+            self.remarks += [Remark(f"buffers.{name}.init", why_init)] if why_init else []
+            buffers[name] = Buffer(element.dtype, shape, init)
+            steps.append(Upload(short, name))
+        return steps
+
+    def _settle(self, used: Iterable[Expr | None], buffers: Mapping[str, Buffer]) -> None:
+        """Sizes that nothing depends on become the numbers that the program passed."""
+        inits = (value for one in buffers.values() if one.init for value in one.init.params.values())
+        shapes = (extent for one in buffers.values() for extent in one.shape)
+        texts = [one for one in (*used, *shapes) if isinstance(one, str)]
+        texts += [one for one in inits if isinstance(one, str) and set(names_in(one)) & self.by.names.keys()]
+        needed = frozenset[str]().union(*map(names_in, texts))
+        for one in self.given.numbers:
+            value = self.by.values.get(one.name)
+            if isinstance(value, str) and not names_in(value) <= needed:
+                self.by.values[one.name] = _typical(one.whole or (0,))
+        self.by.names = {name: values for name, values in self.by.names.items() if name in needed}
+
+    def _args(self, offsets: Mapping[str, Expr]) -> Iterator[Arg]:
+        """The launch's arguments, in order."""
+        for place, param in enumerate(self.kernel.params):
+            pointers = [self._target(one, offsets) for one in self.given.pointers if one.param == place]
+            numbers = [one for one in self.given.numbers if one.param == place]
+            if place in self.given.fields:
+                values = {one.member or "": self.by.values.get(one.name, one.values[0]) for one in numbers}
+                self.scalars[param.name] = Scalar(self.given.fields[place], values)
+                yield param.name
+            elif numbers:
+                yield self._number(numbers[0])
+            elif param.pointer and pointers:
+                yield pointers[0]
+            elif pointers:
+                yield PointersArg(tuple(BufferArg(x) if isinstance(x, str) else x for x in pointers))
+            else:  # there is a remark on it
+                self.scalars[param.name] = Scalar("int32", OPEN)
+                yield param.name
+
+    def _target(self, pointer: Pointer, offsets: Mapping[str, Expr]) -> str | BufferArg:
+        name, offset = self.homes[pointer.name], offsets.get(pointer.name, 0)
+        lanes = number(pointer.element.lanes)
+        return name if offset == 0 else BufferArg(name, (poly_of(offset) * lanes).expr())
+
+    def _number(self, one: Number) -> Arg:
+        value = self.by.values.get(one.name)
+        if value is None:
+            own = one.values[0]
+            if one.dtype == "bool":
+                return ValueArg(int(own), "bool")
+            if not math.isfinite(own):
+                self.remarks.append(
+                    Remark(f"scalars.{one.name}", f"the program passes {own}", Reason.NO_VALUE)
+                )
+            self.scalars[one.name] = Scalar(one.dtype, own if math.isfinite(own) else OPEN)
+            return one.name
+        plain = isinstance(value, str) and value in self.by.names and one.dtype == "int32"
+        return str(value) if plain else ValueArg(value, one.dtype)
+
+    def _finished(
+        self, steps: tuple[Step, ...], buffers: dict[str, Buffer], others: Sequence[Poly], bounds: Bounds
+    ) -> Draft:
+        names = self.by.names
+        limits: dict[str, int | None] = {name: values[0] for name, values in names.items()}
+        counts = [poly_of(buffer.shape[0]) for buffer in buffers.values()]
+        steps_up = sizes.ladder(limits, [*counts, *others], self.by.block)
+        bench = {name: values[0] for name, values in names.items()}
+        if not names:
+            steps_up = (sizes.Settings("the recorded one", ({},)),)
+            if not sizes.fits(counts, {}):
+                why = f"no size varies, and the recorded one is above {sizes.MAX_TEST_ELEMENTS} elements"
+                self.remarks.append(Remark("sizes.test", why, Reason.ONE_SIZE))
+        elif not steps_up:
+            self.remarks.append(Remark("sizes.test", "sizes of two scales that fit", Reason.ONE_SIZE))
+        small = [
+            one
+            for at in range(1, len(self.launches))
+            if (one := {name: values[at] for name, values in names.items()}) != bench
+            and sizes.fits([*counts, *others], one, sizes.COMMON_TEST_ELEMENTS)
+        ][-MAX_RECORDED:]
+        steps_up = tuple(
+            replace(step, test=(*step.test, *(one for one in small if one not in step.test)))
+            for step in steps_up
+        )
+        test = steps_up[0].test if steps_up else (bench,)
+        loose = tuple(
+            region.name
+            for region in self.places
+            if self._usage(region).atomic and region.element.dtype in types.FLOATS
+        )
+        problem = Problem(Sizes(test, bench), buffers, self.scalars, single_size=not names)
+        source = self.kernel.source.suite
+        known = KnownProblem(
+            source,
+            self.kernel.benchmark,
+            problem,
+            {self.kernel.variant or "": KnownSide(steps, nondeterministic=loose)},
+            (self.kernel.span.path,),
+        )
+        return Draft(self.kernel.id, known, tuple(self.remarks), steps_up, self._needs(buffers, bounds))
+
+    def _needs(self, buffers: Mapping[str, Buffer], bounds: Bounds) -> tuple[tuple[str, Expr], ...]:
+        """Buffers whose indices end before or after their allocation: name, and elements needed."""
+        found = []
+        for region in self.places:
+            need = bounds.extent(region.path, at_sample)
+            if (
+                need is not None
+                and need.constant is None
+                and need.expr() != buffers[region.name].shape[0]
+                and names_of(need) <= self.by.names.keys() | FUNCTIONS
+            ):
+                found.append((region.name, need.expr()))
+        return tuple(found)
+
+    def _element(self, type_text: str) -> Element | None:
+        return types.element(type_text, self.types, self.device.text)
+
+
+def _typical(values: fitting.Values) -> int:
+    """One value for an argument that explains nothing: its own, or the smallest beside zero."""
+    if len(set(values)) == 1 or 0 <= values[0] <= sizes.SMALL:
+        return values[0]
+    return min((one for one in values if one), key=abs)

@@ -1,0 +1,445 @@
+"""Drafts from recorded launches: sizes, buffers and contents; each is admitted on the emulator."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kcurate.capture.describing import described
+from kcurate.cuda_source import whole_file
+from kcurate.draft.admit import Admission, admit
+from kcurate.draft.checking import EmulatorJudge
+from kcurate.draft.recorded import recorded
+from kcurate.draft.sketch import Draft, Reason
+from kcurate.problem.dtypes import DTYPES
+from kcurate.records import (
+    BufferArg,
+    Capture,
+    CapturedArg,
+    CapturedBuffer,
+    CapturedLaunch,
+    CapturedPointer,
+    CapturedSymbol,
+    Kernel,
+    Launch,
+    PointersArg,
+    Source,
+    Span,
+    Upload,
+    ValueArg,
+)
+
+RNG = np.random.default_rng(3)
+NAMES = {kind: name for name, kind in reversed(DTYPES.items())}
+Extents = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class At:
+    """A pointer `offset` elements into the array of this name; `Whole.arrays` has the arrays."""
+
+    name: str
+    offset: int = 0
+
+
+def launch(
+    grid: Sequence[int],
+    block: Sequence[int],
+    args: Sequence[Any],
+    arrays: Mapping[str, np.ndarray[Any, Any]],
+    changed: Sequence[str],
+    **more: Any,
+) -> CapturedLaunch:
+    """A launch as it would be recorded: arrays described, numbers as bytes, structs as tuples."""
+    numbers = {name: at for at, name in enumerate(arrays)}
+
+    def packed(arg: Any) -> CapturedArg:
+        parts, pointers = b"", []
+        for one in arg if isinstance(arg, tuple) else (arg,):
+            if isinstance(one, At):
+                offset = one.offset * arrays[one.name].itemsize
+                pointers.append(CapturedPointer(len(parts), numbers[one.name], offset))
+                parts += bytes(8)
+            else:
+                parts += one.tobytes()
+        return CapturedArg(parts.hex(), tuple(pointers))
+
+    buffers = tuple(
+        CapturedBuffer(one.nbytes, changed=name in changed, before=described(one, NAMES[one.dtype]))
+        for name, one in arrays.items()
+    )
+    three = [(*some, 1, 1)[:3] for some in (grid, block)]
+    return CapturedLaunch(three[0], three[1], tuple(map(packed, args)), buffers, **more)  # type: ignore[arg-type]
+
+
+def captured(name: str, *launches: CapturedLaunch) -> Capture:
+    return Capture("app", name, f"_Z{name}", "cudart", "none", (), launches)
+
+
+def kernel_of(code: str) -> Kernel:
+    (found,) = whole_file(code.encode()).kernels
+    span = Span("main.cu", 0, 1, 1, 1)
+    return Kernel(found.name, Source("suite"), "app", None, found.name, span, "main.cu", found.params)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[EmulatorJudge]:
+    with contextlib.closing(EmulatorJudge()) as judging:
+        yield judging
+
+
+def drafted(code: str, capture: Capture, trust: Any = "apart") -> Draft:
+    return recorded(kernel_of(code), code, capture, trust=trust)
+
+
+def admitted(draft: Draft, code: str, judge: EmulatorJudge) -> Admission:
+    assert draft.reasons == ()
+    assert not any("guess" in remark.text for remark in draft.remarks)
+    result = admit(draft, code, judge, draft.ladder)
+    assert result.admitted, (*result.tried, result.verdict)
+    return result
+
+
+def step_of(draft: Draft) -> Launch:
+    (side,) = draft.known.sides.values()
+    return next(step for step in side.plan if isinstance(step, Launch))
+
+
+def shapes(draft: Draft) -> dict[str, tuple[int | str, ...]]:
+    return {name: buffer.shape for name, buffer in draft.known.problem.buffers.items()}
+
+
+def i32(value: int) -> np.int32:
+    return np.int32(value)
+
+
+def reals(count: int) -> np.ndarray[Any, Any]:
+    return RNG.random(count, np.float32)
+
+
+SAXPY = """
+__global__ void saxpy(int n, float a, const float *x, float *y) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = a * x[i] + y[i];
+}
+"""
+
+
+def saxpy(n: int) -> CapturedLaunch:
+    args = (i32(n), np.float32(2.5), At("x"), At("y"))
+    return launch([-(-n // 256)], [256], args, {"x": reals(n), "y": reals(n)}, ["y"])
+
+
+def test_one_launch_of_a_guarded_kernel_gives_its_size(judge: EmulatorJudge) -> None:
+    draft = drafted(SAXPY, captured("saxpy", saxpy(100_000)))
+    assert shapes(draft) == {"x": ("n",), "y": ("n",)}
+    assert (step_of(draft).grid, step_of(draft).args[0]) == (("ceil_div(n, 256)",), "n")
+    assert draft.known.problem.scalars["a"].value == 2.5
+    assert draft.known.problem.buffers["y"].role == "inout"
+    assert draft.known.problem.buffers["x"].init.params == {"low": 0.0, "high": 1.0}  # type: ignore[union-attr]
+    assert draft.known.problem.sizes.headline == {"n": 100_000}
+    assert admitted(draft, SAXPY, judge).sizes == "odd and different"
+    assert draft.known.source == "captured"
+
+
+def test_small_recorded_sizes_are_tried_too(judge: EmulatorJudge) -> None:
+    draft = drafted(SAXPY, captured("saxpy", saxpy(777), saxpy(100_000)))
+    result = admitted(draft, SAXPY, judge)
+    assert {"n": 777} in result.draft.known.problem.sizes.test
+
+
+GEMM = """
+__global__ void gemm(int m, int n, int k, const float *a, const float *b, float *c) {
+  int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+  if (row >= m || col >= n) return;
+  float sum = 0;
+  for (int i = 0; i < k; ++i) sum += a[row * k + i] * b[i * n + col];
+  c[row * n + col] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize("sides", [(120, 200, 70), (128, 128, 128)])
+def test_matrices_have_two_sizes_even_if_the_program_ran_square_ones(
+    sides: Extents, judge: EmulatorJudge
+) -> None:
+    m, n, k = sides
+    arrays = {"a": reals(m * k), "b": reals(k * n), "c": reals(m * n)}
+    args = (i32(m), i32(n), i32(k), At("a"), At("b"), At("c"))
+    made = launch([-(-n // 16), -(-m // 16)], [16, 16], args, arrays, ["c"])
+    draft = drafted(GEMM, captured("gemm", made))
+    assert step_of(draft).grid == ("ceil_div(n, 16)", "ceil_div(m, 16)")
+    assert draft.known.problem.buffers["c"].role == "out"
+    assert admitted(draft, GEMM, judge).sizes == "odd and different"
+    assert draft.known.problem.buffers["c"].tolerance.terms == "k"  # type: ignore[union-attr]
+
+
+SPMV = """
+__global__ void spmv(int rows, const int *starts, const int *cols, const float *vals, const float *x,
+                     float *y) {
+  int r = blockIdx.x * blockDim.x + threadIdx.x;
+  if (r >= rows) return;
+  float sum = 0;
+  for (int i = starts[r]; i < starts[r + 1]; ++i) sum += vals[i] * x[cols[i]];
+  y[r] = sum;
+}
+"""
+
+
+def test_sparse_matrix_keeps_its_structure_at_other_sizes(judge: EmulatorJudge) -> None:
+    rows, width = 3000, 2000
+    starts = np.concatenate([[0], np.cumsum(RNG.integers(1, 12, rows))]).astype(np.int32)
+    entries = int(starts[-1])
+    arrays = {
+        "starts": starts,
+        "cols": RNG.integers(0, width, entries, dtype=np.int32),
+        "vals": reals(entries),
+        "x": reals(width),
+        "y": np.zeros(rows, np.float32),
+    }
+    args = (i32(rows), *map(At, arrays))
+    draft = drafted(SPMV, captured("spmv", launch([-(-rows // 128)], [128], args, arrays, ["y"])))
+    assert shapes(draft) == {
+        "starts": ("rows + 1",),
+        "cols": ("cols_count",),
+        "vals": ("cols_count",),
+        "x": ("x_count",),
+        "y": ("rows",),
+    }
+    params = {"rows": "rows", "nnz": "cols_count", "cols": "x_count"}
+    inits = {name: buffer.init for name, buffer in draft.known.problem.buffers.items()}
+    assert (inits["starts"].kind, inits["starts"].params) == ("csr_offsets", params)  # type: ignore[union-attr]
+    assert (inits["cols"].kind, inits["cols"].params) == ("csr_columns", params)  # type: ignore[union-attr]
+    admitted(draft, SPMV, judge)
+
+
+HISTOGRAM = """
+__global__ void histogram(const unsigned char *data, unsigned *bins, int n) {
+  __shared__ unsigned own[256];
+  own[threadIdx.x] = 0;
+  __syncthreads();
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    atomicAdd(&own[data[i]], 1u);
+  __syncthreads();
+  atomicAdd(&bins[threadIdx.x], own[threadIdx.x]);
+}
+"""
+
+
+def test_bins_stay_a_constant_and_the_grid_stays_within_the_recorded_one(judge: EmulatorJudge) -> None:
+    arrays = {"data": RNG.integers(0, 256, 500_000).astype(np.uint8), "bins": np.zeros(256, np.uint32)}
+    args = (At("data"), At("bins"), i32(500_000))
+    draft = drafted(HISTOGRAM, captured("histogram", launch([120], [256], args, arrays, ["bins"])))
+    assert shapes(draft) == {"data": ("n",), "bins": (256,)}
+    assert step_of(draft).grid == ("min(120, ceil_div(n, 256))",)
+    assert draft.known.problem.buffers["bins"].init.kind == "zeros"  # type: ignore[union-attr]
+    admitted(draft, HISTOGRAM, judge)
+
+
+STENCIL = """
+__global__ void blur(const double *in, double *out, int width, int height, int pitch) {
+  int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+  if (x >= width || y >= height) return;
+  double up = y > 0 ? in[(y - 1) * pitch + x] : 0, down = y < height - 1 ? in[(y + 1) * pitch + x] : 0;
+  out[y * pitch + x] = 0.5 * in[y * pitch + x] + 0.25 * (up + down);
+}
+"""
+
+
+def test_pitch_is_a_size_of_its_own(judge: EmulatorJudge) -> None:
+    def run(width: int, height: int, pitch: int) -> CapturedLaunch:
+        arrays = {"in": RNG.random(height * pitch), "out": RNG.random(height * pitch)}
+        grid = [-(-width // 32), -(-height // 8)]
+        args = (At("in"), At("out"), i32(width), i32(height), i32(pitch))
+        return launch(grid, [32, 8], args, arrays, ["out"])
+
+    draft = drafted(STENCIL, captured("blur", run(1000, 700, 1024), run(100, 70, 128)))
+    assert shapes(draft) == {"in": ("height*pitch",), "out": ("height*pitch",)}
+    assert step_of(draft).grid == ("ceil_div(width, 32)", "ceil_div(height, 8)")
+    assert set(draft.known.problem.sizes.headline) == {"width", "height", "pitch"}
+    assert admitted(draft, STENCIL, judge).draft.known.problem.buffers["out"].role == "inout"
+
+
+BY_VALUE = """
+struct Box { int width, height; float scale[2]; double shift; };
+__global__ void fill(Box box, float *out) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < box.width * box.height) out[i] = box.scale[i % 2] * (i / box.width) + (float)box.shift;
+}
+"""
+
+
+def test_struct_by_value_holds_sizes(judge: EmulatorJudge) -> None:
+    box = (i32(300), i32(170), np.float32([0.5, 0.25]), np.float64(3.0))
+    arrays = {"out": reals(300 * 170)}
+    made = launch([-(-300 * 170 // 192)], [192], (box, At("out")), arrays, ["out"])
+    draft = drafted(BY_VALUE, captured("fill", made))
+    assert shapes(draft) == {"out": ("box_width*box_height",)}
+    assert step_of(draft).args == ("box", "out")
+    assert draft.known.problem.scalars["box"].value == {
+        "width": "box_width",
+        "height": "box_height",
+        "scale_0": 0.5,
+        "scale_1": 0.25,
+        "shift": 3.0,
+    }
+    admitted(draft, BY_VALUE, judge)
+
+
+POINTERS = """
+struct Arrays { const float *x, *y; float *sum; };
+__global__ void add(Arrays p, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) p.sum[i] = p.x[i] + p.y[i];
+}
+"""
+
+
+def test_struct_of_pointers_is_passed_with_its_buffers(judge: EmulatorJudge) -> None:
+    arrays = {"x": reals(5000), "y": reals(5000), "sum": reals(5000)}
+    args = ((At("x"), At("y"), At("sum")), i32(5000))
+    draft = drafted(POINTERS, captured("add", launch([40], [128], args, arrays, ["sum"])))
+    assert shapes(draft) == {"p_x": ("n",), "p_y": ("n",), "p_sum": ("n",)}
+    assert step_of(draft).args[0] == PointersArg(tuple(map(BufferArg, ("p_x", "p_y", "p_sum"))))
+    assert [one.role for one in draft.known.problem.buffers.values()] == ["in", "in", "out"]
+    admitted(draft, POINTERS, judge)
+
+
+OFFSET = """
+__global__ void next(const float *row, float *below, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) below[i] = row[i] * 2.0f;
+}
+"""
+
+
+def test_pointers_into_one_allocation_share_a_buffer(judge: EmulatorJudge) -> None:
+    args = (At("all"), At("all", 6000), i32(6000))
+    draft = drafted(OFFSET, captured("next", launch([47], [128], args, {"all": reals(12_000)}, ["all"])))
+    assert shapes(draft) == {"row": ("2*n",)}
+    assert step_of(draft).args == ("row", BufferArg("row", "n"), "n")
+    admitted(draft, OFFSET, judge)
+
+
+def test_allocation_of_several_types_is_split_where_the_pointers_point(judge: EmulatorJudge) -> None:
+    code = OFFSET.replace("const float *row", "const int *row")
+    args = (At("pool", 64), At("pool", 64 + 4096), i32(3000))
+    draft = drafted(code, captured("next", launch([24], [128], args, {"pool": reals(9000)}, ["pool"])))
+    problem = draft.known.problem
+    assert {name: buffer.dtype for name, buffer in problem.buffers.items()} == {
+        "row": "int32",
+        "below": "float32",
+    }
+    assert shapes(draft) == {"row": ("n",), "below": ("n",)}
+    assert admit(draft, code, judge, draft.ladder).admitted
+
+
+TEMPLATE = """
+template <typename T, int PER> __global__ void scale(T *x, T by, long n) {
+  long i = (long)(blockIdx.x * blockDim.x + threadIdx.x) * PER;
+  for (int j = 0; j < PER; ++j) if (i + j < n) x[i + j] *= by;
+}
+"""
+
+
+def test_template_arguments_are_those_of_the_recorded_instance(judge: EmulatorJudge) -> None:
+    args = (At("x"), np.float64(1.5), np.int64(40_000))
+    made = launch([79], [128], args, {"x": RNG.standard_normal(40_000)}, ["x"])
+    name = "void scale<double, (int)4>(T1*, T1, long)"
+    draft = drafted(TEMPLATE, captured(name, made))
+    step = step_of(draft)
+    assert step.template == ("double", "(int)4")
+    assert (step.grid, step.args[2]) == (("ceil_div(n, 512)",), ValueArg("n", "int64"))
+    assert draft.known.problem.buffers["x"].dtype == "float64"
+    admitted(draft, TEMPLATE, judge)
+
+
+SYMBOL = """
+__constant__ float weights[9];
+__global__ void convolve(const float *in, float *out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float sum = 0;
+  for (int j = 0; j < 9; ++j) { int at = i + j - 4; sum += at < 0 || at >= n ? 0 : weights[j] * in[at]; }
+  out[i] = sum;
+}
+"""
+
+
+def test_symbol_that_the_program_wrote_is_uploaded(judge: EmulatorJudge) -> None:
+    symbol = CapturedSymbol("weights", 36, described(reals(9), "float32"))
+    arrays = {"in": reals(9000), "out": reals(9000)}
+    args = (At("in"), At("out"), i32(9000))
+    made = launch([71], [128], args, arrays, ["out"], symbols=(symbol,))
+    draft = drafted(SYMBOL, captured("convolve", made))
+    (side,) = draft.known.sides.values()
+    assert side.plan[0] == Upload("weights", "weights_values")
+    assert shapes(draft)["weights_values"] == (9,)
+    admitted(draft, SYMBOL, judge)
+
+
+REDUCTION = """
+__global__ void sums(const int *x, int *out, unsigned n) {
+  extern __shared__ int own[];
+  unsigned i = blockIdx.x * blockDim.x * 2 + threadIdx.x;
+  own[threadIdx.x] = (i < n ? x[i] : 0) + (i + blockDim.x < n ? x[i + blockDim.x] : 0);
+  __syncthreads();
+  for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half) own[threadIdx.x] += own[threadIdx.x + half];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) out[blockIdx.x] = own[0];
+}
+"""
+
+
+def test_partial_sums_have_one_element_for_each_block(judge: EmulatorJudge) -> None:
+    n, block = 70_000, 128
+    blocks = -(-n // 256)
+    arrays = {"x": RNG.integers(-9, 90, n, dtype=np.int32), "out": np.zeros(blocks, np.int32)}
+    args = (At("x"), At("out"), np.uint32(n))
+    made = launch([blocks], [block], args, arrays, ["out"], shared_bytes=4 * block)
+    draft = drafted(REDUCTION, captured("sums", made))
+    assert (step_of(draft).grid, step_of(draft).shared_bytes) == (("ceil_div(n, 256)",), 512)
+    assert shapes(draft) == {"x": ("n",), "out": ("ceil_div(n, 256)",)}
+    admitted(draft, REDUCTION, judge)
+
+
+FIXED = """
+#define SIDE 48
+__global__ void transpose(const float *in, float *out) {
+  __shared__ float tile[SIDE][SIDE + 1];
+  for (int row = threadIdx.y; row < SIDE; row += 8) tile[row][threadIdx.x] = in[row * SIDE + threadIdx.x];
+  __syncthreads();
+  for (int row = threadIdx.y; row < SIDE; row += 8) out[row * SIDE + threadIdx.x] = tile[threadIdx.x][row];
+}
+"""
+
+
+def test_kernel_of_one_size_is_admitted_and_marked(judge: EmulatorJudge) -> None:
+    arrays = {"in": reals(48 * 48), "out": reals(48 * 48)}
+    made = captured("transpose", launch([1], [48, 8], (At("in"), At("out")), arrays, ["out"]))
+    draft = drafted(FIXED, made, "fixed")
+    assert draft.known.problem.single_size
+    assert shapes(draft) == {"in": (2304,), "out": (2304,)}
+    assert admitted(draft, FIXED, judge).sizes == "the recorded one"
+
+
+def test_single_size_too_large_for_the_emulator_stays_open() -> None:
+    code = FIXED.replace("48", "4096")
+    arrays = {"in": np.zeros(1 << 24, np.float32), "out": np.zeros(1 << 24, np.float32)}
+    made = captured("transpose", launch([1], [48, 8], (At("in"), At("out")), arrays, ["out"]))
+    assert drafted(code, made, "fixed").reasons == (Reason.ONE_SIZE,)
+
+
+def test_null_pointer_and_other_arguments_stay_open() -> None:
+    made = saxpy(1000)
+    null = replace(made, args=(*made.args[:2], CapturedArg("00" * 8), made.args[3]))
+    assert drafted(SAXPY, captured("saxpy", null)).reasons == (Reason.NO_VALUE,)
+    fewer = replace(made, args=made.args[:3])
+    assert drafted(SAXPY, captured("saxpy", fewer)).reasons == (Reason.NO_VALUE,)
