@@ -31,7 +31,8 @@ DATA = "data"
 MEANING = {
     "managed": "managed memory is written by the host without a call: contents may be older than the launch",
     "limit": "a limit was reached (--max-bytes, --max-buffer-bytes, --max-seconds, --per-kernel)",
-    "graph": "kernels in graphs: contents are those around the whole graph",
+    "graph": "kernels in graphs of several nodes, or beside a capture: buffers were not looked at",
+    "cupti": "CUPTI could not be used: nothing was recorded",
     "no_params": "sizes of parameters are unknown: the binary does not tell them",
     "no_kernel": "a kernel was built for another architecture, or is not in the binary",
     "unknown_memory": "pointers into memory that was not allocated through CUDA",

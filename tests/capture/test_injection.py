@@ -176,6 +176,14 @@ def test_only_some_forms_of_a_kernel_are_looked_at(play: Any, per_kernel: str, l
     assert played.output.startswith("0 copies") == (looked_at == 0)
 
 
+def test_a_kernel_with_a_counter_among_its_arguments_does_not_fill_the_disk(play: Any) -> None:
+    played = play("many", "1100", variables={"PER_KERNEL": "0"})
+    assert len(played.launches) == 1024
+    times = played.of("times")[-1]
+    assert len(times["forms"]) == 1024 and times["others"] == {SCALE: 76}
+    assert "after 1024" in played.notes["limit"]
+
+
 def test_the_bytes_of_all_contents_are_limited(play: Any) -> None:
     played = play("many", "4", variables={"BYTES": str(7 << 19)})
     found = [buffer for line in played.launches[:3] for buffer in line["buffers"]]
@@ -212,6 +220,7 @@ def test_after_the_time_limit_forms_are_written_without_contents(play: Any) -> N
     assert {buffer["before"] for line in played.launches for buffer in line["buffers"]} == {None}
     assert "KCURATE_CAPTURE_SECONDS" in played.notes["limit"]
     assert "limit" not in play("forms", variables={"SECONDS": "1e+06"}).notes
+    assert "limit" not in play("forms", variables={"SECONDS": "soon"}).notes
 
 
 @pytest.mark.parametrize(
@@ -330,7 +339,8 @@ def test_variables_that_hold_something_new_are_recorded(
     assert all(name.encode() in made.cubin for name in mangled.values())
     args = [word for name, values in held.items() for word in (mangled[name], values)]
     played = play("symbols", str(cubin), "use", *args)
-    found = {one["name"]: one for one in played.launches[0]["symbols"]}
+    found, of_driver_api = ({one["name"]: one for one in line["symbols"]} for line in played.launches)
+    assert found.keys() == of_driver_api.keys()
     assert {name: played.contents(one["before"], "i") for name, one in found.items()} == written
     assert {name: one["bytes"] for name, one in found.items()} == {n: 4 * len(v) for n, v in written.items()}
 
@@ -340,7 +350,7 @@ def test_a_damaged_cubin_harms_nothing(play: Any, tmp_path: Path, length: int) -
     whole = nvrtc.compile_cubin(VARIABLES).cubin or b""
     (tmp_path / "module.cubin").write_bytes(whole[:length])
     played = play("symbols", str(tmp_path / "module.cubin"), "use", "weights", "9,9,9")
-    assert played.code == 0 and len(played.launches) == 1
+    assert played.code == 0 and len(played.launches) == 2
 
 
 def test_a_program_that_closes_all_files_keeps_its_own_clean(play: Any, tmp_path: Path) -> None:

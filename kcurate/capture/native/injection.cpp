@@ -33,8 +33,10 @@ using namespace kcurate;
   X(cuFuncGetName, "cuFuncGetName", (const char**, CUfunction))                                           \
   X(cuFuncGetParamInfo, "cuFuncGetParamInfo", (CUfunction, size_t, size_t*, size_t*))                     \
   X(cuKernelGetFunction, "cuKernelGetFunction", (CUfunction*, CUkernel))                                  \
+  X(cuKernelGetLibrary, "cuKernelGetLibrary", (CUlibrary*, CUkernel))                                     \
   X(cuKernelGetName, "cuKernelGetName", (const char**, CUkernel))                                         \
   X(cuKernelGetParamInfo, "cuKernelGetParamInfo", (CUkernel, size_t, size_t*, size_t*))                   \
+  X(cuLibraryGetGlobal, "cuLibraryGetGlobal", (CUdeviceptr*, size_t*, CUlibrary, const char*))            \
   X(cuModuleGetGlobal, "cuModuleGetGlobal_v2", (CUdeviceptr*, size_t*, CUmodule, const char*))            \
   X(cuPointerGetAttributes, "cuPointerGetAttributes", (unsigned, CUpointer_attribute*, void**, CUdeviceptr)) \
   X(cuMemcpyAsync, "cuMemcpyAsync", (CUdeviceptr, CUdeviceptr, size_t, CUstream))                         \
@@ -144,7 +146,8 @@ std::pair<Globals, std::vector<std::string>> read_cubin(const char* data, size_t
 
 struct Kernel {
   std::string name;
-  CUfunction function = nullptr;  // for a CUkernel: that of the context in which it was first launched
+  CUfunction function = nullptr;  // of a CUkernel: that of the context in which it was first launched
+  CUlibrary library = nullptr;    // of a CUkernel
   bool wanted = true, args_known = true;
   std::vector<std::pair<size_t, size_t>> params;  // offset and size in bytes
   Dim3 cluster;                                   // that the kernel itself demands
@@ -202,10 +205,10 @@ std::shared_ptr<const Kernel> kernel_of(CUfunction handle, const char* symbol) {
     is_kernel = !made->params.empty() || (!is_function && ok(driver.cuKernelGetName(&name, kernel)));
   }
   made->args_known = is_function || is_kernel;
-  if (is_kernel)
-    driver.cuKernelGetFunction(&made->function, kernel);
-  else
+  if (!is_kernel)
     made->function = handle;
+  else if (driver.cuKernelGetFunction(&made->function, kernel), !ok(driver.cuKernelGetLibrary(&made->library, kernel)))
+    made->library = nullptr;
   if (made->function) {
     int width = 0, height = 0, depth = 0;
     if (ok(driver.cuFuncGetAttribute(&width, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, made->function)) && width > 0 &&
@@ -323,13 +326,17 @@ std::vector<Symbol> written_symbols(const Kernel& kernel, const Copier& copy) {
     std::lock_guard<std::mutex> guard(state().mutex);
     globals = state().globals[kernel.name];
   }
-  CUmodule module;
+  CUmodule module = nullptr;
   std::vector<Symbol> written;
-  if (!globals || globals->empty() || !ok(driver.cuFuncGetModule(&module, kernel.function))) return written;
+  if (!globals || globals->empty()) return written;
+  const bool in_module = kernel.function && ok(driver.cuFuncGetModule(&module, kernel.function));
   for (const Global& global : *globals) {
     CUdeviceptr address = 0;
     size_t bytes = 0;
-    if (!ok(driver.cuModuleGetGlobal(&address, &bytes, module, global.name.c_str())) || bytes != global.bytes) continue;
+    const char* name = global.name.c_str();
+    const bool found = (kernel.library && ok(driver.cuLibraryGetGlobal(&address, &bytes, kernel.library, name))) ||
+                       (in_module && ok(driver.cuModuleGetGlobal(&address, &bytes, module, name)));
+    if (!found || bytes != global.bytes) continue;  // optimised away, or of another module with such a kernel
     if (!holds_initial(global, address, copy)) written.push_back({demangled(global.name), "", address, bytes});
   }
   return written;
@@ -468,7 +475,8 @@ void read_graph(CUgraph graph, Graph& made) {
     CUgraph child;
     CUDA_KERNEL_NODE_PARAMS_v2 params{};
     if (!ok(driver.cuGraphNodeGetType(one, &type))) continue;
-    if (type == CU_GRAPH_NODE_TYPE_GRAPH && ok(driver.cuGraphChildGraphNodeGetGraph(one, &child))) read_graph(child, made);
+    if (type == CU_GRAPH_NODE_TYPE_GRAPH && ok(driver.cuGraphChildGraphNodeGetGraph(one, &child)))
+      read_graph(child, made);
     if (type != CU_GRAPH_NODE_TYPE_KERNEL || !ok(driver.cuGraphKernelNodeGetParams(one, &params))) continue;
     Node node{one, nullptr, {}, {}};
     set_node(node, params, function_of(params));
@@ -708,7 +716,7 @@ void subscribe() {
   if (cuda) { DRIVER_FUNCTIONS(X) }
 #undef X
   void* cupti = library_with("cuptiSubscribe", {KCURATE_LIBCUPTI, "libcupti.so.13", "libcupti.so.12", "libcupti.so"});
-  if (!cuda || !cupti) return recorder.note("cupti", std::string(cuda ? "libcupti" : "libcuda.so.1") + " was not found");
+  if (!cuda || !cupti) return recorder.note("cupti", cuda ? "libcupti was not found" : "libcuda.so.1 was not found");
   decltype(&cuptiSubscribe) open = nullptr;
   decltype(&cuptiEnableCallback) enable = nullptr;
   find_symbol(open, cupti, "cuptiSubscribe");
@@ -721,8 +729,9 @@ void subscribe() {
     enable(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, id);
   for (int id : {
            CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_ptsz_v7000,
-           CUPTI_RUNTIME_TRACE_CBID_cudaLaunchCooperativeKernel_v9000, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060,
-           CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_ptsz_v11060,
+           CUPTI_RUNTIME_TRACE_CBID_cudaLaunchCooperativeKernel_v9000,
+           CUPTI_RUNTIME_TRACE_CBID_cudaLaunchCooperativeKernel_ptsz_v9000,
+           CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_ptsz_v11060,
 #if CUDA_VERSION >= 13000
            CUPTI_RUNTIME_TRACE_CBID___cudaLaunchKernel_v13000, CUPTI_RUNTIME_TRACE_CBID___cudaLaunchKernel_ptsz_v13000,
 #endif

@@ -113,7 +113,7 @@ struct Launch {
   }
 };
 
-// `is_new`: its line is still to be written. `look`: its buffers are to be looked at.
+// `is_new`: its line is still to be written. `look`: its buffers are to be looked at. `id` -1: only counted by name.
 struct Form {
   int id = -1;
   bool is_new = false, look = false;
@@ -233,7 +233,13 @@ class Recorder {
   // `launched` or `failed`.
   Form begin(const Launch& launch, bool may_look = true) {
     std::lock_guard<std::mutex> guard(mutex_);
-    auto [at, unseen] = forms_.try_emplace(key(launch), static_cast<int>(times_.size()));
+    std::map<std::string, int>& known = forms_[launch.kernel];
+    const std::string which = key(launch);
+    if (known.size() >= kForms && !known.count(which)) {
+      note_locked("limit", launch.kernel + ": forms after " + std::to_string(kForms) + " were only counted");
+      return {};
+    }
+    auto [at, unseen] = known.try_emplace(which, static_cast<int>(times_.size()));
     if (unseen) times_.push_back(0), claimed_.push_back(false);
     Form form{at->second};
     if (claimed_[form.id]) return form;
@@ -255,8 +261,12 @@ class Recorder {
       if (launch.unknown_memory)
         note_locked("unknown_memory", "an argument of " + launch.kernel + " looks like a pointer into no allocation");
     }
-    ++times_[form.id];
-    if (order_.size() < kOrder) order_.push_back(form.id);
+    if (form.id < 0) {
+      ++others_[launch.kernel];
+    } else {
+      ++times_[form.id];
+      if (order_.size() < kOrder) order_.push_back(form.id);
+    }
     counted();
   }
 
@@ -336,6 +346,7 @@ class Recorder {
 
  private:
   static constexpr size_t kOrder = 4096, kTimesEvery = 4096, kChunk = 16 << 20;
+  static constexpr size_t kForms = 1024;  // of one kernel: a loop may pass its counter
 
   Recorder() {
     const char* folder = getenv("KCURATE_CAPTURE_DIR");
@@ -347,7 +358,9 @@ class Recorder {
     bytes_left_ = bytes_ = number("KCURATE_CAPTURE_BYTES", 4ull << 30);
     buffer_bytes_ = number("KCURATE_CAPTURE_BUFFER_BYTES", 256ull << 20);
     const char* seconds = getenv("KCURATE_CAPTURE_SECONDS");
-    if (seconds && *seconds) limit_seconds_ = strtod(seconds, nullptr);
+    char* end = nullptr;
+    const double given = seconds ? strtod(seconds, &end) : 0;
+    if (seconds && end != seconds && !*end) limit_seconds_ = given;
     if (const char* only = getenv("KCURATE_CAPTURE_ONLY"); only && *only) read_filter(only);
     restart();
     enabled_ = true;
@@ -404,14 +417,16 @@ class Recorder {
     std::lock_guard<std::mutex> guard(mutex_);
     if (ended_) return;
     write_times();
-    write_line("{\"event\": \"order\", \"forms\": " + json::list(order_, [](int id) { return std::to_string(id); }) + '}');
+    auto print = [](int id) { return std::to_string(id); };
+    write_line("{\"event\": \"order\", \"forms\": " + json::list(order_, print) + '}');
     write_line("{\"event\": \"end\"}");
     ended_ = true;
   }
 
   static std::string key(const Launch& launch) {
-    std::string made = launch.kernel + '\0';
-    for (const Dim3& d : {launch.grid, launch.block, launch.cluster, Dim3{launch.shared, launch.cooperative, launch.args_known}})
+    std::string made;
+    const Dim3 rest{launch.shared, launch.cooperative, launch.args_known};
+    for (const Dim3& d : {launch.grid, launch.block, launch.cluster, rest})
       made.append(reinterpret_cast<const char*>(&d), sizeof d);
     for (const Argument& arg : launch.args) {
       made += std::to_string(arg.bytes.size()) + ':' + arg.bytes;
@@ -438,8 +453,8 @@ class Recorder {
       return "{\"name\": " + json::text(one.name) + ", \"bytes\": " + std::to_string(one.bytes) +
              ", \"before\": " + json::name_or_null(one.before) + '}';
     };
-    return "{\"event\": \"launch\", \"form\": " + std::to_string(form.id) + ", \"kernel\": " + json::text(launch.kernel) +
-           ", \"grid\": " + json::dim(launch.grid) + ", \"block\": " + json::dim(launch.block) +
+    return "{\"event\": \"launch\", \"form\": " + std::to_string(form.id) +
+           ", \"kernel\": " + json::text(launch.kernel) + ", \"grid\": " + json::dim(launch.grid) + ", \"block\": " + json::dim(launch.block) +
            ", \"cluster\": " + (launch.cluster.x ? json::dim(launch.cluster) : "null") +
            ", \"shared\": " + std::to_string(launch.shared) +
            ", \"cooperative\": " + (launch.cooperative ? "true" : "false") +
@@ -554,7 +569,7 @@ class Recorder {
   std::string folder_, path_, source_, device_, forked_from_;
   std::set<std::string> only_, noted_;
   std::map<std::string, bool> wanted_;
-  std::map<std::string, int> forms_;
+  std::map<std::string, std::map<std::string, int>> forms_;  // by kernel
   std::map<std::string, uint64_t> looked_, others_;
   std::vector<uint64_t> times_;
   std::vector<bool> claimed_;

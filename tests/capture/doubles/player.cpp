@@ -109,7 +109,8 @@ REPLACED CUresult cuFuncGetParamInfo(CUfunction f, size_t at, size_t* offset, si
 }
 REPLACED CUresult cuKernelGetParamInfo(CUkernel k, size_t at, size_t* offset, size_t* size) {
   const Code& c = *reinterpret_cast<Code*>(k);
-  return c.is_kernel && c.function ? cuFuncGetParamInfo(handle(*c.function), at, offset, size) : CUDA_ERROR_INVALID_HANDLE;
+  if (!c.is_kernel || !c.function) return CUDA_ERROR_INVALID_HANDLE;
+  return cuFuncGetParamInfo(handle(*c.function), at, offset, size);
 }
 REPLACED CUresult cuFuncGetName(const char** name, CUfunction f) {
   if (code(f)->is_kernel || code(f)->secret) return CUDA_ERROR_INVALID_HANDLE;
@@ -121,6 +122,9 @@ REPLACED CUresult cuKernelGetName(const char** name, CUkernel k) {
 }
 REPLACED CUresult cuKernelGetFunction(CUfunction* f, CUkernel k) {
   return *f = handle(*reinterpret_cast<Code*>(k)->function), CUDA_SUCCESS;
+}
+REPLACED CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel k) {
+  return *library = reinterpret_cast<CUlibrary>(k), CUDA_SUCCESS;
 }
 REPLACED CUresult cuFuncGetModule(CUmodule* module, CUfunction f) {
   return *module = nullptr, code(f)->is_kernel ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
@@ -134,6 +138,9 @@ REPLACED CUresult cuModuleGetGlobal(CUdeviceptr* at, size_t* bytes, CUmodule, co
   *at = reinterpret_cast<CUdeviceptr>(found->second.first);
   *bytes = found->second.second;
   return CUDA_SUCCESS;
+}
+REPLACED CUresult cuLibraryGetGlobal(CUdeviceptr* at, size_t* bytes, CUlibrary, const char* name) {
+  return cuModuleGetGlobal(at, bytes, nullptr, name);
 }
 REPLACED CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* asked, void** answers, CUdeviceptr p) {
   auto at = blocks.upper_bound(p);
@@ -219,7 +226,8 @@ static CUgraphExec instantiate(CUgraph from) {
 static CUresult launch_graph(CUgraphExec exec) {
   cuGraphLaunch_params p{exec, nullptr};
   return traced(CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, p, nullptr, [&] {
-    for (Node* node : *reinterpret_cast<std::vector<Node*>*>(exec)) perform(node->params.func, node->params.kernelParams, nullptr);
+    for (Node* node : *reinterpret_cast<std::vector<Node*>*>(exec))
+      perform(node->params.func, node->params.kernelParams, nullptr);
     return CUDA_SUCCESS;
   });
 }
@@ -309,7 +317,8 @@ static const std::map<std::string, std::function<int(int, char**)>> scenarios{
          int n;
        } buffer{allocate<float>(4), allocate<float>(4), 2, 4};
        size_t size = sizeof buffer;
-       void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+       void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                        CU_LAUNCH_PARAM_END};
        return launch(scale_function, 1, 4, nullptr, 0, extra), 0;
      }},
     {"sizes",
@@ -345,7 +354,9 @@ static const std::map<std::string, std::function<int(int, char**)>> scenarios{
     {"large",  // more than one copy each; the second launch changes the last byte alone
      [](int, char**) {
        char* data = allocate<char>((17 << 20) + 3);
-       Code last{"last", {8, 4}, [](void** p) { (*static_cast<char**>(p[0]))[(17 << 20) + 2] ^= *static_cast<int*>(p[1]); }};
+       Code last{"last", {8, 4}, [](void** p) {
+                   (*static_cast<char**>(p[0]))[(17 << 20) + 2] ^= *static_cast<int*>(p[1]);
+                 }};
        for (int by : {0, 1}) {
          void* params[] = {&data, &by};
          launch(last, 1, 1, params);
@@ -467,7 +478,7 @@ static const std::map<std::string, std::function<int(int, char**)>> scenarios{
          variables[arg[i]] = {values->data(), values->size() * 4};
        }
        Code function{arg[3], {}, {}}, kernel{arg[3], {}, {}, true, false, 0, &function};
-       return launch(kernel, 1, 1, nullptr), 0;
+       return launch(kernel, 1, 1, nullptr), launch(function, 2, 1, nullptr), 0;
      }},
     {"descriptors",  // closes what it did not open, as daemons do, and writes to a file of its own
      [](int, char** arg) {
