@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Literal
 
 from kcurate.draft import fitting, sizes
@@ -44,6 +43,8 @@ class Explained:
     values: dict[str, Expr] = field(default_factory=dict)
     told: dict[str, str] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
+    # Whether extents of other buffers vary, which shows that a number that does not is a constant.
+    scaled: bool = False
 
     def __post_init__(self) -> None:
         """Find the text's own launch."""
@@ -51,11 +52,6 @@ class Explained:
         steps = [step for side in sides for step in side.plan if isinstance(step, Launch)]
         self.step = steps[0] if steps else None
         self.block = tuple(int(one) for one in bare(self.launches[0].block))
-
-    @cached_property
-    def constants(self) -> bool:
-        """Whether a number that is the same in all launches is shown to be a constant."""
-        return any(len(set(values)) > 1 for values in self.names.values())
 
     def value(self, one: Number) -> None:
         """Find what gives an integer: a constant, an expression over earlier names, or a new name."""
@@ -150,9 +146,12 @@ class Explained:
         host = self.text.known.problem.buffers.get(region.pointers[0].name) if self.text else None
         told = self._known(host.shape[0]) if host is not None else None
         need = bounds.extent(region.path, at_sample) if len(region.pointers) == 1 else None
+        if len(set(values)) == 1 and values[0] <= sizes.SMALL:
+            return values[0]
         fits = fitting.extents(values, self.names, self.block) if region.whole else ()
         found = self._first(values, (told, need, *fits))
         if found is not None:
+            self.scaled = self.scaled or len(set(values)) > 1
             return found
         needs = need.expr() if need is not None else 0
         if isinstance(needs, str):
@@ -161,7 +160,7 @@ class Explained:
                 text = f"the kernel's indices end here; the program has {values[0]} elements"
                 self.remarks.append(Remark(f"buffers.{region.name}.shape", text))
                 return needs
-        if len(set(values)) == 1 and (values[0] <= MOST_CONSTANT or self.constants):
+        if len(set(values)) == 1 and (values[0] <= MOST_CONSTANT or self.scaled):
             return values[0]
         self.names[f"{region.name}_count"] = values
         return f"{region.name}_count"
@@ -170,7 +169,7 @@ class Explained:
         """The bytes of dynamic shared memory."""
         values = tuple(launch.shared_bytes for launch in self.launches)
         threads = math.prod(self.block)
-        if len(set(values)) == 1 and (values[0] % threads == 0 or self.trust == "fixed" or self.constants):
+        if len(set(values)) == 1 and (values[0] % threads == 0 or self.trust == "fixed" or self.scaled):
             return values[0]
         told = self._known(self.step.shared_bytes) if self.step else None
         found = self._first(values, (told, *fitting.extents(values, self.names, self.block)))
@@ -187,3 +186,10 @@ def bare(extents: Iterable[Expr]) -> tuple[Expr, ...]:
 
 def _inner(text: str) -> str:
     return text if re.fullmatch(r"\w+", text) else f"({text})"
+
+
+def typical(values: fitting.Values) -> int:
+    """One value for an argument that explains nothing: its own, or the smallest beside zero."""
+    if len(set(values)) == 1 or 0 <= values[0] <= sizes.SMALL:
+        return values[0]
+    return min((one for one in values if one), key=abs)

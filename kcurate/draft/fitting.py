@@ -16,8 +16,9 @@ from kcurate.records import Expr
 
 Values = tuple[int, ...]
 Names = Mapping[str, Values]
-# Largest factor and largest summand in an expression; a warp is the largest usual one.
-MOST_FACTOR = 64
+# Largest factor; of a product of names of which only one value is known, as many give it by chance; and the
+# largest summand.
+MOST_FACTOR, MOST_OF_ONE = 64, 4
 MOST_SUMMAND = 4
 # Elements or threads that one thread or element may take, in launch configurations.
 SHARES = (1, 2, 4, 8, 16, 32)
@@ -64,15 +65,16 @@ def extents(values: Values, names: Names, block: Sequence[int]) -> Iterator[str]
             if tuple((x + more) * (y + less) for x, y in zip(a, b, strict=True)) == values:
                 yield f"{_plus(left, more)}*{_plus(right, less)}"
     yield from (text for text, known in triples if known == values)
+    most = MOST_FACTOR if len(set(values)) > 1 else MOST_OF_ONE
     for text, known in (*pairs, *triples):
-        yield from _near(values, text, known, MOST_FACTOR)
+        yield from _near(values, text, known, most)
     for unit in _units(block):
         for text, known in (*singles, *pairs):
             blocks = tuple(-(-x // unit) for x in known)
             if tuple(x * unit for x in blocks) == values:
                 yield f"align_up({text}, {unit})"
             by = values[0] // blocks[0] if blocks[0] else 0
-            if 0 < by <= MOST_FACTOR and tuple(x * by for x in blocks) == values:
+            if 0 < by <= most and tuple(x * by for x in blocks) == values:
                 yield f"{by}*ceil_div({text}, {unit})" if by > 1 else f"ceil_div({text}, {unit})"
             for other, times in singles:
                 if tuple(x * y for x, y in zip(blocks, times, strict=True)) == values:
