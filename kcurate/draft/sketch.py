@@ -50,8 +50,8 @@ class Draft:
     """A draft of one kernel. `ladder` holds the size settings to try.
 
     `loose` are sizes without a host value that no buffer or grid depends on. `needs` are buffers whose
-    indices end before or after their allocation: name and elements needed. `held`: what outputs are known to have
-    held before the launch.
+    indices end before or after their allocation: name and elements needed. `held` is what outputs are known
+    to have held before the launch.
     """
 
     kernel: str
