@@ -226,11 +226,14 @@ def _filled_forms(draft: Draft) -> Iterator[Draft]:
     """Forms with pre-filled outputs, then with integer inout buffers initialised to zero."""
     problem = draft.known.problem
     outs = [name for name, buffer in problem.buffers.items() if buffer.role == "out"]
-    filled = {name: _filled(buffer) for name, buffer in problem.buffers.items() if name in outs}
+    held = dict(draft.held)
+    filled = {name: _filled(problem.buffers[name], held.get(name)) for name in outs}
     if filled:
-        text = "guess: only partly written, so the initial contents matter"
-        places = [f"{name}.{key}" for name in filled for key in ("role", "init")]
-        yield _with_buffers(draft, filled, text, places)
+        text = "only partly written, so the initial contents matter"
+        known = [f"{name}.role" for name in filled if name in held]
+        guessed = [f"{name}.{key}" for name in filled if name not in held for key in ("role", "init")]
+        made = _with_buffers(draft, filled, text, known)
+        yield _with_buffers(made, filled, f"guess: {text}", guessed)
     zeroed = {
         name: replace(buffer, init=Init("zeros"))
         for name, buffer in problem.buffers.items()
@@ -241,7 +244,9 @@ def _filled_forms(draft: Draft) -> Iterator[Draft]:
         yield _with_buffers(draft, {**filled, **zeroed}, "guess: starts at zero", places)
 
 
-def _filled(buffer: Buffer) -> Buffer:
+def _filled(buffer: Buffer, held: Init | None) -> Buffer:
+    if held is not None:
+        return replace(buffer, role="inout", init=held)
     real = buffer.dtype.startswith(("float", "bfloat"))
     init = Init("uniform", {"low": -1, "high": 1}) if real else Init("integers", {"low": 0, "high": 100})
     return replace(buffer, role="inout", init=init)

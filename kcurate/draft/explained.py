@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Literal
 
 from kcurate.draft import fitting, sizes
@@ -34,7 +33,8 @@ class Explained:
     """Expressions for the numbers of some launches, the largest launch first.
 
     `names` are the sizes found so far with their values, `values` what gives each integer argument. `text` is
-    the draft read off the host code, `told` its names in this draft's words.
+    the draft read off the host code, `told` its names in this draft's words. `small` are constants that
+    become names only where they explain something.
     """
 
     launches: list[CapturedLaunch]
@@ -43,7 +43,10 @@ class Explained:
     names: dict[str, fitting.Values] = field(default_factory=dict)
     values: dict[str, Expr] = field(default_factory=dict)
     told: dict[str, str] = field(default_factory=dict)
+    small: dict[str, fitting.Values] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
+    # Whether extents of other buffers vary, which shows that a number that does not is a constant.
+    scaled: bool = False
 
     def __post_init__(self) -> None:
         """Find the text's own launch."""
@@ -51,11 +54,6 @@ class Explained:
         steps = [step for side in sides for step in side.plan if isinstance(step, Launch)]
         self.step = steps[0] if steps else None
         self.block = tuple(int(one) for one in bare(self.launches[0].block))
-
-    @cached_property
-    def constants(self) -> bool:
-        """Whether a number that is the same in all launches is shown to be a constant."""
-        return any(len(set(values)) > 1 for values in self.names.values())
 
     def value(self, one: Number) -> None:
         """Find what gives an integer: a constant, an expression over earlier names, or a new name."""
@@ -68,6 +66,8 @@ class Explained:
         known = self._known(hint) if one.member is None else None
         if self.trust == "fixed" or (not varies and -1 <= values[0] <= sizes.SMALL):
             self.values[one.name] = values[0]
+            if self.trust != "fixed" and values[0] > 1:
+                self.small[one.name] = values
         elif isinstance(known, str) and fitting.holds(known, values, self.names):
             self.values[one.name] = known
         else:
@@ -103,10 +103,23 @@ class Explained:
                 return one
         return None
 
+    def _searched(self, fits: Callable[[fitting.Names], Iterator[str]]) -> Expr | None:
+        """The simplest expression over the names; else a product with small constants, which become names."""
+        found = next(fits(self.names), None)
+        if self.small and (found is None or re.search(r"\b\d", found)):
+            other = next(fits({**self.names, **self.small}), None)
+            if other is not None and not re.search(r"\b\d", other):
+                found = other
+            for name in names_in(found or 0) & self.small.keys():
+                self.names[name] = self.small.pop(name)
+                self.values[name] = name
+        return found
+
     def grid(self, axis: int, bounds: Bounds, last: bool = False) -> Expr | None:
         """A grid's extent; None: nothing explains it yet, and `last` is not set."""
         values = tuple(launch.grid[axis] for launch in self.launches)
-        own = self.launches[0].block[axis]
+        own, name = self.launches[0].block[axis], f"blocks_{'xyz'[axis]}"
+        self.small.pop(name, None)
         if self.trust == "fixed":
             return values[0]
         guard = bounds.guard(axis)
@@ -119,11 +132,13 @@ class Explained:
         ]
         found = self._first(values, options)
         if found is None and max(values) > 1:
-            found = next(fitting.grids(values, self.names, own, self.block), None)
-        if found is not None or (not last and max(values) > 1):
+            found = self._searched(lambda names: fitting.grids(values, names, own, self.block))
+        if found is not None:
             return found
+        if not last and max(values) > 1:
+            self.small[name] = values
+            return None
         if len(set(values)) > 1:
-            name = f"blocks_{'xyz'[axis]}"
             self.names[name] = values
             return name
         if "gridDim" in bounds.code.text and max(values) > 1 and self.names:
@@ -140,7 +155,8 @@ class Explained:
         if self.trust == "fixed":
             return values[0] if len(set(values)) == 1 else None
         small = values[0] if len(set(values)) == 1 and values[0] <= sizes.SMALL else None
-        return self._first(values, (told, small, *fitting.extents(values, self.names, self.block)))
+        found = self._first(values, (told, small))
+        return found or self._searched(lambda names: fitting.extents(values, names, self.block))
 
     def count(self, region: Region, bounds: Bounds) -> Expr:
         """The elements of a buffer: what the host code says, what indices need, or the simplest that fits."""
@@ -150,9 +166,13 @@ class Explained:
         host = self.text.known.problem.buffers.get(region.pointers[0].name) if self.text else None
         told = self._known(host.shape[0]) if host is not None else None
         need = bounds.extent(region.path, at_sample) if len(region.pointers) == 1 else None
-        fits = fitting.extents(values, self.names, self.block) if region.whole else ()
-        found = self._first(values, (told, need, *fits))
+        if len(set(values)) == 1 and values[0] <= sizes.SMALL:
+            return values[0]
+        found = self._first(values, (told, need))
+        if found is None and region.whole:
+            found = self._searched(lambda names: fitting.extents(values, names, self.block))
         if found is not None:
+            self.scaled = self.scaled or len(set(values)) > 1
             return found
         needs = need.expr() if need is not None else 0
         if isinstance(needs, str):
@@ -161,7 +181,7 @@ class Explained:
                 text = f"the kernel's indices end here; the program has {values[0]} elements"
                 self.remarks.append(Remark(f"buffers.{region.name}.shape", text))
                 return needs
-        if len(set(values)) == 1 and (values[0] <= MOST_CONSTANT or self.constants):
+        if len(set(values)) == 1 and (values[0] <= MOST_CONSTANT or self.scaled):
             return values[0]
         self.names[f"{region.name}_count"] = values
         return f"{region.name}_count"
@@ -170,10 +190,11 @@ class Explained:
         """The bytes of dynamic shared memory."""
         values = tuple(launch.shared_bytes for launch in self.launches)
         threads = math.prod(self.block)
-        if len(set(values)) == 1 and (values[0] % threads == 0 or self.trust == "fixed" or self.constants):
+        if len(set(values)) == 1 and (values[0] % threads == 0 or self.trust == "fixed" or self.scaled):
             return values[0]
         told = self._known(self.step.shared_bytes) if self.step else None
-        found = self._first(values, (told, *fitting.extents(values, self.names, self.block)))
+        found = self._first(values, (told,))
+        found = found or self._searched(lambda names: fitting.extents(values, names, self.block))
         return max(values) if found is None else found
 
 
@@ -187,3 +208,10 @@ def bare(extents: Iterable[Expr]) -> tuple[Expr, ...]:
 
 def _inner(text: str) -> str:
     return text if re.fullmatch(r"\w+", text) else f"({text})"
+
+
+def typical(values: fitting.Values) -> int:
+    """One value for an argument that explains nothing: its own, or the smallest beside zero."""
+    if len(set(values)) == 1 or 0 <= values[0] <= sizes.SMALL:
+        return values[0]
+    return min((one for one in values if one), key=abs)

@@ -16,11 +16,15 @@ from kcurate.records import Expr
 
 Values = tuple[int, ...]
 Names = Mapping[str, Values]
-# Largest factor and largest summand in an expression; a warp is the largest usual one.
-MOST_FACTOR = 64
+# Largest factor; of a product of names of which only one value is known, as many give it by chance; and the
+# largest summand.
+MOST_FACTOR, MOST_OF_ONE = 64, 4
 MOST_SUMMAND = 4
 # Elements or threads that one thread or element may take, in launch configurations.
 SHARES = (1, 2, 4, 8, 16, 32)
+ODD_SHARES = (3, 5, 6, 7, 9, 10, 12, 24)
+# How many elements are packed into one.
+PACKED = (2, 3, 4, 8, 16, 32, 64)
 WARP = 32
 # More names than these make no expressions of several.
 MAX_NAMES = 10
@@ -64,15 +68,22 @@ def extents(values: Values, names: Names, block: Sequence[int]) -> Iterator[str]
             if tuple((x + more) * (y + less) for x, y in zip(a, b, strict=True)) == values:
                 yield f"{_plus(left, more)}*{_plus(right, less)}"
     yield from (text for text, known in triples if known == values)
+    most = MOST_FACTOR if len(set(values)) > 1 else MOST_OF_ONE
     for text, known in (*pairs, *triples):
-        yield from _near(values, text, known, MOST_FACTOR)
+        yield from _near(values, text, known, most)
+    for unit, (text, known) in product(PACKED, singles):
+        packed = tuple(-(-x // unit) for x in known)
+        by = values[0] // packed[0] if packed[0] else 0
+        rounded = any(x % unit for x in known)  # else it is any fraction
+        if rounded and 0 < by <= MOST_OF_ONE and tuple(x * by for x in packed) == values:
+            yield f"{by}*ceil_div({text}, {unit})" if by > 1 else f"ceil_div({text}, {unit})"
     for unit in _units(block):
         for text, known in (*singles, *pairs):
             blocks = tuple(-(-x // unit) for x in known)
             if tuple(x * unit for x in blocks) == values:
                 yield f"align_up({text}, {unit})"
             by = values[0] // blocks[0] if blocks[0] else 0
-            if 0 < by <= MOST_FACTOR and tuple(x * by for x in blocks) == values:
+            if 0 < by <= most and tuple(x * by for x in blocks) == values:
                 yield f"{by}*ceil_div({text}, {unit})" if by > 1 else f"ceil_div({text}, {unit})"
             for other, times in singles:
                 if tuple(x * y for x, y in zip(blocks, times, strict=True)) == values:
@@ -92,6 +103,10 @@ def grids(values: Values, names: Names, own: int, block: Sequence[int]) -> Itera
             for threads in (WARP, 2, 4, 8, 16):
                 if tuple(-(-x * threads // own) for x in known) == values:
                     yield f"ceil_div({threads}*{text}, {own})"
+    for share in ODD_SHARES:
+        for text, known in singles:
+            if tuple(-(-x // (own * share)) for x in known) == values:
+                yield f"ceil_div({text}, {own * share})"
     yield from extents(values, names, block)
 
 
@@ -107,7 +122,8 @@ def _near(values: Values, text: str, known: Values, most_factor: int) -> Iterato
     if 1 < times <= most_factor and all(v == k * times for v, k in zip(values, known, strict=True)):
         yield f"{times}*{text}"
     parts = known[0] // values[0] if values[0] else 0
-    if 1 < parts <= most_factor and all(k == v * parts for v, k in zip(values, known, strict=True)):
+    usual = parts <= MOST_OF_ONE or parts.bit_count() == 1 or len(set(values)) > 1
+    if 1 < parts <= most_factor and usual and all(k == v * parts for v, k in zip(values, known, strict=True)):
         yield f"{text}/{parts}" if text.isidentifier() else f"({text})/{parts}"
 
 

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kcurate.cuda_source import kernel_signatures
-from kcurate.draft import fitting, remade, sizes
+from kcurate.draft import remade, sizes
 from kcurate.draft.algebra import Poly, number
 from kcurate.draft.arguments import Number, Pointer, Reader
 from kcurate.draft.bounds import Bounds
 from kcurate.draft.captures import Instance
-from kcurate.draft.explained import Explained, Trust, bare
+from kcurate.draft.explained import Explained, Trust, bare, typical
 from kcurate.draft.fitting import poly_of
 from kcurate.draft.infer import template_names
 from kcurate.draft.launching import FUNCTIONS, at_sample, names_of
@@ -36,6 +36,7 @@ from kcurate.records import (
     Capture,
     CapturedLaunch,
     Expr,
+    Init,
     Kernel,
     KnownProblem,
     KnownSide,
@@ -129,6 +130,7 @@ class _Reading:
         self.function = device.functions[kernel.name]
         self.given = Reader(kernel, launches, self.types, device.text).read()
         self.remarks = by.remarks
+        self.held: list[tuple[str, Init]] = []
         self.remarks += self.given.remarks
 
     def draft(self) -> Draft:
@@ -188,10 +190,12 @@ class _Reading:
             role = ("inout" if inout else "out") if usage.written else "in"
             lanes = region.element.lanes
             shape = (counts[region.name], *((lanes,) if lanes > 1 else ()))
-            init = None
-            if role != "out":
-                init, why = known.init(region)
+            found, why = known.init(region)
+            init = None if role == "out" else found
+            if init is not None:
                 self.remarks += [Remark(f"buffers.{region.name}.init", why)] if why else []
+            elif not why.startswith("guess"):
+                self.held.append((region.name, found))
             tolerance = self._tolerance(region.element, bounds) if role != "in" else None
             made[region.name] = Buffer(region.element.dtype, shape, init, role, tolerance)  # type: ignore[arg-type]
         if all(one.role == "in" for one in made.values()):
@@ -240,7 +244,7 @@ class _Reading:
         for one in self.given.numbers:
             value = self.by.values.get(one.name)
             if isinstance(value, str) and not names_in(value) <= needed:
-                self.by.values[one.name] = _typical(one.whole or (0,))
+                self.by.values[one.name] = typical(one.whole or (0,))
         self.by.names = {name: values for name, values in self.by.names.items() if name in needed}
 
     def _args(self, offsets: Mapping[str, Expr]) -> Iterator[Arg]:
@@ -322,7 +326,8 @@ class _Reading:
             {self.kernel.variant or "": KnownSide(steps, nondeterministic=loose)},
             (self.kernel.span.path,),
         )
-        return Draft(self.kernel.id, known, tuple(self.remarks), steps_up, self._needs(buffers, bounds))
+        needs = self._needs(buffers, bounds)
+        return Draft(self.kernel.id, known, tuple(self.remarks), steps_up, needs, held=tuple(self.held))
 
     def _needs(self, buffers: Mapping[str, Buffer], bounds: Bounds) -> tuple[tuple[str, Expr], ...]:
         """Buffers whose indices end before or after their allocation: name, and elements needed."""
@@ -340,10 +345,3 @@ class _Reading:
 
     def _element(self, type_text: str) -> Element | None:
         return types.element(type_text, self.types, self.device.text)
-
-
-def _typical(values: fitting.Values) -> int:
-    """One value for an argument that explains nothing: its own, or the smallest beside zero."""
-    if len(set(values)) == 1 or 0 <= values[0] <= sizes.SMALL:
-        return values[0]
-    return min((one for one in values if one), key=abs)

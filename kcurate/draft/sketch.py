@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kcurate.draft.sizes import Settings
-from kcurate.records import Expr, KnownProblem
+from kcurate.records import Expr, Init, KnownProblem
 
 OPEN = "?"
 
@@ -50,7 +50,8 @@ class Draft:
     """A draft of one kernel. `ladder` holds the size settings to try.
 
     `loose` are sizes without a host value that no buffer or grid depends on. `needs` are buffers whose
-    indices end before or after their allocation: name and elements needed.
+    indices end before or after their allocation: name and elements needed. `held` is what outputs are known
+    to have held before the launch.
     """
 
     kernel: str
@@ -59,6 +60,7 @@ class Draft:
     ladder: tuple[Settings, ...] = ()
     needs: tuple[tuple[str, Expr], ...] = ()
     loose: tuple[str, ...] = ()
+    held: tuple[tuple[str, Init], ...] = ()
 
     @property
     def reasons(self) -> tuple[Reason, ...]:

@@ -443,3 +443,83 @@ def test_null_pointer_and_other_arguments_stay_open() -> None:
     assert drafted(SAXPY, captured("saxpy", null)).reasons == (Reason.NO_VALUE,)
     fewer = replace(made, args=made.args[:3])
     assert drafted(SAXPY, captured("saxpy", fewer)).reasons == (Reason.NO_VALUE,)
+
+
+ROWS = """
+__global__ void normalise(const float *x, float *y, int width) {
+  __shared__ float sum;
+  const float *own = x + (size_t)blockIdx.x * width;
+  if (threadIdx.x == 0) {
+    sum = 0;
+    for (int i = 0; i < width; ++i) sum += own[i];
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < width; i += blockDim.x) y[(size_t)blockIdx.x * width + i] = own[i] / sum;
+}
+"""
+
+
+def test_rows_that_no_argument_counts_are_those_of_the_grid(judge: EmulatorJudge) -> None:
+    arrays = {"x": reals(50 * 300), "y": reals(50 * 300)}
+    made = launch([50], [128], (At("x"), At("y"), i32(300)), arrays, ["y"])
+    draft = drafted(ROWS, captured("normalise", made))
+    assert shapes(draft) == {"x": ("width*blocks_x",), "y": ("width*blocks_x",)}
+    assert step_of(draft).grid == ("blocks_x",)
+    admitted(draft, ROWS, judge)
+
+
+BATCH = """
+__global__ void add(const float *x, const float *bias, float *y, int batch, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  const float *from = x + blockIdx.y * n;
+  float *to = y + (batch - 1 - blockIdx.y) * n;
+  to[i] = from[i] + bias[blockIdx.y];
+}
+"""
+
+
+def test_small_argument_is_a_size_where_it_explains_an_extent(judge: EmulatorJudge) -> None:
+    arrays = {"x": reals(6 * 400), "bias": reals(6), "y": reals(6 * 400)}
+    args = (*map(At, arrays), i32(6), i32(400))
+    draft = drafted(BATCH, captured("add", launch([2, 6], [256], args, arrays, ["y"])))
+    assert shapes(draft) == {"x": ("n*batch",), "bias": (6,), "y": ("n*batch",)}
+    assert step_of(draft).grid == ("ceil_div(n, 256)", "batch")
+    assert draft.known.problem.sizes.headline == {"n": 400, "batch": 6}
+    admitted(draft, BATCH, judge)
+
+
+BITONIC = """
+__global__ void step(int *a, int j, int k) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, other = i ^ j;
+  if (other > i && ((i & k) == 0) == (a[i] > a[other])) { int t = a[i]; a[i] = a[other]; a[other] = t; }
+}
+"""
+
+
+def test_arguments_of_a_loop_of_launches_are_no_sizes(judge: EmulatorJudge) -> None:
+    values = RNG.integers(0, 1000, 1 << 15, dtype=np.int32)
+    steps = [(j, k) for k in (2, 4, 8) for j in (1, 2, 4) if j < k]
+    made = [launch([128], [256], (At("a"), i32(j), i32(k)), {"a": values}, ["a"]) for j, k in steps]
+    draft = drafted(BITONIC, captured("step", *made))
+    assert shapes(draft) == {"a": ("a_count",)}
+    assert step_of(draft).grid == ("ceil_div(a_count, 256)",)
+    admitted(draft, BITONIC, judge)
+
+
+PARTLY = """
+__global__ void relax(const unsigned *next, int *cost, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n && next[i] % 2) cost[i] = (int)next[i];
+}
+"""
+
+
+def test_output_that_is_partly_written_starts_with_what_it_held(judge: EmulatorJudge) -> None:
+    arrays = {"next": RNG.integers(0, 1000, 4000).astype(np.uint32), "cost": np.full(4000, -1, np.int32)}
+    made = launch([32], [128], (At("next"), At("cost"), i32(4000)), arrays, ["cost"])
+    draft = drafted(PARTLY, captured("relax", made))
+    cost = admitted(draft, PARTLY, judge).draft.known.problem.buffers["cost"]
+    assert cost.role == "inout"
+    assert cost.init is not None
+    assert (cost.init.kind, cost.init.params) == ("constant", {"value": -1})
