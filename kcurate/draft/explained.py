@@ -18,7 +18,7 @@ from kcurate.draft.bounds import Bounds
 from kcurate.draft.launching import FUNCTIONS, at_sample
 from kcurate.draft.regions import Region
 from kcurate.draft.sketch import OPEN, Draft, Remark
-from kcurate.problem.expressions import names_in
+from kcurate.problem.expressions import MAX_LENGTH, names_in
 from kcurate.records import Arg, BufferArg, CapturedLaunch, Expr, Launch, ValueArg
 
 # How far equal numbers are trusted. `apart`: equal numbers of a single launch stay independent. `joined`:
@@ -89,7 +89,7 @@ class Explained:
         """An expression of the host code over this draft's names; None where it has others."""
         if not isinstance(expression, str):
             return expression if isinstance(expression, int) else None
-        if expression == OPEN or OPEN in expression or not names_in(expression) <= self.told.keys():
+        if len(expression) > MAX_LENGTH or OPEN in expression or not names_in(expression) <= self.told.keys():
             return None
         return re.sub(r"[A-Za-z_]\w*", lambda m: _inner(self.told.get(m[0], m[0])), expression)
 
