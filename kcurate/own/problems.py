@@ -83,6 +83,11 @@ def find_problem(
             hint=f"say how with {first.option} {LAUNCH_FORM}; or add a host function that launches it; "
             f"or run your program once: kcurate capture -w {workspace} -- ./program",
         )
+    if (built := first.kernel.compiled) is not None and not built.ok:
+        hint = "make the file complete (includes, definitions) so that the kernel can be extracted alone"
+        raise InputError(
+            f"{first.kernel.name} does not compile by itself", where=str(first.own.path), hint=hint
+        )
     faults = reading.read(first.form).faults
     for fault in faults:
         note(str(fault))

@@ -111,6 +111,7 @@ def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
     [
         (FAST.replace("int n)", "int n, const int *order)"), {}, r"no parameter for const int\* order"),
         (SLOW, {}, "both sides are the same code"),
+        (FAST.replace("1.0f", "LOST"), {}, "the sides do not agree: compile_error"),
         (FAST, {"name": "../out"}, "not a name for a folder"),
         (FAST, {"licence": "mine, all mine"}, "not an SPDX expression"),
         (FAST, {"slow_launch": "128"}, "--slow-launch: not a launch: '128'"),
@@ -137,6 +138,13 @@ def test_open_places_are_listed_with_the_command_that_goes_on(
     assert [line for line in err if "problem.toml:" in line and "open: dtype" in line]
     assert err[-1].startswith(f"error: {tmp_path}/work/kernels/") and "places are open" in err[-1]
     assert f"kcurate pair {given['slow']} {given['fast']} -w {tmp_path}/work" in err[-1]
+
+
+def test_kernels_that_do_not_compile_are_named_as_such(tmp_path: Path) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    given = files(tmp_path, SLOW.replace("1.0f", "LOST"), FAST.replace("1.0f", "LOST"))
+    with pytest.raises(InputError, match=r"slow\.cu: shift does not compile by itself"):
+        run(PairConfig(**given, workspace=tmp_path / "work", **LAUNCHES))
 
 
 def test_a_person_is_asked_for_launches_and_each_answer_is_kept(tmp_path: Path) -> None:
