@@ -160,12 +160,7 @@ def _kernel(
         instantiations=instantiations,
         launch_sites=tuple(sites),
         closure=tuple(text.span(e.start - shift, e.end - shift) for e in closure.items if e.start >= shift),
-        shims=repairs(
-            closure.shim_names,
-            injected=closure.injected,
-            constexpr=closure.constexpr,
-            compound=closure.compound,
-        ),
+        shims=repairs(closure.shim_names, closure.repairs),
         features=features(closure.code),
         techniques=techniques(closure.code),
     )
