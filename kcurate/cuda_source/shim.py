@@ -81,6 +81,10 @@ __device__ inline T tex2D(const texture<T, D, M>& t, float x, float y) {
 #define NAN __int_as_float(0x7fffffff)
 #undef RAND_MAX
 #define RAND_MAX 2147483647
+#undef cudaGridDependencySynchronize
+#define cudaGridDependencySynchronize() asm volatile("griddepcontrol.wait;" ::: "memory")
+#undef cudaTriggerProgrammaticLaunchCompletion
+#define cudaTriggerProgrammaticLaunchCompletion() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;

@@ -14,6 +14,7 @@ from kcurate.cuda_source.features import features, techniques
 from kcurate.cuda_source.instantiations import Instantiations, by_start
 from kcurate.cuda_source.items import Item, parse
 from kcurate.cuda_source.launches import Launch, find_launches
+from kcurate.cuda_source.macro_calls import expanded_calls
 from kcurate.cuda_source.macros import global_macros, kernels_begun
 from kcurate.cuda_source.params import header_of, params_of
 from kcurate.cuda_source.preprocess import Read, Resolve, Text, splice
@@ -79,7 +80,9 @@ def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
     shim = shim_for(text.source)
     parsed = parse(shim + text.source)
     unit = Unit(parsed, len(shim))
-    launches = [launch for launch in find_launches(parsed.text, parsed.tree) if launch.at >= len(shim)]
+    calls = list(expanded_calls(parsed, blank_literals(parsed.text)))
+    found = find_launches(parsed.text, parsed.tree, calls)
+    launches = [launch for launch in found if launch.at >= len(shim)]
     scopes = Scopes(parsed)
     sites: list[tuple[str, LaunchSite]] = []
     sites_of: dict[int, list[LaunchSite]] = defaultdict(list)
@@ -94,7 +97,7 @@ def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
         if item.start >= len(shim):
             by_path[text.origin(item.start - len(shim))[0]].append(item)
     own = [item for items in by_path.values() for item in items]
-    expressions = by_start(own, Instantiations(parsed, launches))
+    expressions = by_start(own, Instantiations(parsed, launches, calls))
     kernels = tuple(
         _kernel(unit, text, item, sites_of.get(item.start, ()), expressions.get(item.start, ()))
         for item in sorted(own, key=lambda item: item.start)
