@@ -9,11 +9,13 @@ the types of what the launch or call passes. Not covered: arguments of computed 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from kcurate.cuda_source.brackets import closing, split_arguments
+from kcurate.cuda_source.conditions import number
 from kcurate.cuda_source.items import Item, Parsed
 from kcurate.cuda_source.launches import Launch
 from kcurate.cuda_source.params import header_of, params_of
@@ -26,10 +28,12 @@ MAX_FOUND = 64
 # So many uses of one host template are followed.
 MAX_USES = 32
 _AFTER = re.compile(rb"\s*(?:[(;<){,:&>]|[A-Za-z_])")
+_OBJECT = re.compile(rb"[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]((?:\\\r?\n|[^\n])*)")
 _LAMBDA = re.compile(rb"\b(\w+)\s*=\s*\[[^\]]*\]\s*(?:<([^(){}]*)>\s*)?\(([^()]*)\)")
 _CONSTANT = re.compile(
     rb"(?:std|cuda::std)\s*::\s*(?:integral_constant\s*<[^<>,]*,|bool_constant\s*<)\s*([^<>]*)>"
 )
+_VALUE_OF = re.compile(rb"\b(?:decltype\s*\(\s*)?(\w+)(?:\s*\))?\s*(?:\.|::)\s*value\b(?:\s*\(\))?")
 _WORDS = frozenset(
     b"unsigned signed long short int char float double bool void const half true false nullptr sizeof static_cast "
     b"std cuda thrust cub value type decltype typename struct class half2 size_t wchar_t".split()
@@ -65,6 +69,15 @@ class Instantiations:
         return frozenset(name for item in self.parsed.items for name in item.names)
 
     @cached_property
+    def by_name(self) -> Mapping[bytes, Sequence[Item]]:
+        """The unit's functions by name."""
+        found: dict[bytes, list[Item]] = defaultdict(list)
+        for item in self.functions:
+            for name in item.names if item.kind == "function" else ():
+                found[name].append(item)
+        return found
+
+    @cached_property
     def bare(self) -> bytes:
         """The text with comments and literals blanked."""
         return blank_literals(self.parsed.text)
@@ -84,10 +97,26 @@ class Instantiations:
         least = sum(param.default is None and not param.pack for param in wanted)
         most = len(wanted) if not any(param.pack for param in wanted) else MAX_FOUND
         name = kernel.qualified.decode("utf-8", "replace")
-        usable = [args for args in found if least <= len(args) <= most and self._global(args)]
+        fit = [args for args in found if least <= len(args) <= most and self._global(args)]
+        usable = list({tuple(map(self._plain, args)): args for args in reversed(fit)}.values())[::-1]
         if not usable and least == 0:
             usable = [()]
         return tuple(f"{name}<{b', '.join(args).decode('utf-8', 'replace')}>" for args in usable[:MAX_FOUND])
+
+    def _plain(self, argument: bytes) -> bytes:
+        """An argument without the names of the unit's macros and constants: the same for the same instance."""
+        for _ in range(MAX_DEPTH):
+            argument = _substituted(argument, self.macros)
+        argument = _with_locals(argument, self.bare)
+        value = number(argument) if not IDENTIFIER.search(argument) else None
+        return str(value).encode() if value is not None else b"".join(argument.split())
+
+    @cached_property
+    def macros(self) -> Mapping[bytes, bytes]:
+        """The unit's macros without parameters, with their bodies."""
+        macros = (item for item in self.parsed.items if item.kind == "macro")
+        found = (_OBJECT.match(self.bare, item.start) for item in macros)
+        return {match[1]: match[2].strip() for match in found if match and match[2].strip()}
 
     def _global(self, arguments: tuple[bytes, ...]) -> bool:
         """Whether arguments name only what the file of a kernel can name."""
@@ -148,8 +177,9 @@ class Instantiations:
         """`given` with local names replaced, and the template parameters around by what they are used with."""
         given = tuple(_with_locals(argument, place.text) for argument in given)
         around = place.around
-        for values in _lambda_values(given, place, self.bare):
-            replaced = tuple(_substituted(argument, values) for argument in given)
+        for values in _lambda_values(given, place, self.bare, self.by_name):
+            bound_here = tuple(_substituted(_VALUE_OF.sub(rb"\1", argument), values) for argument in given)
+            replaced = bound_here if values else given
             names = (
                 [p.name for p in template_params(self._head(around))] if around and around.template else []
             )
@@ -230,7 +260,9 @@ def _with_locals(argument: bytes, text: bytes) -> bytes:
     return argument
 
 
-def _lambda_values(given: tuple[bytes, ...], place: _Place, bare: bytes) -> Iterator[dict[bytes, bytes]]:
+def _lambda_values(
+    given: tuple[bytes, ...], place: _Place, bare: bytes, by_name: Mapping[bytes, Sequence[Item]]
+) -> Iterator[dict[bytes, bytes]]:
     """What the parameters of a generic lambda around stand for, one call of it after another; at least `{}`."""
     used = {name for argument in given for name in IDENTIFIER.findall(argument)}
     for match in reversed(list(_LAMBDA.finditer(place.text))):
@@ -252,6 +284,11 @@ def _lambda_values(given: tuple[bytes, ...], place: _Place, bare: bytes) -> Iter
             if values:
                 found = True
                 yield values
+        for passed in re.finditer(rb"\b(\w+)\s*\([^()]*\b" + re.escape(match[1]) + rb"\b[^()]*\)", whole):
+            for dispatcher in by_name.get(passed[1], ()):
+                for constant in _CONSTANT.finditer(bare[dispatcher.start : dispatcher.end]):
+                    found = True
+                    yield dict.fromkeys(autos, constant[1].strip())
         if found:
             return
     yield {}
