@@ -27,6 +27,8 @@ MAX_DEPTH = 6
 MAX_FOUND = 64
 # So many uses of one host template are followed.
 MAX_USES = 32
+# The text of a constant or alias is shorter.
+MAX_CONSTANT_BYTES = 400
 _AFTER = re.compile(rb"\s*(?:[(;<){,:&>]|[A-Za-z_])")
 _OBJECT = re.compile(rb"[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]((?:\\\r?\n|[^\n])*)")
 _LAMBDA = re.compile(rb"\b(\w+)\s*=\s*\[[^\]]*\]\s*(?:<([^(){}]*)>\s*)?\(([^()]*)\)")
@@ -106,10 +108,21 @@ class Instantiations:
     def _plain(self, argument: bytes) -> bytes:
         """An argument without the names of the unit's macros and constants: the same for the same instance."""
         for _ in range(MAX_DEPTH):
-            argument = _substituted(argument, self.macros)
-        argument = _with_locals(argument, self.bare)
+            argument = _substituted(_substituted(argument, self.macros), self.constants)
         value = number(argument) if not IDENTIFIER.search(argument) else None
         return str(value).encode() if value is not None else b"".join(argument.split())
+
+    @cached_property
+    def constants(self) -> Mapping[bytes, bytes]:
+        """What the unit's constants and type aliases stand for."""
+        found: dict[bytes, bytes] = {}
+        for item in self.parsed.items:
+            if item.kind in ("variable", "using", "type") and len(item.names) == 1 and not item.template:
+                text = self.bare[item.start : item.end]
+                value = _with_locals(item.names[0], text) if len(text) < MAX_CONSTANT_BYTES else b""
+                if value and value != item.names[0]:
+                    found[item.names[0]] = value
+        return found
 
     @cached_property
     def macros(self) -> Mapping[bytes, bytes]:

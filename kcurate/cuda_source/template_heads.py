@@ -22,6 +22,11 @@ _BUILTIN = re.compile(
 )
 _NUMBER = re.compile(rb"-?(?:(\d+[uU]?[lL]*)|((?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?)([fF])?)\Z")
 _MADE = re.compile(rb"([A-Za-z_][\w:]*(?:<.*>)?)\s*(?:\(\)|\{\})\Z")
+_TYPE = rb"\s*((?:(?:const|static|struct|unsigned|signed|long|short)\s+)*[A-Za-z_][\w:]*(?:<[^<>;,(){}]*>)?(?:\s+(?:const|int|long))*)"
+_DECLARATION = re.compile(_TYPE + rb"[\s*&]+\w")
+_DECLARED_LAST = re.compile(_TYPE + rb"([\s*&]+(?:(?:const|__restrict__|__restrict)\s*)*)")
+# Between a type and the name that it declares there is less.
+MAX_DECLARATION_BYTES = 300
 _NO_TYPE = frozenset(b"const volatile static struct return typename constexpr new else auto inline".split())
 
 
@@ -107,11 +112,18 @@ def _declared(name: bytes, text: bytes, stars: int) -> tuple[bytes | None, int]:
     )
     if holder is not None:
         return holder[1], 1
-    pattern = rb"([A-Za-z_][\w:]*(?:<[^<>;(){}]*>)?(?:[ \t]+\w+)*)([\s*&]+)(?:\w+(?:\s*=[^,;]*)?\s*,\s*\**\s*)*(?:const\b\s*|__restrict__\b\s*)*"
-    for found in reversed(list(re.finditer(pattern + word + rb"\b\s*([=;,)\[{]|\Z)", text))):
-        type_ = _bare_type(found[1])
-        if type_:
-            return type_, found[2].count(b"*") + (found[3] == b"[") + stars
+    for found in reversed(list(re.finditer(rb"\b" + word + rb"\b\s*([=;,)\[{]|\Z)", text))):
+        before = text[max(0, found.start() - MAX_DECLARATION_BYTES) : found.start()]
+        before = before[max(before.rfind(sign) for sign in (b";", b"{", b"}", b"(", b")", b"=")) + 1 :]
+        first, _, last = before.rpartition(b",") if b"," in before else (b"", b"", before)
+        if b"," in before and not last.strip(b" *&\n\t"):  # `float *a, *b`
+            stars_here = last.count(b"*")
+            match = _DECLARATION.match(first.split(b",")[0])
+        else:
+            match = _DECLARED_LAST.fullmatch(last)
+            stars_here = match[2].count(b"*") if match else 0
+        if match is not None and (type_ := _bare_type(match[1])):
+            return type_, stars_here + (found[1] == b"[") + stars
     return None, 0
 
 
