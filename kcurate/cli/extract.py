@@ -43,7 +43,7 @@ def extract(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="compile_commands.json with the flags of each file; default: at the tree's root or in build/.",
+            help="compile_commands.json with each file's flags; default: at the tree's root or in build/.",
         ),
     ] = None,
     min_device_fraction: Annotated[

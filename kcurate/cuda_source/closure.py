@@ -31,6 +31,7 @@ _VECTORS = frozenset(
     f"{element}{width}".encode() for element in ("float", "double", "int", "uint") for width in (2, 3, 4)
 )
 _NAME = re.compile(rb"(?<![\w.])[A-Za-z_]\w*")
+_UNNAMED = re.compile(rb"(?:inline\s+)?namespace\s*\Z")
 _USING_NAMESPACE = re.compile(rb"\s*using\s+namespace\s+([\w:\s]+);")
 
 
@@ -47,7 +48,7 @@ class Closure:
 class Unit:
     """A parsed unit, indexed by name.
 
-    `shim_bytes` is the length of what was placed before it: `flag_bytes` of macros that flags define, the shim.
+    `shim_bytes` is the length of what was placed before it: `flag_bytes` of macros from flags, then the shim.
     """
 
     def __init__(self, parsed: Parsed, shim_bytes: int = 0, flag_bytes: int = 0) -> None:
@@ -207,14 +208,28 @@ class Unit:
             out.append((item, text))
             previous = item
         out += [(None, b"}") for _ in wrapper]
-        for expression in instantiations:
-            out += [*([] if wrapper else [(None, b"")]), (None, declaration(expression))]
-            wrapper = ()
+        stated = [self._stated(expression, items) for expression in instantiations]
+        out += (
+            [(None, b""), *((None, text) for text in stated)]
+            if stated and not wrapper
+            else [(None, text) for text in stated]
+        )
         code, changed = _with_headers(out)
         shim = frozenset(
             n for item in items if self.flag_bytes < item.end <= self.shim_bytes for n in item.names
         )
         return Closure(tuple(items), code, shim, frozenset(made | changed))
+
+    def _stated(self, expression: str, items: Sequence[Item]) -> bytes:
+        """An explicit instantiation; one from an unnamed namespace must stand in that namespace."""
+        name = expression.partition("<")[0].encode()
+        kernel = next(item for item in items if item.kernel and item.qualified == name)
+        if not any(_UNNAMED.match(opening) for opening in kernel.wrapper):
+            return declaration(expression)
+        inside = declaration(expression.removeprefix(f"{kernel.space.decode()}::" if kernel.space else ""))
+        return b" ".join(
+            [*(opening + b" {" for opening in kernel.wrapper), inside, *(b"}" for _ in kernel.wrapper)]
+        )
 
     def _repaired(self, item: Item, text: bytes, kernel: bool, real: bool) -> list[tuple[str, bytes]]:
         """The repairs of one item's text: the name of each, and the text after it."""

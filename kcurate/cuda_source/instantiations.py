@@ -1,9 +1,10 @@
 """The template arguments with which a unit uses its kernel templates.
 
-Sources: explicit instantiations, launches (`scale<float, 4><<<...>>>`), and any other mention with arguments. Names
-that are local to the host function are replaced: constants and aliases by their values, parameters of a host
-template, of its class or of a generic lambda by what they are used with. Arguments left to deduction are taken from
-the types of what the launch or call passes. Not covered: arguments of computed type, lambdas passed to a kernel.
+Sources: explicit instantiations, launches (`scale<float, 4><<<...>>>`), and any other mention with arguments.
+Names that are local to the host function are replaced: constants and aliases by their values, parameters of a
+host template, of its class or of a generic lambda by what they are used with. Arguments left to deduction are
+taken from the types of what the launch or call passes. Not covered: arguments of computed type, lambdas as
+arguments of a kernel.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _CONSTANT = re.compile(
 )
 _VALUE_OF = re.compile(rb"\b(?:decltype\s*\(\s*)?(\w+)(?:\s*\))?\s*(?:\.|::)\s*value\b(?:\s*\(\))?")
 _WORDS = frozenset(
-    b"unsigned signed long short int char float double bool void const half true false nullptr sizeof static_cast "
-    b"std cuda thrust cub value type decltype typename struct class half2 size_t wchar_t".split()
+    b"unsigned signed long short int char float double bool void const half true false nullptr sizeof "
+    b"static_cast std cuda thrust cub value type decltype typename struct class half2 size_t wchar_t".split()
 )
 _KNOWN = re.compile(
     rb"__\w+|nv_bfloat162?|u?int\d*_t|u?(?:char|short|int|long|longlong)[1-4]|(?:float|double)[1-4]"
@@ -47,7 +48,7 @@ _KNOWN = re.compile(
 
 @dataclass(frozen=True)
 class _Place:
-    """Where template arguments are written: the text that declares local names, up to them; the item around."""
+    """Where template arguments are written: the text before them, with the local names; the item around."""
 
     text: bytes
     around: Item | None
@@ -106,7 +107,7 @@ class Instantiations:
         return tuple(f"{name}<{b', '.join(args).decode('utf-8', 'replace')}>" for args in usable[:MAX_FOUND])
 
     def _plain(self, argument: bytes) -> bytes:
-        """An argument without the names of the unit's macros and constants: the same for the same instance."""
+        """An argument without names of macros and constants: the same for the same instance."""
         for _ in range(MAX_DEPTH):
             argument = _substituted(_substituted(argument, self.macros), self.constants)
         value = number(argument) if not IDENTIFIER.search(argument) else None
@@ -160,13 +161,19 @@ class Instantiations:
         return _Place(self.bare[start:at] + b"\n" + within, around)
 
     def _of_launch(self, kernel: Item, launch: Launch) -> Iterator[tuple[bytes, ...]]:
-        params = params_of(self._head(kernel))
-        if len(launch.arguments) > len(params) and not any("..." in param.type for param in params):
+        if not self._fits(kernel, launch) and any(
+            self._fits(other, launch) for other in self.scopes.meant(launch)
+        ):
             return  # of an overload
         given = tuple(argument.encode() for argument in launch.template_args)
         arguments = [argument.expression.encode() for argument in launch.arguments]
         place = self._place(launch.at, launch.within)
         yield from self._resolved(self._completed(kernel, given, arguments, place), place, 0)
+
+    def _fits(self, kernel: Item, launch: Launch) -> bool:
+        """Whether a launch passes as many arguments as a kernel has parameters."""
+        params = params_of(self._head(kernel))
+        return len(launch.arguments) == len(params) or any("..." in param.type for param in params)
 
     def _completed(
         self, function: Item, given: tuple[bytes, ...], arguments: Sequence[bytes], place: _Place
@@ -187,7 +194,7 @@ class Instantiations:
         return given
 
     def _resolved(self, given: tuple[bytes, ...], place: _Place, depth: int) -> Iterator[tuple[bytes, ...]]:
-        """`given` with local names replaced, and the template parameters around by what they are used with."""
+        """`given` with local names replaced, and template parameters around by what they are used with."""
         given = tuple(_with_locals(argument, place.text) for argument in given)
         around = place.around
         for values in _lambda_values(given, place, self.bare, self.by_name):
@@ -240,7 +247,7 @@ def _substituted(argument: bytes, values: Mapping[bytes, bytes]) -> bytes:
 
 
 def _with_locals(argument: bytes, text: bytes) -> bytes:
-    """An argument with the constants and aliases that a function's text declares replaced by what they are."""
+    """An argument with a function's constants and aliases replaced by what they are."""
     for _ in range(MAX_DEPTH):
         before = argument
         for name in dict.fromkeys(IDENTIFIER.findall(argument)):
@@ -276,7 +283,7 @@ def _with_locals(argument: bytes, text: bytes) -> bytes:
 def _lambda_values(
     given: tuple[bytes, ...], place: _Place, bare: bytes, by_name: Mapping[bytes, Sequence[Item]]
 ) -> Iterator[dict[bytes, bytes]]:
-    """What the parameters of a generic lambda around stand for, one call of it after another; at least `{}`."""
+    """What the parameters of a generic lambda around stand for, call by call; at least `{}`."""
     used = {name for argument in given for name in IDENTIFIER.findall(argument)}
     for match in reversed(list(_LAMBDA.finditer(place.text))):
         typed = [IDENTIFIER.findall(each)[-1:] for each in split_arguments(match[2] or b"", angles=True)]
@@ -317,16 +324,21 @@ def _calls(text: bytes, name: bytes, deduce: bool) -> Iterator[tuple[int, tuple[
         if match[2]:
             end = closing(text, match.end() - 1)
             if deduce and end is not None:
-                yield match.start(), (), split_arguments(text[match.end() : end - 1])
+                yield match.start(), (), _passed(text[match.end() : end - 1])
             continue
         for given, after in _angles(text, match.end()):
             start = len(text) - len(text[after:].lstrip())
             end = closing(text, start) if text[start : start + 1] == b"(" else None
-            yield match.start(), given, split_arguments(text[start + 1 : end - 1]) if end else []
+            yield match.start(), given, _passed(text[start + 1 : end - 1]) if end else []
+
+
+def _passed(inside: bytes) -> list[bytes]:
+    """The arguments of a call; `<` and `>` count as brackets where they are balanced."""
+    return split_arguments(inside, angles=b"->" not in inside and inside.count(b"<") == inside.count(b">"))
 
 
 def _angles(text: bytes, start: int) -> Iterator[tuple[tuple[bytes, ...], int]]:
-    """The template arguments of a list that opens before `start`, and where the text goes on; none: no list."""
+    """The template arguments of a list that opens before `start`, and where it ends; none: no list."""
     depth = 1
     for at in range(start, min(len(text), start + 400)):
         depth += {b">": -1, b"<": 1}.get(text[at : at + 1], 0)

@@ -1,4 +1,4 @@
-"""Calls of macros that hold launches, expanded: host code like `LAUNCH(128)` and macros that define launchers.
+"""Calls of macros that hold launches, expanded: `LAUNCH(128)` in host code, macros that define launchers.
 
 Not covered: macros that define kernels (`macros`).
 """
@@ -20,7 +20,7 @@ MAX_CALLS = 4000
 
 
 def expanded_calls(parsed: Parsed, bare: bytes) -> Iterator[tuple[int, bytes]]:
-    """The position and the expansion of each call of a macro whose body, or one it uses, launches a kernel."""
+    """The position and expansion of each call of a macro that leads to a launch."""
     macros: dict[bytes, bytes] = {}
     launching: set[bytes] = set()
     defines: list[tuple[int, int, bytes]] = []

@@ -280,7 +280,7 @@ def _included(match: re.Match[bytes]) -> tuple[str, bool]:
 
 
 def splice(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes, bytes] = {}) -> Text | None:
-    """The translation unit of `root`, or None when it cannot be read; `macros` are those that flags define."""
+    """The translation unit of `root`, or None when it cannot be read; flags define `macros`."""
     source = read(root)
     if source is None:
         return None

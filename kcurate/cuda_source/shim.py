@@ -84,7 +84,8 @@ __device__ inline T tex2D(const texture<T, D, M>& t, float x, float y) {
 #undef cudaGridDependencySynchronize
 #define cudaGridDependencySynchronize() asm volatile("griddepcontrol.wait;" ::: "memory")
 #undef cudaTriggerProgrammaticLaunchCompletion
-#define cudaTriggerProgrammaticLaunchCompletion() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
+#define cudaTriggerProgrammaticLaunchCompletion() \\
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;

@@ -22,7 +22,10 @@ _BUILTIN = re.compile(
 )
 _NUMBER = re.compile(rb"-?(?:(\d+[uU]?[lL]*)|((?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?)([fF])?)\Z")
 _MADE = re.compile(rb"([A-Za-z_][\w:]*(?:<.*>)?)\s*(?:\(\)|\{\})\Z")
-_TYPE = rb"\s*((?:(?:const|static|struct|unsigned|signed|long|short)\s+)*[A-Za-z_][\w:]*(?:<[^<>;,(){}]*>)?(?:\s+(?:const|int|long))*)"
+_TYPE = (
+    rb"\s*((?:(?:const|static|struct|unsigned|signed|long|short)\s+)*[A-Za-z_][\w:]*(?:<[^<>;,(){}]*>)?"
+    rb"(?:\s+(?:const|int|long))*)"
+)
 _DECLARATION = re.compile(_TYPE + rb"[\s*&]+\w")
 _DECLARED_LAST = re.compile(_TYPE + rb"([\s*&]+(?:(?:const|__restrict__|__restrict)\s*)*)")
 # Between a type and the name that it declares there is less.
@@ -62,7 +65,7 @@ def _param(piece: bytes) -> TemplateParam:
 def deduced(
     wanted: Sequence[bytes], params: Sequence[Param], arguments: Sequence[bytes], text: bytes
 ) -> Mapping[bytes, bytes]:
-    """Template arguments from the arguments of a call, for parameters whose whole type is a template parameter.
+    """Template arguments from a call's arguments, for parameters whose whole type is a template parameter.
 
     `text` holds the declarations of what is passed, comments and literals blanked.
     """

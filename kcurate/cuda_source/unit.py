@@ -75,8 +75,8 @@ def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes,
     """Everything in one translation unit.
 
     `read(path)` returns a file's bytes or None; `resolve(name, includer)` returns the path of a quoted
-    include or None; `macros` are those that compile flags define. Never raises on malformed source; what cannot
-    be parsed is left out.
+    include or None; `macros` are those that compile flags define. Never raises on malformed source;
+    what cannot be parsed is left out.
     """
     text = splice(root, read, resolve, macros)
     if text is None:

@@ -189,7 +189,7 @@ def _cmake_value(argument: str, variables: Mapping[str, str]) -> list[str]:
 
 
 def _cmake_holds(arguments: list[str], variables: Mapping[str, str]) -> bool | None:
-    """Whether `if(NAME)` or `if(NOT NAME)` holds; None: another condition, or a name that nothing here sets."""
+    """Whether `if(NAME)` or `if(NOT NAME)` holds; None: another condition, or a name not set here."""
     wanted = arguments[:1] != ["NOT"]
     names = arguments if wanted else arguments[1:]
     if len(names) != 1 or not (

@@ -1,7 +1,7 @@
-"""Compile flags of a tree's files: from the command line, `compile_commands.json`, Makefiles and CMakeLists.txt.
+"""Compile flags of a tree's files: from the command line, `compile_commands.json`, Makefiles and CMake.
 
-Of the flags, `-D`, `-I` and `-std` count. A build file is read for what it says plainly (`build_files`), and the one
-nearest to a source counts most. Not covered: running a build tool; `-U` and `-include`.
+Of the flags, `-D`, `-I` and `-std` count. A build file is read for what it says plainly (`build_files`),
+and the one nearest to a source counts most. Not covered: running a build tool; `-U` and `-include`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_BUILD_FILE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Flags:
-    """What flags say: macros with their values, include folders relative to the tree's root, the C++ standard."""
+    """What flags say: macros with values, include folders relative to the tree's root, the C++ standard."""
 
     defines: tuple[tuple[str, str], ...] = ()
     include: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ class FlagFinder:
 
 
 def read_words(words: Sequence[str], root: Path, folder: str) -> Flags:
-    """The flags among the words of a command that runs in `folder` (relative to the root); others are ignored."""
+    """The flags among the words of a command that runs in `folder` (relative to the root)."""
     defines: list[tuple[str, str]] = []
     include: list[str] = []
     standard = None

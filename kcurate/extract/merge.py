@@ -27,7 +27,7 @@ class TreeKernels:
     """All kernels of one tree, in file order.
 
     `codes` is by kernel id; `file_codes` (the joint closure of a file's kernels) and `device_fractions` are
-    by path. `reasons` says why a path that contains `__global__` gives none, `source_paths` is everything read.
+    by path. `reasons` says why a path that contains `__global__` gives none, `source_paths` is what was read.
     `unread` counts a path's kernels that could not be extracted. `conditions` counts the preprocessor
     conditions that were evaluated; `unevaluated` are those that could not be, each with its unit's root.
     """
@@ -45,7 +45,7 @@ class TreeKernels:
 
 
 def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[str, str]) -> TreeKernels:
-    """Take each file's kernels from the first of its units that yields them; `failed` says why a unit has none."""
+    """Take each file's kernels from the first of its units with any; `failed` says why a unit has none."""
     tree = files.tree
     sites = _launches(tree, results)
     kernels: list[Kernel] = []

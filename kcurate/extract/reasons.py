@@ -31,8 +31,9 @@ class Reason:
 
 
 def reason(path: str, data: bytes, units: Sequence[UnitReport], failed: str | None) -> Reason:
-    """Why a file gives no kernel. `units` are the reports of the units that it was read in; `failed` says what
-    ended the others.
+    """Why a file gives no kernel.
+
+    `units` are the reports of the units that it was read in; `failed` says what ended the others.
     """
     failed = next((unit.failed for unit in units if unit.failed), failed)
     if failed:
@@ -84,7 +85,7 @@ def reasons(
 ) -> dict[str, Reason]:
     """The reason of every file of `roots` that is not among those with kernels, by path.
 
-    `roots` are the units that each file may be read from, `failed` why a unit has no report, `texts` the bytes.
+    `roots` are the units that each file may be read from, `failed` says why a unit has no report.
     """
     found = {}
     for path in sorted(roots.keys() - set(with_kernels)):

@@ -43,7 +43,7 @@ class ExtractConfig:
     """What to extract and how; `jobs` 0: one per core; `compile` None: if NVRTC is installed.
 
     `min_device_fraction` None: the threshold of the suite's manifest. `define` holds `NAME` or `NAME=VALUE`,
-    `include_dirs` folders in the trees; `compile_commands` None: the file at a tree's root or in its `build/`.
+    `include_dirs` folders in the trees; `compile_commands` None: the one at a tree's root or in `build/`.
     """
 
     paths: tuple[Path, ...]
@@ -109,7 +109,7 @@ def _finders(config: ExtractConfig, trees: Sequence[TreeFiles], note: Note) -> l
 
 
 def _note_reasons(trees: Sequence[TreeKernels], note: Note, listed: Path) -> None:
-    """Say why files that contain `__global__` gave nothing, a line each; those that lost nothing are only listed."""
+    """Say why files that contain `__global__` gave nothing, a line each, unless nothing is lost."""
     lines = [
         reason.line(shown(path))
         for tree in trees
