@@ -15,8 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from kcurate.cuda_source.brackets import closing, split_arguments
+from kcurate.cuda_source.brackets import split_arguments
 from kcurate.cuda_source.conditions import number
+from kcurate.cuda_source.host_names import MAX_DEPTH, WORDS, calls_of, lambda_values, substituted, with_locals
 from kcurate.cuda_source.items import Item, Parsed
 from kcurate.cuda_source.launches import Launch
 from kcurate.cuda_source.params import header_of, params_of
@@ -24,23 +25,13 @@ from kcurate.cuda_source.scopes import Scopes
 from kcurate.cuda_source.template_heads import deduced, template_params
 from kcurate.cuda_source.text import IDENTIFIER, blank_literals
 
-MAX_DEPTH = 6
 MAX_FOUND = 64
 # So many uses of one host template are followed.
 MAX_USES = 32
 # The text of a constant or alias is shorter.
 MAX_CONSTANT_BYTES = 400
-_AFTER = re.compile(rb"\s*(?:[(;<){,:&>]|[A-Za-z_])")
 _OBJECT = re.compile(rb"[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]((?:\\\r?\n|[^\n])*)")
-_LAMBDA = re.compile(rb"\b(\w+)\s*=\s*\[[^\]]*\]\s*(?:<([^(){}]*)>\s*)?\(([^()]*)\)")
-_CONSTANT = re.compile(
-    rb"(?:std|cuda::std)\s*::\s*(?:integral_constant\s*<[^<>,]*,|bool_constant\s*<)\s*([^<>]*)>"
-)
 _VALUE_OF = re.compile(rb"\b(?:decltype\s*\(\s*)?(\w+)(?:\s*\))?\s*(?:\.|::)\s*value\b(?:\s*\(\))?")
-_WORDS = frozenset(
-    b"unsigned signed long short int char float double bool void const half true false nullptr sizeof "
-    b"static_cast std cuda thrust cub value type decltype typename struct class half2 size_t wchar_t".split()
-)
 _KNOWN = re.compile(
     rb"__\w+|nv_bfloat162?|u?int\d*_t|u?(?:char|short|int|long|longlong)[1-4]|(?:float|double)[1-4]"
 )
@@ -109,7 +100,7 @@ class Instantiations:
     def _plain(self, argument: bytes) -> bytes:
         """An argument without names of macros and constants: the same for the same instance."""
         for _ in range(MAX_DEPTH):
-            argument = _substituted(_substituted(argument, self.macros), self.constants)
+            argument = substituted(substituted(argument, self.macros), self.constants)
         value = number(argument) if not IDENTIFIER.search(argument) else None
         return str(value).encode() if value is not None else b"".join(argument.split())
 
@@ -120,7 +111,7 @@ class Instantiations:
         for item in self.parsed.items:
             if item.kind in ("variable", "using", "type") and len(item.names) == 1 and not item.template:
                 text = self.bare[item.start : item.end]
-                value = _with_locals(item.names[0], text) if len(text) < MAX_CONSTANT_BYTES else b""
+                value = with_locals(item.names[0], text) if len(text) < MAX_CONSTANT_BYTES else b""
                 if value and value != item.names[0]:
                     found[item.names[0]] = value
         return found
@@ -139,7 +130,7 @@ class Instantiations:
                 before = argument[: match.start()].rstrip()
                 if before[-1:].isdigit() or before.endswith((b"::", b".")):
                     continue
-                if not (match[0] in _WORDS or match[0] in self.declared or _KNOWN.fullmatch(match[0])):
+                if not (match[0] in WORDS or match[0] in self.declared or _KNOWN.fullmatch(match[0])):
                     return False
         return True
 
@@ -195,10 +186,10 @@ class Instantiations:
 
     def _resolved(self, given: tuple[bytes, ...], place: _Place, depth: int) -> Iterator[tuple[bytes, ...]]:
         """`given` with local names replaced, and template parameters around by what they are used with."""
-        given = tuple(_with_locals(argument, place.text) for argument in given)
+        given = tuple(with_locals(argument, place.text) for argument in given)
         around = place.around
-        for values in _lambda_values(given, place, self.bare, self.by_name):
-            bound_here = tuple(_substituted(_VALUE_OF.sub(rb"\1", argument), values) for argument in given)
+        for values in lambda_values(given, place.text, around, self.bare, self.by_name):
+            bound_here = tuple(substituted(_VALUE_OF.sub(rb"\1", argument), values) for argument in given)
             replaced = bound_here if values else given
             names = (
                 [p.name for p in template_params(self._head(around))] if around and around.template else []
@@ -210,7 +201,7 @@ class Instantiations:
                 for arguments in list(dict.fromkeys(self._uses_of(around, depth)))[:MAX_USES]:
                     bound = dict(zip(names, arguments, strict=False))
                     if used <= bound.keys():
-                        yield tuple(_substituted(argument, bound) for argument in replaced)
+                        yield tuple(substituted(argument, bound) for argument in replaced)
 
     def _uses_of(self, function: Item, depth: int) -> Iterator[tuple[bytes, ...]]:
         for name in dict.fromkeys(reversed(function.names)):
@@ -228,7 +219,7 @@ class Instantiations:
             ]
             texts += [(at, text, text) for at, text in self.calls if name in text]
             for start, within, text in texts:
-                for at, given, arguments in _calls(text, name, deduce):
+                for at, given, arguments in calls_of(text, name, deduce):
                     place = self._place(start, within) if within else self._place(start + at)
                     if within:
                         place = _Place(self._place(start).text + within[:at], place.around)
@@ -240,115 +231,6 @@ class Instantiations:
         if item.kind == "type":
             return self.bare[item.start : max(self.bare.find(b"{", item.start), item.start)]
         return header_of(item, self.parsed.text)
-
-
-def _substituted(argument: bytes, values: Mapping[bytes, bytes]) -> bytes:
-    return IDENTIFIER.sub(lambda match: values.get(match[0], match[0]), argument)
-
-
-def _with_locals(argument: bytes, text: bytes) -> bytes:
-    """An argument with a function's constants and aliases replaced by what they are."""
-    for _ in range(MAX_DEPTH):
-        before = argument
-        for name in dict.fromkeys(IDENTIFIER.findall(argument)):
-            if name in _WORDS or name not in text:
-                continue
-            word = re.escape(name)
-            values = re.findall(
-                rb"\b(?:const|constexpr)\b[\w:<>\s]*?\b"
-                + word
-                + rb"\s*(?:=\s*([^;,{}]+)|[({]([^;{}()]*)[)}])\s*[;,]",
-                text,
-            )
-            types = re.findall(
-                rb"\busing\s+" + word + rb"\s*=\s*([^;]+);|\btypedef\s+([^;{}]+?)\s*\b" + word + rb"\s*;",
-                text,
-            )
-            if types:
-                value = b" ".join((types[-1][0] or types[-1][1]).split())
-            elif values:
-                value = b" ".join((values[-1][0] or values[-1][1]).split())
-                value = value if re.fullmatch(rb"[\w.:]+", value) else b"(" + value + b")"
-            elif name == b"scalar_t" and b"_DISPATCH_" in text:  # PyTorch's macros bind it to each type
-                value = b"float"
-            else:
-                continue
-            if name not in IDENTIFIER.findall(value):
-                argument = _substituted(argument, {name: value})
-        if argument == before:
-            break
-    return argument
-
-
-def _lambda_values(
-    given: tuple[bytes, ...], place: _Place, bare: bytes, by_name: Mapping[bytes, Sequence[Item]]
-) -> Iterator[dict[bytes, bytes]]:
-    """What the parameters of a generic lambda around stand for, call by call; at least `{}`."""
-    used = {name for argument in given for name in IDENTIFIER.findall(argument)}
-    for match in reversed(list(_LAMBDA.finditer(place.text))):
-        typed = [IDENTIFIER.findall(each)[-1:] for each in split_arguments(match[2] or b"", angles=True)]
-        names = [name[0] for name in typed if name]
-        autos = [
-            words[-1] for words in (IDENTIFIER.findall(each) for each in split_arguments(match[3]))
-            if words and b"auto" in words
-        ]  # fmt: skip
-        if not used & {*names, *autos} or place.around is None:
-            continue
-        whole = bare[place.around.start : place.around.end]
-        found = False
-        for _, template, arguments in _calls(whole, match[1], deduce=True):
-            values = dict(zip(names, template, strict=False))
-            for name, argument in zip(autos, arguments, strict=False):
-                if constant := _CONSTANT.search(argument):
-                    values[name] = constant[1].strip()
-            if values:
-                found = True
-                yield values
-        for passed in re.finditer(rb"\b(\w+)\s*\([^()]*\b" + re.escape(match[1]) + rb"\b[^()]*\)", whole):
-            for dispatcher in by_name.get(passed[1], ()):
-                for constant in _CONSTANT.finditer(bare[dispatcher.start : dispatcher.end]):
-                    found = True
-                    yield dict.fromkeys(autos, constant[1].strip())
-        if found:
-            return
-    yield {}
-
-
-def _calls(text: bytes, name: bytes, deduce: bool) -> Iterator[tuple[int, tuple[bytes, ...], list[bytes]]]:
-    """Each use of a function in a text: where, its template arguments, its arguments.
-
-    Without `deduce`, only uses with template arguments.
-    """
-    pattern = rb"\b" + re.escape(name) + rb"\s*(?:(<)|(\()|\.\s*template\s+operator\s*\(\)\s*(<))"
-    for match in re.finditer(pattern, text):
-        if match[2]:
-            end = closing(text, match.end() - 1)
-            if deduce and end is not None:
-                yield match.start(), (), _passed(text[match.end() : end - 1])
-            continue
-        for given, after in _angles(text, match.end()):
-            start = len(text) - len(text[after:].lstrip())
-            end = closing(text, start) if text[start : start + 1] == b"(" else None
-            yield match.start(), given, _passed(text[start + 1 : end - 1]) if end else []
-
-
-def _passed(inside: bytes) -> list[bytes]:
-    """The arguments of a call; `<` and `>` count as brackets where they are balanced."""
-    return split_arguments(inside, angles=b"->" not in inside and inside.count(b"<") == inside.count(b">"))
-
-
-def _angles(text: bytes, start: int) -> Iterator[tuple[tuple[bytes, ...], int]]:
-    """The template arguments of a list that opens before `start`, and where it ends; none: no list."""
-    depth = 1
-    for at in range(start, min(len(text), start + 400)):
-        depth += {b">": -1, b"<": 1}.get(text[at : at + 1], 0)
-        if text[at : at + 1] in (b";", b"{"):
-            return
-        if depth == 0:
-            given = tuple(b" ".join(a.split()) for a in split_arguments(text[start:at], angles=True))
-            if given and _AFTER.match(text, at + 1):
-                yield given, at + 1
-            return
 
 
 def declaration(expression: str) -> bytes:
@@ -375,7 +257,7 @@ def _key(expression: str) -> tuple[bytes, tuple[bytes, ...]]:
 
 def _uses(text: bytes, name: bytes) -> Iterator[tuple[bytes, ...]]:
     """The template argument lists that follow a name."""
-    for _, given, _ in _calls(text, name, deduce=False):
+    for _, given, _ in calls_of(text, name, deduce=False):
         yield given
 
 
