@@ -200,9 +200,10 @@ class Unit:
             repaired = self._repaired(item, text, item.start in kernels, item.start in real)
             made.update(name for name, after in repaired if after != text)
             text = repaired[-1][1] if repaired else text
-            if item.wrapper != wrapper:
-                out += [(None, b"}") for _ in wrapper] + [(None, opening + b" {") for opening in item.wrapper]
-                wrapper = item.wrapper
+            wanted = () if item.kind == "include" else item.wrapper  # a header brings its own namespaces
+            if wanted != wrapper:
+                out += [(None, b"}") for _ in wrapper] + [(None, opening + b" {") for opening in wanted]
+                wrapper = wanted
             elif previous is not None and not (previous.kind in _LINES and item.kind in _LINES):
                 out.append((None, b""))
             out.append((item, text))

@@ -115,6 +115,8 @@ def _words(text: str) -> list[str]:
     return [word for word in words if _UNKNOWN not in word]
 
 
+_QUOTED = r'"(?:\\.|[^"\\])*"'
+_WORD = re.compile(rf'(?:{_QUOTED}|[^\s"])+')
 _COMMAND = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _SCOPES = frozenset(("PUBLIC", "PRIVATE", "INTERFACE", "AFTER", "BEFORE", "SYSTEM"))
 _DEFINING = frozenset(("add_compile_definitions", "target_compile_definitions"))
@@ -172,11 +174,8 @@ def _cmake_commands(text: str) -> Iterator[tuple[str, list[str]]]:
             quoted ^= text[at] == '"' and text[at - 1] != "\\"
             depth += 0 if quoted else {"(": 1, ")": -1}.get(text[at], 0)
             at += 1
-        inside = text[match.end() : at - 1]
-        yield (
-            match[1].lower(),
-            [each[1] if each[1] else each[0] for each in re.finditer(r'"((?:\\.|[^"\\])*)"|[^\s"]+', inside)],
-        )
+        words = _WORD.findall(text[match.end() : at - 1])
+        yield match[1].lower(), [word[1:-1] if re.fullmatch(_QUOTED, word) else word for word in words]
 
 
 def _cmake_value(argument: str, variables: Mapping[str, str]) -> list[str]:

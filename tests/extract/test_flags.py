@@ -60,6 +60,7 @@ def test_a_makefile_is_read_for_what_it_says_plainly(text: str, words: list[str]
         ("if(UNSET_HERE)\nadd_definitions(-DA)\nelse()\nadd_definitions(-DB)\nendif()\nadd_definitions(-DC)",
          ["-DC"]),
         ("set(N 4)\nadd_compile_definitions(N=${N} M=${WHAT})", ["-DN=4"]),
+        ('add_compile_definitions(A="${WHAT}" "B=1")', ["-DB=1"]),
         ("target_compile_options(app PRIVATE $<$<CONFIG:Debug>:-DA> -DB)", ["-DB"]),
         ('set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} -O2")\nset(CMAKE_CUDA_STANDARD 14)',
          ["-O2", "-std=c++14"]),
