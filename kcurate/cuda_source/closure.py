@@ -209,12 +209,9 @@ class Unit:
             out.append((item, text))
             previous = item
         out += [(None, b"}") for _ in wrapper]
-        stated = [self._stated(expression, items) for expression in instantiations]
-        out += (
-            [(None, b""), *((None, text) for text in stated)]
-            if stated and not wrapper
-            else [(None, text) for text in stated]
-        )
+        for expression in instantiations:
+            out += [*([] if wrapper else [(None, b"")]), (None, self._stated(expression, items))]
+            wrapper = ()
         code, changed = _with_headers(out)
         shim = frozenset(
             n for item in items if self.flag_bytes < item.end <= self.shim_bytes for n in item.names
