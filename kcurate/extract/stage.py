@@ -172,9 +172,6 @@ def _require_kernels(
         hint = "kernels defined by macros are not parsed: write them out (docs/extraction.md)"
     elif why := [reason.line(shown(path)) for tree in extracted for path, reason in tree.reasons.items()]:
         what, hint = "no CUDA kernel could be extracted", "; ".join(sorted(why)[:3])
-    elif lost := [condition for tree in extracted for _, condition in tree.unevaluated]:
-        first = f"{lost[0].path}:{lost[0].line}: {lost[0].text}"
-        hint = f"is one behind {first}? It could not be evaluated: {lost[0].why}"
     raise InputError(f"{what} ({seen})", where=", ".join(str(path) for path in config.paths), hint=hint)
 
 
