@@ -31,6 +31,21 @@ def extract(
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="GLOB", help="No matching files; may be repeated.")
     ] = None,
+    define: Annotated[
+        list[str] | None,
+        typer.Option("-D", "--define", metavar="NAME[=VALUE]", help="Define a macro; may be repeated."),
+    ] = None,
+    include_dir: Annotated[
+        list[Path] | None,
+        typer.Option("-I", "--include-dir", metavar="DIR", help="A folder of headers; may be repeated."),
+    ] = None,
+    compile_commands: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="compile_commands.json with each file's flags; default: at the tree's root or in build/.",
+        ),
+    ] = None,
     min_device_fraction: Annotated[
         float | None,
         typer.Option(
@@ -59,5 +74,8 @@ def extract(
         exclude=tuple(exclude or ()),
         min_device_fraction=min_device_fraction,
         compile=compile,
+        define=tuple(define or ()),
+        include_dirs=tuple(include_dir or ()),
+        compile_commands=compile_commands,
     )
     output.report(run(config, note=output.note), as_json=json)

@@ -9,7 +9,8 @@ Spans are half-open byte ranges of the original files. Nothing here reads a file
 | `preprocess` | splicing local includes, and the map back to the files |
 | `macros` | macro calls and attributes that hide a kernel, macros that expand to `__global__`, `push_macro` |
 | `items` | the parse: declarations, their names, the names they use |
-| `closure`, `shim` | everything a kernel needs, in one file; shims for legacy CUDA |
+| `closure`, `shim`, `repairs`, `library` | a kernel's whole file: shims, annotations, headers |
+| `instantiations`, `template_heads`, `host_names`, `macro_calls` | template arguments of launches |
 | `launches`, `params`, `features`, `brackets` | launch sites and argument roles; parameters; techniques |
 | `scopes` | which kernels a launch refers to |
 | `unit` | all of the above for one translation unit |

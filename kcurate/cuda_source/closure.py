@@ -14,9 +14,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kcurate import headers
+from kcurate.cuda_source import library
 from kcurate.cuda_source.instantiations import declaration, missing
 from kcurate.cuda_source.items import Item, Parsed
 from kcurate.cuda_source.macros import Saved, without_saving
+from kcurate.cuda_source.repairs import annotate, annotate_methods, without_compound_literals
 from kcurate.cuda_source.text import IDENTIFIER, blank_literals, without_comments
 
 _INCLUDE = re.compile(rb"\s*#\s*include\s*[<\"]([\w/.]+)[>\"]")
@@ -29,9 +31,8 @@ _VECTORS = frozenset(
     f"{element}{width}".encode() for element in ("float", "double", "int", "uint") for width in (2, 3, 4)
 )
 _NAME = re.compile(rb"(?<![\w.])[A-Za-z_]\w*")
-_COMPOUND = re.compile(rb"(?:[=,?:(]|\breturn)\s*(\(\s*(?:struct\s+)?([A-Za-z_]\w*)\s*\))\s*\{")
+_UNNAMED = re.compile(rb"(?:inline\s+)?namespace\s*\Z")
 _USING_NAMESPACE = re.compile(rb"\s*using\s+namespace\s+([\w:\s]+);")
-_TEMPLATE_HEAD = re.compile(rb"\s*template\s*<")
 
 
 @dataclass(frozen=True)
@@ -41,16 +42,18 @@ class Closure:
     items: tuple[Item, ...]
     code: bytes
     shim_names: frozenset[bytes]
-    injected: bool
-    constexpr: bool
-    compound: bool
+    repairs: frozenset[str]
 
 
 class Unit:
-    """A parsed unit, indexed by name. `shim_bytes` is the length of the shim placed before it."""
+    """A parsed unit, indexed by name.
 
-    def __init__(self, parsed: Parsed, shim_bytes: int = 0) -> None:
+    `shim_bytes` is the length of what was placed before it: `flag_bytes` of macros from flags, then the shim.
+    """
+
+    def __init__(self, parsed: Parsed, shim_bytes: int = 0, flag_bytes: int = 0) -> None:
         self.parsed = parsed
+        self.flag_bytes = flag_bytes
         self.shim_bytes = shim_bytes
         self._bare: dict[int, bytes] = {}
 
@@ -96,7 +99,7 @@ class Unit:
         seen: set[tuple[bytes, int]] = set()
         while queue or self._add_operators(chosen, queue):
             user = queue.pop()
-            for name in user.used:
+            for name in user.used | library.shim_names(user.used):
                 for item in self.by_name.get(name, ()):
                     if item.start in chosen or (name, item.start) in seen:
                         continue
@@ -131,9 +134,11 @@ class Unit:
         if item.device or b"constexpr" in item.used:
             return True
         others = self.by_name.get(name, ())
+        if any(other.kernel for other in others):  # a host function that launches the kernel of its name
+            return False
         if any(other.device and other.kind in ("function", "variable") for other in others):
             return False
-        call = rb"\b" + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\("
+        call = rb"(?<![\w.>])" + re.escape(name) + rb"\s*(?:<[^;{}()]*>)?\s*\("
         return name != b"main" and re.search(call, self.bare(user)) is not None
 
     def _declared_by_unit(self, name: bytes) -> bool:
@@ -179,9 +184,8 @@ class Unit:
         return any((b"::" + p).endswith(b"::" + path) and at < item.start for p, at in opened.items())
 
     def _emit(self, items: Sequence[Item], kernels: set[int], instantiations: Sequence[str]) -> Closure:
-        out: list[bytes] = []
-        shim: set[bytes] = set()
-        injected = constexpr = compound = False
+        out: list[tuple[Item | None, bytes]] = []
+        made: set[str] = set()
         wrapper: tuple[bytes, ...] = ()
         previous: Item | None = None
         real = self._needs_constexpr(items)
@@ -193,34 +197,59 @@ class Unit:
                 text = without_saving(text, item.names[0], macros, saved)
                 if not text:
                     continue
-            elif item.kind == "function":
-                changed = _without_compound_literals(text)
-                text, compound = changed, compound or changed != text
-            if item.end <= self.shim_bytes:
-                shim.update(item.names)
-            elif item.kind == "variable" and b"texture" in item.qualifiers and not item.device:
-                text = b"__device__ " + re.sub(rb"^\s*static\s+", b"", text)
-            elif (
-                item.kind == "function"
-                and not item.device
-                and item.start not in kernels
-                and b"constexpr" not in item.used
-            ):
-                text, injected = _annotate(text, item.template), True
-            elif item.start in real:
-                text, constexpr = re.sub(rb"\bconst\b", b"constexpr", text, count=1), True
-            if item.wrapper != wrapper:
-                out += [b"}" for _ in wrapper] + [opening + b" {" for opening in item.wrapper]
-                wrapper = item.wrapper
+            repaired = self._repaired(item, text, item.start in kernels, item.start in real)
+            made.update(name for name, after in repaired if after != text)
+            text = repaired[-1][1] if repaired else text
+            wanted = () if item.kind == "include" else item.wrapper  # a header brings its own namespaces
+            if wanted != wrapper:
+                out += [(None, b"}") for _ in wrapper] + [(None, opening + b" {") for opening in wanted]
+                wrapper = wanted
             elif previous is not None and not (previous.kind in _LINES and item.kind in _LINES):
-                out.append(b"")
-            out.append(text)
+                out.append((None, b""))
+            out.append((item, text))
             previous = item
-        out += [b"}" for _ in wrapper]
+        out += [(None, b"}") for _ in wrapper]
         for expression in instantiations:
-            out += [*([] if wrapper else [b""]), declaration(expression)]
+            out += [*([] if wrapper else [(None, b"")]), (None, self._stated(expression, items))]
             wrapper = ()
-        return Closure(tuple(items), b"\n".join(out) + b"\n", frozenset(shim), injected, constexpr, compound)
+        code, changed = _with_headers(out)
+        shim = frozenset(
+            n for item in items if self.flag_bytes < item.end <= self.shim_bytes for n in item.names
+        )
+        return Closure(tuple(items), code, shim, frozenset(made | changed))
+
+    def _stated(self, expression: str, items: Sequence[Item]) -> bytes:
+        """An explicit instantiation; one from an unnamed namespace must stand in that namespace."""
+        name = expression.partition("<")[0].encode()
+        kernel = next(item for item in items if item.kernel and item.qualified == name)
+        if not any(_UNNAMED.match(opening) for opening in kernel.wrapper):
+            return declaration(expression)
+        inside = declaration(expression.removeprefix(f"{kernel.space.decode()}::" if kernel.space else ""))
+        return b" ".join(
+            [*(opening + b" {" for opening in kernel.wrapper), inside, *(b"}" for _ in kernel.wrapper)]
+        )
+
+    def _repaired(self, item: Item, text: bytes, kernel: bool, real: bool) -> list[tuple[str, bytes]]:
+        """The repairs of one item's text: the name of each, and the text after it."""
+        found: list[tuple[str, bytes]] = []
+        if item.kind == "function":
+            text = without_compound_literals(text)
+            found.append(("compound-literal", text))
+        if item.end <= self.shim_bytes:
+            return []
+        if item.kind == "variable" and b"texture" in item.qualifiers and not item.device:
+            text = b"__device__ " + re.sub(rb"^\s*static\s+", b"", text)
+            return [("texture-reference", text)]
+        if item.kind == "function" and not item.device and not kernel:
+            constant = re.search(rb"\bconstexpr\b", self.bare(item)[: item.header_end - item.start])
+            words = b"__host__ __device__" if constant else b"__device__"
+            if b"__host__" not in item.qualifiers:
+                found.append(("device-annotation", annotate(text, item.template, words)))
+        elif item.kind == "type":
+            found.append(("device-annotation", annotate_methods(text)))
+        elif real:
+            found.append(("constexpr", re.sub(rb"\bconst\b", b"constexpr", text, count=1)))
+        return found
 
     def _own_text(self, item: Item) -> bytes:
         source, end = self.parsed.source, item.end
@@ -259,24 +288,27 @@ def _namespaces(items: Iterable[Item]) -> dict[bytes, int]:
     return found
 
 
-def _without_compound_literals(text: bytes) -> bytes:
-    """C's `= (struct point){x, y}` becomes C++'s `= point{x, y}`."""
-    out, at = [], 0
-    for match in _COMPOUND.finditer(blank_literals(text)):
-        out += [text[at : match.start(1)], match[2]]
-        at = match.end(1)
-    return b"".join([*out, text[at:]])
-
-
 _LINES = frozenset(("macro", "undef", "include", "using"))
 
 
-def _annotate(text: bytes, template: bool) -> bytes:
-    """Put `__device__` before a function, after its template head."""
-    if template and (match := _TEMPLATE_HEAD.match(text)):
-        at, depth = match.end(), 1
-        while at < len(text) and depth:
-            depth += {b"<": 1, b">": -1}.get(text[at : at + 1], 0)
-            at += 1
-        return text[:at] + b" __device__" + text[at:]
-    return b"__device__ " + text
+def _with_headers(parts: Sequence[tuple[Item | None, bytes]]) -> tuple[bytes, frozenset[str]]:
+    """The file of a closure with the headers that its names need, and the repairs that this made."""
+    renamed = [(item, library.std_names(text)) for item, text in parts]
+    body = b"\n".join(text for item, text in renamed if item is None or item.kind != "include")
+    bare = blank_literals(body)
+    used = frozenset(IDENTIFIER.findall(bare))
+    declared = frozenset(name for item, _ in parts if item is not None for name in item.names)
+    lines, there = list[bytes](), set[str]()
+    for item, text in renamed:
+        match = _INCLUDE.match(text) if item is not None and item.kind == "include" else None
+        name = match[1].decode() if match else ""
+        if match is None or not (name in there or library.unused(name, used)):
+            there.add(name)
+            lines.append(text)
+    added = [name for name in library.needed(bare, used, declared) if name not in there]
+    top = [f"#include <{name}>".encode() for name in added]
+    changed = {"header"} if added else set()
+    if any(text != before for (_, before), (_, text) in zip(parts, renamed, strict=True)):
+        changed.add("std-name")
+    text = b"\n".join([*top, *([b""] if top else []), *lines]).lstrip(b"\n")
+    return text + b"\n", frozenset(changed)

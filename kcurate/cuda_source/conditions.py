@@ -180,3 +180,14 @@ def evaluate(expression: bytes, macros: Mapping[bytes, bytes], has_header: HasHe
     value = parser.expression(0, dead=False)
     parser.take(b"")
     return bool(value.number)
+
+
+def number(expression: bytes) -> int | None:
+    """The value of an integer expression without names, or None."""
+    try:
+        parser = _Parser(expanded(expression, {}, lambda header: False))
+        value = parser.expression(0, dead=False).number
+        parser.take(b"")
+    except UnevaluatedError:
+        return None
+    return value

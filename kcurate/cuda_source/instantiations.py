@@ -1,127 +1,236 @@
 """The template arguments with which a unit uses its kernel templates.
 
-Sources: explicit instantiations, launches (`scale<float, 4><<<...>>>`), and launches inside host templates,
-whose own arguments are traced to their callers. Arguments left to deduction are taken from the declared
-types of what the launch passes. Not covered: overloads of a template, arguments of computed type.
+Sources: explicit instantiations, launches (`scale<float, 4><<<...>>>`), and any other mention with arguments.
+Names that are local to the host function are replaced: constants and aliases by their values, parameters of a
+host template, of its class or of a generic lambda by what they are used with. Arguments left to deduction are
+taken from the types of what the launch or call passes. Not covered: arguments of computed type, lambdas as
+arguments of a kernel.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from kcurate.cuda_source.brackets import split_arguments
+from kcurate.cuda_source.conditions import number
+from kcurate.cuda_source.host_names import MAX_DEPTH, WORDS, calls_of, lambda_values, substituted, with_locals
 from kcurate.cuda_source.items import Item, Parsed
 from kcurate.cuda_source.launches import Launch
 from kcurate.cuda_source.params import header_of, params_of
 from kcurate.cuda_source.scopes import Scopes
+from kcurate.cuda_source.template_heads import deduced, template_params
 from kcurate.cuda_source.text import IDENTIFIER, blank_literals
 
-MAX_DEPTH = 4
 MAX_FOUND = 64
-_CAST = re.compile(rb"^\(\s*([\w:]+(?:\s+\w+)?)\s*\*+\s*\)")
-_BUILTIN = re.compile(
-    rb"\b((?:unsigned|signed|long|short)(?:\s+(?:long|int|char|short))*|(?:u?(?:char|short|int|long|longlong)|float|"
-    rb"double)[1-4]?|bool|half|__half2?|u?int(?:8|16|32|64)_t|size_t)\b"
+# So many uses of one host template are followed.
+MAX_USES = 32
+# The text of a constant or alias is shorter.
+MAX_CONSTANT_BYTES = 400
+_OBJECT = re.compile(rb"[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]((?:\\\r?\n|[^\n])*)")
+_VALUE_OF = re.compile(rb"\b(?:decltype\s*\(\s*)?(\w+)(?:\s*\))?\s*(?:\.|::)\s*value\b(?:\s*\(\))?")
+_KNOWN = re.compile(
+    rb"__\w+|nv_bfloat162?|u?int\d*_t|u?(?:char|short|int|long|longlong)[1-4]|(?:float|double)[1-4]"
 )
 
 
-class Instantiations:
-    """The template uses in one unit; `launches` are the launches in it."""
+@dataclass(frozen=True)
+class _Place:
+    """Where template arguments are written: the text before them, with the local names; the item around."""
 
-    def __init__(self, parsed: Parsed, launches: Sequence[Launch]) -> None:
+    text: bytes
+    around: Item | None
+
+
+class Instantiations:
+    """The template uses in one unit; `launches` are the launches in it, `calls` its macro calls expanded."""
+
+    def __init__(
+        self, parsed: Parsed, launches: Sequence[Launch], calls: Sequence[tuple[int, bytes]] = ()
+    ) -> None:
         self.parsed = parsed
         self.launches = launches
+        self.calls = calls
         self.scopes = Scopes(parsed)
-        self.functions = [item for item in parsed.items if item.kind == "function"]
+        self.functions = [item for item in parsed.items if item.kind in ("function", "type")]
+
+    @cached_property
+    def declared(self) -> frozenset[bytes]:
+        """Every name that the unit declares outside of functions."""
+        return frozenset(name for item in self.parsed.items for name in item.names)
+
+    @cached_property
+    def by_name(self) -> Mapping[bytes, Sequence[Item]]:
+        """The unit's functions by name."""
+        found: dict[bytes, list[Item]] = defaultdict(list)
+        for item in self.functions:
+            for name in item.names if item.kind == "function" else ():
+                found[name].append(item)
+        return found
+
+    @cached_property
+    def bare(self) -> bytes:
+        """The text with comments and literals blanked."""
+        return blank_literals(self.parsed.text)
 
     def of(self, kernel: Item) -> tuple[str, ...]:
         """The name expressions of a kernel template, such as `wave::step<float, 4>`; empty: none found."""
         found: dict[tuple[bytes, ...], None] = dict.fromkeys(self._explicit(kernel.names[-1]))
+        wanted = template_params(self._head(kernel))
+        if not wanted:  # a full specialisation
+            return ()
         for launch in self.launches:
             if launch.kernel == kernel.names[-1] and kernel in self.scopes.meant(launch):
                 found.update(dict.fromkeys(self._of_launch(kernel, launch)))
+        if not found:
+            uses = self._uses_in_code(kernel, 0, deduce=False)
+            found.update(dict.fromkeys(uses))
+        least = sum(param.default is None and not param.pack for param in wanted)
+        most = len(wanted) if not any(param.pack for param in wanted) else MAX_FOUND
         name = kernel.qualified.decode("utf-8", "replace")
-        return tuple(
-            f"{name}<{b', '.join(args).decode('utf-8', 'replace')}>" for args in list(found)[:MAX_FOUND]
-        )
+        fit = [args for args in found if least <= len(args) <= most and self._global(args)]
+        usable = list({tuple(map(self._plain, args)): args for args in reversed(fit)}.values())[::-1]
+        if not usable and least == 0:
+            usable = [()]
+        return tuple(f"{name}<{b', '.join(args).decode('utf-8', 'replace')}>" for args in usable[:MAX_FOUND])
+
+    def _plain(self, argument: bytes) -> bytes:
+        """An argument without names of macros and constants: the same for the same instance."""
+        for _ in range(MAX_DEPTH):
+            argument = substituted(substituted(argument, self.macros), self.constants)
+        value = number(argument) if not IDENTIFIER.search(argument) else None
+        return str(value).encode() if value is not None else b"".join(argument.split())
+
+    @cached_property
+    def constants(self) -> Mapping[bytes, bytes]:
+        """What the unit's constants and type aliases stand for."""
+        found: dict[bytes, bytes] = {}
+        for item in self.parsed.items:
+            if item.kind in ("variable", "using", "type") and len(item.names) == 1 and not item.template:
+                text = self.bare[item.start : item.end]
+                value = with_locals(item.names[0], text) if len(text) < MAX_CONSTANT_BYTES else b""
+                if value and value != item.names[0]:
+                    found[item.names[0]] = value
+        return found
+
+    @cached_property
+    def macros(self) -> Mapping[bytes, bytes]:
+        """The unit's macros without parameters, with their bodies."""
+        macros = (item for item in self.parsed.items if item.kind == "macro")
+        found = (_OBJECT.match(self.bare, item.start) for item in macros)
+        return {match[1]: match[2].strip() for match in found if match and match[2].strip()}
+
+    def _global(self, arguments: tuple[bytes, ...]) -> bool:
+        """Whether arguments name only what the file of a kernel can name."""
+        for argument in arguments:
+            for match in IDENTIFIER.finditer(blank_literals(argument)):
+                before = argument[: match.start()].rstrip()
+                if before[-1:].isdigit() or before.endswith((b"::", b".")):
+                    continue
+                if not (match[0] in WORDS or match[0] in self.declared or _KNOWN.fullmatch(match[0])):
+                    return False
+        return True
 
     def _explicit(self, name: bytes) -> Iterator[tuple[bytes, ...]]:
         for item in self.parsed.items:
             if item.kind == "instantiation" and name in item.names:
                 yield from _uses(blank_literals(self.parsed.text[item.start : item.end]), name)
+        for _, text in self.calls:
+            for match in re.finditer(rb"\btemplate\b(?!\s*<)[^;{}]*;", text):
+                yield from _uses(match[0], name)
+
+    def _around(self, at: int) -> Item | None:
+        around = [item for item in self.functions if item.start <= at < item.end]
+        return min(around, key=lambda item: item.end - item.start, default=None)
+
+    def _place(self, at: int, within: bytes = b"") -> _Place:
+        around = self._around(at)
+        start = around.start if around is not None else max(self.bare.rfind(b"\n}", 0, at), 0)
+        return _Place(self.bare[start:at] + b"\n" + within, around)
 
     def _of_launch(self, kernel: Item, launch: Launch) -> Iterator[tuple[bytes, ...]]:
-        around = [item for item in self.functions if item.start <= launch.at < item.end]
-        caller = min(around, key=lambda item: item.end - item.start, default=None)
+        if not self._fits(kernel, launch) and any(
+            self._fits(other, launch) for other in self.scopes.meant(launch)
+        ):
+            return  # of an overload
         given = tuple(argument.encode() for argument in launch.template_args)
-        wanted = template_parameters(self._head(kernel))
-        if len(given) < len(wanted):
-            deduced = self._deduced(kernel, launch, caller)
-            given += tuple(deduced.get(name, b"") for name in wanted[len(given) :])
-            while given and not given[-1]:
-                given = given[:-1]  # the template default applies
-        if given and all(given):
-            yield from self._resolved(given, caller, 0)
+        arguments = [argument.expression.encode() for argument in launch.arguments]
+        place = self._place(launch.at, launch.within)
+        yield from self._resolved(self._completed(kernel, given, arguments, place), place, 0)
 
-    def _resolved(
-        self, given: tuple[bytes, ...], caller: Item | None, depth: int
-    ) -> Iterator[tuple[bytes, ...]]:
-        """`given` with the caller's template parameters replaced by the arguments it is used with."""
-        names = template_parameters(self._head(caller)) if caller is not None and caller.template else ()
-        used = {name for argument in given for name in IDENTIFIER.findall(argument)} & set(names)
-        if not used:
-            yield given
-        elif caller is not None and depth < MAX_DEPTH:
-            for arguments in self._uses_of(caller, depth):
-                values = dict(zip(names, arguments, strict=False))
-                if used <= values.keys():
-                    yield tuple(
-                        IDENTIFIER.sub(lambda m, v=values: v.get(m[0], m[0]), argument)  # type: ignore[misc]
-                        for argument in given
-                    )
+    def _fits(self, kernel: Item, launch: Launch) -> bool:
+        """Whether a launch passes as many arguments as a kernel has parameters."""
+        params = params_of(self._head(kernel))
+        return len(launch.arguments) == len(params) or any("..." in param.type for param in params)
+
+    def _completed(
+        self, function: Item, given: tuple[bytes, ...], arguments: Sequence[bytes], place: _Place
+    ) -> tuple[bytes, ...]:
+        """The template arguments of a call, those left to deduction included as far as they can be told."""
+        wanted = template_params(self._head(function))
+        if len(given) >= len(wanted):
+            return given
+        names = [param.name for param in wanted]
+        head = self._head(function)
+        at = head.rfind(function.names[-1] + b"(") if b"__global__" not in head else 0
+        found = deduced(names, params_of(head[max(at, 0) :]), arguments, place.text)
+        for param in wanted[len(given) :]:
+            value = found.get(param.name, b"")
+            if not value:
+                break  # the default applies, or nothing tells
+            given += (value,)
+        return given
+
+    def _resolved(self, given: tuple[bytes, ...], place: _Place, depth: int) -> Iterator[tuple[bytes, ...]]:
+        """`given` with local names replaced, and template parameters around by what they are used with."""
+        given = tuple(with_locals(argument, place.text) for argument in given)
+        around = place.around
+        for values in lambda_values(given, place.text, around, self.bare, self.by_name):
+            bound_here = tuple(substituted(_VALUE_OF.sub(rb"\1", argument), values) for argument in given)
+            replaced = bound_here if values else given
+            names = (
+                [p.name for p in template_params(self._head(around))] if around and around.template else []
+            )
+            used = {name for argument in replaced for name in IDENTIFIER.findall(argument)} & set(names)
+            if not used or around is None:
+                yield replaced
+            elif depth < MAX_DEPTH:
+                for arguments in list(dict.fromkeys(self._uses_of(around, depth)))[:MAX_USES]:
+                    bound = dict(zip(names, arguments, strict=False))
+                    if used <= bound.keys():
+                        yield tuple(substituted(argument, bound) for argument in replaced)
 
     def _uses_of(self, function: Item, depth: int) -> Iterator[tuple[bytes, ...]]:
-        name = function.names[-1]
-        yield from self._explicit(name)
-        for item in self.functions:
-            if item.start != function.start and name in item.used:
-                for given in _uses(blank_literals(self.parsed.text[item.start : item.end]), name):
-                    yield from self._resolved(given, item, depth + 1)
+        for name in dict.fromkeys(reversed(function.names)):
+            yield from self._explicit(name)
+        yield from self._uses_in_code(function, depth, deduce=function.kind == "function")
+
+    def _uses_in_code(self, function: Item, depth: int, deduce: bool) -> Iterator[tuple[bytes, ...]]:
+        for name in dict.fromkeys(reversed(function.names)):
+            texts = [
+                (item.start, b"", self.bare[item.start : item.end])
+                for item in self.functions
+                if item.start != function.start
+                and name in item.used
+                and not (item.kind == "type" and b"<" not in item.used and name in item.names)
+            ]
+            texts += [(at, text, text) for at, text in self.calls if name in text]
+            for start, within, text in texts:
+                for at, given, arguments in calls_of(text, name, deduce):
+                    place = self._place(start, within) if within else self._place(start + at)
+                    if within:
+                        place = _Place(self._place(start).text + within[:at], place.around)
+                    full = self._completed(function, given, arguments, place) if deduce else given
+                    if full:
+                        yield from self._resolved(full, place, depth + 1)
 
     def _head(self, item: Item) -> bytes:
+        if item.kind == "type":
+            return self.bare[item.start : max(self.bare.find(b"{", item.start), item.start)]
         return header_of(item, self.parsed.text)
-
-    def _deduced(self, kernel: Item, launch: Launch, caller: Item | None) -> dict[bytes, bytes]:
-        """Template parameters that are the whole type of a parameter, with the type passed for each."""
-        found: dict[bytes, bytes] = {}
-        text = blank_literals(self.parsed.text[caller.start : caller.end]) if caller is not None else b""
-        for param, argument in zip(params_of(self._head(kernel)), launch.arguments, strict=False):
-            names = [
-                word
-                for word in IDENTIFIER.findall(param.type.encode())
-                if word not in (b"const", b"volatile")
-            ]
-            if len(names) == 1 and names[0] not in found:
-                type_text = _type_of(argument.expression.encode(), text)
-                if type_text:
-                    found[names[0]] = type_text
-        return found
-
-
-def template_parameters(header: bytes) -> tuple[bytes, ...]:
-    """The parameter names of a template head: `template <class T, int N = 4>` gives T and N."""
-    start = header.find(b"<")
-    if not header.lstrip().startswith(b"template") or start < 0:
-        return ()
-    depth = 0
-    for at in range(start, len(header)):
-        depth += {b"<": 1, b">": -1}.get(header[at : at + 1], 0)
-        if depth == 0:
-            pieces = split_arguments(header[start + 1 : at], angles=True)
-            names = [IDENTIFIER.findall(piece.split(b"=")[0]) for piece in pieces]
-            return tuple(found[-1] for found in names if found)
-    return ()
 
 
 def declaration(expression: str) -> bytes:
@@ -148,35 +257,8 @@ def _key(expression: str) -> tuple[bytes, tuple[bytes, ...]]:
 
 def _uses(text: bytes, name: bytes) -> Iterator[tuple[bytes, ...]]:
     """The template argument lists that follow a name."""
-    for match in re.finditer(rb"\b" + re.escape(name) + rb"\s*<", text):
-        depth = 1
-        for at in range(match.end(), min(len(text), match.end() + 400)):
-            depth += {b"<": 1, b">": -1}.get(text[at : at + 1], 0)
-            if depth == 0:
-                arguments = tuple(
-                    b" ".join(a.split()) for a in split_arguments(text[match.end() : at], angles=True)
-                )
-                if arguments and text[at + 1 : at + 40].lstrip()[:1] in (b"(", b";", b"<", b")"):
-                    yield arguments
-                break
-
-
-def _type_of(argument: bytes, text: bytes) -> bytes | None:
-    """The element type of an argument: from its cast, or from the declaration of the variable in `text`."""
-    if cast := _CAST.match(argument):
-        return cast[1]
-    name = IDENTIFIER.search(argument)
-    if name is None:
-        return None
-    declared = re.search(
-        rb"([A-Za-z_][\w ]*?)[\s*&]+(?:\w+\s*,\s*\**\s*)*" + re.escape(name[0]) + rb"\b\s*[=;,)\[]", text
-    )
-    if declared is None:
-        return None
-    if builtin := _BUILTIN.search(declared[1]):
-        return builtin[1]
-    words = [word for word in declared[1].split() if word not in (b"const", b"static", b"struct", b"return")]
-    return words[-1] if words else None
+    for _, given, _ in calls_of(text, name, deduce=False):
+        yield given
 
 
 def by_start(kernels: Sequence[Item], instantiations: Instantiations) -> Mapping[int, tuple[str, ...]]:

@@ -1,15 +1,16 @@
 """Launch sites, and what the host code reveals about their arguments.
 
 Launches are found as text (`name<args><<<...>>>(...)`), because a preceding macro call without a semicolon
-hides them from the grammar; loops around them come from the tree. Not covered: evaluating host expressions.
+hides them from the grammar; loops around them come from the tree. `macro_calls` gives those that macros hold.
+Not covered: evaluating host expressions.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kcurate.cuda_source.brackets import closing, split_arguments
@@ -32,7 +33,10 @@ WINDOW_BYTES = 20_000
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch in a unit's text; `qualified` is the kernel's name with its namespaces as written."""
+    """One launch in a unit's text; `qualified` is the kernel's name with its namespaces as written.
+
+    `within` is the expansion of the macro call at `at` that holds the launch; empty: no macro does.
+    """
 
     kernel: bytes
     qualified: bytes
@@ -44,14 +48,25 @@ class Launch:
     stream: str | None
     arguments: tuple[Argument, ...]
     loops: tuple[str, ...]
+    within: bytes = b""
 
 
-def find_launches(text: bytes, tree: Any) -> Iterator[Launch]:
-    """Every launch in a unit, in order."""
+def find_launches(text: bytes, tree: Any, calls: Iterable[tuple[int, bytes]] = ()) -> Iterator[Launch]:
+    """Every launch in a unit, in order; then those in `calls`, macro calls expanded."""
     if _OPEN.search(text) is None:
         return
     bare = blank_literals(text)
-    allocations, directions = _allocations(bare), _directions(bare)
+    data = _allocations(bare), _directions(bare)
+    for at, launch in _launches(bare, *data):
+        yield replace(launch, at=at, loops=_loops(tree, at, bare))
+    for at, expansion in calls:
+        for _, launch in _launches(blank_literals(expansion), *data):
+            yield replace(launch, at=at, loops=_loops(tree, at, bare), within=expansion)
+
+
+def _launches(
+    bare: bytes, allocations: Mapping[bytes, bytes], directions: Mapping[bytes, frozenset[str]]
+) -> Iterator[tuple[int, Launch]]:
     for match in _OPEN.finditer(bare):
         close = _CLOSE.search(bare, match.end(), match.end() + WINDOW_BYTES)
         if close is None:
@@ -67,17 +82,20 @@ def find_launches(text: bytes, tree: Any) -> Iterator[Launch]:
         if len(configuration) < 2:
             continue
         arguments = split_arguments(bare[start + 1 : end - 1])
-        yield Launch(
-            kernel=head[0].rpartition(b"::")[2],
-            qualified=head[0],
-            at=match.start(),
-            template_args=head[1],
-            grid=configuration[0],
-            block=configuration[1],
-            shared_bytes=configuration[2] if len(configuration) > 2 else None,
-            stream=configuration[3] if len(configuration) > 3 else None,
-            arguments=tuple(_argument(a, allocations, directions) for a in arguments),
-            loops=_loops(tree, match.start(), bare),
+        yield (
+            match.start(),
+            Launch(
+                kernel=head[0].rpartition(b"::")[2],
+                qualified=head[0],
+                at=match.start(),
+                template_args=head[1],
+                grid=configuration[0],
+                block=configuration[1],
+                shared_bytes=configuration[2] if len(configuration) > 2 else None,
+                stream=configuration[3] if len(configuration) > 3 else None,
+                arguments=tuple(_argument(a, allocations, directions) for a in arguments),
+                loops=(),
+            ),
         )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kcurate.cuda_source.conditions import evaluate
-from kcurate.cuda_source.expansion import BUILT_IN, UnevaluatedError
+from kcurate.cuda_source.expansion import BUILT_IN, NAME, UnevaluatedError
 from kcurate.cuda_source.macros import SAVING, Saved, save_or_restore
 from kcurate.cuda_source.text import blank_comments
 from kcurate.records import Condition, Span
@@ -38,6 +38,7 @@ PREDEFINED: Mapping[bytes, bytes] = BUILT_IN | {
     name: value for name, _, value in (each.partition(b"=") for each in _DEFINED.split())
 }
 MAX_BYTES = 32 << 20
+KERNEL_MARK = b"__global__"
 MAX_DEPTH = 60
 
 _DIRECTIVE = re.compile(
@@ -80,11 +81,22 @@ class Piece:
     end: int
 
 
+@dataclass(frozen=True)
+class Hidden:
+    """A branch that is left out though it holds a `__global__`: the condition, and its undefined names."""
+
+    path: str
+    line: int
+    text: str
+    names: tuple[str, ...]
+
+
 @dataclass
 class Text:
     """A translation unit in one piece.
 
     `conditions` counts the `#if` and its like that were asked; `unevaluated` are those without an answer.
+    `hidden` are the conditions that leave out a `__global__`, with the names that they ask for.
     """
 
     source: bytes
@@ -92,6 +104,7 @@ class Text:
     conditions: int = 0
     unevaluated: tuple[Condition, ...] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
+    hidden: tuple[Hidden, ...] = ()
     _lines: dict[str, list[int]] = field(default_factory=dict)
 
     def origin(self, at: int) -> tuple[str, int]:
@@ -130,6 +143,7 @@ class _Splicer:
     stack: list[str] = field(default_factory=list)
     once: set[str] = field(default_factory=set)
     files: dict[str, bytes] = field(default_factory=dict)
+    hidden: list[Hidden] = field(default_factory=list)
 
     def emit(self, path: str, source: bytes, start: int, end: int) -> None:
         if start >= end or self.size > MAX_BYTES:
@@ -144,6 +158,7 @@ class _Splicer:
         clean = blank_comments(source, line_breaks=False)
         # One entry a nesting level: (this branch is taken, some branch was taken, the outside is taken).
         levels: list[tuple[bool, bool, bool]] = []
+        asked: list[Hidden] = []
         live, at = True, 0
         for match in _DIRECTIVE.finditer(clean):
             start = match.start()
@@ -153,8 +168,14 @@ class _Splicer:
             word, rest = match[1], clean[match.end() : end].replace(b"\\\r\n", b"").replace(b"\\\n", b"")
             if live:
                 self.emit(path, source, at, start)
+            if not live and asked and KERNEL_MARK in clean[at:start]:
+                self.hidden.append(asked[-1])
             if word not in (b"include", b"define", b"undef", b"pragma"):
-                live = self.condition(word, rest, levels, live, match.start(1))
+                was, live = live, self.condition(word, rest, levels, live, match.start(1))
+                if live:
+                    asked = []
+                elif was or not asked:
+                    asked = [self.asked(path, word, rest, match.start(1))]
             elif live:
                 self.directive(path, source, word, rest, start, end)
             at = end
@@ -185,6 +206,15 @@ class _Splicer:
         holds = outside and not any_taken and (word == b"else" or self.holds(word, rest, at))
         levels.append((holds, any_taken or holds, outside))
         return holds
+
+    def asked(self, path: str, word: bytes, rest: bytes, at: int) -> Hidden:
+        """A condition that leaves out its branch, as it is reported."""
+        text = b" ".join((b"#" + word + rest).split()).decode("utf-8", "replace")[:MAX_SHOWN]
+        names = (name for name in NAME.findall(rest) if name not in self.macros and name != b"defined")
+        return Hidden(
+            path, self.files[path].count(b"\n", 0, at) + 1, text,
+            tuple(name.decode() for name in dict.fromkeys(names)),
+        )  # fmt: skip
 
     def holds(self, word: bytes, rest: bytes, at: int) -> bool:
         """Whether a condition at a byte of the current file holds; one without an answer is kept as such."""
@@ -249,12 +279,13 @@ def _included(match: re.Match[bytes]) -> tuple[str, bool]:
     return (match[1] or match[2]).decode("latin-1"), match[1] is not None
 
 
-def splice(root: str, read: Read, resolve: Resolve) -> Text | None:
-    """The translation unit of `root`, or None when it cannot be read."""
+def splice(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes, bytes] = {}) -> Text | None:
+    """The translation unit of `root`, or None when it cannot be read; flags define `macros`."""
     source = read(root)
     if source is None:
         return None
-    splicer = _Splicer(read, resolve, dict(PREDEFINED))
+    given = {name: value if value[:1] == b"(" else b" " + value for name, value in macros.items()}
+    splicer = _Splicer(read, resolve, {**PREDEFINED, **given})
     splicer.file(root, source)
     return Text(
         b"".join(splicer.out),
@@ -262,6 +293,7 @@ def splice(root: str, read: Read, resolve: Resolve) -> Text | None:
         len(splicer.conditions),
         tuple(condition for condition in splicer.conditions.values() if condition),
         splicer.files,
+        hidden=tuple(splicer.hidden),
     )
 
 

@@ -81,22 +81,32 @@ __device__ inline T tex2D(const texture<T, D, M>& t, float x, float y) {
 #define NAN __int_as_float(0x7fffffff)
 #undef RAND_MAX
 #define RAND_MAX 2147483647
+#undef cudaGridDependencySynchronize
+#define cudaGridDependencySynchronize() asm volatile("griddepcontrol.wait;" ::: "memory")
+#undef cudaTriggerProgrammaticLaunchCompletion
+#define cudaTriggerProgrammaticLaunchCompletion() \\
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned long ulong;
-typedef signed char int8_t;
-typedef short int16_t;
-typedef int int32_t;
-typedef long int64_t;
-typedef unsigned char uint8_t;
-typedef unsigned short uint16_t;
-typedef unsigned int uint32_t;
-typedef unsigned long uint64_t;
-typedef unsigned long uintptr_t;
+template <class T>
+__host__ __device__ constexpr const T& std_min(const T& a, const T& b) {
+  return b < a ? b : a;
+}
+template <class T>
+__host__ __device__ constexpr const T& std_max(const T& a, const T& b) {
+  return a < b ? b : a;
+}
+template <class T>
+__host__ __device__ constexpr const T& std_clamp(const T& a, const T& low, const T& high) {
+  return a < low ? low : high < a ? high : a;
+}
 """
 # The repair that each part of the shim belongs to, as named in the record.
 TEXTURE_NAMES = frozenset((b"texture", b"tex1Dfetch", b"tex1D", b"tex2D"))
+STD_NAMES = frozenset((b"std_min", b"std_max", b"std_clamp"))
+_STD_CALL = re.compile(rb"\bstd\s*::\s*(?:min|max|clamp)\b")
 
 _NAMES = sorted(
     set(re.findall(rb"#define (\w+)", SHIM) + re.findall(rb"typedef [\w ]+ (\w+);", SHIM)) | TEXTURE_NAMES
@@ -110,7 +120,7 @@ def shim_for(text: bytes) -> bytes:
     declared = {name for name in used if _declares(name, text)}
     if b"texture" in declared:
         declared |= TEXTURE_NAMES
-    return SHIM if used - declared else b""
+    return SHIM if used - declared or _STD_CALL.search(text) else b""
 
 
 def _declares(name: bytes, text: bytes) -> bool:
@@ -123,22 +133,13 @@ def _declares(name: bytes, text: bytes) -> bool:
     )
 
 
-def repairs(
-    shim_names: frozenset[bytes], *, injected: bool, constexpr: bool, compound: bool
-) -> tuple[str, ...]:
-    """The names of the repairs made to a kernel's file."""
-    found = []
-    shim_names = frozenset(name for name in shim_names if not name.startswith(b"cuda"))
-    if shim_names & TEXTURE_NAMES:
-        found.append("texture-reference")
-    if any(name.isupper() for name in shim_names - TEXTURE_NAMES):
-        found.append("constant")
-    if any(name.islower() for name in shim_names - TEXTURE_NAMES):
-        found.append("integer-type")
-    if injected:
-        found.append("device-annotation")
-    if constexpr:
-        found.append("constexpr")
-    if compound:
-        found.append("compound-literal")
-    return tuple(found)
+def repairs(shim_names: frozenset[bytes], others: frozenset[str]) -> tuple[str, ...]:
+    """The names of the repairs made to a kernel's file; `others` are those that the shim has no part in."""
+    plain = {name for name in shim_names if not name.startswith(b"cuda")} - TEXTURE_NAMES - STD_NAMES
+    made = others | {
+        *(["texture-reference"] if shim_names & TEXTURE_NAMES else []),
+        *(["constant"] if any(name.isupper() for name in plain) else []),
+        *(["integer-type"] if any(name.islower() for name in plain) else []),
+        *(["std-name"] if shim_names & STD_NAMES else []),
+    }
+    return tuple(sorted(made))

@@ -14,9 +14,10 @@ from kcurate.cuda_source.features import features, techniques
 from kcurate.cuda_source.instantiations import Instantiations, by_start
 from kcurate.cuda_source.items import Item, parse
 from kcurate.cuda_source.launches import Launch, find_launches
+from kcurate.cuda_source.macro_calls import expanded_calls
 from kcurate.cuda_source.macros import global_macros, kernels_begun
 from kcurate.cuda_source.params import header_of, params_of
-from kcurate.cuda_source.preprocess import Read, Resolve, Text, splice
+from kcurate.cuda_source.preprocess import Hidden, Read, Resolve, Text, splice
 from kcurate.cuda_source.scopes import Scopes
 from kcurate.cuda_source.shim import repairs, shim_for
 from kcurate.cuda_source.text import blank_literals
@@ -50,7 +51,8 @@ class UnitReport:
     `file_codes` has one file per path with all kernels defined there. `device_fractions` is the share of a
     file's code lines inside device functions, 0 to 1. `unread` counts, per file, the kernels that keywords
     announce but that could not be extracted. `conditions` counts the preprocessor conditions that were
-    evaluated; `unevaluated` are those that could not be.
+    evaluated; `unevaluated` are those that could not be. `hidden` are those that leave out a `__global__`.
+    `failed` says what ended the reading, if anything did.
     """
 
     root: str
@@ -61,25 +63,35 @@ class UnitReport:
     unread: Mapping[str, int] = field(default_factory=dict)
     conditions: int = 0
     unevaluated: tuple[Condition, ...] = ()
+    hidden: tuple[Hidden, ...] = ()
+    failed: str | None = None
 
     def kernels_of(self, path: str) -> list[KernelSource]:
         """The kernels that a file defines, in order."""
         return [kernel for kernel in self.kernels if kernel.span.path == path]
 
 
-def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
+def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes, bytes] = {}) -> UnitReport:
     """Everything in one translation unit.
 
     `read(path)` returns a file's bytes or None; `resolve(name, includer)` returns the path of a quoted
-    include or None. Never raises on malformed source; what cannot be parsed is left out.
+    include or None; `macros` are those that compile flags define. Never raises on malformed source;
+    what cannot be parsed is left out.
     """
-    text = splice(root, read, resolve)
+    text = splice(root, read, resolve, macros)
     if text is None:
         return UnitReport(root)
-    shim = shim_for(text.source)
+    flags = b"".join(
+        b"#define %b %b\n" % (name, value)
+        for name, value in sorted(macros.items())
+        if not name.startswith(b"__")
+    )
+    shim = flags + shim_for(text.source)
     parsed = parse(shim + text.source)
-    unit = Unit(parsed, len(shim))
-    launches = [launch for launch in find_launches(parsed.text, parsed.tree) if launch.at >= len(shim)]
+    unit = Unit(parsed, len(shim), len(flags))
+    calls = list(expanded_calls(parsed, blank_literals(parsed.text)))
+    found = find_launches(parsed.text, parsed.tree, calls)
+    launches = [launch for launch in found if launch.at >= len(shim)]
     scopes = Scopes(parsed)
     sites: list[tuple[str, LaunchSite]] = []
     sites_of: dict[int, list[LaunchSite]] = defaultdict(list)
@@ -94,7 +106,7 @@ def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
         if item.start >= len(shim):
             by_path[text.origin(item.start - len(shim))[0]].append(item)
     own = [item for items in by_path.values() for item in items]
-    expressions = by_start(own, Instantiations(parsed, launches))
+    expressions = by_start(own, Instantiations(parsed, launches, calls))
     kernels = tuple(
         _kernel(unit, text, item, sites_of.get(item.start, ()), expressions.get(item.start, ()))
         for item in sorted(own, key=lambda item: item.start)
@@ -111,6 +123,7 @@ def extract_unit(root: str, read: Read, resolve: Resolve) -> UnitReport:
         unread=_unread(unit, text),
         conditions=text.conditions,
         unevaluated=text.unevaluated,
+        hidden=text.hidden,
     )
 
 
@@ -160,12 +173,7 @@ def _kernel(
         instantiations=instantiations,
         launch_sites=tuple(sites),
         closure=tuple(text.span(e.start - shift, e.end - shift) for e in closure.items if e.start >= shift),
-        shims=repairs(
-            closure.shim_names,
-            injected=closure.injected,
-            constexpr=closure.constexpr,
-            compound=closure.compound,
-        ),
+        shims=repairs(closure.shim_names, closure.repairs),
         features=features(closure.code),
         techniques=techniques(closure.code),
     )

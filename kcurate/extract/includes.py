@@ -6,7 +6,8 @@ Lookups never leave the tree. Not covered: splicing includes (`kcurate.cuda_sour
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,11 +27,14 @@ def inside(path: str) -> str | None:
 class Reader:
     """Reads files of one tree by path relative to its root; each file is read once.
 
-    `includes` holds the include names of files scanned so far.
+    `includes` holds the include names of files scanned so far. `located` are includes that the folders do not
+    give, by (name, includer): those whose path ends with the name, by `locate` if it is set.
     """
 
     root: Path
     folders: tuple[str, ...] = ()
+    located: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    locate: Callable[[str, str], str | None] | None = None
     cache: dict[str, bytes | None] = field(default_factory=dict)
     includes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -57,24 +61,66 @@ class Reader:
             self.includes[path] = local_includes(self.read(path) or b"")
         return self.includes[path]
 
-    def resolve(self, name: str, includer: str) -> str | None:
-        """The file that `#include "name"` in `includer` refers to; None if it is not in the tree."""
-        for folder in (posixpath.dirname(includer), *self.folders):
+    def resolve(self, name: str, includer: str, folders: Sequence[str] = ()) -> str | None:
+        """The file that `#include "name"` in `includer` refers to; None if it is not in the tree.
+
+        `folders` are include folders of this file, searched before those of the tree.
+        """
+        for folder in (posixpath.dirname(includer), *folders, *self.folders):
             path = inside(posixpath.join(folder, name))
             if path is not None and self.exists(path):
                 return path
-        return None
+        if (name, includer) not in self.located and self.locate is not None:
+            self.located[name, includer] = self.locate(name, includer)
+        return self.located.get((name, includer))
 
 
-def include_graph(reader: Reader, paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """For each given file, and each file reachable from them, the files it includes, in order."""
+def by_ending(paths: Iterable[str]) -> Callable[[str, str], str | None]:
+    """A search for the file that an include means when no include folder is known: `locate(name, includer)`.
+
+    Of the paths that end with the name, the one that shares most folders with the includer.
+    """
+    named: dict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        named[posixpath.basename(path)].append(path)
+
+    def locate(name: str, includer: str) -> str | None:
+        short = posixpath.normpath(name)
+        while short.startswith("../"):
+            short = short[3:]
+        found = [
+            p
+            for p in named.get(posixpath.basename(short), ())
+            if f"/{p}".endswith(f"/{short}") and p != includer
+        ]
+        return min(found, key=lambda path: (-_shared(path, includer), path.count("/"), path), default=None)
+
+    return locate
+
+
+def _shared(path: str, other: str) -> int:
+    """How many leading folders two paths have in common."""
+    pairs = zip(path.split("/")[:-1], other.split("/")[:-1], strict=False)
+    return next(
+        (at for at, (one, two) in enumerate(pairs) if one != two), min(path.count("/"), other.count("/"))
+    )
+
+
+def include_graph(
+    reader: Reader, paths: Iterable[str], folders_of: Callable[[str], Sequence[str]] = lambda path: ()
+) -> dict[str, tuple[str, ...]]:
+    """For each given file, and each file reachable from them, the files it includes, in order.
+
+    `folders_of` gives the include folders of a file.
+    """
     graph: dict[str, tuple[str, ...]] = {}
     pending = list(paths)
     while pending:
         path = pending.pop()
         if path in graph:
             continue
-        found = (reader.resolve(name, path) for name in reader.names(path))
+        folders = folders_of(path)
+        found = (reader.resolve(name, path, folders) for name in reader.names(path))
         graph[path] = tuple(dict.fromkeys(target for target in found if target is not None))
         pending.extend(graph[path])
     return graph

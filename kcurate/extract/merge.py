@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from kcurate.cuda_source import KernelSource, UnitReport
+from kcurate.extract.flags import NO_FLAGS
+from kcurate.extract.includes import Reader
 from kcurate.extract.naming import kernel_id, unique
+from kcurate.extract.reasons import Reason, reasons
 from kcurate.extract.sources import TreeFiles
 from kcurate.json_text import shown
 from kcurate.records import Condition, Kernel, LaunchSite, Span
@@ -24,7 +27,7 @@ class TreeKernels:
     """All kernels of one tree, in file order.
 
     `codes` is by kernel id; `file_codes` (the joint closure of a file's kernels) and `device_fractions` are
-    by path. `failed` are paths whose unit could not be parsed, `source_paths` everything that was read.
+    by path. `reasons` says why a path that contains `__global__` gives none, `source_paths` is what was read.
     `unread` counts a path's kernels that could not be extracted. `conditions` counts the preprocessor
     conditions that were evaluated; `unevaluated` are those that could not be, each with its unit's root.
     """
@@ -35,14 +38,14 @@ class TreeKernels:
     file_codes: Mapping[str, bytes]
     device_fractions: Mapping[str, float]
     source_paths: tuple[str, ...]
-    failed: frozenset[str]
+    reasons: Mapping[str, Reason]
     unread: Mapping[str, int]
     conditions: int
     unevaluated: tuple[tuple[str, Condition], ...]
 
 
-def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: set[str]) -> TreeKernels:
-    """Take each file's kernels from the first of its units that yields them."""
+def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[str, str]) -> TreeKernels:
+    """Take each file's kernels from the first of its units with any; `failed` says why a unit has none."""
     tree = files.tree
     sites = _launches(tree, results)
     kernels: list[Kernel] = []
@@ -63,18 +66,20 @@ def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: set[str])
         ids = unique(kernel_id(tree.suite, place, member.name) for member in members)
         launches = sites[(place.benchmark, place.variant)]
         for id_, member in zip(ids, members, strict=True):
-            kernels.append(_record(tree, place, id_, member, unit, launches))
+            flags = files.flags.get(unit.root, NO_FLAGS).shown()
+            kernels.append(replace(_record(tree, place, id_, member, unit, launches), flags=flags))
             codes[id_] = member.code
         fractions[path] = unit.device_fractions.get(path, 0.0)
         file_codes[path] = unit.file_codes[path]
-    taken = {kernel.span.path for kernel in kernels}
-    broken = {p for p, roots in files.roots.items() if shown(p) not in taken and not failed.isdisjoint(roots)}
+    reader = Reader(tree.root)
+    texts = {path: reader.read(path) or b"" for path in files.roots if path not in file_codes}
+    why = reasons(files.roots, results, failed, file_codes, texts)
     read = tuple(found.path for found in files.found if found.outcome is None)
     asked = sum(result.conditions for result in results.values())
     lost = tuple(
         (root, each) for root, result in sorted(results.items()) for each in map(_shown, result.unevaluated)
     )
-    known = (codes, file_codes, fractions, read, frozenset(broken), unread, asked, lost)
+    known = (codes, file_codes, fractions, read, why, unread, asked, lost)
     return TreeKernels(tree, tuple(kernels), *known)
 
 

@@ -41,10 +41,8 @@ def file_outcomes(
         if shown(found.path) in with_kernels:
             below = tree.device_fractions.get(found.path, 1.0) < least
             outcome = FileOutcome.BELOW_DEVICE_FRACTION if below else FileOutcome.EXTRACTED
-        elif found.path in tree.failed:
-            outcome = FileOutcome.PARSER_FAILED
-        elif found.path in tree.unread:
-            outcome = FileOutcome.UNREAD_KERNEL
+        elif found.path in tree.reasons:
+            outcome = tree.reasons[found.path].outcome
         result[found.path] = outcome
     return result
 
@@ -101,6 +99,10 @@ def write_reports(
             line: dict[str, Any] = {"suite": tree.tree.suite, "path": shown(path), "outcome": str(outcome)}
             if fraction is not None:
                 line["device_fraction"] = fraction
+            if reason := tree.reasons.get(path):
+                line["why"] = reason.why
+                if reason.hint:
+                    line["hint"] = reason.hint
             if path in tree.unread:
                 line["unread_kernels"] = tree.unread[path]
             files.append(line)

@@ -13,7 +13,8 @@ from pathlib import Path
 from kcurate import time_limits
 from kcurate.cuda_source import blank_comments, global_macros, local_includes
 from kcurate.errors import BackendError, InputError
-from kcurate.extract.includes import Reader, include_graph, roots_of
+from kcurate.extract.flags import FlagFinder, Flags
+from kcurate.extract.includes import Reader, by_ending, include_graph, reachable, roots_of
 from kcurate.extract.walk import (
     CUDA_SUFFIXES,
     SOURCE_SUFFIXES,
@@ -39,13 +40,16 @@ class TreeFiles:
     """One tree: the files found in it, and the units to parse.
 
     `roots` maps each file that may define kernels to the units to parse it from, best first; `launchers`
-    are additional units, parsed only for their launches.
+    are additional units, parsed only for their launches. `flags` and `located` (name, includer, path of the
+    includes that no folder gives) are by unit.
     """
 
     tree: Tree
     found: list[Found] = field(default_factory=list)
     roots: dict[str, list[str]] = field(default_factory=dict)
     launchers: list[str] = field(default_factory=list)
+    flags: dict[str, Flags] = field(default_factory=dict)
+    located: dict[str, tuple[tuple[str, str, str], ...]] = field(default_factory=dict)
 
 
 def find_files(
@@ -138,9 +142,10 @@ def _scan(path: str, data: bytes | FileOutcome) -> Scanned:
     return Scanned(path, None, local_includes(data), kernel, LAUNCH_MARK in data, macros)
 
 
-def choose_units(files: TreeFiles, pool: Pool) -> None:
+def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
     """Scan every source of a tree: set the outcomes that follow from the bytes, and choose the units."""
     reader = Reader.of(files.tree)
+    reader.locate = by_ending(found.path for found in files.found if found.outcome is None)
     scanned = _scan_all(files, pool)
     for index, found in enumerate(files.found):
         if found.outcome is None:
@@ -151,7 +156,8 @@ def choose_units(files: TreeFiles, pool: Pool) -> None:
                 reader.includes[found.path] = seen.includes
     wanted = [found.path for found in files.found if found.outcome is None]
     with_kernels = _with_kernels(wanted, scanned, reader)
-    graph = include_graph(reader, [*wanted, *_context(files, with_kernels)]) if with_kernels else {}
+    every = [*wanted, *_context(files, with_kernels)] if with_kernels else []
+    graph = include_graph(reader, every, lambda path: finder.of(path).include)
     roots = roots_of(graph)
     for path in with_kernels:
         # The best unit, then the file by itself in case that unit skips its kernels.
@@ -163,6 +169,14 @@ def choose_units(files: TreeFiles, pool: Pool) -> None:
         for path in graph.keys() - chosen - included
         if Path(path).suffix.lower() in CUDA_SUFFIXES and _launches(path, scanned, reader)
     )
+    for root in {root for roots_ in files.roots.values() for root in roots_} | set(files.launchers):
+        files.flags[root] = finder.of(root)
+        files.located[root] = tuple(
+            (name, by, target)
+            for by in sorted(reachable(graph, root))
+            for name in reader.names(by)
+            if (target := reader.located.get((name, by))) is not None
+        )
 
 
 def _with_kernels(wanted: Sequence[str], scanned: Mapping[str, Scanned], reader: Reader) -> list[str]:

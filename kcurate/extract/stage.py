@@ -18,6 +18,7 @@ from kcurate.cuda_source import UnitReport
 from kcurate.errors import InputError
 from kcurate.extract import compiling
 from kcurate.extract.candidates import write_candidates
+from kcurate.extract.flags import FlagFinder, check_include, find_commands, given_flags
 from kcurate.extract.merge import TreeKernels, merge
 from kcurate.extract.pairs import Match, SourceFile, match_files
 from kcurate.extract.reporting import count_items, file_outcomes, write_reports
@@ -33,6 +34,8 @@ from kcurate.workspace import DEFAULT, Workspace
 
 PRELOAD = ("kcurate.extract.units", "kcurate.extract.compiling", "kcurate.extract.sources")
 WRITTEN_TOGETHER = 16
+# So many files without kernels are named on stderr.
+MAX_LINES = 20
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class ExtractConfig:
     """What to extract and how; `jobs` 0: one per core; `compile` None: if NVRTC is installed.
 
     `root`: the tree of paths that belong to no suite; None: each folder, or a file's folder, is a tree.
-    `min_device_fraction` None: the threshold of the suite's manifest.
+    `min_device_fraction` None: the threshold of the suite's manifest. `define` holds `NAME` or `NAME=VALUE`,
+    `include_dirs` folders in the trees; `compile_commands` None: the one at a tree's root or in `build/`.
     """
 
     paths: tuple[Path, ...]
@@ -52,6 +56,9 @@ class ExtractConfig:
     min_device_fraction: float | None = None
     compile: bool | None = None
     root: Path | None = None
+    define: tuple[str, ...] = ()
+    include_dirs: tuple[Path, ...] = ()
+    compile_commands: Path | None = None
 
 
 def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
@@ -72,11 +79,10 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
     with recorded("extract", config.workspace, note=note) as record:
         compiler = compiling.find_compiler(config.compile, record.note)
         with Pool(config.jobs, PRELOAD) as pool:
-            trees = find_files(
-                config.paths, config.suite, Filter(config.include, config.exclude), config.root
-            )
-            for files in trees:
-                choose_units(files, pool)
+            chosen = Filter(config.include, config.exclude)
+            trees = find_files(config.paths, config.suite, chosen, config.root)
+            for files, finder in zip(trees, _finders(config, trees, record.note), strict=True):
+                choose_units(files, pool, finder)
             extracted = [_parse(files, pool) for files in trees]
             _require_kernels(config, trees, extracted)
             workspace = Workspace(config.workspace)
@@ -92,6 +98,7 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
         dropped = sum(list(each.values()).count(FileOutcome.BELOW_DEVICE_FRACTION) for each in outcomes)
         if dropped:
             record.note(f"{dropped} files are below the device fraction; their kernels are kept: {listed}")
+        _note_reasons(finished, record.note, listed)
         unread = sum(sum(tree.unread.values()) for tree in finished)
         if unread:
             record.note(f"{unread} kernels were not extracted (macros define or hide them): {listed}")
@@ -102,6 +109,30 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
         return record.finish(count_items(finished, outcomes, matches)), finished
 
 
+def _finders(config: ExtractConfig, trees: Sequence[TreeFiles], note: Note) -> list[FlagFinder]:
+    """What knows the compile flags of each tree's files."""
+    check_include(config.include_dirs, [files.tree.root for files in trees])
+    finders = []
+    for root in (files.tree.root for files in trees):
+        given = given_flags(config.define, config.include_dirs, root)
+        finders.append(FlagFinder(root, given, find_commands(root, config.compile_commands, note)))
+    return finders
+
+
+def _note_reasons(trees: Sequence[TreeKernels], note: Note, listed: Path) -> None:
+    """Say why files that contain `__global__` gave nothing, a line each, unless nothing is lost."""
+    lines = [
+        reason.line(shown(path))
+        for tree in trees
+        for path, reason in sorted(tree.reasons.items())
+        if reason.hint is not None
+    ]
+    for line in lines[:MAX_LINES]:
+        note(line)
+    if lines[MAX_LINES:]:
+        note(f"{len(lines) - MAX_LINES} more files with __global__ gave no kernel: {listed}")
+
+
 def _bar(results: Iterable[Any], total: int, what: str) -> Iterable[Any]:
     return tqdm(results, total=total, desc=what, unit="", leave=False, disable=None)
 
@@ -109,17 +140,20 @@ def _bar(results: Iterable[Any], total: int, what: str) -> Iterable[Any]:
 def _parse(files: TreeFiles, pool: Pool) -> TreeKernels:
     """Parse every unit; a file whose best unit skips its kernels is parsed by itself."""
     results: dict[str, UnitReport] = {}
-    failed: set[str] = set()
+    failed: dict[str, str] = {}
     pending = {path: units[0] for path, units in files.roots.items()}
     launchers = list(files.launchers)
     while pending or launchers:
-        roots = sorted({*pending.values(), *launchers} - results.keys() - failed)
+        roots = sorted({*pending.values(), *launchers} - results.keys() - failed.keys())
         launchers = []
-        tasks = [UnitTask(files.tree.root, files.tree.manifest.layout.include, root) for root in roots]
+        folders = files.tree.manifest.layout.include
+        tasks = [
+            UnitTask(files.tree.root, folders, root, files.flags[root], files.located[root]) for root in roots
+        ]
         answers = pool.run(read_unit, tasks, timeout_s=time_limits.READ_UNIT_S)
         for index, result in _bar(answers, len(tasks), f"{files.tree.suite}: parse"):
             if isinstance(result, Failure):
-                failed.add(roots[index])
+                failed[roots[index]] = f"{result.kind}: {result.detail}"
             else:
                 results[roots[index]] = result
         pending = {
@@ -147,9 +181,8 @@ def _require_kernels(
     if any(tree.unread for tree in extracted):
         what = "no CUDA kernel could be extracted"
         hint = "kernels defined by macros are not parsed: write them out (docs/extraction.md)"
-    elif lost := [condition for tree in extracted for _, condition in tree.unevaluated]:
-        first = f"{lost[0].path}:{lost[0].line}: {lost[0].text}"
-        hint = f"is one behind {first}? It could not be evaluated: {lost[0].why}"
+    elif why := [reason.line(shown(path)) for tree in extracted for path, reason in tree.reasons.items()]:
+        what, hint = "no CUDA kernel could be extracted", "; ".join(sorted(why)[:3])
     raise InputError(f"{what} ({seen})", where=", ".join(str(path) for path in config.paths), hint=hint)
 
 

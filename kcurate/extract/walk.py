@@ -41,6 +41,7 @@ class FileOutcome(StrEnum):
     BELOW_DEVICE_FRACTION = "below_device_fraction"
     NO_KERNEL = "no_kernel"
     UNREAD_KERNEL = "unread_kernel"
+    BEHIND_CONDITION = "behind_condition"
     PARSER_FAILED = "parser_failed"
     NOT_SOURCE = "not_source"
     OUTSIDE_LAYOUT = "outside_layout"

@@ -100,7 +100,8 @@ class Kernel:
     """One `__global__` function with everything it needs; its code is `kernel.cu` in the same folder.
 
     `device_fraction` is the share of its file's code lines in device functions, 0 to 1. `unevaluated` are the
-    preprocessor conditions of its translation unit that could not be evaluated.
+    preprocessor conditions of its translation unit that could not be evaluated, `flags` the compile flags
+    that the unit was read with (`-DN=4`, `-Iinclude` relative to the tree, `-std=c++17`).
     """
 
     id: str
@@ -122,3 +123,4 @@ class Kernel:
     device_fraction: float | None = None
     compiled: CompiledKernel | None = None
     unevaluated: tuple[Condition, ...] = ()
+    flags: tuple[str, ...] = ()

@@ -107,7 +107,9 @@ void go(float *host) {
             "texture-reference",
         ),
         ("__global__ void k(int *o) { o[0] = INT_MAX; }\n", "constant"),
-        ("__global__ void k(uint *o, uint8_t *p) { o[0] = p[0]; }\n", "integer-type"),
+        ("__global__ void k(uint *o) { o[0] = 1; }\n", "integer-type"),
+        ("__global__ void k(uint8_t *o) { o[0] = 1; }\n", "header"),
+        ("__global__ void k(float *o) { o[0] = std::sqrt(o[1]); }\n", "std-name"),
         (
             "struct v { float x; };\nv operator+(v a, v b) { v c; c.x = a.x + b.x; return c; }\n"
             "__global__ void k(v *o) { o[0] = o[1] + o[2]; }\n",

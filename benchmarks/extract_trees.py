@@ -1,0 +1,72 @@
+"""How many kernels of source trees `kcurate extract` finds, and the share that does not compile by itself.
+
+    python benchmarks/extract_trees.py TREE[=FLAG,...] ... --work DIR [--before CHECKOUT]
+        [--no-compile TREE ...]
+
+Each tree is read as a generic one and compiled with NVRTC, by this version and by the one checked out at
+CHECKOUT. `corpus/RAJAPerf=-DRAJA_ENABLE_CUDA` gives this version a flag. A workspace in DIR that an
+earlier run left is completed, and what it compiled is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+
+
+def extract(checkout: Path, tree: Path, work: Path, flags: list[str]) -> dict[str, int]:
+    """Counts per outcome of a tree's kernels; empty if there are none."""
+    command = [sys.executable, "-m", "kcurate", "extract", str(tree.resolve()), "--suite", "generic"]
+    done = subprocess.run(
+        [*command, "-w", str(work), "--json", *flags],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(checkout)},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        print(f"{tree.name}: {done.stderr.strip().splitlines()[-1][:200]}", file=sys.stderr)
+        return {}
+    return dict(json.loads(done.stdout)["items"]["kernels"])
+
+
+def shown(counts: dict[str, int]) -> tuple[str, str]:
+    """The number of kernels, and the share that does not compile."""
+    compiled, failed = counts.get("compiled", 0), counts.get("compile_error", 0)
+    kernels = compiled + failed + counts.get("not_compiled", 0)
+    return str(kernels), f"{failed} ({100 * failed / kernels:.0f}%)" if compiled + failed else ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("trees", nargs="*", default=[])
+    parser.add_argument("--no-compile", nargs="*", default=[], metavar="TREE", help="only count these")
+    parser.add_argument("--before", type=Path, help="a checkout of the version to compare with")
+    parser.add_argument("--work", type=Path, required=True)
+    options = parser.parse_args()
+    print(f"{date.today()}, {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    print("| tree | kernels before | now | do not compile before | now |\n|---|---:|---:|---:|---:|")
+    for given in (*options.trees, *options.no_compile):
+        name, _, words = given.partition("=")
+        flags = words.split(",") if words else []
+        extra = ["--no-compile"] if given in options.no_compile else []
+        tree = Path(name)
+        was = "", ""
+        if options.before is not None:
+            was = shown(extract(options.before.resolve(), tree, options.work / f"before-{tree.name}", extra))
+        now = shown(extract(HERE, tree, options.work / f"now-{tree.name}", [*flags, *extra]))
+        print(f"| {tree.name} {' '.join(flags)} | {was[0]} | {now[0]} | {was[1]} | {now[1]} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Why a file that contains `__global__` gives no kernel, in one line, and what to do about it.
+
+Not covered: files without the word; kernels that do not compile (their record has the compiler's log).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kcurate.cuda_source import UnitReport, blank_comments, blank_literals
+from kcurate.extract.walk import FileOutcome
+
+_MARK = re.compile(rb"\b__global__\b")
+_DEFINE = re.compile(rb"^[ \t]*#[ \t]*define\b(?:\\\r?\n|[^\n])*", re.MULTILINE)
+_DECLARED = re.compile(rb"\b__global__\b[^{};]*;")
+
+
+@dataclass(frozen=True)
+class Reason:
+    """The outcome of a file without kernels, why, and what to do (None: nothing is lost)."""
+
+    outcome: FileOutcome
+    why: str
+    hint: str | None = None
+
+    def line(self, path: str) -> str:
+        """One line for the user."""
+        return f"{path}: {self.why}" + (f" ({self.hint})" if self.hint else "")
+
+
+def reason(path: str, data: bytes, units: Sequence[UnitReport], failed: str | None) -> Reason:
+    """Why a file gives no kernel.
+
+    `units` are the reports of the units that it was read in; `failed` says what ended the others.
+    """
+    failed = next((unit.failed for unit in units if unit.failed), failed)
+    if failed:
+        return Reason(
+            FileOutcome.PARSER_FAILED, f"reading it failed: {failed}", "leave it out with --exclude"
+        )
+    hidden = [each for unit in units for each in unit.hidden if each.path == path]
+    unevaluated = {(c.path, c.line): c.why for unit in units for c in unit.unevaluated}
+    if hidden:
+        first = min(hidden, key=lambda each: each.line)
+        why = f"its kernels lie behind {first.text} (line {first.line})"
+        if cause := unevaluated.get((path, first.line)):
+            why += f", which could not be evaluated: {cause}"
+        hint = f"define what it asks for: {_asked(first.names)}"
+        return Reason(FileOutcome.BEHIND_CONDITION, why, hint)
+    if any(unit.unread.get(path) for unit in units):
+        return Reason(
+            FileOutcome.UNREAD_KERNEL,
+            "its kernels come from macros, which are not expanded",
+            "write them out",
+        )
+    return _by_text(data)
+
+
+def _asked(names: Iterable[str]) -> str:
+    return " or ".join(f"-D {name}" for name in names) or "the macros of the branches before it"
+
+
+def _by_text(data: bytes) -> Reason:
+    bare = blank_literals(blank_comments(data))
+    if not _MARK.search(bare):
+        return Reason(FileOutcome.NO_KERNEL, "__global__ stands only in comments or strings")
+    bare = _DEFINE.sub(b" ", bare)
+    if not _MARK.search(bare):
+        return Reason(FileOutcome.NO_KERNEL, "__global__ stands only in macros")
+    if not _MARK.search(_DECLARED.sub(b" ", bare)):
+        return Reason(FileOutcome.NO_KERNEL, "kernels are only declared or instantiated here")
+    return Reason(
+        FileOutcome.UNREAD_KERNEL, "__global__ is not where a kernel was recognised", "write the kernel out"
+    )
+
+
+def reasons(
+    roots: Mapping[str, Sequence[str]],
+    results: Mapping[str, UnitReport],
+    failed: Mapping[str, str],
+    with_kernels: Iterable[str],
+    texts: Mapping[str, bytes],
+) -> dict[str, Reason]:
+    """The reason of every file of `roots` that is not among those with kernels, by path.
+
+    `roots` are the units that each file may be read from, `failed` says why a unit has no report.
+    """
+    found = {}
+    for path in sorted(roots.keys() - set(with_kernels)):
+        units = [results[root] for root in roots[path] if root in results]
+        ended = None if units else next((failed[root] for root in roots[path] if root in failed), None)
+        found[path] = reason(path, texts.get(path, b""), units, ended)
+    return found
