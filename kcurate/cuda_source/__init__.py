@@ -14,6 +14,7 @@ Spans are half-open byte ranges of the original files. Nothing here reads a file
 | `scopes` | which kernels a launch refers to |
 | `unit` | all of the above for one translation unit |
 | `normalise` | code as it is published and compared |
+| `statements`, `declarations`, `paths` | code to be understood: functions, calls, what sets a name |
 | `edit`, `wider` | rewriting by byte spans; `float` accumulators as `double` |
 """
 

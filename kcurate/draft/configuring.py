@@ -5,18 +5,16 @@ Not covered: the arguments (`building`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kcurate.cuda_source.statements import Code, Function
 from kcurate.draft import launching
 from kcurate.draft.algebra import Poly, ceil_div, factor, number
 from kcurate.draft.bounds import Bounds
-from kcurate.draft.host import Function
 from kcurate.draft.launching import Site
 from kcurate.draft.memory import allocation
 from kcurate.draft.sketch import OPEN, Reason, Remark
-from kcurate.draft.usage import DeviceCode
 from kcurate.records import Kernel
 
 GUESSED_BLOCKS = ((256,), (16, 16), (8, 8, 4))
@@ -30,7 +28,7 @@ class Configuration:
     """One launch's grid and block; `values` are the scalar arguments over sizes, `remarks` is appended to."""
 
     kernel: Kernel
-    device: DeviceCode
+    device: Code
     function: Function
     site: Site
     remarks: list[Remark]
@@ -42,7 +40,7 @@ class Configuration:
     def read(self) -> tuple[tuple[int, ...], tuple[Poly, ...] | None]:
         """The block's extents, and the grid's if the host code tells."""
         code = self.device
-        constants = {*code.macros, *re.findall(r"\bconst(?:expr)?\s+[\w\s]*?\b(\w+)\s*=\s*\d", code.text)}
+        constants = {*code.macros, *code.constants()}
         known = launching.block_of(self.site)
         block = known or self._guessed_block()
         for argument in self.site.launch.arguments:
@@ -62,7 +60,7 @@ class Configuration:
 
     def _guessed_block(self) -> tuple[int, ...]:
         """A block with as many axes as the kernel uses; host names in it are frozen."""
-        body = self.device.body(self.function)
+        body = self.device.text[self.function.body : self.function.end]
         axes = 3 if "threadIdx.z" in body else 2 if "threadIdx.y" in body else 1
         block = GUESSED_BLOCKS[axes - 1]
         nodes = self.site.meaning.extents(self.site.launch.block, self.site.scope) or ()

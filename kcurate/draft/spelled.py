@@ -6,12 +6,14 @@ values of names (`meaning`).
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from kcurate.cuda_source.declarations import Setting
+from kcurate.cuda_source.edit import ancestors, bare
+from kcurate.cuda_source.paths import path_in
+from kcurate.cuda_source.statements import Code, Function
 from kcurate.draft import cexpr, types
 from kcurate.draft.cexpr import Node
-from kcurate.draft.host import Function, Host
 
 _READ_IN = frozenset(
     ("atoi", "atol", "atoll", "strtol", "strtoul", "strtoull", "stoi", "stol", "stoul", "atof")
@@ -43,38 +45,41 @@ def rest_of(choice: Node) -> Node | None:
     return rest
 
 
-def one_more_if(host: Host, name: str, function: Function | None) -> Node | None:
-    """The remainder in `if (n % b != 0) name++;`; None if the function has no such line."""
-    low, high = host.span(function)
-    one = re.escape(name)
-    match = re.search(
-        rf"\bif\s*\(([^;{{}}]*?%[^;{{}}]*?)(?:!=|>)\s*0\s*\)\s*\{{?\s*{one}\s*(?:\+\+|\+=\s*1|=\s*{one}\s*\+\s*1)\s*;",
-        host.text[low:high],
-    )
-    rest = cexpr.parse(match[1]) if match else None
-    return rest if rest is not None and rest.op == "%" else None
+def one_more_if(host: Code, one: Setting) -> Node | None:
+    """The remainder in `if (n % b != 0) name++;`; None for anything else that sets a name."""
+    grown = one.how == "++" or (one.how == "+=" and one.value == "1")
+    found = next((up for up in ancestors(one.node) if up.type == "if_statement"), None) if grown else None
+    condition = found.child_by_field_name("condition") if found is not None else None
+    node = cexpr.parse(host.of(bare(condition))) if condition is not None else None
+    if node is not None and node.op in ("!=", ">") and cexpr.plain(node.args[1]).text == "0":
+        node = cexpr.plain(node.args[0])
+    return node if node is not None and node.op == "%" else None
 
 
-def handed_on(host: Host, name: str, function: Function | None) -> bool:
-    """Whether a call may set the variable: it receives `&name`."""
-    low, high = host.span(function)
-    return re.search(rf"[(,]\s*&\s*{re.escape(name)}\b", host.text[low:high]) is not None
+def passed(host: Code, name: str, function: Function) -> Iterator[tuple[int, str]]:
+    """What other functions pass for a parameter: where, and the argument."""
+    names = [own for _, own in function.params]
+    for call in host.calls.get(function.name, ()) if name in names else ():
+        fits = names.index(name) < len(call.args) <= len(names)
+        if fits and not function.start <= call.at < function.end:
+            yield call.at, call.args[names.index(name)]
 
 
-def size_of(host: Host, template: Mapping[str, str], text: str, function: Function | None) -> int | None:
+def size_of(host: Code, template: Mapping[str, str], text: str, at: int | None) -> int | None:
     """Bytes of a type, or of a variable's type (`sizeof(*p)`, `sizeof(p[0])` remove a star)."""
     text = text.strip()
     if text.endswith("*"):
         return _POINTER_BYTES
-    names = {**host.types, **{k: v[1] for k, v in host.macros.items() if v[0] is None}, **template}
+    names = {**host.types, **host.macros, **template}
     found = types.element(text, names, host.text)
     if found is not None:
         return found.size_bytes
-    variable = re.match(r"(\*)?\s*([A-Za-z_]\w*)\s*(\[)?", text)
-    declared = host.declared_type(variable[2], function) if variable else None
-    if variable is None or declared is None:
+    node = cexpr.parse(text)
+    behind = node is not None and node.op in ("unary*", "index")
+    declared = host.type_of(path_in(text), at)
+    if declared is None:
         return None
-    if declared.count("*") - bool(variable[1]) - bool(variable[3]) > 0:
+    if declared.count("*") - behind > 0:
         return _POINTER_BYTES
     found = types.element(declared, names, host.text)
     return found.size_bytes if found is not None else None

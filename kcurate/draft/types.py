@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kcurate.cuda_source.declarations import members
 from kcurate.problem.dtypes import UNIT_ROUNDOFF, numpy_dtype
 
 DTYPES: Mapping[str, str] = {
@@ -26,12 +27,9 @@ DTYPES: Mapping[str, str] = {
 }  # fmt: skip
 FLOATS = frozenset(UNIT_ROUNDOFF)
 _VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|float|double)([1-4])")
-_DROPPED = re.compile(r"\b(?:const|volatile|struct|typename|__restrict(?:__)?|restrict|std\s*::)\s*|[&]")
-_STRUCT = (
-    r"\b(?:struct|class)\s+(?:__align__\s*\(\s*\w+\s*\)\s*|alignas\s*\([^)]*\)\s*)?"
-    r"{0}\b[^;{{}}]*\{{([^{{}}]*)\}}"
+_DROPPED = re.compile(
+    r"\b(?:const|volatile|static|extern|__constant__|struct|typename|__restrict(?:__)?|restrict|std\s*::)\s*|[&]"
 )
-_TYPEDEF_STRUCT = r"\btypedef\s+struct\s*(?:__align__\s*\(\s*\w+\s*\)\s*)?\w*\s*\{{([^{{}}]*)\}}\s*{0}\s*;"
 MAX_DEPTH = 8
 
 
@@ -76,26 +74,17 @@ def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element
 
 def _struct(name: str, names: Mapping[str, str], code: str) -> Element | None:
     """A struct whose members all have one builtin type: that many lanes."""
-    for pattern in (_STRUCT, _TYPEDEF_STRUCT):
-        match = re.search(pattern.format(re.escape(name)), code)
-        if match:
-            return _lanes(match[1], {k: v for k, v in names.items() if k != name})
-    return None
-
-
-def _lanes(body: str, names: Mapping[str, str]) -> Element | None:
+    others = {own: meant for own, meant in names.items() if own != name}
     lanes, dtype = 0, None
-    for statement in filter(None, (part.strip() for part in body.split(";"))):
-        match = re.fullmatch(
-            r"([\w\s:]+?)\s+(\w+(?:\s*\[\s*\d+\s*\])*(?:\s*,\s*\w+(?:\s*\[\s*\d+\s*\])*)*)", statement
-        )
-        member = element(match[1], names) if match else None
-        if match is None or member is None or dtype not in (None, member.dtype):
+    for type_text, sizes in members(code).get(name, ()):
+        member = element(type_text, others) if "*" not in type_text and "&" not in type_text else None
+        if member is None or dtype not in (None, member.dtype):
             return None
-        dtype = member.dtype
-        for one in match[2].split(","):
-            count = member.lanes
-            for extent in re.findall(r"\[\s*(\d+)\s*\]", one):
-                count *= int(extent)
-            lanes += count
+        dtype, count = member.dtype, member.lanes
+        for size in sizes:
+            known = names.get(size, size).strip(" ()")
+            if not known.isdigit():
+                return None
+            count *= int(known)
+        lanes += count
     return Element(dtype, lanes) if dtype else None
