@@ -36,7 +36,7 @@ def draft(
     from kcurate.draft.stage import draft as run
 
     config = DraftConfig(workspace, tuple(kernels or ()), tuple(tree or ()), known, again)
-    output.report(run(config, note=output.note), as_json=json)
+    run(config, note=output.note, report=lambda summary: output.report(summary, as_json=json))
 
 
 def check(
@@ -51,7 +51,7 @@ def check(
     from kcurate.cli import output
     from kcurate.draft.checking import check as run
 
-    output.report(run(tuple(files), workspace, note=output.note), as_json=json)
+    run(tuple(files), workspace, note=output.note, report=lambda one: output.report(one, as_json=json))
 
 
 COMMANDS: Mapping[str, Callable[..., Any]] = {"draft": draft, "check": check}

@@ -46,8 +46,16 @@ class DraftConfig:
     again: bool = False
 
 
-def draft(config: DraftConfig, *, note: Note = silent, complete: Complete | None = None) -> Summary:
+def draft(
+    config: DraftConfig,
+    *,
+    note: Note = silent,
+    complete: Complete | None = None,
+    report: Callable[[Summary], None] = lambda _: None,
+) -> Summary:
     """Draft a problem for every kernel that has none, try it, and write `problem.toml` beside the kernel.
+
+    `report` receives the summary before anything is raised about single kernels.
 
     Raises:
         InputError: a path is not a kernel, a tree does not exist, or a kernel named by the user is never
@@ -73,6 +81,7 @@ def draft(config: DraftConfig, *, note: Note = silent, complete: Complete | None
         summary = record.finish(
             {kind: dict(sorted(found.items())) for kind, found in counts.items() if found}
         )
+        report(summary)
         if config.kernels and unlaunched:
             raise InputError(
                 "no launch of this kernel was found",

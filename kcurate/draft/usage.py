@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import reduce
+from operator import itemgetter, or_
 
 from kcurate.cuda_source.declarations import Setting
 from kcurate.cuda_source.edit import Node
@@ -60,7 +62,7 @@ class _Reader:
 
     def parameter(self, function: Function, name: str, element: bool, depth: int) -> Usage:
         """What is done with a pointer parameter (with `element`: a reference to what it points to)."""
-        found, queue = Usage(), [(name, element)]
+        found, queue = list[tuple[int, Usage]](), [(name, element)]
         declared: dict[str, Setting | None] = {name: None}
         while queue:
             own, element = queue.pop(0)
@@ -68,12 +70,12 @@ class _Reader:
                 if self.code.declared(own, node.start_byte) != declared[own]:
                     continue
                 part, alias = self._access(node, element, depth)
-                found |= part
+                found.append((_when(node), part))
                 for target, at in alias:
                     if target not in declared:
                         declared[target] = self.code.declared(target, at)
                         queue.append((target, (declared[target] or _NONE).type.strip("*").endswith("&")))
-        return found
+        return reduce(or_, (part for _, part in sorted(found, key=itemgetter(0))), Usage())
 
     def _access(self, node: Node, reached: bool, depth: int) -> tuple[Usage, list[tuple[str, int]]]:
         """One occurrence: what it does, and the local name that it gives to the same memory, if any."""
@@ -149,6 +151,16 @@ class _Reader:
                 return self.parameter(callee, own, "*" not in type_text, depth + 1)
             return Usage()
         return Usage(True, True, unknown=True, first="read")
+
+
+def _when(node: Node) -> int:
+    """Where an access takes place: what is assigned to is written after its new value is read."""
+    at, up = node.start_byte, node.parent
+    while up is not None and not up.type.endswith("statement"):
+        if up.type == "assignment_expression" and up.child_by_field_name("left").end_byte > node.start_byte:
+            at = up.end_byte
+        up = up.parent
+    return int(at)
 
 
 _NONE = Setting("", 0, "")

@@ -234,3 +234,24 @@ def test_constant_memory_that_the_host_fills_is_uploaded() -> None:
     assert (buffers["last_values"].dtype, buffers["last_values"].shape) == ("float64", (1,))
     opened = [remark.place for remark in draft.remarks if remark.reason is Reason.CONSTANT_MEMORY]
     assert opened == ["buffers.odd.dtype"]
+
+
+SAME_NAMES = """
+__global__ void scale(float *n, float m, int count) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < count) n[i] = m * n[i];
+}
+void run(int n, float *h) {
+  int m = n * 2; float *d; cudaMalloc(&d, n * sizeof(float));
+  scale<<<(n + 63) / 64, 64>>>(d, 2.0f, n);
+}
+"""
+
+
+def test_a_size_and_a_buffer_of_one_name_are_kept_apart() -> None:
+    draft = inferred(SAME_NAMES)
+    problem, step = draft.known.problem, launched(draft)
+    assert set(problem.sizes.headline) == {"n"}
+    assert set(problem.buffers) == {"n_buffer"} and set(problem.scalars) == {"m"}
+    assert problem.buffers["n_buffer"].shape == ("n",)
+    assert step.args == ("n_buffer", "m", "n")
+    assert any(remark.place == "buffers.n_buffer.init" for remark in draft.remarks)
