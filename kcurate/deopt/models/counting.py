@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kcurate.deopt.models.asking import Asking
 from kcurate.deopt.models.policy import hopeless
 from kcurate.deopt.models.search import Search
 from kcurate.deopt.starts import Start
+from kcurate.models.asking import Asking
 from kcurate.records import AttemptOutcome, Outcome
 
 
