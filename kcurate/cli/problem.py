@@ -28,14 +28,33 @@ def draft(
         bool, typer.Option("--known", help="Also draft for kernels whose suite has a problem for them.")
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="Overwrite draft files that exist already.")] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Ask this model to fill in what stays open: claude, claude-<version>, or "
+            "openai:<model>@<base-url>. Its answers are tried like any draft.",
+        ),
+    ] = None,
+    budget_usd: Annotated[
+        float | None,
+        typer.Option("--budget-usd", "--max-usd", min=0, metavar="X", help="Spend at most this much."),
+    ] = None,
+    price: Annotated[
+        str | None,
+        typer.Option(metavar="IN,OUT", help="Price in USD per million tokens; default: the built-in table."),
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(min=256, metavar="N", help="Longest answer.")] = 16_000,
     json: JsonOption = False,
 ) -> None:
     """Infer problems (sizes, buffers, plan) for kernels that have none, and try them on the emulator."""
     from kcurate.cli import output
     from kcurate.draft.stage import DraftConfig
     from kcurate.draft.stage import draft as run
+    from kcurate.models.opening import Spending
 
-    config = DraftConfig(workspace, tuple(kernels or ()), tuple(tree or ()), known, again)
+    spending = Spending(budget_usd, price, max_tokens)
+    config = DraftConfig(workspace, tuple(kernels or ()), tuple(tree or ()), known, again, model, spending)
     run(config, note=output.note, report=lambda summary: output.report(summary, as_json=json))
 
 

@@ -132,6 +132,16 @@ class Asking:
             return None
         return self.price.cost_usd(usage, batch=batch)
 
+    def spent(self) -> str:
+        """What this run sent and spent, in one line."""
+        usage, counts = self.usage, self.counts
+        price = f"${self.budget.spent_usd:.4f}" if self.price else "price unknown"
+        return (
+            f"{self.client.model}: {sum(counts.values())} answers ({counts['on_file']} already saved), "
+            f"{usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens} tokens in "
+            f"({usage.cache_read_tokens} from the prompt cache), {usage.output_tokens} out: {price}"
+        )
+
     def _count(self, source: RequestSource) -> None:
         with self._lock:
             self.counts[source] += 1

@@ -96,7 +96,7 @@ def run(config: ModelConfig, *, note: Note = silent, seams: Seams | None = None)
             searches = _searches(found, config, around, workspace)
             failure = _drive(config, searches, asking, workspace, name, seams, record.note)
         items = counting.count(searches, asking)
-        record.note(counting.spent(asking))
+        record.note(asking.spent())
         summary = record.finish(items)
         if failure is not None:
             raise failure
