@@ -184,6 +184,14 @@ class Code:
             self._used[function.start] = found
         yield from self._used[function.start].get(name, ())
 
+    def given(self, name: str, function: Function) -> Iterator[tuple[int, str]]:
+        """What other functions pass for a parameter: where, and the argument."""
+        names = [own for _, own in function.params]
+        for call in self.calls.get(function.name, ()) if name in names else ():
+            fits = names.index(name) < len(call.args) <= len(names)
+            if fits and not function.start <= call.at < function.end:
+                yield call.at, call.args[names.index(name)]
+
     def hands_on(self, name: str, function: Function | None) -> bool:
         """Whether a call may set a variable because it receives `&name`."""
         for one in [function] if function is not None else self.functions:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kcurate.cuda_source import expressions as cexpr
 from kcurate.cuda_source.declarations import Setting
 from kcurate.cuda_source.edit import Node as Syntax
 from kcurate.cuda_source.edit import bare
+from kcurate.cuda_source.expressions import Node
 from kcurate.cuda_source.paths import cast_type, path_of
 from kcurate.cuda_source.statements import Code, Function
-from kcurate.draft import cexpr
 from kcurate.draft.algebra import Poly, from_node, number, quotient
-from kcurate.draft.cexpr import Node
 
 MAX_DEPTH = 10
 # So many variables, each defined by the next, are followed to a value.

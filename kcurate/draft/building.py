@@ -9,14 +9,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from kcurate.cuda_source import expressions as cexpr
 from kcurate.cuda_source.paths import offset_in, path_in
 from kcurate.cuda_source.statements import Code, Function
-from kcurate.draft import cexpr, launching, sizes, types
+from kcurate.draft import launching, sizes, types
 from kcurate.draft.algebra import Poly, factor, number, quotient, real
 from kcurate.draft.bounds import Bounds
-from kcurate.draft.configuring import GUESSED_WHOLE, Configuration
 from kcurate.draft.contents import Extents, contents
-from kcurate.draft.launching import Site, at_sample
+from kcurate.draft.launching import GUESSED_WHOLE, Configuration, Site, at_sample
 from kcurate.draft.memory import allocation
 from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
 from kcurate.draft.usage import Usage, usage
@@ -67,6 +67,9 @@ class Builder:
 
     def build(self, name: str, template: tuple[str, ...]) -> Draft:
         """The draft for this launch."""
+        self.site.taken = frozenset(
+            param.name for param in self.kernel.params if param.pointer or self._real_type(param)
+        )
         shaping = Configuration(self.kernel, self.device, self.function, self.site, self.remarks, self.values)
         block, grid = shaping.read()
         texts = [argument.expression for argument in self.site.launch.arguments]
@@ -96,10 +99,13 @@ class Builder:
 
     def _value(self, param: Param, text: str) -> None:
         """Record a scalar's value over sizes, if it has one."""
-        element = self._element(param.type)
-        poly = self.site.poly(text) if element is None or element.dtype not in types.FLOATS else None
+        poly = self.site.poly(text) if not self._real_type(param) else None
         if poly is not None:
             self.values[param.name] = poly
+
+    def _real_type(self, param: Param) -> bool:
+        element = self._element(param.type)
+        return element is not None and element.dtype in types.FLOATS
 
     def _scalar(self, param: Param) -> Arg:
         element = self._element(param.type)
@@ -327,13 +333,12 @@ class Builder:
 
     def _sizes(self, grid: tuple[Poly, ...]) -> dict[str, int | None]:
         """Every name in grid, shapes and arguments, with its host value if known."""
-        defaults = self.site.meaning.defaults
         used: set[str] = set()
         for poly in (*self.counts.values(), *grid, *self.offsets):
             used |= launching.names_of(poly)
         for poly in self.values.values():
             used |= launching.names_of(poly)
-        return {name: defaults.get(name) for name in sorted(used - {OPEN} - launching.FUNCTIONS)}
+        return {name: self.site.default(name) for name in sorted(used - {OPEN} - launching.FUNCTIONS)}
 
 
 def _role(usage: Usage) -> Role:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kcurate.draft import cexpr, types
+from kcurate.cuda_source import expressions as cexpr
+from kcurate.cuda_source.expressions import Node
+from kcurate.draft import types
 from kcurate.draft.algebra import Poly, from_node, number, quotient
 from kcurate.draft.bounds import Bounds
-from kcurate.draft.cexpr import Node
 from kcurate.draft.launching import at_sample
 from kcurate.records import Init
 

@@ -10,25 +10,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from kcurate.cuda_source import kernel_signatures, launches
+from kcurate.cuda_source import kernel_signatures
+from kcurate.cuda_source.launches import Launch
 from kcurate.cuda_source.paths import path_in
 from kcurate.cuda_source.statements import Code
 from kcurate.draft.building import Builder
 from kcurate.draft.launching import Site
 from kcurate.draft.meaning import Meaning, split
 from kcurate.draft.sketch import Draft, Reason, Remark
-from kcurate.records import (
-    Arg,
-    BufferArg,
-    Kernel,
-    KnownProblem,
-    KnownSide,
-    Launch,
-    LaunchSite,
-    Param,
-    Problem,
-    Sizes,
-)
+from kcurate.records import Kernel, KnownProblem, KnownSide, LaunchSite, Problem, Sizes
 from kcurate.suites.problems import tied
 
 
@@ -47,51 +37,10 @@ def draft(kernel: Kernel, code: str, units: Iterable[Code]) -> Draft:
         found or [_nothing(kernel)],
         key=lambda one: (sum(remark.open for remark in one.remarks), len(one.remarks)),
     )
-    best = _apart(best, kernel)
     return replace(best, known=tied(best.known, code))
 
 
-def _apart(made: Draft, kernel: Kernel) -> Draft:
-    """The draft with the buffers and scalars renamed that have the name of a size."""
-    problem = made.known.problem
-    sizes = {*problem.sizes.headline, *(name for setting in problem.sizes.test for name in setting)}
-    new = {name: f"{name}_buffer" for name in problem.buffers if name in sizes}
-    new |= {name: f"{name}_scalar" for name in problem.scalars if name in sizes}
-    if not new:
-        return made
-
-    def renamed(place: str) -> str:
-        head, dot, rest = place.partition(".")
-        name, more, tail = rest.partition(".")
-        return f"{head}{dot}{new.get(name, name)}{more}{tail}" if head in ("buffers", "scalars") else place
-
-    def argument(param: Param, arg: Arg) -> Arg:
-        if isinstance(arg, BufferArg):
-            return replace(arg, buffer=new.get(arg.buffer, arg.buffer))
-        own = param.pointer or (param.name == arg and arg in problem.scalars)
-        return new.get(arg, arg) if isinstance(arg, str) and own else arg
-
-    (name, side), *_ = made.known.sides.items()
-    plan = tuple(
-        replace(step, args=tuple(argument(*pair) for pair in zip(kernel.params, step.args, strict=False)))
-        if isinstance(step, Launch)
-        else step
-        for step in side.plan
-    )
-    loose = tuple(new.get(one, one) for one in side.nondeterministic)
-    buffers = {new.get(own, own): buffer for own, buffer in problem.buffers.items()}
-    scalars = {new.get(own, own): scalar for own, scalar in problem.scalars.items()}
-    known = replace(
-        made.known,
-        problem=replace(problem, buffers=buffers, scalars=scalars),
-        sides={name: replace(side, plan=plan, nondeterministic=loose)},
-    )
-    remarks = tuple(replace(one, place=renamed(one.place)) for one in made.remarks)
-    needs = tuple((new.get(own, own), need) for own, need in made.needs)
-    return replace(made, known=known, remarks=remarks, needs=needs)
-
-
-def _launches(kernel: Kernel, unit: Code) -> Sequence[launches.Launch]:
+def _launches(kernel: Kernel, unit: Code) -> Sequence[Launch]:
     """The unit's launches of a kernel; if other namespaces have the name, those known to its record."""
     named = [launch for launch in unit.launches if launch.kernel.decode("latin-1") == kernel.name]
     if len({launch.qualified for launch in named}) < 2:
@@ -100,7 +49,7 @@ def _launches(kernel: Kernel, unit: Code) -> Sequence[launches.Launch]:
     return [launch for launch in named if _seen(launch) in sites] or named
 
 
-def _seen(launch: launches.Launch | LaunchSite) -> tuple[str, ...]:
+def _seen(launch: Launch | LaunchSite) -> tuple[str, ...]:
     return launch.grid, launch.block, *(argument.expression for argument in launch.arguments)
 
 

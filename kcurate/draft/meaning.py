@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from kcurate.cuda_source import expressions as cexpr
 from kcurate.cuda_source.brackets import split_arguments
 from kcurate.cuda_source.declarations import Setting
+from kcurate.cuda_source.expressions import Node
 from kcurate.cuda_source.statements import Code, Function
-from kcurate.draft import cexpr, spelled
+from kcurate.draft import spelled
 from kcurate.draft.algebra import from_node, real
-from kcurate.draft.cexpr import Node
 
 # Limit on look-ups within look-ups.
 MAX_DEPTH = 16
@@ -180,7 +181,7 @@ class Meaning:
 
     def _from_caller(self, name: str, function: Function) -> Node | None:
         """The argument in the first call that can be resolved."""
-        for at, argument in spelled.passed(self.host, name, function):
+        for at, argument in self.host.given(name, function):
             node = cexpr.parse(argument)
             if node is None:
                 continue
@@ -282,7 +283,7 @@ class Meaning:
         function = scope.function
         found = _given(self.host.settings(name, scope.at)) if function else []
         if not found and function is not None:
-            for at, argument in spelled.passed(self.host, name, function):
+            for at, argument in self.host.given(name, function):
                 return self.extents(argument, self.scope(at))
         found = found or _given(self.host.settings(name))
         before = [one for one in found if one.at < scope.at] or found

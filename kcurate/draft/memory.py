@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kcurate.cuda_source import expressions as cexpr
+from kcurate.cuda_source.expressions import Node
 from kcurate.cuda_source.paths import path_in
 from kcurate.cuda_source.statements import Call, Code, Function
-from kcurate.draft import cexpr, spelled
 from kcurate.draft.algebra import from_node
-from kcurate.draft.cexpr import Node
 from kcurate.draft.meaning import MAX_DEPTH, Meaning, Scope
 
 ALLOCATIONS = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync")
@@ -46,7 +46,7 @@ def allocation(meaning: Meaning, text: str, scope: Scope, depth: int = 0) -> Fou
             found = allocation(meaning, source, meaning.scope(one.at), depth + 1)
             if found is not None:
                 return found
-    for at, argument in spelled.passed(meaning.host, name, scope.function):
+    for at, argument in meaning.host.given(name, scope.function):
         return allocation(meaning, argument, meaning.scope(at), depth + 1)
     return None
 

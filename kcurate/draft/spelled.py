@@ -6,14 +6,15 @@ values of names (`meaning`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
+from kcurate.cuda_source import expressions as cexpr
 from kcurate.cuda_source.declarations import Setting
 from kcurate.cuda_source.edit import ancestors, bare
+from kcurate.cuda_source.expressions import Node
 from kcurate.cuda_source.paths import path_in
-from kcurate.cuda_source.statements import Code, Function
-from kcurate.draft import cexpr, types
-from kcurate.draft.cexpr import Node
+from kcurate.cuda_source.statements import Code
+from kcurate.draft import types
 
 _READ_IN = frozenset(
     ("atoi", "atol", "atoll", "strtol", "strtoul", "strtoull", "stoi", "stol", "stoul", "atof")
@@ -54,15 +55,6 @@ def one_more_if(host: Code, one: Setting) -> Node | None:
     if node is not None and node.op in ("!=", ">") and cexpr.plain(node.args[1]).text == "0":
         node = cexpr.plain(node.args[0])
     return node if node is not None and node.op == "%" else None
-
-
-def passed(host: Code, name: str, function: Function) -> Iterator[tuple[int, str]]:
-    """What other functions pass for a parameter: where, and the argument."""
-    names = [own for _, own in function.params]
-    for call in host.calls.get(function.name, ()) if name in names else ():
-        fits = names.index(name) < len(call.args) <= len(names)
-        if fits and not function.start <= call.at < function.end:
-            yield call.at, call.args[names.index(name)]
 
 
 def size_of(host: Code, template: Mapping[str, str], text: str, at: int | None) -> int | None:

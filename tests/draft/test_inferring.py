@@ -250,8 +250,8 @@ void run(int n, float *h) {
 def test_a_size_and_a_buffer_of_one_name_are_kept_apart() -> None:
     draft = inferred(SAME_NAMES)
     problem, step = draft.known.problem, launched(draft)
-    assert set(problem.sizes.headline) == {"n"}
-    assert set(problem.buffers) == {"n_buffer"} and set(problem.scalars) == {"m"}
-    assert problem.buffers["n_buffer"].shape == ("n",)
-    assert step.args == ("n_buffer", "m", "n")
-    assert any(remark.place == "buffers.n_buffer.init" for remark in draft.remarks)
+    assert set(problem.sizes.headline) == {"n_size"}
+    assert set(problem.buffers) == {"n"} and set(problem.scalars) == {"m"}
+    assert problem.buffers["n"].shape == ("n_size",)
+    assert step.args == ("n", "m", "n_size")
+    assert step.grid == ("ceil_div(n_size, 64)",)

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from kcurate.cuda_source.expressions import parse
 from kcurate.cuda_source.statements import Code
 from kcurate.draft.algebra import from_node
-from kcurate.draft.cexpr import parse
 from kcurate.draft.meaning import Meaning
 from kcurate.draft.memory import allocation
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kcurate.cuda_source.expressions import parse
 from kcurate.cuda_source.statements import Code, Function
 from kcurate.draft.algebra import factor, number
 from kcurate.draft.bounds import Bounds
-from kcurate.draft.cexpr import parse
 from kcurate.draft.launching import at_sample
 from kcurate.draft.usage import usage as usage_of
 

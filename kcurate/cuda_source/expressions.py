@@ -1,7 +1,7 @@
 """C expressions as trees: enough of the language for sizes, grids and launch arguments.
 
 Casts are dropped except for one fact: whether a division is floating-point (`ceil((float)n / 256)`). What is
-not understood has no tree. Not covered: what names mean (`meaning`).
+not understood has no tree. Not covered: what names mean (`statements`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kcurate.cuda_source import edit
-from kcurate.draft.types import DTYPES
 
 # What the grammar takes for a cast, `(n) + 1`, and for a template, `a < b && c > (d)`.
 _NAME_IN_BRACKETS = re.compile(r"(?<![\w)\]>])(?<![\w)\]] )\(\s*(\w+)\s*\)(?=\s*[-+*&])")
 _NAME_COMPARED = re.compile(r"(?<![\w.>:])([A-Za-z_]\w*)(?=\s*<(?![<=]|[\w\s:*]*>\s*\())")
+# The arithmetic types whose names may stand before a value: `uint(n)`, `(half) + x`.
+_TYPE = re.compile(
+    r"bool|float|double|(?:__)?half|(?:__)?nv_bfloat16|s?size_t|ptrdiff_t|u?int\d+_t|u_char|"
+    r"u?(?:char|short|int|long|longlong)|(?:(?:un)?signed\s*)?(?:char|short|int|long|\s)*"
+)
 _NUMBER = re.compile(r"(-?)(0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)([a-zA-Z]*)")
 _NAMES = frozenset(("identifier", "qualified_identifier", "true", "false", "null", "this"))
 _CASTS = frozenset(("static_cast", "reinterpret_cast", "const_cast"))
@@ -55,7 +59,9 @@ def parse(text: str) -> Node | None:
     """The tree of an expression; None if it is not understood."""
     if len(text) > MAX_LENGTH:
         return None
-    text = _NAME_IN_BRACKETS.sub(lambda match: match[0] if match[1] in DTYPES else f" {match[1]} ", text)
+    text = _NAME_IN_BRACKETS.sub(
+        lambda match: match[0] if _TYPE.fullmatch(match[1]) else f" {match[1]} ", text
+    )
     found = edit.expression(_NAME_COMPARED.sub(r"(\1)", text).encode())
     try:
         return _tree(found) if found is not None else None
@@ -103,7 +109,7 @@ def _call(syntax: edit.Node) -> Node:
         return Node("call", (*called.args, *args), called.text, real=True)
     if function.type == "template_function" and function.named_children[0].text.decode() in _CASTS:
         return _cast(function.named_children[1].text.decode(), *args)
-    if text in DTYPES:
+    if _TYPE.fullmatch(text):
         return _cast(text, *args)
     if function.type not in _NAMES and function.type != "template_function":
         raise _Refused
