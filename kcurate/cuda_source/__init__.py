@@ -15,7 +15,7 @@ Spans are half-open byte ranges of the original files. Nothing here reads a file
 | `unit` | all of the above for one translation unit |
 | `normalise` | code as it is published and compared |
 | `statements`, `declarations`, `paths` | code to be understood: functions, calls, what sets a name |
-| `expressions` | C expressions as trees of our own |
+| `expressions`, `usage` | C expressions as trees of our own; what a kernel reads and writes |
 | `edit`, `wider` | rewriting by byte spans; `float` accumulators as `double` |
 """
 

@@ -7,7 +7,7 @@ where the code does not tell.
 | `tree` | finds the host code of a kernel |
 | `meaning`, `spelled`, `memory` | the values of host names, what code alone tells, allocations |
 | `types` | C types as problem dtypes |
-| `usage`, `bounds` | the kernel: what it reads and writes, and how far its indices go |
+| `bounds` | how far the kernel's indices go |
 | `infer`, `building`, `launching`, `contents` | the draft: buffers, grid, plan, contents |
 | `sketch` | a draft as data, with a remark on everything guessed or open |
 | `sizes` | the size settings that a draft is tried on |

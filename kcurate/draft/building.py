@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from kcurate.cuda_source import expressions as cexpr
 from kcurate.cuda_source.paths import offset_in, path_in
 from kcurate.cuda_source.statements import Code, Function
+from kcurate.cuda_source.usage import Usage, usage
 from kcurate.draft import launching, sizes, types
 from kcurate.draft.algebra import Poly, factor, number, quotient, real
 from kcurate.draft.bounds import Bounds
@@ -19,7 +20,6 @@ from kcurate.draft.contents import Extents, contents
 from kcurate.draft.launching import GUESSED_WHOLE, Configuration, Site, at_sample
 from kcurate.draft.memory import allocation
 from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
-from kcurate.draft.usage import Usage, usage
 from kcurate.problem.expressions import names_in
 from kcurate.records import (
     Arg,

@@ -6,10 +6,10 @@ import pytest
 
 from kcurate.cuda_source.expressions import parse
 from kcurate.cuda_source.statements import Code, Function
+from kcurate.cuda_source.usage import usage as usage_of
 from kcurate.draft.algebra import factor, number
 from kcurate.draft.bounds import Bounds
 from kcurate.draft.launching import at_sample
-from kcurate.draft.usage import usage as usage_of
 
 
 def kernel_of(text: str) -> tuple[Code, Function]:
@@ -62,6 +62,12 @@ def usage(body: str, before: str = "") -> str:
         ("int first = p - q; int x = (n) * first;", ""),
         ("float *a = p + n; x = a[1];", "r"),
         ("if (p) return;", ""),
+        ("{ float *a = p; x = a[0]; } { float *a = p + 1; a[0] = 2; }", "rw"),
+        ("{ float a[2]; a[0] = 1; } float *a = p; x = a[0];", "r"),
+        ("float *a = n ? p : 0; a[1] = 2;", "w"),
+        ("add(p[n], 1);", "rw"),
+        ("float2 v = *reinterpret_cast<const float2 *>(&p[2 * n]);", "r"),
+        ("p[n] = 2 * p[n];", "rw"),
     ],
 )
 def test_usage(body: str, meant: str) -> None:
@@ -70,6 +76,7 @@ def test_usage(body: str, meant: str) -> None:
     __device__ void put(float *a, int i);
     __device__ void put(float *a, int i) { a[i] = 1; }
     __device__ float get(const float *a) { return a[0]; }
+    __device__ void add(float &to, float x) { to += x; }
     """
     assert usage(body, before) == meant
 
