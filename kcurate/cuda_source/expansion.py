@@ -258,13 +258,12 @@ def without_macros(text: bytes) -> tuple[bytes, Mapping[str, str]]:
         if match:
             macros[match[1]] = match[2].replace(b"\\\r\n", b" ").replace(b"\\\n", b" ").rstrip()
     kept = {
-        name: body.strip()
-        for name, body in macros.items()
-        if body[:1] != b"(" and body.strip() and not _STRUCTURE.search(body)
+        n for n, body in macros.items() if body[:1] != b"(" and body.strip() and not _STRUCTURE.search(body)
     }
     wanted = {name: body for name, body in macros.items() if name not in kept}
     text = _expanded_in(_DIRECTIVE.sub(b" ", text), wanted)
-    return text, {n.decode(): _expanded_in(body, wanted).decode("latin-1") for n, body in kept.items()}
+    plain = {n.decode(): _expanded_in(body.strip(), wanted) for n, body in macros.items() if body[:1] != b"("}
+    return text, {name: body.decode("latin-1") for name, body in plain.items() if body}
 
 
 def _expanded_in(text: bytes, wanted: Mapping[bytes, bytes]) -> bytes:

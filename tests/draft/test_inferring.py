@@ -255,3 +255,10 @@ def test_a_size_and_a_buffer_of_one_name_are_kept_apart() -> None:
     assert problem.buffers["n"].shape == ("n_size",)
     assert step.args == ("n", "m", "n_size")
     assert step.grid == ("ceil_div(n_size, 64)",)
+
+
+def test_an_element_type_may_be_a_macro() -> None:
+    draft = inferred(
+        "#define T float\n" + one(f"int n) {{ {AT} x[i] = 1; }}", "", "d, n").replace("float *x", "T *x")
+    )
+    assert draft.known.problem.buffers["x"].dtype == "float32"
