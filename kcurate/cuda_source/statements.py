@@ -6,10 +6,12 @@ Expressions are given as text. Not covered: what an expression is worth; overloa
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 
 from kcurate.cuda_source.declarations import SETTING, Setting, declarator, set_by
 from kcurate.cuda_source.edit import Node, Tree, ancestors
@@ -19,6 +21,7 @@ from kcurate.cuda_source.launches import Launch, find_launches
 from kcurate.cuda_source.paths import without_casts
 from kcurate.cuda_source.text import IDENTIFIER, blank_literals, parseable
 
+_INDEXED = SETTING | {"function_definition", "type_definition", "alias_declaration", "call_expression"}
 _BLOCKS = frozenset(("compound_statement", "for_statement", "for_range_loop", "lambda_expression"))
 
 
@@ -72,13 +75,21 @@ class Code:
     @cached_property
     def functions(self) -> tuple[Function, ...]:
         """Every function with a body, in order, methods included."""
-        return tuple(filter(None, map(self._function, self.tree.nodes("function_definition"))))
+        return tuple(filter(None, map(self._function, self._nodes["function_definition"])))
+
+    @cached_property
+    def _nodes(self) -> Mapping[str, list[Node]]:
+        """The nodes that the index is made from, by kind, from one walk."""
+        found: dict[str, list[Node]] = defaultdict(list)
+        for node in self.tree.nodes(*_INDEXED):
+            found[node.type].append(node)
+        return found
 
     @cached_property
     def types(self) -> Mapping[str, str]:
         """What `typedef` and `using` names stand for."""
         found = {}
-        for node in self.tree.nodes("type_definition", "alias_declaration"):
+        for node in (*self._nodes["type_definition"], *self._nodes["alias_declaration"]):
             named = node.child_by_field_name("declarator") or node.child_by_field_name("name")
             meant = node.child_by_field_name("type")
             if meant is not None and meant.child_by_field_name("body") is not None:
@@ -90,15 +101,17 @@ class Code:
     @cached_property
     def _settings(self) -> Mapping[str, tuple[Setting, ...]]:
         found: dict[str, list[Setting]] = defaultdict(list)
-        for setting in self.set_within(self.tree.root):
-            found[setting.name].append(setting)
+        nodes = (node for kind in SETTING for node in self._nodes[kind])
+        for node in sorted(nodes, key=lambda node: (node.start_byte, -node.end_byte)):
+            for setting in set_by(node, self._scope(node)):
+                found[setting.name].append(setting)
         return {name: tuple(some) for name, some in found.items()}
 
     @cached_property
     def calls(self) -> Mapping[str, tuple[Call, ...]]:
         """Calls of functions (not of methods) by unqualified name, in order."""
         found: dict[str, list[Call]] = defaultdict(list)
-        for node in self.tree.nodes("call_expression"):
+        for node in self._nodes["call_expression"]:
             call = self.call_of(node)
             if call is not None:
                 found[call.name].append(call)
@@ -110,7 +123,17 @@ class Code:
 
     def function_at(self, at: int) -> Function | None:
         """The innermost function around a position."""
-        return next((one for one in reversed(self.functions) if one.start <= at < one.end), None)
+        number = bisect_right(self._reach[0], at) - 1
+        while number >= 0 and self._reach[1][number] > at:
+            if self.functions[number].end > at:
+                return self.functions[number]
+            number -= 1
+        return None
+
+    @cached_property
+    def _reach(self) -> tuple[list[int], list[int]]:
+        """Where each function starts, and how far it or one before it goes."""
+        return [one.start for one in self.functions], [*accumulate((one.end for one in self.functions), max)]
 
     def settings(self, name: str, at: int | None = None) -> tuple[Setting, ...]:
         """Everything that sets a name as it is meant at a position, in order.
