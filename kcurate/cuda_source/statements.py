@@ -195,8 +195,13 @@ class Code:
         for type_text, own in function.params if function is not None and local is None else ():
             if own == name:
                 return type_text
-        found = (local,) if local else (one for one in self.settings(name) if one.type)
-        return next((one.type + "*" * bool(one.sizes) for one in found), None)
+        found = local or self.variable(name)
+        return found.type + "*" * bool(found.sizes) if found is not None else None
+
+    def variable(self, name: str, at: int | None = None) -> Setting | None:
+        """The declaration of a variable, in the function or outside; not of a parameter."""
+        local = self.declared(name, at) if at is not None else None
+        return local or next((one for one in self.settings(name) if one.type), None)
 
     def uses(self, name: str, function: Function) -> Iterator[Node]:
         """Every occurrence of a name in a function's body, declarations included."""
@@ -249,7 +254,8 @@ class Code:
             inner = inner.child_by_field_name("declarator") or inner.named_children[-1]
         if body is None or inner is None or inner.type != "function_declarator":
             return None
-        name = self.of(inner.child_by_field_name("declarator")).rpartition("::")[2]
+        name = self.of(inner.child_by_field_name("declarator"))
+        name = name if "operator" in name else name.partition("<")[0].rpartition("::")[2].strip()
         params = tuple(
             self._param(one)
             for one in inner.child_by_field_name("parameters").named_children

@@ -6,6 +6,7 @@ values of names (`meaning`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from kcurate.cuda_source import expressions as cexpr
@@ -68,9 +69,16 @@ def size_of(host: Code, template: Mapping[str, str], text: str, at: int | None) 
         return found.size_bytes
     node = cexpr.parse(text)
     behind = node is not None and node.op in ("unary*", "index")
-    declared = host.type_of(path_in(text), at)
+    name = path_in(text)
+    declared, variable = host.type_of(name, at), host.variable(name, at)
     if declared is None:
         return None
+    if variable is not None and variable.sizes and not behind and declared == f"{variable.type}*":
+        sizes = [host.macros.get(size, size).strip("() ") for size in variable.sizes]
+        element = types.element(variable.type, names, host.text) if "*" not in variable.type else None
+        if element is None or not all(size.isdigit() for size in sizes):
+            return None
+        return element.size_bytes * math.prod(map(int, sizes))
     if declared.count("*") - behind > 0:
         return _POINTER_BYTES
     found = types.element(declared, names, host.text)

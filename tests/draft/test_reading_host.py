@@ -124,9 +124,14 @@ def test_grids(body: str, outside: str, meant: tuple[object, ...]) -> None:
         ("void g(float *q) { k<<<1, 1>>>(q); } void f(int n) { float *p; cudaMalloc(&p, n); g(p); }", "n"),
         ("void f(int n) { thrust::device_vector<float> p(n); k<<<1, 1>>>(p); }", "4*n"),
         ("void f(float *p) { k<<<1, 1>>>(p); }", None),
+        (
+            "#define N 22\nint t[N][2]; void f() { int *p; cudaMalloc(&p, sizeof(t)); k<<<1, 1>>>(p); }",
+            176,
+        ),
+        ("void f(int n) { int t[n], *p; cudaMalloc(&p, sizeof(t)); k<<<1, 1>>>(p); }", None),
     ],
 )
-def test_allocations(text: str, meant: str | None) -> None:
+def test_allocations(text: str, meant: int | str | None) -> None:
     host = Code(text.encode())
     (launch,) = host.launches
     meaning = Meaning(host)
