@@ -92,12 +92,23 @@ def _tree(syntax: edit.Node) -> Node:
         operator = syntax.children[0].type
         return parts[0] if operator == "+" else Node(f"unary{operator}", parts)
     if kind == "conditional_expression":
-        return Node("?", parts)
+        return _choice(parts)
     if kind == "subscript_expression":
         return Node("index", parts)
     if kind in ("parenthesized_expression", "subscript_argument_list") and len(parts) == 1:
         return parts[0]
     raise _Refused
+
+
+def _choice(parts: tuple[Node, ...]) -> Node:
+    """`c ? a : b`; a `min` or `max` for `a < b ? a : b` and its like."""
+    condition, yes, no = (plain(part) for part in parts)
+    if condition.op in ("<", "<=", ">", ">="):
+        left, right = (plain(arg) for arg in condition.args)
+        if (yes, no) in ((left, right), (right, left)):
+            least = ((yes, no) == (left, right)) == (condition.op in ("<", "<="))
+            return Node("call", (left, right), "min" if least else "max")
+    return Node("?", parts)
 
 
 def _call(syntax: edit.Node) -> Node:
