@@ -19,7 +19,7 @@ LAYERS = (
     {"errors", "headers", "json_text", "lock_files", "notes", "ptx", "records", "time_limits"},
     {"codec", "config", "cuda_source", "hub", "prompts", "resources", "worker_pool"},
     {"mutate", "neutral", "store"},
-    {"problem", "published_rows", "runs", "workspace"},
+    {"models", "problem", "published_rows", "runs", "workspace"},
     {"backends", "suites", "verdicts"},
     {"judge"},
     {

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 VERSION = 1
+COMMON = frozenset(("main", "a.out", "run", "test", "bench"))
 
 
 @dataclass
@@ -61,8 +62,9 @@ def _process(path: Path) -> RawProcess | None:
     for line in _lines(path):
         match line.get("event"):
             case "start" if line.get("version") == VERSION:
-                program = Path(str(line["program"])).name or "program"
-                process = RawProcess(program, str(line["source"]), str(line["device"]))
+                process = RawProcess(
+                    _named(Path(str(line["program"]))), str(line["source"]), str(line["device"])
+                )
             case _ if process is None:
                 return None
             case "launch":
@@ -77,6 +79,12 @@ def _process(path: Path) -> RawProcess | None:
             case "end":
                 process.ended = True
     return process
+
+
+def _named(program: Path) -> str:
+    """The program's name, with its folder's where half of all programs are called so."""
+    name = program.name or "program"
+    return f"{program.parent.name}-{name}" if name in COMMON and program.parent.name else name
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -28,15 +28,34 @@ def draft(
         bool, typer.Option("--known", help="Also draft for kernels whose suite has a problem for them.")
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="Overwrite draft files that exist already.")] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Ask this model to fill in what stays open: claude, claude-<version>, or "
+            "openai:<model>@<base-url>. Its answers are tried like any draft.",
+        ),
+    ] = None,
+    budget_usd: Annotated[
+        float | None,
+        typer.Option("--budget-usd", "--max-usd", min=0, metavar="X", help="Spend at most this much."),
+    ] = None,
+    price: Annotated[
+        str | None,
+        typer.Option(metavar="IN,OUT", help="Price in USD per million tokens; default: the built-in table."),
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(min=256, metavar="N", help="Longest answer.")] = 16_000,
     json: JsonOption = False,
 ) -> None:
     """Infer problems (sizes, buffers, plan) for kernels that have none, and try them on the emulator."""
     from kcurate.cli import output
     from kcurate.draft.stage import DraftConfig
     from kcurate.draft.stage import draft as run
+    from kcurate.models.opening import Spending
 
-    config = DraftConfig(workspace, tuple(kernels or ()), tuple(tree or ()), known, again)
-    output.report(run(config, note=output.note), as_json=json)
+    spending = Spending(budget_usd, price, max_tokens)
+    config = DraftConfig(workspace, tuple(kernels or ()), tuple(tree or ()), known, again, model, spending)
+    run(config, note=output.note, report=lambda summary: output.report(summary, as_json=json))
 
 
 def check(
@@ -51,7 +70,7 @@ def check(
     from kcurate.cli import output
     from kcurate.draft.checking import check as run
 
-    output.report(run(tuple(files), workspace, note=output.note), as_json=json)
+    run(tuple(files), workspace, note=output.note, report=lambda one: output.report(one, as_json=json))
 
 
 COMMANDS: Mapping[str, Callable[..., Any]] = {"draft": draft, "check": check}

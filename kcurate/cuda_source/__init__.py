@@ -15,6 +15,8 @@ Spans are half-open byte ranges of the original files. Nothing here reads a file
 | `scopes` | which kernels a launch refers to |
 | `unit` | all of the above for one translation unit |
 | `normalise` | code as it is published and compared |
+| `statements`, `declarations`, `paths` | code to be understood: functions, calls, what sets a name |
+| `expressions`, `usage` | C expressions as trees of our own; what a kernel reads and writes |
 | `edit`, `wider` | rewriting by byte spans; `float` accumulators as `double` |
 """
 

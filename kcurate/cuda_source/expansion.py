@@ -1,8 +1,9 @@
-"""Macros expanded in `#if` lines: objects, functions, `#`, `##`, variable arguments, `defined`, `__has_*`.
+"""Macros expanded, in `#if` lines and in code to be understood: objects, functions, `#`, `##`, variable
+arguments, `defined`, `__has_*`.
 
 A definition is the bytes behind the macro's name in its `#define`: one with parameters begins with `(`. Not
 covered, so that it raises: `__VA_OPT__`, names outside ASCII, macros that mean another thing at each place
-(`__LINE__`). Code outside of conditions is never expanded.
+(`__LINE__`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+
+from kcurate.cuda_source.brackets import closing
+from kcurate.cuda_source.text import IDENTIFIER
 
 # The last alternative takes any byte, so that all text has tokens; what makes no sense is found later.
 _TOKEN = re.compile(
@@ -43,6 +47,14 @@ _MOVING = frozenset(
 )
 # Defined by the compiler without a definition: their own names stand for it.
 BUILT_IN: dict[bytes, bytes] = {name: name for name in sorted(_QUESTIONS | _MOVING)}
+_DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
+_DEFINE = re.compile(rb"[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(.*)", re.DOTALL)
+_OPENING = re.compile(rb"\s*\(")
+# Macros without parameters stay names, as they may be sizes, unless their text is more than an expression.
+_STRUCTURE = re.compile(
+    rb"[\[={;]|\A\s*(?:(?:__\w+__|const|static|inline|unsigned|float|double|int|char)\b\s*)+\Z"
+)
+MAX_EXPANDED_BYTES = 1 << 21
 MAX_TOKENS = 20_000
 MAX_DEPTH = 40
 
@@ -236,3 +248,41 @@ def expanded(text: bytes, macros: Mapping[bytes, bytes], has_header: HasHeader) 
     """
     start: list[Token] = [(token, frozenset()) for token in tokens(text)]
     return [token for token, _ in _Expander(macros, has_header).expand(start)]
+
+
+def without_macros(text: bytes) -> tuple[bytes, Mapping[str, str]]:
+    """The text without directives and with macros expanded, except those that are kept as names."""
+    macros: dict[bytes, bytes] = {}
+    for line in _DIRECTIVE.finditer(text):
+        match = _DEFINE.match(line[0])
+        if match:
+            macros[match[1]] = match[2].replace(b"\\\r\n", b" ").replace(b"\\\n", b" ").rstrip()
+    kept = {
+        n for n, body in macros.items() if body[:1] != b"(" and body.strip() and not _STRUCTURE.search(body)
+    }
+    wanted = {name: body for name, body in macros.items() if name not in kept}
+    text = _expanded_in(_DIRECTIVE.sub(b" ", text), wanted)
+    plain = {n.decode(): _expanded_in(body.strip(), wanted) for n, body in macros.items() if body[:1] != b"("}
+    return text, {name: body.decode("latin-1") for name, body in plain.items() if body}
+
+
+def _expanded_in(text: bytes, wanted: Mapping[bytes, bytes]) -> bytes:
+    """The text with these macros expanded; a call that makes too much of itself stays."""
+    out, at, size = list[bytes](), 0, 0
+    for match in IDENTIFIER.finditer(text) if wanted else ():
+        body = wanted.get(match[0])
+        if body is None or match.start() < at or size > MAX_EXPANDED_BYTES:
+            continue
+        end: int | None = match.end()
+        if body[:1] == b"(":
+            opening = _OPENING.match(text, match.end())
+            end = closing(text, opening.end() - 1) if opening else None
+        if end is None:
+            continue
+        try:
+            words = expanded(text[match.start() : end], wanted, lambda _: False)
+        except UnevaluatedError:
+            continue
+        out += [text[at : match.start()], b" ".join(words)]
+        at, size = end, size + len(out[-1])
+    return b"".join([*out, text[at:]])

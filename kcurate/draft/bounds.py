@@ -6,32 +6,32 @@ therefore a guess, which a run on the emulator confirms or refutes. Not covered:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kcurate.cuda_source.brackets import closing
-from kcurate.draft import cexpr
+from kcurate.cuda_source import expressions as cexpr
+from kcurate.cuda_source.declarations import Setting
+from kcurate.cuda_source.edit import Node as Syntax
+from kcurate.cuda_source.edit import bare
+from kcurate.cuda_source.expressions import Node
+from kcurate.cuda_source.paths import cast_type, path_of
+from kcurate.cuda_source.statements import Code, Function
 from kcurate.draft.algebra import Poly, from_node, number, quotient
-from kcurate.draft.cexpr import Node
-from kcurate.draft.usage import DeviceCode
 
 MAX_DEPTH = 10
 # So many variables, each defined by the next, are followed to a value.
 MAX_FOLLOWED = 6
 _BUILTIN = {"threadIdx": 0, "blockIdx": 1, "blockDim": 2, "gridDim": 3}
 _AXES = "xyz"
-_FOR = re.compile(r"\bfor\s*\(")
-_IF = re.compile(r"\b(?:if|while)\s*\(")
-_LEAVES = re.compile(r"\s*\{?\s*(?:return|continue|break)\b")
+_LEAVING = ("return_statement", "continue_statement", "break_statement")
 
 
 @dataclass
 class Bounds:
     """Upper bounds in one kernel; `scalars` are its parameters' values."""
 
-    code: DeviceCode
-    body: str
+    code: Code
+    function: Function
     scalars: Mapping[str, Poly]
     block: Sequence[int]
     grid: Sequence[Poly]
@@ -39,22 +39,18 @@ class Bounds:
 
     def __post_init__(self) -> None:
         """Collect every guard and every loop bound."""
-        for name, limit in self._conditions():
-            self._limits.setdefault(name, []).append(limit)
+        for node in self._nodes("if_statement", "while_statement", "for_statement"):
+            condition, then = (node.child_by_field_name(one) for one in ("condition", "consequence"))
+            parsed = self._parsed(condition)
+            for name, limit in _compared(parsed, _leaves(then)) if parsed is not None else ():
+                self._limits.setdefault(name, []).append(limit)
 
-    def _conditions(self) -> Iterator[tuple[str, Node]]:
-        for match in _IF.finditer(self.body):
-            text, end = _inside(self.body, match.end() - 1)
-            leaving = _LEAVES.match(self.body, end) is not None
-            node = cexpr.parse(text)
-            if node is not None:
-                yield from _compared(node, leaving)
-        for match in _FOR.finditer(self.body):
-            text, _ = _inside(self.body, match.end() - 1)
-            parts = text.split(";")
-            node = cexpr.parse(parts[1]) if len(parts) == 3 else None
-            if node is not None:
-                yield from _compared(node, False)
+    def _nodes(self, *kinds: str) -> Iterator[Syntax]:
+        return self.code.tree.nodes(*kinds, within=self.function.node.child_by_field_name("body"))
+
+    def _parsed(self, node: Syntax | None) -> Node | None:
+        """The tree of an expression, less the pointer casts in it."""
+        return cexpr.parse(self.code.of(bare(node))) if node is not None else None
 
     def upper(self, node: Node, depth: int = 0) -> Poly | None:
         """The largest value of an index; None if unknown."""
@@ -145,10 +141,10 @@ class Bounds:
         if text:
             node = cexpr.parse(text)
             return from_node(node) if node is not None and not cexpr.names(node) else None
-        match = re.search(
-            rf"\bconst(?:expr)?\s+(?:unsigned\s+)?\w+\s+{re.escape(name)}\s*=\s*(\d+)\s*;", self.code.text
-        )
-        return number(int(match[1])) if match else None
+        values = [one.value for one in self.code.settings(name, self.function.body)]
+        if not values:
+            values = [one.value for one in self.code.settings(name) if "const" in one.type]
+        return number(int(values[0])) if len(values) == 1 and values[0].isdigit() else None
 
     def _builtin(self, node: Node, less: int) -> Poly | None:
         """The largest `threadIdx`/`blockIdx` (None if `less` is 0); the value of `blockDim`/`gridDim`."""
@@ -163,42 +159,47 @@ class Bounds:
             return extent - number(1) if less else None
         return extent
 
+    def _settings(self, name: str) -> tuple[Setting, ...]:
+        """Whatever sets a local variable or a parameter, in any scope."""
+        return self.code.in_function(name, self.function)
+
     def definitions(self, name: str) -> list[Node]:
         """Every value that a local variable is initialised with or assigned."""
-        found = []
-        for match in re.finditer(
-            rf"(?<![\w.>]){re.escape(name)}\s*=(?!=)\s*([^;,]+(?:\([^;]*\))?)[;,]", self.body
-        ):
-            node = cexpr.parse(match[1])
-            if node is not None:
-                found.append(node)
-        return found
+        values = [one.value for one in self._settings(name) if one.how in ("=", "(")]
+        return [node for value in values if (node := cexpr.parse(value)) is not None]
 
     def indices(self, name: str) -> Iterator[Node]:
         """The index expression of every `name[index]` in the body."""
-        for match in re.finditer(rf"(?<![\w.>]){re.escape(name)}\s*\)*\s*\[", self.body):
-            text, _ = _inside(self.body, match.end() - 1)
-            node = cexpr.parse(text)
-            if node is not None:
-                yield node
+        for use in self.code.uses(name, self.function):
+            inner, up = use, use.parent
+            while up is not None and up.type in ("parenthesized_expression", "cast_expression"):
+                inner, up = up, up.parent
+            if up is not None and up.type == "subscript_expression":
+                index = up.child_by_field_name("indices")
+                if up.child_by_field_name("argument") == inner and index is not None:
+                    node = cexpr.parse(self.code.of(index)[1:-1])
+                    if node is not None:
+                        yield node
 
     def loops(self) -> Iterator[tuple[str, Node, Node]]:
         """Counted loops: variable, first value, bound."""
-        for match in _FOR.finditer(self.body):
-            text, _ = _inside(self.body, match.end() - 1)
-            parts = text.split(";")
-            first = re.search(r"(\w+)\s*=(?!=)\s*(.+)", parts[0], re.DOTALL) if len(parts) == 3 else None
-            start = cexpr.parse(first[2]) if first else None
-            end = cexpr.parse(parts[1]) if first else None
-            if first and start is not None and end is not None and len(end.args) == 2:
-                yield first[1], start, end.args[1]
+        for node in self._nodes("for_statement"):
+            first, condition = (node.child_by_field_name(one) for one in ("initializer", "condition"))
+            end = self._parsed(condition)
+            if first is None or end is None or len(end.args) != 2:
+                continue
+            for one in self.code.set_within(first):
+                start = cexpr.parse(one.value) if one.how == "=" else None
+                if start is not None:
+                    yield one.name, start, end.args[1]
+                break
 
     def extent(self, name: str, size: Callable[[Poly], int | None]) -> Poly | None:
         """Elements that a parameter needs: its largest index plus one; None if any index is unknown."""
-        if re.search(rf"(?<![\w.>]){re.escape(name)}\s*(?:[-+]?=(?!=)|\+\+)", self.body):
+        if self._settings(name):
             return None  # the pointer itself is modified
-        cast = rf"(?:\*\s*\)|_cast\s*<[^<>;]*>\s*\()\s*\(?\s*&?\s*{re.escape(name)}\b"
-        if re.search(cast, self.code.text):
+        casts = self._nodes("cast_expression", "call_expression")
+        if any("*" in cast_type(node) and path_of(node) == name for node in casts):
             return None  # the pointer is cast, so elements have another size
         best: Poly | None = None
         for node in self.indices(name):
@@ -230,9 +231,11 @@ def _flat(node: Node) -> str:
     return " ".join(_flat(arg) for arg in node.args)
 
 
-def _inside(text: str, at: int) -> tuple[str, int]:
-    end = closing(text.encode("latin-1"), at)
-    return (text[at + 1 : end - 1], end) if end is not None else ("", at + 1)
+def _leaves(then: Syntax | None) -> bool:
+    """Whether a statement begins with a `return`, `continue` or `break`."""
+    while then is not None and then.type == "compound_statement" and then.named_children:
+        then = then.named_children[0]
+    return then is not None and then.type in _LEAVING
 
 
 def _compared(node: Node, leaving: bool) -> Iterator[tuple[str, Node]]:

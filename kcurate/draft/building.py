@@ -9,17 +9,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from kcurate.cuda_source import expressions as cexpr
+from kcurate.cuda_source.paths import offset_in, path_in
+from kcurate.cuda_source.statements import Code, Function
+from kcurate.cuda_source.usage import Usage, usage
 from kcurate.draft import launching, sizes
 from kcurate.draft.algebra import Poly, factor, number, quotient, real
 from kcurate.draft.bounds import Bounds
-from kcurate.draft.configuring import GUESSED_WHOLE, Configuration
 from kcurate.draft.contents import Extents, contents
-from kcurate.draft.host import Function, target
-from kcurate.draft.launching import Site, at_sample
+from kcurate.draft.launching import GUESSED_WHOLE, Configuration, Site, at_sample
 from kcurate.draft.memory import allocation
 from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
-from kcurate.draft.symbols import symbols
-from kcurate.draft.usage import DeviceCode, Usage
 from kcurate.problem import c_types as types
 from kcurate.problem.expressions import names_in
 from kcurate.records import (
@@ -52,7 +52,7 @@ class Builder:
     """Collects one draft. Sizes keep their names from the host code."""
 
     kernel: Kernel
-    device: DeviceCode
+    device: Code
     function: Function
     site: Site
     template: Mapping[str, str]
@@ -68,6 +68,9 @@ class Builder:
 
     def build(self, name: str, template: tuple[str, ...]) -> Draft:
         """The draft for this launch."""
+        self.site.taken = frozenset(
+            param.name for param in self.kernel.params if param.pointer or self._real_type(param)
+        )
         shaping = Configuration(self.kernel, self.device, self.function, self.site, self.remarks, self.values)
         block, grid = shaping.read()
         texts = [argument.expression for argument in self.site.launch.arguments]
@@ -75,7 +78,7 @@ class Builder:
         for param, text in zip(params, texts, strict=False):
             if not param.pointer:
                 self._value(param, text)
-        bounds = Bounds(self.device, self.device.body(self.function), self.values, block, grid or ())
+        bounds = Bounds(self.device, self.function, self.values, block, grid or ())
         grid = shaping.settled(grid, bounds, block)
         bounds.grid = grid
         args: list[Arg] = [
@@ -97,10 +100,13 @@ class Builder:
 
     def _value(self, param: Param, text: str) -> None:
         """Record a scalar's value over sizes, if it has one."""
-        element = self._element(param.type)
-        poly = self.site.poly(text) if element is None or element.dtype not in types.FLOATS else None
+        poly = self.site.poly(text) if not self._real_type(param) else None
         if poly is not None:
             self.values[param.name] = poly
+
+    def _real_type(self, param: Param) -> bool:
+        element = self._element(param.type)
+        return element is not None and element.dtype in types.FLOATS
 
     def _scalar(self, param: Param) -> Arg:
         element = self._element(param.type)
@@ -160,38 +166,36 @@ class Builder:
 
     def _element(self, type_text: str) -> types.Element | None:
         host = self.site.meaning.host
-        macros = {name: body for name, (params, body) in host.macros.items() if params is None}
-        names = {**host.types, **macros, **self.device.types, **self.device.macros, **self.template}
+        names = {**host.types, **host.macros, **self.device.types, **self.device.macros, **self.template}
         return types.element(type_text, names, self.device.text)
 
     def _pointer(self, param: Param, text: str, bounds: Bounds) -> Arg:
         place = f"buffers.{param.name}"
-        usage = self.device.usage(self.function, param.name)
+        used = usage(self.device, self.function, param.name)
         element = self._element(param.type)
         if param.type.count("*") > 1 or element is None:
             reason = Reason.POINTER_TO_POINTERS if param.type.count("*") > 1 else Reason.STRUCT_ELEMENTS
             self._note(f"{place}.dtype", f"the element type behind {param.type}", reason)
             self.buffers[param.name] = Buffer(OPEN, (OPEN,))
             return param.name
-        owner = target(text)
-        offset = self._offset(text, owner)
+        owner = path_in(text)
+        offset = self._offset(text)
         if owner in self.owners and self.elements[self.owners[owner]] == element:
             first = self.owners[owner]
-            both = self.usages[first] | usage
+            both = self.usages[first] | used
             self.usages[first] = replace(both, first="read" if both.read else both.first)
             return first if offset is None else BufferArg(first, offset.expr())
         self.owners.setdefault(owner, param.name)
-        self.usages[param.name], self.elements[param.name] = usage, element
+        self.usages[param.name], self.elements[param.name] = used, element
         count = self._count(param, text, element, bounds)
         self.counts[param.name] = count if count is not None else factor(OPEN)
         return (
             param.name if offset is None else BufferArg(param.name, (offset * number(element.lanes)).expr())
         )
 
-    def _offset(self, text: str, owner: str) -> Poly | None:
+    def _offset(self, text: str) -> Poly | None:
         """The offset in elements of `a + n` and `&a[n]`."""
-        match = re.search(rf"{re.escape(owner)}\s*(?:\+\s*(.+?)|\[(.+)\])\s*\)*\Z", text)
-        inside = (match[1] or match[2]) if match else None
+        inside = offset_in(text)
         poly = self.site.poly(inside) if inside else None
         if poly is None or poly.constant == 0:
             return None
@@ -222,15 +226,26 @@ class Builder:
     def _uploads(self) -> list[Step]:
         """Upload steps for the constant memory that the host fills."""
         steps: list[Step] = []
-        for symbol in symbols(self.device, self._element):
-            if symbol.name not in self.site.meaning.host.text.replace(self.device.text, ""):
+        host = self.site.meaning.host
+        calls = (call for name, some in host.calls.items() if "Symbol" in name for call in some)
+        filled = {path_in(arg) for call in calls for arg in call.args}
+        for symbol in self.device.outside("__constant__"):
+            if symbol.value or symbol.name not in filled:
                 continue
-            if symbol.element is None or symbol.count is None:
+            element = self._element(symbol.type)
+            bounds = Bounds(self.device, self.function, {}, (), ())
+            count: int | None = 1
+            for extent in symbol.sizes:
+                node = cexpr.parse(extent)
+                poly = bounds.exact(node) if node is not None else None
+                known = poly.constant if poly is not None else None
+                count = count * known if count is not None and known is not None else None
+            if element is None or count is None or "*" in symbol.type:
                 self._note(f"buffers.{symbol.name}.dtype", "the type of the symbol", Reason.CONSTANT_MEMORY)
                 self.buffers[symbol.name] = Buffer(OPEN, (OPEN,))
                 continue
             name = f"{symbol.name}_values"
-            self.elements[name], self.counts[name] = symbol.element, number(symbol.count)
+            self.elements[name], self.counts[name] = element, number(count)
             self.usages[name] = Usage(read=True)
             steps.append(Upload(symbol.name, name))
         return steps
@@ -319,13 +334,12 @@ class Builder:
 
     def _sizes(self, grid: tuple[Poly, ...]) -> dict[str, int | None]:
         """Every name in grid, shapes and arguments, with its host value if known."""
-        defaults = self.site.meaning.defaults
         used: set[str] = set()
         for poly in (*self.counts.values(), *grid, *self.offsets):
             used |= launching.names_of(poly)
         for poly in self.values.values():
             used |= launching.names_of(poly)
-        return {name: defaults.get(name) for name in sorted(used - {OPEN} - launching.FUNCTIONS)}
+        return {name: self.site.default(name) for name in sorted(used - {OPEN} - launching.FUNCTIONS)}
 
 
 def _role(usage: Usage) -> Role:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from kcurate import store
 from kcurate.cuda_source import kernel_signatures
-from kcurate.draft.host import split
+from kcurate.draft.meaning import split
 from kcurate.errors import RecordError
 from kcurate.notes import Note
 from kcurate.problem import c_types as types

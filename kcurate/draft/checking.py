@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kcurate import store
@@ -45,10 +45,17 @@ class EmulatorJudge:
             self._judge = None
 
 
-def check(files: Sequence[Path], workspace_root: Path, *, note: Note = silent) -> Summary:
+def check(
+    files: Sequence[Path],
+    workspace_root: Path,
+    *,
+    note: Note = silent,
+    report: Callable[[Summary], None] = lambda _: None,
+) -> Summary:
     """Check completed files; an admitted one is written as `problem.json` beside its kernel.
 
-    If a file is refused, its kernel's `problem.json` is removed.
+    If a file is refused, its kernel's `problem.json` is removed. `report` receives the summary before
+    anything is raised.
 
     Raises:
         InputError: a file cannot be read, is incomplete, or is refused. All files are checked first, and
@@ -73,6 +80,7 @@ def check(files: Sequence[Path], workspace_root: Path, *, note: Note = silent) -
                     record.note(str(fault))
                 faulty += against[:1]
         summary = record.finish({"files": dict(counts)})
+        report(summary)
         if faulty:
             raise InputError(
                 faulty[0].what,

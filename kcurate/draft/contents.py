@@ -7,19 +7,23 @@ the generators (`kcurate.problem.inputs.contents`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kcurate.draft import cexpr
+from kcurate.cuda_source import expressions as cexpr
+from kcurate.cuda_source.expressions import Node
 from kcurate.draft.algebra import Poly, from_node, number, quotient
 from kcurate.draft.bounds import Bounds
-from kcurate.draft.cexpr import Node
 from kcurate.draft.launching import at_sample
 from kcurate.problem import c_types as types
 from kcurate.records import Init
 
-_POSITIVE = re.compile(r"\b(?:__)?(?:rsqrt|sqrt|log|log2|log10|log1p|pow|acos|asin)f?\s*\(|\b__f?rsqrt_r\w\(")
+_POSITIVE = frozenset(
+    f"{before}{name}{after}"
+    for name in ("rsqrt", "sqrt", "log", "log2", "log10", "log1p", "pow", "acos", "asin", "rsqrt_rn")
+    for before in ("", "__", "__f", "h")
+    for after in ("", "f", "_rn", "_rz", "_ru", "_rd")
+)
 _RANGES = {"bool": 2, "uint8": 256, "int8": 100, "uint16": 1000, "int16": 1000}
 COMMON_RANGE = 1000
 
@@ -44,7 +48,9 @@ def contents(name: str, bounds: Bounds, known: Extents) -> Contents:
     """The initial contents of buffer `name`."""
     element = known.elements[name]
     if element.dtype in types.FLOATS:
-        if _POSITIVE.search(bounds.code.text):
+        if any(
+            call.strip("_").removesuffix("f").removeprefix("f") in _POSITIVE for call in bounds.code.calls
+        ):
             return Contents(
                 Init("uniform", {"low": 0.1, "high": 1}), "positive: the code takes roots or logarithms"
             )

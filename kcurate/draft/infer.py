@@ -12,28 +12,26 @@ from dataclasses import replace
 
 from kcurate.cuda_source import kernel_signatures
 from kcurate.cuda_source.launches import Launch
+from kcurate.cuda_source.paths import path_in
+from kcurate.cuda_source.statements import Code
 from kcurate.draft.building import Builder
-from kcurate.draft.host import Host, split
 from kcurate.draft.launching import Site
-from kcurate.draft.meaning import Meaning
+from kcurate.draft.meaning import Meaning, split
 from kcurate.draft.sketch import Draft, Reason, Remark
-from kcurate.draft.usage import DeviceCode
 from kcurate.records import Kernel, KnownProblem, KnownSide, LaunchSite, Problem, Sizes
 from kcurate.suites.problems import tied
 
-_TEMPLATE = r"template\s*<((?:[^<>]|<[^<>]*>)*)>\s*(?:__launch_bounds__\s*\([^)]*\)\s*)?[^;{}<>]*?\b{0}\s*\("
 
-
-def draft(kernel: Kernel, code: str, units: Iterable[Host]) -> Draft:
+def draft(kernel: Kernel, code: str, units: Iterable[Code]) -> Draft:
     """The best draft that the launches of a kernel give.
 
     `code` is the kernel's self-contained file, `units` the translation units that may launch it. If none of
     them launches it, the launch sites in the record are used.
     """
-    device = DeviceCode(code)
+    device = Code(code.encode("latin-1", "replace"))
     known = [unit for unit in units if _launches(kernel, unit)]
     if not known and kernel.launch_sites:
-        known = [Host(stand_in(kernel.name, kernel.launch_sites))]
+        known = [Code(stand_in(kernel.name, kernel.launch_sites))]
     found = [one for unit in known for one in _of_unit(kernel, device, unit)]
     best = min(
         found or [_nothing(kernel)],
@@ -42,7 +40,7 @@ def draft(kernel: Kernel, code: str, units: Iterable[Host]) -> Draft:
     return replace(best, known=tied(best.known, code))
 
 
-def _launches(kernel: Kernel, unit: Host) -> Sequence[Launch]:
+def _launches(kernel: Kernel, unit: Code) -> Sequence[Launch]:
     """The unit's launches of a kernel; if other namespaces have the name, those known to its record."""
     named = [launch for launch in unit.launches if launch.kernel.decode("latin-1") == kernel.name]
     if len({launch.qualified for launch in named}) < 2:
@@ -55,8 +53,8 @@ def _seen(launch: Launch | LaunchSite) -> tuple[str, ...]:
     return launch.grid, launch.block, *(argument.expression for argument in launch.arguments)
 
 
-def _of_unit(kernel: Kernel, device: DeviceCode, unit: Host) -> Iterator[Draft]:
-    function = device.functions.get(kernel.name)
+def _of_unit(kernel: Kernel, device: Code, unit: Code) -> Iterator[Draft]:
+    function = next((one for one in device.functions if one.name == kernel.name), None)
     if function is None:
         return
     name = next(
@@ -65,27 +63,17 @@ def _of_unit(kernel: Kernel, device: DeviceCode, unit: Host) -> Iterator[Draft]:
     first = kernel.instantiations[0] if kernel.instantiations else ""
     match = re.search(r"<(.*)>\Z", first, re.DOTALL)
     arguments = tuple(split(match[1], angles=True)) if match else ()
-    names = template_names(device.text, kernel.name)
-    template = dict(zip(names, arguments, strict=False))
+    template = dict(zip(function.template, arguments, strict=False))
     for launch in _launches(kernel, unit):
         meaning = Meaning(unit, template)
         site = Site(launch, meaning, meaning.scope(launch.at))
         if arguments and "{" in "".join(arguments):
             continue
         built = Builder(kernel, device, function, site, template).build(name, arguments)
-        if names and not arguments:
+        if function.template and not arguments:
             remark = Remark("plan.template", "the template arguments", Reason.TEMPLATE)
             built = replace(built, remarks=(remark, *built.remarks))
         yield built
-
-
-def template_names(text: str, name: str) -> tuple[str, ...]:
-    """The names of a kernel's template parameters."""
-    match = re.search(_TEMPLATE.replace("{0}", re.escape(name)), text)
-    if match is None:
-        return ()
-    pieces = re.split(r",(?![^<]*>)", match[1])
-    return tuple(re.sub(r"=.*", "", piece, flags=re.DOTALL).split()[-1] for piece in pieces if piece.strip())
 
 
 def stand_in(name: str, sites: Iterable[LaunchSite]) -> bytes:
@@ -93,11 +81,8 @@ def stand_in(name: str, sites: Iterable[LaunchSite]) -> bytes:
     out = []
     for index, site in enumerate(sites):
         out.append(f"void launch_{index}() {{")
-        for argument in site.arguments:
-            if argument.allocation:
-                base = re.match(r"[\s(&]*([A-Za-z_]\w*)", argument.expression)
-                if base:
-                    out.append(f"  cudaMalloc(&{base[1]}, {argument.allocation});")
+        allocated = [one for one in site.arguments if one.allocation]
+        out += [f"  cudaMalloc(&{path_in(one.expression)}, {one.allocation});" for one in allocated]
         shared = f", {site.shared_bytes}" if site.shared_bytes else ""
         template = f"<{', '.join(site.template_args)}>" if site.template_args else ""
         passed = ", ".join(argument.expression for argument in site.arguments)

@@ -7,15 +7,17 @@ tells (`spelled`), memory (`memory`).
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kcurate.draft import cexpr, spelled
+from kcurate.cuda_source import expressions as cexpr
+from kcurate.cuda_source.brackets import split_arguments
+from kcurate.cuda_source.declarations import Setting
+from kcurate.cuda_source.expressions import Node
+from kcurate.cuda_source.statements import Code, Function
+from kcurate.draft import spelled
 from kcurate.draft.algebra import from_node, real
-from kcurate.draft.cexpr import Node
-from kcurate.draft.host import Definition, Function, Host, split
 
 # Limit on look-ups within look-ups.
 MAX_DEPTH = 16
@@ -37,7 +39,7 @@ class Scope:
 class Meaning:
     """Looks up names in one unit. `defaults` collects the values of names that were kept as names."""
 
-    host: Host
+    host: Code
     template: dict[str, str] = field(default_factory=dict)
     defaults: dict[str, int] = field(default_factory=dict)
     loops: set[str] = field(default_factory=set)
@@ -107,13 +109,15 @@ class Meaning:
         """`n % b == 0 ? 0 : 1` as `min(1, n % b)`."""
         return Node("call", (cexpr.number(1), self.resolve(rest, scope)), "min")
 
-    def _rounded_up(self, name: str, first: Definition, scope: Scope) -> Node | None:
+    def _rounded_up(self, first: Setting, found: Sequence[Setting]) -> Node | None:
         """`blocks = n / b; if (n % b != 0) blocks++;`."""
-        rest, base = spelled.one_more_if(self.host, name, scope.function), cexpr.parse(first.value)
-        if rest is None or base is None:
-            return None
-        there = Scope(scope.function, first.at)
-        return Node("+", (self.resolve(base, there), self._one_if(rest, there)))
+        base = cexpr.parse(first.value)
+        for one in found:
+            rest = spelled.one_more_if(self.host, one) if base is not None else None
+            if base is not None and rest is not None:
+                there = self.scope(first.at)
+                return Node("+", (self.resolve(base, there), self._one_if(rest, there)))
+        return None
 
     def _name(self, name: str, scope: Scope) -> Node | None:
         if name in self.template:
@@ -121,30 +125,31 @@ class Meaning:
             return None if node is None or node == cexpr.name(name) else self.resolve(node, scope)
         if name in ("true", "false"):
             return cexpr.number(int(name == "true"))
-        definitions = self.host.definitions(name, scope.function) if scope.function else ()
-        if definitions:
-            return self._defined(name, definitions, scope)
+        found = self.host.settings(name, scope.at) if scope.function else ()
+        if _given(found):
+            return self._defined(name, found, scope)
         if scope.function is not None and any(own == name for _, own in scope.function.params):
             return self._from_caller(name, scope.function)
-        if name in self.host.macros and self.host.macros[name][0] is None:
-            return self._settled(name, self.host.macros[name][1], Scope(None, 0))
-        outside = self.host.definitions(name, None)
-        return self._defined(name, outside, Scope(None, 0)) if outside else None
+        if name in self.host.macros:
+            return self._settled(name, self.host.macros[name], Scope(None, 0))
+        outside = self.host.settings(name)
+        return self._defined(name, outside, Scope(None, 0)) if _given(outside) else None
 
-    def _defined(self, name: str, found: tuple[Definition, ...], scope: Scope) -> Node | None:
-        before = [d for d in found if d.at < scope.at or scope.function is None] or list(found)
-        modified = self.host.modified(name, scope.function)
-        counted = scope.function is not None and (len(before) > 1 or modified)
-        rounded = self._rounded_up(name, before[0], scope) if counted else None
+    def _defined(self, name: str, found: Sequence[Setting], scope: Scope) -> Node | None:
+        given = _given(found)
+        declared = [one for one in given if one.type] if scope.function is None else []
+        before = declared or [one for one in given if one.at < scope.at] or given
+        modified = any(one.updates for one in found)
+        rounded = self._rounded_up(before[0], found) if scope.function is not None else None
         if rounded is not None:
             return rounded
         if len(before) > 1 or modified:
             self.loops.update({name} if modified else ())
-            for definition in before:
-                self._note_default(name, definition.value, Scope(scope.function, definition.at))
+            for one in before:
+                self._note_default(name, one.value, self.scope(one.at))
         if modified:
             return None
-        return self._settled(name, before[-1].value, Scope(scope.function, before[-1].at))
+        return self._settled(name, before[-1].value, self.scope(before[-1].at))
 
     def _note_default(self, name: str, text: str, scope: Scope) -> None:
         node = cexpr.parse(text)
@@ -164,7 +169,7 @@ class Meaning:
         found = self.resolve(node, scope)
         poly = from_node(found)
         if poly is not None and poly.constant is not None and not cexpr.is_real(node):
-            if poly.constant > 1 or not spelled.handed_on(self.host, name, scope.function):
+            if poly.constant > 1 or not self.host.hands_on(name, scope.function):
                 self.defaults.setdefault(name, poly.constant)
             return cexpr.name(name)
         if poly is None and node.op == "?":
@@ -200,31 +205,36 @@ class Meaning:
                 at = _COMPONENTS.index(node.text)
                 return extents[at] if at < len(extents) else cexpr.number(1)
         joined = f"{owner.text}_{node.text}"
-        path = rf"(?<![\w.>]){re.escape(owner.text)}\s*(?:\.|->)\s*{re.escape(node.text)}\b"
-        low, high = self.host.span(scope.function)
-        match = (
-            re.search(path + r"\s*=(?!=)\s*([^;]+);", self.host.text[low:high]) if scope.function else None
-        )
-        found = None
-        if match and not re.search(path, match[1]):
-            value = match[1]
-            found = self._once(joined, scope, lambda: self._settled(joined, value, scope))
+        path = f"{owner.text}.{node.text}"
+        every = self.host.settings(path, scope.at) if scope.function else ()
+        given, found = _given(every), None
+        if (
+            given
+            and not any(one.updates for one in every)
+            and path not in given[0].value.replace("->", ".").replace(" ", "")
+        ):
+            there = self.scope(given[0].at)
+            found = self._once(joined, scope, lambda: self._settled(joined, given[0].value, there))
         return found if found is not None else cexpr.name(joined)
 
     def _call(self, node: Node, scope: Scope) -> Node | None:
         if node.text in ("size", "length") and node.real and node.args and node.args[0].op == "name":
-            vector = self.host.vector_size(node.args[0].text, scope.function)
-            return self.resolve_text(vector[1], Scope(scope.function, vector[2])) if vector else None
-        macro = self.host.macros.get(node.text)
-        if macro is not None and macro[0] is not None and len(macro[0]) == len(node.args):
-            return self._expanded(macro[0], macro[1], node, scope)
+            vector = self.vector(node.args[0].text, scope)
+            return self.resolve_text(vector[1], vector[2]) if vector else None
         for function in self.host.functions:
-            if function.name == node.text and len(function.params) == len(node.args):
-                body = self.host.text[function.body : function.end].strip()
-                match = re.fullmatch(r"\{\s*return\s+([^;{}]+);\s*\}", body)
-                if match:
-                    names = tuple(own for _, own in function.params)
-                    return self._expanded(names, match[1], node, scope)
+            fits = function.name == node.text and len(function.params) == len(node.args)
+            if fits and function.returned and not function.kernel:
+                return self._expanded(
+                    tuple(own for _, own in function.params), function.returned, node, scope
+                )
+        return None
+
+    def vector(self, name: str, scope: Scope) -> tuple[str, str, Scope] | None:
+        """Element type and number of elements of `std::vector<T> name(count)` or a thrust vector."""
+        for one in self.host.settings(name, scope.at if scope.function else None):
+            kind, _, inside = one.type.partition("<")
+            if kind.endswith("vector") and one.how in ("(", "{") and one.value:
+                return inside.rpartition(">")[0].strip(), split(one.value)[0], self.scope(one.at)
         return None
 
     def _expanded(self, names: tuple[str, ...], text: str, call: Node, scope: Scope) -> Node | None:
@@ -245,21 +255,21 @@ class Meaning:
 
     def sizeof(self, text: str, scope: Scope) -> int | None:
         """Bytes of a type, or of a variable's type (`sizeof(*p)`, `sizeof(p[0])` remove a star)."""
-        return spelled.size_of(self.host, self.template, text, scope.function)
+        return spelled.size_of(self.host, self.template, text, scope.at if scope.function else None)
 
     def extents(self, text: str, scope: Scope) -> tuple[Node, ...] | None:
         """The one to three extents of a grid or block: a number, a `dim3(...)`, or a variable of either."""
-        match = re.fullmatch(r"\s*dim3\s*[({](.*)[)}]\s*|\s*\{(.*)\}\s*", text, re.DOTALL)
-        if match:
-            return self._listed(match[1] if match[1] is not None else match[2], scope)
         name = text.strip()
-        if re.fullmatch(r"[A-Za-z_]\w*", name):
-            if self.host.declared_type(name, scope.function) in ("dim3", "const dim3", "auto", "uint3"):
+        rest = name.removeprefix("dim3").strip()
+        if rest[:1] == "{" or (rest != name and rest[:1] == "("):
+            return self._listed(rest[1:-1], scope)
+        if name.isidentifier():
+            kind = self.host.type_of(name, scope.at if scope.function else None) or ""
+            if kind.split()[-1:] in (["dim3"], ["auto"], ["uint3"]):
                 here = f"{name}. at {scope.at}"
                 return self._once(here, scope, lambda: self._extents_of(name, scope))
-            macro = self.host.macros.get(name)
-            if macro is not None and "dim3" in macro[1]:
-                return self._once(f"{name}.", scope, lambda: self.extents(macro[1], scope))
+            if "dim3" in self.host.macros.get(name, ""):
+                return self._once(f"{name}.", scope, lambda: self.extents(self.host.macros[name], scope))
         node = self.resolve_text(text, scope)
         return (node,) if node is not None else None
 
@@ -271,32 +281,41 @@ class Meaning:
 
     def _extents_of(self, name: str, scope: Scope) -> tuple[Node, ...] | None:
         function = scope.function
-        found = self.host.definitions(name, function) if function else ()
+        found = _given(self.host.settings(name, scope.at)) if function else []
         if not found and function is not None:
             for at, argument in self.host.given(name, function):
                 return self.extents(argument, self.scope(at))
-        if not found:
-            function, found = None, self.host.definitions(name, None)
-        before = [d for d in found if d.at < scope.at] or list(found)
+        found = found or _given(self.host.settings(name))
+        before = [one for one in found if one.at < scope.at] or found
         if not before:
-            start = self.host.span(scope.function)[0] if scope.function else scope.at
-            return self._with_members(name, None, scope, start)
+            return self._with_members(name, None, scope, function.body if function else scope.at)
         last = before[-1]
-        there = Scope(function, last.at)
-        known = self._listed(last.value, there) if last.call else self.extents(last.value, there)
+        there = self.scope(last.at)
+        known = self._listed(last.value, there) if last.how != "=" else self.extents(last.value, there)
         return self._with_members(name, known, scope, last.at)
 
     def _with_members(
         self, name: str, known: tuple[Node, ...] | None, scope: Scope, after: int
     ) -> tuple[Node, ...] | None:
         """Apply `grid.x = ...;` assignments after the definition."""
-        text = self.host.text[after : scope.at]
         parts = list(known) if known is not None else []
-        for match in re.finditer(rf"(?<![\w.>]){re.escape(name)}\s*\.\s*([xyz])\s*=(?!=)\s*([^;]+);", text):
-            node = self.resolve_text(match[2], Scope(scope.function, after + match.start()))
-            at = _COMPONENTS.index(match[1])
-            if node is None:
-                return None
-            parts += [cexpr.number(1)] * (at + 1 - len(parts))
-            parts[at] = node
+        for at, component in enumerate(_COMPONENTS):
+            for one in self.host.settings(f"{name}.{component}", scope.at):
+                if one.how != "=" or not after < one.at < scope.at:
+                    continue
+                node = self.resolve_text(one.value, self.scope(one.at))
+                if node is None:
+                    return None
+                parts += [cexpr.number(1)] * (at + 1 - len(parts))
+                parts[at] = node
         return tuple(parts) or None
+
+
+def _given(found: Sequence[Setting]) -> list[Setting]:
+    """Those that give a value which does not depend on an earlier one."""
+    return [one for one in found if one.value and not one.updates]
+
+
+def split(text: str, angles: bool = False) -> list[str]:
+    """The items of an argument list, split at top-level commas; `angles` counts `<` and `>` as brackets."""
+    return [piece.decode("latin-1") for piece in split_arguments(text.encode("latin-1"), angles)]

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kcurate.cuda_source import kernel_signatures
+from kcurate.cuda_source.statements import Code, Function
+from kcurate.cuda_source.usage import Usage, usage
 from kcurate.draft import remade, sizes
 from kcurate.draft.algebra import Poly, number
 from kcurate.draft.arguments import Number, Pointer, Reader
@@ -20,12 +22,9 @@ from kcurate.draft.bounds import Bounds
 from kcurate.draft.captures import Instance
 from kcurate.draft.explained import Explained, Trust, bare, typical
 from kcurate.draft.fitting import poly_of
-from kcurate.draft.infer import template_names
 from kcurate.draft.launching import FUNCTIONS, at_sample, names_of
 from kcurate.draft.regions import Region, regions
 from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
-from kcurate.draft.symbols import symbols
-from kcurate.draft.usage import DeviceCode, Usage
 from kcurate.problem import c_types as types
 from kcurate.problem.c_types import Element
 from kcurate.problem.expressions import names_in
@@ -65,15 +64,16 @@ def recorded(
     are preferred where they give the recorded numbers. Launches that share buffers in another way than the
     largest one, or have another block, are left out.
     """
-    device = DeviceCode(code)
+    device = Code(code.encode())
+    function = next((one for one in device.functions if one.name == kernel.name), None)
     launches = _comparable(kernel, capture.launches)
-    if kernel.name not in device.functions or not launches:
+    if function is None or not launches:
         what = (
             f"the record has {len(capture.launches[0].args)} arguments" if capture.launches else "no launch"
         )
         return _nothing(kernel, f"{what}, the kernel {len(kernel.params)} parameters")
     instance = Instance.of(capture.kernel)
-    made = _Reading(kernel, device, launches, instance, Explained(launches, text, trust)).draft()
+    made = _Reading(kernel, device, function, launches, instance, Explained(launches, text, trust)).draft()
     return replace(made, known=replace(tied(made.known, code), source="captured"))
 
 
@@ -113,21 +113,16 @@ class _Reading:
     def __init__(
         self,
         kernel: Kernel,
-        device: DeviceCode,
+        device: Code,
+        function: Function,
         launches: list[CapturedLaunch],
         instance: Instance,
         by: Explained,
     ) -> None:
-        self.kernel, self.device, self.launches, self.instance, self.by = (
-            kernel,
-            device,
-            launches,
-            instance,
-            by,
-        )
-        template = template_names(device.text, kernel.name)
-        self.types = {**device.types, **device.macros, **dict(zip(template, instance.template, strict=False))}
-        self.function = device.functions[kernel.name]
+        self.kernel, self.device, self.function = kernel, device, function
+        self.launches, self.instance, self.by = launches, instance, by
+        template = dict(zip(function.template, instance.template, strict=False))
+        self.types = {**device.types, **device.macros, **template}
         self.given = Reader(kernel, launches, self.types, device.text).read()
         self.remarks = by.remarks
         self.held: list[tuple[str, Init]] = []
@@ -140,7 +135,7 @@ class _Reading:
         scalars = {
             name: poly for name, value in self.by.values.items() if (poly := poly_of(value)) is not None
         }
-        bounds = Bounds(self.device, self.device.body(self.function), scalars, self.by.block, ())
+        bounds = Bounds(self.device, self.function, scalars, self.by.block, ())
         early = [self.by.grid(axis, bounds) for axis in range(3)]
         bounds.grid = [poly_of(one) for one in early if one is not None]
         self.scalars: dict[str, Scalar] = {}
@@ -174,7 +169,7 @@ class _Reading:
         """What the kernel does with a buffer, by its text and by what was seen."""
         found = Usage()
         for pointer in region.pointers:
-            found |= self.device.usage(self.function, pointer.path)
+            found |= usage(self.device, self.function, pointer.path)
         if region.changed and not found.written:
             found |= Usage(read=True, written=True, first="read")
         return replace(found, first="read" if found.read and len(region.pointers) > 1 else found.first)
@@ -185,9 +180,9 @@ class _Reading:
         known = remade.Known(places, counts, self.by.names, bounds)
         made = {}
         for region in places:
-            usage = self._usage(region)
-            inout = usage.read and usage.first != "write"
-            role = ("inout" if inout else "out") if usage.written else "in"
+            used = self._usage(region)
+            inout = used.read and used.first != "write"
+            role = ("inout" if inout else "out") if used.written else "in"
             lanes = region.element.lanes
             shape = (counts[region.name], *((lanes,) if lanes > 1 else ()))
             found, why = known.init(region)
@@ -215,7 +210,7 @@ class _Reading:
 
     def _uploads(self, buffers: dict[str, Buffer]) -> list[Step]:
         """Upload steps for the variables of the kernel's code that the program wrote."""
-        found = {one.name: one.element for one in symbols(self.device, self._element)}
+        found = {one.name: self._element(one.type) for one in self.device.outside("__constant__")}
         steps: list[Step] = []
         for one in self.launches[0].symbols:
             short = one.name.rpartition("::")[2]

@@ -6,12 +6,15 @@ values of names (`meaning`).
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Mapping
 
-from kcurate.draft import cexpr
-from kcurate.draft.cexpr import Node
-from kcurate.draft.host import Function, Host
+from kcurate.cuda_source import expressions as cexpr
+from kcurate.cuda_source.declarations import Setting
+from kcurate.cuda_source.edit import ancestors, bare
+from kcurate.cuda_source.expressions import Node
+from kcurate.cuda_source.paths import path_in
+from kcurate.cuda_source.statements import Code
 from kcurate.problem import c_types as types
 
 _READ_IN = frozenset(
@@ -44,38 +47,39 @@ def rest_of(choice: Node) -> Node | None:
     return rest
 
 
-def one_more_if(host: Host, name: str, function: Function | None) -> Node | None:
-    """The remainder in `if (n % b != 0) name++;`; None if the function has no such line."""
-    low, high = host.span(function)
-    one = re.escape(name)
-    match = re.search(
-        rf"\bif\s*\(([^;{{}}]*?%[^;{{}}]*?)(?:!=|>)\s*0\s*\)\s*\{{?\s*{one}\s*(?:\+\+|\+=\s*1|=\s*{one}\s*\+\s*1)\s*;",
-        host.text[low:high],
-    )
-    rest = cexpr.parse(match[1]) if match else None
-    return rest if rest is not None and rest.op == "%" else None
+def one_more_if(host: Code, one: Setting) -> Node | None:
+    """The remainder in `if (n % b != 0) name++;`; None for anything else that sets a name."""
+    grown = one.how == "++" or (one.how == "+=" and one.value == "1")
+    found = next((up for up in ancestors(one.node) if up.type == "if_statement"), None) if grown else None
+    condition = found.child_by_field_name("condition") if found is not None else None
+    node = cexpr.parse(host.of(bare(condition))) if condition is not None else None
+    if node is not None and node.op in ("!=", ">") and cexpr.plain(node.args[1]).text == "0":
+        node = cexpr.plain(node.args[0])
+    return node if node is not None and node.op == "%" else None
 
 
-def handed_on(host: Host, name: str, function: Function | None) -> bool:
-    """Whether a call may set the variable: it receives `&name`."""
-    low, high = host.span(function)
-    return re.search(rf"[(,]\s*&\s*{re.escape(name)}\b", host.text[low:high]) is not None
-
-
-def size_of(host: Host, template: Mapping[str, str], text: str, function: Function | None) -> int | None:
+def size_of(host: Code, template: Mapping[str, str], text: str, at: int | None) -> int | None:
     """Bytes of a type, or of a variable's type (`sizeof(*p)`, `sizeof(p[0])` remove a star)."""
     text = text.strip()
     if text.endswith("*"):
         return _POINTER_BYTES
-    names = {**host.types, **{k: v[1] for k, v in host.macros.items() if v[0] is None}, **template}
+    names = {**host.types, **host.macros, **template}
     found = types.element(text, names, host.text)
     if found is not None:
         return found.size_bytes
-    variable = re.match(r"(\*)?\s*([A-Za-z_]\w*)\s*(\[)?", text)
-    declared = host.declared_type(variable[2], function) if variable else None
-    if variable is None or declared is None:
+    node = cexpr.parse(text)
+    behind = node is not None and node.op in ("unary*", "index")
+    name = path_in(text)
+    declared, variable = host.type_of(name, at), host.variable(name, at)
+    if declared is None:
         return None
-    if declared.count("*") - bool(variable[1]) - bool(variable[3]) > 0:
+    if variable is not None and variable.sizes and not behind and declared == f"{variable.type}*":
+        sizes = [host.macros.get(size, size).strip("() ") for size in variable.sizes]
+        element = types.element(variable.type, names, host.text) if "*" not in variable.type else None
+        if element is None or not all(size.isdigit() for size in sizes):
+            return None
+        return element.size_bytes * math.prod(map(int, sizes))
+    if declared.count("*") - behind > 0:
         return _POINTER_BYTES
     found = types.element(declared, names, host.text)
     return found.size_bytes if found is not None else None

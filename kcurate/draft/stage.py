@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kcurate import store
@@ -19,9 +19,12 @@ from kcurate.draft import admit, form, infer, pairing, reading, tree
 from kcurate.draft.captures import Captures, Instance
 from kcurate.draft.checking import RECORD_NAME, EmulatorJudge, faults
 from kcurate.draft.counterpart import FORM_NAME as FORM_NAME
+from kcurate.draft.proposing import Proposing, reads_files
 from kcurate.draft.recorded import recorded as of_capture
 from kcurate.draft.sketch import Draft, Reason
 from kcurate.errors import InputError
+from kcurate.models.naming import parse_model
+from kcurate.models.opening import Spending, open_asking
 from kcurate.notes import Note, silent
 from kcurate.records import Capture, Kernel, KnownProblem, Summary
 from kcurate.runs import recorded
@@ -31,6 +34,7 @@ from kcurate.workspace import Workspace
 NO_HOST_CODE = "no host code found"
 # The outcome of a problem that is admitted at its one recorded size.
 SINGLE_SIZE = "single_size"
+COMPLETED = "# Open places were filled in by a program; admitted on the emulator."
 # Takes a draft's text and the kernel's code; returns the text with open places filled in, or None.
 Complete = Callable[[str, str], str | None]
 
@@ -40,7 +44,8 @@ class DraftConfig:
     """What to draft. `kernels` are folders, records or ids; empty: the whole workspace.
 
     `trees`: where the sources are (empty: where extract found them). `known`: also draft kernels that have a
-    problem. `again`: also redraft kernels that have a file.
+    problem. `again`: also redraft kernels that have a file. `model`: whom to ask for what stays open, also in
+    files that exist already (None: nobody).
     """
 
     workspace: Path = DEFAULT_WORKSPACE
@@ -48,19 +53,36 @@ class DraftConfig:
     trees: tuple[Path, ...] = ()
     known: bool = False
     again: bool = False
+    model: str | None = None
+    spending: Spending = field(default_factory=Spending)
 
 
-def draft(config: DraftConfig, *, note: Note = silent, complete: Complete | None = None) -> Summary:
+def draft(
+    config: DraftConfig,
+    *,
+    note: Note = silent,
+    complete: Complete | None = None,
+    report: Callable[[Summary], None] = lambda _: None,
+) -> Summary:
     """Draft a problem for every kernel that has none, try it, and write `problem.toml` beside the kernel.
 
-    Natural pairs of these kernels that have no problem get one if both sides solve it alike.
+    `report` receives the summary before anything is raised about single kernels or requests. Natural pairs of
+    these kernels that have no problem get one if both sides solve it alike.
 
     Raises:
         InputError: a path is not a kernel, a tree does not exist, or a kernel named by the user is never
-            launched.
+            launched; or the model cannot be asked within a budget.
+        MissingDependencyError: a package or key for the model is missing.
+        BudgetSpentError, RemoteError: the model was not asked about every kernel; all answers are saved.
     """
-    with recorded("problem draft", config.workspace, note=note) as record:
+    with recorded("problem draft", config.workspace, note=note) as record, contextlib.ExitStack() as stack:
         workspace = Workspace(config.workspace)
+        asked: Proposing | None = None
+        if config.model is not None:
+            name = parse_model(config.model)
+            asked = Proposing(open_asking(name, workspace.transcripts, config.spending, note=record.note))
+            stack.callback(asked.asking.client.close)
+            complete = asked
         places = tree.roots(config.trees, workspace)
         paths = list(_records(config.kernels, workspace))
         kinds = ("kernels", "open", "refused", "pairs")
@@ -81,9 +103,15 @@ def draft(config: DraftConfig, *, note: Note = silent, complete: Complete | None
                 seen.append(kernel.id)
                 record.note(f"{kernel.id}: {line}")
             counts["pairs"].update(pairing.complete_pairs(workspace, seen, judge, note=record.note))
+        if asked is not None:
+            counts["requests"] = Counter({str(kind): n for kind, n in asked.asking.counts.items()})
+            record.note(asked.asking.spent())
         summary = record.finish(
             {kind: dict(sorted(found.items())) for kind, found in counts.items() if found}
         )
+        report(summary)
+        if asked is not None and asked.failure is not None:
+            raise asked.failure
         if config.kernels and unlaunched:
             raise InputError(
                 "no launch of this kernel was found",
@@ -134,7 +162,10 @@ def _one(
     if not config.known and _has_problem(kernel, code):
         return "known", "", "its suite has a problem for it"
     if path.exists() and not config.again:
-        return _kept(path, code)
+        kept = _kept(path, code)
+        if complete is None or kept[0] != "kept" or (record.parent / RECORD_NAME).exists():
+            return kept
+        return _completed(path, kernel, code, judge, complete) or kept
     (record.parent / RECORD_NAME).unlink(missing_ok=True)
     units = tree.hosts(kernel, places)
     capture = captures.of(kernel, code)
@@ -145,9 +176,9 @@ def _one(
     if capture is not None:
         return _first_admitted(made, kernel, record, code, capture, judge, complete)
     if units:
-        return _settled(made, record, code, (), judge, complete)
+        return _settled(made, record, kernel, code, (), judge, complete)
     more = (f"{NO_HOST_CODE}: sizes and values are made up; name the sources with --tree",)
-    outcome, why, line = _settled(made, record, code, more, judge, complete)
+    outcome, why, line = _settled(made, record, kernel, code, more, judge, complete)
     return outcome, why, f"{line}; {NO_HOST_CODE}"
 
 
@@ -176,14 +207,14 @@ def _first_admitted(
             continue
         tried.append(made.known)
         before = path.read_bytes() if settled else None
-        outcome, why, line = _settled(made, record, code, (f"Source: {source}.",), judge, None)
+        outcome, why, line = _settled(made, record, kernel, code, (f"Source: {source}.",), judge, None)
         if outcome == "admitted":
             outcome = SINGLE_SIZE if made.known.problem.single_size else outcome
             return outcome, source, f"{line} ({source})"
         if before is not None:  # the file stays that of the first source
             store.write_bytes(path, before)
         settled.append((outcome, why, f"{line} ({source})"))
-    done = _completed(path, code, judge, complete) if complete else None
+    done = _completed(path, kernel, code, judge, complete) if complete else None
     return done or settled[0]
 
 
@@ -201,13 +232,19 @@ def _kept(path: Path, code: str) -> tuple[str, str, str]:
 
 
 def _settled(
-    made: Draft, record: Path, code: str, more: Sequence[str], judge: EmulatorJudge, complete: Complete | None
+    made: Draft,
+    record: Path,
+    kernel: Kernel,
+    code: str,
+    more: Sequence[str],
+    judge: EmulatorJudge,
+    complete: Complete | None,
 ) -> tuple[str, str, str]:
     """Write a draft, and try it first if nothing is open; `more` are additional heading lines."""
     path = record.parent / FORM_NAME
     if made.reasons:
         _write(path, made, [*_open_heading(made), *more])
-        done = _completed(path, code, judge, complete) if complete else None
+        done = _completed(path, kernel, code, judge, complete) if complete else None
         if done is not None:
             return done
         return "open", made.reasons[0], f"open: {', '.join(made.reasons)}: {path}"
@@ -216,29 +253,29 @@ def _settled(
     if result.admitted:
         store.write_json(record.parent / RECORD_NAME, result.draft.known)
         return "admitted", "", f"admitted at sizes {result.sizes}"
-    done = _completed(path, code, judge, complete) if complete else None
+    done = _completed(path, kernel, code, judge, complete) if complete else None
     if done is not None:
         return done
     return "refused", str(result.verdict.outcome), f"{result.verdict.outcome}: {result.verdict.detail}"
 
 
 def _completed(
-    path: Path, code: str, judge: EmulatorJudge, complete: Complete
+    path: Path, kernel: Kernel, code: str, judge: EmulatorJudge, complete: Complete
 ) -> tuple[str, str, str] | None:
-    """A draft completed by `complete`, if it is admitted."""
+    """A draft completed by `complete`, if it is admitted; it decides nothing about where it belongs."""
     before = reading.read(path)
     text = complete(before.text, code)
     if text is None:
         return None
     admitted = False
     try:
-        store.write_bytes(path, text.encode())
+        store.write_bytes(path, f"{COMPLETED}\n{text}".encode("utf-8", "replace"))
         found = reading.read(path)
         admitted = (
             found.known is not None
             and not found.faults
             and found.kernel == before.kernel
-            and _self_made(found.known)
+            and not reads_files(found.known)
             and not faults(found, code, judge)
         )
     finally:
@@ -246,13 +283,16 @@ def _completed(
             store.write_bytes(path, before.text.encode())
     if not admitted or found.known is None:
         return None
-    store.write_json(path.with_name(RECORD_NAME), tied(found.known, code))
+    (side,) = found.known.sides.values()
+    known = KnownProblem(
+        kernel.source.suite,
+        kernel.benchmark,
+        found.known.problem,
+        {kernel.variant or "": side},
+        (kernel.span.path,),
+    )
+    store.write_json(path.with_name(RECORD_NAME), tied(known, code))
     return "completed", "", "completed and admitted"
-
-
-def _self_made(known: KnownProblem) -> bool:
-    """Whether no buffer is read from a file on this machine: nobody has reviewed what was filled in."""
-    return all(buffer.init is None or buffer.init.kind != "file" for buffer in known.problem.buffers.values())
 
 
 def _has_problem(kernel: Kernel, code: str) -> bool:

@@ -1,7 +1,7 @@
 """Finds the host code of a kernel's translation unit from the kernel's record.
 
 The tree is the one given, else one that extract was run on in this workspace. Not covered: interpreting the
-host code (`host`).
+host code (`meaning`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kcurate.cuda_source import blank_literals
 from kcurate.cuda_source.preprocess import splice
-from kcurate.draft.host import Host
+from kcurate.cuda_source.statements import Code
 from kcurate.errors import InputError
 from kcurate.records import Kernel, LaunchSite
 from kcurate.suites import find_tree, generic_tree, load_manifests
@@ -50,7 +50,7 @@ def roots(trees: Sequence[Path], workspace: Workspace) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def hosts(kernel: Kernel, places: Sequence[Path]) -> tuple[Host, ...]:
+def hosts(kernel: Kernel, places: Sequence[Path]) -> tuple[Code, ...]:
     """The units that may launch a kernel: the one it was parsed from, then the files of its launch sites.
 
     Empty if no tree contains them as recorded.
@@ -111,7 +111,7 @@ def _bytes(path: Path) -> bytes | None:
 
 
 @lru_cache(maxsize=8)
-def _host(root: Path, path: str) -> Host | None:
+def _host(root: Path, path: str) -> Code | None:
     def read(name: str) -> bytes | None:
         return _bytes(root / name)
 
@@ -131,7 +131,7 @@ def _host(root: Path, path: str) -> Host | None:
         if more is not None and sum(map(len, parts)) + len(more.source) <= MAX_BYTES:
             seen |= {other, *more.files}
             parts.append(more.source)
-    return Host(b"\n".join(parts))
+    return Code(b"\n".join(parts))
 
 
 def _siblings(root: Path, path: str) -> list[str]:

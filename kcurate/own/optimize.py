@@ -12,10 +12,10 @@ from pathlib import Path
 
 from kcurate.backends.choice import EMULATED, Place
 from kcurate.config import DEFAULT_WORKSPACE
-from kcurate.deopt.models.naming import parse_model
 from kcurate.deopt.models.policy import Tried
 from kcurate.deopt.models.run import ModelConfig, Seams, search
 from kcurate.errors import InputError
+from kcurate.models.naming import parse_model
 from kcurate.notes import Note, silent
 from kcurate.own import patch
 from kcurate.own.kernels import Own, find_kernels

@@ -1,7 +1,6 @@
-"""C types as problem dtypes: built-in types, vectors as a last axis, structs of one built-in type, and
-the members of other structs.
+"""C types as problem dtypes: built-in types, vectors as a last axis, structs of one built-in type.
 
-Not covered: unions, base classes, half-precision vectors wider than two.
+Not covered: structs of several types, classes, half-precision vectors wider than two.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kcurate.cuda_source.brackets import closing
+from kcurate.cuda_source import declarations
 from kcurate.problem.dtypes import UNIT_ROUNDOFF, numpy_dtype
 
 DTYPES: Mapping[str, str] = {
@@ -28,10 +27,9 @@ DTYPES: Mapping[str, str] = {
 }  # fmt: skip
 FLOATS = frozenset(UNIT_ROUNDOFF)
 _VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|float|double)([1-4])")
-_DROPPED = re.compile(r"\b(?:const|volatile|struct|typename|__restrict(?:__)?|restrict|std\s*::)\s*|[&]")
-_STRUCT = r"\b(?:struct|class)\s+(?:__align__\s*\([^)]*\)\s*|alignas\s*\([^)]*\)\s*)?{0}\s*(?:final\s*)?\{{"
-_TYPEDEF_STRUCT = r"\}}\s*{0}\s*;"
-_DECLARED = re.compile(r"([\w\s:]+?)((?:\s*\*)*)\s*(\w+)\s*((?:\[[^\]]*\]\s*)*)")
+_DROPPED = re.compile(
+    r"\b(?:const|volatile|static|extern|__constant__|struct|typename|__restrict(?:__)?|restrict|std\s*::)\s*|[&]"
+)
 MAX_DEPTH = 8
 
 
@@ -76,10 +74,10 @@ def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element
 
 def _struct(name: str, names: Mapping[str, str], code: str) -> Element | None:
     """A struct whose members all have one builtin type: that many lanes."""
-    others = {k: v for k, v in names.items() if k != name}
+    others = {own: meant for own, meant in names.items() if own != name}
     lanes, dtype = 0, None
     for member in members(name, names, code) or ():
-        found = element(member.type, others) if "*" not in member.type else None
+        found = element(member.type, others) if "*" not in member.type and "&" not in member.type else None
         if found is None or dtype not in (None, found.dtype):
             return None
         dtype, lanes = found.dtype, lanes + found.lanes * member.count
@@ -96,52 +94,16 @@ class Member:
 
 
 def members(name: str, names: Mapping[str, str], code: str) -> tuple[Member, ...] | None:
-    """The data members of the struct that a type names, in order; None: not found, or not understood."""
-    name = " ".join(_DROPPED.sub(" ", name).split())
-    body = _body(names.get(name, name), code)
-    if body is None or re.search(r"\bunion\b|\bvirtual\b", body):
-        return None
+    """The data members of the struct that a type names, in order; None: not found, or of unknown extents."""
+    bare = " ".join(_DROPPED.sub(" ", name).split())
+    inside = declarations.members(code).get(names.get(bare, bare))
     found = []
-    for statement in re.sub(r"\b(?:public|private|protected)\s*:(?!:)", ";", body).split(";"):
-        text = _DROPPED.sub(" ", statement).strip()
-        if not text or "(" in text or re.match(r"(?:static|typedef|using|friend|template)\b", text):
-            continue
-        first, *more = re.split(r",(?![^<]*>)", re.sub(r"=.*|__\w+__", "", text))
-        match = _DECLARED.fullmatch(first.strip())
-        if match is None:
-            return None
-        for declared in (match, *(_DECLARED.fullmatch(f"{match[1]} {one.strip()}") for one in more)):
-            count = _counted(declared[4], names) if declared is not None else None
-            if declared is None or count is None:
+    for type_text, own, sizes in inside or ():
+        count = 1
+        for size in sizes:
+            known = names.get(size, size).strip(" ()")
+            if not known.isdigit():
                 return None
-            found.append(Member(match[1].strip() + "".join(declared[2].split()), declared[3], count))
-    return tuple(found)
-
-
-def _body(name: str, code: str) -> str | None:
-    """What is between a struct's braces, bodies of functions in it left out."""
-    if not re.fullmatch(r"\w+", name):
-        return None
-    data, end = code.encode("latin-1", "replace"), None
-    match = re.search(_STRUCT.format(name), code)
-    start = match.end() - 1 if match else -1
-    if match is None and (typedef := re.search(_TYPEDEF_STRUCT.format(name), code)):
-        openings = [one.end() - 1 for one in re.finditer(r"\btypedef\s+struct\b[^;{}()]*\{", code)]
-        start = next((at for at in openings if closing(data, at) == typedef.start() + 1), -1)
-    end = closing(data, start) if start >= 0 else None
-    if end is None:
-        return None
-    body, before = code[start + 1 : end - 1], ""
-    while body != before:
-        body, before = re.sub(r"(?:\)[^;{}()]*)\{[^{}]*\}", ");", body), body
-    return body if "{" not in body else None
-
-
-def _counted(extents: str, names: Mapping[str, str]) -> int | None:
-    count = 1
-    for extent in re.findall(r"\[\s*(\w*)\s*\]", extents):
-        text = names.get(extent, extent)
-        if not text.isdigit():
-            return None
-        count *= int(text)
-    return count
+            count *= int(known)
+        found.append(Member(type_text, own, count))
+    return tuple(found) if inside is not None else None

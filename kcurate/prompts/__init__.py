@@ -7,7 +7,7 @@
 | `feedback` | what went wrong with an answer, in words that help the next one |
 | `replies` | the form of an answer, written and read |
 
-Not covered: who is asked and what it costs (`kcurate.deopt.models`).
+Not covered: who is asked and what it costs (`kcurate.models`).
 """
 
 from kcurate.prompts.feedback import feedback

@@ -103,6 +103,18 @@ def test_a_log_contains_no_host_path() -> None:
         assert place not in made.log
 
 
+@pytest.mark.parametrize("before", ["", "namespace inner { ", "namespace { "])
+def test_a_function_without_a_definition_is_an_error(before: str) -> None:
+    after = " }" if before else ""
+    name = "inner::lost" if "inner" in before else "lost"
+    made = failure(
+        f"{before}__device__ float lost(float x);{after}\n"
+        f'extern "C" __global__ void f(float *a) {{ a[0] = {name}(1) + sqrtf(a[1]); }}'
+    )
+    assert made.reason == "error"
+    assert f"not defined: {name}(float)" in made.log
+
+
 def test_a_missing_kernel_is_an_error() -> None:
     assert "missing" in failure(CODE, "missing").log
     assert failure("int f;").reason == "error"

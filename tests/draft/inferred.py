@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kcurate.cuda_source import whole_file
+from kcurate.cuda_source.statements import Code
 from kcurate.draft import infer
-from kcurate.draft.host import Host
 from kcurate.draft.sketch import Draft
 from kcurate.records import Kernel, Launch, Source, Span
 
@@ -25,7 +25,7 @@ def inferred(source: str) -> Draft:
         launch_sites=found.launch_sites,
         features=found.features,
     )
-    return infer.draft(kernel, found.code.decode(), [Host(source.encode())])
+    return infer.draft(kernel, found.code.decode(), [Code(source.encode())])
 
 
 def launched(draft: Draft) -> Launch:

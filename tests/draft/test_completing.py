@@ -73,6 +73,21 @@ def test_completed_draft_is_kept_only_when_admitted(
     assert ((folder / FORM_NAME).read_text() == before) is (outcome != "completed")
 
 
+def test_summary_is_printed_before_the_error_on_a_kernel_that_nothing_launches(
+    drafted: Drafted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "work"
+    shutil.copytree(drafted.root, root)
+    names = [str(Drafted(root, drafted.summary, ()).folder(name)) for name in ("mystery", "saxpy")]
+    assert run(["problem", "draft", *names, "--again", "-w", str(root)]) == 1
+    printed = capsys.readouterr()
+    assert "admitted" in printed.out and "no_launch_site" in printed.out
+    assert "no launch of this kernel was found" in printed.err.splitlines()[-1]
+    folder = str(Path(names[0]) / FORM_NAME)
+    assert run(["problem", "check", folder, "-w", str(root)]) == 1
+    assert "refused" in capsys.readouterr().out
+
+
 def test_options_of_nested_commands_are_settings(
     drafted: Drafted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

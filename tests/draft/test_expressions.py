@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kcurate.cuda_source.expressions import parse
 from kcurate.draft.algebra import from_node
-from kcurate.draft.cexpr import parse
 from kcurate.problem.expressions import evaluate
 
 SIZES = {"n": 37, "m": 12, "k": 5}

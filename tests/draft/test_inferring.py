@@ -227,9 +227,38 @@ void run(float *h) {
 
 def test_constant_memory_that_the_host_fills_is_uploaded() -> None:
     draft = inferred(CONSTANTS)
-    assert draft.known.sides[""].plan[:-1] == (Upload("taps", "taps_values"), Upload("last", "last_values"))
+    uploads = [(step.upload, step.from_) for step in draft.known.sides[""].plan if isinstance(step, Upload)]
+    assert uploads == [("b", "b_values"), ("taps", "taps_values"), ("last", "last_values")]
     buffers = draft.known.problem.buffers
     assert (buffers["taps_values"].dtype, buffers["taps_values"].shape) == ("int32", (30,))
     assert (buffers["last_values"].dtype, buffers["last_values"].shape) == ("float64", (1,))
     opened = [remark.place for remark in draft.remarks if remark.reason is Reason.CONSTANT_MEMORY]
-    assert opened == ["buffers.b.dtype", "buffers.odd.dtype"]
+    assert opened == ["buffers.odd.dtype"]
+
+
+SAME_NAMES = """
+__global__ void scale(float *n, float m, int count) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < count) n[i] = m * n[i];
+}
+void run(int n, float *h) {
+  int m = n * 2; float *d; cudaMalloc(&d, n * sizeof(float));
+  scale<<<(n + 63) / 64, 64>>>(d, 2.0f, n);
+}
+"""
+
+
+def test_a_size_and_a_buffer_of_one_name_are_kept_apart() -> None:
+    draft = inferred(SAME_NAMES)
+    problem, step = draft.known.problem, launched(draft)
+    assert set(problem.sizes.headline) == {"n_size"}
+    assert set(problem.buffers) == {"n"} and set(problem.scalars) == {"m"}
+    assert problem.buffers["n"].shape == ("n_size",)
+    assert step.args == ("n", "m", "n_size")
+    assert step.grid == ("ceil_div(n_size, 64)",)
+
+
+def test_an_element_type_may_be_a_macro() -> None:
+    draft = inferred(
+        "#define T float\n" + one(f"int n) {{ {AT} x[i] = 1; }}", "", "d, n").replace("float *x", "T *x")
+    )
+    assert draft.known.problem.buffers["x"].dtype == "float32"

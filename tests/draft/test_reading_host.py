@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from kcurate.cuda_source.expressions import parse
+from kcurate.cuda_source.statements import Code
 from kcurate.draft.algebra import from_node
-from kcurate.draft.cexpr import parse
-from kcurate.draft.host import Host
 from kcurate.draft.meaning import Meaning
 from kcurate.draft.memory import allocation
 
@@ -24,6 +24,9 @@ from kcurate.draft.memory import allocation
         ("std::min(n, 65535)", "min(n, 65535)"),
         ("static_cast<unsigned>(n) << 2", "4*n"),
         ("(n * 8) / 4", "2*n"),
+        ("(n) <= (m) ? (n) : (m)", "min(n, m)"),
+        ("n > m ? n : m", "max(n, m)"),
+        ("n < 64 ? 64 : n", "max(n, 64)"),
         ("(a + b) / 8 * c", "((a + b)/8)*c"),
         ("1 << 20", 1 << 20),
         ("0x10", 16),
@@ -49,7 +52,7 @@ def test_expressions_that_are_not_sizes_are_none(text: str) -> None:
 
 
 def grid(body: str, outside: str = "") -> tuple[object, ...] | None:
-    host = Host(f"{outside}\nvoid run(float *p, int n) {{ {body} k<<<grid, block>>>(p, n); }}".encode())
+    host = Code(f"{outside}\nvoid run(float *p, int n) {{ {body} k<<<grid, block>>>(p, n); }}".encode())
     (launch,) = host.launches
     meaning = Meaning(host)
     nodes = meaning.extents(launch.grid, meaning.scope(launch.at))
@@ -75,7 +78,10 @@ def grid(body: str, outside: str = "") -> tuple[object, ...] | None:
         ("int grid = n; grid = p ? atoi(text) : n / 2;", "", ("(n/2)",)),
         ("int grid = n; grid /= 2;", "", ("grid",)),
         ("int other = grid; int grid = other;", "", ("grid",)),
-        ("int grid = other; int other = grid;", "", ("grid",)),
+        ("int grid = other; int other = grid;", "", ("other",)),
+        ("int m = 4; { int m = n; use(m); } int grid = m;", "", ("m",)),
+        ("int grid; if (p) { int m = 8; grid = m * n; } else { int m = 16; use(m); }", "", ("m*n",)),
+        ("for (int m = 0; m < 3; m++) use(m); int m = n / 2; int grid = m;", "", ("(n/2)",)),
         ("int grid = p ? n / 4 : n >> 2;", "", ("(n/4)",)),
         ("int grid = n > 3 ? n : n / 2;", "", ("grid",)),
         ("int grid = 0 ? n : n / 2;", "", ("(n/2)",)),
@@ -121,10 +127,15 @@ def test_grids(body: str, outside: str, meant: tuple[object, ...]) -> None:
         ("void g(float *q) { k<<<1, 1>>>(q); } void f(int n) { float *p; cudaMalloc(&p, n); g(p); }", "n"),
         ("void f(int n) { thrust::device_vector<float> p(n); k<<<1, 1>>>(p); }", "4*n"),
         ("void f(float *p) { k<<<1, 1>>>(p); }", None),
+        (
+            "#define N 22\nint t[N][2]; void f() { int *p; cudaMalloc(&p, sizeof(t)); k<<<1, 1>>>(p); }",
+            176,
+        ),
+        ("void f(int n) { int t[n], *p; cudaMalloc(&p, sizeof(t)); k<<<1, 1>>>(p); }", None),
     ],
 )
-def test_allocations(text: str, meant: str | None) -> None:
-    host = Host(text.encode())
+def test_allocations(text: str, meant: int | str | None) -> None:
+    host = Code(text.encode())
     (launch,) = host.launches
     meaning = Meaning(host)
     found = allocation(meaning, launch.arguments[0].expression, meaning.scope(launch.at))
@@ -133,7 +144,7 @@ def test_allocations(text: str, meant: str | None) -> None:
 
 
 def test_command_line_value_has_the_default_next_to_it() -> None:
-    host = Host(b"int main(int c, char **v) { int n = c > 1 ? atoi(v[1]) : 4096; k<<<n, 1>>>(n); }")
+    host = Code(b"int main(int c, char **v) { int n = c > 1 ? atoi(v[1]) : 4096; k<<<n, 1>>>(n); }")
     meaning = Meaning(host)
     node = meaning.resolve_text("n", meaning.scope(host.launches[0].at))
     assert node is not None
@@ -155,14 +166,14 @@ def test_command_line_value_has_the_default_next_to_it() -> None:
 def test_a_size_has_the_value_that_the_host_gives_it_unless_a_call_sets_it(
     body: str, defaults: dict[str, int]
 ) -> None:
-    host = Host(f"void f() {{ {body} k<<<n, 1>>>(n); }}".encode())
+    host = Code(f"void f() {{ {body} k<<<n, 1>>>(n); }}".encode())
     meaning = Meaning(host)
     meaning.resolve_text("n", meaning.scope(host.launches[0].at))
     assert meaning.defaults == defaults
 
 
 def test_a_parameter_has_the_number_that_its_caller_passes() -> None:
-    host = Host(b"void f(float x, int n) { k<<<n / 64, 1>>>(n); } void g(float x) { f(x, 4096); }")
+    host = Code(b"void f(float x, int n) { k<<<n / 64, 1>>>(n); } void g(float x) { f(x, 4096); }")
     meaning = Meaning(host)
     nodes = meaning.extents(host.launches[0].grid, meaning.scope(host.launches[0].at))
     assert nodes is not None and [poly.expr() for node in nodes if (poly := from_node(node))] == ["(n/64)"]
@@ -188,7 +199,7 @@ CALLERS = "".join(f"void f{i}(int n) {{ f{i + 1}(n); }}" for i in range(200)) + 
     ids=["doubled", "chosen", "macros", "callers", "each other", "dim3 of callers"],
 )
 def test_host_code_that_leads_nowhere_is_given_up_soon(outside: str, body: str) -> None:
-    host = Host(f"{outside}\nvoid f(int n) {{ {body} }}".encode())
+    host = Code(f"{outside}\nvoid f(int n) {{ {body} }}".encode())
     meaning = Meaning(host)
     (launch,) = host.launches
     started = time.process_time()
@@ -198,5 +209,5 @@ def test_host_code_that_leads_nowhere_is_given_up_soon(outside: str, body: str) 
 
 def test_a_declaration_is_no_call_even_with_a_comment_in_it() -> None:
     comment = f"/* {'what it is for ' * 10}*/"
-    host = Host(f"void {comment} go(int n);\nint f() {{ return {comment} go(3); }}\n".encode())
-    assert [arguments for _, arguments in host.calls("go")] == [("3",)]
+    host = Code(f"void {comment} go(int n);\nint f() {{ return {comment} go(3); }}\n".encode())
+    assert [call.args for call in host.calls["go"]] == [("3",)]

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+from kcurate.cuda_source.expressions import parse
+from kcurate.cuda_source.statements import Code, Function
+from kcurate.cuda_source.usage import usage as usage_of
 from kcurate.draft.algebra import factor, number
 from kcurate.draft.bounds import Bounds
-from kcurate.draft.cexpr import parse
 from kcurate.draft.launching import at_sample
-from kcurate.draft.usage import DeviceCode
+
+
+def kernel_of(text: str) -> tuple[Code, Function]:
+    code = Code(text.encode())
+    (kernel,) = (one for one in code.functions if one.kernel)
+    return code, kernel
 
 
 def usage(body: str, before: str = "") -> str:
-    code = DeviceCode(f"{before}\n__global__ void k(float *p, const float *q, int n) {{ {body} }}")
-    found = code.usage(code.functions["k"], "p")
+    code, kernel = kernel_of(f"{before}\n__global__ void k(float *p, const float *q, int n) {{ {body} }}")
+    found = usage_of(code, kernel, "p")
     return "".join(
         letter
         for letter, there in (
@@ -55,6 +62,12 @@ def usage(body: str, before: str = "") -> str:
         ("int first = p - q; int x = (n) * first;", ""),
         ("float *a = p + n; x = a[1];", "r"),
         ("if (p) return;", ""),
+        ("{ float *a = p; x = a[0]; } { float *a = p + 1; a[0] = 2; }", "rw"),
+        ("{ float a[2]; a[0] = 1; } float *a = p; x = a[0];", "r"),
+        ("float *a = n ? p : 0; a[1] = 2;", "w"),
+        ("add(p[n], 1);", "rw"),
+        ("float2 v = *reinterpret_cast<const float2 *>(&p[2 * n]);", "r"),
+        ("p[n] = 2 * p[n];", "rw"),
     ],
 )
 def test_usage(body: str, meant: str) -> None:
@@ -63,6 +76,7 @@ def test_usage(body: str, meant: str) -> None:
     __device__ void put(float *a, int i);
     __device__ void put(float *a, int i) { a[i] = 1; }
     __device__ float get(const float *a) { return a[0]; }
+    __device__ void add(float &to, float x) { to += x; }
     """
     assert usage(body, before) == meant
 
@@ -83,17 +97,17 @@ def test_usage(body: str, meant: str) -> None:
 )
 def test_extent(body: str, meant: str | None) -> None:
     body = f"int i = blockIdx.x * blockDim.x + threadIdx.x; {body}"
-    code = DeviceCode(f"__global__ void k(float *p, const int *q, int n, int m) {{ {body} }}")
+    code, kernel = kernel_of(f"__global__ void k(float *p, const int *q, int n, int m) {{ {body} }}")
     scalars = {"n": factor("n"), "m": factor("m")}
-    bounds = Bounds(code, code.body(code.functions["k"]), scalars, (64,), (factor("blocks") * number(1),))
+    bounds = Bounds(code, kernel, scalars, (64,), (factor("blocks") * number(1),))
     found = bounds.extent("p", at_sample)
     assert (found.expr() if found else None) == meant
 
 
 def bounds_of(body: str, **scalars: str) -> Bounds:
-    code = DeviceCode(f"__global__ void k(float *p, int a, int b) {{ {body} }}")
+    code, kernel = kernel_of(f"__global__ void k(float *p, int a, int b) {{ {body} }}")
     known = {name: factor(value) for name, value in scalars.items()}
-    return Bounds(code, code.body(code.functions["k"]), known, (64,), (factor("blocks"),))
+    return Bounds(code, kernel, known, (64,), (factor("blocks"),))
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,10 @@ _OUT_OF_MEMORY = re.compile(
 )
 # The first line of a diagnostic, and its kind.
 _DIAGNOSTIC = re.compile(r"\S.*?:\s(?:fatal )?(error|warning|note): ")
+# What the linkers (GNU's and LLVM's) say of a name in the namespace that holds a side's code.
+_OWN = re.compile(
+    r"undefined (?:reference to [`']|symbol: )(?:\(anonymous namespace\)::)+(.+?)'?$", re.MULTILINE
+)
 # What clang says at the end.
 _COUNTS = re.compile(r"\d+ (?:warning|error)s?(?: and \d+ errors?)? generated\.")
 
@@ -62,7 +66,8 @@ class EmulatorCompiler:
             return CompileFailure("unsupported" if missing else "error", str(refused))
         options = (*toolchain.DEVICE, *self._tools.machine, *(toolchain.SANITIZE if sanitize else ()))
         options = (*options, *toolchain.counting_options()) if examine else options
-        key = hashlib.sha256(repr((self._tools, options, toolchain.COMMON, _headers_sha256(), unit)).encode())
+        how = (self._tools, options, toolchain.COMMON, toolchain.UNRESOLVED)
+        key = hashlib.sha256(repr((*how, _headers_sha256(), unit)).encode())
         kept = toolchain.cache_folder() / f"side-{key.hexdigest()[:40]}.so"
         binary = kept.read_bytes() if kept.is_file() else None
         if binary is None:
@@ -113,6 +118,9 @@ class EmulatorCompiler:
             done = toolchain.shared_object(unit, options, self._runtime, folder)
             if done.returncode:
                 return _clean(done.stderr or f"the compiler exited with code {done.returncode}", folder)
+            lacking = dict.fromkeys(_OWN.findall(done.stderr))
+            if lacking:
+                return f"error: declared and used, but not defined: {', '.join(lacking)}"
             return (folder / "side.so").read_bytes()
 
 

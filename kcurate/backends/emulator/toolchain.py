@@ -85,7 +85,9 @@ _CALLS = {
     ),
 }
 # Linker options in the form that the compiler driver takes.
-_DRIVER_FORM = {"--as-needed": "-Wl,--as-needed", "-z": "-Wl,-z", "now": "-Wl,now"}
+_DRIVER_FORM = {
+    word: f"-Wl,{word}" for word in ("--as-needed", "-z", "now", "defs", "--warn-unresolved-symbols")
+}
 # About 40 KB each.
 MAX_KEPT = 5000
 
@@ -211,6 +213,10 @@ def builtins() -> frozenset[str]:
     return declared(done.stdout)
 
 
+# The linker names what the side lacks and goes on: the C library's functions are found where it is loaded.
+UNRESOLVED = ("-z", "defs", "--warn-unresolved-symbols")
+
+
 def shared_object(
     unit: str, options: Sequence[str], runtime: bytes, folder: Path
 ) -> subprocess.CompletedProcess[str]:
@@ -223,7 +229,7 @@ def shared_object(
     (folder / "side.cpp").write_text(unit)
     (folder / "runtime.o").write_bytes(runtime)
     compiling = [*tools.command, *options, *COMMON, f"-I{INCLUDE}", "side.cpp"]
-    linking = ["-shared", "--as-needed", "-z", "now", "runtime.o", "-o", "side.so"]
+    linking = ["-shared", "--as-needed", "-z", "now", *UNRESOLVED, "runtime.o", "-o", "side.so"]
     if tools.linker is None:
         return run([*compiling, *(_DRIVER_FORM.get(word, word) for word in linking), "-lm"], folder)
     done = run([*compiling, "-c", "-o", "side.o"], folder)

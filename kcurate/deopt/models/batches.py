@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from kcurate import codec, store
-from kcurate.deopt.models import claude
-from kcurate.deopt.models.asking import Asking
-from kcurate.deopt.models.budget import BudgetSpentError
-from kcurate.deopt.models.claude import ClaudeClient
-from kcurate.deopt.models.client import Request, TryAgain, with_patience
-from kcurate.deopt.models.failures import lost, root_cause, sort_status, transport_errors
-from kcurate.deopt.models.streamed import sdk
-from kcurate.deopt.models.transcripts import utc_now
 from kcurate.errors import RemoteError
+from kcurate.models import claude
+from kcurate.models.asking import Asking
+from kcurate.models.budget import BudgetSpentError
+from kcurate.models.claude import ClaudeClient
+from kcurate.models.client import Request, TryAgain, with_patience
+from kcurate.models.failures import lost, root_cause, sort_status, transport_errors
+from kcurate.models.streamed import sdk
+from kcurate.models.transcripts import utc_now
 from kcurate.notes import Note, silent
 from kcurate.records import BatchJob, BatchRequest, Exchange, ReplyStatus
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kcurate.deopt.models.asking import Asking
 from kcurate.deopt.models.policy import hopeless
 from kcurate.deopt.models.search import Search
 from kcurate.deopt.starts import Start
+from kcurate.models.asking import Asking
 from kcurate.records import AttemptOutcome, Outcome
 
 
@@ -91,14 +91,3 @@ def _end(search: Search) -> SearchOutcome:
         return SearchOutcome.HOPELESS
     over = search.policy.next(search.tried) is None
     return SearchOutcome.OUT_OF_ROUNDS if over else SearchOutcome.UNFINISHED
-
-
-def spent(asking: Asking) -> str:
-    """What this run sent and spent, in one line."""
-    usage, counts = asking.usage, asking.counts
-    price = f"${asking.budget.spent_usd:.4f}" if asking.price else "price unknown"
-    return (
-        f"{asking.client.model}: {sum(counts.values())} answers ({counts['on_file']} already saved), "
-        f"{usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens} tokens in "
-        f"({usage.cache_read_tokens} from the prompt cache), {usage.output_tokens} out: {price}"
-    )

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from functools import partial
 
-from kcurate.deopt.models.asking import Asking
 from kcurate.deopt.models.batches import Batches
 from kcurate.deopt.models.search import Search
 from kcurate.errors import KcurateError
+from kcurate.models.asking import Asking
 from kcurate.records import Exchange
 
 

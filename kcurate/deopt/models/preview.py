@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kcurate import resources
-from kcurate.deopt.models.client import Request
 from kcurate.deopt.models.examples import Examples
-from kcurate.deopt.models.naming import ModelName, parse_model
 from kcurate.deopt.models.policy import Step, make_policy
-from kcurate.deopt.models.prices import Price
-from kcurate.deopt.models.run import ModelConfig, find_starts, goals, price_of
+from kcurate.deopt.models.run import ModelConfig, find_starts, goals, spending
 from kcurate.deopt.models.search import prompt_for
 from kcurate.deopt.models.targets import Target
-from kcurate.deopt.models.transcripts import Transcripts, request_key
+from kcurate.models.client import Request
+from kcurate.models.naming import ModelName, parse_model
+from kcurate.models.prices import Price
+from kcurate.models.transcripts import Transcripts, request_key
 from kcurate.prompts.replies import Form
 from kcurate.records import Usage
 from kcurate.workspace import Workspace
@@ -42,7 +42,7 @@ def preview(config: ModelConfig) -> Iterator[Preview]:
         InputError: unusable options, or nothing to start from.
     """
     workspace, name = Workspace(config.workspace), parse_model(config.model)
-    price = price_of(config, name)
+    price = spending(config).price_of(name)
     examples = Examples(resources.pairs_dir())
     transcripts = Transcripts(workspace.transcripts / f"{name.slug}.jsonl", name.model)
     for start in find_starts(config, workspace):

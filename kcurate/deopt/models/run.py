@@ -7,7 +7,6 @@ rules (`kcurate.deopt.rules`), what a command prints.
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,26 +14,24 @@ from pathlib import Path
 from kcurate import resources, store
 from kcurate.backends.choice import EMULATED, Place
 from kcurate.cuda_source.similarity import fingerprint
-from kcurate.deopt.models import counting, prices
-from kcurate.deopt.models.asking import Asking
+from kcurate.deopt.models import counting
 from kcurate.deopt.models.attempts import Attempts
 from kcurate.deopt.models.batches import POLL_S, Batches
-from kcurate.deopt.models.budget import Budget
-from kcurate.deopt.models.claude import ClaudeClient
-from kcurate.deopt.models.client import Client, Patience
-from kcurate.deopt.models.compatible import CompatibleClient
 from kcurate.deopt.models.counting import StartSearches
 from kcurate.deopt.models.drivers import drive, drive_batched
 from kcurate.deopt.models.examples import Examples
 from kcurate.deopt.models.gates import Known, Variants, known_of
-from kcurate.deopt.models.naming import ModelName, parse_model
 from kcurate.deopt.models.policy import PolicyName, Tried, make_policy
 from kcurate.deopt.models.search import JudgeFunction, Search, Surroundings
 from kcurate.deopt.models.targets import Target, chosen_techniques, targets
-from kcurate.deopt.models.transcripts import Transcripts
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError, KcurateError
 from kcurate.judge import JudgeConfig, open_referees
+from kcurate.models.asking import Asking
+from kcurate.models.claude import ClaudeClient
+from kcurate.models.client import Patience
+from kcurate.models.naming import ModelName, parse_model
+from kcurate.models.opening import Spending, open_asking
 from kcurate.notes import Note, silent
 from kcurate.records import Candidate, SideName, Summary, Verdict
 from kcurate.runs import recorded
@@ -109,38 +106,16 @@ def search(
             searches = _searches(found, config, around, workspace)
             failure = _drive(config, searches, asking, workspace, name, seams, record.note)
         items = counting.count(searches, asking)
-        record.note(counting.spent(asking))
+        record.note(asking.spent())
         summary = record.finish(items)
         if failure is not None:
             raise failure
         return summary, [one for group in searches for each in group.searches for one in each.tried]
 
 
-def open_client(name: ModelName, timeout_s: float | None = None) -> Client:
-    """The client for a model.
-
-    Raises:
-        MissingDependencyError: its package or its key is missing.
-    """
-    limit = {} if timeout_s is None else {"timeout_s": timeout_s}
-    if name.provider == "anthropic":
-        return ClaudeClient(name.model, **limit)
-    return CompatibleClient(name.model, name.base_url, **limit)
-
-
-def price_of(config: ModelConfig, name: ModelName) -> prices.Price | None:
-    """The price of the model; None if it is unknown and there is no budget.
-
-    Raises:
-        InputError: there is a budget, but no price.
-    """
-    price = prices.parse_price(config.price) if config.price else prices.find_price(name.model)
-    if price is None and config.max_usd is not None:
-        raise InputError(
-            f"no price is known for {name.model}, so --max-usd cannot be enforced",
-            hint="give --price IN,OUT in dollars per million tokens (0,0 for your own server)",
-        )
-    return price
+def spending(config: ModelConfig) -> Spending:
+    """What the run may spend."""
+    return Spending(config.max_usd, config.price, config.max_tokens)
 
 
 def find_starts(config: ModelConfig, workspace: Workspace, note: Note = silent) -> tuple[Start, ...]:
@@ -151,8 +126,7 @@ def find_starts(config: ModelConfig, workspace: Workspace, note: Note = silent) 
     """
     if config.variants < 1 or config.rounds < 1:
         raise InputError("--variants and --rounds must be at least 1")
-    if config.max_usd is not None and not 0 <= config.max_usd < math.inf:
-        raise InputError(f"not an amount: {config.max_usd}", where="--max-usd")
+    spending(config).price_of(parse_model(config.model))
     chosen_techniques(config.techniques)
     return tuple(starts(config.paths, workspace, made=config.direction, note=note))
 
@@ -160,14 +134,12 @@ def find_starts(config: ModelConfig, workspace: Workspace, note: Note = silent) 
 def _asking(config: ModelConfig, name: ModelName, workspace: Workspace, seams: Seams, note: Note) -> Asking:
     if config.batch and name.provider != "anthropic":
         raise InputError("--batch works only with Claude models", hint="leave it out")
-    price = price_of(config, name)
-    return Asking(
-        open_client(name, seams.timeout_s),
-        Transcripts(workspace.transcripts / f"{name.slug}.jsonl", name.model),
-        price=price,
-        budget=Budget(config.max_usd),
-        max_tokens=config.max_tokens,
+    return open_asking(
+        name,
+        workspace.transcripts,
+        spending(config),
         patience=seams.patience,
+        timeout_s=seams.timeout_s,
         note=note,
     )
 

@@ -14,12 +14,12 @@ from typing import Protocol
 
 from kcurate import prompts, store
 from kcurate.deopt.models import gates, targets
-from kcurate.deopt.models.asking import Asking
 from kcurate.deopt.models.attempts import Attempts
-from kcurate.deopt.models.client import Request
 from kcurate.deopt.models.gates import Refusal, Variants
 from kcurate.deopt.models.policy import Policy, Step, Tried
 from kcurate.deopt.models.targets import Target
+from kcurate.models.asking import Asking
+from kcurate.models.client import Request
 from kcurate.problem.answered import side_of
 from kcurate.prompts import Example, Technique, Unreadable
 from kcurate.prompts.replies import Form

@@ -14,9 +14,9 @@ from deopt.models.server import serving
 from deopt.models.workbench import NO_LDG, NO_UNROLL, ScriptedJudge, seams
 
 from kcurate import store
-from kcurate.deopt.models.budget import BudgetSpentError
 from kcurate.deopt.models.run import run
 from kcurate.errors import RemoteError
+from kcurate.models.budget import BudgetSpentError
 from kcurate.records import BatchJob, ReplyStatus, Transcript
 
 

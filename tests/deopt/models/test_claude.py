@@ -13,13 +13,13 @@ from deopt.models import server
 from deopt.models.server import serving
 
 from kcurate import store
-from kcurate.deopt.models.asking import Asking
-from kcurate.deopt.models.budget import Budget, BudgetSpentError
-from kcurate.deopt.models.claude import ClaudeClient
-from kcurate.deopt.models.client import Patience
-from kcurate.deopt.models.prices import Price, find_price
-from kcurate.deopt.models.transcripts import Transcripts
 from kcurate.errors import MissingDependencyError, RemoteError
+from kcurate.models.asking import Asking
+from kcurate.models.budget import Budget, BudgetSpentError
+from kcurate.models.claude import ClaudeClient
+from kcurate.models.client import Patience
+from kcurate.models.prices import Price, find_price
+from kcurate.models.transcripts import Transcripts
 from kcurate.records import Prompt, ReplyStatus, Transcript
 
 PROMPT = Prompt("rules", "kernel", "task")

@@ -10,13 +10,13 @@ import pytest
 from deopt.models import server
 from deopt.models.server import serving
 
-from kcurate.deopt.models.asking import Asking
-from kcurate.deopt.models.budget import Budget
-from kcurate.deopt.models.client import Patience
-from kcurate.deopt.models.compatible import CompatibleClient
-from kcurate.deopt.models.prices import parse_price
-from kcurate.deopt.models.transcripts import Transcripts
 from kcurate.errors import MissingDependencyError, RemoteError
+from kcurate.models.asking import Asking
+from kcurate.models.budget import Budget
+from kcurate.models.client import Patience
+from kcurate.models.compatible import CompatibleClient
+from kcurate.models.prices import parse_price
+from kcurate.models.transcripts import Transcripts
 from kcurate.records import Exchange, Prompt, ReplyStatus
 
 TEXT = "```cuda\n__global__ void k() {}\n```"

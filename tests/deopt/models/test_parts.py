@@ -16,20 +16,20 @@ from hypothesis import strategies as st
 
 from kcurate import store
 from kcurate.cuda_source.similarity import fingerprint
-from kcurate.deopt.models import prices
-from kcurate.deopt.models.budget import Budget, BudgetSpentError
 from kcurate.deopt.models.examples import Examples
 from kcurate.deopt.models.gates import Known, Variants
-from kcurate.deopt.models.naming import ModelName, parse_model
 from kcurate.deopt.models.targets import Target, chosen_techniques, targets
 from kcurate.deopt.starts import Start
 from kcurate.errors import InputError
+from kcurate.models import prices
+from kcurate.models.budget import Budget, BudgetSpentError
+from kcurate.models.naming import ModelName, parse_model
 from kcurate.problem.answered import side_of
 from kcurate.problem.techniques import vocabulary
 from kcurate.prompts import Answer
 from kcurate.records import AttemptOutcome, Candidate, Environment, Origin, Outcome, Side, Usage, Verdict
 
-MODELS = tuple(tomllib.loads(files("kcurate.deopt.models").joinpath("prices.toml").read_text())["models"])
+MODELS = tuple(tomllib.loads(files("kcurate.models").joinpath("prices.toml").read_text())["models"])
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ from deopt.models.workbench import FAST, NO_LDG, NO_UNROLL, ScriptedJudge, seams
 
 from kcurate import cli, resources, store
 from kcurate.deopt.models import run as run_module
-from kcurate.deopt.models.budget import BudgetSpentError
 from kcurate.deopt.models.preview import preview
-from kcurate.deopt.models.prices import find_price
 from kcurate.deopt.models.run import run
+from kcurate.models.budget import BudgetSpentError
+from kcurate.models.prices import find_price
 from kcurate.records import Candidate, Environment, Outcome, Summary, Verdict
 
 TESTS = Path(__file__).parents[2]
@@ -46,7 +46,7 @@ import os, signal, sys
 from pathlib import Path
 from deopt.models import workbench
 from kcurate.deopt.models.preview import preview
-from kcurate.deopt.models.prices import find_price
+from kcurate.models.prices import find_price
 from kcurate.deopt.models.run import run
 from kcurate.records import Outcome
 

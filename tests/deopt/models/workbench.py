@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kcurate import store
-from kcurate.deopt.models.client import Patience
 from kcurate.deopt.models.run import ModelConfig, Seams
+from kcurate.models.client import Patience
 from kcurate.records import (
     Buffer,
     Candidate,

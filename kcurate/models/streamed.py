@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, ClassVar
 
-from kcurate.deopt.models.client import Request, TryAgain
-from kcurate.deopt.models.failures import lost, root_cause, sort_status, transport_errors
 from kcurate.errors import MissingDependencyError, RemoteError
+from kcurate.models.client import Request, TryAgain
+from kcurate.models.failures import lost, root_cause, sort_status, transport_errors
 from kcurate.prompts.replies import Form
 from kcurate.records import Exchange, Usage
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
 from kcurate.errors import RemoteError
-from kcurate.prompts.replies import Form
+from kcurate.prompts.replies import ANSWER_TOOL, Form
 from kcurate.records import Exchange, Prompt, Usage
 
 T = TypeVar("T")
@@ -23,12 +23,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Request:
-    """The input of one exchange; `key` is its transcript key."""
+    """The input of one exchange; `key` is its transcript key, `tool` what a model with tools answers by."""
 
     key: str
     prompt: Prompt
     sample: int
     max_tokens: int
+    tool: Mapping[str, Any] = field(default_factory=lambda: ANSWER_TOOL, compare=False, repr=False)
 
     @property
     def size_bytes(self) -> int:

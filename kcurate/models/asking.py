@@ -6,15 +6,18 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
+from typing import Any
 
-from kcurate.deopt.models.budget import Budget
-from kcurate.deopt.models.client import Client, Patience, Request, TryAgain, with_patience
-from kcurate.deopt.models.prices import Price
-from kcurate.deopt.models.transcripts import Transcripts, request_key
 from kcurate.errors import RemoteError
+from kcurate.models.budget import Budget
+from kcurate.models.client import Client, Patience, Request, TryAgain, with_patience
+from kcurate.models.prices import Price
+from kcurate.models.transcripts import Transcripts, request_key
 from kcurate.notes import Note, silent
+from kcurate.prompts import ANSWER_TOOL
 from kcurate.records import Exchange, Prompt, ReplyStatus, Usage
 
 
@@ -56,10 +59,10 @@ class Asking:
         self._lock = threading.Lock()
         self._refusals = 0
 
-    def request(self, prompt: Prompt, sample: int) -> Request:
-        """The request for a prompt."""
+    def request(self, prompt: Prompt, sample: int, tool: Mapping[str, Any] = ANSWER_TOOL) -> Request:
+        """The request for a prompt; `tool` is what a model with tools answers by."""
         key = request_key(self.client.model, prompt, sample, self.max_tokens)
-        return Request(key, prompt, sample, self.max_tokens)
+        return Request(key, prompt, sample, self.max_tokens, tool)
 
     def on_file(self, request: Request) -> Exchange | None:
         """The saved answer to a request, if any."""
@@ -128,6 +131,16 @@ class Asking:
         if self.price is None or usage is None:
             return None
         return self.price.cost_usd(usage, batch=batch)
+
+    def spent(self) -> str:
+        """What this run sent and spent, in one line."""
+        usage, counts = self.usage, self.counts
+        price = f"${self.budget.spent_usd:.4f}" if self.price else "price unknown"
+        return (
+            f"{self.client.model}: {sum(counts.values())} answers ({counts['on_file']} already saved), "
+            f"{usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens} tokens in "
+            f"({usage.cache_read_tokens} from the prompt cache), {usage.output_tokens} out: {price}"
+        )
 
     def _count(self, source: RequestSource) -> None:
         with self._lock:

@@ -51,7 +51,7 @@ class Price:
 
 @cache
 def _table() -> dict[str, Any]:
-    return tomllib.loads(files("kcurate.deopt.models").joinpath("prices.toml").read_text("utf-8"))
+    return tomllib.loads(files("kcurate.models").joinpath("prices.toml").read_text("utf-8"))
 
 
 def default_model() -> str:

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from kcurate.deopt.models import prices
 from kcurate.errors import InputError
+from kcurate.models import prices
 
 Provider = Literal["anthropic", "openai"]
 HINT = "rules, claude, claude-<version>, or openai:<model>@<base-url>"

@@ -11,11 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kcurate.deopt.models import prices
-from kcurate.deopt.models.client import Request
-from kcurate.deopt.models.streamed import Reading, StreamedClient, sdk
 from kcurate.errors import MissingDependencyError
-from kcurate.prompts import ANSWER_TOOL
+from kcurate.models import prices
+from kcurate.models.client import Request
+from kcurate.models.streamed import Reading, StreamedClient, sdk
 from kcurate.prompts.replies import Form
 from kcurate.records import Exchange, ReplyStatus, Usage
 
@@ -48,7 +47,7 @@ def body(model: str, request: Request) -> dict[str, Any]:
     prompt, use = request.prompt, prices.tool_use(model)
     choice: dict[str, Any] = {"type": "auto"}
     if use != "auto":
-        choice = {"type": "tool", "name": ANSWER_TOOL["name"]}
+        choice = {"type": "tool", "name": request.tool["name"]}
     made: dict[str, Any] = {
         "model": model,
         "max_tokens": request.max_tokens,
@@ -62,7 +61,7 @@ def body(model: str, request: Request) -> dict[str, Any]:
                 ],
             }
         ],
-        "tools": [dict(ANSWER_TOOL)],
+        "tools": [dict(request.tool)],
         "tool_choice": choice | {"disable_parallel_tool_use": True},
     }
     if use == "forced-without-thinking":

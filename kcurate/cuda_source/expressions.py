@@ -1,7 +1,7 @@
 """C expressions as trees: enough of the language for sizes, grids and launch arguments.
 
 Casts are dropped except for one fact: whether a division is floating-point (`ceil((float)n / 256)`). What is
-not understood has no tree. Not covered: what names mean (`host`).
+not understood has no tree. Not covered: what names mean (`statements`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kcurate.cuda_source import edit
-from kcurate.problem.c_types import DTYPES
 
 # What the grammar takes for a cast, `(n) + 1`, and for a template, `a < b && c > (d)`.
 _NAME_IN_BRACKETS = re.compile(r"(?<![\w)\]>])(?<![\w)\]] )\(\s*(\w+)\s*\)(?=\s*[-+*&])")
 _NAME_COMPARED = re.compile(r"(?<![\w.>:])([A-Za-z_]\w*)(?=\s*<(?![<=]|[\w\s:*]*>\s*\())")
+# The arithmetic types whose names may stand before a value: `uint(n)`, `(half) + x`.
+_TYPE = re.compile(
+    r"bool|float|double|(?:__)?half|(?:__)?nv_bfloat16|s?size_t|ptrdiff_t|u?int\d+_t|u_char|"
+    r"u?(?:char|short|int|long|longlong)|(?:(?:un)?signed\s*)?(?:char|short|int|long|\s)*"
+)
 _NUMBER = re.compile(r"(-?)(0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)([a-zA-Z]*)")
 _NAMES = frozenset(("identifier", "qualified_identifier", "true", "false", "null", "this"))
 _CASTS = frozenset(("static_cast", "reinterpret_cast", "const_cast"))
@@ -55,7 +59,9 @@ def parse(text: str) -> Node | None:
     """The tree of an expression; None if it is not understood."""
     if len(text) > MAX_LENGTH:
         return None
-    text = _NAME_IN_BRACKETS.sub(lambda match: match[0] if match[1] in DTYPES else f" {match[1]} ", text)
+    text = _NAME_IN_BRACKETS.sub(
+        lambda match: match[0] if _TYPE.fullmatch(match[1]) else f" {match[1]} ", text
+    )
     found = edit.expression(_NAME_COMPARED.sub(r"(\1)", text).encode())
     try:
         return _tree(found) if found is not None else None
@@ -86,12 +92,23 @@ def _tree(syntax: edit.Node) -> Node:
         operator = syntax.children[0].type
         return parts[0] if operator == "+" else Node(f"unary{operator}", parts)
     if kind == "conditional_expression":
-        return Node("?", parts)
+        return _choice(parts)
     if kind == "subscript_expression":
         return Node("index", parts)
     if kind in ("parenthesized_expression", "subscript_argument_list") and len(parts) == 1:
         return parts[0]
     raise _Refused
+
+
+def _choice(parts: tuple[Node, ...]) -> Node:
+    """`c ? a : b`; a `min` or `max` for `a < b ? a : b` and its like."""
+    condition, yes, no = (plain(part) for part in parts)
+    if condition.op in ("<", "<=", ">", ">="):
+        left, right = (plain(arg) for arg in condition.args)
+        if (yes, no) in ((left, right), (right, left)):
+            least = ((yes, no) == (left, right)) == (condition.op in ("<", "<="))
+            return Node("call", (left, right), "min" if least else "max")
+    return Node("?", parts)
 
 
 def _call(syntax: edit.Node) -> Node:
@@ -103,7 +120,7 @@ def _call(syntax: edit.Node) -> Node:
         return Node("call", (*called.args, *args), called.text, real=True)
     if function.type == "template_function" and function.named_children[0].text.decode() in _CASTS:
         return _cast(function.named_children[1].text.decode(), *args)
-    if text in DTYPES:
+    if _TYPE.fullmatch(text):
         return _cast(text, *args)
     if function.type not in _NAMES and function.type != "template_function":
         raise _Refused

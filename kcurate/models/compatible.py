@@ -10,9 +10,9 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from kcurate.deopt.models.client import Request
-from kcurate.deopt.models.streamed import Reading, StreamedClient, sdk
 from kcurate.errors import MissingDependencyError
+from kcurate.models.client import Request
+from kcurate.models.streamed import Reading, StreamedClient, sdk
 from kcurate.prompts import chat
 from kcurate.prompts.replies import Form
 from kcurate.records import Exchange, ReplyStatus, Usage

@@ -7,8 +7,8 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from kcurate.deopt.models.client import TryAgain, retry_after_s
 from kcurate.errors import RemoteError
+from kcurate.models.client import TryAgain, retry_after_s
 from kcurate.records import Exchange, ReplyStatus, Usage
 
 # Request timeout, conflict, rate limit; all statuses from 500 up are server problems (529: overloaded).

@@ -1,0 +1,126 @@
+"""What declarations and assignments set: names, types, values, and the members of structs.
+
+Not covered: which of several declarations a name means (`statements`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from kcurate.cuda_source.edit import Node, Tree
+from kcurate.cuda_source.items import AROUND_NAMES, parse_tree
+from kcurate.cuda_source.paths import is_path, path_of
+from kcurate.cuda_source.text import parseable
+
+DECLARING = frozenset(("declaration", "field_declaration"))
+SETTING = DECLARING | {"assignment_expression", "update_expression", "enumerator"}
+_QUALIFIERS = frozenset(("type_qualifier", "storage_class_specifier"))
+_NAMES = frozenset(("identifier", "field_identifier"))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A name (`n`, or a path such as `grid.x`, also for `grid->x`) that is declared or given a value.
+
+    `how` is `=`, `(` or `{` for the form of the value, empty without one, or an operator such as `+=` and
+    `++`. A declaration has a `type` (with qualifiers and stars), array `sizes`, and a `scope`: where the name
+    may mean it. `node` is the value's.
+    """
+
+    name: str
+    at: int
+    how: str
+    value: str = ""
+    type: str = ""
+    sizes: tuple[str, ...] = ()
+    scope: tuple[int, int] = (0, 0)
+    node: Node = field(default=None, repr=False, compare=False)
+
+    @property
+    def updates(self) -> bool:
+        """Whether it changes the value that the name had."""
+        return self.how not in ("", "=", "(", "{")
+
+
+def text_of(node: Node) -> str:
+    """A node's text."""
+    return str(node.text.decode("latin-1"))
+
+
+def declared_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting]:
+    """Every variable of a declaration."""
+    for outer in node.children_by_field_name("declarator"):
+        found = declarator(node, outer, scope)
+        if found is not None:
+            yield found
+
+
+def declarator(node: Node, outer: Node, scope: tuple[int, int] = (0, 0)) -> Setting | None:
+    """What one declarator of a declaration or parameter declares."""
+    base, inner = node.child_by_field_name("type"), outer
+    words = [text_of(one) for one in node.children if one.type in _QUALIFIERS]
+    stars, sizes, value, how = "", list[str](), None, ""
+    while inner is not None and inner.type not in _NAMES:
+        if inner.type == "init_declarator":
+            value = inner.child_by_field_name("value")
+            how = {"argument_list": "(", "initializer_list": "{"}.get(value.type, "=") if value else ""
+            if any(child.type == "=" for child in inner.children):
+                how = "="
+        elif inner.type == "array_declarator":
+            size = inner.child_by_field_name("size")
+            sizes.insert(0, text_of(size) if size is not None else "")
+        elif inner.type == "function_declarator":  # `dim3 grid(n, m)`, which may also be a prototype
+            value, how = inner.child_by_field_name("parameters"), "("
+        elif inner.type not in AROUND_NAMES:
+            return None
+        stars += {"pointer_declarator": "*", "reference_declarator": "&"}.get(inner.type, "")
+        below = inner.child_by_field_name("declarator")
+        inner = below if below is not None else (inner.named_children or [None])[-1]
+    if base is None or inner is None:
+        return None
+    type_text = " ".join([*(word for word in words if "restrict" not in word), text_of(base)])
+    text = text_of(value) if value is not None else ""
+    return Setting(
+        text_of(inner), inner.start_byte, how, text[1:-1] if how in ("(", "{") else text,
+        f"{type_text}{stars}", tuple(sizes), scope, value,
+    )  # fmt: skip
+
+
+def set_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting]:
+    """What one declaration, assignment or update sets."""
+    if node.type in DECLARING:
+        yield from declared_by(node, scope)
+    elif node.type == "enumerator":
+        value = node.child_by_field_name("value")
+        name = text_of(node.child_by_field_name("name"))
+        text = text_of(value) if value is not None else ""
+        yield Setting(name, node.start_byte, "=", text, "const int", node=value)
+    elif node.type == "update_expression":
+        argument = node.child_by_field_name("argument")
+        how = next(child.type for child in node.children if child.type in ("++", "--"))
+        if is_path(argument):
+            yield Setting(path_of(argument), node.start_byte, how, node=node)
+    else:
+        left, right = (node.child_by_field_name(side) for side in ("left", "right"))
+        if is_path(left):
+            how = next(child.type for child in node.children if "=" in child.type)
+            yield Setting(path_of(left), node.start_byte, how, text_of(right), node=right)
+
+
+@lru_cache(maxsize=16)
+def members(code: str) -> Mapping[str, tuple[tuple[str, str, tuple[str, ...]], ...]]:
+    """The member variables of each struct and class: type (with stars), name and array extents."""
+    source = parseable(code.encode("latin-1", "replace"))
+    tree = Tree(source, parse_tree(source).root_node)
+    found: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {}
+    for node in tree.nodes("struct_specifier", "class_specifier"):
+        body, outer = node.child_by_field_name("body"), node.parent
+        named = [node.child_by_field_name("name")]
+        if outer is not None and outer.type == "type_definition":
+            named.append(outer.child_by_field_name("declarator"))
+        declared = [one for one in body.named_children if one.type in DECLARING] if body is not None else []
+        fields = [(one.type, one.name, one.sizes) for field in declared for one in declared_by(field)]
+        found |= {name.text.decode(): tuple(fields) for name in named if name is not None and fields}
+    return found

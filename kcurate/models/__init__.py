@@ -1,0 +1,14 @@
+"""Language models as stages ask them: a prompt in, an exchange out, paid for once and within a budget.
+
+| module | owns |
+|---|---|
+| `naming` | the meaning of `--model` |
+| `prices`, `budget` | token prices (`prices.toml`), and the spending limit of a run |
+| `transcripts` | every exchange, saved so that none is paid for twice |
+| `client`, `failures` | the seam: a prompt in, an exchange out; error classification; retries with back-off |
+| `claude`, `compatible`, `streamed` | the Messages API, chat-completion servers, what their clients share |
+| `asking`, `opening` | the single path for requests; opening it from a command's options |
+
+Not covered: prompt wording (`kcurate.prompts`), what a stage makes of a reply (`kcurate.deopt.models`,
+`kcurate.draft`), batches (`kcurate.deopt.models.batches`).
+"""

@@ -1,0 +1,84 @@
+"""Opens the path to a model from a command's options: client, saved transcripts, price, budget.
+
+Not covered: what is asked (`asking`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcurate.errors import InputError
+from kcurate.models import prices
+from kcurate.models.asking import Asking
+from kcurate.models.budget import Budget
+from kcurate.models.claude import ClaudeClient
+from kcurate.models.client import Client, Patience
+from kcurate.models.compatible import CompatibleClient
+from kcurate.models.naming import ModelName
+from kcurate.models.transcripts import Transcripts
+from kcurate.notes import Note, silent
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What answers may cost: `max_usd` for this run (None: no limit), `price` instead of the table's."""
+
+    max_usd: float | None = None
+    price: str | None = None
+    max_tokens: int = 16_000
+
+    def price_of(self, name: ModelName) -> prices.Price | None:
+        """The price of the model; None if it is unknown and there is no budget.
+
+        Raises:
+            InputError: there is a budget, but no price; or it is no amount.
+        """
+        if self.max_usd is not None and not 0 <= self.max_usd < math.inf:
+            raise InputError(f"not an amount: {self.max_usd}", where="--max-usd")
+        price = prices.parse_price(self.price) if self.price else prices.find_price(name.model)
+        if price is None and self.max_usd is not None:
+            raise InputError(
+                f"no price is known for {name.model}, so --max-usd cannot be enforced",
+                hint="give --price IN,OUT in dollars per million tokens (0,0 for your own server)",
+            )
+        return price
+
+
+def open_client(name: ModelName, timeout_s: float | None = None) -> Client:
+    """The client for a model.
+
+    Raises:
+        MissingDependencyError: its package or its key is missing.
+    """
+    limit = {} if timeout_s is None else {"timeout_s": timeout_s}
+    if name.provider == "anthropic":
+        return ClaudeClient(name.model, **limit)
+    return CompatibleClient(name.model, name.base_url, **limit)
+
+
+def open_asking(
+    name: ModelName,
+    folder: Path,
+    spending: Spending,
+    *,
+    patience: Patience | None = None,
+    timeout_s: float | None = None,
+    note: Note = silent,
+) -> Asking:
+    """The path to a model, with its transcripts in `folder`; its client is to be closed.
+
+    Raises:
+        InputError: a budget without a price. MissingDependencyError: a package or key is missing.
+    """
+    price = spending.price_of(name)
+    return Asking(
+        open_client(name, timeout_s),
+        Transcripts(folder / f"{name.slug}.jsonl", name.model),
+        price=price,
+        budget=Budget(spending.max_usd),
+        max_tokens=spending.max_tokens,
+        patience=patience,
+        note=note,
+    )
