@@ -117,8 +117,18 @@ class Explained:
 
     def grid(self, axis: int, bounds: Bounds, last: bool = False) -> Expr | None:
         """A grid's extent; None: nothing explains it yet, and `last` is not set."""
-        values = tuple(launch.grid[axis] for launch in self.launches)
-        own, name = self.launches[0].block[axis], f"blocks_{'xyz'[axis]}"
+        cluster = (self.launches[0].cluster or (1, 1, 1))[axis]
+        if cluster > 1 and self.trust != "fixed":
+            clusters = self._blocks(axis, bounds, last, cluster)
+            if clusters is None or isinstance(clusters, int):
+                return None if clusters is None else cluster * clusters
+            return f"{cluster}*{_inner(clusters)}"
+        return self._blocks(axis, bounds, last, 1)
+
+    def _blocks(self, axis: int, bounds: Bounds, last: bool, share: int) -> Expr | None:
+        """A grid's extent in clusters of so many blocks; None as for `grid`."""
+        values = tuple(launch.grid[axis] // share for launch in self.launches)
+        own, name = self.launches[0].block[axis] * share, f"blocks_{'xyz'[axis]}"
         self.small.pop(name, None)
         if self.trust == "fixed":
             return values[0]

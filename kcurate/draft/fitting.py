@@ -69,8 +69,8 @@ def extents(values: Values, names: Names, block: Sequence[int]) -> Iterator[str]
                 yield f"{_plus(left, more)}*{_plus(right, less)}"
     yield from (text for text, known in triples if known == values)
     most = MOST_FACTOR if len(set(values)) > 1 else MOST_OF_ONE
-    for text, known in (*pairs, *triples):
-        yield from _near(values, text, known, most)
+    for text, known in (*pairs, *(triples if len(set(values)) > 1 else ())):
+        yield from _near(values, text, known, MOST_FACTOR)
     for unit, (text, known) in product(PACKED, singles):
         packed = tuple(-(-x // unit) for x in known)
         by = values[0] // packed[0] if packed[0] else 0
@@ -85,7 +85,8 @@ def extents(values: Values, names: Names, block: Sequence[int]) -> Iterator[str]
             by = values[0] // blocks[0] if blocks[0] else 0
             if 0 < by <= most and tuple(x * by for x in blocks) == values:
                 yield f"{by}*ceil_div({text}, {unit})" if by > 1 else f"ceil_div({text}, {unit})"
-            for other, times in singles:
+            rounded = any(x % unit for x in known)
+            for other, times in singles if rounded or len(set(values)) > 1 else ():
                 if tuple(x * y for x, y in zip(blocks, times, strict=True)) == values:
                     yield f"ceil_div({text}, {unit})*{other}"
 

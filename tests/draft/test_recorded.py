@@ -468,6 +468,14 @@ def test_rows_that_no_argument_counts_are_those_of_the_grid(judge: EmulatorJudge
     admitted(draft, ROWS, judge)
 
 
+def test_grid_of_clusters_stays_a_multiple_of_them() -> None:
+    arrays = {"x": reals(5000), "y": reals(5000)}
+    args = (i32(5000), np.float32(2.5), At("x"), At("y"))
+    made = launch([20], [128], args, arrays, ["y"], cluster=(2, 1, 1))
+    step = step_of(drafted(SAXPY.replace("blockDim.x +", "256 / 2 +"), captured("saxpy", made)))
+    assert (step.grid, step.cluster) == (("2*(ceil_div(n, 512))",), (2,))
+
+
 BATCH = """
 __global__ void add(const float *x, const float *bias, float *y, int batch, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
