@@ -81,6 +81,8 @@ __device__ inline T tex2D(const texture<T, D, M>& t, float x, float y) {
 #define NAN __int_as_float(0x7fffffff)
 #undef RAND_MAX
 #define RAND_MAX 2147483647
+#undef __extension__
+#define __extension__
 #undef cudaGridDependencySynchronize
 #define cudaGridDependencySynchronize() asm volatile("griddepcontrol.wait;" ::: "memory")
 #undef cudaTriggerProgrammaticLaunchCompletion
@@ -135,7 +137,7 @@ def _declares(name: bytes, text: bytes) -> bool:
 
 def repairs(shim_names: frozenset[bytes], others: frozenset[str]) -> tuple[str, ...]:
     """The names of the repairs made to a kernel's file; `others` are those that the shim has no part in."""
-    plain = {name for name in shim_names if not name.startswith(b"cuda")} - TEXTURE_NAMES - STD_NAMES
+    plain = {name for name in shim_names if not name.startswith((b"cuda", b"__"))} - TEXTURE_NAMES - STD_NAMES
     made = others | {
         *(["texture-reference"] if shim_names & TEXTURE_NAMES else []),
         *(["constant"] if any(name.isupper() for name in plain) else []),

@@ -14,6 +14,10 @@ _TOKEN = re.compile(
 # Maps every byte except line feed to a space.
 _BLANK = bytes(10 if byte == 10 else 32 for byte in range(256))
 _TRAILING = re.compile(rb"[ \t\r]+\n")
+# The grammar loses a function that has one of these on a parameter.
+_ATTRIBUTE = re.compile(
+    rb"\[\[\s*(?:maybe_unused|nodiscard|noreturn|fallthrough|likely|unlikely|deprecated)\b[^\[\]]*\]\]"
+)
 _ALIGN = re.compile(rb"\b__align__\s*\(\s*\w+\s*\)|\b__builtin_align__\s*\(\s*\w+\s*\)")
 IDENTIFIER = re.compile(rb"[A-Za-z_]\w*")
 
@@ -48,7 +52,7 @@ def parseable(source: bytes) -> bytes:
     """
     text = blank_comments(source)
     text = _TRAILING.sub(lambda m: b"\n" + b" " * (len(m[0]) - 1), text)
-    return _ALIGN.sub(_spaces, text)
+    return _ATTRIBUTE.sub(_spaces, _ALIGN.sub(_spaces, text))
 
 
 def identifiers(source: bytes) -> frozenset[bytes]:

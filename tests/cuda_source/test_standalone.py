@@ -39,6 +39,9 @@ from tests.cuda_source.test_unit import compiles, only, unit
         'extern "C" {\n#include <cuda_fp16.h>\nstruct Pair { int a; };\n}\n'
         "__global__ void k(Pair *o, __half *h) { o[0].a = __half2float(h[0]); }",
         "#include <cuda.h>\n__global__ void k(const __grid_constant__ CUtensorMap map, int *o) { o[0] = 1; }",
+        "template <int N, class T> static __device__ T f(T x, [[maybe_unused]] T *y) { return x + N; }\n"
+        "__global__ void k(int *o) { o[0] = f<2>(o[1], o); }",
+        "struct S { __extension__ union { int a; float b; }; };\n__global__ void k(S *o) { o[0].a = 1; }",
         "__global__ void k(int *o) { assert(o[0] > 0); o[1] = 2; }",
         "__global__ void k(int *o) { cudaGridDependencySynchronize(); o[0] = 1; }",
         "void check(cudaError_t e) { if (e) printf(cudaGetErrorString(e)); }\n"
