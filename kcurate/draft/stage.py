@@ -22,11 +22,11 @@ from kcurate.draft.counterpart import FORM_NAME as FORM_NAME
 from kcurate.draft.proposing import Proposing, reads_files
 from kcurate.draft.recorded import recorded as of_capture
 from kcurate.draft.sketch import Draft, Reason
-from kcurate.errors import InputError
+from kcurate.errors import InputError, ProblemError
 from kcurate.models.naming import parse_model
 from kcurate.models.opening import Spending, open_asking
 from kcurate.notes import Note, silent
-from kcurate.records import Capture, Kernel, KnownProblem, Summary
+from kcurate.records import Capture, Kernel, KnownProblem, Outcome, Summary
 from kcurate.runs import recorded
 from kcurate.suites.problems import find_problem, is_of, tied
 from kcurate.workspace import Workspace
@@ -77,12 +77,8 @@ def draft(
     """
     with recorded("problem draft", config.workspace, note=note) as record, contextlib.ExitStack() as stack:
         workspace = Workspace(config.workspace)
-        asked: Proposing | None = None
-        if config.model is not None:
-            name = parse_model(config.model)
-            asked = Proposing(open_asking(name, workspace.transcripts, config.spending, note=record.note))
-            stack.callback(asked.asking.client.close)
-            complete = asked
+        asked = _asked(config, workspace, stack, record.note)
+        complete = asked or complete
         places = tree.roots(config.trees, workspace)
         paths = list(_records(config.kernels, workspace))
         kinds = ("kernels", "open", "refused", "pairs")
@@ -94,7 +90,10 @@ def draft(
             captures = Captures(workspace, record.note)
             for path in paths:
                 kernel = store.read_json(path, Kernel)
-                outcome, why, line = _one(path, kernel, config, places, judge, complete, captures)
+                try:
+                    outcome, why, line = _one(path, kernel, config, places, judge, complete, captures)
+                except ProblemError as error:
+                    outcome, why, line = "refused", str(Outcome.MALFORMED), error.what
                 counts["kernels"][outcome] += 1
                 if why:
                     counts.setdefault(outcome, Counter())[why] += 1
@@ -113,12 +112,30 @@ def draft(
         if asked is not None and asked.failure is not None:
             raise asked.failure
         if config.kernels and unlaunched:
-            raise InputError(
-                "no launch of this kernel was found",
-                where=", ".join(unlaunched),
-                hint=f"fill in the plan in its {FORM_NAME}, or name the sources with --tree",
-            )
+            raise _never_launched(unlaunched)
         return summary
+
+
+def _never_launched(kernels: Sequence[str]) -> InputError:
+    return InputError(
+        "no launch of this kernel was found",
+        where=", ".join(kernels),
+        hint=f"run the program: kcurate capture -- ./program; or fill in the plan in its {FORM_NAME}, "
+        "or name the sources with --tree",
+    )
+
+
+def _asked(
+    config: DraftConfig, workspace: Workspace, stack: contextlib.ExitStack, note: Note
+) -> Proposing | None:
+    """What asks the model, if there is one."""
+    if config.model is None:
+        return None
+    asked = Proposing(
+        open_asking(parse_model(config.model), workspace.transcripts, config.spending, note=note)
+    )
+    stack.callback(asked.asking.client.close)
+    return asked
 
 
 def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:
