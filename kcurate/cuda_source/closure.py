@@ -201,6 +201,8 @@ class Unit:
             made.update(name for name, after in repaired if after != text)
             text = repaired[-1][1] if repaired else text
             wanted = () if item.kind == "include" else item.wrapper  # a header brings its own namespaces
+            if item.template:  # templates have no C linkage; a misread header may leave its block open
+                wanted = tuple(opening for opening in wanted if not opening.startswith(b"extern"))
             if wanted != wrapper:
                 out += [(None, b"}") for _ in wrapper] + [(None, opening + b" {") for opening in wanted]
                 wrapper = wanted
