@@ -28,6 +28,7 @@ Build = Callable[..., Path]
 HEAD = """
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <vector>
 #include <unistd.h>
 #include <sys/wait.h>
@@ -215,7 +216,7 @@ ENDINGS = {
         5,
     ),
     "exec": (
-        'if (argc == 1) { execl(argv[0], argv[0], "again", nullptr); } '
+        'if (argc == 2) { execl(argv[0], argv[0], argv[1], "again", nullptr); } '
         "scale<<<1, 32>>>(x, x, 1, 8); return 4;",
         4,
     ),
@@ -230,9 +231,12 @@ ENDINGS = {
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_what_was_recorded_until_the_end_stays(built: Build, tmp_path: Path, ending: str) -> None:
-    body, code = ENDINGS[ending]
-    main = f"int main(int argc, char **argv) {{ float *x; cudaMalloc(&x, 32); {body} }}\n"
-    found, notes, exit_code = captured(built(HEAD + SCALE + main), tmp_path)
+    cases = "".join(
+        f'if (argv[1] == std::string("{name}")) {{ {body} }}\n' for name, (body, _) in ENDINGS.items()
+    )
+    main = f"int main(int argc, char **argv) {{ float *x; cudaMalloc(&x, 32); {cases} return 1; }}\n"
+    found, notes, exit_code = captured(built(HEAD + SCALE + main), tmp_path, ending)
+    code = ENDINGS[ending][1]
     assert [raw.base_name(one.kernel) for one in found] == ["scale"]
     assert exit_code == code
     if ending == "host":
