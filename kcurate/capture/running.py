@@ -95,12 +95,11 @@ def run(
         environment["KCURATE_CAPTURE_RUN"] = str(emulated)
     program: subprocess.Popen[bytes] | None = None
 
-    interrupted = False
+    asked: list[int] = []
 
     def end(number: int, _: object) -> None:
         """Pass it on; Ctrl-C reaches a program in our own group without us. It may end as it likes."""
-        nonlocal interrupted
-        interrupted = True
+        asked.append(number)
         if program is not None and timeout_s is not None:
             _signal(program, number)
         elif program is not None and number != signal.SIGINT:
@@ -113,6 +112,8 @@ def run(
     try:
         group = 0 if timeout_s is not None else None
         program = subprocess.Popen(found(command), env=environment, process_group=group)
+        if asked:  # while it was being started
+            end(asked[0], None)
         code = _ended(program, timeout_s)
     except OSError as error:
         raise InputError(
@@ -123,7 +124,7 @@ def run(
     finally:
         for one, old in before.items():
             signal.signal(one, old)
-    return Ended(code if code >= 0 else 128 - code, interrupted)
+    return Ended(code if code >= 0 else 128 - code, bool(asked))
 
 
 def _ended(program: subprocess.Popen[bytes], timeout_s: float | None) -> int:

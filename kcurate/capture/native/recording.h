@@ -400,6 +400,7 @@ class Recorder {
     started_ = ended_ = false;
     launches_ = 0;
     next_file_ = 0;
+    lost_ = 0;
     bytes_left_ = bytes_;
     forms_.clear(), times_.clear(), claimed_.clear(), order_.clear(), others_.clear(), looked_.clear(), noted_.clear();
   }
