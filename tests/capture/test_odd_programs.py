@@ -161,6 +161,17 @@ def test_what_the_recorder_could_not_write_is_said(built: Build, tmp_path: Path)
     assert "ulimit -n) (3 times: Too many open files)" in said and not found["scale"].complete
 
 
+def test_contents_leave_room_for_launches(built: Build, tmp_path: Path) -> None:
+    full = """
+#include <sys/statvfs.h>
+extern "C" int statvfs(const char *, struct statvfs *to) noexcept { *to = {}; to->f_frsize = 1; return 0; }
+"""
+    found, said, code = captured(built(full + ODD), tmp_path)
+    (launch,) = found["scale"].launches
+    assert code == 0 and [one.before for one in launch.buffers] == [None, None]
+    assert "is nearly full: later contents were not written" in said
+
+
 def test_forms_that_were_only_counted_are_of_the_same_kernel(built: Build, tmp_path: Path) -> None:
     _, said, _ = captured(built(ODD), tmp_path, "forms")
     assert "a limit was reached (scale: forms after 1024 were only counted)" in said

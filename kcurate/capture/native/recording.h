@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -321,6 +322,10 @@ class Recorder {
         note_locked("limit", "KCURATE_CAPTURE_BYTES: later contents were not written");
         return "";
       }
+      if (!room_for(size)) {
+        note_locked("limit", folder_ + " is nearly full: later contents were not written; TMPDIR names another place");
+        return "";
+      }
       bytes_left_ -= size;
     }
     std::string name;
@@ -345,7 +350,7 @@ class Recorder {
   }
 
  private:
-  static constexpr size_t kOrder = 4096, kTimesEvery = 4096, kChunk = 16 << 20;
+  static constexpr size_t kOrder = 4096, kTimesEvery = 4096, kChunk = 16 << 20, kSpare = 64 << 20;
   static constexpr size_t kForms = 1024;  // of one kernel: a loop may pass its counter
 
   Recorder() {
@@ -517,6 +522,13 @@ class Recorder {
       made += "{\"event\": \"note\", \"what\": \"fork\", \"text\": " +
               json::text("the process is a fork of " + forked_from_) + "}\n";
     return made;
+  }
+
+  // Contents leave room for lines, and for the program's own files.
+  bool room_for(uint64_t size) const {
+    struct statvfs disk;
+    if (statvfs(folder_.c_str(), &disk)) return true;
+    return uint64_t{disk.f_bavail} * disk.f_frsize >= size + kSpare;
   }
 
   // A new contents file; a process that called `exec` finds those of its former program there.
