@@ -11,6 +11,7 @@ import shlex
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -200,8 +201,10 @@ def _write(
     """Describe what one run left, and add it to the records; the launches of kernels that have none."""
     left: Counter[str] = Counter()
     launches = counts["launches"]
-    for process in raw.read(folder):
-        _say(process, record, code)
+    processes = raw.read(folder)
+    for text in dict.fromkeys(text for process in processes for text in _notes(process, code)):
+        record.note(text)
+    for process in processes:
         place = workspace.captures / process.program
         if config.keep_data:
             size = sum(path.stat().st_size for path in folder.glob("*.bin"))
@@ -228,15 +231,15 @@ def _write(
     return left
 
 
-def _say(process: raw.RawProcess, record: Run, code: int) -> None:
+def _notes(process: raw.RawProcess, code: int) -> Iterator[str]:
     """What was not recorded, and why."""
     for what, told in process.notes.items():
         text = re.sub(r"_Z\w+", lambda name: base_name(raw.demangled(name[0])), told)
         for variable, option in OPTIONS.items():
             text = text.replace(variable, option)
-        record.note(f"{process.program}: {MEANING.get(what, what)}{f' ({text})' if text else ''}")
+        yield f"{process.program}: {MEANING.get(what, what)}{f' ({text})' if text else ''}"
     if not process.ended and not code and "lost" not in process.notes:
-        record.note(
+        yield (
             f"{process.program}: the last records are missing: it still runs, ended by _exit or a signal, or "
             "the recorder could not write (a full disk, ulimit -f, ulimit -n)"
         )

@@ -161,6 +161,24 @@ def test_what_the_recorder_could_not_write_is_said(built: Build, tmp_path: Path)
     assert "ulimit -n) (3 times: Too many open files)" in said and not found["scale"].complete
 
 
+def test_what_several_processes_left_out_is_said_once(built: Build, tmp_path: Path) -> None:
+    script = tmp_path / "many.py"
+    script.write_text(
+        "import ctypes, os, sys\n"
+        "library = ctypes.CDLL(sys.argv[1])\n"
+        "for _ in range(3):\n"
+        "    if not os.fork(): library.left(), os._exit(0)\n"
+        "    os.wait()\n"
+    )
+    library = built(LEFT, "-shared", "-Xcompiler", "-fPIC")
+    notes: list[str] = []
+    command = (sys.executable, str(script), str(library))
+    stage.run(CaptureConfig(command, workspace=tmp_path, recorder="cudart"), note=notes.append)
+    assert sum("the last records are missing" in text for text in notes) == 1
+    (path,) = tmp_path.glob("captures/python*/*.json")
+    assert [launch.times for launch in store.read_json(path, Capture).launches] == [1]
+
+
 def test_contents_leave_room_for_launches(built: Build, tmp_path: Path) -> None:
     full = """
 #include <sys/statvfs.h>
