@@ -57,6 +57,11 @@ def read(folder: Path) -> list[RawProcess]:
     return [one for one in found if one is not None and (one.forms or one.others or one.notes)]
 
 
+def unreadable(folder: Path) -> bool:
+    """Whether some process began to write, and could not."""
+    return any(_process(path) is None for path in folder.glob("*.jsonl"))
+
+
 def _process(path: Path) -> RawProcess | None:
     process: RawProcess | None = None
     for line in _lines(path):
@@ -83,7 +88,7 @@ def _process(path: Path) -> RawProcess | None:
 
 def _named(program: Path) -> str:
     """The program's name, with its folder's where half of all programs are called so."""
-    name = program.name or "program"
+    name = program.name.removesuffix(" (deleted)") or "program"  # so says Linux of a file that is gone
     return f"{program.parent.name}-{name}" if name in COMMON and program.parent.name else name
 
 

@@ -54,11 +54,12 @@ class Describer:
         self._folder, self._texts, self._data, self._keep = folder, texts, data, keep
 
     def captures(self, process: RawProcess) -> list[Capture]:
-        """A record for each kernel that was looked at."""
-        by_kernel: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
+        """A record for each kernel that was looked at; `extern "C"` kernels may share a name."""
+        by_kernel: dict[tuple[str, object], list[tuple[int, Mapping[str, Any]]]] = {}
         for form, line in process.forms.items():
-            by_kernel.setdefault(str(line["kernel"]), []).append((form, line))
-        return [self._capture(process, name, lines) for name, lines in by_kernel.items()]
+            sizes = None if line["args"] is None else tuple(len(one["hex"]) for one in line["args"])
+            by_kernel.setdefault((str(line["kernel"]), sizes), []).append((form, line))
+        return [self._capture(process, name, lines) for (name, _), lines in by_kernel.items()]
 
     def _capture(
         self, process: RawProcess, mangled: str, lines: Sequence[tuple[int, Mapping[str, Any]]]
@@ -80,7 +81,7 @@ class Describer:
             params=types,
             launches=tuple(launches),
             after={demangled(other): times for other, times in process.after(mangled).items()},
-            complete=process.ended and "limit" not in process.notes,
+            complete=process.ended and not {"limit", "lost"} & process.notes.keys(),
         )
 
     def _launch(self, line: Mapping[str, Any], types: Sequence[str], code: str, times: int) -> CapturedLaunch:

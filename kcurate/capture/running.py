@@ -21,6 +21,8 @@ from kcurate.records.capture import CaptureSource
 GPU = Path("/dev/nvidiactl")
 # How long a program may take to end when it is asked to.
 ENDING_S = 5.0
+# What ends the program, and not kcurate before it has written down what there is.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,14 @@ class Limits:
     total_bytes: int = 4 << 30
     buffer_bytes: int = 256 << 20
     seconds: float = 600.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The exit code, 128 and the signal's number where one ended it; whether kcurate was to end."""
+
+    code: int
+    interrupted: bool
 
 
 def chosen(recorder: str) -> CaptureSource:
@@ -71,8 +81,8 @@ def run(
     only: Path | None = None,
     emulated: Path | None = None,
     timeout_s: float | None = None,
-) -> int:
-    """Run the program to its end; its exit code, 128 and the signal's number where a signal ended it.
+) -> Ended:
+    """Run the program to its end.
 
     `only`: the names of the kernels to write down. `emulated`: the index of those that the stand-in runs.
     `timeout_s`: after so many seconds the program and its children are ended.
@@ -85,15 +95,25 @@ def run(
         environment["KCURATE_CAPTURE_RUN"] = str(emulated)
     program: subprocess.Popen[bytes] | None = None
 
-    def interrupt(*_: object) -> None:
-        """Ctrl-C reaches a program in a group of its own only through us; it may end as it likes."""
-        if program is not None and timeout_s is not None:
-            _signal(program, signal.SIGINT)
+    asked: list[int] = []
 
-    before = signal.signal(signal.SIGINT, interrupt)  # the program does not inherit it
+    def end(number: int, _: object) -> None:
+        """Pass it on; Ctrl-C reaches a program in our own group without us. It may end as it likes."""
+        asked.append(number)
+        if program is not None and timeout_s is not None:
+            _signal(program, number)
+        elif program is not None and number != signal.SIGINT:
+            program.send_signal(number)
+
+    # The program does not inherit these; what is ignored, as by nohup, stays so.
+    before = {one: old for one in ENDING if (old := signal.getsignal(one)) not in (signal.SIG_IGN, None)}
+    for one in before:
+        signal.signal(one, end)
     try:
         group = 0 if timeout_s is not None else None
         program = subprocess.Popen(found(command), env=environment, process_group=group)
+        if asked:  # while it was being started
+            end(asked[0], None)
         code = _ended(program, timeout_s)
     except OSError as error:
         raise InputError(
@@ -102,8 +122,9 @@ def run(
             hint="is it built for this machine?",
         ) from error
     finally:
-        signal.signal(signal.SIGINT, before)
-    return code if code >= 0 else 128 - code
+        for one, old in before.items():
+            signal.signal(one, old)
+    return Ended(code if code >= 0 else 128 - code, bool(asked))
 
 
 def _ended(program: subprocess.Popen[bytes], timeout_s: float | None) -> int:

@@ -11,15 +11,17 @@ import shlex
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kcurate import store
 from kcurate.capture import emulated, raw, running
+from kcurate.capture.raw import base_name
 from kcurate.capture.recording import Describer, Texts
 from kcurate.capture.running import Limits
 from kcurate.config import DEFAULT_WORKSPACE
-from kcurate.errors import InputError
+from kcurate.errors import InputError, RecordError
 from kcurate.notes import Note, silent
 from kcurate.records import Capture, CapturedLaunch, Kernel, Summary
 from kcurate.runs import Run, recorded
@@ -30,7 +32,7 @@ DATA = "data"
 # What is said of launches that left nothing, by the recorders' name for it.
 MEANING = {
     "managed": "managed memory is written by the host without a call: contents may be older than the launch",
-    "limit": "a limit was reached (--max-bytes, --max-buffer-bytes, --max-seconds, --per-kernel)",
+    "limit": "a limit was reached",
     "graph": "kernels in graphs of several nodes, or beside a capture: buffers were not looked at",
     "cupti": "CUPTI could not be used: nothing was recorded",
     "no_params": "sizes of parameters are unknown: the binary does not tell them",
@@ -39,7 +41,10 @@ MEANING = {
     "missing": "the stand-in for the CUDA runtime lacks a function that the program calls",
     "run_failed": "a kernel failed on the emulator",
     "fork": "a child process used CUDA's state of its parent",
+    "lost": "the recorder could not write (a full disk, or a limit of the program: ulimit -f, ulimit -n)",
 }
+# What the recorders call a limit, and the user.
+OPTIONS = {"KCURATE_CAPTURE_BYTES": "--max-bytes", "KCURATE_CAPTURE_SECONDS": "--max-seconds"}
 
 
 @dataclass(frozen=True)
@@ -83,35 +88,67 @@ def run(config: CaptureConfig, *, note: Note = silent) -> Captured:
         pattern = _pattern(config.kernel)
         source = running.chosen(config.recorder)
         program, *args = running.found(config.command)
+        runs = (args, *map(_arguments, config.also))
         kernels = _kernels(workspace)
         record.begin(config)
         counts: dict[str, Counter[str]] = {"kernels": Counter(), "launches": Counter()}
         codes: list[int] = []
-        with tempfile.TemporaryDirectory(prefix="kcurate-capture-") as name:
+        others: Counter[str] = Counter()
+        unreadable = False
+        # A process that the program left behind may still write there.
+        with tempfile.TemporaryDirectory(prefix="kcurate-capture-", ignore_cleanup_errors=True) as name:
             place = Path(name)
             only = _names(place, kernels) if pattern is None and kernels else None
-            runs = config.run_kernels and source == "cudart"
-            index = _emulated(place, kernels, record) if runs else None
-            for number, given in enumerate((args, *map(shlex.split, config.also))):
+            emulates = config.run_kernels and source == "cudart"
+            index = _emulated(place, kernels, record) if emulates else None
+            for number, given in enumerate(runs):
                 folder = place / str(number)
                 folder.mkdir()
-                codes.append(
-                    running.run(
-                        [program, *given], source, folder, config.limits, only, index, config.timeout_s
-                    )
+                ended = running.run(
+                    [program, *given], source, folder, config.limits, only, index, config.timeout_s
                 )
-                if codes[-1]:
+                codes.append(ended.code)
+                if ended.code:
                     record.note(
-                        f"{Path(program).name} ended with code {codes[-1]}; what it did until then stays"
+                        f"{Path(program).name} ended with code {ended.code}; what it did until then stays"
                     )
-                _write(folder, config, workspace, kernels, pattern, counts, record)
-                shutil.rmtree(folder)
-        if not any(counts["launches"].values()):
-            raise InputError(
-                "no kernel was launched", where=shlex.join(config.command), hint=_hint(source, config)
-            )
+                others += _write(folder, config, workspace, kernels, pattern, counts, record, ended.code)
+                unreadable |= raw.unreadable(folder)
+                shutil.rmtree(folder, ignore_errors=True)
+                if ended.interrupted:
+                    break
+        if not counts["launches"]["written_down"]:
+            raise _nothing(config, source, others, unreadable=unreadable)
         summary = record.finish({kind: dict(found) for kind, found in counts.items()})
         return Captured(summary, next((code for code in codes if code), 0))
+
+
+def _arguments(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        what = f"not a list of arguments: {str(error)[:1].lower()}{str(error)[1:]}"
+        hint = "quote as in a shell, such as --also \"64 'two words'\""
+        raise InputError(what, where=f"--also {text}", hint=hint) from error
+
+
+def _nothing(config: CaptureConfig, source: str, others: Counter[str], *, unreadable: bool) -> InputError:
+    """Why nothing was written down."""
+    command = shlex.join(config.command)
+    if unreadable and not others:
+        hint = f"is {tempfile.gettempdir()} full, or does the program limit its files (ulimit -f)?"
+        return InputError("the recorder could not write what was launched", where=command, hint=hint)
+    if not others:
+        return InputError("no kernel was launched", where=command, hint=_hint(source, config))
+    names = [base_name(name) for name, _ in others.most_common(3)]
+    more = f" and {len(others) - len(names)} more" if len(others) > len(names) else ""
+    launched = f"it launched {', '.join(names)}{more}"
+    if config.kernel is not None:
+        what, hint = f"no launched kernel matches --kernel {config.kernel}", "choose another expression"
+    else:
+        what = "none of the kernels that extract found was launched"
+        hint = 'name the tree of the program with --tree, or write down all with --kernel ""'
+    return InputError(f"{what}; {launched}", where=command, hint=hint)
 
 
 def _hint(source: str, config: CaptureConfig) -> str:
@@ -159,40 +196,79 @@ def _write(
     pattern: re.Pattern[str] | None,
     counts: dict[str, Counter[str]],
     record: Run,
-) -> None:
-    """Describe what one run left, and add it to the records."""
-    for process in raw.read(folder):
-        for what, text in process.notes.items():
-            record.note(f"{process.program}: {MEANING.get(what, what)}{f' ({text})' if text else ''}")
-        counts["launches"]["written_down"] += sum(process.times.values()) or len(process.forms)
-        counts["launches"]["of_other_kernels"] += sum(process.others.values())
+    code: int,
+) -> Counter[str]:
+    """Describe what one run left, and add it to the records; the launches of kernels that have none."""
+    left: Counter[str] = Counter()
+    launches = counts["launches"]
+    processes = raw.read(folder)
+    for text in dict.fromkeys(text for process in processes for text in _notes(process, code)):
+        record.note(text)
+    for process in processes:
         place = workspace.captures / process.program
         if config.keep_data:
             size = sum(path.stat().st_size for path in folder.glob("*.bin"))
             record.note(f"keeping the contents of buffers: {size / 1e6:,.1f} MB in {place / DATA}")
         describer = Describer(folder, Texts(kernels), place / DATA, keep=config.keep_data)
+        kept = set()
         for one in describer.captures(process):
+            times = sum(launch.times for launch in one.launches)
             if pattern is None or pattern.search(one.kernel):
-                counts["kernels"]["written_down"] += _add(place, one)
+                kept.add(one.kernel)
+                counts["kernels"]["written_down"] += _add(place, one, record)
+                launches["written_down"] += times
             else:
                 counts["kernels"]["left_out"] += 1
+                left[one.kernel] += times
         others = Counter({raw.demangled(name): times for name, times in process.others.items()})
-        counts["kernels"]["not_in_the_tree"] += len(others)
+        for name in kept & others.keys():
+            launches["of_more_forms"] += others.pop(name)
+        counts["kernels"]["not_in_the_tree"] += len(others - left)
+        left += others
         for name, times in others.most_common(5):
             record.log(f"{process.program}: not in the tree: {name}, {times} launches")
+    launches["of_other_kernels"] += left.total()
+    return left
 
 
-def _add(place: Path, one: Capture) -> bool:
+def _notes(process: raw.RawProcess, code: int) -> Iterator[str]:
+    """What was not recorded, and why."""
+    for what, told in process.notes.items():
+        text = re.sub(r"_Z\w+", lambda name: base_name(raw.demangled(name[0])), told)
+        for variable, option in OPTIONS.items():
+            text = text.replace(variable, option)
+        yield f"{process.program}: {MEANING.get(what, what)}{f' ({text})' if text else ''}"
+    if not process.ended and not code and "lost" not in process.notes:
+        yield (
+            f"{process.program}: the last records are missing: it still runs, ended by _exit or a signal, or "
+            "the recorder could not write (a full disk, ulimit -f, ulimit -n)"
+        )
+
+
+def _add(place: Path, one: Capture, record: Run) -> bool:
     """Write a record, with the launches of an earlier one; False if there was one."""
-    path = place / f"{store.content_id(one.mangled, one.source, one.device)}.json"
+    own = () if one.mangled.startswith("_Z") else _sizes(one)  # C names do not tell parameters
+    path = place / f"{store.content_id(one.mangled, one.source, one.device, *own)}.json"
     if not path.exists():
         store.write_json(path, one)
         return True
-    earlier = store.read_json(path, Capture)
+    try:
+        earlier = store.read_json(path, Capture)
+    except RecordError as error:
+        aside = path.with_name(f"{path.name}.damaged")
+        record.note(f"{path}: {error.what}; it is now {aside.name}, and a new record takes its place")
+        path.rename(aside)
+        store.write_json(path, one)
+        return True
     seen = {_form(launch) for launch in earlier.launches}
     new = tuple(launch for launch in one.launches if _form(launch) not in seen)
     store.write_json(path, replace(one, launches=(*earlier.launches, *new)))
     return False
+
+
+def _sizes(one: Capture) -> tuple[str, ...]:
+    """The sizes of the arguments, as part of a record's name."""
+    return tuple(str(len(arg.hex) // 2) for arg in one.launches[0].args)
 
 
 def _form(launch: CapturedLaunch) -> tuple[object, ...]:

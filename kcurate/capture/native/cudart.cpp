@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <elf.h>
+#include <sys/mman.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -24,14 +25,19 @@ namespace {
 using kcurate::Recorder;
 
 constexpr size_t ALIGNMENT = 512;
+// From here on memory takes up room only where it is written: programs size buffers by what they are told is free.
+constexpr size_t MAPPED_BYTES = size_t{1} << 20;
 // What a program may believe of the GPU that is not there.
 constexpr int MULTIPROCESSORS = 132, MAX_THREADS = 1024, WARP = 32;
 constexpr size_t SHARED_BYTES = 232448, DEVICE_BYTES = size_t{80} << 30;
 constexpr float EVENT_MS = 0.01f;
 
+// `mapped`: how many bytes are to be unmapped; 0: the memory was not mapped. `own`: it is not the program's.
 struct Block {
   size_t size;
   const char* kind;
+  size_t mapped = 0;
+  bool own = true;
 };
 
 struct Variable {
@@ -39,6 +45,14 @@ struct Variable {
   char* place;
   size_t size;
   bool written = false;
+};
+
+// Of kernels' parameters, by name, where a binary tells them. Two binaries may hold kernels of one name.
+using Sizes = std::map<std::string, std::vector<size_t>>;
+
+struct Stub {
+  std::string name;
+  const Sizes* sizes;
 };
 
 struct Launching {
@@ -50,9 +64,8 @@ struct Launching {
 struct State {
   std::mutex mutex;
   std::map<uintptr_t, Block> blocks;
-  std::map<const void*, std::string> kernels;        // names by the host's stub
-  std::map<const void*, Variable> variables;         // by the host's shadow
-  std::map<std::string, std::vector<size_t>> sizes;  // of a kernel's parameters, where the binary tells them
+  std::map<const void*, Stub> kernels;        // by the host's stub
+  std::map<const void*, Variable> variables;  // by the host's shadow
 };
 
 State& state() {
@@ -74,11 +87,14 @@ cudaError_t allocate(void** to, size_t size, const char* kind) {
   if (size == 0) return cudaSuccess;
   if (size > DEVICE_BYTES) return failed(cudaErrorMemoryAllocation);
   size_t rounded = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-  void* memory = std::aligned_alloc(ALIGNMENT, rounded);
-  if (memory == nullptr) return failed(cudaErrorMemoryAllocation);
-  std::memset(memory, 0, rounded);
+  const bool mapped = rounded >= MAPPED_BYTES;
+  void* memory = mapped ? mmap(nullptr, rounded, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                        : std::aligned_alloc(ALIGNMENT, rounded);
+  if (memory == nullptr || memory == MAP_FAILED) return failed(cudaErrorMemoryAllocation);
+  if (!mapped) std::memset(memory, 0, rounded);
   std::lock_guard<std::mutex> held(state().mutex);
-  state().blocks[reinterpret_cast<uintptr_t>(memory)] = {size, kind};
+  state().blocks[reinterpret_cast<uintptr_t>(memory)] = {size, kind, mapped ? rounded : 0};
   *to = memory;
   return cudaSuccess;
 }
@@ -87,9 +103,13 @@ cudaError_t release(void* memory) {
   if (memory == nullptr) return cudaSuccess;
   std::lock_guard<std::mutex> held(state().mutex);
   auto found = state().blocks.find(reinterpret_cast<uintptr_t>(memory));
-  if (found == state().blocks.end()) return failed(cudaErrorInvalidValue);
+  if (found == state().blocks.end() || !found->second.own) return failed(cudaErrorInvalidValue);
+  const size_t mapped = found->second.mapped;
   state().blocks.erase(found);
-  std::free(memory);
+  if (mapped)
+    munmap(memory, mapped);
+  else
+    std::free(memory);
   return cudaSuccess;
 }
 
@@ -105,7 +125,9 @@ std::map<uintptr_t, Block>::iterator holder(uintptr_t address) {
 // --- What a binary says of its kernels' parameters: `.nv.info.<kernel>` of a cubin in the fat binary.
 
 constexpr uint32_t FATBIN = 0xBA55ED50;
-constexpr uint8_t SIZED = 0x04, PARAMETER = 0x17;  // EIFMT_SVAL, EIATTR_KPARAM_INFO
+// EIFMT_HVAL, EIFMT_SVAL; EIATTR_KPARAM_INFO, and the same for kernels with large parameters;
+// EIATTR_CBANK_PARAM_SIZE.
+constexpr uint8_t SHORT = 0x03, SIZED = 0x04, PARAMETER = 0x17, LARGE_PARAMETER = 0x45, ALL_PARAMETERS = 0x19;
 constexpr uint64_t LZ4 = 0x2000, ZSTD = 0x8000;
 
 struct Fatbin {
@@ -160,28 +182,32 @@ bool unpack_zstd(const uint8_t* from, size_t size, std::vector<uint8_t>& to) {
   return decompress != nullptr && decompress(to.data(), to.size(), from, size) == to.size();
 }
 
-void read_info(const std::string& kernel, const uint8_t* at, const uint8_t* end) {
+void read_info(const std::string& kernel, const uint8_t* at, const uint8_t* end, Sizes& to) {
   std::map<unsigned, size_t> sizes;  // by the parameter's number
+  size_t all = 0;                    // bytes
   while (end - at >= 4) {
     uint16_t size;
     std::memcpy(&size, at + 2, sizeof size);
     if (at[0] == SIZED && size_t(end - at) < size_t{4} + size) return;
-    if (at[0] == SIZED && at[1] == PARAMETER && size >= 12) {
-      uint16_t ordinal;
+    if (at[0] == SHORT && at[1] == ALL_PARAMETERS) all = size;
+    if (at[0] == SIZED && (at[1] == PARAMETER || at[1] == LARGE_PARAMETER) && size >= 12) {
+      uint16_t ordinal, large;
       uint32_t packed;
       std::memcpy(&ordinal, at + 8, sizeof ordinal);
+      std::memcpy(&large, at + 12, sizeof large);
       std::memcpy(&packed, at + 12, sizeof packed);
-      sizes[ordinal] = packed >> 18;
+      sizes[ordinal] = at[1] == PARAMETER ? packed >> 18 : large;
     }
     at += at[0] == SIZED ? 4 + size : 4;
   }
-  auto& found = state().sizes[kernel];
-  found.clear();
+  std::vector<size_t> found;
+  size_t told = 0;
   for (auto& [ordinal, size] : sizes)
-    if (ordinal == found.size()) found.push_back(size);
+    if (ordinal == found.size()) found.push_back(size), told += size;
+  if (found.size() == sizes.size() && (told || !all)) to[kernel] = found;  // else in a way that is not known here
 }
 
-void read_cubin(const uint8_t* data, size_t size) {
+void read_cubin(const uint8_t* data, size_t size, Sizes& to) {
   if (size < sizeof(Elf64_Ehdr) || std::memcmp(data, ELFMAG, SELFMAG) != 0) return;
   Elf64_Ehdr header;
   std::memcpy(&header, data, sizeof header);
@@ -199,11 +225,11 @@ void read_cubin(const uint8_t* data, size_t size) {
     const char* text = reinterpret_cast<const char*>(data + names.sh_offset + one.sh_name);
     std::string name(text, strnlen(text, names.sh_size - one.sh_name));
     if (name.rfind(prefix, 0) == 0 && one.sh_type != SHT_NOBITS)
-      read_info(name.substr(prefix.size()), data + one.sh_offset, data + one.sh_offset + one.sh_size);
+      read_info(name.substr(prefix.size()), data + one.sh_offset, data + one.sh_offset + one.sh_size, to);
   }
 }
 
-void read_fatbin(const uint8_t* data) {
+void read_fatbin(const uint8_t* data, Sizes& to) {
   Fatbin header;
   std::memcpy(&header, data, sizeof header);
   if (header.magic != FATBIN) return;
@@ -216,9 +242,9 @@ void read_fatbin(const uint8_t* data) {
     if (entry.kind == 2) {
       std::vector<uint8_t> plain(entry.flags & (LZ4 | ZSTD) ? entry.uncompressed : 0);
       if (plain.empty())
-        read_cubin(body, entry.padded);
+        read_cubin(body, entry.padded, to);
       else if ((entry.flags & ZSTD ? unpack_zstd : unpack_lz4)(body, entry.compressed, plain))
-        read_cubin(plain.data(), plain.size());
+        read_cubin(plain.data(), plain.size(), to);
     }
     at = body + entry.padded;
   }
@@ -317,12 +343,16 @@ void exchange(const Emulated& one, bool before) {
       }
 }
 
-void run(const std::string& kernel, const kcurate::Launch& one, void** args) {
+// `sizes`: of the arguments that the program passes; null: not known.
+void run(const std::string& kernel, const kcurate::Launch& one, void** args, const std::vector<size_t>* sizes) {
   auto found = emulated().find(instance(kernel));
   if (found == emulated().end()) return;
   Emulated& library = found->second;
   if (!library.tried) open_emulated(library);
   if (library.launch == nullptr) return;
+  for (unsigned i = 0; sizes && i < std::max<size_t>(library.entry->count, sizes->size()); i++)
+    if (i >= library.entry->count || i >= sizes->size() || library.entry->sizes[i] != (*sizes)[i])
+      return Recorder::instance().note("run_failed", kernel + ": its parameters are not those that extract found");
   // Aligned copies: a parameter may be a struct of vectors.
   std::vector<std::vector<char>> storage;
   std::vector<void*> given;
@@ -365,7 +395,7 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** args, size_t 
   std::lock_guard<std::mutex> held(all.mutex);
   auto stubbed = all.kernels.find(stub);
   if (stubbed == all.kernels.end()) return failed(cudaErrorInvalidDeviceFunction);
-  const std::string& name = stubbed->second;
+  const std::string& name = stubbed->second.name;
   if (!block.x || !block.y || !block.z || uint64_t{block.x} * block.y * block.z > MAX_THREADS || !grid.x || !grid.y ||
       !grid.z)
     return failed(cudaErrorInvalidConfiguration);
@@ -376,14 +406,16 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** args, size_t 
   one.kernel = name;
   one.grid = extent(grid), one.block = extent(block), one.cluster = cluster;
   one.shared = shared, one.cooperative = cooperative;
+  const Sizes& told = *stubbed->second.sizes;
+  const auto known = told.find(name);
+  const std::vector<size_t>* sizes = known == told.end() ? nullptr : &known->second;
   if (!recorder.wanted(name)) {
-    run(name, one, args);
+    run(name, one, args, sizes);
     recorder.launched_other(name);
     return cudaSuccess;
   }
-  auto sizes = all.sizes.find(name);
-  one.args_known = sizes != all.sizes.end();
-  for (size_t i = 0; one.args_known && i < sizes->second.size(); i++) one.add_argument(args[i], sizes->second[i], find);
+  one.args_known = sizes != nullptr;
+  for (size_t i = 0; sizes && i < sizes->size(); i++) one.add_argument(args[i], (*sizes)[i], find);
   const kcurate::Form form = recorder.begin(one);
   if (form.look) {
     for (auto& [shadow, variable] : all.variables)
@@ -392,7 +424,7 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** args, size_t 
     recorder.look_before(one, read);
   }
   if (!emulated().empty()) {
-    run(name, one, args);
+    run(name, one, args, sizes);
     if (form.look) recorder.look_after(one, read);
   }
   recorder.launched(form, one);
@@ -404,7 +436,27 @@ Variable* variable(const void* symbol) {
   return found == state().variables.end() ? nullptr : &found->second;
 }
 
+// Whether rows may lie there: not at null, and not beyond the end of the allocation that they begin in.
+bool inside(const void* place, size_t pitch, size_t width, size_t rows) {
+  if (!width || !rows) return true;
+  if (place == nullptr) return false;
+  const auto address = reinterpret_cast<uintptr_t>(place);
+  std::lock_guard<std::mutex> held(state().mutex);
+  auto memory = holder(address);
+  return memory == state().blocks.end() ||
+         (rows - 1) * pitch + width <= memory->first + memory->second.size - address;
+}
+
+cudaError_t fill_rows(void* to, size_t pitch, int value, size_t width, size_t rows) {
+  if (!inside(to, pitch, width, rows)) return failed(cudaErrorInvalidValue);
+  for (size_t row = 0; row < rows && width; row++) std::memset(static_cast<char*>(to) + row * pitch, value, width);
+  return cudaSuccess;
+}
+
 cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t rows) {
+  if (!inside(to, to_pitch, width, rows) || !inside(from, from_pitch, width, rows))
+    return failed(cudaErrorInvalidValue);
+  if (!width) return cudaSuccess;
   for (size_t row = 0; row < rows; row++)
     std::memmove(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width);
   return cudaSuccess;
@@ -427,17 +479,18 @@ API void** __cudaRegisterFatBinary(void* wrapper) {
   } found;
   std::memcpy(&found, wrapper, sizeof found);
   std::lock_guard<std::mutex> held(state().mutex);
-  read_fatbin(found.data);
-  return new void*[1]{wrapper};
+  auto* sizes = new Sizes;  // the handle: for as long as there may be launches
+  read_fatbin(found.data, *sizes);
+  return reinterpret_cast<void**>(sizes);
 }
 API void __cudaRegisterFatBinaryEnd(void**) {}
 API void __cudaUnregisterFatBinary(void**) {}
 API char __cudaInitModule(void**) { return 1; }
 
-API void __cudaRegisterFunction(void**, const char* stub, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*,
+API void __cudaRegisterFunction(void** binary, const char* stub, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*,
                                 int*) {
   std::lock_guard<std::mutex> held(state().mutex);
-  state().kernels[stub] = name;
+  state().kernels[stub] = {name, reinterpret_cast<const Sizes*>(binary)};
 }
 
 API void __cudaRegisterVar(void**, char* shadow, char*, const char* name, int, size_t size, int, int) {
@@ -515,7 +568,7 @@ API cudaError_t cudaFreeAsync(void* memory, cudaStream_t) { return release(memor
 API cudaError_t cudaFreeHost(void* memory) { return release(memory); }
 API cudaError_t cudaHostRegister(void* memory, size_t size, unsigned) {
   std::lock_guard<std::mutex> held(state().mutex);
-  state().blocks[reinterpret_cast<uintptr_t>(memory)] = {size, "host"};
+  state().blocks[reinterpret_cast<uintptr_t>(memory)] = {size, "host", 0, false};
   return cudaSuccess;
 }
 API cudaError_t cudaHostUnregister(void* memory) {
@@ -569,21 +622,20 @@ API cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* given) {
   auto place = [](const cudaPitchedPtr& memory, const cudaPos& at, size_t slice) {
     return static_cast<char*>(memory.ptr) + at.x + memory.pitch * (at.y + memory.ysize * (at.z + slice));
   };
-  for (size_t slice = 0; slice < given->extent.depth; slice++)
-    copy_rows(place(to, given->dstPos, slice), to.pitch, place(from, given->srcPos, slice), from.pitch,
-              given->extent.width, given->extent.height);
-  return cudaSuccess;
+  cudaError_t done = cudaSuccess;
+  for (size_t slice = 0; slice < given->extent.depth && done == cudaSuccess; slice++)
+    done = copy_rows(place(to, given->dstPos, slice), to.pitch, place(from, given->srcPos, slice), from.pitch,
+                     given->extent.width, given->extent.height);
+  return done;
 }
 API cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* given, cudaStream_t) { return cudaMemcpy3D(given); }
 
 API cudaError_t cudaMemset(void* to, int value, size_t size) {
-  std::memset(to, value, size);
-  return cudaSuccess;
+  return fill_rows(to, 0, value, size, 1);
 }
 API cudaError_t cudaMemsetAsync(void* to, int value, size_t size, cudaStream_t) { return cudaMemset(to, value, size); }
 API cudaError_t cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t height) {
-  for (size_t row = 0; row < height; row++) std::memset(static_cast<char*>(to) + row * pitch, value, width);
-  return cudaSuccess;
+  return fill_rows(to, pitch, value, width, height);
 }
 API cudaError_t cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t height, cudaStream_t) {
   return cudaMemset2D(to, pitch, value, width, height);
@@ -598,7 +650,8 @@ API cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t 
   if (found == nullptr) return failed(cudaErrorInvalidSymbol);
   if (offset > found->size || size > found->size - offset) return failed(cudaErrorInvalidValue);
   found->written = true;
-  return copy_rows(found->place + offset, 0, from, 0, size, 1);
+  std::memmove(found->place + offset, from, size);
+  return cudaSuccess;
 }
 API cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t size, size_t offset,
                                         cudaMemcpyKind kind, cudaStream_t) {
@@ -609,7 +662,8 @@ API cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t size, 
   Variable* found = variable(symbol);
   if (found == nullptr) return failed(cudaErrorInvalidSymbol);
   if (offset > found->size || size > found->size - offset) return failed(cudaErrorInvalidValue);
-  return copy_rows(to, 0, found->place + offset, 0, size, 1);
+  std::memmove(to, found->place + offset, size);
+  return cudaSuccess;
 }
 API cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t size, size_t offset, cudaMemcpyKind kind,
                                           cudaStream_t) {

@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -255,7 +256,7 @@ class Recorder {
   void launched(const Form& form, const Launch& launch) {
     std::lock_guard<std::mutex> guard(mutex_);
     if (form.is_new) {
-      write_line(line(form, launch));
+      claimed_[form.id] = write_line(line(form, launch));  // else the next launch of this form is new again
       if (launch.managed) note_locked("managed", "the host may write managed memory without a call");
       if (!launch.args_known) note_locked("no_params", "parameter sizes of " + launch.kernel + " are not known");
       if (launch.unknown_memory)
@@ -321,6 +322,10 @@ class Recorder {
         note_locked("limit", "KCURATE_CAPTURE_BYTES: later contents were not written");
         return "";
       }
+      if (!room_for(size)) {
+        note_locked("limit", folder_ + " is nearly full: later contents were not written; TMPDIR names another place");
+        return "";
+      }
       bytes_left_ -= size;
     }
     std::string name;
@@ -345,7 +350,7 @@ class Recorder {
   }
 
  private:
-  static constexpr size_t kOrder = 4096, kTimesEvery = 4096, kChunk = 16 << 20;
+  static constexpr size_t kOrder = 4096, kTimesEvery = 4096, kChunk = 16 << 20, kSpare = 64 << 20;
   static constexpr size_t kForms = 1024;  // of one kernel: a loop may pass its counter
 
   Recorder() {
@@ -400,6 +405,7 @@ class Recorder {
     started_ = ended_ = false;
     launches_ = 0;
     next_file_ = 0;
+    lost_ = 0;
     bytes_left_ = bytes_;
     forms_.clear(), times_.clear(), claimed_.clear(), order_.clear(), others_.clear(), looked_.clear(), noted_.clear();
   }
@@ -464,8 +470,9 @@ class Recorder {
   }
 
   void note_locked(const std::string& what, const std::string& text) {
-    if (noted_.insert(what).second)
-      write_line("{\"event\": \"note\", \"what\": " + json::text(what) + ", \"text\": " + json::text(text) + '}');
+    if (noted_.count(what)) return;
+    if (write_line("{\"event\": \"note\", \"what\": " + json::text(what) + ", \"text\": " + json::text(text) + '}'))
+      noted_.insert(what);
   }
 
   void counted() {
@@ -482,23 +489,46 @@ class Recorder {
     write_line("{\"event\": \"times\", \"forms\": {" + forms + "}, \"others\": {" + others + "}}");
   }
 
-  // One line, at once. The file is opened for each: the program may close descriptors that it did not open.
-  void write_line(const std::string& text) {
+  // One line, at once; false: it could not be written, which is said as soon as a line can be. The file is opened for
+  // each: the program may close descriptors that it did not open.
+  bool write_line(const std::string& text) {
     ended_ = false;
-    if (!started_) {
-      started_ = true;
-      char program[PATH_MAX];
-      const ssize_t length = readlink("/proc/self/exe", program, sizeof program);
-      write_line("{\"event\": \"start\", \"version\": 1, \"pid\": " + std::to_string(pid_) +
-                 ", \"source\": " + json::text(source_) +
-                 ", \"program\": " + json::text(std::string(program, length > 0 ? length : 0)) +
-                 ", \"device\": " + json::text(device_) + '}');
-      if (!forked_from_.empty()) note_locked("fork", "the process is a fork of " + forked_from_);
-    }
+    std::string whole;
+    if (!started_) whole += start_lines();
+    if (lost_)  // perhaps in the middle of a line
+      whole += "\n{\"event\": \"note\", \"what\": \"lost\", \"text\": " +
+               json::text(std::to_string(lost_) + " times: " + strerror(why_lost_)) + "}\n";
+    whole += text + '\n';
     const int file = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (file < 0) return;
-    write_all(file, (text + '\n').data(), text.size() + 1);
+    if (file < 0 || !write_all(file, whole.data(), whole.size())) {
+      why_lost_ = errno;
+      if (file >= 0) close(file);
+      ++lost_;
+      return false;
+    }
     close(file);
+    lost_ = 0;
+    return started_ = true;
+  }
+
+  std::string start_lines() const {
+    char program[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program);
+    std::string made = "{\"event\": \"start\", \"version\": 1, \"pid\": " + std::to_string(pid_) +
+                       ", \"source\": " + json::text(source_) +
+                       ", \"program\": " + json::text(std::string(program, length > 0 ? length : 0)) +
+                       ", \"device\": " + json::text(device_) + "}\n";
+    if (!forked_from_.empty())
+      made += "{\"event\": \"note\", \"what\": \"fork\", \"text\": " +
+              json::text("the process is a fork of " + forked_from_) + "}\n";
+    return made;
+  }
+
+  // Contents leave room for lines, and for the program's own files.
+  bool room_for(uint64_t size) const {
+    struct statvfs disk;
+    if (statvfs(folder_.c_str(), &disk)) return true;
+    return uint64_t{disk.f_bavail} * disk.f_frsize >= size + kSpare;
   }
 
   // A new contents file; a process that called `exec` finds those of its former program there.
@@ -525,9 +555,11 @@ class Recorder {
       if (done <= 0) break;
       data += done, length -= done;
     }
+    const int why = length ? errno : 0;
     const timespec at_once{0, 0};
     if (length && !sigismember(&old, SIGXFSZ)) sigtimedwait(&beyond, nullptr, &at_once);
     pthread_sigmask(SIG_SETMASK, &old, nullptr);
+    errno = why;
     return !length;
   }
 
@@ -576,7 +608,8 @@ class Recorder {
   std::vector<int> order_;
   uint64_t per_kernel_ = 0, bytes_ = 0, bytes_left_ = 0, buffer_bytes_ = 0;
   double limit_seconds_ = 600;
-  uint64_t began_ns_ = 0, launches_ = 0, next_file_ = 0;
+  uint64_t began_ns_ = 0, launches_ = 0, next_file_ = 0, lost_ = 0;
+  int why_lost_ = 0;
   pid_t pid_ = 0;
 };
 
