@@ -16,6 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from kcurate.cuda_source.brackets import split_arguments
+
 VERSION = 1
 COMMON = frozenset(("main", "a.out", "run", "test", "bench"))
 
@@ -145,7 +147,8 @@ def _split(name: str) -> tuple[str, tuple[str, ...] | None]:
     if text.endswith(")"):
         start = _opening(text, "(", ")")
         inside = text[start + 1 : -1].strip()
-        params = () if inside in ("", "void") else tuple(_pieces(inside))
+        pieces = split_arguments(inside.encode(), angles=True) if inside != "void" else ()
+        params = tuple(piece.decode() for piece in pieces)
         text = text[:start].strip()
     if text.endswith(">"):
         text = text[: _opening(text, "<", ">")]
@@ -160,14 +163,3 @@ def _opening(text: str, opens: str, closes: str) -> int:
         if depth == 0:
             return at
     return 0
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """The text cut at commas outside all brackets."""
-    depth, start = 0, 0
-    for at, char in enumerate(text):
-        depth += (char in "(<[{") - (char in ")>]}")
-        if char == "," and depth == 0:
-            yield text[start:at].strip()
-            start = at + 1
-    yield text[start:].strip()

@@ -113,7 +113,8 @@ def run(config: CaptureConfig, *, note: Note = silent) -> Captured:
                         f"{Path(program).name} ended with code {ended.code}; what it did until then stays"
                     )
                 others += _write(folder, config, workspace, kernels, pattern, counts, record, ended.code)
-                unreadable |= raw.unreadable(folder)
+                # Only said where nothing was written down.
+                unreadable |= not counts["launches"]["written_down"] and raw.unreadable(folder)
                 shutil.rmtree(folder, ignore_errors=True)
                 if ended.interrupted:
                     break
@@ -139,7 +140,7 @@ def _nothing(config: CaptureConfig, source: str, others: Counter[str], *, unread
         hint = f"is {tempfile.gettempdir()} full, or does the program limit its files (ulimit -f)?"
         return InputError("the recorder could not write what was launched", where=command, hint=hint)
     if not others:
-        return InputError("no kernel was launched", where=command, hint=_hint(source, config))
+        return InputError("no kernel was launched", where=command, hint=_hint(source))
     names = [base_name(name) for name, _ in others.most_common(3)]
     more = f" and {len(others) - len(names)} more" if len(others) > len(names) else ""
     launched = f"it launched {', '.join(names)}{more}"
@@ -151,7 +152,7 @@ def _nothing(config: CaptureConfig, source: str, others: Counter[str], *, unread
     return InputError(f"{what}; {launched}", where=command, hint=hint)
 
 
-def _hint(source: str, config: CaptureConfig) -> str:
+def _hint(source: str) -> str:
     if source == "cudart":
         return "without a GPU only programs built with `nvcc -cudart shared` can be recorded"
     return "is it a CUDA program, and does it run on this GPU?"
