@@ -57,7 +57,7 @@ int main(int argc, char **argv)
         size_t left, all;
         cudaMemGetInfo(&left, &all);
         if (cudaMalloc(&y, left / 10 * 9)) return 1;
-        // Not getrusage: its largest size of a process is that of the parent that started it, where that is larger.
+        // Not getrusage: its largest size can be that of the process that started this one.
         size_t pages = 0;
         FILE *sizes = fopen("/proc/self/statm", "r");
         if (!sizes || fscanf(sizes, "%*u %zu", &pages) != 1 || fclose(sizes)) return 4;
