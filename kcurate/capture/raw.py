@@ -16,8 +16,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kcurate.cuda_source.brackets import split_arguments
-
 VERSION = 1
 COMMON = frozenset(("main", "a.out", "run", "test", "bench"))
 
@@ -128,38 +126,3 @@ def _runtime() -> Any:
         ctypes.POINTER(ctypes.c_int),
     )
     return runtime
-
-
-def base_name(name: str) -> str:
-    """A demangled kernel's name without return type, namespace, template arguments and parameters."""
-    return _split(name)[0]
-
-
-def parameters(name: str) -> tuple[str, ...] | None:
-    """The parameter types of a demangled name; None where it has none (`extern "C"`)."""
-    return _split(name)[1]
-
-
-def _split(name: str) -> tuple[str, tuple[str, ...] | None]:
-    """The base name, and the parameter types."""
-    text = name.replace("(anonymous namespace)::", "").split(" [clone")[0].strip()
-    params: tuple[str, ...] | None = None
-    if text.endswith(")"):
-        start = _opening(text, "(", ")")
-        inside = text[start + 1 : -1].strip()
-        pieces = split_arguments(inside.encode(), angles=True) if inside != "void" else ()
-        params = tuple(piece.decode() for piece in pieces)
-        text = text[:start].strip()
-    if text.endswith(">"):
-        text = text[: _opening(text, "<", ">")]
-    return text.split("::")[-1].split()[-1] if text else name, params
-
-
-def _opening(text: str, opens: str, closes: str) -> int:
-    """Where the bracket that closes at the end of the text opens."""
-    depth = 0
-    for at in range(len(text) - 1, -1, -1):
-        depth += (text[at] == closes) - (text[at] == opens)
-        if depth == 0:
-            return at
-    return 0

@@ -6,9 +6,9 @@ covered: what contents are like (`describing`), writing the records (`stage`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ import numpy as np
 
 from kcurate import store
 from kcurate.capture.describing import described
-from kcurate.capture.raw import RawProcess, base_name, demangled, parameters
+from kcurate.capture.raw import RawProcess, demangled
+from kcurate.cuda_source.demangled import Demangled
+from kcurate.cuda_source.statements import Code
 from kcurate.problem.c_types import Element, element
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.records import (
@@ -32,7 +34,6 @@ from kcurate.records import (
 
 # Values that no generator makes are kept up to so many bytes, for people to look at.
 SAMPLE_BYTES = 64 << 10
-_VARIABLE = r"__(?:constant|device)__\s+(?:static\s+|const\s+|volatile\s+)*([\w\s:<>]+?)[\s*]+{0}\b"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Texts:
 
     def of(self, name: str, count: int) -> tuple[Kernel, str] | None:
         """The first kernel of this name with so many parameters."""
-        same = self.kernels.get(base_name(name), ())
+        same = self.kernels.get(Demangled.of(name).base, ())
         return next((one for one in same if len(one[0].params) == count), None)
 
 
@@ -67,7 +68,7 @@ class Describer:
         name = demangled(mangled)
         count = max((len(line["args"] or ()) for _, line in lines), default=0)
         text = self._texts.of(name, count)
-        types = parameters(name)
+        types = Demangled.of(name).params
         if types is None:
             types = tuple(param.type for param in text[0].params) if text else ()
         code = text[1] if text else ""
@@ -98,7 +99,7 @@ class Describer:
             symbols=tuple(
                 self._symbol(one, code)
                 for one in line.get("symbols", ())
-                if not code or base_name(demangled(str(one["name"]))) in code
+                if not code or Demangled.of(demangled(str(one["name"]))).base in code
             ),
             cluster=tuple(line["cluster"]) if line.get("cluster") else None,
             shared_bytes=line["shared"],
@@ -117,9 +118,9 @@ class Describer:
         )
 
     def _symbol(self, line: Mapping[str, Any], code: str) -> CapturedSymbol:
-        name = base_name(demangled(str(line["name"])))
-        declared = re.search(_VARIABLE.replace("{0}", re.escape(name)), code)
-        kind = element(declared[1], {}, code) if declared else None
+        name = Demangled.of(demangled(str(line["name"]))).base
+        declared = _variables(code).get(name)
+        kind = element(declared, {}, code) if declared else None
         before = self._contents(line["before"], int(line["bytes"]), kind)
         return CapturedSymbol(name, int(line["bytes"]), before)
 
@@ -138,6 +139,13 @@ class Describer:
             store.write_bytes(self._data / f"{sample}.bin", whole, durable=False)
             found = replace(found, sample=sample)
         return found
+
+
+@lru_cache(maxsize=16)
+def _variables(code: str) -> Mapping[str, str]:
+    """The types of a file's device variables, by name."""
+    text = Code(code.encode())
+    return {one.name: one.type for word in ("__device__", "__constant__") for one in text.outside(word)}
 
 
 def _elements(args: Sequence[CapturedArg], types: Sequence[str], code: str) -> dict[int, Element]:

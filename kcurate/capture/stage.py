@@ -17,10 +17,10 @@ from pathlib import Path
 
 from kcurate import store
 from kcurate.capture import emulated, raw, running
-from kcurate.capture.raw import base_name
 from kcurate.capture.recording import Describer, Texts
 from kcurate.capture.running import Limits
 from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.cuda_source.demangled import Demangled
 from kcurate.errors import InputError, RecordError
 from kcurate.notes import Note, silent
 from kcurate.records import Capture, CapturedLaunch, Kernel, Summary
@@ -141,7 +141,7 @@ def _nothing(config: CaptureConfig, source: str, others: Counter[str], *, unread
         return InputError("the recorder could not write what was launched", where=command, hint=hint)
     if not others:
         return InputError("no kernel was launched", where=command, hint=_hint(source))
-    names = [base_name(name) for name, _ in others.most_common(3)]
+    names = [Demangled.of(name).base for name, _ in others.most_common(3)]
     more = f" and {len(others) - len(names)} more" if len(others) > len(names) else ""
     launched = f"it launched {', '.join(names)}{more}"
     if config.kernel is not None:
@@ -235,7 +235,7 @@ def _write(
 def _notes(process: raw.RawProcess, code: int) -> Iterator[str]:
     """What was not recorded, and why."""
     for what, told in process.notes.items():
-        text = re.sub(r"_Z\w+", lambda name: base_name(raw.demangled(name[0])), told)
+        text = re.sub(r"_Z\w+", lambda name: Demangled.of(raw.demangled(name[0])).base, told)
         for variable, option in OPTIONS.items():
             text = text.replace(variable, option)
         yield f"{process.program}: {MEANING.get(what, what)}{f' ({text})' if text else ''}"

@@ -38,7 +38,6 @@ from kcurate.records import (
     Scalar,
     Sizes,
     Step,
-    Tolerance,
     Upload,
     ValueArg,
 )
@@ -251,41 +250,25 @@ class Builder:
         return steps
 
     def _contents(self, bounds: Bounds) -> None:
-        known = Extents(self.counts, self.elements)
+        extents = Extents(self.counts, self.elements)
         for name, element in self.elements.items():
             usage = self.usages[name]
             role = _role(usage)
             shape = (self.counts[name].expr(), *((element.lanes,) if element.lanes > 1 else ()))
             init: Init | None = None
             if role in ("in", "inout"):
-                found = contents(name, bounds, known)
+                found = contents(name, bounds, extents)
                 init = found.init
                 self._note(f"buffers.{name}.init", f"guess: {found.why}")
             if usage.unknown:
                 self._note(f"buffers.{name}.role", "guess: passed to a function that is not in this file")
-            tolerance = self._tolerance(name, bounds) if role in ("out", "inout") else None
+            known = self._sizes(()).keys() - {OPEN}
+            tolerance = launching.tolerance(element, bounds, known) if role != "in" else None
+            if tolerance is not None:
+                self._note(f"buffers.{name}.tolerance", "guess: as many terms as the longest loop")
             self.buffers[name] = Buffer(element.dtype, shape, init, role, tolerance)
         if not any(buffer.role in ("out", "inout") for buffer in self.buffers.values()):
             self._note("buffers", "no pointer is written: nothing to compare", Reason.NO_OUTPUT)
-
-    def _tolerance(self, name: str, bounds: Bounds) -> Tolerance | None:
-        """A tolerance for as many terms as the longest loop over sizes."""
-        if self.elements[name].dtype not in types.FLOATS:
-            return None
-        best: Poly | None = None
-        for _, start, end in bounds.loops():
-            poly = bounds.exact(end) if bounds.exact(start) is not None else None
-            if (
-                poly is not None
-                and launching.names_of(poly) <= launching.FUNCTIONS | self._sizes(()).keys()
-                and OPEN not in poly.text()
-                and (best is None or at_sample(poly) > at_sample(best))
-            ):
-                best = poly
-        if best is None or (at_sample(best) < 2):
-            return None
-        self._note(f"buffers.{name}.tolerance", "guess: as many terms as the longest loop")
-        return Tolerance(terms=best.expr())
 
     def _draft(
         self, steps: tuple[Step, ...], block: tuple[int, ...], grid: tuple[Poly, ...], bounds: Bounds

@@ -5,7 +5,7 @@ Also which host names are sizes. Not covered: buffers (`building`), values of na
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from kcurate.cuda_source import expressions as cexpr
@@ -18,8 +18,9 @@ from kcurate.draft.meaning import Meaning, Scope
 from kcurate.draft.memory import allocation
 from kcurate.draft.sketch import OPEN, Reason, Remark
 from kcurate.errors import ProblemError
+from kcurate.problem.c_types import FLOATS, Element
 from kcurate.problem.expressions import evaluate
-from kcurate.records import Expr, Kernel
+from kcurate.records import Expr, Kernel, Tolerance
 
 MAX_THREADS = 1024
 GUESSED_BLOCKS = ((256,), (16, 16), (8, 8, 4))
@@ -129,6 +130,16 @@ def at_sample(poly: Poly) -> int:
         return evaluate(poly.text(), names)
     except ProblemError:
         return 0
+
+
+def tolerance(element: Element, bounds: Bounds, known: Set[str]) -> Tolerance | None:
+    """A tolerance for as many terms as the longest loop over known sizes has rounds; None without one."""
+    if element.dtype not in FLOATS:
+        return None
+    ends = (bounds.exact(end) for _, start, end in bounds.loops() if bounds.exact(start) is not None)
+    whole = [one for one in ends if one is not None and names_of(one) <= FUNCTIONS | known]
+    best = max(whole, key=at_sample, default=None)
+    return Tolerance(terms=best.expr()) if best is not None and at_sample(best) >= 2 else None
 
 
 @dataclass

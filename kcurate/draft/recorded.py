@@ -13,16 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kcurate.cuda_source import kernel_signatures
+from kcurate.cuda_source.demangled import Demangled
 from kcurate.cuda_source.statements import Code, Function
 from kcurate.cuda_source.usage import Usage, usage
 from kcurate.draft import remade, sizes
 from kcurate.draft.algebra import Poly, number
 from kcurate.draft.arguments import Number, Pointer, Reader
 from kcurate.draft.bounds import Bounds
-from kcurate.draft.captures import Instance
 from kcurate.draft.explained import Explained, Trust, bare, typical
 from kcurate.draft.fitting import poly_of
-from kcurate.draft.launching import FUNCTIONS, at_sample, names_of
+from kcurate.draft.launching import FUNCTIONS, at_sample, names_of, tolerance
 from kcurate.draft.regions import Region, regions
 from kcurate.draft.sketch import OPEN, Draft, Reason, Remark
 from kcurate.problem import c_types as types
@@ -45,7 +45,6 @@ from kcurate.records import (
     Scalar,
     Sizes,
     Step,
-    Tolerance,
     Upload,
     ValueArg,
 )
@@ -72,7 +71,7 @@ def recorded(
             f"the record has {len(capture.launches[0].args)} arguments" if capture.launches else "no launch"
         )
         return _nothing(kernel, f"{what}, the kernel {len(kernel.params)} parameters")
-    instance = Instance.of(capture.kernel)
+    instance = Demangled.of(capture.kernel)
     made = _Reading(kernel, device, function, launches, instance, Explained(launches, text, trust)).draft()
     return replace(made, known=replace(tied(made.known, code), source="captured"))
 
@@ -116,7 +115,7 @@ class _Reading:
         device: Code,
         function: Function,
         launches: list[CapturedLaunch],
-        instance: Instance,
+        instance: Demangled,
         by: Explained,
     ) -> None:
         self.kernel, self.device, self.function = kernel, device, function
@@ -191,22 +190,13 @@ class _Reading:
                 self.remarks += [Remark(f"buffers.{region.name}.init", why)] if why else []
             elif not why.startswith("guess"):
                 self.held.append((region.name, found))
-            tolerance = self._tolerance(region.element, bounds) if role != "in" else None
-            made[region.name] = Buffer(region.element.dtype, shape, init, role, tolerance)  # type: ignore[arg-type]
+            allowed = tolerance(region.element, bounds, self.by.names.keys()) if role != "in" else None
+            made[region.name] = Buffer(region.element.dtype, shape, init, role, allowed)  # type: ignore[arg-type]
         if all(one.role == "in" for one in made.values()):
             self.remarks.append(
                 Remark("buffers", "no pointer is written: nothing to compare", Reason.NO_OUTPUT)
             )
         return made
-
-    def _tolerance(self, element: Element, bounds: Bounds) -> Tolerance | None:
-        """As many terms as the longest loop over sizes."""
-        if element.dtype not in types.FLOATS:
-            return None
-        ends = (bounds.exact(end) for _, start, end in bounds.loops() if bounds.exact(start) is not None)
-        known = [one for one in ends if one is not None and names_of(one) <= self.by.names.keys() | FUNCTIONS]
-        best = max(known, key=at_sample, default=None)
-        return Tolerance(terms=best.expr()) if best is not None and at_sample(best) >= 2 else None
 
     def _uploads(self, buffers: dict[str, Buffer]) -> list[Step]:
         """Upload steps for the variables of the kernel's code that the program wrote."""

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from kcurate import store
 from kcurate.config import DEFAULT_WORKSPACE
+from kcurate.cuda_source.demangled import Demangled
 from kcurate.draft import admit, form, infer, pairing, reading, tree
-from kcurate.draft.captures import Captures, Instance
+from kcurate.draft.captures import Captures
 from kcurate.draft.checking import RECORD_NAME, EmulatorJudge, faults
 from kcurate.draft.counterpart import FORM_NAME as FORM_NAME
 from kcurate.draft.proposing import Proposing, reads_files
@@ -186,8 +187,8 @@ def _one(
     (record.parent / RECORD_NAME).unlink(missing_ok=True)
     units = tree.hosts(kernel, places)
     capture = captures.of(kernel, code)
-    if capture is not None and not kernel.instantiations and Instance.of(capture.kernel).template:
-        template = ", ".join(Instance.of(capture.kernel).template)
+    if capture is not None and not kernel.instantiations and Demangled.of(capture.kernel).template:
+        template = ", ".join(Demangled.of(capture.kernel).template)
         kernel = replace(kernel, instantiations=(f"{kernel.name}<{template}>",))
     made = infer.draft(kernel, code, units)
     if capture is not None:

@@ -19,6 +19,7 @@ from kcurate import store
 from kcurate.capture import raw, stage
 from kcurate.capture.running import Limits
 from kcurate.capture.stage import CaptureConfig
+from kcurate.cuda_source.demangled import Demangled
 from kcurate.errors import InputError
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
@@ -188,11 +189,11 @@ def test_only_the_trees_kernels_are_written_down(built: Build, tmp_path: Path) -
     work = tmp_path / "work"
     extract(ExtractConfig(paths=(tree,), workspace=work, compile=False))
     found, _, _ = captured(built(KINDS), work)
-    assert [raw.base_name(one.kernel) for one in found] == ["apply"]
+    assert [Demangled.of(one.kernel).base for one in found] == ["apply"]
     summary = json.loads(sorted(work.glob("runs/capture-*/summary.json"))[-1].read_bytes())
     assert summary["items"]["kernels"]["not_in_the_tree"] == 2
     found, _, _ = captured(built(KINDS), work, kernel="^void fill<float")
-    assert [raw.base_name(one.kernel) for one in found] == ["apply", "fill"]
+    assert [Demangled.of(one.kernel).base for one in found] == ["apply", "fill"]
 
 
 def test_limits_are_said(built: Build, tmp_path: Path) -> None:
@@ -237,7 +238,7 @@ def test_what_was_recorded_until_the_end_stays(built: Build, tmp_path: Path, end
     main = f"int main(int argc, char **argv) {{ float *x; cudaMalloc(&x, 32); {cases} return 1; }}\n"
     found, notes, exit_code = captured(built(HEAD + SCALE + main), tmp_path, ending)
     code = ENDINGS[ending][1]
-    assert [raw.base_name(one.kernel) for one in found] == ["scale"]
+    assert [Demangled.of(one.kernel).base for one in found] == ["scale"]
     assert exit_code == code
     if ending == "host":
         assert any("not allocated through CUDA" in text for text in notes)
@@ -299,20 +300,6 @@ def test_a_line_that_was_cut_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "1-1.jsonl").write_text("\n".join(lines))
     (one,) = raw.read(tmp_path)
     assert (one.program, one.others, one.ended) == ("b", {"_Z3foov": 2}, False)
-
-
-@pytest.mark.parametrize(
-    ("mangled", "base", "params"),
-    [
-        ("_Z5scaleIfEvPT_PKS0_S0_i", "scale", ("float*", "float const*", "float", "int")),
-        ("_ZN12_GLOBAL__N_13fooEPfSt4pairIiiE", "foo", ("float*", "std::pair<int, int>")),
-        ("_ZN2ns1kILi3EEEvv", "k", ()),
-        ("plain", "plain", None),
-    ],
-)
-def test_names(mangled: str, base: str, params: tuple[str, ...] | None) -> None:
-    name = raw.demangled(mangled)
-    assert (raw.base_name(name), raw.parameters(name)) == (base, params)
 
 
 def test_an_interrupt_leaves_what_was_recorded(built: Build, tmp_path: Path) -> None:

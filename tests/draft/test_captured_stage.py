@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from draft.test_recorded import FIXED, SAXPY, At, captured, i32, launch, reals, saxpy
 
 from kcurate import store
 from kcurate.deopt.starts import starts
-from kcurate.draft.captures import Captures, Instance
+from kcurate.draft.captures import Captures
 from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
@@ -107,21 +106,6 @@ def test_unreadable_record_is_named_and_the_others_are_used(tmp_path: Path) -> N
     summary, _, lines = drafted(root)
     assert summary.items["kernels"] == {"admitted": 1}
     assert any("bad.json" in line and line.startswith("not used") for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("demangled", "wanted"),
-    [
-        ("scale", Instance("scale")),
-        ("scale(float*, int)", Instance("scale")),
-        ("void a::b::scale<float, (int)4>(T1*, int)", Instance("a::b::scale", ("float", "(int)4"))),
-        ("void scale<Pair<int, 2>, (bool)1>(T1*)", Instance("scale", ("Pair<int, 2>", "(bool)1"))),
-        ("(anonymous namespace)::scale(int)", Instance("scale")),
-        ("void (anonymous namespace)::scale<unsigned int>(T1)", Instance("scale", ("unsigned int",))),
-    ],
-)
-def test_demangled_names_are_taken_apart(demangled: str, wanted: Instance) -> None:
-    assert Instance.of(demangled) == wanted
 
 
 def found(root: Path, **changes: Any) -> Capture | None:
