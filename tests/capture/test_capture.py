@@ -307,9 +307,15 @@ def test_an_interrupt_leaves_what_was_recorded(built: Build, tmp_path: Path) -> 
     main += "fflush(stdout); for (;;) pause(); }\n"
     command = [sys.executable, "-m", "kcurate", "capture", "-w", "work", "--recorder", "cudart", "--"]
     program = built(HEAD + SCALE + main)
-    with subprocess.Popen(
-        [*command, str(program)], cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True
-    ) as running:
+    # Tests that a shell started with & ignore it, and so would the program.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        started = subprocess.Popen(
+            [*command, str(program)], cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with started as running:
         assert running.stdout is not None and running.stdout.readline() == "on\n"
         os.killpg(running.pid, signal.SIGINT)
         assert running.wait(timeout=60) == 128 + signal.SIGINT
