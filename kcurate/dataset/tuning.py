@@ -1,19 +1,19 @@
 """Rows for training: `sft` (prompt, completion) and `grpo` (prompt, and what the reward needs).
 
 Prompts and completions are chat messages in the format of `kcurate.prompts`, which deopt and training share.
-Only confirmed pairs become rows. Not covered: training itself.
+Only confirmed pairs become rows. Not covered: which of them do (`kcurate.problem.lessons`), training itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kcurate import prompts
 from kcurate.dataset.rows import Kind
-from kcurate.problem.shown import answer_of, request
+from kcurate.problem.lessons import Lesson, Lessons, Proved, gpu_named, lessons
 from kcurate.published_rows import candidate_of
-from kcurate.records import Candidate, Outcome
+from kcurate.records import Outcome
 
 _MESSAGES: Kind = [{"role": "string", "content": "string"}]
 SFT_COLUMNS: dict[str, Kind] = {
@@ -24,6 +24,7 @@ SFT_COLUMNS: dict[str, Kind] = {
     "domain": "string",
     "license": "string",
     "techniques": ["string"],
+    "technique": "string",
     "speedup": "float64",
     "device": "string",
     "content": "string",
@@ -52,29 +53,32 @@ def trainable(row: Mapping[str, Any]) -> bool:
     return str(row["outcome"]) == Outcome.CONFIRMED.value
 
 
-def prompt_of(candidate: Candidate) -> list[dict[str, str]]:
-    """The prompt for the fast side of a published pair, as chat messages."""
-    return prompts.chat(request(candidate))
+def lessons_of(rows: Iterable[Mapping[str, Any]]) -> Lessons:
+    """The selection of the confirmed ones among `pairs` rows."""
+    return lessons(
+        Proved(candidate_of(row), row["speedup"], gpu_named(row["device"], row["compiler"]))
+        for row in rows
+        if trainable(row)
+    )
 
 
-def sft_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The `sft` row of a confirmed `pairs` row."""
-    candidate = candidate_of(row)
-    answer = prompts.write_answer(answer_of(candidate.fast, candidate.slow))
+def sft_row(row: Mapping[str, Any], lesson: Lesson) -> dict[str, Any]:
+    """The `sft` row of a lesson that has an answer; `row` is its pair's."""
     made = {
         **row,
-        "prompt": prompt_of(candidate),
-        "completion": [{"role": "assistant", "content": answer}],
+        "prompt": prompts.chat(lesson.prompt),
+        "completion": [{"role": "assistant", "content": lesson.answer}],
+        "technique": lesson.technique,
         "prompt_format": prompts.FORMAT,
     }
     return {name: made[name] for name in SFT_COLUMNS}
 
 
-def grpo_row(row: Mapping[str, Any], prompt: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """The `grpo` row of a confirmed `pairs` row; `prompt` is that of its `sft` row."""
+def grpo_row(row: Mapping[str, Any], lesson: Lesson) -> dict[str, Any]:
+    """The `grpo` row of a lesson whose prompt asks for no technique."""
     made = {
         **row,
-        "prompt": prompt,
+        "prompt": prompts.chat(lesson.prompt),
         "given_code": row["slow_code"],
         "given_side": row["slow_side"],
         "given_us": row["slow_us"],

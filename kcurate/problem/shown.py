@@ -11,11 +11,11 @@ from typing import Any
 
 from kcurate import codec, json_text, prompts
 from kcurate.cuda_source import normalise
-from kcurate.prompts import Answer, Material
+from kcurate.prompts import Answer, Material, Technique
 from kcurate.records import Candidate, Problem, Prompt, Side, SideName
 
 
-def material_of(problem: Problem, given: Side, makes: SideName, family: str) -> Material:
+def material_of(problem: Problem, given: Side, makes: SideName, family: str, gpu: str = "") -> Material:
     """What a prompt shows of a computation: the given side, and which side (`makes`) is to be written."""
     return Material(
         makes=makes,
@@ -24,11 +24,19 @@ def material_of(problem: Problem, given: Side, makes: SideName, family: str) -> 
         plan=json_text.pretty(launch_data(given)),
         problem=json_text.pretty(codec.to_data(problem)),
         language=given.language,
+        gpu=gpu,
     )
 
 
-def request(candidate: Candidate, makes: SideName = "fast", *, brief: bool = False) -> Prompt:
-    """The prompt that shows one side of a candidate and asks for the other, without naming a technique.
+def request(
+    candidate: Candidate,
+    makes: SideName = "fast",
+    *,
+    brief: bool = False,
+    technique: Technique | None = None,
+    gpu: str = "",
+) -> Prompt:
+    """The prompt that shows one side of a candidate and asks for the other.
 
     Raises:
         ValueError: the candidate has no problem.
@@ -36,8 +44,8 @@ def request(candidate: Candidate, makes: SideName = "fast", *, brief: bool = Fal
     if candidate.problem is None:
         raise ValueError(f"{candidate.id} has no problem")
     given = candidate.slow if makes == "fast" else candidate.fast
-    material = material_of(candidate.problem, given, makes, candidate.family)
-    return prompts.build(material, None, "text", brief=brief)
+    material = material_of(candidate.problem, given, makes, candidate.family, gpu)
+    return prompts.build(material, technique, "text", brief=brief)
 
 
 def answer_of(made: Side, given: Side) -> Answer:

@@ -12,7 +12,7 @@ from kcurate.prompts.material import Earlier, Example, Material, Technique
 from kcurate.prompts.replies import Form
 from kcurate.records import Prompt
 
-FORMAT = "2"
+FORMAT = "3"
 # An example longer than this costs more than it teaches.
 MAX_EXAMPLE_CHARS = 6000
 
@@ -34,23 +34,24 @@ You write the other side of the same computation. What counts:
 - It computes the same for all sizes of the problem and for inputs that you have not seen, in the same \
 precision. Outputs are compared element by element; reading or writing out of bounds is found.
 - Device code only: kernels, device functions, types, macros, constants. No host code, no main, no inputs \
-or outputs other than the parameters. Includes only of CUDA device headers (cuda_fp16.h, cuda_bf16.h, \
-cuda_fp8.h, mma.h, cooperative_groups.h, cuda/barrier, cuda/pipeline, cuda/ptx, and the block and warp \
-headers of CUB such as cub/block/block_reduce.cuh). No printf, malloc, clocks, sleeps, or state that \
-outlives a launch; assert does nothing.
+or outputs other than the buffers and scalars. Includes only of CUDA device headers (such as cuda_fp16.h, \
+cuda_bf16.h, cuda_fp8.h, mma.h, cooperative_groups.h, cuda_pipeline.h, cuda/barrier, cuda/ptx, and the \
+block and warp headers of CUB such as cub/block/block_reduce.cuh). No printf, malloc, clocks, sleeps, or \
+state that outlives a launch; assert does nothing.
 - What the GPU's own architecture has may be used: mma.sync, ldmatrix, cp.async, bulk copies with mbarriers, \
 clusters, wgmma, setmaxnreg, __launch_bounds__, __maxnreg__. Each asm statement is plain string literals \
 that hold whole PTX statements; a branch stays inside its statement.
-- Kernels that the plan launches keep their names and parameters. Change the plan only where your code needs \
-another launch; then give the whole plan. Scratch buffers that you add are declared with dtype and shape.
+- The given plan launches your code as well, unless you give another. Where names, parameters, grids, blocks \
+or buffers have to change, give the whole plan. Scratch buffers that you add are declared with dtype and \
+shape.
 - No comments. Names say what a thing is; no name says whether the code is quick or not.
 """
 
 # The same contract for small models with a short context: what the given side does not show by example.
 _BRIEF_RULES = """\
 You rewrite CUDA device code. Given: a problem, a plan that launches the code, and the code. Write the other \
-side: the same results for all sizes and inputs, in the same precision. Kernels that the plan launches keep \
-their names and parameters. Device code only: no host code, no comments, no printf, no malloc.
+side: the same results for all sizes and inputs, in the same precision. The plan launches your code as well, \
+unless you give another. Device code only: no host code, no comments, no printf, no malloc.
 """
 
 _FORMS: Mapping[Form, str] = {
@@ -146,8 +147,9 @@ def _context(material: Material) -> str:
         code = f"PyTorch module:\n```python\n{material.code.rstrip()}\n```\n\n{_FROM_TORCH}"
     else:
         code = f"Device code:\n```cuda\n{material.code.rstrip()}\n```\n"
+    gpu = f"GPU: {material.gpu}\n\n" if material.gpu else ""
     return (
-        f"Computation: {material.family}\n\nProblem:\n```json\n{material.problem.rstrip()}\n```\n\n"
+        f"Computation: {material.family}\n\n{gpu}Problem:\n```json\n{material.problem.rstrip()}\n```\n\n"
         f"Plan:\n```json\n{material.plan.rstrip()}\n```\n\n{code}"
     )
 

@@ -13,17 +13,15 @@ import pytest
 from dataset.making import a_row, pair
 
 from kcurate.dataset import parquet
-from kcurate.dataset.tuning import grpo_row, sft_row
+from kcurate.dataset.tuning import grpo_row, lessons_of, sft_row
 
 
 def rows_of(config: str, count: int) -> list[dict[str, Any]]:
     rows = [a_row(pair(f"demo/{number}", number)) for number in range(count)]
     if config == "pairs":
         return rows
-    taught = [sft_row(row) for row in rows]
-    if config == "sft":
-        return taught
-    return [grpo_row(row, sft["prompt"]) for row, sft in zip(rows, taught, strict=True)]
+    make = sft_row if config == "sft" else grpo_row
+    return [make(row, *lessons_of([row]).taught) for row in rows]
 
 
 def feature(kind: Any) -> Any:
