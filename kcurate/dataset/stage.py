@@ -18,8 +18,9 @@ from kcurate import resources, store
 from kcurate.dataset import card, changes, licences, parquet, plot, splits
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, Rules
 from kcurate.dataset.rows import row
-from kcurate.dataset.tuning import grpo_row, lessons_of, sft_row, trainable
+from kcurate.dataset.tuning import tables, trainable
 from kcurate.notes import Note, silent
+from kcurate.problem.lessons import Untaught
 from kcurate.records import Candidate, Summary, Verdict
 from kcurate.runs import ordered, recorded
 from kcurate.verdicts import readable, standing
@@ -160,19 +161,13 @@ def _files(
     by_split = {split: [one for one in rows if places[one["id"]] == split] for split in parquet.SPLITS}
     by_split = {split: inside for split, inside in by_split.items() if inside}
     history = changes.follow(before, by_split, config.version)
-    found = lessons_of(rows)
-    lessons = {one.pair.id: one for one in found.taught}
-    taught = {
-        split: [(one, lessons[one["id"]]) for one in inside if one["id"] in lessons]
-        for split, inside in by_split.items()
-    }
-    made = {
-        "pairs": by_split,
-        "sft": {split: [sft_row(*one) for one in some if one[1].answer] for split, some in taught.items()},
-        "grpo": {
-            split: [grpo_row(*one) for one in some if not one[1].technique] for split, some in taught.items()
-        },
-    }
+    made: dict[str, dict[str, list[dict[str, Any]]]] = {"pairs": by_split}
+    untaught: dict[str, Untaught] = {}
+    for split, inside in by_split.items():
+        found, out = tables(inside)
+        untaught |= out
+        for name, some in found.items():
+            made.setdefault(name, {})[split] = some
     made = {name: {split: x for split, x in some.items() if x} for name, some in made.items()}
     counts = {name: {split: len(x) for split, x in some.items()} for name, some in made.items() if some}
     files = {
@@ -190,7 +185,7 @@ def _files(
         "ATTRIBUTION.md": licences.attribution(entry.candidate for entry in kept).encode(),
         "CHANGES.md": changes.to_markdown(history).encode(),
         changes.FILE: changes.to_json(history),
-        "gates.json": store.pretty_json(_report(gates) | {"untaught": found.untaught}),
+        "gates.json": store.pretty_json(_report(gates) | {"untaught": untaught}),
     }
 
 

@@ -36,11 +36,23 @@ class Untaught(StrEnum):
 
 @dataclass(frozen=True)
 class Proved:
-    """A pair as it is published, with its measured speedup (None: not timed) and the GPU of that verdict."""
+    """A pair as it is published, with its measured speedup (None: not timed) and the GPU of that verdict.
+
+    `interval`: the speedup's lower and upper end.
+    """
 
     pair: Candidate
     speedup: float | None = None
     gpu: str = ""
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A proved pair with its fast side as a completion (None: the form of answers cannot express it)."""
+
+    of: Proved
+    answer: str | None
 
 
 @dataclass(frozen=True)
@@ -67,27 +79,33 @@ class Lessons:
 
 
 def lessons(proved: Iterable[Proved], *, brief: bool = False) -> Lessons:
-    """The selection. Of equal answers to a prompt the pair whose id sorts first stays."""
+    """The selection. Of equally fast answers to a prompt the pair whose id sorts first stays."""
+    groups, untaught = answers(proved)
+    taught = []
+    for group in groups:
+        asked: dict[str | None, str | None] = {}
+        for one in group:
+            technique = _technique(one.of.pair, asked.keys()) if asked else None
+            if asked and (technique is None or one.answer is None or one.answer in asked.values()):
+                untaught[one.of.pair.id] = Untaught.SAME_PROMPT
+                continue
+            asked[technique.name if technique else None] = one.answer
+            taught.append(_lesson(one, technique, brief=brief))
+    return Lessons(tuple(sorted(taught, key=lambda one: one.pair.id)), untaught)
+
+
+def answers(proved: Iterable[Proved]) -> tuple[list[list[Answered]], dict[str, Untaught]]:
+    """The answers to each prompt, the fastest first, and why other pairs have no prompt."""
     untaught: dict[str, Untaught] = {}
-    groups: dict[Prompt, list[tuple[Proved, str | None]]] = {}
+    groups: dict[Prompt, list[Answered]] = {}
     for one in sorted(proved, key=lambda one: one.pair.id):
-        why = _unasked(one.pair)
-        if why is not None:
+        if why := _unasked(one.pair):
             untaught[one.pair.id] = why
         else:
-            groups.setdefault(shown.request(one.pair, brief=brief), []).append((one, _answer(one.pair)))
-    taught = []
+            groups.setdefault(shown.request(one.pair), []).append(Answered(one, _answer(one.pair)))
     for group in groups.values():
-        group.sort(key=lambda entry: (entry[1] is None, -(entry[0].speedup or 0.0)))
-        asked: dict[str | None, str | None] = {}
-        for one, answer in group:
-            technique = _technique(one.pair, asked.keys()) if asked else None
-            if asked and (technique is None or answer is None or answer in asked.values()):
-                untaught[one.pair.id] = Untaught.SAME_PROMPT
-                continue
-            asked[technique.name if technique else None] = answer
-            taught.append(_lesson(one, answer, technique, brief=brief))
-    return Lessons(tuple(sorted(taught, key=lambda one: one.pair.id)), untaught)
+        group.sort(key=lambda one: (one.answer is None, -(one.of.speedup or 0.0)))
+    return list(groups.values()), untaught
 
 
 def _unasked(pair: Candidate) -> Untaught | None:
@@ -114,10 +132,11 @@ def _technique(pair: Candidate, asked: Collection[str | None]) -> Technique | No
     return next((known[name] for name in pair.techniques if name in known and name not in asked), None)
 
 
-def _lesson(one: Proved, answer: str | None, technique: Technique | None, *, brief: bool) -> Lesson:
-    template = replace(one.pair, origin=replace(one.pair.origin, kind="model", made="fast"))
-    prompt = shown.request(template, brief=brief, technique=technique, gpu=one.gpu)
-    return Lesson(template, prompt, answer, technique.name if technique else None, one.speedup)
+def _lesson(one: Answered, technique: Technique | None, *, brief: bool) -> Lesson:
+    pair = one.of.pair
+    template = replace(pair, origin=replace(pair.origin, kind="model", made="fast"))
+    prompt = shown.request(template, brief=brief, technique=technique, gpu=one.of.gpu)
+    return Lesson(template, prompt, one.answer, technique.name if technique else None, one.of.speedup)
 
 
 def gpu_named(device: str, compiler: str | None) -> str:

@@ -16,7 +16,7 @@ from kcurate import codec, prompts
 from kcurate.dataset import card, plot, splits
 from kcurate.dataset.gates import Gates, Rules
 from kcurate.dataset.rows import COLUMNS, content_of, row
-from kcurate.dataset.tuning import grpo_row, lessons_of, sft_row
+from kcurate.dataset.tuning import tables
 from kcurate.errors import RecordError
 from kcurate.judge.checks.static import hints
 from kcurate.neutral import neutral, neutral_side
@@ -73,7 +73,7 @@ __global__ void gemm(float* x) { x[0] = 1; }
 
 def test_an_sft_completion_reads_back_as_the_fast_side() -> None:
     one = a_row(pair("demo/a"))
-    made = sft_row(one, *lessons_of([one]).taught)
+    (made,) = tables([one])[0]["sft"]
     assert [message["role"] for message in made["prompt"]] == ["system", "user"]
     answer = prompts.read_reply(made["completion"][0]["content"], "text")
     assert isinstance(answer, prompts.Answer)
@@ -84,9 +84,9 @@ def test_an_sft_completion_reads_back_as_the_fast_side() -> None:
 
 def test_a_grpo_row_gives_the_reward_what_it_judges_with() -> None:
     one = a_row(pair("demo/a"))
-    (lesson,) = lessons_of([one]).taught
-    made = grpo_row(one, lesson)
-    assert made["prompt"] == sft_row(one, lesson)["prompt"] and "completion" not in made
+    found, _ = tables([one])
+    (made,) = found["grpo"]
+    assert made["prompt"] == found["sft"][0]["prompt"] and "completion" not in made
     assert one["fast_code"] not in "".join(str(value) for value in made.values())
     judged = candidate_of({**one, "slow_code": made["given_code"], "slow_side": made["given_side"]})
     assert judged == candidate_of(one)

@@ -1,14 +1,22 @@
-"""Every sentence of a prompt's rules holds for every answer that is taught with it."""
+"""The built-in dataset: rules that hold for every answer, prompts that stand once, splits without leaks."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
+from datasets import load_dataset
 
 from kcurate.cuda_source import kernel_signatures
+from kcurate.cuda_source.normalise import normalised_tokens
+from kcurate.cuda_source.similarity import is_name
+from kcurate.cuda_source.statements import Code
+from kcurate.dataset import parquet
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.headers import IN_SIDES
@@ -17,7 +25,7 @@ from kcurate.problem import shown
 from kcurate.problem.answered import side_of
 from kcurate.prompts import Answer
 from kcurate.prompts.replies import read_reply
-from kcurate.prompts.tasks import _BRIEF_RULES, _FORMS, _RULES
+from kcurate.prompts.tasks import BRIEF_RULES, FORMS, RULES, WRITING_FORM, WRITING_RULES
 from kcurate.published_rows import candidate_of, read_rows
 from kcurate.records import Candidate, Launch, Side, steps
 
@@ -28,6 +36,7 @@ Check = Callable[["Row", Answer, Side], object]
 class Row:
     """A row of `sft`, with its pair."""
 
+    split: str
     pair: Candidate
     prompt: list[dict[str, str]]
     answer: str
@@ -84,7 +93,7 @@ def no_forbidden_calls(row: Row, answer: Answer, side: Side) -> object:
 # How a sentence is checked; `()`: it was checked when the pair was judged, or it permits and forbids nothing.
 CHECKED: dict[str, tuple[Check, ...]] = {
     "You write CUDA device code (C++17, one file": (one_file,),
-    "A computation is given as": (),
+    "A computation is given": (),
     "The plan is data, a list of steps": (),
     "A launch step has": (),
     "Other steps": (),
@@ -104,6 +113,10 @@ CHECKED: dict[str, tuple[Check, ...]] = {
     "No comments": (no_comments,),
     "Names say what a thing is": (no_telling_name,),
     "Answer with one fenced": (one_file, plan_only_where_it_changes),
+    "You write a side": (),
+    "It is right for all sizes": (),
+    "A side of it is device code": (),
+    "The plan uses the problem's buffers": (),
     "You rewrite CUDA device code": (),
     "Given: a problem": (),
     "Write the other side: the same results": (),
@@ -121,21 +134,37 @@ def sentences(rules: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("sentence", [*sentences(_RULES + _FORMS["text"]), *sentences(_BRIEF_RULES)])
+@pytest.mark.parametrize(
+    "sentence",
+    [*sentences(RULES + FORMS["text"]), *sentences(BRIEF_RULES), *sentences(WRITING_RULES + WRITING_FORM)],
+)
 def test_every_sentence_of_the_rules_is_accounted_for(sentence: str) -> None:
     assert [start for start in CHECKED if sentence.startswith(start)], sentence
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     work = tmp_path_factory.mktemp("work")
     build(BuildConfig(work, built_in=True))
-    pairs = {one["id"]: one for some in read_rows(work / "dataset").values() for one in some}
-    taught = [one for some in read_rows(work / "dataset", "sft").values() for one in some]
-    assert len(taught) > 100
-    return [
-        Row(candidate_of(pairs[one["id"]]), one["prompt"], one["completion"][0]["content"]) for one in taught
+    return work / "dataset"
+
+
+@pytest.fixture(scope="module")
+def rows(dataset: Path) -> list[Row]:
+    pairs = {one["id"]: one for some in read_rows(dataset).values() for one in some}
+    found = [
+        Row(split, candidate_of(pairs[one["id"]]), one["prompt"], one["completion"][0]["content"])
+        for split, some in read_rows(dataset, "sft").items()
+        for one in some
     ]
+    assert len(found) > 100
+    return found
+
+
+def test_datasets_loads_every_config(dataset: Path, tmp_path: Path) -> None:
+    for name in parquet.CONFIGS:
+        loaded = load_dataset(str(dataset), name, cache_dir=str(tmp_path))
+        assert set(loaded) == {"train", "test"} and all(map(len, loaded.values()))
 
 
 def test_a_prompt_stands_once_and_names_its_gpu(rows: list[Row]) -> None:
@@ -157,3 +186,67 @@ def test_every_answer_keeps_the_rules(rows: list[Row], check: Check) -> None:
         if found := check(row, answer, side):
             broken[row.pair.id] = found
     assert not broken
+
+
+def test_a_first_side_is_the_fastest_known_of_its_problem(dataset: Path) -> None:
+    pairs = {one["id"]: one for some in read_rows(dataset).values() for one in some}
+    found = [one for some in read_rows(dataset, "write").values() for one in some]
+    fastest: dict[tuple[str, str], float] = {}
+    for one in pairs.values():
+        place = one["family"], one["problem"]
+        fastest[place] = min(fastest.get(place, math.inf), one["fast_us"])
+    assert {(pairs[one["id"]]["family"], pairs[one["id"]]["problem"]): one["us"] for one in found} == fastest
+    for one in found:
+        candidate = candidate_of(pairs[one["id"]])
+        assert candidate.problem is not None and " side" not in one["prompt"][1]["content"].splitlines()[0]
+        answer = read_reply(one["completion"][0]["content"], "text")
+        assert isinstance(answer, Answer)
+        side = side_of(answer, replace(candidate.slow, views={}), candidate.problem)
+        assert isinstance(side, Side)
+        assert replace(side, nondeterministic=candidate.fast.nondeterministic) == candidate.fast
+
+
+def test_preferences_are_answers_of_sft_whose_intervals_are_apart(dataset: Path) -> None:
+    pairs = {one["id"]: one for some in read_rows(dataset).values() for one in some}
+    found = [one for some in read_rows(dataset, "preferences").values() for one in some]
+    taught = {one["id"]: one for some in read_rows(dataset, "sft").values() for one in some}
+    assert len(found) > 20
+    for one in found:
+        better, worse = pairs[one["id"]], pairs[one["rejected_id"]]
+        assert (better["slow_code"], better["problem"]) == (worse["slow_code"], worse["problem"])
+        assert one["chosen"] == taught[one["id"]]["completion"]
+        assert one["rejected"] == taught[one["rejected_id"]]["completion"]
+        assert better["speedup_low"] > worse["speedup_high"] and one["ratio_low"] > 1
+
+
+def runs(code: str, length: int) -> Counter[tuple[object, ...]]:
+    """Runs of tokens with names numbered by first occurrence in a run."""
+    tokens = normalised_tokens(code.encode())
+    named = [is_name(tokens, at) for at in range(len(tokens))]
+    found: Counter[tuple[object, ...]] = Counter()
+    for at in range(len(tokens) - length + 1):
+        numbers: dict[bytes, int] = {}
+        found[
+            tuple(
+                numbers.setdefault(tokens[i], len(numbers)) if named[i] else tokens[i]
+                for i in range(at, at + length)
+            )
+        ] += 1
+    return found
+
+
+def test_no_function_of_a_test_answer_stands_in_a_training_row(rows: list[Row]) -> None:
+    """Nor of what is given; counted without the code that makes the splits."""
+    sides = {(row.split, code) for row in rows for code in (row.pair.slow.code, row.pair.fast.code)}
+    training = [runs(code, 8) for split, code in sides if split == "train"]
+    tested = [code for split, code in sides if split == "test"]
+    assert len(tested) > 10
+    leaks = []
+    for code in tested:
+        for function in Code(code.encode()).functions:
+            text = code.encode()[function.start : function.end].decode()
+            own = runs(text, 8)
+            if own.total() + 7 >= 60:
+                share = max(sum(run in other for run in own) / len(own) for other in training)
+                leaks += [(function.name, share)] if share >= 0.8 else []
+    assert not leaks
