@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kcurate.cuda_source.normalise import normalised_tokens
@@ -38,6 +39,14 @@ class Fingerprint:
         return len(self.shingles & other.shingles) / len(union) if union else 1.0
 
 
+def is_name(tokens: Sequence[bytes], at: int) -> bool:
+    """Whether a token is a name that its author chose: no keyword, built-in, member or call."""
+    token = tokens[at]
+    if not _WORD.match(token) or token in _KEPT or (at and tokens[at - 1] == b"."):
+        return False
+    return at + 1 == len(tokens) or tokens[at + 1] != b"("
+
+
 def fingerprint(code: str) -> Fingerprint:
     """The fingerprint of code; consistent renaming of variables does not change it."""
     alike: list[bytes] = []
@@ -45,13 +54,8 @@ def fingerprint(code: str) -> Fingerprint:
     numbers: dict[bytes, bytes] = {}
     tokens = normalised_tokens(code.encode("utf-8", "replace"))
     for i, token in enumerate(tokens):
-        before = tokens[i - 1] if i else b""
-        after = tokens[i + 1] if i + 1 < len(tokens) else b""
-        if not _WORD.match(token) or token in _KEPT or before == b"." or after == b"(":
-            alike.append(token)
-            numbered.append(token)
-        else:
-            alike.append(b"_")
-            numbered.append(numbers.setdefault(token, b"_%d" % len(numbers)))
+        named = is_name(tokens, i)
+        alike.append(b"_" if named else token)
+        numbered.append(numbers.setdefault(token, b"_%d" % len(numbers)) if named else token)
     shingles = frozenset(b" ".join(alike[i : i + SHINGLE]) for i in range(max(1, len(alike) - SHINGLE + 1)))
     return Fingerprint(shingles, hashlib.sha256(b" ".join(numbered)).hexdigest())

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcurate import __version__
+from kcurate.cuda_source.containment import HELD, MIN_TOKENS, RUN
 from kcurate.dataset import contamination, licences, parquet
 from kcurate.dataset.gates import Gates
 
@@ -31,6 +32,11 @@ _LEAD = """\
 One row is one pair: the same computation written slow and written fast in CUDA, its problem (sizes, buffers,
 scalars) and its launch plans as data, and its verdict. `confirmed`: both sides agree on every test and the
 speedup was measured on the GPU in `device`. `correct`: both sides agree, and no speedup is claimed.
+"""
+_PROMPTS = """\
+A prompt stands once, with the fastest answer to it. Slower answers to the same prompt ask for a technique by
+name (`technique`); they are in `sft` alone. Prompts name the GPU of the row's verdict. What the rules in a
+prompt say holds for its answer. Pairs that are in no prompt, and why: `untaught` in `gates.json`.
 """
 _PROTOCOL = """\
 ## How a pair is proved
@@ -139,6 +145,8 @@ def _configs(content: Content) -> Iterator[str]:
         "pairs": "everything: codes, plans, problem, verdict, every timing sample",
         "sft": "`prompt` and `completion` as chat messages: given the slow side, write the fast one",
         "grpo": "`prompt`, and what a reward needs to judge a completion; no `completion`",
+        "write": "`prompt` and `completion`: a problem in words and as data; the fastest side known",
+        "preferences": "`prompt`, `chosen`, `rejected`: two right answers, and how much faster the first is",
     }
     yield "| config | holds | rows |"
     yield "|---|---|---|"
@@ -146,7 +154,10 @@ def _configs(content: Content) -> Iterator[str]:
         counted = ", ".join(f"{split} {count}" for split, count in splits.items())
         yield f"| `{config}` | {what[config]} | {counted} |"
     yield ""
-    yield "No family is in two splits. Pairs with a nearly equal side are in the same split.\n"
+    yield "No family is in two splits, and no function of one split is held by a file of the other, whatever"
+    yield f"its names are ({HELD:.0%} of its runs of {RUN} tokens; functions of fewer than {MIN_TOKENS}"
+    yield "tokens do not count).\n"
+    yield _PROMPTS
 
 
 def _counts(rows: Rows) -> Iterator[str]:

@@ -24,8 +24,6 @@ from kcurate.cuda_source import normalised_tokens
 SHINGLE = 5
 PERMUTATIONS = 128
 NEAR = 0.95
-# Pairs with at least this similarity go into the same split, to avoid leakage into the test split.
-RELATED = 0.8
 # MinHash misses less than this share of the pairs that are exactly at the similarity limit.
 MISSED = 1e-6
 # This bit is set in hashes of code and clear in hashes of plans.
@@ -86,7 +84,7 @@ class Seen:
         self._near = near
         self._exact: dict[str, str] = {}
         self._sides: dict[str, tuple[Sketch, Sketch]] = {}
-        self._rows = rows_of_a_band(min(near, RELATED))
+        self._rows = rows_of_a_band(near)
         self._bands: dict[tuple[int, bytes], list[str]] = {}
 
     def find(self, row: Mapping[str, Any]) -> str | None:
@@ -99,15 +97,13 @@ class Seen:
                 return f"at least {min(slow, fast):.0%} of the tokens of both sides of {other}"
         return None
 
-    def add(self, row: Mapping[str, Any]) -> tuple[str, ...]:
-        """Add a row that is kept; the ids of earlier rows with a similar slow or fast side."""
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add a row that is kept."""
         sides = _sides(row)
-        related = tuple(other for other, alike in self._alike(sides) if max(alike) >= RELATED)
         self._exact |= dict.fromkeys(_keys(row).values(), row["id"])
         self._sides[row["id"]] = sides
         for band in self._bands_of(sides):
             self._bands.setdefault(band, []).append(row["id"])
-        return related
 
     def _bands_of(self, sides: tuple[Sketch, Sketch]) -> set[tuple[int, bytes]]:
         size = self._rows

@@ -56,7 +56,6 @@ class Gates:
     rules: Rules
     refusals: list[Refusal] = field(default_factory=list)
     overlaps: list[Overlap] = field(default_factory=list)
-    related: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if not 0 < self.rules.near <= 1:
@@ -75,7 +74,7 @@ class Gates:
         if refused is not None:
             self.refusals.append(refused)
             return refused
-        self.related += [(row["id"], other) for other in self._seen.add(row)]
+        self._seen.add(row)
         return None
 
     def _refusal(self, row: Mapping[str, Any]) -> Refusal | None:

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from kcurate.dataset.rows import COLUMNS, Kind
-from kcurate.dataset.tuning import GRPO_COLUMNS, SFT_COLUMNS
+from kcurate.dataset.tuning import GRPO_COLUMNS, PREFERENCE_COLUMNS, SFT_COLUMNS, WRITE_COLUMNS
 from kcurate.errors import InputError
 
 CONFIGS: Mapping[str, Mapping[str, Kind]] = {
     "pairs": COLUMNS,
     "sft": SFT_COLUMNS,
     "grpo": GRPO_COLUMNS,
+    "write": WRITE_COLUMNS,
+    "preferences": PREFERENCE_COLUMNS,
 }
 SPLITS = ("train", "test")
 # The settings of `datasets` 5: row groups of 100 MB, and content-defined chunking, so that the Hub stores

@@ -1,31 +1,28 @@
-"""The split of a pair: by family; families with similar pairs stay together.
+"""The split of a pair: by family; families of which one holds a function of the other stay together.
 
-A family's split depends only on its name, so that it does not change when a dataset grows.
+A group's split depends only on the name that sorts first in it, so that it stays when a dataset grows.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kcurate.problem.lessons import together
 
 TEST_SHARE = 0.1
 
 
-def assign(
-    families: Mapping[str, str], alike: Iterable[tuple[str, str]], test_share: float = TEST_SHARE
-) -> dict[str, str]:
-    """Id of a pair to `train` or `test`. `families`: id to family; `alike`: ids that must stay together."""
-    parents = {family: family for family in families.values()}
-
-    def root(family: str) -> str:
-        while parents[family] != family:
-            family = parents[family]
-        return family
-
-    for one, other in alike:
-        first, second = sorted((root(families[one]), root(families[other])))
-        parents[second] = first
-    chosen = {key: _split(root(family), test_share) for key, family in families.items()}
+def assign(rows: Iterable[Mapping[str, Any]], test_share: float = TEST_SHARE) -> dict[str, str]:
+    """Id of a `pairs` row to `train` or `test`."""
+    families = {}
+    codes = set()
+    for row in rows:
+        families[row["id"]] = row["family"]
+        codes |= {(row["family"], row["slow_code"]), (row["family"], row["fast_code"])}
+    groups = together(codes)
+    chosen = {key: _split(min(groups[family]), test_share) for key, family in families.items()}
     if "train" not in chosen.values():
         return dict.fromkeys(chosen, "train")
     return chosen

@@ -18,8 +18,9 @@ from kcurate import resources, store
 from kcurate.dataset import card, changes, licences, parquet, plot, splits
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, Rules
 from kcurate.dataset.rows import row
-from kcurate.dataset.tuning import grpo_row, sft_row, trainable
+from kcurate.dataset.tuning import tables, trainable
 from kcurate.notes import Note, silent
+from kcurate.problem.lessons import Untaught
 from kcurate.records import Candidate, Summary, Verdict
 from kcurate.runs import ordered, recorded
 from kcurate.verdicts import readable, standing
@@ -156,27 +157,23 @@ def _files(
 ) -> dict[str, bytes]:
     """The files of the dataset: path to content."""
     rows = sorted((entry.row for entry in kept if entry.row is not None), key=lambda one: str(one["id"]))
-    families = {one["id"]: one["family"] for one in rows}
-    places = splits.assign(families, gates.related, config.test_share)
+    places = splits.assign(rows, config.test_share)
     by_split = {split: [one for one in rows if places[one["id"]] == split] for split in parquet.SPLITS}
     by_split = {split: inside for split, inside in by_split.items() if inside}
     history = changes.follow(before, by_split, config.version)
-    training = {
-        split: [(one, sft_row(one)) for one in inside if trainable(one)] for split, inside in by_split.items()
-    }
-    made = {
-        "pairs": by_split,
-        "sft": {split: [sft for _, sft in inside] for split, inside in training.items()},
-        "grpo": {
-            split: [grpo_row(one, sft["prompt"]) for one, sft in inside] for split, inside in training.items()
-        },
-    }
-    made = {name: {split: x for split, x in found.items() if x} for name, found in made.items()}
-    counts = {name: {split: len(x) for split, x in found.items()} for name, found in made.items() if found}
+    made: dict[str, dict[str, list[dict[str, Any]]]] = {"pairs": by_split}
+    untaught: dict[str, Untaught] = {}
+    for split, inside in by_split.items():
+        found, out = tables(inside)
+        untaught |= out
+        for name, some in found.items():
+            made.setdefault(name, {})[split] = some
+    made = {name: {split: x for split, x in some.items() if x} for name, some in made.items()}
+    counts = {name: {split: len(x) for split, x in some.items()} for name, some in made.items() if some}
     files = {
         parquet.data_file(name, split): parquet.to_bytes(name, inside)
-        for name, found in made.items()
-        for split, inside in found.items()
+        for name, some in made.items()
+        for split, inside in some.items()
     }
     content = card.Content(by_split, counts, gates, history.version)
     speedups = [one["speedup"] for one in rows if trainable(one) and one["speedup"]]
@@ -188,7 +185,7 @@ def _files(
         "ATTRIBUTION.md": licences.attribution(entry.candidate for entry in kept).encode(),
         "CHANGES.md": changes.to_markdown(history).encode(),
         changes.FILE: changes.to_json(history),
-        "gates.json": store.pretty_json(_report(gates)),
+        "gates.json": store.pretty_json(_report(gates) | {"untaught": untaught}),
     }
 
 

@@ -1,19 +1,21 @@
-"""Rows for training: `sft` (prompt, completion) and `grpo` (prompt, and what the reward needs).
+"""Rows for training: `sft`, `grpo` (prompts, and what a reward needs), `write`, `preferences`.
 
 Prompts and completions are chat messages in the format of `kcurate.prompts`, which deopt and training share.
-Only confirmed pairs become rows. Not covered: training itself.
+Only confirmed pairs become rows. Not covered: which of them do (`kcurate.problem.lessons`), training itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kcurate import prompts
 from kcurate.dataset.rows import Kind
-from kcurate.problem.shown import answer_of, request
+from kcurate.problem import shown
+from kcurate.problem.lessons import Lesson, Proved, Untaught, answers, gpu_named, lessons
 from kcurate.published_rows import candidate_of
-from kcurate.records import Candidate, Outcome
+from kcurate.records import Outcome
 
 _MESSAGES: Kind = [{"role": "string", "content": "string"}]
 SFT_COLUMNS: dict[str, Kind] = {
@@ -24,6 +26,7 @@ SFT_COLUMNS: dict[str, Kind] = {
     "domain": "string",
     "license": "string",
     "techniques": ["string"],
+    "technique": "string",
     "speedup": "float64",
     "device": "string",
     "content": "string",
@@ -46,39 +49,127 @@ GRPO_COLUMNS: dict[str, Kind] = {
     "prompt_format": "string",
 }
 
+WRITE_COLUMNS: dict[str, Kind] = {
+    "id": "string",
+    "prompt": _MESSAGES,
+    "completion": _MESSAGES,
+    "family": "string",
+    "domain": "string",
+    "license": "string",
+    "us": "float64",
+    "device": "string",
+    "content": "string",
+    "prompt_format": "string",
+}
+# As trainers of preferences (DPO and its kin) read them. `ratio`: time of `rejected` over time of `chosen`.
+PREFERENCE_COLUMNS: dict[str, Kind] = {
+    "id": "string",
+    "rejected_id": "string",
+    "prompt": _MESSAGES,
+    "chosen": _MESSAGES,
+    "rejected": _MESSAGES,
+    "family": "string",
+    "domain": "string",
+    "license": "string",
+    "ratio": "float64",
+    "ratio_low": "float64",
+    "ratio_high": "float64",
+    "device": "string",
+    "prompt_format": "string",
+}
+ANSWERS = frozenset(("completion", "chosen", "rejected"))
+
 
 def trainable(row: Mapping[str, Any]) -> bool:
     """Whether a `pairs` row is used for training: its speedup is confirmed."""
     return str(row["outcome"]) == Outcome.CONFIRMED.value
 
 
-def prompt_of(candidate: Candidate) -> list[dict[str, str]]:
-    """The prompt for the fast side of a published pair, as chat messages."""
-    return prompts.chat(request(candidate))
+def tables(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[str, list[dict[str, Any]]], dict[str, Untaught]]:
+    """The rows of every config for training, from the `pairs` rows of one split; and what is in no prompt.
 
-
-def sft_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The `sft` row of a confirmed `pairs` row."""
-    candidate = candidate_of(row)
-    answer = prompts.write_answer(answer_of(candidate.fast, candidate.slow))
+    A split holds whole families, and a prompt names its family: no other split has the same prompt.
+    """
+    by_id = {str(row["id"]): row for row in rows if trainable(row)}
+    proved = [_proved(row) for row in by_id.values()]
+    found = lessons(proved)
     made = {
-        **row,
-        "prompt": prompt_of(candidate),
-        "completion": [{"role": "assistant", "content": answer}],
-        "prompt_format": prompts.FORMAT,
+        "sft": [sft_row(by_id[one.pair.id], one) for one in found.taught if one.answer is not None],
+        "grpo": [grpo_row(by_id[one.pair.id], one) for one in found.taught if one.technique is None],
+        "write": list(_written(proved, by_id)),
+        "preferences": list(_preferences(proved, by_id)),
     }
-    return {name: made[name] for name in SFT_COLUMNS}
+    return made, found.untaught
 
 
-def grpo_row(row: Mapping[str, Any], prompt: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """The `grpo` row of a confirmed `pairs` row; `prompt` is that of its `sft` row."""
-    made = {
-        **row,
-        "prompt": prompt,
-        "given_code": row["slow_code"],
-        "given_side": row["slow_side"],
-        "given_us": row["slow_us"],
-        "reference_speedup": row["speedup"],
-        "prompt_format": prompts.FORMAT,
-    }
-    return {name: made[name] for name in GRPO_COLUMNS}
+def _proved(row: Mapping[str, Any]) -> Proved:
+    gpu = gpu_named(row["device"], row["compiler"])
+    return Proved(candidate_of(row), row["speedup"], gpu, (row["speedup_low"], row["speedup_high"]))
+
+
+def _written(proved: Iterable[Proved], rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """For each problem the fastest side known, and the shortest words that say what it computes."""
+    same: dict[tuple[str, str], list[Proved]] = {}
+    for one in proved:
+        if one.pair.problem is not None and not one.pair.problem.single_size and not one.pair.fast.views:
+            same.setdefault((one.pair.family, rows[one.pair.id]["problem"]), []).append(one)
+    for _, group in sorted(same.items()):
+        words = min((text for one in group if (text := shown.words_of(one.pair))), key=len, default="")
+        best = min(group, key=lambda one: (rows[one.pair.id]["fast_us"], one.pair.id))
+        if words and best.pair.problem is not None:
+            row = rows[best.pair.id]
+            yield _row(
+                WRITE_COLUMNS,
+                row,
+                prompt=shown.first_request(best.pair.problem, best.pair.family, words, best.gpu),
+                completion=prompts.write_answer(shown.whole_answer(best.pair.fast)),
+                us=row["fast_us"],
+            )
+
+
+def _preferences(proved: Iterable[Proved], rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Two answers to one prompt, timed beside one given side on one GPU model, whose intervals are apart."""
+    for group in answers(proved)[0]:
+        known = [one for one in group if one.answer is not None and one.of.interval]
+        for better, worse in itertools.combinations(known, 2):
+            assert better.of.interval and worse.of.interval and better.of.speedup and worse.of.speedup
+            low = better.of.interval[0] / worse.of.interval[1]
+            if better.of.gpu != worse.of.gpu or low <= 1:
+                continue
+            yield _row(
+                PREFERENCE_COLUMNS,
+                rows[better.of.pair.id],
+                prompt=shown.request(better.of.pair, gpu=better.of.gpu),
+                chosen=better.answer,
+                rejected=worse.answer,
+                rejected_id=worse.of.pair.id,
+                ratio=better.of.speedup / worse.of.speedup,
+                ratio_low=low,
+                ratio_high=better.of.interval[1] / worse.of.interval[0],
+            )
+
+
+def _row(columns: Mapping[str, Kind], row: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """A row of these columns; prompts and answers become chat messages."""
+    made = {**row, **more, "prompt_format": prompts.FORMAT, "prompt": prompts.chat(more["prompt"])}
+    for name in ANSWERS & more.keys():
+        made[name] = [{"role": "assistant", "content": more[name]}]
+    return {name: made[name] for name in columns}
+
+
+def sft_row(row: Mapping[str, Any], lesson: Lesson) -> dict[str, Any]:
+    """The `sft` row of a lesson that has an answer; `row` is its pair's."""
+    return _row(SFT_COLUMNS, row, prompt=lesson.prompt, completion=lesson.answer, technique=lesson.technique)
+
+
+def grpo_row(row: Mapping[str, Any], lesson: Lesson) -> dict[str, Any]:
+    """The `grpo` row of a lesson whose prompt asks for no technique."""
+    return _row(
+        GRPO_COLUMNS,
+        row,
+        prompt=lesson.prompt,
+        given_code=row["slow_code"],
+        given_side=row["slow_side"],
+        given_us=row["slow_us"],
+        reference_speedup=row["speedup"],
+    )

@@ -7,15 +7,18 @@ the surrounding text (`kcurate.prompts`).
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 from kcurate import codec, json_text, prompts
 from kcurate.cuda_source import normalise
-from kcurate.prompts import Answer, Material
+from kcurate.prompts import Answer, Material, Technique
 from kcurate.records import Candidate, Problem, Prompt, Side, SideName
 
+_TELLS_A_SIDE = re.compile(r"\b(?:slow|fast) side\b")
 
-def material_of(problem: Problem, given: Side, makes: SideName, family: str) -> Material:
+
+def material_of(problem: Problem, given: Side, makes: SideName, family: str, gpu: str = "") -> Material:
     """What a prompt shows of a computation: the given side, and which side (`makes`) is to be written."""
     return Material(
         makes=makes,
@@ -24,11 +27,19 @@ def material_of(problem: Problem, given: Side, makes: SideName, family: str) -> 
         plan=json_text.pretty(launch_data(given)),
         problem=json_text.pretty(codec.to_data(problem)),
         language=given.language,
+        gpu=gpu,
     )
 
 
-def request(candidate: Candidate, makes: SideName = "fast", *, brief: bool = False) -> Prompt:
-    """The prompt that shows one side of a candidate and asks for the other, without naming a technique.
+def request(
+    candidate: Candidate,
+    makes: SideName = "fast",
+    *,
+    brief: bool = False,
+    technique: Technique | None = None,
+    gpu: str = "",
+) -> Prompt:
+    """The prompt that shows one side of a candidate and asks for the other.
 
     Raises:
         ValueError: the candidate has no problem.
@@ -36,17 +47,32 @@ def request(candidate: Candidate, makes: SideName = "fast", *, brief: bool = Fal
     if candidate.problem is None:
         raise ValueError(f"{candidate.id} has no problem")
     given = candidate.slow if makes == "fast" else candidate.fast
-    material = material_of(candidate.problem, given, makes, candidate.family)
-    return prompts.build(material, None, "text", brief=brief)
+    material = material_of(candidate.problem, given, makes, candidate.family, gpu)
+    return prompts.build(material, technique, "text", brief=brief)
+
+
+def words_of(candidate: Candidate) -> str:
+    """What a candidate computes, in words: its description before it tells how the sides differ."""
+    what = candidate.description.partition(";")[0].strip().rstrip(".")
+    return "" if _TELLS_A_SIDE.search(what) else what
+
+
+def first_request(problem: Problem, family: str, words: str, gpu: str = "") -> Prompt:
+    """The prompt that shows a problem alone, in words and as data."""
+    return prompts.write(family, f"{words}.", json_text.pretty(codec.to_data(problem)), gpu)
+
+
+def whole_answer(made: Side) -> Answer:
+    """A side as the answer to a prompt that shows none: with its plan and buffers."""
+    data = launch_data(made)
+    return Answer(shown_code(made.code), data["plan"], data.get("buffers"))
 
 
 def answer_of(made: Side, given: Side) -> Answer:
     """A side as the answer to a prompt that shows `given`: plan and buffers only if they differ."""
-    code = shown_code(made.code)
     if made.plan == given.plan and made.buffers == given.buffers:
-        return Answer(code)
-    data = launch_data(made)
-    return Answer(code, data["plan"], data.get("buffers"))
+        return Answer(shown_code(made.code))
+    return whole_answer(made)
 
 
 def shown_code(code: str) -> str:

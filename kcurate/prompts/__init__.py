@@ -3,7 +3,7 @@
 | module | owns |
 |---|---|
 | `material` | what a prompt is made of: kernel, plan, problem, technique, examples |
-| `tasks` | the prompts: write the slow side, write the fast side, each again after feedback |
+| `tasks` | the prompts: write the slow side, the fast side, a first side; each again after feedback |
 | `feedback` | what went wrong with an answer, in words that help the next one |
 | `replies` | the form of an answer, written and read |
 
@@ -13,7 +13,7 @@ Not covered: who is asked and what it costs (`kcurate.models`).
 from kcurate.prompts.feedback import feedback
 from kcurate.prompts.material import Earlier, Example, Material, Technique
 from kcurate.prompts.replies import ANSWER_TOOL, Answer, Unreadable, read_reply, write_answer
-from kcurate.prompts.tasks import FORMAT, build, chat
+from kcurate.prompts.tasks import FORMAT, build, chat, write
 
 __all__ = [
     "ANSWER_TOOL",
@@ -28,5 +28,6 @@ __all__ = [
     "chat",
     "feedback",
     "read_reply",
+    "write",
     "write_answer",
 ]

@@ -37,7 +37,8 @@ class Earlier:
 class Material:
     """A kernel to start from. `makes` says which side is asked for: the given code is the other one.
 
-    `family` is a plain name of the computation (such as `matrix-vector`), `language` the given code's.
+    `family` is a plain name of the computation (such as `matrix-vector`), `language` the given code's. `gpu`:
+    what the answer is to run on, such as `NVIDIA H200 (compute capability 9.0)`; empty if that is open.
     """
 
     makes: SideName
@@ -46,3 +47,4 @@ class Material:
     plan: str
     problem: str
     language: Language = "cuda"
+    gpu: str = ""

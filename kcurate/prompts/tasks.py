@@ -12,15 +12,24 @@ from kcurate.prompts.material import Earlier, Example, Material, Technique
 from kcurate.prompts.replies import Form
 from kcurate.records import Prompt
 
-FORMAT = "2"
+FORMAT = "3"
 # An example longer than this costs more than it teaches.
 MAX_EXAMPLE_CHARS = 6000
 
-_RULES = """\
+_ROLE = """\
 You write CUDA device code (C++17, one file, compiled with NVRTC for one NVIDIA GPU).
 
-A computation is given as a problem (named sizes, buffers, scalars) and as one side: device code, \
-and a plan that launches it. The plan is data, a list of steps. A launch step has "launch" (the \
+A computation is given \
+"""
+_AS_A_SIDE = """\
+as a problem (named sizes, buffers, scalars) and as one side: device code, and a plan that launches it. \
+"""
+_IN_WORDS = """\
+in words and as a problem (named sizes, buffers, scalars). A side of it is device code, and a plan that \
+launches it. \
+"""
+_PLANS = """\
+The plan is data, a list of steps. A launch step has "launch" (the \
 kernel's name), "grid" and "block" (one to three integer expressions over the sizes, with + - * / % \
 min max ceil_div align_up log2 pow2), "args" (names of buffers and scalars, {"buffer": name, \
 "offset": expression}, or {"value": expression, "dtype": type}), and where needed "template" (texts \
@@ -30,34 +39,59 @@ along each axis). Other steps: {"fill": buffer, "value": v}, \
 {"for": name, "from": a, "to": b, "do": [steps]}, {"while_nonzero": buffer, "max": n, "do": \
 [steps]}.
 
+"""
+_OTHER_SIDE = """\
 You write the other side of the same computation. What counts:
 - It computes the same for all sizes of the problem and for inputs that you have not seen, in the same \
-precision. Outputs are compared element by element; reading or writing out of bounds is found.
+precision. \
+"""
+_FIRST_SIDE = """\
+You write a side. What counts:
+- It is right for all sizes of the problem and for inputs that you have not seen. \
+"""
+_CONTRACT = """\
+Outputs are compared element by element; reading or writing out of bounds is found.
 - Device code only: kernels, device functions, types, macros, constants. No host code, no main, no inputs \
-or outputs other than the parameters. Includes only of CUDA device headers (cuda_fp16.h, cuda_bf16.h, \
-cuda_fp8.h, mma.h, cooperative_groups.h, cuda/barrier, cuda/pipeline, cuda/ptx, and the block and warp \
-headers of CUB such as cub/block/block_reduce.cuh). No printf, malloc, clocks, sleeps, or state that \
-outlives a launch; assert does nothing.
+or outputs other than the buffers and scalars. Includes only of CUDA device headers (such as cuda_fp16.h, \
+cuda_bf16.h, cuda_fp8.h, mma.h, cooperative_groups.h, cuda_pipeline.h, cuda/barrier, cuda/ptx, and the \
+block and warp headers of CUB such as cub/block/block_reduce.cuh). No printf, malloc, clocks, sleeps, or \
+state that outlives a launch; assert does nothing.
 - What the GPU's own architecture has may be used: mma.sync, ldmatrix, cp.async, bulk copies with mbarriers, \
 clusters, wgmma, setmaxnreg, __launch_bounds__, __maxnreg__. Each asm statement is plain string literals \
 that hold whole PTX statements; a branch stays inside its statement.
-- Kernels that the plan launches keep their names and parameters. Change the plan only where your code needs \
-another launch; then give the whole plan. Scratch buffers that you add are declared with dtype and shape.
+"""
+_PLAN_KEPT = """\
+- The given plan launches your code as well, unless you give another. Where names, parameters, grids, blocks \
+or buffers have to change, give the whole plan. Scratch buffers that you add are declared with dtype and \
+shape.
+"""
+_PLAN_WRITTEN = """\
+- The plan uses the problem's buffers and scalars. Scratch buffers that you add are declared with dtype and \
+shape.
+"""
+_NAMES = """\
 - No comments. Names say what a thing is; no name says whether the code is quick or not.
 """
+RULES = _ROLE + _AS_A_SIDE + _PLANS + _OTHER_SIDE + _CONTRACT + _PLAN_KEPT + _NAMES
+WRITING_RULES = _ROLE + _IN_WORDS + _PLANS + _FIRST_SIDE + _CONTRACT + _PLAN_WRITTEN + _NAMES
 
 # The same contract for small models with a short context: what the given side does not show by example.
-_BRIEF_RULES = """\
+BRIEF_RULES = """\
 You rewrite CUDA device code. Given: a problem, a plan that launches the code, and the code. Write the other \
-side: the same results for all sizes and inputs, in the same precision. Kernels that the plan launches keep \
-their names and parameters. Device code only: no host code, no comments, no printf, no malloc.
+side: the same results for all sizes and inputs, in the same precision. The plan launches your code as well, \
+unless you give another. Device code only: no host code, no comments, no printf, no malloc.
 """
 
-_FORMS: Mapping[Form, str] = {
+FORMS: Mapping[Form, str] = {
     "tool": "Answer with one call of the tool submit_kernel and nothing else.\n",
     "text": "Answer with one fenced ```cuda block that holds the whole file and, only if the plan changes, "
     'one fenced ```json block with {"plan": [...], "buffers": {...}} after it.\n',
 }
+
+WRITING_FORM = (
+    "Answer with one fenced ```cuda block that holds the whole file, and one fenced ```json block with "
+    '{"plan": [...], "buffers": {...}} after it.\n'
+)
 
 _GOALS = {
     ("slow", True): """\
@@ -79,6 +113,7 @@ Make this side faster with the technique "{name}": {meaning}
 Make this side as fast as you can, by whatever technique suits it.
 """,
 }
+_WRITE = "Write a side that is as fast as you can make it, by whatever technique suits it.\n"
 _ACTIONS = {
     "write": "",
     "repair": "The answer below was given before and was not accepted. Find out why, and put it right.\n",
@@ -129,8 +164,14 @@ def build(
         )
     if earlier is not None:
         parts.append((_ACTIONS[action] if earlier.code else _NO_CODE) + _earlier(earlier))
-    rules = _BRIEF_RULES if brief else _RULES
-    return Prompt(rules + _FORMS[form], _context(material), "\n".join(parts))
+    rules = BRIEF_RULES if brief else RULES
+    return Prompt(rules + FORMS[form], _context(material), "\n".join(parts))
+
+
+def write(family: str, what: str, problem: str, gpu: str = "") -> Prompt:
+    """The prompt for a first side of a problem, which `what` says in words."""
+    context = f"Computation: {family}. {what}\n\n{_on(gpu)}Problem:\n```json\n{problem.rstrip()}\n```\n"
+    return Prompt(WRITING_RULES + WRITING_FORM, context, _WRITE)
 
 
 def chat(prompt: Prompt) -> list[dict[str, str]]:
@@ -147,9 +188,13 @@ def _context(material: Material) -> str:
     else:
         code = f"Device code:\n```cuda\n{material.code.rstrip()}\n```\n"
     return (
-        f"Computation: {material.family}\n\nProblem:\n```json\n{material.problem.rstrip()}\n```\n\n"
-        f"Plan:\n```json\n{material.plan.rstrip()}\n```\n\n{code}"
+        f"Computation: {material.family}\n\n{_on(material.gpu)}"
+        f"Problem:\n```json\n{material.problem.rstrip()}\n```\n\nPlan:\n```json\n{material.plan.rstrip()}\n```\n\n{code}"
     )
+
+
+def _on(gpu: str) -> str:
+    return f"GPU: {gpu}\n\n" if gpu else ""
 
 
 def _example(example: Example) -> str:

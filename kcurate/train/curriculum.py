@@ -79,7 +79,7 @@ def at_stage(task: Task, stage: Stage) -> Task | None:
     return replace(
         task,
         id=f"{task.id}@{stage.name}",
-        prompt=replace(prompt, system=task.prompt.system),
+        prompt=replace(prompt, system=task.prompt.system, context=task.prompt.context),
         answer=task.answer if has and not not_permitted(fast, allowed) else None,
         permitted=allowed,
     )

@@ -56,6 +56,16 @@ def settle(settings: JudgeSettings) -> JudgePlace:
     return JudgePlace(backend, tuple(order.index(gpu) for gpu in judges), settings.timed)
 
 
+def gpu_named(place: JudgePlace) -> str | None:
+    """The GPU that judges, as prompts name it; None on the emulator."""
+    if place.backend == "emulator":
+        return None
+    import torch
+
+    major, minor = torch.cuda.get_device_capability(place.gpus[0])
+    return f"{torch.cuda.get_device_name(place.gpus[0])} (compute capability {major}.{minor})"
+
+
 def _share(gpus: Sequence[int], rank: int, size: int) -> tuple[int, ...]:
     """The judge's GPUs of one process: every `size`-th one; its own GPU if none is named.
 

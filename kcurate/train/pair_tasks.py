@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from kcurate import prompts, resources, store
-from kcurate.cuda_source.similarity import fingerprint
+from kcurate import resources, store
 from kcurate.errors import InputError
 from kcurate.neutral import neutral
 from kcurate.notes import Note, silent
-from kcurate.problem import shown
-from kcurate.problem.answered import side_of
+from kcurate.problem.lessons import Lesson, Proved, gpu_named, lessons, together
 from kcurate.published_rows import candidate_of, opened, read_rows
-from kcurate.records import Candidate, Outcome, Problem, Prompt
+from kcurate.records import Candidate, Outcome
 from kcurate.train.task import Task
 from kcurate.verdicts import standing
 from kcurate.workspace import Workspace
@@ -30,81 +28,55 @@ BUILT_IN = "builtin"
 _USABLE = (Outcome.CONFIRMED.value, Outcome.CORRECT.value)
 
 
-@dataclass(frozen=True)
-class _Proved:
-    """A pair as prompts show it, and its measured speedup (None: not timed)."""
-
-    candidate: Candidate
-    speedup: float | None
-
-
 def load(
     *sources: str,
     brief: bool = False,
     untimed: bool = False,
     split: str | None = None,
     revision: str | None = None,
+    gpu: str | None = None,
     note: Note = silent,
 ) -> tuple[Task, ...]:
-    """One task per distinct prompt, ordered by id; of pairs with the same prompt, the fastest answer is kept.
+    """The lessons of proved pairs (`kcurate.problem.lessons`) as tasks, ordered by id.
 
     `sources`: the built-in pairs (the default), folders, and datasets on the Hub. If two sources use an id
     for different code, the later one is left out. `brief`: prompts with the short rules. `untimed`: also
     pairs that were only judged correct (no GPU). `split`: only this split of a published dataset.
-    `revision`: of a dataset on the Hub.
+    `revision`: of a dataset on the Hub. `gpu`: what prompts name (None: the GPU of each pair's verdict).
 
     Raises:
         InputError: no such folder or dataset, or no usable pair in it. RemoteError: the Hub is unreachable.
     """
     outcomes = _USABLE if untimed else _USABLE[:1]
-    best: dict[Prompt, tuple[float, Task]] = {}
+    known: dict[str, Proved] = {}
+    clashes = 0
     for source in sources or (BUILT_IN,):
-        found = 0
-        for proved in _proved(source, outcomes, split, revision, note):
-            problem = proved.candidate.problem
-            if proved.candidate.slow.views or (problem is not None and problem.single_size):
-                continue  # prompts cannot express this layout, and one size teaches nothing general
-            found += 1
-            task = task_of(proved.candidate, brief=brief)
-            rank = (task.answer is not None) * (1.0 + (proved.speedup or 0.0))
-            if task.prompt not in best or rank > best[task.prompt][0]:
-                best[task.prompt] = (rank, task)
-        if not found:
+        found = list(_proved(source, outcomes, split, revision, note))
+        if all(one.pair.slow.views for one in found):
             hint = "run kcurate validate on a GPU first"
             raise InputError(f"no pair here is {' or '.join(outcomes)}", where=source, hint=hint)
-    by_id: dict[str, Task] = {}
-    for _, task in best.values():
-        by_id.setdefault(task.id, task)
-    if len(by_id) < len(best):
-        note(f"left out because an earlier dataset has their id: {len(best) - len(by_id)}")
-    return tuple(by_id[one] for one in sorted(by_id))
+        clashes += sum(known.get(one.pair.id, one).pair != one.pair for one in found)
+        known |= {one.pair.id: one for one in found if one.pair.id not in known}
+    if clashes:
+        note(f"left out because an earlier dataset has their id: {clashes}")
+    shown_on = known.values() if gpu is None else (replace(one, gpu=gpu) for one in known.values())
+    return tuple(map(_task, lessons(shown_on, brief=brief).taught))
 
 
 def task_of(pair: Candidate, *, brief: bool = False) -> Task:
-    """The task of a published pair; its `answer` is None if the answer format cannot express the fast side.
-
-    Raises:
-        ValueError: the pair has no problem.
-    """
-    template = replace(pair, origin=replace(pair.origin, kind="model", made="fast"))
-    prompt = shown.request(template, brief=brief)
-    assert template.problem is not None, "the prompt shows it"
-    return Task(pair.id, pair.family, prompt, template, _answer(template, template.problem))
+    """The task of one published pair, by itself."""
+    (lesson,) = lessons((Proved(pair),), brief=brief).taught
+    return _task(lesson)
 
 
-def _answer(pair: Candidate, problem: Problem) -> str | None:
-    """The fast side as a completion, if parsing it gives the fast side again (views cannot be expressed)."""
-    answer = shown.answer_of(pair.fast, pair.slow)
-    read = side_of(answer, pair.slow, problem)
-    if isinstance(read, str):
-        return None
-    wanted = replace(pair.fast, code=read.code, nondeterministic=read.nondeterministic)
-    return prompts.write_answer(answer) if read == wanted else None
+def _task(lesson: Lesson) -> Task:
+    pair = lesson.pair
+    return Task(pair.id, pair.family, lesson.prompt, pair, lesson.answer, technique=lesson.technique)
 
 
 def _proved(
     source: str, outcomes: Sequence[str], split: str | None, revision: str | None, note: Note
-) -> Iterator[_Proved]:
+) -> Iterator[Proved]:
     root = Path(source)
     if source == BUILT_IN:
         yield from _folders(resources.pairs_dir(), outcomes)
@@ -118,17 +90,19 @@ def _proved(
         for name, inside in rows.items():
             for row in inside if split in (None, name) else ():
                 if row["outcome"] in outcomes:
-                    yield _Proved(candidate_of(row), row["speedup"])
+                    gpu = gpu_named(row["device"], row.get("compiler"))
+                    yield Proved(candidate_of(row), row["speedup"], gpu)
 
 
-def _folders(root: Path, outcomes: Sequence[str]) -> Iterator[_Proved]:
+def _folders(root: Path, outcomes: Sequence[str]) -> Iterator[Proved]:
     """The usable pairs of a folder tree, by the verdicts next to them and those of the workspace."""
     inside = Workspace(root)
     places = inside.pairs if inside.pairs.is_dir() else root
     for candidate, verdicts in standing.judged(store.find_candidates(places), inside):
         best = standing.best(standing.current(candidate, verdicts))
         if best is not None and best.outcome.value in outcomes:
-            yield _Proved(neutral(candidate), best.speedup.ratio if best.speedup else None)
+            gpu = gpu_named(best.environment.device, best.environment.compiler)
+            yield Proved(neutral(candidate), best.speedup.ratio if best.speedup else None, gpu)
 
 
 def split(
@@ -136,8 +110,9 @@ def split(
 ) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
     """Training and held-out tasks, about `held_out_fraction` (0 to 1) of the tasks held out.
 
-    No family is in both, and families that share a kernel (up to names) stay together. The same input and
-    seed give the same split. With two or more groups neither part is empty, unless the fraction is 0.
+    No family is in both, and families of which one holds a function of the other stay together. The same
+    input and seed give the same split. With two or more groups neither part is empty, unless the fraction
+    is 0.
 
     Raises:
         InputError: the fraction is not in [0, 1).
@@ -162,13 +137,5 @@ def split(
 
 def _groups(tasks: Sequence[Task]) -> list[frozenset[str]]:
     """Families that must stay together, in an order that depends only on names."""
-    groups: dict[str, set[str]] = {task.family: {task.family} for task in tasks}
-    first: dict[str, str] = {}
-    for task in sorted(tasks, key=lambda task: task.id):
-        for side in (task.template.slow, task.template.fast):
-            other = first.setdefault(fingerprint(side.code).exact, task.family)
-            if groups[other] is not groups[task.family]:
-                groups[other] |= groups[task.family]
-                for family in groups[task.family]:
-                    groups[family] = groups[other]
-    return [frozenset(group) for group in sorted({frozenset(g) for g in groups.values()}, key=sorted)]
+    sides = ((task.family, side.code) for task in tasks for side in (task.template.slow, task.template.fast))
+    return sorted({*together(sides).values()}, key=sorted)

@@ -93,7 +93,7 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
         if config.push is not None and rank == 0:
             hub.token_for(config.push)
         models.locate(config.settings.model)  # here, so that a wrong name leaves no run folder behind
-        tasks = load_tasks(config.settings, note)
+        tasks = load_tasks(config.settings, note, gpu=devices.gpu_named(place))
         if rank == 0:
             record.begin()
             folder.start(config.settings)
@@ -134,23 +134,23 @@ def _unpacked(settings: TrainSettings, folder: RunFolder) -> TrainSettings:
         return replace(settings, model=models.unpacked(settings.model, folder.base))
 
 
-def load_tasks(settings: TrainSettings, note: Note = silent) -> Tasks:
-    """The tasks of a run; neither stage trains on the held-out families.
+def load_tasks(settings: TrainSettings, note: Note = silent, *, gpu: str | None = None) -> Tasks:
+    """The tasks of a run; neither stage trains on the held-out families. Prompts name `gpu`, if given.
 
     Raises:
         InputError: no such dataset, or no usable task in it.
     """
     own = settings.tasks
     kind, _, path = own.source.partition(":")
-    pairs = pair_tasks.load(*own.dataset, brief=own.brief, untimed=own.untimed, note=note)
+    pairs = pair_tasks.load(*own.dataset, brief=own.brief, untimed=own.untimed, gpu=gpu, note=note)
     pairs = pairs[: own.limit or None]
     if kind == "pairs":
         training, held_out = pair_tasks.split(pairs, own.held_out, own.split_seed)
-        found = Tasks(training, _arranged(training, settings), held_out)
+        found = Tasks(training, _arranged(_open(training), settings), _open(held_out))
     elif kind == "kernelbench":
         from kcurate.train.kernelbench import tasks as kernelbench
 
-        modules = kernelbench.load(path or None, brief=own.brief, note=note)
+        modules = kernelbench.load(path or None, brief=own.brief, gpu=gpu or "", note=note)
         rollout, held_out = kernelbench.split(modules.tasks, own.held_out, own.split_seed)
         note(f"kernelbench: {len(modules.tasks)} tasks, {len(modules.left_out)} modules left out")
         if not modules.tasks:
@@ -164,6 +164,11 @@ def load_tasks(settings: TrainSettings, note: Note = silent) -> Tasks:
     note(f"{len(found.sft)} tasks for SFT, {len(found.grpo)} for GRPO, {len(found.held_out)} held out "
          f"({families} families)")  # fmt: skip
     return found
+
+
+def _open(tasks: tuple[Task, ...]) -> tuple[Task, ...]:
+    """The tasks that a faster answer solves best: none asks for a technique by name."""
+    return tuple(task for task in tasks if task.technique is None)
 
 
 def _arranged(tasks: tuple[Task, ...], settings: TrainSettings) -> tuple[Task, ...]:

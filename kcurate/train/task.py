@@ -19,7 +19,8 @@ class Task:
     `template` is the candidate whose fast side a completion replaces (its `origin.made` is `fast`: the slow
     side is the reference). `answer` is the known answer, the target of SFT, in the form of
     `prompts.write_answer`; None if no good one is known. A `family` is never both trained on and held out.
-    `permitted`: the only techniques that a completion may use (None: any).
+    `permitted`: the only techniques that a completion may use (None: any). `technique`: what the prompt asks
+    for by name, so that a slower answer is right as well: such a task is for SFT alone.
     """
 
     id: str
@@ -28,6 +29,7 @@ class Task:
     template: Candidate
     answer: str | None = None
     permitted: frozenset[str] | None = None
+    technique: str | None = None
 
 
 @dataclass(frozen=True)

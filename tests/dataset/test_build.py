@@ -36,12 +36,14 @@ def test_every_pair_has_one_outcome_and_rows_come_back(tmp_path: Path) -> None:
     loaded = {
         name: load_dataset(str(space.dataset), name, split="train", cache_dir=str(tmp_path / "cache"))
         for name in parquet.CONFIGS
+        if name != "preferences"  # it takes two answers to one prompt
     }
     assert loaded["pairs"].column_names == list(COLUMNS)
     assert loaded["pairs"]["id"] == ["demo/a", "demo/b"]
     assert loaded["pairs"][1] == a_row(b)
     assert loaded["pairs"][1]["slow_samples_us"] == [[30.0, 30.5], [29.5]]
     assert loaded["sft"]["id"] == loaded["grpo"]["id"] == ["demo/b"]  # `correct` claims no speed to learn
+    assert loaded["write"]["id"] == ["demo/b"]
     assert "completion" not in loaded["grpo"].column_names
 
 

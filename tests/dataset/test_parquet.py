@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import datasets
@@ -13,17 +14,20 @@ import pytest
 from dataset.making import a_row, pair
 
 from kcurate.dataset import parquet
-from kcurate.dataset.tuning import grpo_row, sft_row
+from kcurate.dataset.tuning import tables
+from kcurate.published_rows import candidate_of
 
 
 def rows_of(config: str, count: int) -> list[dict[str, Any]]:
     rows = [a_row(pair(f"demo/{number}", number)) for number in range(count)]
     if config == "pairs":
         return rows
-    taught = [sft_row(row) for row in rows]
-    if config == "sft":
-        return taught
-    return [grpo_row(row, sft["prompt"]) for row, sft in zip(rows, taught, strict=True)]
+    found = []
+    for number, row in enumerate(rows):
+        other = replace(candidate_of(row), id=f"{row['id']}/rung", fast=pair("demo/x", number + 40).fast)
+        rung = a_row(other, speedup=3.0, speedup_low=2.9, speedup_high=3.1)
+        found += tables([row, *([rung] if config == "preferences" else [])])[0][config]
+    return found
 
 
 def feature(kind: Any) -> Any:

@@ -16,7 +16,7 @@ from kcurate import codec, prompts
 from kcurate.dataset import card, plot, splits
 from kcurate.dataset.gates import Gates, Rules
 from kcurate.dataset.rows import COLUMNS, content_of, row
-from kcurate.dataset.tuning import grpo_row, prompt_of, sft_row
+from kcurate.dataset.tuning import tables
 from kcurate.errors import RecordError
 from kcurate.judge.checks.static import hints
 from kcurate.neutral import neutral, neutral_side
@@ -73,7 +73,7 @@ __global__ void gemm(float* x) { x[0] = 1; }
 
 def test_an_sft_completion_reads_back_as_the_fast_side() -> None:
     one = a_row(pair("demo/a"))
-    made = sft_row(one)
+    (made,) = tables([one])[0]["sft"]
     assert [message["role"] for message in made["prompt"]] == ["system", "user"]
     answer = prompts.read_reply(made["completion"][0]["content"], "text")
     assert isinstance(answer, prompts.Answer)
@@ -84,25 +84,66 @@ def test_an_sft_completion_reads_back_as_the_fast_side() -> None:
 
 def test_a_grpo_row_gives_the_reward_what_it_judges_with() -> None:
     one = a_row(pair("demo/a"))
-    made = grpo_row(one, sft_row(one)["prompt"])
-    assert made["prompt"] == prompt_of(candidate_of(one)) and "completion" not in made
+    found, _ = tables([one])
+    (made,) = found["grpo"]
+    assert made["prompt"] == found["sft"][0]["prompt"] and "completion" not in made
     assert one["fast_code"] not in "".join(str(value) for value in made.values())
     judged = candidate_of({**one, "slow_code": made["given_code"], "slow_side": made["given_side"]})
     assert judged == candidate_of(one)
 
 
 def test_no_family_is_in_two_splits_and_splits_stay() -> None:
+    def rows(families: dict[str, str]) -> list[dict[str, str]]:
+        return [
+            {
+                "id": name,
+                "family": family,
+                "slow_code": f"__device__ int a() {{ return {family[7:]}; }}",
+                "fast_code": "",
+            }
+            for name, family in families.items()
+        ]
+
     families = {f"demo/{i}": f"family-{i // 2}" for i in range(400)}
-    found = splits.assign(families, [])
+    found = splits.assign(rows(families))
     assert all(found[f"demo/{i}"] == found[f"demo/{i + 1}"] for i in range(0, 400, 2))
     assert 5 < sum(split == "test" for split in found.values()) / 2 < 40
-    grown = splits.assign({**families, "demo/new": "another"}, [])
+    grown = splits.assign(rows({**families, "demo/new": "another"}))
     assert {key: grown[key] for key in found} == found
-    test = next(key for key, split in found.items() if split == "test")
-    train = next(key for key, split in found.items() if split == "train")
-    joined = splits.assign(families, [(test, train)])
+    assert set(splits.assign(rows({"a": "x"}), 0.99).values()) == {"train"}
+
+
+def test_families_of_which_one_holds_a_function_of_the_other_are_in_one_split() -> None:
+    """Renamed, and among other code."""
+    body = "".join(f"    v = v * {k}.5f + w[{k}] / u;\n" for k in range(12))
+    function = f"__device__ float mixed(float v, const float *w, float u)\n{{\n{body}    return v;\n}}\n"
+    other = (
+        re.sub(r"\bv\b", "sum", function)
+        .replace("mixed", "blend")
+        .replace(" u)", " d)")
+        .replace("/ u", "/ d")
+    )
+    names = [f"family-{i}" for i in range(40)]
+    rows = [
+        {
+            "id": name,
+            "family": name,
+            "slow_code": f"__device__ int a{i}(int b) {{ return b + {i}; }}",
+            "fast_code": "",
+        }
+        for i, name in enumerate(names)
+    ]
+    found = splits.assign(rows)
+    test = next(name for name in names if found[name] == "test")
+    train = next(name for name in names if found[name] == "train")
+    places = {row["id"]: row for row in rows}
+    places[test]["slow_code"] += function
+    places[train]["fast_code"] = "__device__ int unlike(int a) { return a * a * 3; }\n" + other
+    joined = splits.assign(rows)
     assert joined[test] == joined[train]
-    assert set(splits.assign({"a": "x"}, [], 0.99).values()) == {"train"}
+    assert {name: joined[name] for name in names if name not in (test, train)} == {
+        name: found[name] for name in names if name not in (test, train)
+    }
 
 
 def content(*rows: dict[str, object]) -> card.Content:

@@ -50,9 +50,17 @@ def test_a_plan_is_taught_only_where_it_differs(built_in: tuple[Task, ...]) -> N
 
 def test_brief_prompts_say_the_same_with_fewer_words(built_in: tuple[Task, ...]) -> None:
     brief = pair_tasks.task_of(built_in[0].template, brief=True)
-    assert brief.prompt.context == built_in[0].prompt.context
+    gpu = "GPU: NVIDIA H200 (compute capability 9.0)\n\n"
+    assert gpu in built_in[0].prompt.context
+    assert brief.prompt.context == built_in[0].prompt.context.replace(gpu, "")
     assert len(brief.prompt.system) < 0.5 * len(built_in[0].prompt.system)
     assert brief.answer == built_in[0].answer
+
+
+def test_prompts_name_the_gpu_that_is_trained_for(tmp_path: Path) -> None:
+    workspace(tmp_path, [(pair("demo/a"), Outcome.CONFIRMED)])
+    (task,) = pair_tasks.load(str(tmp_path), gpu="NVIDIA H100 (compute capability 9.0)")
+    assert "GPU: NVIDIA H100 (compute capability 9.0)\n" in task.prompt.context
 
 
 def test_a_workspace_and_its_published_dataset_make_the_same_tasks(tmp_path: Path) -> None:
@@ -142,10 +150,20 @@ def test_held_out_families_are_not_trained_on(built_in: tuple[Task, ...]) -> Non
 
 def test_families_that_share_a_kernel_stay_together() -> None:
     tasks = [pair_tasks.task_of(scaled(name)) for name in ("a", "b", "c")]
-    other = pair_tasks.task_of(replace(pair("other", 7), family="other"))
+    other = unlike(7)
     for seed in range(6):
         train, held_out = pair_tasks.split([*tasks, other], 0.5, seed)
         assert {len(train), len(held_out)} == {1, 3}
+
+
+def unlike(k: int) -> Task:
+    """A task of a family of its own, whose code shares next to nothing with that of another number."""
+    base = pair(f"demo/{k}", k)
+    steps = "".join(f"    v = v * {k}.{i}f + {i}.{k}f;\n" for i in range(30))
+    head = 'extern "C" __global__ void scale(const float *x, float *y, float a, int n)'
+    code = f"{head}\n{{\n    float v = a;\n{steps}}}\n"
+    slow, fast = (replace(side, code=code + extra) for side, extra in ((base.slow, ""), (base.fast, "//")))
+    return pair_tasks.task_of(replace(base, family=f"family-{k}", slow=slow, fast=fast))
 
 
 @given(fraction=st.floats(0, 0.99), seed=st.integers(0, 9), count=st.integers(1, 6))
@@ -161,4 +179,4 @@ def test_a_fraction_is_a_fraction() -> None:
         pair_tasks.split(FEW, 1.0, 0)
 
 
-FEW = [pair_tasks.task_of(replace(pair(f"demo/{k}", k), family=f"family-{k}")) for k in range(1, 7)]
+FEW = [unlike(k) for k in range(1, 7)]

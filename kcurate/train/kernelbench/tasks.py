@@ -50,13 +50,14 @@ def load(
     level: int = 1,
     bench_bytes: int | None = BENCH_BYTES,
     brief: bool = False,
+    gpu: str = "",
     revision: str | None = None,
     note: Note = silent,
 ) -> KernelBenchTasks:
     """The tasks of a checkout, of a folder of modules, or of a dataset on the Hub (None: KernelBench's).
 
     `bench_bytes`: the most that the arrays of a task may take at the bench size (None: no limit). `brief`:
-    prompts with the short rules.
+    prompts with the short rules. `gpu`: what prompts name.
 
     Raises:
         InputError: no modules there. RemoteError: the Hub is unreachable.
@@ -65,7 +66,7 @@ def load(
     modules = _modules(source, level, revision)
     note(f"turning {len(modules)} PyTorch modules into tasks")
     found = find_all(modules, bench_bytes)
-    tasks = [_task(name, one, level, brief) for name, one in found.items() if one.problem is not None]
+    tasks = [_task(name, one, level, brief, gpu) for name, one in found.items() if one.problem is not None]
     reduced = {
         name: one.as_in_file
         for name, one in found.items()
@@ -142,7 +143,7 @@ def _number(name: str) -> int:
     return int(match[1]) if match else 1 << 30
 
 
-def _task(name: str, found: Found, level: int, brief: bool) -> Task:
+def _task(name: str, found: Found, level: int, brief: bool, gpu: str) -> Task:
     """The task of one module; its empty fast side is replaced by a completion."""
     assert found.problem is not None and found.side is not None
     match = _FILE.match(name)
@@ -159,4 +160,4 @@ def _task(name: str, found: Found, level: int, brief: bool) -> Task:
         slow=found.side,
         fast=Side("", ()),
     )
-    return Task(candidate.id, family, shown.request(candidate, brief=brief), candidate)
+    return Task(candidate.id, family, shown.request(candidate, brief=brief, gpu=gpu), candidate)

@@ -1,0 +1,252 @@
+"""The built-in dataset: rules that hold for every answer, prompts that stand once, splits without leaks."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from datasets import load_dataset
+
+from kcurate.cuda_source import kernel_signatures
+from kcurate.cuda_source.normalise import normalised_tokens
+from kcurate.cuda_source.similarity import is_name
+from kcurate.cuda_source.statements import Code
+from kcurate.dataset import parquet
+from kcurate.dataset.stage import BuildConfig
+from kcurate.dataset.stage import run as build
+from kcurate.headers import IN_SIDES
+from kcurate.judge.checks.static import check_source, hints
+from kcurate.problem import shown
+from kcurate.problem.answered import side_of
+from kcurate.prompts import Answer
+from kcurate.prompts.replies import read_reply
+from kcurate.prompts.tasks import BRIEF_RULES, FORMS, RULES, WRITING_FORM, WRITING_RULES
+from kcurate.published_rows import candidate_of, read_rows
+from kcurate.records import Candidate, Launch, Side, steps
+
+Check = Callable[["Row", Answer, Side], object]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of `sft`, with its pair."""
+
+    split: str
+    pair: Candidate
+    prompt: list[dict[str, str]]
+    answer: str
+
+
+def one_file(row: Row, answer: Answer, side: Side) -> object:
+    blocks = re.findall(r"^```(\w+)$", row.answer, re.MULTILINE)
+    return blocks != (["cuda"] if answer.plan is None else ["cuda", "json"]) and blocks
+
+
+def plan_only_where_it_changes(row: Row, answer: Answer, side: Side) -> object:
+    given = row.pair.slow
+    return answer.plan is not None and (side.plan, side.buffers) == (given.plan, given.buffers)
+
+
+def static_findings(row: Row, answer: Answer, side: Side) -> object:
+    return check_source(side)
+
+
+def includes(row: Row, answer: Answer, side: Side) -> object:
+    return set(re.findall(r"#\s*include\s*[<\"]([^>\"]+)", side.code)) - IN_SIDES
+
+
+def launched_kernels_fit(row: Row, answer: Answer, side: Side) -> object:
+    signatures = {
+        name.split("::")[-1]: len(params) for name, params in kernel_signatures(side.code.encode()).items()
+    }
+    launches = [step for step in steps(side.plan) if isinstance(step, Launch)]
+    return [step.launch for step in launches if signatures.get(step.launch.split("::")[-1]) != len(step.args)]
+
+
+def scratch_has_dtype_and_shape(row: Row, answer: Answer, side: Side) -> object:
+    return [name for name, one in (answer.buffers or {}).items() if not {"dtype", "shape"} <= set(one)]
+
+
+def no_comments(row: Row, answer: Answer, side: Side) -> object:
+    return answer.code.strip() != shown.shown_code(answer.code).strip()
+
+
+def no_telling_name(row: Row, answer: Answer, side: Side) -> object:
+    return hints(side)
+
+
+def no_host_code(row: Row, answer: Answer, side: Side) -> object:
+    return re.findall(
+        r"<<<|\bmain\s*\(|\bcuda(?:Malloc|Memcpy|Free)\w*\s*\(|#\s*include\s*<(?:iostream|stdio)", side.code
+    )
+
+
+def no_forbidden_calls(row: Row, answer: Answer, side: Side) -> object:
+    return re.findall(r"\b(?:printf|malloc|clock\w*|__nanosleep|globaltimer)\s*\(", side.code)
+
+
+# How a sentence is checked; `()`: it was checked when the pair was judged, or it permits and forbids nothing.
+CHECKED: dict[str, tuple[Check, ...]] = {
+    "You write CUDA device code (C++17, one file": (one_file,),
+    "A computation is given": (),
+    "The plan is data, a list of steps": (),
+    "A launch step has": (),
+    "Other steps": (),
+    "You write the other side": (),
+    "What counts": (),
+    "It computes the same for all sizes": (),
+    "Outputs are compared element by element": (),
+    "Device code only": (no_host_code, static_findings),
+    "No host code, no main, no inputs": (no_host_code, static_findings),
+    "Includes only of CUDA device headers": (includes,),
+    "No printf, malloc, clocks, sleeps, or state": (no_forbidden_calls, static_findings),
+    "What the GPU's own architecture has may be used": (),
+    "Each asm statement is plain string literals": (static_findings,),
+    "The given plan launches your code as well": (launched_kernels_fit,),
+    "Where names, parameters, grids, blocks or buffers": (launched_kernels_fit, plan_only_where_it_changes),
+    "Scratch buffers that you add are declared": (scratch_has_dtype_and_shape,),
+    "No comments": (no_comments,),
+    "Names say what a thing is": (no_telling_name,),
+    "Answer with one fenced": (one_file, plan_only_where_it_changes),
+    "You write a side": (),
+    "It is right for all sizes": (),
+    "A side of it is device code": (),
+    "The plan uses the problem's buffers": (),
+    "You rewrite CUDA device code": (),
+    "Given: a problem": (),
+    "Write the other side: the same results": (),
+    "The plan launches your code as well": (launched_kernels_fit,),
+    "Device code only: no host code, no comments": (no_host_code, no_comments, no_forbidden_calls),
+}
+
+
+def sentences(rules: str) -> list[str]:
+    text = " ".join(rules.replace("\n- ", ". ").split())
+    return [
+        one.strip(" .:")
+        for one in re.split(r"(?<=[.:])\s+(?=[A-Z])|\.\s+(?=[A-Z])", text)
+        if one.strip(" .:")
+    ]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [*sentences(RULES + FORMS["text"]), *sentences(BRIEF_RULES), *sentences(WRITING_RULES + WRITING_FORM)],
+)
+def test_every_sentence_of_the_rules_is_accounted_for(sentence: str) -> None:
+    assert [start for start in CHECKED if sentence.startswith(start)], sentence
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    work = tmp_path_factory.mktemp("work")
+    build(BuildConfig(work, built_in=True))
+    return work / "dataset"
+
+
+@pytest.fixture(scope="module")
+def rows(dataset: Path) -> list[Row]:
+    pairs = {one["id"]: one for some in read_rows(dataset).values() for one in some}
+    found = [
+        Row(split, candidate_of(pairs[one["id"]]), one["prompt"], one["completion"][0]["content"])
+        for split, some in read_rows(dataset, "sft").items()
+        for one in some
+    ]
+    assert len(found) > 100
+    return found
+
+
+def test_datasets_loads_every_config(dataset: Path, tmp_path: Path) -> None:
+    for name in parquet.CONFIGS:
+        loaded = load_dataset(str(dataset), name, cache_dir=str(tmp_path))
+        assert set(loaded) == {"train", "test"} and all(map(len, loaded.values()))
+
+
+def test_a_prompt_stands_once_and_names_its_gpu(rows: list[Row]) -> None:
+    prompts = [re.sub(r"^GPU: .*\n\n", "", row.prompt[1]["content"], flags=re.MULTILINE) for row in rows]
+    assert len(set(prompts)) == len(prompts)
+    gpus = {re.findall(r"^GPU: (.*)$", row.prompt[1]["content"], re.MULTILINE)[0] for row in rows}
+    assert gpus == {"NVIDIA H200 (compute capability 9.0)"}
+
+
+@pytest.mark.parametrize("check", sorted({one for some in CHECKED.values() for one in some}, key=str))
+def test_every_answer_keeps_the_rules(rows: list[Row], check: Check) -> None:
+    broken = {}
+    for row in rows:
+        assert row.pair.problem is not None
+        answer = read_reply(row.answer, "text")
+        assert isinstance(answer, Answer)
+        side = side_of(answer, row.pair.slow, row.pair.problem)
+        assert isinstance(side, Side)
+        if found := check(row, answer, side):
+            broken[row.pair.id] = found
+    assert not broken
+
+
+def test_a_first_side_is_the_fastest_known_of_its_problem(dataset: Path) -> None:
+    pairs = {one["id"]: one for some in read_rows(dataset).values() for one in some}
+    found = [one for some in read_rows(dataset, "write").values() for one in some]
+    fastest: dict[tuple[str, str], float] = {}
+    for one in pairs.values():
+        place = one["family"], one["problem"]
+        fastest[place] = min(fastest.get(place, math.inf), one["fast_us"])
+    assert {(pairs[one["id"]]["family"], pairs[one["id"]]["problem"]): one["us"] for one in found} == fastest
+    for one in found:
+        candidate = candidate_of(pairs[one["id"]])
+        assert candidate.problem is not None and " side" not in one["prompt"][1]["content"].splitlines()[0]
+        answer = read_reply(one["completion"][0]["content"], "text")
+        assert isinstance(answer, Answer)
+        side = side_of(answer, replace(candidate.slow, views={}), candidate.problem)
+        assert isinstance(side, Side)
+        assert replace(side, nondeterministic=candidate.fast.nondeterministic) == candidate.fast
+
+
+def test_preferences_are_answers_of_sft_whose_intervals_are_apart(dataset: Path) -> None:
+    pairs = {one["id"]: one for some in read_rows(dataset).values() for one in some}
+    found = [one for some in read_rows(dataset, "preferences").values() for one in some]
+    taught = {one["id"]: one for some in read_rows(dataset, "sft").values() for one in some}
+    assert len(found) > 20
+    for one in found:
+        better, worse = pairs[one["id"]], pairs[one["rejected_id"]]
+        assert (better["slow_code"], better["problem"]) == (worse["slow_code"], worse["problem"])
+        assert one["chosen"] == taught[one["id"]]["completion"]
+        assert one["rejected"] == taught[one["rejected_id"]]["completion"]
+        assert better["speedup_low"] > worse["speedup_high"] and one["ratio_low"] > 1
+
+
+def runs(code: str, length: int) -> Counter[tuple[object, ...]]:
+    """Runs of tokens with names numbered by first occurrence in a run."""
+    tokens = normalised_tokens(code.encode())
+    named = [is_name(tokens, at) for at in range(len(tokens))]
+    found: Counter[tuple[object, ...]] = Counter()
+    for at in range(len(tokens) - length + 1):
+        numbers: dict[bytes, int] = {}
+        found[
+            tuple(
+                numbers.setdefault(tokens[i], len(numbers)) if named[i] else tokens[i]
+                for i in range(at, at + length)
+            )
+        ] += 1
+    return found
+
+
+def test_no_function_of_a_test_answer_stands_in_a_training_row(rows: list[Row]) -> None:
+    """Nor of what is given; counted without the code that makes the splits."""
+    sides = {(row.split, code) for row in rows for code in (row.pair.slow.code, row.pair.fast.code)}
+    training = [runs(code, 8) for split, code in sides if split == "train"]
+    tested = [code for split, code in sides if split == "test"]
+    assert len(tested) > 10
+    leaks = []
+    for code in tested:
+        for function in Code(code.encode()).functions:
+            text = code.encode()[function.start : function.end].decode()
+            own = runs(text, 8)
+            if own.total() + 7 >= 60:
+                share = max(sum(run in other for run in own) / len(own) for other in training)
+                leaks += [(function.name, share)] if share >= 0.8 else []
+    assert not leaks

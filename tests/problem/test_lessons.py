@@ -1,0 +1,74 @@
+"""Which pairs teach, and what each prompt asks for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from small import scaled
+
+from kcurate.problem.lessons import Lesson, Proved, Untaught, gpu_named, lessons, together
+from kcurate.records import Candidate, View
+
+
+def rung(name: str, body: str, *techniques: str) -> Candidate:
+    """A pair with the slow side of all others, and another fast side."""
+    base = scaled("demo")
+    code = base.fast.code.rstrip().removesuffix("}") + f"    {body}\n}}\n"
+    return replace(base, id=name, techniques=techniques, fast=replace(base.fast, code=code))
+
+
+def asked(found: tuple[Lesson, ...]) -> dict[str, str | None]:
+    return {one.pair.id: one.technique for one in found}
+
+
+def test_a_prompt_stands_once_and_other_answers_ask_for_a_technique() -> None:
+    best = rung("demo/best", "int best = 1;", "loop-unrolling", "warp-shuffle")
+    one = rung("demo/one", "int one = 1;", "loop-unrolling")
+    other = rung("demo/other", "int other = 1;", "loop-unrolling")
+    found = lessons([Proved(one, 2.0), Proved(best, 5.0), Proved(other, 3.0)])
+    assert asked(found.taught) == {"demo/best": None, "demo/other": "loop-unrolling"}
+    assert found.untaught == {"demo/one": Untaught.SAME_PROMPT}
+    by_id = {lesson.pair.id: lesson for lesson in found.taught}
+    assert "loop-unrolling" in by_id["demo/other"].prompt.task
+    assert "as fast as you can" in by_id["demo/best"].prompt.task
+    assert lessons([Proved(other, 3.0), Proved(best, 5.0), Proved(one, 2.0)]) == found
+
+
+def test_prompts_that_differ_in_the_gpu_alone_are_one() -> None:
+    one, other = rung("demo/one", "int one = 1;"), rung("demo/other", "int other = 1;")
+    found = lessons([Proved(one, 2.0, "NVIDIA H100"), Proved(other, 3.0, "NVIDIA H200")])
+    assert [lesson.pair.id for lesson in found.taught] == ["demo/other"]
+    assert "GPU: NVIDIA H200\n" in found.taught[0].prompt.context
+
+
+def test_an_answer_stands_once_for_a_prompt() -> None:
+    one = rung("demo/one", "int one = 1;", "loop-unrolling")
+    found = lessons([Proved(one, 2.0), Proved(replace(one, id="demo/two"), 2.0)])
+    assert asked(found.taught) == {"demo/one": None}
+
+
+def test_layouts_and_single_sizes_are_not_asked_for() -> None:
+    one = scaled("demo/one")
+    assert one.problem is not None
+    laid_out = replace(one, slow=replace(one.slow, views={"x": View(pad=((0, 3),))}))
+    single = replace(one, id="demo/single", problem=replace(one.problem, single_size=True))
+    found = lessons([Proved(laid_out), Proved(single)])
+    assert not found.taught
+    assert found.untaught == {one.id: Untaught.LAYOUT, "demo/single": Untaught.SINGLE_SIZE}
+
+
+def test_a_gpu_is_named_with_its_compute_capability() -> None:
+    assert gpu_named("NVIDIA H200", "nvrtc 13.0 sm_90a") == "NVIDIA H200 (compute capability 9.0)"
+    assert gpu_named("NVIDIA B300", "nvrtc 13.1 sm_103") == "NVIDIA B300 (compute capability 10.3)"
+    assert gpu_named("x86_64", "g++ 12.2") == gpu_named("NVIDIA H200", None) == ""
+
+
+def test_families_are_together_through_others() -> None:
+    def code(*numbers: int) -> str:
+        steps = ["".join(f"v = v * {k}.5f + {n}.0f / w; " for k in range(9)) for n in numbers]
+        return "".join(
+            f"__device__ float f{i}(float v, float w) {{ {s} return v; }}" for i, s in enumerate(steps)
+        )
+
+    found = together([("a", code(1)), ("b", code(1, 2)), ("c", code(2)), ("d", code(3))])
+    assert found["a"] == found["c"] == {"a", "b", "c"} and found["d"] == {"d"}
