@@ -28,6 +28,7 @@ from kcurate.records import (
     Summary,
     Transcript,
     Verdict,
+    WrongAttempt,
 )
 from kcurate.suites import Manifest
 
@@ -42,6 +43,7 @@ ROOTS: dict[str, type[Any]] = {
     "summary": Summary,
     "transcript": Transcript,
     "verdict": Verdict,
+    "wrongattempt": WrongAttempt,
 }
 # Definitions that are a union or a plain type in Python, not a dataclass.
 ALIASES = {"Arg", "Expr", "Step"}

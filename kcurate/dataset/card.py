@@ -70,12 +70,16 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Content:
-    """What the card describes: rows of `pairs` by split, row counts by config and split, gates, version."""
+    """What the card describes: rows of `pairs` by split, row counts by config and split, gates, version.
+
+    `taught`: the rows of `sft`, of which one is shown.
+    """
 
     splits: Mapping[str, Rows]
     counts: Mapping[str, Mapping[str, int]]
     gates: Gates
     version: str
+    taught: Rows = ()
 
     @property
     def rows(self) -> Rows:
@@ -131,6 +135,7 @@ def _body(content: Content) -> Iterator[str]:
     yield _LEAD
     yield f"Version {content.version}; `CHANGES.md` says what changed since the last one.\n"
     yield from _configs(content)
+    yield from _loaded(content)
     yield from _counts(rows)
     yield from _speedups(rows)
     yield _PROTOCOL
@@ -146,6 +151,7 @@ def _configs(content: Content) -> Iterator[str]:
         "sft": "`prompt` and `completion` as chat messages: given the slow side, write the fast one",
         "grpo": "`prompt`, and what a reward needs to judge a completion; no `completion`",
         "write": "`prompt` and `completion`: a problem in words and as data; the fastest side known",
+        "repair": "`prompt` and `completion`: a wrong answer, what the judge said of it, the right one",
         "preferences": "`prompt`, `chosen`, `rejected`: two right answers, and how much faster the first is",
     }
     yield "| config | holds | rows |"
@@ -158,6 +164,19 @@ def _configs(content: Content) -> Iterator[str]:
     yield f"its names are ({HELD:.0%} of its runs of {RUN} tokens; functions of fewer than {MIN_TOKENS}"
     yield "tokens do not count).\n"
     yield _PROMPTS
+
+
+def _loaded(content: Content) -> Iterator[str]:
+    """How to load it, and the shortest row for training."""
+    config = "sft" if content.taught else "pairs"
+    yield "```python\nfrom datasets import load_dataset\n"
+    yield f'rows = load_dataset("USER/NAME", "{config}", split="train")  # or the path of this folder'
+    yield "print(rows[0])\n```\n"
+    if content.taught:
+        row = min(content.taught, key=lambda one: (len(f"{one['prompt']}{one['completion']}"), one["id"]))
+        yield f"A row of `sft`, `{row['id']}`, without the rules that every prompt begins with:\n"
+        for message in (row["prompt"][1], row["completion"][0]):
+            yield f"~~~text\n{message['content'].rstrip()}\n~~~\n"
 
 
 def _counts(rows: Rows) -> Iterator[str]:

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from kcurate.dataset.rows import COLUMNS, Kind
-from kcurate.dataset.tuning import GRPO_COLUMNS, PREFERENCE_COLUMNS, SFT_COLUMNS, WRITE_COLUMNS
+from kcurate.dataset.tuning import (
+    GRPO_COLUMNS,
+    PREFERENCE_COLUMNS,
+    REPAIR_COLUMNS,
+    SFT_COLUMNS,
+    WRITE_COLUMNS,
+)
 from kcurate.errors import InputError
 
 CONFIGS: Mapping[str, Mapping[str, Kind]] = {
@@ -19,6 +25,7 @@ CONFIGS: Mapping[str, Mapping[str, Kind]] = {
     "grpo": GRPO_COLUMNS,
     "write": WRITE_COLUMNS,
     "preferences": PREFERENCE_COLUMNS,
+    "repair": REPAIR_COLUMNS,
 }
 SPLITS = ("train", "test")
 # The settings of `datasets` 5: row groups of 100 MB, and content-defined chunking, so that the Hub stores

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from kcurate import resources, store
-from kcurate.dataset import card, changes, licences, parquet, plot, splits
+from kcurate.dataset import card, changes, licences, parquet, plot, repairs, splits
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, Rules
 from kcurate.dataset.rows import row
 from kcurate.dataset.tuning import tables, trainable
 from kcurate.notes import Note, silent
 from kcurate.problem.lessons import Untaught
-from kcurate.records import Candidate, Summary, Verdict
+from kcurate.records import Candidate, Summary, Verdict, WrongAttempt
 from kcurate.runs import ordered, recorded
 from kcurate.verdicts import readable, standing
 from kcurate.workspace import Workspace
@@ -162,9 +162,10 @@ def _files(
     by_split = {split: inside for split, inside in by_split.items() if inside}
     history = changes.follow(before, by_split, config.version)
     made: dict[str, dict[str, list[dict[str, Any]]]] = {"pairs": by_split}
+    wrong = list(store.read_jsonl(repairs.facts(), WrongAttempt)) if config.built_in else []
     untaught: dict[str, Untaught] = {}
     for split, inside in by_split.items():
-        found, out = tables(inside)
+        found, out = tables(inside, wrong, test=split == "test")
         untaught |= out
         for name, some in found.items():
             made.setdefault(name, {})[split] = some
@@ -175,7 +176,9 @@ def _files(
         for name, some in made.items()
         for split, inside in some.items()
     }
-    content = card.Content(by_split, counts, gates, history.version)
+    content = card.Content(
+        by_split, counts, gates, history.version, [x for some in made.get("sft", {}).values() for x in some]
+    )
     speedups = [one["speedup"] for one in rows if trainable(one) and one["speedup"]]
     if speedups:
         title = f"Speedups of {len(speedups)} confirmed pairs"

@@ -1,4 +1,4 @@
-"""Rows for training: `sft`, `grpo` (prompts, and what a reward needs), `write`, `preferences`.
+"""Rows for training: `sft`, `grpo` (prompts, and what a reward needs), `write`, `preferences`, `repair`.
 
 Prompts and completions are chat messages in the format of `kcurate.prompts`, which deopt and training share.
 Only confirmed pairs become rows. Not covered: which of them do (`kcurate.problem.lessons`), training itself.
@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kcurate import prompts
+from kcurate.dataset.repairs import repairs
 from kcurate.dataset.rows import Kind
 from kcurate.problem import shown
-from kcurate.problem.lessons import Lesson, Proved, Untaught, answers, gpu_named, lessons
+from kcurate.problem.lessons import Lesson, Lessons, Proved, Untaught, answers, gpu_named, lessons
 from kcurate.published_rows import candidate_of
-from kcurate.records import Outcome
+from kcurate.records import Outcome, WrongAttempt
 
 _MESSAGES: Kind = [{"role": "string", "content": "string"}]
 SFT_COLUMNS: dict[str, Kind] = {
@@ -27,6 +28,7 @@ SFT_COLUMNS: dict[str, Kind] = {
     "license": "string",
     "techniques": ["string"],
     "technique": "string",
+    "local_edit": "bool",
     "speedup": "float64",
     "device": "string",
     "content": "string",
@@ -77,6 +79,21 @@ PREFERENCE_COLUMNS: dict[str, Kind] = {
     "device": "string",
     "prompt_format": "string",
 }
+REPAIR_COLUMNS: dict[str, Kind] = {
+    "id": "string",
+    "prompt": _MESSAGES,
+    "completion": _MESSAGES,
+    "family": "string",
+    "domain": "string",
+    "license": "string",
+    "change": "string",
+    "wrong_outcome": "string",
+    "wrong_device": "string",
+    "speedup": "float64",
+    "device": "string",
+    "content": "string",
+    "prompt_format": "string",
+}
 ANSWERS = frozenset(("completion", "chosen", "rejected"))
 
 
@@ -85,19 +102,28 @@ def trainable(row: Mapping[str, Any]) -> bool:
     return str(row["outcome"]) == Outcome.CONFIRMED.value
 
 
-def tables(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[str, list[dict[str, Any]]], dict[str, Untaught]]:
+def tables(
+    rows: Iterable[Mapping[str, Any]], wrong: Iterable[WrongAttempt] = (), *, test: bool = False
+) -> tuple[dict[str, list[dict[str, Any]]], dict[str, Untaught]]:
     """The rows of every config for training, from the `pairs` rows of one split; and what is in no prompt.
+
+    `wrong`: judged wrong answers, for `repair`. `test`: no local edits, which are too easy to score on.
 
     A split holds whole families, and a prompt names its family: no other split has the same prompt.
     """
     by_id = {str(row["id"]): row for row in rows if trainable(row)}
     proved = [_proved(row) for row in by_id.values()]
     found = lessons(proved)
+    if test:
+        local = {one.pair.id: Untaught.LOCAL_EDIT for one in found.taught if one.local_edit}
+        kept = tuple(one for one in found.taught if not one.local_edit)
+        found = Lessons(kept, found.untaught | local)
     made = {
         "sft": [sft_row(by_id[one.pair.id], one) for one in found.taught if one.answer is not None],
         "grpo": [grpo_row(by_id[one.pair.id], one) for one in found.taught if one.technique is None],
         "write": list(_written(proved, by_id)),
         "preferences": list(_preferences(proved, by_id)),
+        "repair": list(_repairs(found, proved, by_id, wrong)),
     }
     return made, found.untaught
 
@@ -149,6 +175,30 @@ def _preferences(proved: Iterable[Proved], rows: Mapping[str, Mapping[str, Any]]
             )
 
 
+def _repairs(
+    found: Lessons,
+    proved: Iterable[Proved],
+    rows: Mapping[str, Mapping[str, Any]],
+    wrong: Iterable[WrongAttempt],
+) -> Iterator[dict[str, Any]]:
+    """Wrong answers to the prompts that ask for the fastest side, and that side."""
+    right = {
+        one.pair.id: one.answer for one in found.taught if one.answer is not None and one.technique is None
+    }
+    gpus = {one.pair.id: one.gpu for one in proved}
+    pairs = {one.pair.id: one.pair for one in proved if one.pair.id in right}
+    for fact, prompt in repairs(pairs, wrong, gpus):
+        yield _row(
+            REPAIR_COLUMNS,
+            rows[fact.pair],
+            prompt=prompt,
+            completion=right[fact.pair],
+            change=fact.change,
+            wrong_outcome=fact.outcome.value,
+            wrong_device=fact.device,
+        )
+
+
 def _row(columns: Mapping[str, Kind], row: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """A row of these columns; prompts and answers become chat messages."""
     made = {**row, **more, "prompt_format": prompts.FORMAT, "prompt": prompts.chat(more["prompt"])}
@@ -159,7 +209,14 @@ def _row(columns: Mapping[str, Kind], row: Mapping[str, Any], **more: Any) -> di
 
 def sft_row(row: Mapping[str, Any], lesson: Lesson) -> dict[str, Any]:
     """The `sft` row of a lesson that has an answer; `row` is its pair's."""
-    return _row(SFT_COLUMNS, row, prompt=lesson.prompt, completion=lesson.answer, technique=lesson.technique)
+    return _row(
+        SFT_COLUMNS,
+        row,
+        prompt=lesson.prompt,
+        completion=lesson.answer,
+        technique=lesson.technique,
+        local_edit=lesson.local_edit,
+    )
 
 
 def grpo_row(row: Mapping[str, Any], lesson: Lesson) -> dict[str, Any]:

@@ -19,6 +19,12 @@ from kcurate.problem.techniques import vocabulary
 from kcurate.prompts import Technique
 from kcurate.records import Candidate, Prompt
 
+# What sides made by rules must gain to be taught; a fifth of them are of one rule at most, a third are local
+# edits at most, `FEW` of each in any case.
+RULE_GAIN = 1.5
+FEW = 4
+# The share of an answer's lines in the given code from which the answer is a local edit.
+LOCAL = 0.85
 _ARCHITECTURE = re.compile(r"\bsm_(\d+)(\d)[a-z]?\b")
 
 
@@ -26,12 +32,18 @@ class Untaught(StrEnum):
     """Why a proved pair is in no prompt.
 
     `layout`: no prompt shows how its given side lays buffers out. `same_prompt`: another answer to the same
-    prompt is faster, and no technique tells the two apart.
+    prompt is faster, and no technique tells the two apart. Of given sides that rules made: `small_gain`: the
+    speedup is below `RULE_GAIN`; `many_of_a_rule`, `many_local_edits`: their share is reached. `local_edit`:
+    most of the answer is given, and the pair would be in the test split.
     """
 
     LAYOUT = "layout"
     SINGLE_SIZE = "single_size"
     SAME_PROMPT = "same_prompt"
+    SMALL_GAIN = "small_gain"
+    MANY_OF_A_RULE = "many_of_a_rule"
+    MANY_LOCAL_EDITS = "many_local_edits"
+    LOCAL_EDIT = "local_edit"
 
 
 @dataclass(frozen=True)
@@ -60,7 +72,8 @@ class Lesson:
     """A prompt with its answer. `technique`: what the prompt asks for by name; None: the fastest side known.
 
     `pair` has the answer as its fast side, as if a model had made it. `answer` is None where the form of
-    answers cannot express that side: such a prompt can be asked, and not taught.
+    answers cannot express that side: such a prompt can be asked, and not taught. `local_edit`: more than
+    `LOCAL` of the answer's lines stand in the given code.
     """
 
     pair: Candidate
@@ -68,6 +81,7 @@ class Lesson:
     answer: str | None
     technique: str | None = None
     speedup: float | None = None
+    local_edit: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,7 +105,31 @@ def lessons(proved: Iterable[Proved], *, brief: bool = False) -> Lessons:
                 continue
             asked[technique.name if technique else None] = one.answer
             taught.append(_lesson(one, technique, brief=brief))
-    return Lessons(tuple(sorted(taught, key=lambda one: one.pair.id)), untaught)
+    kept = _of_rules(taught, untaught)
+    return Lessons(tuple(sorted(kept, key=lambda one: one.pair.id)), untaught)
+
+
+def _of_rules(taught: Iterable[Lesson], untaught: dict[str, Untaught]) -> list[Lesson]:
+    """The lessons without those that would teach the inverse of a few rules, the largest speedups first."""
+    kept = [one for one in taught if not one.pair.origin.rules]
+    made = sorted(
+        (one for one in taught if one.pair.origin.rules), key=lambda one: (-(one.speedup or 0.0), one.pair.id)
+    )
+    worth = [one for one in made if one.speedup is None or one.speedup >= RULE_GAIN]
+    untaught |= {one.pair.id: Untaught.SMALL_GAIN for one in made if one not in worth}
+    most = {rule: max(FEW, len(worth) // 5) for one in worth for rule in one.pair.origin.rules}
+    local = max(FEW, len(worth) // 3)
+    for one in worth:
+        rules = one.pair.origin.rules
+        if any(most[rule] == 0 for rule in rules):
+            untaught[one.pair.id] = Untaught.MANY_OF_A_RULE
+        elif one.local_edit and local == 0:
+            untaught[one.pair.id] = Untaught.MANY_LOCAL_EDITS
+        else:
+            most |= {rule: most[rule] - 1 for rule in rules}
+            local -= one.local_edit
+            kept.append(one)
+    return kept
 
 
 def answers(proved: Iterable[Proved]) -> tuple[list[list[Answered]], dict[str, Untaught]]:
@@ -136,7 +174,17 @@ def _lesson(one: Answered, technique: Technique | None, *, brief: bool) -> Lesso
     pair = one.of.pair
     template = replace(pair, origin=replace(pair.origin, kind="model", made="fast"))
     prompt = shown.request(template, brief=brief, technique=technique, gpu=one.of.gpu)
-    return Lesson(template, prompt, one.answer, technique.name if technique else None, one.of.speedup)
+    name = technique.name if technique else None
+    return Lesson(
+        template, prompt, one.answer, name, one.of.speedup, _is_local(pair.slow.code, pair.fast.code)
+    )
+
+
+def _is_local(given: str, answer: str) -> bool:
+    """Whether more than `LOCAL` of an answer's lines stand in the given code."""
+    known = {"".join(line.split()) for line in given.splitlines()}
+    lines = [text for line in answer.splitlines() if (text := "".join(line.split())) not in ("", "{", "}")]
+    return sum(line in known for line in lines) > LOCAL * len(lines)
 
 
 def gpu_named(device: str, compiler: str | None) -> str:

@@ -13,6 +13,7 @@ from kcurate.records.attempt import (
     ReplyStatus,
     Transcript,
     Usage,
+    WrongAttempt,
 )
 from kcurate.records.capture import (
     Capture,
@@ -145,6 +146,7 @@ __all__ = [
     "Verdict",
     "View",
     "WhileNonzero",
+    "WrongAttempt",
     "other_side",
     "steps",
 ]

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Literal
 
 from kcurate.records.pair import SideName
-from kcurate.records.verdict import Verdict
+from kcurate.records.verdict import Outcome, Verdict
 
 
 class ReplyStatus(StrEnum):
@@ -160,3 +160,20 @@ class Attempt:
     verdict: Verdict | None = None
     parent: str | None = None
     candidate: str | None = None
+
+
+@dataclass(frozen=True)
+class WrongAttempt:
+    """A judged wrong version of a pair's fast side, without code: a change of `kcurate.mutate` and a verdict.
+
+    `change` and `place` make it again from the published pair; `side` is the hash of what they must give.
+    `findings` is what a model is told. `device`: where it was judged.
+    """
+
+    pair: str
+    change: str
+    place: int
+    side: str
+    outcome: Outcome
+    findings: str
+    device: str

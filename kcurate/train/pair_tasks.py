@@ -71,7 +71,15 @@ def task_of(pair: Candidate, *, brief: bool = False) -> Task:
 
 def _task(lesson: Lesson) -> Task:
     pair = lesson.pair
-    return Task(pair.id, pair.family, lesson.prompt, pair, lesson.answer, technique=lesson.technique)
+    return Task(
+        pair.id,
+        pair.family,
+        lesson.prompt,
+        pair,
+        lesson.answer,
+        technique=lesson.technique,
+        local_edit=lesson.local_edit,
+    )
 
 
 def _proved(

@@ -146,7 +146,8 @@ def load_tasks(settings: TrainSettings, note: Note = silent, *, gpu: str | None 
     pairs = pairs[: own.limit or None]
     if kind == "pairs":
         training, held_out = pair_tasks.split(pairs, own.held_out, own.split_seed)
-        found = Tasks(training, _arranged(_open(training), settings), _open(held_out))
+        scored = tuple(task for task in _open(held_out) if not task.local_edit)
+        found = Tasks(training, _arranged(_open(training), settings), scored)
     elif kind == "kernelbench":
         from kcurate.train.kernelbench import tasks as kernelbench
 

@@ -20,7 +20,8 @@ class Task:
     side is the reference). `answer` is the known answer, the target of SFT, in the form of
     `prompts.write_answer`; None if no good one is known. A `family` is never both trained on and held out.
     `permitted`: the only techniques that a completion may use (None: any). `technique`: what the prompt asks
-    for by name, so that a slower answer is right as well: such a task is for SFT alone.
+    for by name, so that a slower answer is right as well: such a task is for SFT alone. `local_edit`: the
+    answer is mostly the given code, too easy to score on.
     """
 
     id: str
@@ -30,6 +31,7 @@ class Task:
     answer: str | None = None
     permitted: frozenset[str] | None = None
     technique: str | None = None
+    local_edit: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,7 +19,7 @@ from kcurate.cuda_source import kernel_signatures
 from kcurate.cuda_source.normalise import normalised_tokens
 from kcurate.cuda_source.similarity import is_name
 from kcurate.cuda_source.statements import Code
-from kcurate.dataset import parquet
+from kcurate.dataset import parquet, repairs
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.headers import IN_SIDES
@@ -27,7 +30,8 @@ from kcurate.prompts import Answer
 from kcurate.prompts.replies import read_reply
 from kcurate.prompts.tasks import BRIEF_RULES, FORMS, RULES, WRITING_FORM, WRITING_RULES
 from kcurate.published_rows import candidate_of, read_rows
-from kcurate.records import Candidate, Launch, Side, steps
+from kcurate.records import Candidate, Launch, Side, WrongAttempt, steps
+from kcurate.store import read_jsonl
 
 Check = Callable[["Row", Answer, Side], object]
 
@@ -167,6 +171,18 @@ def test_datasets_loads_every_config(dataset: Path, tmp_path: Path) -> None:
         assert set(loaded) == {"train", "test"} and all(map(len, loaded.values()))
 
 
+def test_the_card_loads_and_shows_a_row(dataset: Path, rows: list[Row], tmp_path: Path) -> None:
+    text = (dataset / "README.md").read_text()
+    (snippet,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    code = snippet.replace("USER/NAME", str(dataset))
+    command = [sys.executable, "-c", code]
+    shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "You write CUDA device code" in shown.stdout
+    prompt, completion = re.findall(r"^~~~text\n(.*?)\n~~~$", text, re.MULTILINE | re.DOTALL)
+    assert (prompt, completion) in [(row.prompt[1]["content"].rstrip(), row.answer.rstrip()) for row in rows]
+
+
 def test_a_prompt_stands_once_and_names_its_gpu(rows: list[Row]) -> None:
     prompts = [re.sub(r"^GPU: .*\n\n", "", row.prompt[1]["content"], flags=re.MULTILINE) for row in rows]
     assert len(set(prompts)) == len(prompts)
@@ -217,6 +233,16 @@ def test_preferences_are_answers_of_sft_whose_intervals_are_apart(dataset: Path)
         assert one["chosen"] == taught[one["id"]]["completion"]
         assert one["rejected"] == taught[one["rejected_id"]]["completion"]
         assert better["speedup_low"] > worse["speedup_high"] and one["ratio_low"] > 1
+
+
+def test_facts_of_wrong_answers_still_hold(dataset: Path) -> None:
+    """A fact of changed code would be left out without a word."""
+    known = list(read_jsonl(repairs.facts(), WrongAttempt))
+    pairs = {one["id"]: candidate_of(one) for some in read_rows(dataset).values() for one in some}
+    assert not [one for one in known if one.pair in pairs and repairs.remade(pairs[one.pair], one) is None]
+    rows = [one for some in read_rows(dataset, "repair").values() for one in some]
+    assert len(rows) >= 400
+    assert all(one["completion"][0]["content"] not in one["prompt"][1]["content"] for one in rows)
 
 
 def runs(code: str, length: int) -> Counter[tuple[object, ...]]:

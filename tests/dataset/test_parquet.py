@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +15,18 @@ import pytest
 from dataset.making import a_row, pair
 
 from kcurate.dataset import parquet
+from kcurate.dataset.repairs import side_id
 from kcurate.dataset.tuning import tables
+from kcurate.mutate.broken import ATTEMPTS
+from kcurate.mutate.choosing import every
 from kcurate.published_rows import candidate_of
+from kcurate.records import Outcome, WrongAttempt
+
+
+def wrong(row: Mapping[str, Any]) -> WrongAttempt:
+    """A wrong version of the row's fast side."""
+    side = every(candidate_of(row).fast, ATTEMPTS, "lost_tail")[0].side
+    return WrongAttempt(row["id"], "lost_tail", 0, side_id(side), Outcome.MISMATCH, "Wrong.", "emulator")
 
 
 def rows_of(config: str, count: int) -> list[dict[str, Any]]:
@@ -26,7 +37,7 @@ def rows_of(config: str, count: int) -> list[dict[str, Any]]:
     for number, row in enumerate(rows):
         other = replace(candidate_of(row), id=f"{row['id']}/rung", fast=pair("demo/x", number + 40).fast)
         rung = a_row(other, speedup=3.0, speedup_low=2.9, speedup_high=3.1)
-        found += tables([row, *([rung] if config == "preferences" else [])])[0][config]
+        found += tables([row, *([rung] if config == "preferences" else [])], [wrong(row)])[0][config]
     return found
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from small import scaled
 
-from kcurate.problem.lessons import Lesson, Proved, Untaught, gpu_named, lessons, together
-from kcurate.records import Candidate, View
+from kcurate.problem.lessons import FEW, RULE_GAIN, Lesson, Proved, Untaught, gpu_named, lessons, together
+from kcurate.records import Candidate, Origin, View
 
 
 def rung(name: str, body: str, *techniques: str) -> Candidate:
@@ -55,6 +55,44 @@ def test_layouts_and_single_sizes_are_not_asked_for() -> None:
     found = lessons([Proved(laid_out), Proved(single)])
     assert not found.taught
     assert found.untaught == {one.id: Untaught.LAYOUT, "demo/single": Untaught.SINGLE_SIZE}
+
+
+def made_by(name: str, *rules: str, local: bool = False) -> Candidate:
+    """A pair whose given side a rule made: the answer and one line more, or code with none of its lines."""
+    base = scaled("demo")
+    lines = "".join(f"    // {name}\n    int v{i} = {i}; (void)v{i};\n" for i in range(30))
+    fast = base.fast.code.rstrip().removesuffix("}") + lines + "}\n"
+    given = fast if local else base.slow.code
+    slow = given.replace("{", "{ int " + name.replace("/", "_") + " = 0;", 1)
+    origin = Origin("rule", made="slow", rules=rules)
+    return replace(
+        base,
+        id=name,
+        origin=origin,
+        slow=replace(base.slow, code=slow),
+        fast=replace(base.fast, code=fast),
+    )
+
+
+def test_sides_made_by_rules_are_taught_in_measure() -> None:
+    proved = [Proved(made_by(f"demo/a{i}", "unroll"), 2.0 + i) for i in range(FEW + 3)]
+    proved += [Proved(made_by(f"demo/b{i}", "barrier"), 1.9) for i in range(2)]
+    proved += [Proved(made_by("demo/small", "padding"), RULE_GAIN - 0.01)]
+    found = lessons(proved)
+    assert set(asked(found.taught)) == {*(f"demo/a{i}" for i in range(3, FEW + 3)), "demo/b0", "demo/b1"}
+    assert found.untaught == {
+        "demo/small": Untaught.SMALL_GAIN,
+        **{f"demo/a{i}": Untaught.MANY_OF_A_RULE for i in range(3)},
+    }
+
+
+def test_few_local_edits_of_rules_are_taught() -> None:
+    proved = [Proved(made_by(f"demo/a{i}", f"rule-{i}", local=True), 3.0 + i) for i in range(FEW + 2)]
+    found = lessons(proved)
+    assert all(one.local_edit for one in found.taught) and len(found.taught) == FEW
+    assert found.untaught == {f"demo/a{i}": Untaught.MANY_LOCAL_EDITS for i in range(2)}
+    by_hand = [replace(one, pair=replace(one.pair, origin=Origin("curated"))) for one in proved]
+    assert len(lessons(by_hand).taught) == FEW + 2
 
 
 def test_a_gpu_is_named_with_its_compute_capability() -> None:

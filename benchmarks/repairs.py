@@ -1,0 +1,143 @@
+"""Judges wrong versions of the built-in pairs' fast sides, for the dataset's config `repair`.
+
+    python benchmarks/repairs.py [--backend emulator|cuda] [--each 4] [--seed 1] [--minutes 10] [--jobs 2]
+
+Each pair's published fast side gets `--each` single mistakes (kcurate.mutate.broken). Code is compiled by
+NVRTC first, so that a compile error is what users see; the rest goes to the judge. What the judge refuses is
+appended to pairs/repairs.jsonl as a fact without code. Run again, it goes on where it stopped; facts whose
+change gives something else by now are dropped. Prints counts by outcome and by change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from kcurate import prompts, resources, store
+from kcurate.backends.base import CompileFailure
+from kcurate.dataset import repairs
+from kcurate.errors import ProblemError
+from kcurate.judge import compile_side
+from kcurate.judge.judging import JudgeConfig
+from kcurate.judge.referees import batch
+from kcurate.mutate.broken import ATTEMPTS
+from kcurate.mutate.choosing import every, in_turns
+from kcurate.neutral import neutral
+from kcurate.records import AttemptOutcome, Candidate, Environment, Outcome, Verdict, WrongAttempt
+
+# What tells a writer that the answer is wrong; other outcomes say nothing of it, or that it is right.
+WRONG = frozenset(
+    (
+        Outcome.MALFORMED, Outcome.STATIC_REJECT, Outcome.COMPILE_ERROR, Outcome.LAUNCH_ERROR,
+        Outcome.TIMEOUT, Outcome.MISMATCH, Outcome.NONDETERMINISTIC,
+    )
+)  # fmt: skip
+NVRTC = "NVRTC for sm_90"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A wrong version of a pair's fast side, and where it comes from."""
+
+    pair: Candidate
+    change: str
+    place: int
+    candidate: Candidate
+
+
+def trials(pairs: Sequence[Candidate], each: int, seed: int) -> Iterator[Trial]:
+    for number, pair in enumerate(pairs):
+        for made in in_turns(pair.fast, ATTEMPTS, each, seed * 100_003 + number):
+            sides = [one.side for one in every(pair.fast, ATTEMPTS, made.change)]
+            place = sides.index(made.side)
+            name = f"{pair.id}#{made.change}-{place}"
+            origin = replace(pair.origin, kind="model", made="fast")
+            yield Trial(pair, made.change, place, replace(pair, id=name, origin=origin, fast=sides[place]))
+
+
+def fact(trial: Trial, verdict: Verdict, device: str) -> WrongAttempt:
+    return WrongAttempt(
+        pair=trial.pair.id,
+        change=trial.change,
+        place=trial.place,
+        side=repairs.side_id(trial.candidate.fast),
+        outcome=verdict.outcome,
+        findings=prompts.feedback("fast", AttemptOutcome.JUDGED, verdict=verdict),
+        device=device,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--backend", default="emulator", choices=["emulator", "cuda"])
+    parser.add_argument("--each", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    until = time.perf_counter() + 60 * options.minutes
+    folders = store.find_candidates(resources.pairs_dir())
+    pairs = {pair.id: pair for pair in (neutral(store.read_candidate(folder)) for folder in folders)}
+    path = repairs.facts()
+    known = [
+        one
+        for one in store.read_jsonl(path, WrongAttempt)
+        if one.pair in pairs and repairs.remade(pairs[one.pair], one) is not None
+    ]
+    done = {(one.pair, one.change, one.place) for one in known}
+    todo = [
+        one
+        for one in trials(list(pairs.values()), options.each, options.seed)
+        if (one.pair.id, one.change, one.place) not in done
+    ]
+    known += judged(todo, options, until)
+    known.sort(key=lambda one: (one.pair, one.change, one.place))
+    path.unlink(missing_ok=True)
+    for one in known:
+        store.append_jsonl(path, one)
+    for what in ("outcome", "change", "device"):
+        print(what, dict(Counter(str(getattr(one, what)) for one in known).most_common()))
+    print(f"{len(known)} facts in {path}")
+
+
+def judged(todo: Sequence[Trial], options: argparse.Namespace, until: float) -> list[WrongAttempt]:
+    """The facts of what is refused, as time allows."""
+    from kcurate.backends.cuda.compiler import CudaCompiler
+
+    found, rest = [], []
+    for trial in todo:
+        try:
+            made = compile_side(trial.candidate, "fast", CudaCompiler())
+        except ProblemError:  # the judge says it better
+            made = None
+        if isinstance(made, CompileFailure) and made.reason == "error":
+            detail = "the compiler rejected the code"
+            environment = Environment("cuda", NVRTC)
+            verdict = Verdict(
+                trial.candidate.id, "", Outcome.COMPILE_ERROR, environment, detail, "fast", made.log
+            )
+            found.append(fact(trial, verdict, NVRTC))
+        else:
+            rest.append(trial)
+    print(f"{len(found)} of {len(todo)} do not compile", flush=True)
+    config = JudgeConfig(options.backend, timed=False, calibrate=False)
+    seen: Counter[str] = Counter()
+    for index, verdict in batch.judge_many(
+        [(i, one.candidate) for i, one in enumerate(rest)], config, gpus=(0,), jobs=options.jobs
+    ):
+        seen[str(verdict.outcome)] += 1
+        if verdict.outcome in WRONG and verdict.side != "slow":
+            device = verdict.environment.device if options.backend == "cuda" else "emulator"
+            found.append(fact(rest[index], verdict, device))
+        if time.perf_counter() > until:
+            print(f"out of time after {seen.total()} of {len(rest)}")
+            break
+    print("judged", dict(seen))
+    return found
+
+
+if __name__ == "__main__":
+    main()

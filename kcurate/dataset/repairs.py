@@ -1,0 +1,56 @@
+"""Rows of `repair`: a wrong answer, what the judge says of it, and the right one.
+
+The wrong answers of the built-in pairs are facts on file (`pairs/repairs.jsonl`), without code: each is made
+again from the published pair. A fact whose change gives something else by now is left out. Not covered:
+judging wrong answers (`benchmarks/repairs.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from kcurate import codec, json_text, prompts, resources, store
+from kcurate.mutate.broken import ATTEMPTS
+from kcurate.mutate.choosing import every
+from kcurate.problem import shown
+from kcurate.prompts import Earlier
+from kcurate.records import Candidate, Prompt, Side, WrongAttempt
+
+
+def facts() -> Path:
+    """Where the facts of the built-in pairs lie."""
+    return resources.pairs_dir() / "repairs.jsonl"
+
+
+def side_id(side: Side) -> str:
+    """The hash of a wrong side."""
+    return store.content_id(side.code, codec.canonical_json(shown.launch_data(side)))
+
+
+def remade(pair: Candidate, fact: WrongAttempt) -> Side | None:
+    """The wrong side of a published pair; None if the change does not give it any more."""
+    found = (
+        every(pair.fast, {fact.change: ATTEMPTS[fact.change]}, fact.change) if fact.change in ATTEMPTS else ()
+    )
+    side = found[fact.place].side if fact.place < len(found) else None
+    return side if side is not None and side_id(side) == fact.side else None
+
+
+def repairs(
+    pairs: Mapping[str, Candidate], known: Iterable[WrongAttempt], gpus: Mapping[str, str]
+) -> Iterator[tuple[WrongAttempt, Prompt]]:
+    """The prompts that show a wrong answer; the right one is the pair's fast side. `gpus`: by id."""
+    for fact in known:
+        pair = pairs.get(fact.pair)
+        wrong = remade(pair, fact) if pair is not None else None
+        if pair is None or wrong is None or pair.problem is None:
+            continue
+        template = replace(pair, origin=replace(pair.origin, kind="model", made="fast"))
+        plan = None
+        if (wrong.plan, wrong.buffers) != (pair.slow.plan, pair.slow.buffers):
+            plan = json_text.pretty(shown.launch_data(wrong))
+        earlier = Earlier(shown.shown_code(wrong.code), plan, fact.findings)
+        material = shown.material_of(pair.problem, template.slow, "fast", pair.family, gpus[fact.pair])
+        yield fact, prompts.build(material, None, "text", action="repair", earlier=earlier)
