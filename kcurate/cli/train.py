@@ -53,7 +53,7 @@ def train(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="kernelcompare, sqd, staged-tiers or continuous.  [default: kernelcompare]",
+            help="kernelcompare, pairs, sqd, staged-tiers or continuous.  [default: kernelcompare]",
         ),
     ] = None,
     config: Annotated[

@@ -79,6 +79,7 @@ def _task(lesson: Lesson) -> Task:
         lesson.answer,
         technique=lesson.technique,
         local_edit=lesson.local_edit,
+        known=lesson.speedup,
     )
 
 

@@ -78,6 +78,58 @@ def test_continuous_grows_with_each_doubling_and_has_ends() -> None:
     assert total("continuous", *slower) == [pytest.approx(value) for value in (0.6, 0.4, 0.4)]
 
 
+@pytest.mark.parametrize(
+    ("outcome", "speedup", "earned"),
+    [
+        ("unreadable", None, 0.0),
+        ("copied", 1.0, 0.0),
+        ("malformed", None, 0.02),
+        ("static_reject", None, 0.02),
+        ("compile_error", None, 0.02),
+        ("mismatch", None, 0.1),
+        ("timeout", None, 0.1),
+        ("nondeterministic", None, 0.1),
+        ("not_faster", 0.66, 0.15),
+        ("not_faster", 0.67, 0.3),
+        ("correct", None, 0.3),
+        ("ambiguous_timing", 3.0, 0.3),
+        ("confirmed", 1.02, 0.3),
+        ("confirmed", 2.0, 0.8),
+        ("confirmed", 4.0, 1.3),
+        ("confirmed", 64.0, 1.5),
+    ],
+)
+def test_pairs_pays_for_what_was_reached_and_for_speed(
+    outcome: str, speedup: float | None, earned: float
+) -> None:
+    assert total("pairs", Earned(outcome, speedup, known=4.0)) == [pytest.approx(earned)]
+
+
+def test_pairs_asks_for_half_as_much_again_at_least() -> None:
+    assert total("pairs", Earned("confirmed", 1.5, known=1.1)) == [pytest.approx(1.3)]
+    assert total("pairs", Earned("confirmed", 8.0)) == [pytest.approx(1.3)], "nothing is known"
+
+
+HONEST = [name for name in STANDINGS if name not in ("copied", "unreadable")]
+
+
+@given(failed=st.sampled_from(HONEST), ratio=st.floats(1e-3, 1e3), known=st.none() | st.floats(0.5, 1e3))
+def test_no_copy_earns_as_much_as_an_honest_attempt(failed: str, ratio: float, known: float | None) -> None:
+    copy, attempt = total("pairs", Earned("copied", ratio, known), Earned(failed, ratio, known))
+    assert copy < attempt
+
+
+@given(
+    one=st.floats(1e-3, 1e3),
+    other=st.floats(1e-3, 1e3),
+    known=st.none() | st.floats(0.5, 1e3),
+    outcome=st.sampled_from(("confirmed", "not_faster", "ambiguous_timing")),
+)
+def test_more_speed_never_pays_less(one: float, other: float, known: float | None, outcome: str) -> None:
+    rewards = total("pairs", *(Earned(outcome, ratio, known) for ratio in sorted((one, other))))
+    assert rewards[0] <= rewards[1]
+
+
 @pytest.mark.parametrize("name", SCHEMES)
 def test_our_failure_neither_helps_nor_hurts(name: str) -> None:
     group = [Earned("confirmed", 3.0), Earned(OURS), Earned("mismatch")]
@@ -97,7 +149,7 @@ def test_no_wrong_answer_earns_as_much_as_a_right_one(
     name: str, wrong: str, right: str, ratio: float
 ) -> None:
     rewards = total(name, Earned(wrong), Earned(right, ratio))
-    assert rewards[0] < rewards[1]
+    assert rewards[0] < rewards[1] or (name, right) == ("pairs", "copied")
     assert all(math.isfinite(reward) for reward in rewards)
 
 

@@ -13,7 +13,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from kcurate.judge.referees.local import JudgeExecutor, Referees
 from kcurate.records import Candidate, Verdict
 from kcurate.train.reward import schemes
 from kcurate.train.reward.answers import Readable, Refused, read
-from kcurate.train.reward.schemes import Scheme
+from kcurate.train.reward.schemes import UNKNOWN, Earned, Scheme
 from kcurate.train.reward.settled import Settled, asks_for_audit, settle
 from kcurate.train.reward.verdict_cache import VerdictCache, answer_key
 from kcurate.train.task import Judged, Task
@@ -183,7 +183,8 @@ class RewardPool:
             groups[entry.task.id].append(index)
         judged: dict[int, Judged] = {}
         for members in groups.values():
-            terms = schemes.terms_of(self._scheme, [settled[i].earned for i in members])
+            group = [_beside_known(settled[i], entries[i].task) for i in members]
+            terms = schemes.terms_of(self._scheme, group)
             for i, one in zip(members, terms, strict=True):
                 judged[i] = _judged(entries[i], settled[i], one)
         return [judged[index] for index in range(len(entries))]
@@ -196,6 +197,12 @@ def _in_turn(tasks: Sequence[Task]) -> Iterator[int]:
         groups[task.id].append(index)
     for row in zip_longest(*groups.values()):
         yield from (index for index in row if index is not None)
+
+
+def _beside_known(settled: Settled, task: Task) -> Earned:
+    """What was earned, with the ratio known to be possible: that of the task, else what its buffers allow."""
+    known = task.known or (settled.headroom and min(settled.headroom, UNKNOWN))
+    return replace(settled.earned, known=known)
 
 
 def _judged(entry: _Entry, settled: Settled, terms: schemes.Terms) -> Judged:

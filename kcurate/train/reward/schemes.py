@@ -6,6 +6,7 @@ rest of its group as `neutral`, so its advantage is 0. Not covered: outcomes and
 
 | scheme | terms |
 |---|---|
+| `pairs` | 0 for a copy, 0.02 to 0.3 by what was reached, and speed beside what is known to be possible |
 | `kernelcompare` | compiles 0.4, correct 0.4, faster 0.2 (the KernelCompare paper) |
 | `staged-tiers` | -100, -40, -30, -20, -10 by the stage that failed; correct: 0 to 10 by the group's best |
 | `continuous` | compiles 0.3, correct 0.3, and 0.2 per doubling of speed |
@@ -58,15 +59,22 @@ STANDINGS: Mapping[str, Standing] = {
     Outcome.CORRECT: _RIGHT,
     Outcome.CONFIRMED: Standing(True, True, True),
 }
+# Of the scheme `pairs`: ratios of given time to completion's time.
+SLOWER, FASTER = 0.67, 1.02
+LEAST_KNOWN, UNKNOWN = 1.5, 8.0
 OURS = Outcome.HARNESS_ERROR.value
 
 
 @dataclass(frozen=True)
 class Earned:
-    """A completion as a scheme sees it. `speedup`: slow time over fast time, None if none counts."""
+    """A completion as a scheme sees it. `speedup`: slow time over fast time, None if none counts.
+
+    `known`: the best ratio known to be possible for its task; None: unknown.
+    """
 
     outcome: str
     speedup: float | None = None
+    known: float | None = None
 
     @property
     def standing(self) -> Standing:
@@ -81,6 +89,36 @@ class Earned:
 
 Terms = dict[str, float]
 Scheme = Callable[[Sequence[Earned]], list[Terms]]
+
+
+def pairs(
+    group: Sequence[Earned],
+    *,
+    readable: float = 0.02,
+    compiles: float = 0.1,
+    slower: float = 0.15,
+    right: float = 0.3,
+    most: float = 1.5,
+) -> list[Terms]:
+    """What was reached, and the log-speedup as a share of that of the best answer known, `most` in all.
+
+    A copy earns nothing, less than an honest attempt that does not compile. The known ratio counts as 1.5 at
+    least; where none is known as `UNKNOWN`. Below `SLOWER` times the given side's speed a right answer earns
+    `slower`; speed earns from `FASTER` on, if it is confirmed.
+    """
+    terms = []
+    for one in group:
+        standing, speed = one.standing, 0.0
+        if one.outcome in (Refusal.UNREADABLE, Refusal.COPIED):
+            reached = 0.0
+        elif not standing.correct:
+            reached = compiles if standing.compiles else readable
+        else:
+            reached = slower if one.speedup is not None and one.speedup < SLOWER else right
+        if one.faster and one.speedup and one.speedup > FASTER:
+            speed = math.log(one.speedup) / math.log(max(LEAST_KNOWN, one.known or UNKNOWN))
+        terms.append({"reached": reached, "speed": max(0.0, min(most - reached, speed))})
+    return terms
 
 
 def kernelcompare(
@@ -141,6 +179,7 @@ def continuous(
 
 
 SCHEMES: Mapping[str, Callable[..., list[Terms]]] = {
+    "pairs": pairs,
     "kernelcompare": kernelcompare,
     "staged-tiers": staged_tiers,
     "continuous": continuous,

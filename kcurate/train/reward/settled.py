@@ -23,7 +23,8 @@ AUDIT_SLACK = 1.25
 class Settled:
     """The final outcome. `speedup` is the measured one; that of `earned` counts.
 
-    `cheat`: the static checks rejected it, or an audit did not reproduce its speedup.
+    `headroom`: the given side's time over the least that moving the problem's buffers once takes, None if not
+    measured. `cheat`: the static checks rejected it, or an audit did not reproduce its speedup.
     """
 
     earned: Earned
@@ -32,6 +33,7 @@ class Settled:
     audit: bool = False
     cheat: bool = False
     judge_s: float = 0.0
+    headroom: float | None = None
 
 
 def asks_for_audit(verdicts: Sequence[Verdict]) -> bool:
@@ -54,7 +56,7 @@ def settle(read: Readable | Refused, verdicts: Sequence[Verdict] = ()) -> Settle
         return _audited(first, verdicts[1] if len(verdicts) > 1 else None, judge_s)
     refused = first.outcome is Outcome.STATIC_REJECT
     earned = Earned(first.outcome.value, measured)
-    return Settled(earned, first.detail, measured, cheat=refused, judge_s=judge_s)
+    return Settled(earned, first.detail, measured, cheat=refused, judge_s=judge_s, headroom=_headroom(first))
 
 
 def _same_binary(verdict: Verdict) -> bool:
@@ -75,8 +77,22 @@ def _audited(first: Verdict, second: Verdict | None, judge_s: float) -> Settled:
             counts = min(measured, again)
     if counts is None and outcome is Outcome.CONFIRMED:
         outcome = Outcome.AMBIGUOUS_TIMING
-    earned = Earned(outcome.value, counts)
-    return Settled(earned, detail, measured, audit=True, cheat=audited and counts is None, judge_s=judge_s)
+    return Settled(
+        Earned(outcome.value, counts),
+        detail,
+        measured,
+        audit=True,
+        cheat=audited and counts is None,
+        judge_s=judge_s,
+        headroom=_headroom(first),
+    )
+
+
+def _headroom(verdict: Verdict) -> float | None:
+    share = verdict.environment.details.get("fast_copy_fraction")
+    if verdict.speedup is None or not isinstance(share, int | float) or share <= 0:
+        return None
+    return verdict.speedup.ratio / share
 
 
 def _ratio(verdict: Verdict) -> float:
