@@ -113,3 +113,19 @@ def test_launches_of_a_kernel_with_the_same_name_elsewhere_are_ignored(tmp_path:
         code = form.with_name("kernel.cu").read_text()
         blocks["fast" if "2.0f" in code else "slow"] = "block = [128]" in form.read_text()
     assert blocks == {"fast": True, "slow": False}
+
+
+def test_host_code_is_read_with_the_flags_of_the_record(tmp_path: Path) -> None:
+    tree = tmp_path / "alpha"
+    write(tree / "src", 0, 128)
+    (tree / "lib").mkdir()
+    (tree / "lib" / "count.h").write_text("#if (SCALE) == 3\nconst int count = 5000;\n#endif\n")
+    host = SCALE.format(n="count + PAD", block=128)
+    (tree / "src" / "main.cu").write_text('#include "count.h"\n' + host)
+    command = "nvcc -Ilib -DSCALE=(3) -DPAD=24 -c src/main.cu"
+    entry = {"directory": str(tree), "file": "src/main.cu", "command": command}
+    (tree / "compile_commands.json").write_text(json.dumps([entry]))
+    root = tmp_path / "work"
+    extract(ExtractConfig((tree,), root, compile=False))
+    draft(DraftConfig(root))
+    assert "bench = {PAD = 24, count = 5000}" in forms(root)["alpha"]
