@@ -1,0 +1,89 @@
+"""Macro calls that are declarations of their own at file scope: `DEFINE_OP(add, +)`, `TABLE(n) 1, 2 END()`.
+
+The grammar cannot read them, and may take what follows for their body. Not covered: calls that only begin a
+declaration (`macros` blanks those before a kernel).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kcurate.cuda_source.brackets import closing
+from kcurate.cuda_source.expansion import UnevaluatedError, expanded
+
+_DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
+_DEFINE = re.compile(rb"[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\((?:\\\r?\n|[^\n])*)")
+_BLOCK = re.compile(rb'(?:\b(?:inline\s+)?namespace\b[\w\s:]*|\bextern\s*"[^"\n]*"\s*)\Z')
+_END = re.compile(rb"\s*;")
+# A namespace's name is shorter.
+MAX_HEAD_BYTES = 300
+# More than the largest table seen.
+MAX_STATEMENT_BYTES = 1 << 18
+
+
+@dataclass(frozen=True)
+class MacroStatement:
+    """One statement: its span, the blocks around it, and what it expands to, without what braces hold."""
+
+    start: int
+    end: int
+    wrapper: tuple[bytes, ...]
+    expansion: bytes
+
+
+def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
+    """The statements of a text that calls of its own function-like macros make; `bare` has no literals."""
+    macros = {
+        m[1]: re.sub(rb"\\\r?\n", b" ", m[2]) for d in _DIRECTIVE.finditer(bare) if (m := _DEFINE.match(d[0]))
+    }
+    if not macros:
+        return
+    code = _DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+    names = b"|".join(map(re.escape, sorted(macros)))
+    marks = re.compile(rb"[{}]|\b(?:" + names + rb")\b[ \t]*(?=\()")
+    blocks: list[bytes | None] = []
+    last = 0
+    for match in marks.finditer(code):
+        at = match.start()
+        if at < last:
+            continue
+        if match[0] == b"{":
+            head = _BLOCK.search(code, max(0, at - MAX_HEAD_BYTES), at)
+            blocks.append(text[head.start() : at].strip() if head else None)
+        elif match[0] == b"}":
+            del blocks[-1:]
+        elif None not in blocks and code[last:at].rstrip()[-1:] in (b"", b";", b"{", b"}"):
+            found = _statement(code, match, macros, marks)
+            if found is not None:
+                last, expansion = found
+                yield MacroStatement(at, last, tuple(filter(None, blocks)), expansion)
+
+
+def _statement(
+    code: bytes, match: re.Match[bytes], macros: Mapping[bytes, bytes], marks: re.Pattern[bytes]
+) -> tuple[int, bytes] | None:
+    """The end of the statement that a call begins, and what it expands to; None: it is only a beginning."""
+    expansion, limit = b"", match.start() + MAX_STATEMENT_BYTES
+    step: re.Match[bytes] | None = match
+    while step is not None:
+        more, end = step[0], step.end()
+        if more not in (b"{", b"}"):
+            closed = closing(code, end)
+            if closed is None:
+                return None
+            try:
+                more = b" ".join(expanded(code[step.start() : closed], macros, lambda header: False))
+            except UnevaluatedError:
+                return None
+            end = closed
+        expansion += b" " + more
+        if expansion.count(b"{") <= expansion.count(b"}"):
+            break
+        step = marks.search(code, end, limit)
+    if step is None:
+        return None
+    if ending := _END.match(code, end):
+        return ending.end(), expansion + b";"
+    return (end, expansion) if expansion.strip()[-1:] in (b"", b";", b"}") else None
