@@ -16,7 +16,10 @@ from kcurate.cuda_source.expansion import UnevaluatedError, expanded
 _DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
 _DEFINE = re.compile(rb"[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\((?:\\\r?\n|[^\n])*)")
 _BLOCK = re.compile(rb'(?:\b(?:inline\s+)?namespace\b[\w\s:]*|\bextern\s*"[^"\n]*"\s*)\Z')
+_MARK = re.compile(rb"[{}]|\b([A-Za-z_]\w*)[ \t]*(?=\()")
 _END = re.compile(rb"\s*;")
+# Blank lines and blanked comments and directives allowed between a statement and the one before it.
+GAP_BYTES = 10_000
 # A namespace's name is shorter.
 MAX_HEAD_BYTES = 300
 # More than the largest table seen.
@@ -41,11 +44,9 @@ def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
     if not macros:
         return
     code = _DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
-    names = b"|".join(map(re.escape, sorted(macros)))
-    marks = re.compile(rb"[{}]|\b(?:" + names + rb")\b[ \t]*(?=\()")
     blocks: list[bytes | None] = []
     last = 0
-    for match in marks.finditer(code):
+    for match in _marks(code, macros, 0, len(code)):
         at = match.start()
         if at < last:
             continue
@@ -54,15 +55,20 @@ def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
             blocks.append(text[head.start() : at].strip() if head else None)
         elif match[0] == b"}":
             del blocks[-1:]
-        elif None not in blocks and code[last:at].rstrip()[-1:] in (b"", b";", b"{", b"}"):
-            found = _statement(code, match, macros, marks)
+        elif None not in blocks and code[max(last, at - GAP_BYTES) : at].rstrip()[-1:] in (b"", b";", b"{", b"}"):
+            found = _statement(code, match, macros)
             if found is not None:
                 last, expansion = found
                 yield MacroStatement(at, last, tuple(filter(None, blocks)), expansion)
 
 
+def _marks(code: bytes, macros: Mapping[bytes, bytes], at: int, end: int) -> Iterator[re.Match[bytes]]:
+    """Braces and calls of macros, in order."""
+    return (match for match in _MARK.finditer(code, at, end) if match[1] is None or match[1] in macros)
+
+
 def _statement(
-    code: bytes, match: re.Match[bytes], macros: Mapping[bytes, bytes], marks: re.Pattern[bytes]
+    code: bytes, match: re.Match[bytes], macros: Mapping[bytes, bytes]
 ) -> tuple[int, bytes] | None:
     """The end of the statement that a call begins, and what it expands to; None: it is only a beginning."""
     expansion, limit = b"", match.start() + MAX_STATEMENT_BYTES
@@ -81,7 +87,7 @@ def _statement(
         expansion += b" " + more
         if expansion.count(b"{") <= expansion.count(b"}"):
             break
-        step = marks.search(code, end, limit)
+        step = next(_marks(code, macros, end, limit), None)
     if step is None:
         return None
     if ending := _END.match(code, end):
