@@ -209,7 +209,8 @@ def _item(node: Node, text: bytes, bare: bytes, wrapper: tuple[bytes, ...]) -> I
         names = [*_declared(inner, text), *_type_names(inner.child_by_field_name("type"), text)]
         what = "prototype" if _is_prototype(inner) else "variable"
     elif kind == "template_instantiation":
-        names, what = _declared(inner, text), "instantiation"
+        names = [*_declared(inner, text), *_type_names(inner.child_by_field_name("type"), text)]
+        what = "instantiation"
     else:
         return None
     header = bare[start:header_end]

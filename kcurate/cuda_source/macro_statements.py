@@ -55,7 +55,12 @@ def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
             blocks.append(text[head.start() : at].strip() if head else None)
         elif match[0] == b"}":
             del blocks[-1:]
-        elif None not in blocks and code[max(last, at - GAP_BYTES) : at].rstrip()[-1:] in (b"", b";", b"{", b"}"):
+        elif None not in blocks and code[max(last, at - GAP_BYTES) : at].rstrip()[-1:] in (
+            b"",
+            b";",
+            b"{",
+            b"}",
+        ):
             found = _statement(code, match, macros)
             if found is not None:
                 last, expansion = found
