@@ -92,6 +92,12 @@ typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned long ulong;
+typedef float cufftReal;
+typedef double cufftDoubleReal;
+typedef float2 cufftComplex;
+typedef double2 cufftDoubleComplex;
+typedef unsigned long long CUtexObject;
+typedef unsigned long long CUsurfObject;
 template <class T>
 __host__ __device__ constexpr const T& std_min(const T& a, const T& b) {
   return b < a ? b : a;
@@ -142,6 +148,7 @@ def repairs(shim_names: frozenset[bytes], others: frozenset[str]) -> tuple[str, 
         *(["texture-reference"] if shim_names & TEXTURE_NAMES else []),
         *(["constant"] if any(name.isupper() for name in plain) else []),
         *(["integer-type"] if any(name.islower() for name in plain) else []),
+        *(["library-type"] if any(not name.islower() and not name.isupper() for name in plain) else []),
         *(["std-name"] if shim_names & STD_NAMES else []),
     }
     return tuple(sorted(made))

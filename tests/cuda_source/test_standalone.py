@@ -41,6 +41,8 @@ from tests.cuda_source.test_unit import compiles, only, unit
         "#include <cuda.h>\n__global__ void k(const __grid_constant__ CUtensorMap map, int *o) { o[0] = 1; }",
         "#include <cuda_fp4.h>\n__global__ void k(__nv_fp4_e2m1 *o, float *x) { *o = __nv_fp4_e2m1(*x); }",
         "__global__ void k(__nv_bfloat16_raw *o) { o[0] = __nv_cvt_e8m0_to_bf16raw(127); }",
+        "#include <cufft.h>\n__global__ void k(cufftComplex *o, cufftDoubleReal *p) { o[0].x = p[0]; }",
+        "__global__ void k(CUtexObject t, float *o) { o[0] = tex1D<float>(t, 1.f); }",
         "template <int N, class T> static __device__ T f(T x, [[maybe_unused]] T *y) { return x + N; }\n"
         "__global__ void k(int *o) { o[0] = f<2>(o[1], o); }",
         "struct S { __extension__ union { int a; float b; }; };\n__global__ void k(S *o) { o[0].a = 1; }",
@@ -53,6 +55,11 @@ from tests.cuda_source.test_unit import compiles, only, unit
 )  # fmt: skip
 def test_a_kernel_compiles_by_itself(source: str) -> None:
     assert compiles(only(unit({"main.cu": source + "\n"})))
+
+
+def test_types_of_other_libraries_are_named_as_a_repair() -> None:
+    source = "#include <cufft.h>\n__global__ void k(cufftComplex *o, uint n) { o[n].x = 1; }\n"
+    assert only(unit({"main.cu": source})).shims == ("integer-type", "library-type")
 
 
 def test_headers_that_no_name_needs_are_dropped() -> None:
