@@ -27,7 +27,6 @@ from kcurate.cuda_source.text import IDENTIFIER, blank_literals
 
 # A kernel's file states so many of its instances, since each takes time to compile.
 MAX_FOUND = 8
-MAX_ARGUMENTS = 64
 # So many uses of one host template are followed.
 MAX_USES = 32
 # The text of a constant or alias is shorter.
@@ -91,7 +90,7 @@ class Instantiations:
             uses = self._uses_in_code(kernel, 0, deduce=False)
             found.update(dict.fromkeys(uses))
         least = sum(param.default is None and not param.pack for param in wanted)
-        most = len(wanted) if not any(param.pack for param in wanted) else MAX_ARGUMENTS
+        most = len(wanted) if not any(param.pack for param in wanted) else max(map(len, found), default=0)
         name = kernel.qualified.decode("utf-8", "replace")
         fit = [args for args in found if least <= len(args) <= most and self._global(args)]
         usable = list({tuple(map(self._plain, args)): args for args in reversed(fit)}.values())[::-1]

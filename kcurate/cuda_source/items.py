@@ -125,17 +125,12 @@ def _made(statement: MacroStatement, bare: bytes) -> Item | None:
     items = [item for item in _items(parse_tree(text).root_node, text, text) if item.kind in _MADE]
     if not items or any(b"__global__" in item.qualifiers for item in items):
         return None
-    used = frozenset(IDENTIFIER.findall(bare[statement.start : statement.end] + b" " + text))
-    return Item(
-        next((item.kind for item in items if item.device), items[0].kind),
-        tuple(name for item in items for name in item.names),
-        statement.start,
-        statement.end,
-        statement.end,
-        used,
-        frozenset[bytes]().union(*(item.qualifiers for item in items)),
-        statement.wrapper,
-        any(item.template for item in items),
+    start, end = statement.start, statement.end
+    first = next((item for item in items if item.device), items[0])
+    names = tuple(name for item in items for name in item.names)
+    used = frozenset(IDENTIFIER.findall(bare[start:end] + b" " + text))
+    return replace(
+        first, names=names, start=start, end=end, header_end=end, used=used, wrapper=statement.wrapper
     )
 
 

@@ -18,11 +18,9 @@ _DEFINE = re.compile(rb"[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\((?:\\\r?\n|[^\
 _BLOCK = re.compile(rb'(?:\b(?:inline\s+)?namespace\b[\w\s:]*|\bextern\s*"[^"\n]*"\s*)\Z')
 _MARK = re.compile(rb"[{}]|\b([A-Za-z_]\w*)[ \t]*(?=\()")
 _END = re.compile(rb"\s*;")
-# Blank lines and blanked comments and directives allowed between a statement and the one before it.
+# What is blank before a statement, a namespace's name, and a statement are shorter.
 GAP_BYTES = 10_000
-# A namespace's name is shorter.
 MAX_HEAD_BYTES = 300
-# More than the largest table seen.
 MAX_STATEMENT_BYTES = 1 << 18
 
 
@@ -38,9 +36,8 @@ class MacroStatement:
 
 def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
     """The statements of a text that calls of its own function-like macros make; `bare` has no literals."""
-    macros = {
-        m[1]: re.sub(rb"\\\r?\n", b" ", m[2]) for d in _DIRECTIVE.finditer(bare) if (m := _DEFINE.match(d[0]))
-    }
+    defines = filter(None, (_DEFINE.match(line[0]) for line in _DIRECTIVE.finditer(bare)))
+    macros = {match[1]: re.sub(rb"\\\r?\n", b" ", match[2]) for match in defines}
     if not macros:
         return
     code = _DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)

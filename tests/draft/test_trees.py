@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from kcurate.cli import run
+from kcurate.cuda_source.statements import Code
+from kcurate.draft import infer
+from kcurate.draft.sketch import Draft
 from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
+from kcurate.records import Kernel
 
 SCALE = """
 __global__ void scale(float *x, float s, int n) {{
@@ -129,3 +134,26 @@ def test_host_code_is_read_with_the_flags_of_the_record(tmp_path: Path) -> None:
     extract(ExtractConfig((tree,), root, compile=False))
     draft(DraftConfig(root))
     assert "bench = {PAD = 24, count = 5000}" in forms(root)["alpha"]
+
+
+def test_a_kernel_that_cannot_be_drafted_costs_the_others_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "work"
+    trees = tuple(write(tmp_path / name, 5000, 128) for name in ("alpha", "beta", "gamma"))
+    extract(ExtractConfig(trees, root, compile=False))
+    (record,) = (root / "kernels" / "alpha").rglob("kernel.json")
+    record.write_text("{")
+    made = infer.draft
+
+    def broken(kernel: Kernel, code: str, hosts: Sequence[Code]) -> Draft:
+        if kernel.source.suite == "beta":
+            raise RecursionError("too deep")
+        return made(kernel, code, hosts)
+
+    monkeypatch.setattr(infer, "draft", broken)
+    assert run(["problem", "draft", "-w", str(root), "--json"]) == 1
+    said = capsys.readouterr()
+    assert json.loads(said.out)["items"]["kernels"] == {"admitted": 1, "failed": 2}
+    assert "beta/main/scale: RecursionError: too deep" in said.err
+    assert str(record) in said.err.strip().splitlines()[-1]
