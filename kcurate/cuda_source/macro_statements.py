@@ -17,10 +17,11 @@ _DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
 _DEFINE = re.compile(rb"[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\((?:\\\r?\n|[^\n])*)")
 _BLOCK = re.compile(rb'(?:\b(?:inline\s+)?namespace\b[\w\s:]*|\bextern\s*"[^"\n]*"\s*)\Z')
 _MARK = re.compile(rb"[{}]|\b([A-Za-z_]\w*)[ \t]*(?=\()")
+# Between the parts of a sign that is several tokens for the preprocessor here: `::`, `<<<`, `->`, `+=`.
+_SIGN = re.compile(rb"(?<=:) (?=:)|(?<=[<>]) (?=[<>])|(?<=-) (?=>)|(?<=[-+/%|^]) (?==)")
 _END = re.compile(rb"\s*;")
 # What is blank before a statement, a namespace's name, and a statement are shorter.
 GAP_BYTES = 10_000
-MAX_HEAD_BYTES = 300
 MAX_STATEMENT_BYTES = 1 << 18
 
 
@@ -48,7 +49,7 @@ def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
         if at < last:
             continue
         if match[0] == b"{":
-            head = _BLOCK.search(code, max(0, at - MAX_HEAD_BYTES), at)
+            head = _BLOCK.search(code, max(0, at - GAP_BYTES), at)
             blocks.append(text[head.start() : at].strip() if head else None)
         elif match[0] == b"}":
             del blocks[-1:]
@@ -82,10 +83,10 @@ def _statement(
             if closed is None:
                 return None
             try:
-                more = b" ".join(expanded(code[step.start() : closed], macros, lambda header: False))
+                words = expanded(code[step.start() : closed], macros, lambda header: False)
             except UnevaluatedError:
                 return None
-            end = closed
+            more, end = _SIGN.sub(b"", b" ".join(words)), closed
         expansion += b" " + more
         if expansion.count(b"{") <= expansion.count(b"}"):
             break

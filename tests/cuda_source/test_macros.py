@@ -74,6 +74,12 @@ TABLE = (
     "namespace tables {\nTABLE(int, first, 3)\n  1, 2,\n  3\nTABLE_END()\nTABLE(float, second, 2)\n"
     "  0.5f, { 2 }\nTABLE_END()\n}\n#define WIDTH 32\n"
 )
+# Host code that the grammar must not take for variables of the kernel.
+BINDING = (
+    "#define BINDING(type) \\\n  void run_##type(lib::Tensor a) { \\\n    const int n = a->size(); \\\n"
+    "    std::tuple<lib::Tensor> max = lib::max(a); \\\n    k<<<1, n>>>(a.data<type>()); \\\n  }\n"
+    "__global__ void k(float *x);\nBINDING(float)\n#define WIDTH 3\n"
+)
 MADE = (
     "#define UNARY(name, body) \\\n  __device__ float op_##name(float x) { return body; }\n"
     "UNARY(twice, x * 2)\nUNARY(square, x * x);\n#define STRUCT(name) struct name { float v; };\n"
@@ -86,6 +92,7 @@ MADE = (
     [
         (TABLE, "tables::first[1] * WIDTH", "TABLE(int, first, 3)\n  1, 2,\n  3\nTABLE_END()", "second"),
         (TABLE, "tables::second[1] + WIDTH", "namespace tables {\nTABLE(float, second, 2)", "first"),
+        (BINDING, "WIDTH; const int n = 1; *x += n", "#define WIDTH 3", "lib"),
         (MADE, "op_square(WIDTH)", "UNARY(square, x * x);", "twice"),
         (MADE, "box{op_twice(WIDTH)}.v", "STRUCT(box)", "square"),
     ],
