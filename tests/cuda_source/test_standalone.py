@@ -41,6 +41,7 @@ from tests.cuda_source.test_unit import compiles, only, unit
         "#include <cuda.h>\n__global__ void k(const __grid_constant__ CUtensorMap map, int *o) { o[0] = 1; }",
         "#include <cuda_fp4.h>\n__global__ void k(__nv_fp4_e2m1 *o, float *x) { *o = __nv_fp4_e2m1(*x); }",
         "__global__ void k(__nv_bfloat16_raw *o) { o[0] = __nv_cvt_e8m0_to_bf16raw(127); }",
+        "__global__ void k(float *o) { o[0] = M_2_SQRTPI * M_LN2 + M_1_PI * M_LOG2E; }",
         "#include <cufft.h>\n__global__ void k(cufftComplex *o, cufftDoubleReal *p) { o[0].x = p[0]; }",
         "__global__ void k(CUtexObject t, float *o) { o[0] = tex1D<float>(t, 1.f); }",
         "template <int N, class T> static __device__ T f(T x, [[maybe_unused]] T *y) { return x + N; }\n"
