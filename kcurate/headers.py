@@ -21,7 +21,7 @@ _TABLE: Mapping[str, str] = {
     "side kept emulated sleeps": "cuda_pipeline.h",
     "side kept sleeps": "cuda_awbarrier.h cuda/pipeline cuda/barrier",
     "side kept": """
-        cuda_fp8.h cuda_awbarrier_primitives.h cuda/std/tuple cuda/std/complex cuda/functional
+        cuda_fp4.h cuda_fp8.h cuda_awbarrier_primitives.h cuda/std/tuple cuda/std/complex cuda/functional
         cuda/std/functional cuda/ptx
         cub/block/block_adjacent_difference.cuh cub/block/block_discontinuity.cuh
         cub/block/block_exchange.cuh cub/block/block_histogram.cuh cub/block/block_load.cuh

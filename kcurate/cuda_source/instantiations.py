@@ -25,7 +25,8 @@ from kcurate.cuda_source.scopes import Scopes
 from kcurate.cuda_source.template_heads import deduced, template_params
 from kcurate.cuda_source.text import IDENTIFIER, blank_literals
 
-MAX_FOUND = 64
+# A kernel's file states so many of its instances, since each takes time to compile.
+MAX_FOUND = 8
 # So many uses of one host template are followed.
 MAX_USES = 32
 # The text of a constant or alias is shorter.
@@ -89,7 +90,7 @@ class Instantiations:
             uses = self._uses_in_code(kernel, 0, deduce=False)
             found.update(dict.fromkeys(uses))
         least = sum(param.default is None and not param.pack for param in wanted)
-        most = len(wanted) if not any(param.pack for param in wanted) else MAX_FOUND
+        most = len(wanted) if not any(param.pack for param in wanted) else max(map(len, found), default=0)
         name = kernel.qualified.decode("utf-8", "replace")
         fit = [args for args in found if least <= len(args) <= most and self._global(args)]
         usable = list({tuple(map(self._plain, args)): args for args in reversed(fit)}.values())[::-1]

@@ -15,7 +15,8 @@ from typing import Any
 import tree_sitter
 import tree_sitter_cuda
 
-from kcurate.cuda_source.macros import SAVING_PRAGMA, global_macros, readable
+from kcurate.cuda_source.macro_statements import MacroStatement, macro_statements
+from kcurate.cuda_source.macros import MARK, SAVING_PRAGMA, blanked, global_macros, readable
 from kcurate.cuda_source.text import IDENTIFIER, blank_literals, parseable
 
 Node = Any
@@ -36,6 +37,8 @@ _DECLARATORS = AROUND_NAMES | {"attributed_declarator", "function_declarator"}
 _NAME_NODES = frozenset(
     ("identifier", "type_identifier", "field_identifier", "operator_name", "destructor_name")
 )
+# What a macro call may declare for device code.
+_MADE = frozenset(("function", "type", "variable", "using"))
 _UNDEF = re.compile(rb"#[ \t]*undef[ \t]+(?P<name>\w+)")
 _NAMESPACE = re.compile(rb"namespace\s+([\w:]+)")
 
@@ -107,11 +110,28 @@ def parse(source: bytes) -> Parsed:
     """Parse a unit and list what it declares, in order."""
     text = parseable(source)
     bare = blank_literals(text)
-    tree = parse_tree(readable(text, bare))
+    made = list(macro_statements(text, bare)) if MARK.search(bare) else []
+    tree = parse_tree(blanked(readable(text, bare), ((each.start, each.end) for each in made)))
     words = global_macros(bare).words
-    found = (_as_kernel(item, bare, words) for item in _items(tree.root_node, text, bare))
+    found = [_as_kernel(item, bare, words) for item in _items(tree.root_node, text, bare)]
+    found += filter(None, (_made(statement, bare) for statement in made))
     items = tuple(sorted(found, key=lambda item: (item.start, -item.end)))
     return Parsed(source, text, tree, items)
+
+
+def _made(statement: MacroStatement, bare: bytes) -> Item | None:
+    """What a macro call declares, as one item; kernels are counted elsewhere (`macros`)."""
+    text = statement.expansion
+    items = [item for item in _items(parse_tree(text).root_node, text, text) if item.kind in _MADE]
+    if not items or any(b"__global__" in item.qualifiers for item in items):
+        return None
+    start, end = statement.start, statement.end
+    first = next((item for item in items if item.device), items[0])
+    names = tuple(name for item in items for name in item.names)
+    used = frozenset(IDENTIFIER.findall(bare[start:end] + b" " + text))
+    return replace(
+        first, names=names, start=start, end=end, header_end=end, used=used, wrapper=statement.wrapper
+    )
 
 
 def _as_kernel(item: Item, bare: bytes, words: frozenset[bytes]) -> Item:
@@ -184,7 +204,8 @@ def _item(node: Node, text: bytes, bare: bytes, wrapper: tuple[bytes, ...]) -> I
         names = [*_declared(inner, text), *_type_names(inner.child_by_field_name("type"), text)]
         what = "prototype" if _is_prototype(inner) else "variable"
     elif kind == "template_instantiation":
-        names, what = _declared(inner, text), "instantiation"
+        names = [*_declared(inner, text), *_type_names(inner.child_by_field_name("type"), text)]
+        what = "instantiation"
     else:
         return None
     header = bare[start:header_end]

@@ -74,7 +74,8 @@ _STD_NAME = re.compile(rb"(?<![\w:])(?:::\s*)?std\s*::\s*([a-z]\w*)")
 _IMPLIED = (
     ("cuda_fp16.h", rb"__half2?|half2?|__(?:float2?half\w*|half2?float\w*|h[a-z]{3,}2?|floats2half2\w*)"),
     ("cuda_bf16.h", rb"(?:__)?nv_bfloat162?|__(?:\w+2bfloat16\w*|bfloat16\w+2\w+|floats2bfloat162\w*)"),
-    ("cuda_fp8.h", rb"__nv_fp8\w*"),
+    ("cuda_fp4.h", rb"__nv_(?:fp4|cvt_\w+fp4)\w*"),
+    ("cuda_fp8.h", rb"__nv_(?:fp8|cvt_\w*(?:fp8|e8m0))\w*"),
     ("cuda/std/cstdint", _INTEGERS.pattern + rb"|U?INT(?:8|16|32|64)_MAX"),
     ("cassert", rb"assert"),
     ("cuda.h", rb"CUtensorMap"),

@@ -24,7 +24,7 @@ _NOT_CALLED = frozenset(
     b"if for while switch catch return sizeof alignas decltype requires noexcept defined asm "
     b"__attribute__ __declspec __align__ __launch_bounds__".split()
 )
-_MARK = re.compile(rb"\b__global__\b")
+MARK = re.compile(rb"\b__global__\b")
 _DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\()?((?:\\\r?\n|[^\n])*)", re.MULTILINE)
 SAVING = re.compile(rb'[ \t]*(push|pop)_macro[ \t]*\([ \t]*"(?P<name>\w+)"')
 SAVING_PRAGMA = re.compile(rb"#[ \t]*pragma" + SAVING.pattern)
@@ -55,7 +55,7 @@ class GlobalMacros:
 
 def global_macros(bare: bytes) -> GlobalMacros:
     """The macros whose bodies lead to `__global__`, in a text with comments and literals blanked."""
-    if _MARK.search(bare) is None:
+    if MARK.search(bare) is None:
         return GlobalMacros()
     defines = [(m[1], m[2] is not None, m[3]) for m in _DEFINE.finditer(bare)]
     words: set[bytes] = set()
@@ -78,7 +78,7 @@ def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:
     """Where kernels with a body begin, judged by keywords alone: at `__global__`, or at the macro that
     expands to it.
     """
-    if _MARK.search(bare) is None:
+    if MARK.search(bare) is None:
         return
     code = _DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
     marks = b"|".join([b"__global__", *sorted(macros.all)])
@@ -96,24 +96,25 @@ def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:
 
 def without_attributes(header: bytes) -> bytes:
     """A header with `__launch_bounds__(...)` and similar attributes blanked."""
-    return _blanked(header, (_with_arguments(header, match) for match in _ATTRIBUTE.finditer(header)))
+    return blanked(header, (_with_arguments(header, match) for match in _ATTRIBUTE.finditer(header)))
 
 
 def readable(text: bytes, bare: bytes) -> bytes:
     """Text of equal length for the parser: without attributes unknown to the grammar, and without macro
     calls lacking a semicolon before a declaration. The grammar would parse either as a separate declaration.
     """
-    if _MARK.search(bare) is None:
+    if MARK.search(bare) is None:
         return text
     attributes = (
         _with_arguments(bare, match)
         for match in _ATTRIBUTE.finditer(bare)
         if not match[0].startswith(_GRAMMAR_KNOWS)
     )
-    return _blanked(_blanked(text, attributes), _lone_calls(bare))
+    return blanked(blanked(text, attributes), _lone_calls(bare))
 
 
-def _blanked(text: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
+def blanked(text: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
+    """The text with spans, given in order, replaced by blanks."""
     out, at = [], 0
     for start, end in spans:
         if start >= at:

@@ -284,7 +284,7 @@ def splice(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes, bytes
     source = read(root)
     if source is None:
         return None
-    given = {name: value if value[:1] == b"(" else b" " + value for name, value in macros.items()}
+    given = {name: b" " + value for name, value in macros.items()}
     splicer = _Splicer(read, resolve, {**PREDEFINED, **given})
     splicer.file(root, source)
     return Text(
@@ -294,6 +294,13 @@ def splice(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes, bytes
         tuple(condition for condition in splicer.conditions.values() if condition),
         splicer.files,
         hidden=tuple(splicer.hidden),
+    )
+
+
+def definitions(macros: Mapping[bytes, bytes]) -> bytes:
+    """Macros of flags as lines of code, without those of the compiler itself (`__cplusplus`)."""
+    return b"".join(
+        b"#define %b %b\n" % each for each in sorted(macros.items()) if not each[0].startswith(b"__")
     )
 
 

@@ -12,7 +12,22 @@ from __future__ import annotations
 
 import re
 
-SHIM = b"""\
+# Constants of C headers.
+_CONSTANTS = re.sub(
+    rb"(\w+) (\S+)\s", rb"#undef \1\n#define \1 \2\n",
+    b"""\
+UINT_MAX 4294967295U LONG_MAX 9223372036854775807L CHAR_BIT 8
+FLT_MAX 3.402823466e+38F FLT_MIN 1.175494351e-38F FLT_EPSILON 1.192092896e-07F
+DBL_MAX 1.7976931348623157e+308 DBL_MIN 2.2250738585072014e-308 DBL_EPSILON 2.2204460492503131e-16
+M_PI 3.14159265358979323846 M_PI_2 1.57079632679489661923 M_PI_4 0.78539816339744830962
+M_E 2.7182818284590452354 M_SQRT2 1.41421356237309504880 M_SQRT1_2 0.70710678118654752440
+M_1_PI 0.31830988618379067154 M_2_PI 0.63661977236758134308 M_2_SQRTPI 1.12837916709551257390
+M_LN2 0.69314718055994530942 M_LN10 2.30258509299404568402
+M_LOG2E 1.4426950408889634074 M_LOG10E 0.43429448190325182765
+""",
+)  # fmt: skip
+SHIM = (
+    b"""\
 #undef cudaReadModeElementType
 #define cudaReadModeElementType 0
 #undef cudaReadModeNormalizedFloat
@@ -45,37 +60,7 @@ __device__ inline T tex2D(const texture<T, D, M>& t, float x, float y) {
 #define INT_MAX 2147483647
 #undef INT_MIN
 #define INT_MIN (-2147483647 - 1)
-#undef UINT_MAX
-#define UINT_MAX 4294967295U
-#undef LONG_MAX
-#define LONG_MAX 9223372036854775807L
-#undef CHAR_BIT
-#define CHAR_BIT 8
-#undef FLT_MAX
-#define FLT_MAX 3.402823466e+38F
-#undef FLT_MIN
-#define FLT_MIN 1.175494351e-38F
-#undef FLT_EPSILON
-#define FLT_EPSILON 1.192092896e-07F
-#undef DBL_MAX
-#define DBL_MAX 1.7976931348623157e+308
-#undef DBL_MIN
-#define DBL_MIN 2.2250738585072014e-308
-#undef DBL_EPSILON
-#define DBL_EPSILON 2.2204460492503131e-16
-#undef M_PI
-#define M_PI 3.14159265358979323846
-#undef M_PI_2
-#define M_PI_2 1.57079632679489661923
-#undef M_PI_4
-#define M_PI_4 0.78539816339744830962
-#undef M_E
-#define M_E 2.7182818284590452354
-#undef M_SQRT2
-#define M_SQRT2 1.41421356237309504880
-#undef M_SQRT1_2
-#define M_SQRT1_2 0.70710678118654752440
-#undef INFINITY
+%b#undef INFINITY
 #define INFINITY __int_as_float(0x7f800000)
 #undef NAN
 #define NAN __int_as_float(0x7fffffff)
@@ -92,6 +77,12 @@ typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned long ulong;
+typedef float cufftReal;
+typedef double cufftDoubleReal;
+typedef float2 cufftComplex;
+typedef double2 cufftDoubleComplex;
+typedef unsigned long long CUtexObject;
+typedef unsigned long long CUsurfObject;
 template <class T>
 __host__ __device__ constexpr const T& std_min(const T& a, const T& b) {
   return b < a ? b : a;
@@ -105,6 +96,8 @@ __host__ __device__ constexpr const T& std_clamp(const T& a, const T& low, const
   return a < low ? low : high < a ? high : a;
 }
 """
+    % _CONSTANTS
+)
 # The repair that each part of the shim belongs to, as named in the record.
 TEXTURE_NAMES = frozenset((b"texture", b"tex1Dfetch", b"tex1D", b"tex2D"))
 STD_NAMES = frozenset((b"std_min", b"std_max", b"std_clamp"))
@@ -142,6 +135,7 @@ def repairs(shim_names: frozenset[bytes], others: frozenset[str]) -> tuple[str, 
         *(["texture-reference"] if shim_names & TEXTURE_NAMES else []),
         *(["constant"] if any(name.isupper() for name in plain) else []),
         *(["integer-type"] if any(name.islower() for name in plain) else []),
+        *(["library-type"] if any(not name.islower() and not name.isupper() for name in plain) else []),
         *(["std-name"] if shim_names & STD_NAMES else []),
     }
     return tuple(sorted(made))

@@ -17,7 +17,7 @@ from kcurate.cuda_source.launches import Launch, find_launches
 from kcurate.cuda_source.macro_calls import expanded_calls
 from kcurate.cuda_source.macros import global_macros, kernels_begun
 from kcurate.cuda_source.params import header_of, params_of
-from kcurate.cuda_source.preprocess import Hidden, Read, Resolve, Text, splice
+from kcurate.cuda_source.preprocess import Hidden, Read, Resolve, Text, definitions, splice
 from kcurate.cuda_source.scopes import Scopes
 from kcurate.cuda_source.shim import repairs, shim_for
 from kcurate.cuda_source.text import blank_literals
@@ -81,11 +81,7 @@ def extract_unit(root: str, read: Read, resolve: Resolve, macros: Mapping[bytes,
     text = splice(root, read, resolve, macros)
     if text is None:
         return UnitReport(root)
-    flags = b"".join(
-        b"#define %b %b\n" % (name, value)
-        for name, value in sorted(macros.items())
-        if not name.startswith(b"__")
-    )
+    flags = definitions(macros)
     shim = flags + shim_for(text.source)
     parsed = parse(shim + text.source)
     unit = Unit(parsed, len(shim), len(flags))

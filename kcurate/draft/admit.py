@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from kcurate.draft.counterpart import FORM_NAME
 from kcurate.draft.sizes import SMALL, Settings
 from kcurate.draft.sketch import Draft, Remark
 from kcurate.problem.check import check
@@ -60,6 +61,21 @@ class Admission:
     def admitted(self) -> bool:
         """Whether the problem may be used."""
         return self.verdict.outcome is Outcome.CORRECT
+
+    def heading(self) -> list[str]:
+        """The first lines of the draft's file."""
+        first = f"Draft problem of {self.draft.kernel}."
+        if self.admitted:
+            return [
+                f"{first} Admitted on the emulator, sizes {self.sizes}.",
+                "`# guess` marks values that were made up or inferred. The bench sizes were not run.",
+                *(f"refused before: {line[:200]}" for line in self.tried),
+            ]
+        return [
+            f"{first} NOT admitted; what was tried:",
+            *(f"  {line[:200]}" for line in self.tried),
+            f"Fix what is wrong, then run: kcurate problem check {FORM_NAME}",
+        ]
 
 
 def candidate(known: KnownProblem, code: str, name: str) -> Candidate:

@@ -8,7 +8,7 @@ that deopt uses. Not covered: making a draft (`infer`), trying it (`admit`), fil
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from kcurate.draft.counterpart import FORM_NAME as FORM_NAME
 from kcurate.draft.proposing import Proposing, reads_files
 from kcurate.draft.recorded import recorded as of_capture
 from kcurate.draft.sketch import Draft, Reason
-from kcurate.errors import InputError, ProblemError
+from kcurate.errors import BackendError, InputError, MissingDependencyError, ProblemError
 from kcurate.models.naming import parse_model
 from kcurate.models.opening import Spending, open_asking
 from kcurate.notes import Note, silent
@@ -71,8 +71,8 @@ def draft(
     these kernels that have no problem get one if both sides solve it alike.
 
     Raises:
-        InputError: a path is not a kernel, a tree does not exist, or a kernel named by the user is never
-            launched; or the model cannot be asked within a budget.
+        InputError: a path is no kernel, a record cannot be read, a tree does not exist, a kernel named by the
+            user is never launched, or the model cannot be asked within a budget.
         MissingDependencyError: a package or key for the model is missing.
         BudgetSpentError, RemoteError: the model was not asked about every kernel; all answers are saved.
     """
@@ -82,26 +82,27 @@ def draft(
         complete = asked or complete
         places = tree.roots(config.trees, workspace)
         paths = list(_records(config.kernels, workspace))
-        kinds = ("kernels", "open", "refused", "pairs")
-        counts: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
-        unlaunched: list[str] = []
-        seen: list[str] = []
+        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        failed: list[Exception] = []
+        unlaunched, seen = list[str](), list[str]()
         record.begin(config)
         with contextlib.closing(EmulatorJudge()) as judge:
             captures = Captures(workspace, record.note)
             for path in paths:
-                kernel = store.read_json(path, Kernel)
+                name = str(path)
                 try:
+                    kernel = store.read_json(path, Kernel)
+                    name = kernel.id
                     outcome, why, line = _one(path, kernel, config, places, judge, complete, captures)
-                except ProblemError as error:
-                    outcome, why, line = "refused", str(Outcome.MALFORMED), error.what
+                except Exception as error:  # noqa: BLE001 - raised after the summary of all
+                    outcome, why, line = _broken(error, failed)
                 counts["kernels"][outcome] += 1
                 if why:
-                    counts.setdefault(outcome, Counter())[why] += 1
+                    counts[outcome][why] += 1
                 if why == Reason.NO_LAUNCH_SITE:
-                    unlaunched.append(kernel.id)
-                seen.append(kernel.id)
-                record.note(f"{kernel.id}: {line}")
+                    unlaunched.append(name)
+                seen.append(name)
+                record.note(f"{name}: {line}")
             counts["pairs"].update(pairing.complete_pairs(workspace, seen, judge, note=record.note))
         if asked is not None:
             counts["requests"] = Counter({str(kind): n for kind, n in asked.asking.counts.items()})
@@ -111,7 +112,9 @@ def draft(
         )
         report(summary)
         if asked is not None and asked.failure is not None:
-            raise asked.failure
+            failed.append(asked.failure)
+        if failed:
+            raise failed[0]
         if config.kernels and unlaunched:
             raise _never_launched(unlaunched)
         return summary
@@ -163,6 +166,16 @@ def _records(kernels: Sequence[str], workspace: Workspace) -> Iterator[Path]:
             raise InputError("no kernel here", where=name, hint="run kcurate extract TREE first")
         yield from (record for record in records if record not in seen)
         seen |= set(records)
+
+
+def _broken(error: Exception, failed: list[Exception]) -> tuple[str, str, str]:
+    """The outcome of a kernel on which drafting breaks down; the error goes to `failed`."""
+    if isinstance(error, ProblemError):
+        return "refused", str(Outcome.MALFORMED), error.what
+    if isinstance(error, (MissingDependencyError, BackendError)):
+        raise error
+    failed.append(error)
+    return "failed", "", f"{type(error).__name__}: {error}"
 
 
 def _one(
@@ -267,7 +280,7 @@ def _settled(
             return done
         return "open", made.reasons[0], f"open: {', '.join(made.reasons)}: {path}"
     result = admit.admit(made, code, judge, made.ladder)
-    _write(path, result.draft, [*_tried_heading(result), *more])
+    _write(path, result.draft, [*result.heading(), *more])
     if result.admitted:
         store.write_json(record.parent / RECORD_NAME, result.draft.known)
         return "admitted", "", f"admitted at sizes {result.sizes}"
@@ -327,20 +340,4 @@ def _open_heading(made: Draft) -> list[str]:
         f"Draft problem of {made.kernel}. Lines with a trailing `?` comment are open:",
         "fill them in and delete the comment; `# guess` marks values that were made up.",
         f"Then: kcurate problem check {FORM_NAME}",
-    ]
-
-
-def _tried_heading(result: admit.Admission) -> list[str]:
-    first = f"Draft problem of {result.draft.kernel}."
-    if result.admitted:
-        refused = [f"refused before: {line[:200]}" for line in result.tried]
-        return [
-            f"{first} Admitted on the emulator, sizes {result.sizes}.",
-            "`# guess` marks values that were made up or inferred. The bench sizes were not run.",
-            *refused,
-        ]
-    return [
-        f"{first} NOT admitted; what was tried:",
-        *(f"  {line[:200]}" for line in result.tried),
-        f"Fix what is wrong, then run: kcurate problem check {FORM_NAME}",
     ]

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from kcurate.cuda_source import blank_literals
-from kcurate.cuda_source.preprocess import splice
+from kcurate.cuda_source.preprocess import definitions, splice
 from kcurate.cuda_source.statements import Code
 from kcurate.errors import InputError
 from kcurate.records import Kernel, LaunchSite
@@ -59,7 +59,7 @@ def hosts(kernel: Kernel, places: Sequence[Path]) -> tuple[Code, ...]:
     if root is None:
         return ()
     paths = dict.fromkeys((kernel.root, *(site.path for site in kernel.launch_sites)))
-    return tuple(host for path in paths if (host := _host(root, path)) is not None)
+    return tuple(host for path in paths if (host := _host(root, path, kernel.flags)) is not None)
 
 
 def _root(kernel: Kernel, places: Sequence[Path]) -> Path | None:
@@ -111,23 +111,28 @@ def _bytes(path: Path) -> bytes | None:
 
 
 @lru_cache(maxsize=8)
-def _host(root: Path, path: str) -> Code | None:
+def _host(root: Path, path: str, flags: tuple[str, ...]) -> Code | None:
+    """A unit and the other sources of its folder, read with the flags of the kernel's record."""
+    folders = [flag[2:] for flag in flags if flag.startswith("-I")]
+    given = (flag[2:].encode().partition(b"=") for flag in flags if flag.startswith("-D"))
+    macros = {name: value if sign else b"1" for name, sign, value in given}
+
     def read(name: str) -> bytes | None:
         return _bytes(root / name)
 
     def resolve(name: str, includer: str) -> str | None:
-        for folder in (posixpath.dirname(includer), posixpath.dirname(path), "include", ""):
+        for folder in (posixpath.dirname(includer), posixpath.dirname(path), *folders, "include", ""):
             candidate = posixpath.normpath(posixpath.join(folder, name))
             if not candidate.startswith("..") and (root / candidate).is_file():
                 return candidate
         return None
 
-    text = splice(path, read, resolve)
+    text = splice(path, read, resolve, macros)
     if text is None:
         return None
-    parts, seen = [text.source], {*text.files, path}
+    parts, seen = [definitions(macros), text.source], {*text.files, path}
     for other in _siblings(root, path):
-        more = splice(other, read, resolve) if other not in seen else None
+        more = splice(other, read, resolve, macros) if other not in seen else None
         if more is not None and sum(map(len, parts)) + len(more.source) <= MAX_BYTES:
             seen |= {other, *more.files}
             parts.append(more.source)

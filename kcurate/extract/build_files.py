@@ -51,7 +51,8 @@ def make_words(text: str, name: str, read: Callable[[str], str | None]) -> list[
             recipes.append(bare)
         elif (match := _INCLUDED.match(bare)) and included < MAX_INCLUDED:
             included += 1
-            more = read(_expanded(match[1], variables).strip())
+            path = _expanded(match[1], variables).strip()
+            more = read(path) if _UNKNOWN not in path else None
             pending += list(_lines(more))[::-1] if more else []
         elif match := _ASSIGNED.fullmatch(bare):
             _assign(variables, match[1], match[2], match[3])

@@ -65,3 +65,42 @@ def test_an_attribute_that_the_grammar_does_not_know_stays_in_the_kernel() -> No
 def test_kernels_defined_by_macros_are_counted(source: str, count: int) -> None:
     report = whole_file(source.encode())
     assert sum((report.unread or {}).values()) == count
+
+
+TABLE = (
+    "#define TABLE(type, name, n) static const __device__ type name[n] = {\n#define TABLE_END() };\n"
+    "#define OLD(declaration, hint) declaration __attribute__((deprecated(hint)))\n"
+    'extern "C" {\nOLD(\n  float half_of(float x),\n  "use x / 2; it is {shorter");\nint other(void);\n}\n'
+    "namespace tables {\nTABLE(int, first, 3)\n  1, 2,\n  3\nTABLE_END()\nTABLE(float, second, 2)\n"
+    "  0.5f, { 2 }\nTABLE_END()\n}\n#define WIDTH 32\n"
+)
+# Host code that the grammar must not take for variables of the kernel.
+BINDING = (
+    "#define BINDING(type) \\\n  void run_##type(lib::Tensor a) { \\\n    const int n = a->size(); \\\n"
+    "    std::tuple<lib::Tensor> max = lib::max(a); \\\n    k<<<1, n>>>(a.data<type>()); \\\n  }\n"
+    "__global__ void k(float *x);\nBINDING(float)\n#define WIDTH 3\n"
+)
+MADE = (
+    "#define UNARY(name, body) \\\n  __device__ float op_##name(float x) { return body; }\n"
+    "UNARY(twice, x * 2)\nUNARY(square, x * x);\n#define STRUCT(name) struct name { float v; };\n"
+    "STRUCT(box)\n#define WIDTH 32\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "body", "wanted", "left_out"),
+    [
+        (TABLE, "tables::first[1] * WIDTH", "TABLE(int, first, 3)\n  1, 2,\n  3\nTABLE_END()", "second"),
+        (TABLE, "tables::second[1] + WIDTH", "namespace tables {\nTABLE(float, second, 2)", "first"),
+        (BINDING, "WIDTH; const int n = 1; *x += n", "#define WIDTH 3", "lib"),
+        (MADE, "op_square(WIDTH)", "UNARY(square, x * x);", "twice"),
+        (MADE, "box{op_twice(WIDTH)}.v", "STRUCT(box)", "square"),
+    ],
+)
+def test_what_a_macro_call_declares_is_found_and_hides_nothing(
+    source: str, body: str, wanted: str, left_out: str
+) -> None:
+    (kernel,) = whole_file(f"{source}__global__ void k(float *x) {{ *x = {body}; }}\n".encode()).kernels
+    code = kernel.code.decode()
+    assert wanted in code and left_out not in code and "half_of" not in code
+    assert nvrtc.compile_cubin(kernel.code).cubin is not None, code

@@ -39,6 +39,11 @@ from tests.cuda_source.test_unit import compiles, only, unit
         'extern "C" {\n#include <cuda_fp16.h>\nstruct Pair { int a; };\n}\n'
         "__global__ void k(Pair *o, __half *h) { o[0].a = __half2float(h[0]); }",
         "#include <cuda.h>\n__global__ void k(const __grid_constant__ CUtensorMap map, int *o) { o[0] = 1; }",
+        "#include <cuda_fp4.h>\n__global__ void k(__nv_fp4_e2m1 *o, float *x) { *o = __nv_fp4_e2m1(*x); }",
+        "__global__ void k(__nv_bfloat16_raw *o) { o[0] = __nv_cvt_e8m0_to_bf16raw(127); }",
+        "__global__ void k(float *o) { o[0] = M_2_SQRTPI * M_LN2 + M_1_PI * M_LOG2E; }",
+        "#include <cufft.h>\n__global__ void k(cufftComplex *o, cufftDoubleReal *p) { o[0].x = p[0]; }",
+        "__global__ void k(CUtexObject t, float *o) { o[0] = tex1D<float>(t, 1.f); }",
         "template <int N, class T> static __device__ T f(T x, [[maybe_unused]] T *y) { return x + N; }\n"
         "__global__ void k(int *o) { o[0] = f<2>(o[1], o); }",
         "struct S { __extension__ union { int a; float b; }; };\n__global__ void k(S *o) { o[0].a = 1; }",
@@ -51,6 +56,11 @@ from tests.cuda_source.test_unit import compiles, only, unit
 )  # fmt: skip
 def test_a_kernel_compiles_by_itself(source: str) -> None:
     assert compiles(only(unit({"main.cu": source + "\n"})))
+
+
+def test_types_of_other_libraries_are_named_as_a_repair() -> None:
+    source = "#include <cufft.h>\n__global__ void k(cufftComplex *o, uint n) { o[n].x = 1; }\n"
+    assert only(unit({"main.cu": source})).shims == ("integer-type", "library-type")
 
 
 def test_headers_that_no_name_needs_are_dropped() -> None:
@@ -83,6 +93,9 @@ KERNEL = "template <typename T, int N> __global__ void k(T *o, int n) { o[n] = N
          "void all(double *x, int *y) { run(x); run(y); }", {"k<double, 4>", "k<int, 4>"}),
         ("template <class T> struct Runner { static void go(T *x) { k<T, 4><<<1, 1>>>(x, 1); } };\n"
          "void all(float *x) { Runner<float>::go(x); }", {"k<float, 4>"}),
+        ("template <class T> class Runner { T go(); };\n"
+         "template <class T> T Runner<T>::go() { T *x = 0; k<T, 4><<<1, 1>>>(x, 1); return 0; }\n"
+         "template class Runner<float>;\ntemplate struct Runner<double>;", {"k<float, 4>", "k<double, 4>"}),
         ("void run(float *x) {\n  auto go = [&](auto width) { k<float, width.value><<<1, 1>>>(x, 1); };\n"
          "  go(std::integral_constant<int, 16>{});\n}", {"k<float, 16>"}),
         ("template <class F> void choose(F f, int n) { if (n) f(std::integral_constant<int, 32>{}); }\n"
@@ -109,6 +122,12 @@ def test_one_instance_written_in_two_ways_is_stated_once() -> None:
     host = "#define W 8\n" + run
     kernel = only(unit({"main.cu": KERNEL + host}))
     assert len(kernel.instantiations) == 1 and compiles(kernel)
+
+
+def test_of_many_instances_the_first_few_are_stated() -> None:
+    host = "".join(f"void run{n}(float *x) {{ k<float, {n}><<<1, 1>>>(x, 1); }}\n" for n in range(1, 30))
+    kernel = only(unit({"main.cu": KERNEL + host}))
+    assert kernel.instantiations == tuple(f"k<float, {n}>" for n in range(1, 9))
 
 
 def test_names_that_only_the_host_function_has_are_no_instance() -> None:

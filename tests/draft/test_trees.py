@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from kcurate.cli import run
+from kcurate.cuda_source.statements import Code
+from kcurate.draft import infer
+from kcurate.draft.sketch import Draft
 from kcurate.draft.stage import FORM_NAME, DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
+from kcurate.records import Kernel
 
 SCALE = """
 __global__ void scale(float *x, float s, int n) {{
@@ -113,3 +118,42 @@ def test_launches_of_a_kernel_with_the_same_name_elsewhere_are_ignored(tmp_path:
         code = form.with_name("kernel.cu").read_text()
         blocks["fast" if "2.0f" in code else "slow"] = "block = [128]" in form.read_text()
     assert blocks == {"fast": True, "slow": False}
+
+
+def test_host_code_is_read_with_the_flags_of_the_record(tmp_path: Path) -> None:
+    tree = tmp_path / "alpha"
+    write(tree / "src", 0, 128)
+    (tree / "lib").mkdir()
+    (tree / "lib" / "count.h").write_text("#if (SCALE) == 3\nconst int count = 5000;\n#endif\n")
+    host = SCALE.format(n="count + PAD", block=128)
+    (tree / "src" / "main.cu").write_text('#include "count.h"\n' + host)
+    command = "nvcc -Ilib -DSCALE=(3) -DPAD=24 -c src/main.cu"
+    entry = {"directory": str(tree), "file": "src/main.cu", "command": command}
+    (tree / "compile_commands.json").write_text(json.dumps([entry]))
+    root = tmp_path / "work"
+    extract(ExtractConfig((tree,), root, compile=False))
+    draft(DraftConfig(root))
+    assert "bench = {PAD = 24, count = 5000}" in forms(root)["alpha"]
+
+
+def test_a_kernel_that_cannot_be_drafted_costs_the_others_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "work"
+    trees = tuple(write(tmp_path / name, 5000, 128) for name in ("alpha", "beta", "gamma"))
+    extract(ExtractConfig(trees, root, compile=False))
+    (record,) = (root / "kernels" / "alpha").rglob("kernel.json")
+    record.write_text("{")
+    made = infer.draft
+
+    def broken(kernel: Kernel, code: str, hosts: Sequence[Code]) -> Draft:
+        if kernel.source.suite == "beta":
+            raise RecursionError("too deep")
+        return made(kernel, code, hosts)
+
+    monkeypatch.setattr(infer, "draft", broken)
+    assert run(["problem", "draft", "-w", str(root), "--json"]) == 1
+    said = capsys.readouterr()
+    assert json.loads(said.out)["items"]["kernels"] == {"admitted": 1, "failed": 2}
+    assert "beta/main/scale: RecursionError: too deep" in said.err
+    assert str(record) in said.err.strip().splitlines()[-1]

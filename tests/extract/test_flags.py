@@ -106,6 +106,14 @@ def test_a_makefile_macro_lets_the_kernel_compile_and_is_kept_in_the_record(tmp_
     assert kernel.flags == ("-DWIDTH=4", "-std=c++14")
 
 
+def test_a_makefile_that_includes_what_a_function_names_costs_only_that_file(tmp_path: Path) -> None:
+    makefile = "include $(wildcard ../*.mk)\nF = -DWIDTH=7\n"
+    tree = write(tmp_path / "tree", {"Makefile": makefile, "main.cu": KERNEL})
+    extract(tmp_path / "w", tree)
+    [kernel] = kernels(tmp_path / "w").values()
+    assert kernel.flags == ("-DWIDTH=7",)
+
+
 def test_options_reach_the_kernel(tmp_path: Path) -> None:
     headers = {"far/w.h": "#define WIDTH MORE\n", "near/w.h": "#define WIDTH 1\n"}
     tree = write(tmp_path / "tree", {"main.cu": '#include "w.h"\n' + KERNEL, **headers})
