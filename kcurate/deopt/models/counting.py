@@ -17,13 +17,12 @@ from kcurate.records import AttemptOutcome, Outcome
 class StartOutcome(StrEnum):
     """Outcome of a kernel (or of a pair's side).
 
-    `no_technique`: its code shows none, and none was requested; `duplicate`: an earlier start is identical.
+    `duplicate`: an earlier start is identical.
     """
 
     VARIANTS = "variants"
     NO_VARIANT = "no_variant"
     NO_PROBLEM = "no_problem"
-    NO_TECHNIQUE = "no_technique"
     DUPLICATE = "duplicate"
     UNFINISHED = "unfinished"
 
@@ -68,12 +67,10 @@ def count(groups: Sequence[StartSearches], asking: Asking) -> dict[str, dict[str
     }
 
 
-def skipped(start: Start, goals: int, new_goals: int) -> StartOutcome | None:
-    """Why a start gets no search, given its number of goals and how many of them are new; None: it does."""
+def skipped(start: Start, new_goals: int) -> StartOutcome | None:
+    """Why a start gets no search, given how many of its goals are new; None: it does."""
     if start.problem is None:
         return StartOutcome.NO_PROBLEM
-    if not goals:
-        return StartOutcome.NO_TECHNIQUE
     return None if new_goals else StartOutcome.DUPLICATE
 
 

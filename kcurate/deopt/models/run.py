@@ -196,7 +196,7 @@ def _searches(
         searches = [
             Search(goal, make_policy(config.policy, goal, config.rounds), around, variants) for goal in wanted
         ]
-        made.append(StartSearches(start, searches, counting.skipped(start, len(every), len(wanted))))
+        made.append(StartSearches(start, searches, counting.skipped(start, len(wanted))))
     return made
 
 

@@ -91,27 +91,29 @@ def targets(
 ) -> list[Target]:
     """The goals of a start: one per technique and variant, or with `ladders` one ladder per variant.
 
-    If none are `wanted`: for the slow side, the techniques named for the start, else those its code shows
-    (none: no goals); for a fast side in stages, the usual order; else a fast side without a technique.
+    If none are `wanted`: for the slow side, the techniques named for the start, else those its code shows, and
+    once the wholly naive side (in stages only where no technique shows); for a fast side in stages, the usual
+    order; else a fast side without a technique.
     """
     if start.problem is None:
         return []
     given, known = start.given, vocabulary()
-    if not wanted and made == "slow":
+    naive = not wanted and made == "slow"
+    if naive:
         names = [name for name in start.techniques if name in known] or techniques(given.code.encode())
         wanted = [known[name] for name in names if name in known]
-        if not wanted:
-            return []
     elif not wanted and ladders:
         wanted = [known[name] for name in LADDER_FAST]
     steps: list[tuple[Technique, ...]] = [(technique,) for technique in wanted] or [()]
     if ladders:
         steps = [tuple(wanted)]
-    return [
+    found = [
         Target(start, given, start.problem, made, step, variant)
         for step in steps
         for variant in range(1, variants + 1)
     ]
+    once = naive and not ladders and () not in steps
+    return [*found, Target(start, given, start.problem, made, ())] if once else found
 
 
 def earlier(side: Side, target: Target, findings: str) -> prompts.Earlier:

@@ -113,7 +113,9 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 def go(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> dict[str, Any]:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
     workbench.start(folder)
-    config = workbench.config(folder, "claude-opus-4-8", batch=True, **({"techniques": ()} | options))
+    config = workbench.config(
+        folder, "claude-opus-4-8", batch=True, **({"techniques": workbench.BOTH} | options)
+    )
     return dict(run(config, seams=seams(ScriptedJudge())).items)
 
 

@@ -59,7 +59,7 @@ def judge(candidate):
     wrong = "3.0f" in candidate.slow.code
     return workbench.verdict(candidate, Outcome.MISMATCH if wrong else Outcome.CONFIRMED)
 
-config = workbench.config(Path(sys.argv[1]), "claude-opus-4-8", techniques=(), concurrency=1)
+config = workbench.config(Path(sys.argv[1]), "claude-opus-4-8", techniques=workbench.BOTH, concurrency=1)
 run(config, seams=workbench.seams(judge))
 """
 
@@ -80,7 +80,7 @@ def test_a_run_killed_anywhere_resumes_without_a_repeated_request(
             ends.append(done.returncode)
         assert ends == [-9, -9], done.stderr
         judge = ScriptedJudge({"3.0f": Outcome.MISMATCH})
-        config = workbench.config(tmp_path, "claude-opus-4-8", techniques=(), concurrency=1)
+        config = workbench.config(tmp_path, "claude-opus-4-8", techniques=workbench.BOTH, concurrency=1)
         summary = run(config, seams=seams(judge))
         asked = Counter(json.dumps(body, sort_keys=True) for body in script.asked)
     assert set(asked.values()) == {1}
@@ -96,7 +96,7 @@ def test_a_spent_budget_ends_the_run_and_a_higher_one_goes_on(
     workbench.start(tmp_path)
     with serving(answer) as (url, script):
         monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
-        options: dict[str, Any] = {"techniques": (), "concurrency": 1, "rounds": 2}
+        options: dict[str, Any] = {"techniques": workbench.BOTH, "concurrency": 1, "rounds": 2}
         judge = ScriptedJudge({"3.0f": Outcome.MISMATCH})
         (first_request, *_) = preview(workbench.config(tmp_path, "claude-opus-4-8", **options))
         one = first_request.request
@@ -179,7 +179,8 @@ def test_what_a_server_refuses_is_one_line_and_exit_code_1(
 ) -> None:
     with serving(action) as (url, _):
         monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
-        code, out, err = command(tmp_path, capsys, monkeypatch, "--model", "claude-nonsense", "--json")
+        args = ["--model", "claude-nonsense", "--json", "--techniques", ",".join(workbench.BOTH)]
+        code, out, err = command(tmp_path, capsys, monkeypatch, *args)
     assert "Traceback" not in err
     if said is None:  # two requests alone are no proof against all
         assert (code, json.loads(out)["items"]["attempts"]) == (0, {"rejected": 2})
@@ -235,11 +236,11 @@ def test_a_preview_needs_no_key_and_shows_prompts_and_costs(
     assert code == 0
     assert FAST.splitlines()[0] in out
     assert "===== own/scale loop-unrolling 1" in out
-    assert "2 searches, 0 first answers already saved; the first round costs about $0." in err
+    assert "3 searches, 0 first answers already saved; the first round costs about $0." in err
     code, out, _ = command(tmp_path, capsys, monkeypatch, "--model", "claude", "--dry-run", "--json")
     shown = json.loads(out)
     assert 0 < shown["likely_usd"] < shown["most_usd"]
-    assert [one["on_file"] for one in shown["prompts"]] == [False, False]
+    assert [one["on_file"] for one in shown["prompts"]] == [False] * 3
 
 
 def test_the_first_request_is_the_one_that_was_previewed(
@@ -250,7 +251,7 @@ def test_the_first_request_is_the_one_that_was_previewed(
         command(tmp_path, capsys, monkeypatch, "--model", "claude-opus-4-8", "--rounds", "1")
     _, out, _ = command(tmp_path, capsys, monkeypatch, "--model", "claude-opus-4-8", "--dry-run", "--json")
     shown = json.loads(out)["prompts"]
-    assert [one["on_file"] for one in shown] == [True, True]
+    assert [one["on_file"] for one in shown] == [True] * 3
     contents = {body["messages"][0]["content"][1]["text"] for body in script.asked}
     assert contents == {one["task"] for one in shown}
 
@@ -285,7 +286,7 @@ def test_a_source_tree_is_extracted_first(
     assert all(len(goal.split()) == 3 for goal in goals)  # each names its technique
 
 
-def test_kernels_without_a_technique_to_remove_are_counted(
+def test_kernels_without_a_technique_are_asked_for_and_without_a_problem_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workbench.start(tmp_path)
@@ -297,6 +298,6 @@ def test_kernels_without_a_technique_to_remove_are_counted(
         store.write_candidate(tmp_path / "given" / name, replace(changed, id=f"own/{name}"))
     with serving(answer) as (url, _):
         monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
-        config = workbench.config(tmp_path, "claude-opus-4-8", techniques=())
+        config = workbench.config(tmp_path, "claude-opus-4-8", techniques=workbench.BOTH)
         summary = run(config, seams=seams(ScriptedJudge()))
-    assert summary.items["kernels"] == {"variants": 1, "no_problem": 1, "no_technique": 1}
+    assert summary.items["kernels"] == {"variants": 2, "no_problem": 1}

@@ -18,6 +18,7 @@ from kcurate.deopt.models.run import run
 from kcurate.records import Attempt, AttemptOutcome, Outcome
 
 RIGHT = {"code": NO_UNROLL}
+NAIVE = NO_UNROLL.replace("__ldg(x + at)", "x[at]")
 
 
 def renamed(code: str, name: str = "place") -> str:
@@ -226,15 +227,19 @@ def test_near_duplicates_and_equal_machine_code_are_dropped(
 def test_every_technique_that_the_code_shows_is_a_search_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And once the wholly naive side is asked for."""
+
     def act(handler: server.Handler, body: dict[str, Any]) -> None:
-        code = NO_UNROLL if "unrolling" in task(body).splitlines()[0] else NO_LDG
+        asked = task(body).splitlines()[0]
+        code = NO_UNROLL if "unrolling" in asked else NO_LDG if "read-only" in asked else NAIVE
         server.message(tool={"code": code})(handler, body)
 
     items, script = search(tmp_path, monkeypatch, [act], techniques=())
-    assert items["searches"] == {"accepted": 2}
+    assert items["searches"] == {"accepted": 3}
     names = {path.name for path in store.find_candidates(tmp_path / "work" / "pairs")}
     assert names == {
         "deopt-claude-opus-4-8-loop-unrolling-1",
+        "deopt-claude-opus-4-8-plain-1",
         "deopt-claude-opus-4-8-read-only-cache-1",
     }
     contexts = {body["messages"][0]["content"][0]["text"] for body in script.asked}

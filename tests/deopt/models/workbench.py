@@ -70,6 +70,10 @@ def start(folder: Path, *, name: str = "scale", slow: str = SLOW) -> Path:
     return folder / "given"
 
 
+# What the fast side shows.
+BOTH = ("loop-unrolling", "read-only-cache")
+
+
 def config(folder: Path, model: str, **options: Any) -> ModelConfig:
     given = options.pop("paths", (folder / "given",))
     return ModelConfig(
