@@ -63,6 +63,47 @@ def linear_residual(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str,
     return {"c": product(arrays, "a", "b") + more}
 
 
+def linear(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """C = A B^T, all stored by rows."""
+    return {"c": product(arrays, "a", "b")}
+
+
+def grouped_gemm(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Each token's row times the transposed weights of its expert; tokens lie in order of experts."""
+    expert = np.repeat(np.arange(sizes["experts"]), np.diff(arrays["offsets"]))
+    return {
+        "c": np.einsum("tk,tnk->tn", arrays["a"].astype(np.float64), arrays["b"].astype(np.float64)[expert])
+    }
+
+
+def decode_linear(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """y = x W^T; times the scale of each row of W, where it has one."""
+    scale = arrays["scale"].astype(np.float64) if "scale" in arrays else 1.0
+    return {"y": product(arrays, "x", "w") * scale}
+
+
+def gemv_int8(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """W x, an exact sum of integers, times both scales."""
+    whole = arrays["w"].astype(np.int64) @ arrays["x"].astype(np.int64)
+    return {"y": whole * scalars["x_scale"] * arrays["row_scale"].astype(np.float64)}
+
+
+def four_bit(codes: Array, scales: Array) -> Array:
+    """Weights of 4 bits, the first in the low half of a byte, less 8, times the scale of their 128."""
+    values = np.stack([codes & 15, codes >> 4], axis=-1).reshape(codes.shape[0], -1).astype(np.float64)
+    return (values - 8.0) * np.repeat(scales.astype(np.float64), 128, axis=1)
+
+
+def decode_linear_int4(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """y = x W^T with W of 4 bits."""
+    return {"y": arrays["x"].astype(np.float64) @ four_bit(arrays["w"], arrays["scales"]).T}
+
+
+def linear_int4(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """C = A B^T with B of 4 bits."""
+    return {"c": arrays["a"].astype(np.float64) @ four_bit(arrays["b"], arrays["scales"]).T}
+
+
 ORACLES = {
     "matmul-bf16": matmul,
     "batched-gemm-bf16": weight_gradient,
@@ -71,4 +112,12 @@ ORACLES = {
     "linear-gelu-fp8": linear_gelu_fp8,
     "linear-swiglu": linear_swiglu,
     "linear-residual": linear_residual,
+    "linear-split-k": linear,
+    "linear-stream-k": linear,
+    "grouped-gemm": grouped_gemm,
+    "decode-linear-bf16": decode_linear,
+    "decode-linear-fp8": decode_linear,
+    "gemv-int8": gemv_int8,
+    "decode-linear-int4": decode_linear_int4,
+    "linear-int4": linear_int4,
 }
