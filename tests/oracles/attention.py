@@ -98,6 +98,20 @@ def kv_cache_write(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, 
     return {"k_cache": k_cache, "v_cache": v_cache}
 
 
+def attention_backward(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The gradients of causal attention, from its result and the logarithms of its sums as they are given."""
+    q, k, v = wide_inputs(arrays)
+    out, dout, lse = (arrays[name].astype(np.float64) for name in ("out", "dout", "lse"))
+    scores = scalars["scale"] * (q @ np.swapaxes(k, 1, 2))
+    weights = np.where(np.tri(sizes["n"], dtype=bool), np.exp(scores - lse[..., None]), 0.0)
+    change = weights * (dout @ np.swapaxes(v, 1, 2) - (out * dout).sum(axis=-1, keepdims=True))
+    return {
+        "dq": scalars["scale"] * (change @ k),
+        "dk": scalars["scale"] * (np.swapaxes(change, 1, 2) @ q),
+        "dv": np.swapaxes(weights, 1, 2) @ dout,
+    }
+
+
 ORACLES = {
     "attention-causal": attention_causal,
     "attention-window": attention_window,
@@ -106,4 +120,5 @@ ORACLES = {
     "paged-decode": paged_decode,
     "mla-decode": mla_decode,
     "kv-cache-write": kv_cache_write,
+    "attention-backward": attention_backward,
 }
