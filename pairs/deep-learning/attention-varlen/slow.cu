@@ -5,14 +5,16 @@
 #define WARPS 4
 
 // A warp for each query; each lane has 2 of the 64 features.
-extern "C" __global__ void attention(const __nv_bfloat16 *q, const __nv_bfloat16 *k, const __nv_bfloat16 *v,
-                                     const int *offsets, __nv_bfloat16 *out, int heads, float scale)
+extern "C" __global__ void attention(const __nv_bfloat16 *q, const __nv_bfloat16 *k, const __nv_bfloat16 *v, const int *offsets, __nv_bfloat16 *out, int tokens, int heads, float scale)
 {
     const int lane = threadIdx.x % 32;
-    const int begin = offsets[blockIdx.z], end = offsets[blockIdx.z + 1];
-    const int i = begin + blockIdx.x * WARPS + threadIdx.x / 32;
-    if (i >= end)
+    const int i = blockIdx.x * WARPS + threadIdx.x / 32;
+    if (i >= tokens)
         return;
+    int sequence = 0;
+    while (offsets[sequence + 1] <= i)
+        sequence++;
+    const int begin = offsets[sequence], end = offsets[sequence + 1];
     const size_t stride = (size_t)heads * DIM, first = (size_t)blockIdx.y * DIM;
     const __nv_bfloat16 *query = q + first + i * stride;
     float mine[PER_LANE], sum[PER_LANE] = {};
