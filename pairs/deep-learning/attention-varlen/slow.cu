@@ -5,7 +5,8 @@
 #define WARPS 4
 
 // A warp for each query; each lane has 2 of the 64 features.
-extern "C" __global__ void attention(const __nv_bfloat16 *q, const __nv_bfloat16 *k, const __nv_bfloat16 *v, const int *offsets, __nv_bfloat16 *out, int tokens, int heads, float scale)
+extern "C" __global__ void attention(const __nv_bfloat16 *q, const __nv_bfloat16 *k, const __nv_bfloat16 *v,
+                                     const int *offsets, __nv_bfloat16 *out, int tokens, int heads, float scale)
 {
     const int lane = threadIdx.x % 32;
     const int i = blockIdx.x * WARPS + threadIdx.x / 32;
