@@ -104,6 +104,24 @@ def linear_int4(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Arr
     return {"c": arrays["a"].astype(np.float64) @ four_bit(arrays["b"], arrays["scales"]).T}
 
 
+def linear_cross_entropy(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """-log softmax(A B^T)[label], of each row."""
+    logits = product(arrays, "a", "b")
+    largest = logits.max(axis=1)
+    chosen = logits[np.arange(sizes["m"]), arrays["labels"]]
+    return {"loss": np.log(np.exp(logits - largest[:, None]).sum(axis=1)) + largest - chosen}
+
+
+def moe_swiglu(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """silu(x G^T) times x U^T of the token in each place, with the weights of the place's expert."""
+    expert = np.repeat(np.arange(sizes["experts"]), np.diff(arrays["offsets"]))
+    x = arrays["a"].astype(np.float64)[arrays["token_of"]]
+    gate, up = (
+        np.einsum("tk,tnk->tn", x, arrays[name].astype(np.float64)[expert]) for name in ("gate", "up")
+    )
+    return {"c": gate / (1.0 + np.exp(-gate)) * up}
+
+
 ORACLES = {
     "matmul-bf16": matmul,
     "batched-gemm-bf16": weight_gradient,
@@ -120,4 +138,6 @@ ORACLES = {
     "gemv-int8": gemv_int8,
     "decode-linear-int4": decode_linear_int4,
     "linear-int4": linear_int4,
+    "linear-cross-entropy": linear_cross_entropy,
+    "moe-swiglu": moe_swiglu,
 }
