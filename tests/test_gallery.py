@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 from kcurate import gallery, resources, store
 from kcurate.records import Outcome
 from kcurate.verdicts.keys import verdict_key
@@ -21,3 +24,14 @@ def test_every_verdict_on_file_confirms_the_pair_as_it_is() -> None:
         if verdicts and not any(v.key == key and v.outcome is Outcome.CONFIRMED for v in verdicts):
             unproved.append(folder.name)
     assert not unproved
+
+
+def test_a_pair_without_a_verdict_awaits_a_gpu(tmp_path: Path) -> None:
+    folder = "reduction-scan/reduce-sum"
+    shutil.copytree(resources.pairs_dir() / folder, tmp_path / folder)
+    assert "without a verdict" not in gallery.render(tmp_path)
+    shutil.rmtree(tmp_path / folder / "verdicts")
+    page = gallery.render(tmp_path)
+    assert "- 1 without a verdict: they await a GPU." in page
+    assert "| awaits a GPU |" in page
+    assert "confirmed" not in page

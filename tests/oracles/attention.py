@@ -39,10 +39,15 @@ def attention_causal(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str
 
 
 def attention_window(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
-    """Each query sees its own place and those before it, `window` in all."""
+    """Each query sees `window` places up to its own, and the sink of its head, a score without a value."""
     n = sizes["n"]
+    q, k, v = (np.swapaxes(x, 0, 1) for x in wide_inputs(arrays))
+    k, v = (np.repeat(x, sizes["group"], axis=0) for x in (k, v))
     visible = np.tri(n, dtype=bool) & ~np.tri(n, k=-sizes["window"], dtype=bool)
-    return {"out": attend(*wide_inputs(arrays), scalars["scale"], visible)}
+    scores = np.where(visible, scalars["scale"] * (q @ np.swapaxes(k, 1, 2)), -np.inf)
+    sinks = np.broadcast_to(arrays["sinks"].astype(np.float64)[:, None, None], (len(q), n, 1))
+    weights = weights_of(np.concatenate([scores, sinks], axis=2))[:, :, :n]
+    return {"out": np.swapaxes(weights @ v, 0, 1)}
 
 
 def attention_gqa(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:

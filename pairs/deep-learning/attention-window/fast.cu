@@ -1,6 +1,6 @@
 #include <cuda_bf16.h>
 
-#define DIM 128
+#define DIM 64
 #define QUERIES 128
 #define KEYS 64
 #define THREADS 128
@@ -203,32 +203,36 @@ __device__ __forceinline__ void store_rows(__nv_bfloat16 *room, const float (&o)
     }
 }
 
-// Tiles of keys that no query of the block sees are left out; only those at an edge are masked.
+// Tiles of keys that no query of the block sees are left out; only those at an edge are masked. The sink of a head is
+// a score without a value: it is where the running sum begins.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     attention(const __nv_bfloat16 *__restrict__ q, const __nv_bfloat16 *__restrict__ k,
               const __nv_bfloat16 *__restrict__ v,
-              __nv_bfloat16 *__restrict__ out, int n, int window, float scale)
+              const float *__restrict__ sinks, __nv_bfloat16 *__restrict__ out, int n, int window, int kv_heads,
+              int group,
+              float scale)
 {
     extern __shared__ __align__(128) __nv_bfloat16 room[];
     __nv_bfloat16 *keys = room + QUERIES * DIM, *values = keys + 2 * TILE;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     __nv_bfloat16 *mine = room + warp * 32 * DIM;
-    const int row = blockIdx.y * QUERIES, tiles = (min(row + QUERIES, n) + KEYS - 1) / KEYS;
+    const int row = blockIdx.y * QUERIES, tiles = (min(row + QUERIES, n) + KEYS - 1) / KEYS, head = blockIdx.x;
     const int begin = max(row - window + 1, 0) / KEYS;
-    const size_t first = static_cast<size_t>(blockIdx.x) * n * DIM;
-    k += first;
-    v += first;
-    copy_rows<QUERIES>(room, q + first, row, n, DIM);
+    const size_t stride = static_cast<size_t>(kv_heads) * group * DIM, kv_stride = static_cast<size_t>(kv_heads) * DIM;
+    k += head / group * DIM;
+    v += head / group * DIM;
+    copy_rows<QUERIES>(room, q + head * DIM, row, n, stride);
     const auto load_keys = [&](int tile) {
-        copy_rows<KEYS>(keys + tile % 2 * TILE, k, tile * KEYS, n, DIM);
+        copy_rows<KEYS>(keys + tile % 2 * TILE, k, tile * KEYS, n, kv_stride);
         commit();
     };
     const auto load_values = [&](int tile) {
-        copy_rows<KEYS>(values + tile % 2 * TILE, v, tile * KEYS, n, DIM);
+        copy_rows<KEYS>(values + tile % 2 * TILE, v, tile * KEYS, n, kv_stride);
         commit();
     };
     float o[2][DIM / 8][4] = {};
-    Rows rows = {{{LOWEST, LOWEST}, {LOWEST, LOWEST}}, {}};
+    const float sink = sinks[head] / scale, share = lane % 4 == 0 ? 1.0f : 0.0f;
+    Rows rows = {{{sink, sink}, {sink, sink}}, {{share, share}, {share, share}}};
     load_keys(begin);
     load_values(begin);
     for (int tile = begin; tile < tiles; tile++) {
@@ -261,5 +265,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             commit();
         add_values(o, s, values + tile % 2 * TILE);
     }
-    store_rows(mine, o, rows, out + first, row + warp * 32, n, DIM);
+    store_rows(mine, o, rows, out + head * DIM, row + warp * 32, n, stride);
 }
