@@ -117,6 +117,19 @@ def attention_backward(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[s
     }
 
 
+def attention_block_sparse(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Each 128 queries see the blocks of 64 keys that are listed for them; without any, the result is zero."""
+    q, k, v = wide_inputs(arrays)
+    out = np.zeros_like(q)
+    for number, (begin, end) in enumerate(zip(arrays["offsets"], arrays["offsets"][1:], strict=False)):
+        if end > begin:
+            places = (arrays["blocks"][begin:end, None].astype(np.int64) * 64 + np.arange(64)).ravel()
+            places = places[places < sizes["n"]]
+            rows = slice(128 * number, 128 * (number + 1))
+            out[:, rows] = attend(q[:, rows], k[:, places], v[:, places], scalars["scale"])
+    return {"out": out}
+
+
 ORACLES = {
     "attention-causal": attention_causal,
     "attention-window": attention_window,
@@ -126,4 +139,5 @@ ORACLES = {
     "mla-decode": mla_decode,
     "kv-cache-write": kv_cache_write,
     "attention-backward": attention_backward,
+    "attention-block-sparse": attention_block_sparse,
 }

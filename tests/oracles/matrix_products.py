@@ -122,6 +122,17 @@ def moe_swiglu(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Arra
     return {"c": gate / (1.0 + np.exp(-gate)) * up}
 
 
+def gram(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """C = A A^T."""
+    return {"c": product(arrays, "a", "a")}
+
+
+def decode_swiglu(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """silu(x G^T) times x U^T."""
+    gate = product(arrays, "x", "gate")
+    return {"y": gate / (1.0 + np.exp(-gate)) * product(arrays, "x", "up")}
+
+
 ORACLES = {
     "matmul-bf16": matmul,
     "batched-gemm-bf16": weight_gradient,
@@ -140,4 +151,6 @@ ORACLES = {
     "linear-int4": linear_int4,
     "linear-cross-entropy": linear_cross_entropy,
     "moe-swiglu": moe_swiglu,
+    "gram-bf16": gram,
+    "decode-swiglu": decode_swiglu,
 }
