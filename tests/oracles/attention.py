@@ -118,7 +118,7 @@ def attention_backward(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[s
 
 
 def attention_block_sparse(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
-    """Each 128 queries see the blocks of 64 keys that are listed for them; without any, the result is zero."""
+    """Each 128 queries see the blocks of 64 keys that are listed for them; without any, the answer is 0."""
     q, k, v = wide_inputs(arrays)
     out = np.zeros_like(q)
     for number, (begin, end) in enumerate(zip(arrays["offsets"], arrays["offsets"][1:], strict=False)):
