@@ -116,7 +116,8 @@ __device__ __forceinline__ void score(float (&s)[2][KEYS / 8][4], const __nv_bfl
     }
 }
 
-// Scores to weights; what was summed so far shrinks where a larger score was found. `scale` is to base 2.
+// Scores to weights; what was summed so far shrinks where a larger score was found. `scale` is to base 2. A row's
+// first tile has a score that is not masked, or the row began with one.
 __device__ __forceinline__ void weigh(float (&s)[2][KEYS / 8][4], float (&o)[2][DIM / 8][4], Rows &rows, float scale)
 {
 #pragma unroll
@@ -131,12 +132,13 @@ __device__ __forceinline__ void weigh(float (&s)[2][KEYS / 8][4], float (&o)[2][
             top = fmaxf(top, __shfl_xor_sync(ALL, top, 2));
             const float shrink = power_of_2((rows.largest[r][half] - top) * scale);
             rows.largest[r][half] = top;
+            const float base = top * scale;
             float sum = rows.sum[r][half] * shrink;
 #pragma unroll
             for (int key = 0; key < KEYS / 8; key++)
 #pragma unroll
                 for (int e = 2 * half; e < 2 * half + 2; e++) {
-                    s[r][key][e] = power_of_2((s[r][key][e] - top) * scale);
+                    s[r][key][e] = power_of_2(fmaf(s[r][key][e], scale, -base));
                     sum += s[r][key][e];
                 }
             rows.sum[r][half] = sum;
