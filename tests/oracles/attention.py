@@ -130,6 +130,14 @@ def attention_block_sparse(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> di
     return {"out": out}
 
 
+def kv_page_copy(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The cache after each move: the first page of two in `order` to the second."""
+    cache = arrays["cache"].astype(np.float64)
+    moves = arrays["order"][: 2 * sizes["copies"]].reshape(-1, 2)
+    cache[moves[:, 1]] = cache[moves[:, 0]]
+    return {"cache": cache}
+
+
 ORACLES = {
     "attention-causal": attention_causal,
     "attention-window": attention_window,
@@ -140,4 +148,5 @@ ORACLES = {
     "kv-cache-write": kv_cache_write,
     "attention-backward": attention_backward,
     "attention-block-sparse": attention_block_sparse,
+    "kv-page-copy": kv_page_copy,
 }
