@@ -74,8 +74,8 @@ __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], 
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// A warp's tile of 64 x 32: three of the four products of the parts, the small ones first. Tensor cores cut off what
-// they add up, so a stage is summed alone, and added by ordinary arithmetic, which rounds.
+// A warp's tile of 64 x 32: three of the four products of the parts, the small ones first. Tensor cores may cut off
+// bits where they add, so a stage is summed alone, and added by ordinary arithmetic, which rounds.
 __device__ __forceinline__ void multiply_stage(float (&sum)[4][4][4], const float *left, const float *right, int y,
                                                int x)
 {
