@@ -66,6 +66,8 @@ def _summary(listed: Sequence[Entry]) -> Iterator[str]:
     yield f"- {len(listed)} pairs in {len(domains)} domains, {len(families)} families,"
     yield f"  {sum(count >= 3 for count in families.values())} ladders of three pairs or more;"
     yield f"  {len(techniques)} techniques."
+    if waiting := sum(verdict is None for _, verdict in listed):
+        yield f"- {waiting} without a verdict: they await a GPU."
     if confirmed:
         devices = sorted({v.environment.device for _, v in confirmed})
         ratios = [v.speedup.ratio for _, v in confirmed if v.speedup]
@@ -102,7 +104,7 @@ def _table(inside: Sequence[Entry]) -> Iterator[str]:
 
 def _measured(verdict: Verdict | None) -> tuple[str, str, str]:
     if verdict is None or verdict.speedup is None:
-        return (str(verdict.outcome) if verdict else "not judged yet", "", "")
+        return (str(verdict.outcome) if verdict else "awaits a GPU", "", "")
     speedup, share = verdict.speedup, verdict.environment.details.get("fast_copy_fraction")
     registers = f"{_registers(verdict.slow)} / {_registers(verdict.fast)}"
     shown = f"{share:.0%}" if isinstance(share, int | float) else ""

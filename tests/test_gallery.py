@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 from kcurate import gallery, resources, store
 from kcurate.records import Outcome
 from kcurate.verdicts.keys import verdict_key
@@ -12,11 +15,23 @@ def test_page_is_current() -> None:
     assert (root / "README.md").read_text(encoding="utf-8") == gallery.render(root), "run: make docs"
 
 
-def test_every_built_in_pair_was_confirmed_as_it_is() -> None:
+def test_every_verdict_on_file_confirms_the_pair_as_it_is() -> None:
+    """A pair without any verdict awaits a GPU; the page says so, and `build` leaves it out as not judged."""
     unproved = []
     for folder in store.find_candidates(resources.pairs_dir()):
         key = verdict_key(store.read_candidate(folder))
         verdicts = store.read_verdicts(folder)
-        if not any(v.key == key and v.outcome is Outcome.CONFIRMED for v in verdicts):
+        if verdicts and not any(v.key == key and v.outcome is Outcome.CONFIRMED for v in verdicts):
             unproved.append(folder.name)
     assert not unproved
+
+
+def test_a_pair_without_a_verdict_awaits_a_gpu(tmp_path: Path) -> None:
+    folder = "reduction-scan/reduce-sum"
+    shutil.copytree(resources.pairs_dir() / folder, tmp_path / folder)
+    assert "without a verdict" not in gallery.render(tmp_path)
+    shutil.rmtree(tmp_path / folder / "verdicts")
+    page = gallery.render(tmp_path)
+    assert "- 1 without a verdict: they await a GPU." in page
+    assert "| awaits a GPU |" in page
+    assert "confirmed" not in page

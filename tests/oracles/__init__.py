@@ -1,6 +1,6 @@
 """Float64 references of the built-in pairs, written from the mathematics alone.
 
-A module a domain; each defines `ORACLES`: a family to a function of the initial arrays by buffer name
+A module a theme; each defines `ORACLES`: a family to a function of the initial arrays by buffer name
 (roles `in` and `inout`), the sizes and the scalars, that gives every output by name. `ORACLES` here has all.
 """
 
