@@ -91,7 +91,7 @@ def targets(
 ) -> list[Target]:
     """The goals of a start: one per technique and variant, or with `ladders` one ladder per variant.
 
-    If none are `wanted`: for the slow side, the techniques named for the start, else those its code shows, and
+    If none are `wanted`: for the slow side, the techniques named for the start, else those that show, then
     once the wholly naive side (in stages only where no technique shows); for a fast side in stages, the usual
     order; else a fast side without a technique.
     """
