@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kcurate.problem.dtypes import numpy_dtype
+
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 Sizes = Mapping[str, int]
@@ -46,8 +48,72 @@ def softmax_backward(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str
     return {"dx": y * (dy - (y * dy).sum(axis=1, keepdims=True))}
 
 
+def log_softmax(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Of each row."""
+    (x,) = doubles(arrays, "in")
+    shifted = x - x.max(axis=1, keepdims=True)
+    return {"out": shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))}
+
+
+def normalised(x: Array, eps: float) -> Array:
+    """Mean 0 and variance 1 along the last axis."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return np.asarray(centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps))
+
+
+def groupnorm(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Each image's groups of channels to mean 0 and variance 1, then weight and bias by channel."""
+    x, weight, bias = doubles(arrays, "in weight bias")
+    normal = normalised(x.reshape(*x.shape[:2], -1), scalars["eps"]).reshape(x.shape)
+    return {"out": normal * weight[:, :, None] + bias[:, :, None]}
+
+
+def instance_norm(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Each image's channels to mean 0 and variance 1, weight and bias by channel, leaky ReLU."""
+    x, weight, bias = doubles(arrays, "in weight bias")
+    y = normalised(x, scalars["eps"]) * weight[:, None] + bias[:, None]
+    return {"out": np.where(y > 0, y, scalars["slope"] * y)}
+
+
+def l2_normalize(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Each row over its Euclidean norm."""
+    (x,) = doubles(arrays, "x")
+    return {"out": x / np.maximum(np.sqrt((x * x).sum(axis=1, keepdims=True)), scalars["eps"])}
+
+
+def rmsnorm_fp8(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """x / rms(x) * weight of each row, in units of a 448th of the row's largest magnitude."""
+    x, weight = doubles(arrays, "x weight")
+    y = x / np.sqrt((x * x).mean(axis=1, keepdims=True) + scalars["eps"]) * weight
+    scale = np.abs(y).max(axis=1) / 448.0
+    return {"out": (y / scale[:, None]).astype(numpy_dtype("float8_e4m3")), "scale": scale}
+
+
+def quantize_int8(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Each row in units of a 127th of its largest magnitude; in single precision, which is part of the rule."""
+    x = arrays["x"].astype(np.float32)
+    largest = np.abs(x).max(axis=1, keepdims=True)
+    by = np.float32(127.0) / np.maximum(largest, np.float32(1e-10))
+    return {"out": np.rint(x * by).astype(np.int8), "scale": (largest / np.float32(127.0))[:, 0]}
+
+
+def residual_layernorm_fp8(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The sum with the residual, and that normalised by row, over the given scale."""
+    x, residual, weight, bias = doubles(arrays, "x residual weight bias")
+    whole = (x + residual).astype(np.float16).astype(np.float64)
+    y = normalised(whole, scalars["eps"]) * weight + bias
+    return {"residual": whole, "out": (y / scalars["scale"]).astype(numpy_dtype("float8_e4m3"))}
+
+
 ORACLES = {
     "layernorm-backward": layernorm_backward,
     "rmsnorm-backward": rmsnorm_backward,
     "softmax-backward": softmax_backward,
+    "log-softmax": log_softmax,
+    "groupnorm": groupnorm,
+    "instance-norm": instance_norm,
+    "l2-normalize": l2_normalize,
+    "rmsnorm-fp8": rmsnorm_fp8,
+    "quantize-int8-tokens": quantize_int8,
+    "residual-layernorm-fp8": residual_layernorm_fp8,
 }
