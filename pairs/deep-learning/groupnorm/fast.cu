@@ -2,7 +2,7 @@
 
 #define THREADS 512
 #define WARPS (THREADS / 32)
-#define HELD 10
+#define HELD_BYTES 114688
 #define ALL 0xffffffffu
 
 typedef __nv_bfloat16 bf16;
@@ -10,6 +10,12 @@ typedef __nv_bfloat16 bf16;
 __device__ __forceinline__ float2 at(const uint4 &bits, int j)
 {
     return __bfloat1622float2(reinterpret_cast<const __nv_bfloat162 *>(&bits)[j]);
+}
+
+__device__ __forceinline__ void copy_async(uint4 *to, const uint4 *from)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
 }
 
 __device__ __forceinline__ float block_sum(float value)
@@ -57,11 +63,12 @@ __device__ __forceinline__ uint4 scaled(const uint4 &bits, float by, float shift
     return result;
 }
 
-// A block a group; with HELD * THREADS * 8 elements or fewer the group stays in registers.
+// A block a group. Up to HELD_BYTES of it stay in shared memory, where each thread reads only what it copied.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     groupnorm(const bf16 *__restrict__ in, const bf16 *__restrict__ weight, const bf16 *__restrict__ bias,
               bf16 *__restrict__ out, int groups, int per_group, int space, float eps)
 {
+    extern __shared__ uint4 held[];
     const int count = per_group * space, eights = count / 8;
     const size_t first = static_cast<size_t>(blockIdx.x) * count;
     const int channel = static_cast<int>(blockIdx.x) % groups * per_group;
@@ -84,47 +91,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         }
         return;
     }
-    const uint4 *from = reinterpret_cast<const uint4 *>(in + first);
+    const uint4 *data = reinterpret_cast<const uint4 *>(in + first);
     uint4 *to = reinterpret_cast<uint4 *>(out + first);
     const int step = space / 8;
-    if (eights <= HELD * THREADS) {
-        uint4 own[HELD];
-#pragma unroll
-        for (int u = 0; u < HELD; u++)
-            if (threadIdx.x + u * THREADS < eights)
-                own[u] = __ldcs(from + threadIdx.x + u * THREADS);
-#pragma unroll
-        for (int u = 0; u < HELD; u++)
-            if (threadIdx.x + u * THREADS < eights)
-                sum = sum_of(own[u], sum);
-        const float mean = block_sum(sum) / count;
-        sum = 0.0f;
-#pragma unroll
-        for (int u = 0; u < HELD; u++)
-            if (threadIdx.x + u * THREADS < eights)
-                sum = squares_of(own[u], mean, sum);
-        const float rstd = rsqrtf(block_sum(sum) / count + eps);
-#pragma unroll
-        for (int u = 0; u < HELD; u++) {
-            const int i = threadIdx.x + u * THREADS;
-            if (i >= eights)
-                continue;
-            const int c = channel + i / step;
-            const float by = rstd * __bfloat162float(weight[c]);
-            __stcs(to + i, scaled(own[u], by, fmaf(-mean, by, __bfloat162float(bias[c]))));
-        }
-        return;
+    if (count * 2 <= HELD_BYTES) {
+        for (int i = threadIdx.x; i < eights; i += THREADS)
+            copy_async(held + i, data + i);
+        asm volatile("cp.async.wait_all;" ::: "memory");
+        data = held;
     }
+#pragma unroll 4
     for (int i = threadIdx.x; i < eights; i += THREADS)
-        sum = sum_of(from[i], sum);
+        sum = sum_of(data[i], sum);
     const float mean = block_sum(sum) / count;
     sum = 0.0f;
+#pragma unroll 4
     for (int i = threadIdx.x; i < eights; i += THREADS)
-        sum = squares_of(from[i], mean, sum);
+        sum = squares_of(data[i], mean, sum);
     const float rstd = rsqrtf(block_sum(sum) / count + eps);
+#pragma unroll 2
     for (int i = threadIdx.x; i < eights; i += THREADS) {
         const int c = channel + i / step;
         const float by = rstd * __bfloat162float(weight[c]);
-        __stcs(to + i, scaled(from[i], by, fmaf(-mean, by, __bfloat162float(bias[c]))));
+        __stcs(to + i, scaled(data[i], by, fmaf(-mean, by, __bfloat162float(bias[c]))));
     }
 }
