@@ -90,7 +90,7 @@ def rmsnorm_fp8(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Arr
 
 
 def quantize_int8(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
-    """Each row in units of a 127th of its largest magnitude; in single precision, which is part of the rule."""
+    """Each row in units of a 127th of its largest magnitude; the rule says single precision."""
     x = arrays["x"].astype(np.float32)
     largest = np.abs(x).max(axis=1, keepdims=True)
     by = np.float32(127.0) / np.maximum(largest, np.float32(1e-10))
