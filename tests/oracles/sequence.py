@@ -66,10 +66,30 @@ def selective_scan(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, 
     return {"y": y}
 
 
+def linear_attention(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The sum over all earlier steps s and the own one of (q k_s) v_s, for each head."""
+    q, k, v = doubles(arrays, "q k v")
+    return {"out": np.tril(q @ k.transpose(0, 2, 1)) @ v}
+
+
+def gated_delta_rule(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """q S with S decayed, then moved by rate * k (v - k S), over time."""
+    q, k, v, decay, rate = doubles(arrays, "q k v decay rate")
+    state, out = np.zeros((len(q), 64, 64)), np.empty_like(v)
+    for t in range(q.shape[1]):
+        state *= decay[:, t, None, None]
+        change = rate[:, t, None] * (v[:, t] - np.einsum("hi,hij->hj", k[:, t], state))
+        state += k[:, t, :, None] * change[:, None, :]
+        out[:, t] = np.einsum("hi,hij->hj", q[:, t], state)
+    return {"out": out}
+
+
 ORACLES = {
     "cumsum-rows": cumsum_rows,
     "cummax-rows": cummax_rows,
     "rope-kv-cache": rope_kv_cache,
     "causal-conv1d": causal_conv1d,
     "selective-scan": selective_scan,
+    "linear-attention": linear_attention,
+    "gated-delta-rule": gated_delta_rule,
 }

@@ -114,6 +114,21 @@ def triplet_margin(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, 
     return {"loss": np.maximum(0.0, near - far + scalars["margin"])}
 
 
+def label_smoothing_loss(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The cross entropy with a label that shares `smoothing` evenly among all classes."""
+    (logits,) = doubles(arrays, "logits")
+    logs, share = log_softmax(logits), scalars["smoothing"]
+    chosen = logs[np.arange(sizes["rows"]), arrays["labels"]]
+    return {"loss": -(1.0 - share) * chosen - share * logs.mean(axis=1)}
+
+
+def swiglu_backward(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Gradients of gate * sigmoid(gate) * up."""
+    gate, up, dy = doubles(arrays, "gate up dy")
+    share = 1.0 / (1.0 + np.exp(-gate))
+    return {"dgate": dy * up * share * (1.0 + gate * (1.0 - share)), "dup": dy * gate * share}
+
+
 ORACLES = {
     "cross-entropy-backward": cross_entropy_backward,
     "adamw-multi-tensor": adamw_multi_tensor,
@@ -124,4 +139,6 @@ ORACLES = {
     "batchnorm-backward": batchnorm_backward,
     "distillation-kl": distillation_kl,
     "triplet-margin": triplet_margin,
+    "label-smoothing-loss": label_smoothing_loss,
+    "swiglu-backward": swiglu_backward,
 }
