@@ -51,9 +51,24 @@ def moe_route(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array
     return {"weights": powers / powers.sum(axis=1, keepdims=True), "ids": ids}
 
 
+def moe_route_grouped(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Of 8 groups of 32 experts the 4 with the best two; of those the best 8; sigmoid weights, normalised."""
+    scores = 1.0 / (1.0 + np.exp(-arrays["logits"].astype(np.float64)))
+    biased = scores + arrays["bias"].astype(np.float64)
+    groups = biased.reshape(-1, 8, 32)
+    best = np.sort(groups, axis=2)[:, :, -2:].sum(axis=2)
+    kept = np.argsort(-best, axis=1, kind="stable")[:, :4]
+    closed = np.ones_like(groups)
+    np.put_along_axis(closed, kept[:, :, None], 0.0, axis=1)
+    ids = np.argsort((1000.0 * closed - groups).reshape(biased.shape), axis=1, kind="stable")[:, :8]
+    chosen = np.take_along_axis(scores, ids, axis=1)
+    return {"weights": scalars["scale"] * chosen / chosen.sum(axis=1, keepdims=True), "ids": ids}
+
+
 ORACLES = {
     "moe-align": moe_align,
     "moe-permute": moe_permute,
     "moe-combine": moe_combine,
     "moe-route": moe_route,
+    "moe-route-grouped": moe_route_grouped,
 }

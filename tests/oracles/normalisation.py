@@ -105,6 +105,38 @@ def residual_layernorm_fp8(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> di
     return {"residual": whole, "out": (y / scalars["scale"]).astype(numpy_dtype("float8_e4m3"))}
 
 
+def silu_mul_fp8(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """silu(gate) * up, in units of a 448th of the largest magnitude of each 128 in a row."""
+    gate, up = np.split(arrays["x"].astype(np.float64), 2, axis=1)
+    y = (gate / (1.0 + np.exp(-gate)) * up).reshape(sizes["tokens"], sizes["groups"], 128)
+    scale = np.abs(y).max(axis=2) / 448.0
+    out = (y / scale[:, :, None]).astype(numpy_dtype("float8_e4m3"))
+    return {"out": out.reshape(sizes["tokens"], -1), "scale": scale}
+
+
+def dequantize_int4(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """(code - zero) * scale of each 128 codes; the low half of a byte comes first."""
+    packed = arrays["packed"].astype(np.int64)
+    codes = np.stack([packed % 16, packed // 16], axis=2).reshape(sizes["rows"], sizes["groups"], 128)
+    zeros, scales = doubles(arrays, "zeros scales")
+    return {"out": ((codes - zeros[:, :, None]) * scales[:, :, None]).reshape(sizes["rows"], -1)}
+
+
+def causal_softmax(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The softmax of each row up to the diagonal, scaled; zero right of it."""
+    (x,) = doubles(arrays, "in")
+    masked = np.where(np.tri(sizes["n"], dtype=bool), scalars["scale"] * x, -np.inf)
+    powers = np.exp(masked - masked.max(axis=2, keepdims=True))
+    return {"out": powers / powers.sum(axis=2, keepdims=True)}
+
+
+def embedding_layernorm(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Word plus position, normalised by row, with weight and bias."""
+    table, positions, weight, bias = doubles(arrays, "table positions weight bias")
+    x = table[arrays["tokens"]] + np.tile(positions, (sizes["batch"], 1))
+    return {"out": normalised(x, scalars["eps"]) * weight + bias}
+
+
 ORACLES = {
     "layernorm-backward": layernorm_backward,
     "rmsnorm-backward": rmsnorm_backward,
@@ -116,4 +148,8 @@ ORACLES = {
     "rmsnorm-fp8": rmsnorm_fp8,
     "quantize-int8-tokens": quantize_int8,
     "residual-layernorm-fp8": residual_layernorm_fp8,
+    "silu-mul-fp8-groups": silu_mul_fp8,
+    "dequantize-int4": dequantize_int4,
+    "causal-softmax": causal_softmax,
+    "embedding-layernorm": embedding_layernorm,
 }

@@ -48,8 +48,16 @@ def penalize_repeats(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str
     return {"logits": logits}
 
 
+def sample_min_p(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """A token among those whose share reaches the given fraction of the largest one."""
+    logits, uniform = doubles(arrays, "logits uniform")
+    masses = np.exp((logits - logits.max(axis=1, keepdims=True)) / scalars["temperature"])
+    return {"token": drawn(np.where(masses >= scalars["least"], masses, 0.0), uniform)}
+
+
 ORACLES = {
     "sample-top-k": sample_top_k,
     "gumbel-argmax": gumbel_argmax,
     "penalize-repeats": penalize_repeats,
+    "sample-min-p": sample_min_p,
 }

@@ -84,6 +84,22 @@ def gated_delta_rule(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str
     return {"out": out}
 
 
+def merge_attention_splits(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The mean of the splits' results weighted by the exponentials of their logarithms, and the whole's."""
+    parts, logs = doubles(arrays, "parts logs")
+    weights = np.exp(logs - logs.max(axis=0))
+    total = weights.sum(axis=0)
+    out = (weights[:, :, None] * parts).sum(axis=0) / total[:, None]
+    return {"out": out, "whole": np.log(total) + logs.max(axis=0)}
+
+
+def head_norm_rope(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Each head over its root mean square, times the weight, then turned by the token's angles."""
+    x, weight, cos, sin = doubles(arrays, "x weight cos sin")
+    normal = x / np.sqrt((x * x).mean(axis=2, keepdims=True) + scalars["eps"]) * weight
+    return {"x": turned(normal, cos, sin)}
+
+
 ORACLES = {
     "cumsum-rows": cumsum_rows,
     "cummax-rows": cummax_rows,
@@ -92,4 +108,6 @@ ORACLES = {
     "selective-scan": selective_scan,
     "linear-attention": linear_attention,
     "gated-delta-rule": gated_delta_rule,
+    "merge-attention-splits": merge_attention_splits,
+    "head-norm-rope": head_norm_rope,
 }
