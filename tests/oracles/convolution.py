@@ -113,6 +113,13 @@ def conv2d_grouped(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, 
     return {"out": np.einsum("ngchwij,gkcij->ngkhw", windows, grouped).reshape(x.shape)}
 
 
+def maxpool3d(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The largest of each 2x2x2 voxels."""
+    (x,) = doubles(arrays, "in")
+    volumes, d, h, w = (sizes[name] for name in ("volumes", "d", "h", "w"))
+    return {"out": x.reshape(volumes, d, 2, h, 2, w, 2).max(axis=(2, 4, 6))}
+
+
 ORACLES = {
     "conv2d-strided": conv2d_strided,
     "conv2d-dilated-pool": conv2d_dilated_pool,
@@ -122,4 +129,5 @@ ORACLES = {
     "upsample-bilinear": upsample_bilinear,
     "pixel-shuffle": pixel_shuffle,
     "conv2d-grouped": conv2d_grouped,
+    "maxpool3d": maxpool3d,
 }

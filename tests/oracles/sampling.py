@@ -55,9 +55,21 @@ def sample_min_p(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Ar
     return {"token": drawn(np.where(masses >= scalars["least"], masses, 0.0), uniform)}
 
 
+def sample_top_p(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """A token among the most likely ones that together hold the given share; equal ones stay together."""
+    logits, uniform = doubles(arrays, "logits uniform")
+    masses = np.exp((logits - logits.max(axis=1, keepdims=True)) / scalars["temperature"])
+    ordered = -np.sort(-masses, axis=1)
+    running = ordered.cumsum(axis=1)
+    last = (running >= scalars["share"] * running[:, -1:]).argmax(axis=1)
+    least = np.take_along_axis(ordered, last[:, None], axis=1)
+    return {"token": drawn(np.where(masses >= least, masses, 0.0), uniform)}
+
+
 ORACLES = {
     "sample-top-k": sample_top_k,
     "gumbel-argmax": gumbel_argmax,
     "penalize-repeats": penalize_repeats,
     "sample-min-p": sample_min_p,
+    "sample-top-p": sample_top_p,
 }

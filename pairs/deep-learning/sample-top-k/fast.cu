@@ -7,15 +7,15 @@
 
 typedef __nv_bfloat16 bf16;
 
-// Unsigned numbers in the order of the logits.
+// Unsigned numbers in the order of the logits; both zeros are the same.
 __device__ __forceinline__ unsigned ordered(unsigned bits)
 {
-    return bits & 0x8000u ? 0xffffu ^ bits : bits | 0x8000u;
+    return bits & 0x8000u ? 0x10000u - bits : bits | 0x8000u;
 }
 
 __device__ __forceinline__ float value_of(unsigned key)
 {
-    return __uint_as_float((key & 0x8000u ? key ^ 0x8000u : 0xffffu ^ key) << 16);
+    return __uint_as_float((key & 0x8000u ? key ^ 0x8000u : 0x10000u - key) << 16);
 }
 
 // Calls `use(index, key)` for all logits of a row.
