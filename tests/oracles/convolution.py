@@ -120,6 +120,15 @@ def maxpool3d(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array
     return {"out": x.reshape(volumes, d, 2, h, 2, w, 2).max(axis=(2, 4, 6))}
 
 
+def conv2d_weight_gradient(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """For each of 3x3 taps, the sum over pixels of the gradient times the pixel that the tap meets."""
+    x, gradient = doubles(arrays, "in gradient")
+    h, w = sizes["h"], sizes["w"]
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    taps = [padded[:, tap // 3 : tap // 3 + h, tap % 3 : tap % 3 + w] for tap in range(9)]
+    return {"dweights": np.stack([np.einsum("nhwk,nhwc->kc", gradient, part) for part in taps], axis=1)}
+
+
 ORACLES = {
     "conv2d-strided": conv2d_strided,
     "conv2d-dilated-pool": conv2d_dilated_pool,
@@ -130,4 +139,5 @@ ORACLES = {
     "pixel-shuffle": pixel_shuffle,
     "conv2d-grouped": conv2d_grouped,
     "maxpool3d": maxpool3d,
+    "conv2d-weight-gradient": conv2d_weight_gradient,
 }
