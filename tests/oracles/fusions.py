@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kcurate.problem.dtypes import numpy_dtype
 from tests.oracles.normalisation import doubles, normalised
 
 Array = npt.NDArray[Any]
@@ -55,13 +56,6 @@ def linear_pool_sum(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str,
     return {"y": scalars["scale"] * v.reshape(len(v), -1, 2).max(axis=2).sum(axis=1)}
 
 
-def gate_up_swiglu(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
-    """silu(x G^T) * (x U^T)."""
-    x, gate, up = doubles(arrays, "x gate up")
-    v = x @ gate.T
-    return {"y": v * sigmoid(v) * (x @ up.T)}
-
-
 def lora_linear(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
     """x W^T + scale * (x A^T) B^T."""
     x, w, a, b = doubles(arrays, "x w a b")
@@ -73,12 +67,18 @@ def linear_row_sum(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, 
     return {"y": scalars["scale"] * linear(arrays).sum(axis=1)}
 
 
+def linear_relu_fp8(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """relu of the linear layer over the scale, rounded to 8 bits."""
+    y = np.maximum(linear(arrays), 0.0) / scalars["scale"]
+    return {"y": y.astype(numpy_dtype("float8_e4m3"))}
+
+
 ORACLES = {
     "linear-sigmoid-residual": linear_sigmoid_residual,
     "linear-swish-groupnorm": linear_swish_groupnorm,
     "linear-logsumexp-mish": linear_logsumexp_mish,
     "linear-pool-sum": linear_pool_sum,
-    "gate-up-swiglu": gate_up_swiglu,
     "lora-linear": lora_linear,
     "linear-row-sum": linear_row_sum,
+    "linear-relu-fp8": linear_relu_fp8,
 }

@@ -52,9 +52,25 @@ extern "C" __global__ void linear(const __nv_bfloat16 *x, const __nv_bfloat16 *w
     }
 }
 
-extern "C" __global__ void swiglu(const float *gate, const float *up, __nv_bfloat16 *y, int count)
+__device__ unsigned char to_fp8(float value)
+{
+    unsigned short pair;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(value));
+    return (unsigned char)(pair & 0xff);
+}
+
+extern "C" __global__ void bias_relu(float *sums, const float *bias, int n)
+{
+    int col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (col >= n)
+        return;
+    size_t at = (size_t)blockIdx.y * n + col;
+    sums[at] = fmaxf(sums[at] + bias[col], 0.0f);
+}
+
+extern "C" __global__ void quantize(const float *sums, unsigned char *y, int count, float scale)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count)
-        y[i] = __float2bfloat16(gate[i] / (1.0f + expf(-gate[i])) * up[i]);
+        y[i] = to_fp8(sums[i] / scale);
 }

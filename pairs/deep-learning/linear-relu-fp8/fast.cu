@@ -8,8 +8,9 @@
 #define STAGES 3
 #define LEFT_BYTES (ROWS * ROW_BYTES)
 #define STAGE_BYTES (LEFT_BYTES + COLS * ROW_BYTES)
-#define DOWN 2
-#define ACROSS 8
+#define DOWN 4
+#define ACROSS 4
+#define TILE_ROW 144
 
 typedef __nv_bfloat16 bf16;
 
@@ -59,17 +60,6 @@ __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], 
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// 64 rows of one weight, then 64 of the other, as the right side of one product.
-__device__ __forceinline__ void copy_both(unsigned char *to, const bf16 *__restrict__ gate,
-                                          const bf16 *__restrict__ up, int row, int rows, int depth, int k)
-{
-#pragma unroll
-    for (int part = 0; part < COLS * DEPTH / 8 / THREADS; part++) {
-        const int item = threadIdx.x + part * THREADS, i = item / (DEPTH / 8), chunk = item % (DEPTH / 8);
-        copy_chunk(to + place(i, chunk), i < COLS / 2 ? gate : up, row + i % (COLS / 2), rows, depth + chunk * 8, k);
-    }
-}
-
 __device__ __forceinline__ void multiply_stage(float (&sum)[DOWN][ACROSS][4], const unsigned char *left,
                                                const unsigned char *right, int y, int x)
 {
@@ -79,7 +69,7 @@ __device__ __forceinline__ void multiply_stage(float (&sum)[DOWN][ACROSS][4], co
         unsigned p[DOWN][4], q[ACROSS / 2][4];
 #pragma unroll
         for (int s = 0; s < ACROSS / 2; s++)
-            load_matrices(q[s], right + place(x + (s < 2 ? 16 * s : COLS / 2 + 16 * (s - 2)) + lane / 16 * 8 + lane % 8, i + lane / 8 % 2));
+            load_matrices(q[s], right + place(x + 16 * s + lane / 16 * 8 + lane % 8, i + lane / 8 % 2));
 #pragma unroll
         for (int r = 0; r < DOWN; r++)
             load_matrices(p[r], left + place(y + 16 * r + lane % 16, i + lane / 16));
@@ -91,17 +81,17 @@ __device__ __forceinline__ void multiply_stage(float (&sum)[DOWN][ACROSS][4], co
     }
 }
 
-// The block's tiles of x * gate^T and x * up^T, with two stages in flight behind the one in use.
+// The block's tile of x * w^T, with two stages in flight behind the one in use.
 __device__ __forceinline__ void product(float (&sum)[DOWN][ACROSS][4], unsigned char *stages,
-                                        const bf16 *__restrict__ x, const bf16 *__restrict__ gate,
-                                        const bf16 *__restrict__ up, int row, int col, int m, int n, int k, int y, int across)
+                                        const bf16 *__restrict__ x, const bf16 *__restrict__ w, int row, int col,
+                                        int m, int n, int k, int y, int across)
 {
     const int tiles = (k + DEPTH - 1) / DEPTH;
     const auto start = [&](int tile) {
         if (tile < tiles) {
             unsigned char *stage = stages + tile % STAGES * STAGE_BYTES;
             copy_tile(stage, x, row, m, tile * DEPTH, k);
-            copy_both(stage + LEFT_BYTES, gate, up, col, n, tile * DEPTH, k);
+            copy_tile(stage + LEFT_BYTES, w, col, n, tile * DEPTH, k);
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
@@ -117,39 +107,53 @@ __device__ __forceinline__ void product(float (&sum)[DOWN][ACROSS][4], unsigned 
     asm volatile("cp.async.wait_group 0;" ::: "memory");
 }
 
-__device__ __forceinline__ void put(bf16 *__restrict__ to, int row, int col, int m, int n, float left, float right)
+__device__ __forceinline__ unsigned short to_fp8_pair(float low, float high)
 {
-    if (row >= m || col >= n)
-        return;
-    to += static_cast<size_t>(row) * n + col;
-    if (n % 2 == 0) {
-        *reinterpret_cast<__nv_bfloat162 *>(to) = __floats2bfloat162_rn(left, right);
-        return;
-    }
-    to[0] = __float2bfloat16(left);
-    if (col + 1 < n)
-        to[1] = __float2bfloat16(right);
+    unsigned short pair;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+    return pair;
 }
 
-__device__ __forceinline__ float swiglu(float gate, float up) { return __fdividef(gate, 1.0f + __expf(-gate)) * up; }
+// The rounded tile goes through shared memory, so that stores are of sixteen bytes although an element has one.
+__device__ __forceinline__ void store_tile(const unsigned char *tile, unsigned char *__restrict__ out, int row, int col,
+                                           int m, int n)
+{
+    for (int item = threadIdx.x; item < ROWS * COLS / 16; item += THREADS) {
+        const int i = item / (COLS / 16), j = item % (COLS / 16) * 16;
+        if (row + i >= m || col + j >= n)
+            continue;
+        unsigned char *to = out + static_cast<size_t>(row + i) * n + col + j;
+        if (n % 16 == 0)
+            *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<const uint4 *>(tile + i * TILE_ROW + j);
+        else
+            for (int b = 0; b < 16 && col + j + b < n; b++)
+                to[b] = tile[i * TILE_ROW + j + b];
+    }
+}
 
-// A warp's first four column fragments are gates, the other four what they let through.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    gate_up(const bf16 *__restrict__ x, const bf16 *__restrict__ gate, const bf16 *__restrict__ up,
-            bf16 *__restrict__ out, int m, int n, int k)
+    linear(const bf16 *__restrict__ x, const bf16 *__restrict__ w, const float *__restrict__ bias,
+           unsigned char *__restrict__ out, int m, int n, int k, float scale)
 {
     extern __shared__ __align__(128) unsigned char stages[];
-    const int row = blockIdx.y * ROWS, col = blockIdx.x * (COLS / 2);
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, y = warp / 2 * 32, across = warp % 2 * 32;
+    const int row = blockIdx.y * ROWS, col = blockIdx.x * COLS;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, y = warp / 4 * 64, across = warp % 4 * 32;
     float sum[DOWN][ACROSS][4] = {};
-    product(sum, stages, x, gate, up, row, col, m, n, k, y, across);
+    product(sum, stages, x, w, row, col, m, n, k, y, across);
+    const float by = 1.0f / scale;
+    __syncthreads();
 #pragma unroll
-    for (int r = 0; r < DOWN; r++)
+    for (int s = 0; s < ACROSS; s++) {
+        const int at = across + 8 * s + lane % 4 * 2, j = col + at;
+        const float left = j < n ? bias[j] : 0.0f, right = j + 1 < n ? bias[j + 1] : 0.0f;
 #pragma unroll
-        for (int s = 0; s < ACROSS / 2; s++) {
-            const int i = row + y + 16 * r + lane / 4, j = col + across + 8 * s + lane % 4 * 2;
-            const float *g = sum[r][s], *u = sum[r][s + ACROSS / 2];
-            put(out, i, j, m, n, swiglu(g[0], u[0]), swiglu(g[1], u[1]));
-            put(out, i + 8, j, m, n, swiglu(g[2], u[2]), swiglu(g[3], u[3]));
-        }
+        for (int r = 0; r < DOWN; r++)
+#pragma unroll
+            for (int half = 0; half < 2; half++)
+                *reinterpret_cast<unsigned short *>(stages + (y + 16 * r + 8 * half + lane / 4) * TILE_ROW + at) =
+                    to_fp8_pair(fmaxf(sum[r][s][2 * half] + left, 0.0f) * by,
+                                fmaxf(sum[r][s][2 * half + 1] + right, 0.0f) * by);
+    }
+    __syncthreads();
+    store_tile(stages, out, row, col, m, n);
 }
