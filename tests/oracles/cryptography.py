@@ -72,6 +72,11 @@ def hamming_match(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, A
     return {"nearest": (distance.min(axis=1) << 20) + distance.argmin(axis=1)}
 
 
+def adler32(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Adler-32 of each chunk, as zlib gives it."""
+    return {"sums": np.array([zlib.adler32(chunk.tobytes()) for chunk in arrays["data"]], np.int64)}
+
+
 ORACLES = {
     "chacha20": chacha20,
     "sha256": sha256,
@@ -79,4 +84,5 @@ ORACLES = {
     "base64-encode": base64_encode,
     "bit-pack": bit_pack,
     "hamming-match": hamming_match,
+    "adler32": adler32,
 }

@@ -103,6 +103,56 @@ def ising_checkerboard(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[s
     return {"spins": up}
 
 
+def cell_list_forces(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """For each particle the sum over those nearer than 1 of w (1 - r^2)^2 times the way from there."""
+    side, particles = sizes["side"], arrays["particles"].astype(np.float64)
+    cells = np.repeat(np.arange(side**3), np.diff(arrays["offsets"]))
+    corners = np.stack([cells % side, cells // side % side, cells // side**2], axis=1)
+    places = particles[:, :3] + corners
+    ways = places[:, None] - places[None]
+    rest = (1 - (ways**2).sum(axis=2)).clip(0)
+    rest[np.abs(corners[:, None] - corners[None]).max(axis=2) > 1] = 0
+    return {"out": ((particles[:, 3] * rest**2)[..., None] * ways).sum(axis=1)}
+
+
+def kernel_density(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The mean of a Gaussian of the distance to each sample."""
+    ways = arrays["queries"].astype(np.float64)[:, None] - arrays["samples"].astype(np.float64)[None]
+    return {"out": np.exp(-(ways**2).sum(axis=2) / (2 * scalars["width"] ** 2)).mean(axis=1)}
+
+
+def nearest_int8(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The first of the nearest points to each query, and its squared distance."""
+    q, p = arrays["queries"].astype(np.int64), arrays["points"].astype(np.int64)
+    squares = (q**2).sum(axis=1)[:, None] + (p**2).sum(axis=1)[None] - 2 * q @ p.T
+    return {"indices": squares.argmin(axis=1), "distances": squares.min(axis=1)}
+
+
+def philox_uniform(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Philox 4x32-10 of the counters 0, 1, ...; 24 bits of each word as a fraction."""
+    mask = np.uint64(0xFFFFFFFF)
+    x = np.arange((sizes["n"] + 3) // 4, dtype=np.uint64)
+    y, z, w = np.zeros((3, x.size), np.uint64)
+    low, high = int(scalars["key_low"]), int(scalars["key_high"])
+    for _ in range(10):
+        a, b = np.uint64(0xD2511F53) * x, np.uint64(0xCD9E8D57) * z
+        first, third = (b >> np.uint64(32)) ^ y ^ np.uint64(low), (a >> np.uint64(32)) ^ w ^ np.uint64(high)
+        x, y, z, w = first, b & mask, third, a & mask
+        low, high = (low + 0x9E3779B9) % 2**32, (high + 0xBB67AE85) % 2**32
+    words = np.stack([x, y, z, w], axis=1).ravel()[: sizes["n"]]
+    return {"out": (words >> np.uint64(8)).astype(np.float64) / 2**24}
+
+
+def sobol(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Number i is the exclusive or of the directions at the bits of i's Gray code."""
+    i = np.arange(sizes["n"])
+    gray = i ^ (i >> 1)
+    out = np.zeros((sizes["dims"], sizes["n"]), np.int64)
+    for bit in range(32):
+        out[:, gray >> bit & 1 == 1] ^= arrays["directions"][:, bit : bit + 1].astype(np.int64)
+    return {"out": out}
+
+
 ORACLES = {
     "nbody": nbody,
     "boris-push": boris_push,
@@ -110,4 +160,9 @@ ORACLES = {
     "kmeans-assign": kmeans_assign,
     "distance-histogram": distance_histogram,
     "ising-checkerboard": ising_checkerboard,
+    "cell-list-forces": cell_list_forces,
+    "kernel-density": kernel_density,
+    "nearest-int8": nearest_int8,
+    "philox-uniform": philox_uniform,
+    "sobol": sobol,
 }

@@ -74,6 +74,30 @@ def row_standardize(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str,
     return {"out": (values - values.mean(axis=1, keepdims=True)) / deviation}
 
 
+def row_normalize(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Each row divided by its Euclidean length."""
+    rows = arrays["in"].astype(np.float64)
+    return {"out": rows / np.sqrt((rows**2).sum(axis=1, keepdims=True))}
+
+
+def scan_by_key(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The sum since the key last changed."""
+    keys, sums = arrays["keys"], arrays["values"].astype(np.int64).cumsum()
+    heads = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    before = np.concatenate([[0], sums])[heads]
+    return {"sums": sums - np.repeat(before, np.diff(heads, append=keys.size))}
+
+
+def reduce_by_key(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """The key and the sum of each run of equal keys, and how many runs there are."""
+    keys = arrays["keys"].astype(np.int64)
+    heads = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    padded = np.zeros((2, keys.size), np.int64)
+    padded[0, : heads.size] = keys[heads]
+    padded[1, : heads.size] = np.add.reduceat(arrays["values"].astype(np.int64), heads)
+    return {"group_keys": padded[0], "sums": padded[1], "count": np.array([heads.size])}
+
+
 ORACLES = {
     "reduce-sum": reduce_sum,
     "count-above": count_above,
@@ -85,4 +109,7 @@ ORACLES = {
     "row-prefix-sum": row_prefix_sum,
     "column-moments": column_moments,
     "row-standardize": row_standardize,
+    "row-normalize-wide": row_normalize,
+    "scan-by-key": scan_by_key,
+    "reduce-by-key": reduce_by_key,
 }

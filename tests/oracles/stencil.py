@@ -101,6 +101,57 @@ def lbm_d2q9(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]
     return {"to": out}
 
 
+def life(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """A cell lives with three living neighbours, or with two if it lived; outside all are dead."""
+    cells = arrays["cells"].astype(np.int64)
+    for _ in range(sizes["steps"]):
+        windows = np.lib.stride_tricks.sliding_window_view(np.pad(cells, 1), (3, 3))
+        around = windows.sum(axis=(2, 3)) - cells
+        cells = ((around == 3) | ((around == 2) & (cells == 1))).astype(np.int64)
+    return {"cells": cells}
+
+
+def conv3d(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Correlation of all channels with each filter, zeros around."""
+    padded = np.pad(arrays["in"].astype(np.float64), ((0, 0), (1, 1), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3, 3), axis=(1, 2, 3))
+    return {"out": np.einsum("czyxijk,fcijk->fzyx", windows, arrays["weights"].astype(np.float64))}
+
+
+def heat2d_batch(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Steps of u + rate * (the neighbours' sum - 4 u); the border stays."""
+    u = arrays["plates"].astype(np.float64)
+    for _ in range(sizes["steps"]):
+        around = u[:, 1:-1, :-2] + u[:, 1:-1, 2:] + u[:, :-2, 1:-1] + u[:, 2:, 1:-1]
+        u[:, 1:-1, 1:-1] += scalars["rate"] * (around - 4 * u[:, 1:-1, 1:-1])
+    return {"plates": u}
+
+
+def cg_poisson(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """Iterations of conjugate gradients from zero for 4 u - (the neighbours' sum) = b, zeros around."""
+    r = arrays["b"].astype(np.float64)
+    x, p, square = np.zeros_like(r), r.copy(), (r**2).sum()
+    for _ in range(sizes["iterations"]):
+        around = np.pad(p, 1)
+        q = 4 * p - around[:-2, 1:-1] - around[2:, 1:-1] - around[1:-1, :-2] - around[1:-1, 2:]
+        alpha = square / (p * q).sum()
+        x, r = x + alpha * p, r - alpha * q
+        before, square = square, (r**2).sum()
+        p = r + square / before * p
+    return {"x": x}
+
+
+def stencil3d_27pt(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """A sum of each cell and its 26 neighbours, weighted by how many coordinates differ; the border stays."""
+    u = arrays["in"].astype(np.float64)
+    weights = [scalars[name] for name in ("centre", "face", "edge", "corner")]
+    kernel = np.array([weights[sum(abs(d - 1) for d in at)] for at in np.ndindex(3, 3, 3)]).reshape(3, 3, 3)
+    out = u.copy()
+    windows = np.lib.stride_tricks.sliding_window_view(u, (3, 3, 3))
+    out[1:-1, 1:-1, 1:-1] = np.einsum("zyxijk,ijk->zyx", windows, kernel)
+    return {"out": out}
+
+
 ORACLES = {
     "stencil2d-5pt": stencil2d_5pt,
     "heat2d": heat2d,
@@ -109,4 +160,9 @@ ORACLES = {
     "wave3d-r4": wave3d_r4,
     "gauss-seidel-redblack": gauss_seidel_redblack,
     "lbm-d2q9": lbm_d2q9,
+    "life": life,
+    "conv3d": conv3d,
+    "heat2d-batch": heat2d_batch,
+    "cg-poisson": cg_poisson,
+    "stencil3d-27pt": stencil3d_27pt,
 }

@@ -1,0 +1,53 @@
+#define LANES 8
+#define WARPS 4
+#define GROUPS (32 / LANES)
+#define FULL 0xffffffffu
+
+typedef unsigned long long word;
+
+// A solved unknown: a mark in the high half, the value in the low half, so that one load brings both.
+__device__ __forceinline__ float wait_for(const volatile word *solved)
+{
+    word state = *solved;
+    while (state >> 32 == 0) {
+        __threadfence();
+        state = *solved;
+    }
+    return __uint_as_float(static_cast<unsigned>(state));
+}
+
+extern "C" __global__ void __launch_bounds__(32 * WARPS)
+    solve(const int *__restrict__ columns, const float *__restrict__ values, const float *__restrict__ diagonal,
+          const float *__restrict__ b, word *solved, int *ticket, float *__restrict__ x, int levels, int width,
+          int per_row)
+{
+    const int lane = threadIdx.x % 32, part = lane % LANES;
+    const int level_warps = (width + GROUPS - 1) / GROUPS;
+    int warp = lane == 0 ? atomicAdd(ticket, 1) : 0;
+    warp = __shfl_sync(FULL, warp, 0);
+    const int level = warp / level_warps, i = warp % level_warps * GROUPS + lane / LANES;
+    if (level >= levels)
+        return;
+    const bool own = i < width;
+    const int row = level * width + min(i, width - 1);
+    const size_t base = static_cast<size_t>(row) * per_row;
+    const float right = b[row], inverse = 1.0f / diagonal[row];
+    float sum = 0.0f;
+    if (own) {
+        for (int j = part; j < per_row; j += LANES) {
+            const int column = __ldcs(columns + base + j);
+            const float value = __ldcs(values + base + j);
+            if (column >= 0)
+                sum += value * wait_for(solved + column);
+        }
+    }
+    __syncwarp();
+#pragma unroll
+    for (int offset = LANES / 2; offset > 0; offset /= 2)
+        sum += __shfl_down_sync(FULL, sum, offset, LANES);
+    if (own && part == 0) {
+        const float result = (right - sum) * inverse;
+        *const_cast<volatile word *>(solved + row) = 1ull << 32 | __float_as_uint(result);
+        x[row] = result;
+    }
+}
