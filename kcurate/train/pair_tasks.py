@@ -132,12 +132,13 @@ def split(
     random.Random(seed).shuffle(groups)
     wanted, held = held_out_fraction * len(tasks), set[str]()
     count = 0
+    sizes = {group: sum(task.family in group for task in tasks) for group in groups}
     for group in groups[:-1] if held_out_fraction else []:
-        members = sum(task.family in group for task in tasks)
-        if held and count + members / 2 > wanted:
-            continue
-        held |= group
-        count += members
+        if count + sizes[group] / 2 <= wanted:
+            held |= group
+            count += sizes[group]
+    if held_out_fraction and not held and len(groups) > 1:
+        held |= min(groups, key=lambda group: sizes[group])
     return (
         tuple(task for task in tasks if task.family not in held),
         tuple(task for task in tasks if task.family in held),

@@ -146,6 +146,19 @@ def test_families_of_which_one_holds_a_function_of_the_other_are_in_one_split() 
     }
 
 
+def test_a_large_group_is_for_training() -> None:
+    """Here all families share one function."""
+    body = "".join(f"    v = v * {k}.5f + {k}.25f;\n" for k in range(12))
+    function = f"__device__ float mixed(float v)\n{{\n{body}    return v;\n}}\n"
+    rows = [
+        {"id": f"f{i}", "family": f"f{i}", "slow_code": f"{function}int f{i};", "fast_code": f"int g{i};"}
+        for i in range(splits.MANY + 1)
+    ]
+    other = {"id": "x", "family": "x", "slow_code": "float x[3];", "fast_code": "double y[4];"}
+    assert set(splits.assign([*rows, other], 0.99).values()) == {"train", "test"}
+    assert set(splits.assign(rows[:-1], 0.99).values()) == {"train"}, "all would be in test"
+
+
 def content(*rows: dict[str, object]) -> card.Content:
     gates = Gates(Rules())
     assert not [refused for one in rows if (refused := gates.offer(one))]
