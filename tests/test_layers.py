@@ -30,6 +30,7 @@ LAYERS = (
         "draft",
         "extract",
         "gallery",
+        "listing",
         "report",
         "show",
         "train",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from kcurate.cli.failing import FailOnOption, split
 from kcurate.cli.options import (
     DEFAULT_WORKSPACE,
     BackendOption,
@@ -20,6 +21,7 @@ from kcurate.cli.options import (
 
 if TYPE_CHECKING:
     from kcurate.deopt.models.run import ModelConfig
+    from kcurate.records import Summary
 
 # Options that apply only to models, and only to rules.
 OF_MODELS = (
@@ -94,6 +96,7 @@ def deopt(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the first prompts and what a run may cost; send nothing.")
     ] = False,
+    fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write slow variants of fast kernels, each without one technique, by rules or by a model."""
@@ -108,7 +111,8 @@ def deopt(
         if backend != "auto":  # which asks the driver, and rules judge nothing
             backends.resolve(backend)
         roots = _extracted(paths or [], workspace, jobs)
-        _by_rules(roots, workspace, rules or [], direction, jobs, as_json=json)
+        summary = _by_rules(roots, workspace, rules or [], direction, jobs)
+        output.report(summary, as_json=json, fail_on=split(fail_on))
         return
     from kcurate.backends.choice import choose
     from kcurate.deopt.models.run import ModelConfig, run
@@ -135,7 +139,7 @@ def deopt(
     if dry_run:
         _show_preview(config, as_json=json)
     else:
-        output.report(run(config, note=output.note), as_json=json)
+        output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))
 
 
 def _refuse(context: typer.Context, names: Sequence[str], why: str, hint: str) -> None:
@@ -149,8 +153,8 @@ def _refuse(context: typer.Context, names: Sequence[str], why: str, hint: str) -
 
 
 def _by_rules(
-    roots: tuple[Path, ...], workspace: Path, rules: list[str], direction: str, jobs: int, *, as_json: bool
-) -> None:
+    roots: tuple[Path, ...], workspace: Path, rules: list[str], direction: str, jobs: int
+) -> Summary:
     from kcurate.errors import InputError
     from kcurate.worker_pool import warm_up
 
@@ -160,7 +164,7 @@ def _by_rules(
     from kcurate.cli import output
     from kcurate.deopt.stage import DeoptConfig, run
 
-    output.report(run(DeoptConfig(workspace, roots, tuple(rules), jobs), note=output.note), as_json=as_json)
+    return run(DeoptConfig(workspace, roots, tuple(rules), jobs), note=output.note)
 
 
 def _extracted(paths: list[Path], workspace: Path, jobs: int) -> tuple[Path, ...]:
@@ -184,7 +188,7 @@ def _has_records(path: Path) -> bool:
 
 
 def _show_preview(config: ModelConfig, *, as_json: bool) -> None:
-    from kcurate.cli import output
+    from kcurate.cli import ending, output
     from kcurate.deopt.models.preview import preview
 
     shown = list(preview(config))
@@ -194,14 +198,8 @@ def _show_preview(config: ModelConfig, *, as_json: bool) -> None:
     if as_json:
         prompts = [{"goal": one.label, "on_file": one.on_file, **vars(one.request.prompt)} for one in shown]
         known = bool(costs)
-        output.print_json(
-            {
-                "stage": "deopt",
-                "prompts": prompts,
-                "likely_usd": likely if known else None,
-                "most_usd": most if known else None,
-            }
-        )
+        cost = {"likely_usd": likely if known else None, "most_usd": most if known else None}
+        ending.listed("deopt", (), {"prompts": prompts, **cost}, str(config.workspace))
         return
     for one in shown:
         prompt = one.request.prompt

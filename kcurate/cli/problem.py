@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kcurate.cli.failing import FailOnOption, split
 from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
 
 
@@ -45,6 +46,7 @@ def draft(
         typer.Option(metavar="IN,OUT", help="Price in USD per million tokens; default: the built-in table."),
     ] = None,
     max_tokens: Annotated[int, typer.Option(min=256, metavar="N", help="Longest answer.")] = 16_000,
+    fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
     """Infer problems (sizes, buffers, plan) for kernels that have none, and try them on the emulator."""
@@ -55,7 +57,8 @@ def draft(
 
     spending = Spending(budget_usd, price, max_tokens)
     config = DraftConfig(workspace, tuple(kernels or ()), tuple(tree or ()), known, again, model, spending)
-    run(config, note=output.note, report=lambda summary: output.report(summary, as_json=json))
+    failing = split(fail_on)
+    run(config, note=output.note, report=lambda one: output.report(one, as_json=json, fail_on=failing))
 
 
 def check(

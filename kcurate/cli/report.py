@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kcurate.cli.failing import FailOnOption, split
 from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
 
 
@@ -18,6 +19,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Output file; default: report.html in the workspace.")
     ] = None,
+    fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write one HTML page of the pairs: plots, a table, and every pair's diff and verdicts."""
@@ -25,5 +27,6 @@ def report(
     from kcurate.report.stage import ReportConfig, run
 
     config = ReportConfig(workspace, built_in, out)
-    output.report(run(config, note=output.note), as_json=json)
+    summary = run(config, note=output.note)
     output.note(f"open {config.path}")
+    output.report(summary, as_json=json, fail_on=split(fail_on))

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kcurate import config
+from kcurate.cli import ending
 from kcurate.errors import InputError
 
 # The parser's usage error; typer re-exports only a subclass of it.
@@ -79,7 +80,10 @@ class SettingsCommand(TyperCommand):
             if isinstance(workspace, Path):
                 found = config.read_file(workspace, _tree(parent.find_root().command)).get(name, {})
                 extra["default_map"] = _checked(found, options, probe, workspace / config.FILE_NAME)
-        return super().make_context(info_name, args, parent, **extra)
+        context = super().make_context(info_name, args, parent, **extra)
+        if not context.resilient_parsing:
+            ending.parsed(name.replace("_", " "), as_json=bool(context.params.get("json")))
+        return context
 
 
 def _checked(found: dict[str, Any], options: dict[str, Any], context: Any, path: Path) -> dict[str, Any]:

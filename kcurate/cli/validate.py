@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kcurate.cli.failing import FailOnOption, split
 from kcurate.cli.options import (
     DEFAULT_WORKSPACE,
     BackendOption,
@@ -43,6 +44,7 @@ def validate(
     ] = False,
     jobs: JobsOption = 0,
     ray: RayOption = None,
+    fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
     """Prove pairs: both sides compute the same, and (on a GPU) one is faster."""
@@ -60,4 +62,4 @@ def validate(
         jobs=jobs,
         ray=ray,
     )
-    output.report(run(config, note=output.note), as_json=json)
+    output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))

@@ -78,6 +78,9 @@ def check(
                     record.note(f"{path}: admitted, {_folder(found, workspace) / RECORD_NAME}")
                 for fault in against:
                     record.note(str(fault))
+                why, then = "; ".join(map(str, against)), ("problem", "check", path)
+                outcome = "refused" if against else "admitted"
+                record.item("files", str(path), outcome, why, passed=not against, file=path, then=then)
                 faulty += against[:1]
         summary = record.finish({"files": dict(counts)})
         report(summary)

@@ -16,7 +16,7 @@ from pathlib import Path
 from kcurate import store
 from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.cuda_source.demangled import Demangled
-from kcurate.draft import admit, form, infer, pairing, reading, tree
+from kcurate.draft import admit, form, infer, pairing, reading, reporting, tree
 from kcurate.draft.captures import Captures
 from kcurate.draft.checking import RECORD_NAME, EmulatorJudge, faults
 from kcurate.draft.counterpart import FORM_NAME as FORM_NAME
@@ -103,7 +103,10 @@ def draft(
                     unlaunched.append(name)
                 seen.append(name)
                 record.note(f"{name}: {line}")
-            counts["pairs"].update(pairing.complete_pairs(workspace, seen, judge, note=record.note))
+                reporting.add_kernel(record, path, name, outcome, line)
+            for pair, given in pairing.complete_pairs(workspace, seen, judge, note=record.note):
+                counts["pairs"][given.outcome] += 1
+                reporting.add_pair(record, pair, given)
         if asked is not None:
             counts["requests"] = Counter({str(kind): n for kind, n in asked.asking.counts.items()})
             record.note(asked.asking.spent())

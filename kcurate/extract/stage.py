@@ -21,7 +21,7 @@ from kcurate.extract.candidates import write_candidates
 from kcurate.extract.flags import FlagFinder, check_include, find_commands, given_flags
 from kcurate.extract.merge import TreeKernels, merge
 from kcurate.extract.pairs import Match, SourceFile, match_files
-from kcurate.extract.reporting import count_items, file_outcomes, write_reports
+from kcurate.extract.reporting import add_results, count_items, file_outcomes, write_reports
 from kcurate.extract.sources import AUTO, TreeFiles, choose_units, find_files
 from kcurate.extract.units import UnitTask, read_unit
 from kcurate.extract.walk import FileOutcome, Filter
@@ -95,6 +95,7 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
         ]
         listed = record.folder / "files.jsonl"
         write_reports(record, finished, outcomes, matches)
+        add_results(record, finished, outcomes, matches)
         dropped = sum(list(each.values()).count(FileOutcome.BELOW_DEVICE_FRACTION) for each in outcomes)
         if dropped:
             record.note(f"{dropped} files are below the device fraction; their kernels are kept: {listed}")

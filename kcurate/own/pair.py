@@ -69,6 +69,8 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
             given = give(pair, slow.half, fast.half, judge)
         finally:
             judge.close()
+        form = next((one.form for one in wanted if one.form.exists()), None)
+        record.item("pairs", pair.id, given.outcome, given.why, passed=given.pair is not None, file=form)
         summary = record.finish({"pairs": {given.outcome.value: 1}})
         if given.pair is None:
             raise _failure(given, wanted)

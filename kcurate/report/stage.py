@@ -12,7 +12,7 @@ from kcurate.records import Outcome, Summary
 from kcurate.report.entries import Entry, entry
 from kcurate.report.page import render
 from kcurate.runs import recorded
-from kcurate.verdicts import readable
+from kcurate.verdicts import items, readable
 from kcurate.workspace import Workspace
 
 FILE = "report.html"
@@ -51,10 +51,13 @@ def run(config: ReportConfig, *, note: Note = silent) -> Summary:
             if isinstance(found, readable.Unreadable):
                 counts[Outcome.MALFORMED.value] += 1
                 record.note(f"left out: {found}")
+                record.add(items.unreadable("pairs", Outcome.MALFORMED, found, workspace))
                 continue
-            candidate, verdicts = found
-            made = entry(candidate, verdicts)
-            counts["same_id" if candidate.id in entries else made.outcome.replace(" ", "_")] += 1
+            candidate = found.candidate
+            made = entry(candidate, found.verdicts)
+            outcome = "same_id" if candidate.id in entries else made.outcome.replace(" ", "_")
+            counts[outcome] += 1
+            record.add(items.standing("pairs", outcome, made.best, found, workspace))
             entries.setdefault(candidate.id, made)
         page = render([entries[key] for key in sorted(entries)])
         store.write_bytes(config.path, page.encode("utf-8", "replace"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -20,8 +20,8 @@ from kcurate.backends.choice import choose
 from kcurate.judge import JudgeConfig
 from kcurate.notes import Note, silent
 from kcurate.published_rows import candidate_of, opened, read_rows
-from kcurate.records import Outcome, Summary, Verdict
-from kcurate.runs import ordered, recorded
+from kcurate.records import Item, Outcome, Summary, Verdict
+from kcurate.runs import Run, ordered, recorded
 from kcurate.verdicts import ledger
 from kcurate.verdicts.keys import PROTOCOL
 from kcurate.workspace import Workspace
@@ -121,6 +121,8 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
         counts = Counter[str](one.drift for one in every)
         lines = [{key: value for key, value in asdict(one).items() if value is not None} for one in every]
         store.write_bytes(record.folder / "drift.json", store.pretty_json(lines))
+        for one in every:
+            record.add(_item(one, workspace, record))
         summary = record.finish({"rows": ordered(counts, Drift)})
         return Report(summary, tuple(one for one in every if one.drift in _BAD))
 
@@ -173,15 +175,13 @@ def _rows(folder: Path, limit: int) -> list[dict[str, Any]]:
     return rows if not 0 < limit < len(rows) else [rows[i * len(rows) // limit] for i in range(limit)]
 
 
-def shown(drifted: Sequence[Compared]) -> list[tuple[str, str, str, str, str]]:
-    """Rows of the drift table: id, drift, device, published speedup, new speedup or detail."""
-    return [
-        (
-            one.id,
-            one.drift.value,
-            one.device,
-            f"{one.published_speedup:.2f}" if one.published_speedup else "",
-            f"{one.speedup:.2f}" if one.speedup else one.detail[:80],
-        )
-        for one in drifted
-    ]
+def _item(one: Compared, workspace: Workspace, record: Run) -> Item:
+    """A row with both speedups, or with the judge's sentence on what is wrong with it now."""
+    now = f"{one.speedup:.2f} times as fast" if one.speedup else f"{one.outcome} {one.detail}".rstrip()
+    before = f"{one.published_speedup:.2f} on {one.published_device}" if one.published_speedup else "untimed"
+    passed = one.drift not in _BAD
+    following = None if passed else record.command("list", "verdicts", one.id)
+    file = str(workspace.ledger(one.device))
+    return Item(
+        "rows", one.id, one.drift, passed, f"now {now} on {one.device}; published: {before}", file, following
+    )
