@@ -10,6 +10,7 @@ import typer
 from kcurate.cli import build as build_command
 from kcurate.cli import capture as capture_command
 from kcurate.cli import demo, deopt, doctor, extract, show, validate
+from kcurate.cli import listing as list_command
 from kcurate.cli import optimize as optimize_command
 from kcurate.cli import pair as pair_command
 from kcurate.cli import problem as problem_commands
@@ -36,6 +37,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "report": report_command.report,
     "train": train_command.train,
     "verify-dataset": verify_command.verify_dataset,
+    "list": list_command.list_,
     "show": show.show,
     "demo": demo.demo,
     "doctor": doctor.doctor,
