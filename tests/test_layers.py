@@ -20,7 +20,7 @@ LAYERS = (
     {"codec", "config", "cuda_source", "hub", "prompts", "resources", "worker_pool"},
     {"mutate", "neutral", "store"},
     {"models", "problem", "published_rows", "runs", "workspace"},
-    {"backends", "suites", "verdicts"},
+    {"backends", "names", "suites", "verdicts"},
     {"judge"},
     {
         "capture",

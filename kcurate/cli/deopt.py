@@ -37,8 +37,8 @@ def deopt(
         list[Path] | None,
         typer.Argument(
             metavar="PATH",
-            help="Folders of kernels or pairs, or source trees (extracted first); default: the workspace's "
-            "kernels.",
+            help="Kernels or pairs: paths, ids, or unique prefixes of ids; source trees (extracted first); "
+            "default: the workspace's kernels.",
             readable=False,
         ),
     ] = None,
@@ -169,12 +169,16 @@ def _by_rules(
 
 def _extracted(paths: list[Path], workspace: Path, jobs: int) -> tuple[Path, ...]:
     """The paths, with source trees replaced by the kernels extracted from them."""
-    trees = [path for path in paths if path.exists() and not _has_records(path)]
+    from kcurate import names
+    from kcurate.workspace import Workspace
+
+    kinds = (names.KERNEL, names.PAIR)
+    paths = [names.some(str(path), Workspace(workspace), kinds) for path in paths]
+    trees = [path for path in paths if not _has_records(path)]
     if not trees:
         return tuple(paths)
     from kcurate.cli import output
     from kcurate.extract.stage import ExtractConfig, run
-    from kcurate.workspace import Workspace
 
     output.note(f"no kernels or pairs in {', '.join(map(str, trees))}: extracting first")
     run(ExtractConfig(paths=tuple(trees), workspace=workspace, jobs=jobs), note=output.note)

@@ -12,6 +12,13 @@ from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
 
 
 def report(
+    pairs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PAIR...]",
+            help="Only these pairs: paths, ids, or unique prefixes of ids; default: the workspace's.",
+        ),
+    ] = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     built_in: Annotated[
         bool, typer.Option("--built-in/--no-built-in", help="Also show the pairs that ship with kcurate.")
@@ -26,7 +33,7 @@ def report(
     from kcurate.cli import output
     from kcurate.report.stage import ReportConfig, run
 
-    config = ReportConfig(workspace, built_in, out)
+    config = ReportConfig(workspace, built_in, out, tuple(pairs or ()))
     summary = run(config, note=output.note)
     output.note(f"open {config.path}")
     output.report(summary, as_json=json, fail_on=split(fail_on))

@@ -26,7 +26,7 @@ def validate(
         typer.Argument(
             metavar="[PAIR...]",
             parser=given_path,
-            help="Pair folders, folders of them, or ids of built-in pairs; default: the workspace's pairs.",
+            help="Pairs: paths, folders, ids, or unique prefixes of ids; default: the workspace's.",
         ),
     ] = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,

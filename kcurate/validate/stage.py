@@ -13,7 +13,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import judge, resources, store
+from kcurate import judge, names, store
 from kcurate.backends.choice import choose
 from kcurate.errors import InputError
 from kcurate.judge import JudgeConfig
@@ -100,7 +100,7 @@ def _item(one: inputs.Item, verdict: Verdict, workspace: Workspace) -> Item:
 
 def _folders(config: ValidateConfig, workspace: Workspace) -> list[Path]:
     """The pair folders, each once."""
-    roots = [_existing(path) for path in config.paths] or [workspace.pairs]
+    roots = [names.some(str(path), workspace, (names.PAIR,)) for path in config.paths] or [workspace.pairs]
     if not config.paths and not workspace.pairs.is_dir():
         raise InputError(
             "no pairs in the workspace",
@@ -111,12 +111,6 @@ def _folders(config: ValidateConfig, workspace: Workspace) -> list[Path]:
     if not found:
         raise InputError("no pair.json here", where=", ".join(map(str, roots)), hint="check the path")
     return list(found.values())
-
-
-def _existing(path: Path) -> Path:
-    """The path as given, or the built-in pair of that id."""
-    built_in = resources.pairs_dir() / path
-    return built_in if not path.exists() and not path.is_absolute() and built_in.is_dir() else path
 
 
 def _known(given: tuple[inputs.Item, ...], book: Ledger, config: ValidateConfig) -> dict[int, Verdict]:

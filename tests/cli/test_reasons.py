@@ -58,7 +58,7 @@ def test_the_old_key_holds_the_counts(work: str, printed: Callable[..., dict[str
     ("args", "stage", "what"),
     [
         (("show", "nothing-like-it"), "show", "no such pair or kernel"),
-        (("validate", "missing"), "validate", "no such file or folder"),
+        (("validate", "missing"), "validate", "no such pair"),
         (("build", "--near", "x"), "build", "Invalid value"),
         (("problem", "check", "missing.toml"), "problem check", "cannot read"),
     ],
