@@ -9,7 +9,7 @@ import typer
 
 from kcurate.cli import build as build_command
 from kcurate.cli import capture as capture_command
-from kcurate.cli import demo, deopt, doctor, extract, show, validate
+from kcurate.cli import configuration, demo, deopt, doctor, extract, show, validate
 from kcurate.cli import listing as list_command
 from kcurate.cli import optimize as optimize_command
 from kcurate.cli import pair as pair_command
@@ -22,8 +22,9 @@ from kcurate.cli.settings import SettingsCommand, SettingsGroup
 
 HELP = "Curate slow/fast CUDA kernel pairs: extract, deoptimise, prove, publish."
 EPILOG = (
-    "Every option is also a setting: KCURATE_<OPTION> in the environment, or a key in kcurate.toml in the "
-    "workspace. Flags override the environment, which overrides the file."
+    "Every option is also a setting: KCURATE_<OPTION>, or KCURATE_<COMMAND>_<OPTION> for one command, in the "
+    "environment, or a key in kcurate.toml in the workspace. Flags override the environment, which overrides "
+    "the file; kcurate config show prints them all."
 )
 COMMANDS: Mapping[str, Callable[..., Any]] = {
     "extract": extract.extract,
@@ -47,6 +48,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]] = {
         "Infer problems for kernels that have none, and check completed drafts.",
         problem_commands.COMMANDS,
     ),
+    "config": ("Show the settings.", configuration.COMMANDS),
 }
 
 

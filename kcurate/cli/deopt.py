@@ -90,7 +90,7 @@ def deopt(
         int, typer.Option(min=1, max=256, metavar="N", help="Models: concurrent requests.")
     ] = 8,
     backend: BackendOption = "auto",
-    gpu: GpuOption = "0",
+    gpu: GpuOption = "auto",
     jobs: JobsOption = 0,
     ray: RayOption = None,
     dry_run: Annotated[
@@ -100,7 +100,7 @@ def deopt(
     json: JsonOption = False,
 ) -> None:
     """Write slow variants of fast kernels, each without one technique, by rules or by a model."""
-    from kcurate import backends
+    from kcurate.backends.choice import choose
     from kcurate.cli import output
 
     if model == "rules":
@@ -108,16 +108,15 @@ def deopt(
     else:
         _refuse(context, OF_RULES, "does not apply to models", "leave out --model, or give --techniques")
     if model == "rules":
-        if backend != "auto":  # which asks the driver, and rules judge nothing
-            backends.resolve(backend)
+        if (backend, gpu) != ("auto", "auto"):  # which asks the driver, and rules judge nothing
+            choose(backend, gpu)
         roots = _extracted(paths or [], workspace, jobs)
         summary = _by_rules(roots, workspace, rules or [], direction, jobs)
         output.report(summary, as_json=json, fail_on=split(fail_on))
         return
-    from kcurate.backends.choice import choose
     from kcurate.deopt.models.run import ModelConfig, run
 
-    place = choose(backend, gpu, ray=ray)  # before anything is extracted
+    place = choose(backend, gpu, note=output.note, ray=ray)  # before anything is extracted
     config = ModelConfig(
         workspace=workspace,
         model=model,

@@ -42,7 +42,7 @@ def optimize(
         ),
     ] = None,
     backend: BackendOption = "auto",
-    gpu: GpuOption = "0",
+    gpu: GpuOption = "auto",
     apply: Annotated[
         bool,
         typer.Option("--apply", help="Write the faster kernel into FILE, if nothing else has to change."),

@@ -31,7 +31,7 @@ def validate(
     ] = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     backend: BackendOption = "auto",
-    gpu: GpuOption = "0",
+    gpu: GpuOption = "auto",
     again: Annotated[
         bool, typer.Option("--again", help="Judge also pairs that already have a final verdict.")
     ] = False,

@@ -23,7 +23,7 @@ def verify_dataset(
     ],
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     backend: BackendOption = "auto",
-    gpu: GpuOption = "0",
+    gpu: GpuOption = "auto",
     rows: Annotated[
         int, typer.Option(min=0, metavar="N", help="Judge N rows, spread over the dataset; 0: all.")
     ] = 0,

@@ -42,7 +42,7 @@ class ValidateConfig:
     workspace: Path
     paths: tuple[Path, ...] = ()
     backend: str = "auto"
-    gpu: str = "0"
+    gpu: str = "auto"
     again: bool = False
     sanitize: bool = False
     trust_python: bool = False

@@ -58,7 +58,7 @@ class VerifyConfig:
     dataset: str
     workspace: Path
     backend: str = "auto"
-    gpu: str = "0"
+    gpu: str = "auto"
     jobs: int = 0
     rows: int = 0
     revision: str | None = None
