@@ -43,7 +43,10 @@ def build(
     fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Build a dataset from the judged pairs (pairs, sft, grpo; card, attribution) in dataset/."""
+    """Build a dataset from the judged pairs (pairs, sft, grpo; card, attribution) in dataset/.
+
+    Example: kcurate build -w work --against KernelBench/
+    """
     from kcurate.cli import output
     from kcurate.dataset.gates import Rules
     from kcurate.dataset.stage import BuildConfig, run

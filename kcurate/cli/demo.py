@@ -35,7 +35,10 @@ def demo(
     fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Run the whole pipeline on what ships with kcurate: extract, deopt, validate, build."""
+    """Run the whole pipeline on what ships with kcurate: extract, deopt, validate, build.
+
+    Example: kcurate demo --built-in 3
+    """
     from kcurate import backends
     from kcurate.cli import output
 

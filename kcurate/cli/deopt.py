@@ -99,7 +99,10 @@ def deopt(
     fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write slow variants of fast kernels, each without one technique, by rules or by a model."""
+    """Write slow variants of fast kernels, each without one technique, by rules or by a model.
+
+    Example: kcurate deopt -w work --rules unroll
+    """
     from kcurate.backends.choice import choose
     from kcurate.cli import output
 

@@ -6,7 +6,10 @@ from kcurate.cli.options import JsonOption
 
 
 def doctor(json: JsonOption = False) -> None:
-    """Show what works on this machine, and how to install what is missing."""
+    """Show what works on this machine, and how to install what is missing.
+
+    Example: kcurate doctor --json
+    """
     from kcurate import doctor as checks
     from kcurate.cli import ending, output
 

@@ -63,7 +63,10 @@ def extract(
     fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Turn any CUDA source tree into self-contained kernels and natural slow/fast pairs."""
+    """Turn any CUDA source tree into self-contained kernels and natural slow/fast pairs.
+
+    Example: kcurate extract parboil/ -w work
+    """
     from kcurate.cli import output
     from kcurate.extract.stage import ExtractConfig, run
 

@@ -49,7 +49,10 @@ def optimize(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Have a model write a faster version of your kernel, prove it, and show the diff."""
+    """Have a model write a faster version of your kernel, prove it, and show the diff.
+
+    Example: kcurate optimize mine.cu --model claude --max-usd 1
+    """
     from kcurate.backends.choice import choose
     from kcurate.cli import output
     from kcurate.errors import InputError

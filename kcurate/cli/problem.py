@@ -51,7 +51,10 @@ def draft(
     fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Infer problems (sizes, buffers, plan) for kernels that have none, and try them on the emulator."""
+    """Infer problems (sizes, buffers, plan) for kernels that have none, and try them on the emulator.
+
+    Example: kcurate problem draft -w work --tree parboil/
+    """
     from kcurate import names
     from kcurate.cli import output
     from kcurate.draft.stage import DraftConfig
@@ -76,7 +79,10 @@ def check(
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     json: JsonOption = False,
 ) -> None:
-    """Report what is open or wrong in drafts, by file and line; admit those that pass."""
+    """Report what is open or wrong in drafts, by file and line; admit those that pass.
+
+    Example: kcurate problem check problem.toml -w work
+    """
     from kcurate.cli import output
     from kcurate.draft.checking import check as run
 

@@ -29,7 +29,10 @@ def report(
     fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write one HTML page of the pairs: plots, a table, and every pair's diff and verdicts."""
+    """Write one HTML page of the pairs: plots, a table, and every pair's diff and verdicts.
+
+    Example: kcurate report --built-in --out page.html
+    """
     from kcurate.cli import output
     from kcurate.report.stage import ReportConfig, run
 

@@ -78,7 +78,7 @@ class SettingsCommand(TyperCommand):
         for option, param in options.items():
             param.envvar = config.variables(name, option)
             param.show_envvar = False
-        if parent is not None and "--help" not in args:
+        if parent is not None and "--help" not in args and not extra.get("resilient_parsing"):
             probe = super().make_context(info_name, list(args), parent, resilient_parsing=True)
             workspace = probe.params.get("workspace")
             if isinstance(workspace, Path):

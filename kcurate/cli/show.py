@@ -22,7 +22,10 @@ def show(
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     json: JsonOption = False,
 ) -> None:
-    """Show a pair (both sides, plan, problem, verdicts) or an extracted kernel."""
+    """Show a pair (both sides, plan, problem, verdicts) or an extracted kernel.
+
+    Example: kcurate show deep-learning/softmax-block-online
+    """
     from kcurate.cli import ending
     from kcurate.show import ShownKernel, find
     from kcurate.workspace import Workspace

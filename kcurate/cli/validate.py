@@ -47,7 +47,10 @@ def validate(
     fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Prove pairs: both sides compute the same, and (on a GPU) one is faster."""
+    """Prove pairs: both sides compute the same, and (on a GPU) one is faster.
+
+    Example: kcurate validate deep-learning/softmax-block-online --gpu 0
+    """
     from kcurate.cli import output
     from kcurate.validate.stage import ValidateConfig, run
 

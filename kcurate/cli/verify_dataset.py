@@ -34,7 +34,10 @@ def verify_dataset(
     fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Judge published rows again on this machine, and list those that drifted."""
+    """Judge published rows again on this machine, and list those that drifted.
+
+    Example: kcurate verify-dataset you/pairs --gpu 0 --rows 20
+    """
     from kcurate.cli import output
     from kcurate.verify_dataset.stage import VerifyConfig, run
 
