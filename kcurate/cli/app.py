@@ -76,7 +76,6 @@ def build(*, rich: bool) -> typer.Typer:
         help=HELP,
         epilog=EPILOG,
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich" if rich else None,
         context_settings={"help_option_names": ["--help", "-h"]},
