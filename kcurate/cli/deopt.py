@@ -141,7 +141,8 @@ def deopt(
     if dry_run:
         _show_preview(config, as_json=json)
     else:
-        output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))
+        failing = split(fail_on)
+        run(config, note=output.note, report=lambda one: output.report(one, as_json=json, fail_on=failing))
 
 
 def _refuse(context: typer.Context, names: Sequence[str], why: str, hint: str) -> None:

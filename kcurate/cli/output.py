@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kcurate import progress
 from kcurate.records import Item, Summary
 from kcurate.runs import SUMMARY
 
@@ -40,7 +41,7 @@ def console() -> Console:
 
 def note(text: str) -> None:
     """Print a message for the user to stderr."""
-    print(text, file=sys.stderr, flush=True)
+    progress.above(text)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kcurate import progress
 from kcurate.dataset import changes, licences, parquet, push_folder, secrets
 from kcurate.dataset.gates import bad_row
 from kcurate.errors import InputError, RemoteError
@@ -52,13 +53,15 @@ def run(config: PushConfig, *, note: Note = silent) -> Summary:
     if config.repo is not None and config.to is not None:
         raise InputError("--repo and --to exclude each other", where="push")
     with recorded("push", config.workspace, note=note) as record:
-        files, history = _checked(Workspace(config.workspace).dataset)
+        with progress.bar("check the dataset"):
+            files, history = _checked(Workspace(config.workspace).dataset)
         if not config.dry_run:
             record.begin({"repo": config.repo, "to": config.to, "version": history.version})
         if config.to is not None:
             counts = _to_folder(files, history, config.to, dry_run=config.dry_run)
         else:
-            counts = _to_hub(files, history.version, config, record.note)
+            with progress.bar(f"push to {config.repo}"):
+                counts = _to_hub(files, history.version, config, record.note)
         if config.dry_run:
             record.note("dry run: nothing was changed")
             return record.summary({"files": counts})

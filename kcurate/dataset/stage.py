@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kcurate import resources, store
+from kcurate import progress, resources, store
 from kcurate.dataset import card, changes, licences, parquet, plot, repairs, splits
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, Rules
 from kcurate.dataset.rows import row
@@ -93,11 +93,14 @@ def run(config: BuildConfig, *, note: Note = silent) -> Summary:
             gates.refusals.append(_refusal(found, workspace))
             record.note(f"left out: {found}")
             record.add(items.unreadable("pairs", RowOutcome.BAD_ROW, found, workspace))
-        entries = [_gated(entry, gates) for entry in _entries(pairs)]
+        with progress.bar("make rows"):
+            entries = _entries(pairs)
+        entries = [_gated(entry, gates) for entry in progress.each(entries, "check", unit="row")]
         counts = Counter[str]([*(entry.outcome for entry in entries), *(RowOutcome.BAD_ROW for _ in broken)])
         kept = [entry for entry in entries if entry.row is not None]
         if kept:
-            _write(workspace.dataset, _files(kept, gates, config, changes.read(workspace.dataset)))
+            with progress.bar("write the dataset"):
+                _write(workspace.dataset, _files(kept, gates, config, changes.read(workspace.dataset)))
         for entry in entries:
             record.add(_item(entry, workspace))
         return record.finish({"pairs": ordered(counts, RowOutcome)})

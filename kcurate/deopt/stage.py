@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from tqdm import tqdm
-
-from kcurate import store, time_limits
+from kcurate import progress, store, time_limits
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError
@@ -90,8 +88,7 @@ def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
                     )
             rewrites: Counter[str] = Counter()
             answers = pool.run(_write, tasks, timeout_s=time_limits.REWRITE_KERNEL_S)
-            bar = tqdm(answers, total=len(tasks), desc="deopt", unit="kernel", leave=False, disable=None)
-            for index, answer in bar:
+            for index, answer in progress.each(answers, "deopt", len(tasks), "kernel"):
                 if isinstance(answer, Failure):
                     kernels[StartOutcome.FAILED] += len(tasks[index].starts)
                     what = f"the rules failed ({answer.kind}: {answer.detail})"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kcurate import store
+from kcurate import progress, store
 from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.cuda_source.demangled import Demangled
 from kcurate.draft import admit, form, infer, pairing, reading, reporting, tree
@@ -88,7 +88,7 @@ def draft(
         record.begin(config)
         with contextlib.closing(EmulatorJudge()) as judge:
             captures = Captures(workspace, record.note)
-            for path in paths:
+            for path in progress.each(paths, "problem draft", unit="kernel"):
                 name = str(path)
                 try:
                     kernel = store.read_json(path, Kernel)

@@ -9,7 +9,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import store
+from kcurate import progress, store
 from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.dataset.licences import canonical
 from kcurate.draft.checking import EmulatorJudge
@@ -66,7 +66,8 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         find_problem(wanted, config.workspace, ask=ask, command=command, note=record.note)
         judge = EmulatorJudge()
         try:
-            given = give(pair, slow.half, fast.half, judge)
+            with progress.bar("judge both sides on the emulator"):
+                given = give(pair, slow.half, fast.half, judge)
         finally:
             judge.close()
         form = next((one.form for one in wanted if one.form.exists()), None)

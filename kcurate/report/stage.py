@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import names, store
+from kcurate import names, progress, store
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.records import Outcome, Summary
@@ -61,7 +61,8 @@ def run(config: ReportConfig, *, note: Note = silent) -> Summary:
             counts[outcome] += 1
             record.add(items.standing("pairs", outcome, made.best, found, workspace))
             entries.setdefault(candidate.id, made)
-        page = render([entries[key] for key in sorted(entries)])
+        with progress.bar("write the page"):
+            page = render([entries[key] for key in sorted(entries)])
         store.write_bytes(config.path, page.encode("utf-8", "replace"))
         return record.finish({"pairs": dict(sorted(counts.items()))})
 

@@ -109,6 +109,7 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
             if "grpo" in plan.stages or (config.measure and config.settings.measure.samples):
                 # A machine that cannot judge should fail before training, not after.
                 note(f"judge: {place.backend}, {'timed' if pool.timed else 'not timed'}")
+            note(f"trains on {devices.name()}")
             for name in plan.stages:
                 steps[name] = _train(name, config, plan.adapter, folder, tasks, stop, pool, note)
                 if rank == 0:

@@ -13,7 +13,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import judge, names, store
+from kcurate import judge, names, progress, store
 from kcurate.backends.choice import choose
 from kcurate.errors import InputError
 from kcurate.judge import JudgeConfig
@@ -134,12 +134,10 @@ def _record_rest(
     book: Ledger,
 ) -> None:
     """Record verdicts as they come."""
-    from tqdm import tqdm
-
     counts = Counter[str](verdict.outcome for verdict in verdicts.values())
     with (
         contextlib.closing(judged),
-        tqdm(total=len(given), initial=len(verdicts), unit="pair", desc=STAGE) as bar,
+        progress.bar(f"{STAGE} on {book.environment.device}", len(given), "pair", done=len(verdicts)) as bar,
     ):
         bar.set_postfix(counts, refresh=False)
         for index, verdict in judged:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from kcurate import resources, store
+from kcurate import progress, resources, store
 from kcurate.errors import InputError
 from kcurate.records import Candidate, Verdict
 from kcurate.verdicts import standing
@@ -63,7 +63,8 @@ def judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[Judged | U
     rest = list(folders)
     done = 0
     try:
-        for folder, pair in zip(rest, standing.judged(rest, workspace), strict=True):
+        pairs = zip(rest, standing.judged(rest, workspace), strict=True)
+        for folder, pair in progress.each(pairs, "read", len(rest), "pair"):
             done += 1
             yield Judged(folder, *pair)
     except InputError:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kcurate import judge, store
+from kcurate import judge, progress, store
 from kcurate.backends.choice import choose
 from kcurate.judge import JudgeConfig
 from kcurate.notes import Note, silent
@@ -93,8 +93,6 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
         InputError: no such dataset. MissingDependencyError: the backend is not available.
         RemoteError: the Hub is unreachable.
     """
-    from tqdm import tqdm
-
     with recorded("verify-dataset", config.workspace, note=note) as record:
         with opened(config.dataset, revision=config.revision, note=record.note) as folder:
             rows = _rows(folder, config.rows)
@@ -109,13 +107,14 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
         record.begin(config)
         candidates = [candidate_of(row) for row in rows]
         compared: dict[int, Compared] = {}
-        with tqdm(total=len(rows), unit="row", desc="verify-dataset") as bar:
+        with progress.bar("verify-dataset", len(rows), "row") as bar:
             judging = JudgeConfig(place.backend, place.gpus[0], workspace=config.workspace.resolve())
             judged = judge.judge_many(enumerate(candidates), judging, gpus=place.gpus, jobs=config.jobs)
             with contextlib.closing(judged):
                 for index, verdict in judged:
                     compared[index] = compare(rows[index], verdict)
                     ledger.record(workspace, verdict)
+                    bar.set_description(f"verify-dataset on {verdict.environment.device}", refresh=False)
                     bar.update()
         every = [compared[index] for index in sorted(compared)]
         counts = Counter[str](one.drift for one in every)
