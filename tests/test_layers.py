@@ -104,11 +104,13 @@ def test_heavy_libraries_have_one_importer(path: Path) -> None:
             )
 
 
-def test_help_loads_nothing_heavy() -> None:
+@pytest.mark.parametrize("command", ["--help", "doctor"])
+def test_help_and_doctor_load_nothing_heavy(command: str) -> None:
     code = (
-        "import sys; from kcurate.cli import run; code = run(['--help']); "
+        f"import sys; from kcurate.cli import run; code = run([{command!r}]); "
         "heavy = {'torch', 'datasets', 'cuda', 'trl', 'numpy', 'pyarrow', 'pandas', 'jsonschema', "
-        "'jsonschema_rs', 'cattrs', 'tree_sitter', 'anthropic', 'huggingface_hub', 'scipy'} "
+        "'jsonschema_rs', 'cattrs', 'tree_sitter', 'anthropic', 'huggingface_hub', 'scipy', 'tqdm', "
+        "'kcurate.records'} "
         "& set(sys.modules); "
         "print(sorted(heavy), file=sys.stderr); sys.exit(code)"
     )

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 
 from kcurate.errors import KcurateError
-from kcurate.records.run import Failure
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -42,15 +41,13 @@ def run(args: Sequence[str]) -> int:
     ending.begin(args)
     try:
         try:
-            code = typer.main.get_command(build(rich=sys.stdout.isatty()))(
-                list(args), prog_name="kcurate", standalone_mode=False
-            )
+            code = typer.main.get_command(build())(list(args), prog_name="kcurate", standalone_mode=False)
             if code == EXIT_INTERRUPTED:
                 return _interrupted()
             ending.finish()
         except UsageError as error:
             error.show()  # type: ignore[attr-defined]
-            ending.finish(Failure("usage", _line(error.format_message())))  # type: ignore[attr-defined]
+            ending.failed("usage", error.format_message())  # type: ignore[attr-defined]
             return EXIT_USAGE
         except KcurateError as error:
             return _failed(error)
@@ -71,7 +68,7 @@ def _failed(error: KcurateError) -> int:
     code = _complain(str(error))
     kind = type(error).__name__.removesuffix("Error").lower()
     with contextlib.suppress(OSError):  # such as a full disk, which may be the error
-        ending.finish(Failure(kind, _line(error.what), error.where, error.hint))
+        ending.failed(kind, error.what, error.where, error.hint)
     return code
 
 
@@ -81,16 +78,12 @@ def _interrupted() -> int:
 
     following = ending.goes_on()
     _complain(f"interrupted; what is finished is kept, to go on: {following}" if following else "interrupted")
-    ending.finish(Failure("interrupted", "interrupted", None, following and f"to go on: {following}"))
+    ending.failed("interrupted", "interrupted", None, following and f"to go on: {following}")
     return EXIT_INTERRUPTED
 
 
-def _line(text: str) -> str:
-    return " ".join(text.split())
-
-
 def _complain(line: str) -> int:
-    print(f"error: {_line(line)}", file=sys.stderr)
+    print(f"error: {' '.join(line.split())}", file=sys.stderr)
     return EXIT_ERROR
 
 

@@ -68,8 +68,8 @@ def _root(
     """Handle the options before the command."""
 
 
-def build(*, rich: bool) -> typer.Typer:
-    """The application; `rich`: format help for a terminal instead of plain text."""
+def build() -> typer.Typer:
+    """The application; its help is plain text, since loading rich takes as long as everything else."""
     app = typer.Typer(
         name="kcurate",
         cls=SettingsGroup,
@@ -77,14 +77,14 @@ def build(*, rich: bool) -> typer.Typer:
         epilog=EPILOG,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        rich_markup_mode="rich" if rich else None,
+        rich_markup_mode=None,
         context_settings={"help_option_names": ["--help", "-h"]},
     )
     app.callback()(_root)
     for name, command in COMMANDS.items():
         app.command(name, cls=SettingsCommand)(command)
     for name, (text, commands) in GROUPS.items():
-        group = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode="rich" if rich else None)
+        group = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
         for own, command in commands.items():
             group.command(own, cls=SettingsCommand)(command)
         app.add_typer(group, name=name)

@@ -13,9 +13,10 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from kcurate.records import Failure, Item, Summary
+if TYPE_CHECKING:
+    from kcurate.records import Failure, Item, Summary
 
 # Commands that keep what they have finished: the same command goes on.
 RESUMED = frozenset(
@@ -86,6 +87,8 @@ def will_print(summary: Summary, more: Mapping[str, Any]) -> None:
 
 def listed(stage: str, items: Sequence[Item], more: Mapping[str, Any], workspace: str | None = None) -> None:
     """Print these items when the command ends: what a command that only reads has for JSON."""
+    from kcurate.records import Summary
+
     counts: dict[str, dict[str, int]] = {}
     for item in items:
         of_kind = counts.setdefault(item.kind, {})
@@ -94,9 +97,19 @@ def listed(stage: str, items: Sequence[Item], more: Mapping[str, Any], workspace
     will_print(Summary(stage, counts, wall_s, workspace, tuple(items)), more)
 
 
-def finish(failure: Failure | None = None) -> None:
+def failed(kind: str, what: str, where: str | None = None, hint: str | None = None) -> None:
     """Print the JSON object, if one was asked for, with the error that ended the command."""
+    if _now.printed is not None or _now.json:
+        from kcurate.records import Failure
+
+        finish(Failure(kind, " ".join(what.split()), where, hint))
+
+
+def finish(failure: Failure | None = None) -> None:
+    """Print the JSON object, if one was asked for."""
     if _now.printed is None and failure is not None and _now.json:
+        from kcurate.records import Summary
+
         will_print(Summary(_now.name, {}, round(time.monotonic() - _now.started_s, 3)), {})
     if _now.printed is None:
         return

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kcurate.records import Summary
+if TYPE_CHECKING:
+    from kcurate.records import Summary
 
 ANY = "any"
 # The enumerations of a command's outcomes, and outcomes that are in none.

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcurate import progress
-from kcurate.records import Item, Summary
-from kcurate.runs import SUMMARY
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from kcurate.records import Item, Summary
 
 # Items that did not pass and are printed, and characters of the reason of one.
 MAX_ITEMS = 10
@@ -140,6 +140,8 @@ def _not_passed(summary: Summary) -> None:
         if any(places):
             print(f"      {'; '.join(place for place in places if place)}")
     if len(failed) > len(shown):
+        from kcurate.runs import SUMMARY
+
         rest = f"{summary.run}/{SUMMARY}" if summary.run else "--json"
         print(f"  {len(failed) - len(shown)} more: {rest}")
 

@@ -102,7 +102,7 @@ def _section(name: str, command: Any, context: Any) -> list[str]:
 
 def render() -> str:
     """The whole page as Markdown."""
-    group: Any = typer.main.get_command(build(rich=False))
+    group: Any = typer.main.get_command(build())
     settings = {"terminal_width": WIDTH, "max_content_width": WIDTH}
     with group.make_context("kcurate", [], resilient_parsing=True, **settings) as root:
         options = ", ".join(f"`{name.replace('_', '-')}`" for name in sorted(PER_COMMAND))

@@ -45,7 +45,7 @@ def test_the_session_runs_and_prints_what_it_shows(
 
 
 def commands() -> list[tuple[str, Any]]:
-    root: Any = typer.main.get_command(build(rich=False))
+    root: Any = typer.main.get_command(build())
     found = []
     for name, command in root.commands.items():
         inner = getattr(command, "commands", None)
@@ -89,5 +89,5 @@ def test_completion_lists_commands_and_options(shell: str) -> None:
 
 
 def test_completion_can_be_installed() -> None:
-    options = {name for param in typer.main.get_command(build(rich=False)).params for name in param.opts}
+    options = {name for param in typer.main.get_command(build()).params for name in param.opts}
     assert {"--install-completion", "--show-completion"} <= options

@@ -30,7 +30,7 @@ def options_of(group: Any, prefix: str = "") -> list[tuple[str, Any]]:
 
 def test_what_differs_by_command_has_no_variable_for_all() -> None:
     texts = defaultdict(set)
-    for _, param in options_of(typer.main.get_command(build(rich=False))):
+    for _, param in options_of(typer.main.get_command(build())):
         if param.param_type_name == "option":
             texts[param.name].add((param.metavar, param.help))
     different = {name for name, said in texts.items() if len(said) > 1}
@@ -38,7 +38,7 @@ def test_what_differs_by_command_has_no_variable_for_all() -> None:
 
 
 def test_every_option_of_every_command_has_a_variable_that_a_shell_can_set() -> None:
-    for command, options in tree(typer.main.get_command(build(rich=False))).items():
+    for command, options in tree(typer.main.get_command(build())).items():
         for option in options:
             assert all(name.isidentifier() for name in config.variables(command, option)), command
 
@@ -73,7 +73,7 @@ def test_config_show_says_where_each_setting_came_from(
     assert found["verify-dataset", "rows"] == ("7", "environment variable KCURATE_VERIFY_DATASET_ROWS")
     assert found["validate", "backend"] == ("emulator", "environment variable KCURATE_BACKEND")
     assert found["validate", "gpu"] == ("auto", "default")
-    every = commands(typer.main.get_command(build(rich=False)))
+    every = commands(typer.main.get_command(build()))
     assert len(found) == sum(map(len, every.values()))
 
 

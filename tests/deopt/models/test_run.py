@@ -187,7 +187,7 @@ def test_what_a_server_refuses_is_one_line_and_exit_code_1(
     if said is None:  # two requests alone are no proof against all
         assert (code, json.loads(out)["items"]["attempts"]) == (0, {"rejected": 2})
     else:
-        assert (code, json.loads(out)["counts"]) == (1, {})
+        assert (code, json.loads(out)["error"]["kind"]) == (1, "remote")
         (line,) = error_lines(err)
         assert said in line
 
@@ -197,7 +197,8 @@ def test_no_network_is_one_line(
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", server.closed_port())
     code, out, err = command(tmp_path, capsys, monkeypatch, "--model", "claude")
-    assert (code, out, len(error_lines(err))) == (1, "", 1)
+    assert (code, len(error_lines(err))) == (1, 1)
+    assert "unfinished\n      the run ended first" in out
     assert "cannot be reached" in error_lines(err)[0]
 
 
@@ -226,7 +227,8 @@ def test_unusable_options_are_reported_before_any_request(
     with serving(server.status(500)) as (url, script):
         monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
         code, out, err = command(tmp_path, capsys, monkeypatch, *args)
-    assert (code, out, script.asked) == (1, "", [])
+    assert (code, script.asked) == (1, [])
+    assert "accepted" not in out
     assert said in error_lines(err)[0]
 
 
