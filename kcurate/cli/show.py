@@ -114,6 +114,10 @@ def _draw_verdicts(verdicts: tuple[Verdict, ...]) -> None:
         detail = " ".join(part for part in (verdict.side, verdict.detail) if part)
         rows.append((verdict.environment.device, verdict.outcome.value, ratio, detail))
     output.table("verdicts", ("device", "outcome", "speedup", "detail"), rows)
+    last = {verdict.environment.device: verdict for verdict in verdicts}
+    for device, verdict in last.items():
+        if verdict.log:
+            _block(f"log on {device}", verdict.log, "text")
 
 
 def _draw_kernel(found: ShownKernel) -> None:

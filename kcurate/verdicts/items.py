@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from kcurate import store
+from kcurate import resources, store
 from kcurate.records import Item, Outcome, Verdict
 from kcurate.runs import command
 from kcurate.verdicts.readable import Judged as Judged
@@ -27,7 +27,7 @@ def item(kind: str, name: str, verdict: Verdict, folder: Path, workspace: Worksp
     why = f"{verdict.side} side: {verdict.detail}" if verdict.side and not passed else verdict.detail
     if verdict.speedup is not None and not why:
         why = f"{verdict.speedup.ratio:.2f} times as fast on {verdict.environment.device}"
-    following = None if passed else _next(verdict.outcome, name, folder, workspace.root)
+    following = None if passed else _next(verdict.outcome, name, folder, workspace)
     return Item(kind, name, verdict.outcome, passed, why, str(file), following)
 
 
@@ -57,14 +57,16 @@ def unreadable(kind: str, outcome: str, found: Unreadable, workspace: Workspace)
     return Item(kind, str(found.folder), outcome, False, found.why, str(found.folder / found.file), following)
 
 
-def _next(outcome: Outcome, name: str, folder: Path, workspace: Path) -> str:
-    """The command that comes next."""
+def _next(outcome: Outcome, name: str, folder: Path, workspace: Workspace) -> str:
+    """The command that comes next; a pair that is neither the workspace's nor built in goes by its folder."""
+    inside = folder == workspace.pairs / name
+    found = name if inside or folder == resources.pairs_dir() / name else folder
     if outcome is Outcome.HARNESS_ERROR:
         return "kcurate doctor"
-    if outcome is Outcome.NO_PROBLEM:
-        return command(workspace, "problem", "draft")
-    if outcome is Outcome.AMBIGUOUS_TIMING:
-        return command(workspace, "validate", folder)
+    if outcome is Outcome.NO_PROBLEM and inside:
+        return command(workspace.root, "problem", "draft")
+    if outcome in (Outcome.NO_PROBLEM, Outcome.AMBIGUOUS_TIMING):
+        return command(workspace.root, "validate", found)
     if outcome is Outcome.UNSUPPORTED:
-        return command(workspace, "validate", folder, "--gpu", "0")
-    return command(workspace, "show", name)
+        return command(workspace.root, "validate", found, "--gpu", "0")
+    return command(workspace.root, "show", found)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
-from kcurate import cli
+from kcurate import cli, store
 from kcurate.cli import output
-from kcurate.records import Item, Summary
+from kcurate.cli.app import build
+from kcurate.records import Environment, Item, Outcome, Summary, Verdict
 from kcurate.runs import recorded
+from kcurate.verdicts import items
+from kcurate.workspace import Workspace
 
 
 def test_a_stage_ends_with_the_first_ten_that_did_not_pass(
@@ -116,3 +121,35 @@ def test_an_interrupt_says_what_goes_on(
     said = capsys.readouterr()
     assert f"to go on: kcurate report -w {work} --json" in said.err
     assert json.loads(said.out)["error"]["kind"] == "interrupted"
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_what_comes_next_is_a_command(outcome: Outcome, tmp_path: Path) -> None:
+    root: Any = typer.main.get_command(build())
+    verdict = Verdict("own/a", "key", outcome, Environment("emulator", "CPU"), "what is wrong", side="fast")
+    for folder in (tmp_path / "pairs" / "own" / "a", tmp_path / "elsewhere" / "a b"):
+        made = items.item("candidates", "own/a", verdict, folder, Workspace(tmp_path))
+        assert made.passed is (outcome in (Outcome.CONFIRMED, Outcome.CORRECT))
+        assert (made.next is None) is made.passed
+        if made.next is None:
+            continue
+        program, name, *words = shlex.split(made.next)
+        assert program == "kcurate"
+        command = root.commands[name]
+        while hasattr(command, "commands"):
+            name, *words = words
+            command = command.commands[name]
+        values = command.make_context(name, words).params
+        assert values.get("workspace", tmp_path) == tmp_path
+        assert made.why == "fast side: what is wrong"
+
+
+def test_show_prints_the_log_of_a_verdict(
+    work: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdict = Verdict(
+        "demo/correct-0", "k", Outcome.COMPILE_ERROR, Environment("emulator", "CPU"), log="slow.cu:3: oops"
+    )
+    store.append_jsonl(Path(work, "verdicts", "device.jsonl"), verdict)
+    assert cli.run(["show", "demo/correct-0", "-w", work]) == 0
+    assert "== log on CPU\nslow.cu:3: oops" in capsys.readouterr().out
