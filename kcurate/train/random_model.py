@@ -45,6 +45,13 @@ def write(folder: Path, tasks: Iterable[Task], *, seed: int) -> None:
     made.replace(folder)
 
 
+def on_one_thread() -> None:
+    """Let torch use one thread: on a CPU, so small a model generates three times as fast as on two."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
 def _text(task: Task) -> str:
     prompt = task.prompt
     return PLAIN.format(system=prompt.system, context=prompt.context, task=prompt.task) + (task.answer or "")

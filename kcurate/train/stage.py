@@ -145,6 +145,7 @@ def _unpacked(settings: TrainSettings, folder: RunFolder, tasks: Tasks) -> Train
             return replace(settings, model=models.unpacked(settings.model, folder.base))
         if not folder.base.exists():
             random_model.write(folder.base, (*tasks.sft, *tasks.grpo), seed=settings.seed)
+        random_model.on_one_thread()
         return replace(settings, model=replace(settings.model, name=str(folder.base)))
 
 
