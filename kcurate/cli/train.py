@@ -54,7 +54,7 @@ def train(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="kernelcompare, pairs, sqd, staged-tiers, continuous, or tiny (a random model, in two minutes "
+            help="kernelcompare, pairs, sqd, staged-tiers, continuous, or tiny (a random model, two minutes "
             "on a CPU; learns nothing useful).  [default: kernelcompare]",
         ),
     ] = None,
