@@ -102,17 +102,14 @@ def draft(
                 if why == Reason.NO_LAUNCH_SITE:
                     unlaunched.append(name)
                 seen.append(name)
-                record.note(f"{name}: {line}")
                 reporting.add_kernel(record, path, name, outcome, line)
-            for pair, given in pairing.complete_pairs(workspace, seen, judge, note=record.note):
-                counts["pairs"][given.outcome] += 1
-                reporting.add_pair(record, pair, given)
+            pairs = pairing.complete_pairs(workspace, seen, judge, note=record.note)
+            counts["pairs"].update(reporting.add_pairs(record, pairs))
         if asked is not None:
             counts["requests"] = Counter({str(kind): n for kind, n in asked.asking.counts.items()})
             record.note(asked.asking.spent())
-        summary = record.finish(
-            {kind: dict(sorted(found.items())) for kind, found in counts.items() if found}
-        )
+        found = {kind: dict(sorted(inside.items())) for kind, inside in counts.items() if inside}
+        summary = record.finish(found)
         report(summary)
         if asked is not None and asked.failure is not None:
             failed.append(asked.failure)

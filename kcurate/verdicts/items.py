@@ -40,7 +40,7 @@ def standing(kind: str, outcome: str, best: Verdict | None, pair: Judged, worksp
             return made
         return replace(made, outcome=outcome, passed=False, why=f"{best.outcome}: {made.why}".rstrip(": "))
     why = OUTDATED if outcome == "stale" else "not judged yet"
-    following = command(workspace.root, "validate", folder)
+    following = command(workspace.root, "validate", _found(name, folder, workspace))
     return Item(kind, name, outcome, False, why, str(folder / "pair.json"), following)
 
 
@@ -58,9 +58,9 @@ def unreadable(kind: str, outcome: str, found: Unreadable, workspace: Workspace)
 
 
 def _next(outcome: Outcome, name: str, folder: Path, workspace: Workspace) -> str:
-    """The command that comes next; a pair that is neither the workspace's nor built in goes by its folder."""
+    """The command that comes next."""
     inside = folder == workspace.pairs / name
-    found = name if inside or folder == resources.pairs_dir() / name else folder
+    found = _found(name, folder, workspace)
     if outcome is Outcome.HARNESS_ERROR:
         return "kcurate doctor"
     if outcome is Outcome.NO_PROBLEM and inside:
@@ -70,3 +70,8 @@ def _next(outcome: Outcome, name: str, folder: Path, workspace: Workspace) -> st
     if outcome is Outcome.UNSUPPORTED:
         return command(workspace.root, "validate", found, "--gpu", "0")
     return command(workspace.root, "show", found)
+
+
+def _found(name: str, folder: Path, workspace: Workspace) -> str | Path:
+    """What a command finds the pair by: its id if it is in the workspace or built in, else its folder."""
+    return name if folder in (workspace.pairs / name, resources.pairs_dir() / name) else folder
