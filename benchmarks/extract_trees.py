@@ -36,7 +36,7 @@ def extract(checkout: Path, tree: Path, work: Path, flags: list[str]) -> dict[st
     if done.returncode != 0:
         print(f"{tree.name}: {done.stderr.strip().splitlines()[-1][:200]}", file=sys.stderr)
         return {}
-    return dict(json.loads(done.stdout)["items"]["kernels"])
+    return dict(json.loads(done.stdout)["counts"]["kernels"])
 
 
 def shown(counts: dict[str, int]) -> tuple[str, str]:

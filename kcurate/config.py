@@ -3,8 +3,9 @@
 Every option of every command is a setting of the same name: `--min-device-fraction 0.6` is
 `KCURATE_MIN_DEVICE_FRACTION=0.6` (or `KCURATE_EXTRACT_MIN_DEVICE_FRACTION` for one command only), and
 `min_device_fraction = 0.6` in the file, either at the top for every command that has it or in a table named
-after the command. Owns the file and the names. Not covered: the order of precedence, which the command-line
-parser applies (`kcurate.cli.settings`).
+after the command. Options in `PER_COMMAND` mean something else in each command: they have only the longer
+variable and the place in the table. Owns the file and the names. Not covered: the order of precedence, which
+the command-line parser applies (`kcurate.cli.settings`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ FILE_NAME = "kcurate.toml"
 PREFIX = "KCURATE_"
 # The file is found through the workspace, so it cannot set the workspace.
 NOT_IN_FILE = frozenset({"workspace"})
+PER_COMMAND = frozenset({"again", "built_in", "dry_run", "model", "out", "suite", "tree"})
 _ELSE = "every option of `kcurate COMMAND --help` is a setting"
 
 Options = Mapping[str, frozenset[str]]
@@ -29,7 +31,8 @@ Options = Mapping[str, frozenset[str]]
 
 def variables(command: str, option: str) -> list[str]:
     """The environment variables for one option of one command, most specific first."""
-    return [f"{PREFIX}{command}_{option}".upper(), f"{PREFIX}{option}".upper()]
+    own = f"{PREFIX}{command}_{option}".upper().replace("-", "_")
+    return [own] if option in PER_COMMAND else [own, f"{PREFIX}{option}".upper()]
 
 
 def check_environment(environment: Iterable[str], options: Options) -> None:
@@ -43,7 +46,11 @@ def check_environment(environment: Iterable[str], options: Options) -> None:
     }
     for name in environment:
         if name.startswith(PREFIX) and name not in known:
-            raise InputError("unknown setting", where=f"environment variable {name}", hint=near(name, known))
+            where, option = f"environment variable {name}", name.removeprefix(PREFIX).lower()
+            if option in PER_COMMAND:
+                one = ", ".join(variables(command, option)[0] for command in _having(option, options))
+                raise InputError("means something else in each command", where=where, hint=f"set {one}")
+            raise InputError("unknown setting", where=where, hint=near(name, known))
 
 
 def read_file(workspace: Path, options: Options) -> dict[str, dict[str, Any]]:
@@ -83,11 +90,19 @@ def _per_command(data: Mapping[str, Any], options: Options, path: Path) -> dict[
             names = options[key] - NOT_IN_FILE
             tables[key] = {_known(name, names, path, table=key): value[name] for name in value}
         else:
-            shared[_known(key, everywhere, path)] = value
+            name = _known(key, everywhere, path)
+            if name in PER_COMMAND:
+                hint = f"put it under {', '.join(f'[{one}]' for one in _having(name, options))}"
+                raise InputError(f"{key!r} means something else in each command", where=str(path), hint=hint)
+            shared[name] = value
     return {
         command: {name: shared[name] for name in shared if name in names} | tables.get(command, {})
         for command, names in options.items()
     }
+
+
+def _having(option: str, options: Options) -> list[str]:
+    return [command for command in options if option in options[command]]
 
 
 def _known(key: str, names: Iterable[str], path: Path, *, table: str | None = None) -> str:

@@ -13,6 +13,7 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from kcurate.errors import MissingDependencyError
@@ -36,15 +37,19 @@ class Finding:
 def examine(environment: Mapping[str, str] = os.environ) -> tuple[Finding, ...]:
     """Every finding, the most important for a new user first."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    hint = "not needed; a CUDA toolkit brings it"
+    with ThreadPoolExecutor() as pool:  # the tools are asked at the same time: nvidia-smi takes a while
+        gpus, host = pool.submit(_gpus), pool.submit(_host_compiler)
+        nvcc, sanitizer = pool.submit(_tool, "nvcc", hint), pool.submit(_tool, "compute-sanitizer", hint)
     return (
         Finding("Python", True, f"{platform.python_version()} on {platform.machine()}, {cores} cores"),
-        _host_compiler(),
+        host.result(),
         _nvrtc(),
         _headers(environment),
-        _capture(environment),
-        _tool("nvcc", "not needed; a CUDA toolkit brings it"),
-        *_gpus(),
-        _tool("compute-sanitizer", "not needed; a CUDA toolkit brings it"),
+        _capture(environment, host.result()),
+        nvcc.result(),
+        *gpus.result(),
+        sanitizer.result(),
         *_isolation(),
         _package("dataset writer", "datasets", "pip install kcurate"),
         _package("training", "torch", "pip install 'kcurate[train]'"),
@@ -105,7 +110,7 @@ def _headers(environment: Mapping[str, str]) -> Finding:
     return Finding("CUDA headers", True, detail)
 
 
-def _capture(environment: Mapping[str, str]) -> Finding:
+def _capture(environment: Mapping[str, str], compiler: Finding) -> Finding:
     """The recorder of programs on a GPU is compiled on first use, and loads libcupti."""
     from kcurate.backends.cuda.nvrtc import CUPTI_HEADERS, host_folders
 
@@ -114,7 +119,6 @@ def _capture(environment: Mapping[str, str]) -> Finding:
         folders, libraries = host_folders(CUPTI_HEADERS, environment)
     except MissingDependencyError as error:
         return Finding(topic, False, error.what, error.hint)
-    compiler = _host_compiler()
     if not compiler.ok:
         return Finding(topic, False, compiler.detail, compiler.hint)
     if not any(path for folder in libraries for path in folder.glob("libcupti.so*")):

@@ -2,7 +2,7 @@
 
 <folder>/config.json   the settings, written after the first checks
 <folder>/log           one line per message, with a timestamp; last, the traceback of an exception, if any
-<folder>/summary.json  the counts; missing if the run was interrupted or failed
+<folder>/summary.json  the counts and the items; missing if the run was interrupted or failed
 
 A log that cannot be written does not affect the run. Not covered: where messages are shown.
 """
@@ -10,21 +10,25 @@ A log that cannot be written does not affect the run. Not covered: where message
 from __future__ import annotations
 
 import contextlib
+import shlex
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kcurate import store
+from kcurate import codec, store
+from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.errors import InputError
 from kcurate.json_text import shown
 from kcurate.notes import Note, silent
-from kcurate.records import Summary
+from kcurate.records import Item, Summary
+
+SUMMARY = "summary.json"
 
 
 class Run:
@@ -38,6 +42,7 @@ class Run:
         self._started_s = time.monotonic()
         self._begun = False
         self._waiting: list[str] = []
+        self._results: list[Item] = []
 
     def note(self, text: str) -> None:
         """Report a message to the user and the log."""
@@ -67,15 +72,46 @@ class Run:
         self._begun = True
         self.log("started")
 
-    def summary(self, items: Mapping[str, Mapping[str, int]]) -> Summary:
-        """The counts and the time so far; writes nothing."""
-        wall_s = round(time.monotonic() - self._started_s, 3)
-        return Summary(self.stage, items, wall_s, shown(str(self.workspace)))
+    def item(
+        self,
+        kind: str,
+        name: str,
+        outcome: str,
+        why: str = "",
+        *,
+        passed: bool,
+        file: Path | None = None,
+        then: Sequence[str | Path] = (),
+    ) -> None:
+        """Add one input to the results; `then`: the command that comes next, without `kcurate` and `-w`."""
+        following = self.command(*then) if then and not passed else None
+        there = str(file) if file is not None and file.exists() else None
+        self.add(Item(kind, name, str(outcome), passed, why, there, following))
 
-    def finish(self, items: Mapping[str, Mapping[str, int]]) -> Summary:
+    def add(self, item: Item) -> None:
+        """Add one input to the results."""
+        texts: dict[str, Any] = {
+            key: _text(value) for key, value in vars(item).items() if isinstance(value, str)
+        }
+        self._results.append(replace(item, **texts))
+
+    def command(self, *words: str | Path) -> str:
+        """A command of kcurate's that works in this workspace, as a shell takes it."""
+        return command(self.workspace, *words)
+
+    def summary(self, counts: Mapping[str, Mapping[str, int]]) -> Summary:
+        """The counts, the items and the time so far; writes nothing."""
+        wall_s = round(time.monotonic() - self._started_s, 3)
+        run = shown(str(self.folder)) if self._begun else None
+        return Summary(self.stage, counts, wall_s, shown(str(self.workspace)), tuple(self._results), run)
+
+    def finish(self, counts: Mapping[str, Mapping[str, int]]) -> Summary:
         """Write `summary.json`; a run folder without one was interrupted, or failed."""
-        summary = self.summary(items)
-        store.write_json(self.folder / "summary.json", summary)
+        summary = self.summary(counts)
+        path = self.folder / SUMMARY
+        data = plain(summary)
+        store.check_schema("summary", data, where=str(path))
+        store.write_bytes(path, store.pretty_json(data))
         self.log("finished")
         return summary
 
@@ -93,6 +129,19 @@ def recorded(
         raise
 
 
+def plain(summary: Summary) -> dict[str, Any]:
+    """A summary as `summary.json` and `--json` have it; `items` are the counts, under their old name."""
+    data = codec.to_data(summary)
+    first = {"stage": data.pop("stage"), "counts": data["counts"], "results": data.pop("results", [])}
+    return {**first, **data, "items": data["counts"]}
+
+
+def command(workspace: Path, *words: str | Path) -> str:
+    """A command of kcurate's that works in a workspace, as a shell takes it."""
+    place = () if workspace == DEFAULT_WORKSPACE else ("-w", str(workspace))
+    return shlex.join(["kcurate", *map(str, words), *place])
+
+
 def ordered(counts: Counter[str], outcomes: type[StrEnum]) -> dict[str, int]:
     """Nonzero counts in the order of an enumeration."""
     return {outcome.value: counts[outcome] for outcome in outcomes if counts[outcome]}
@@ -102,6 +151,11 @@ def new_folder(workspace: Path, stage: str) -> Path:
     """`runs/<stage>-<time>` in the workspace."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
     return workspace / "runs" / f"{stage.replace(' ', '-')}-{stamp}"
+
+
+def _text(value: str) -> str:
+    """One line of text that can be written as JSON."""
+    return " ".join(value.encode("utf-8", "replace").decode().split())
 
 
 def _plain(value: Any) -> Any:

@@ -16,11 +16,11 @@ PACKAGE = Path(__file__).resolve().parent.parent / "kcurate"
 
 # Each line may import only from the lines above it, and never from its own line.
 LAYERS = (
-    {"errors", "headers", "json_text", "lock_files", "notes", "ptx", "records", "time_limits"},
+    {"errors", "headers", "json_text", "lock_files", "notes", "progress", "ptx", "records", "time_limits"},
     {"codec", "config", "cuda_source", "hub", "prompts", "resources", "worker_pool"},
     {"mutate", "neutral", "store"},
     {"models", "problem", "published_rows", "runs", "workspace"},
-    {"backends", "suites", "verdicts"},
+    {"backends", "names", "suites", "verdicts"},
     {"judge"},
     {
         "capture",
@@ -30,6 +30,7 @@ LAYERS = (
         "draft",
         "extract",
         "gallery",
+        "listing",
         "report",
         "show",
         "train",
@@ -103,11 +104,13 @@ def test_heavy_libraries_have_one_importer(path: Path) -> None:
             )
 
 
-def test_help_loads_nothing_heavy() -> None:
+@pytest.mark.parametrize("command", ["--help", "doctor"])
+def test_help_and_doctor_load_nothing_heavy(command: str) -> None:
     code = (
-        "import sys; from kcurate.cli import run; code = run(['--help']); "
+        f"import sys; from kcurate.cli import run; code = run([{command!r}]); "
         "heavy = {'torch', 'datasets', 'cuda', 'trl', 'numpy', 'pyarrow', 'pandas', 'jsonschema', "
-        "'jsonschema_rs', 'cattrs', 'tree_sitter', 'anthropic', 'huggingface_hub', 'scipy'} "
+        "'jsonschema_rs', 'cattrs', 'tree_sitter', 'anthropic', 'huggingface_hub', 'scipy', 'tqdm', "
+        "'kcurate.records'} "
         "& set(sys.modules); "
         "print(sorted(heavy), file=sys.stderr); sys.exit(code)"
     )

@@ -8,10 +8,12 @@ from __future__ import annotations
 import importlib
 import shutil
 import subprocess
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from kcurate.backends.base import Compiler, Device
 from kcurate.errors import InputError
+
+if TYPE_CHECKING:
+    from kcurate.backends.base import Compiler, Device
 
 BackendName = Literal["cuda", "emulator"]
 NAMES: tuple[BackendName, BackendName] = ("cuda", "emulator")

@@ -26,25 +26,31 @@ class Place:
 EMULATED = Place("emulator")
 
 
-def choose(backend: str, gpu: str = "0", *, note: Note = silent, ray: str | None = None) -> Place:
-    """The place that the options name; `gpu` is `0`, `0,1` or `all`, and means nothing to the emulator.
+def choose(backend: str, gpu: str = "auto", *, note: Note = silent, ray: str | None = None) -> Place:
+    """The place that the options name; `gpu`: `0`, `0,1`, `all`, or `auto`, the first GPU if there is one.
 
-    With `ray`, the address of a cluster, this machine needs no GPU, and the cluster chooses among its own.
+    GPUs that are named must be there. With `ray`, the address of a cluster, this machine needs no GPU, and
+    the cluster chooses among its own.
 
     Raises:
-        InputError: no such backend, or not such a list. MissingDependencyError: a GPU that is not there.
+        InputError: no such backend, not such a list, or GPUs are named where none are chosen.
+        MissingDependencyError: a GPU that is not there.
     """
+    named = gpu != "auto"
+    if named and (ray is not None or backend == "emulator"):
+        why = "the emulator uses no GPU" if ray is None else "a Ray cluster chooses among its own GPUs"
+        raise InputError(why, where=f"--gpu {gpu}", hint="leave it out, or give auto")
     if ray is not None:
         return Place("auto" if backend == "auto" else backends.resolve(backend))
-    resolved = backends.resolve(backend)
+    resolved = backends.resolve("cuda" if named and backend == "auto" else backend)
     if resolved == "emulator":
         if backend == "auto":
             note("no GPU here: the emulator checks correctness, and no times are taken")
         return EMULATED
+    numbers = gpu_numbers(gpu) if named and gpu != "all" else (0,)
     count = backends.gpu_count()
-    numbers = tuple(range(count)) if gpu == "all" else gpu_numbers(gpu)
-    require_gpus(numbers, count)
-    return Place(resolved, numbers)
+    require_gpus(numbers, count, where=f"--gpu {gpu}" if named else "--backend cuda")
+    return Place(resolved, tuple(range(count)) if gpu == "all" else numbers)
 
 
 def gpu_numbers(text: str, *, where: str = "--gpu") -> tuple[int, ...]:
@@ -68,5 +74,6 @@ def require_gpus(numbers: Sequence[int], count: int, *, where: str = "--gpu") ->
     absent = [number for number in numbers if number >= count]
     if absent or not count:
         what = f"there is no GPU {absent[0]}" if count else "there is no GPU here"
-        hint = f"{count} here, see nvidia-smi -L; --backend emulator needs none"
+        more = f"{count} here, see nvidia-smi -L" if count else "see kcurate doctor"
+        hint = f"{more}; --backend emulator needs none"
         raise MissingDependencyError(what, where=where, hint=hint)

@@ -6,6 +6,7 @@ imports happen inside the commands, so that `kcurate --help` stays fast.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -33,29 +34,52 @@ def run(args: Sequence[str]) -> int:
         return _complain("stdout: is closed (redirect it to /dev/null if nobody reads it)")
     import typer
 
+    from kcurate.cli import ending
     from kcurate.cli.app import build
     from kcurate.cli.settings import StdoutClosedError, UsageError
 
+    ending.begin(args)
     try:
-        code = typer.main.get_command(build(rich=sys.stdout.isatty()))(
-            list(args), prog_name="kcurate", standalone_mode=False
-        )
-        if code == EXIT_INTERRUPTED:
-            _complain("interrupted")
+        try:
+            code = typer.main.get_command(build())(list(args), prog_name="kcurate", standalone_mode=False)
+            if code == EXIT_INTERRUPTED:
+                return _interrupted()
+            ending.finish()
+        except UsageError as error:
+            error.show()  # type: ignore[attr-defined]
+            ending.failed("usage", error.format_message())  # type: ignore[attr-defined]
+            return EXIT_USAGE
+        except KcurateError as error:
+            return _failed(error)
+        except (KeyboardInterrupt, typer.Abort):
+            return _interrupted()
         return code if isinstance(code, int) else 0
-    except UsageError as error:
-        error.show()  # type: ignore[attr-defined]
-        return EXIT_USAGE
-    except KcurateError as error:
-        return _complain(str(error))
-    except StdoutClosedError:
+    except (StdoutClosedError, BrokenPipeError):
         return _close_stdout()
     except OSError as error:
-        where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
-        return _complain(f"{where}{error.strerror or error}")
-    except (KeyboardInterrupt, typer.Abort):
-        _complain("interrupted")
-        return EXIT_INTERRUPTED
+        where = os.fsdecode(error.filename) if error.filename else None
+        return _failed(KcurateError(str(error.strerror or error), where=where))
+
+
+def _failed(error: KcurateError) -> int:
+    """A known error: one line, and an object if JSON was asked for."""
+    from kcurate.cli import ending
+
+    code = _complain(str(error))
+    kind = type(error).__name__.removesuffix("Error").lower()
+    with contextlib.suppress(OSError):  # such as a full disk, which may be the error
+        ending.failed(kind, error.what, error.where, error.hint)
+    return code
+
+
+def _interrupted() -> int:
+    """Say which command goes on."""
+    from kcurate.cli import ending
+
+    following = ending.goes_on()
+    _complain(f"interrupted; what is finished is kept, to go on: {following}" if following else "interrupted")
+    ending.failed("interrupted", "interrupted", None, following and f"to go on: {following}")
+    return EXIT_INTERRUPTED
 
 
 def _complain(line: str) -> int:

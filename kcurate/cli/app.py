@@ -9,7 +9,8 @@ import typer
 
 from kcurate.cli import build as build_command
 from kcurate.cli import capture as capture_command
-from kcurate.cli import demo, deopt, doctor, extract, show, validate
+from kcurate.cli import configuration, demo, deopt, doctor, extract, show, validate
+from kcurate.cli import listing as list_command
 from kcurate.cli import optimize as optimize_command
 from kcurate.cli import pair as pair_command
 from kcurate.cli import problem as problem_commands
@@ -21,8 +22,9 @@ from kcurate.cli.settings import SettingsCommand, SettingsGroup
 
 HELP = "Curate slow/fast CUDA kernel pairs: extract, deoptimise, prove, publish."
 EPILOG = (
-    "Every option is also a setting: KCURATE_<OPTION> in the environment, or a key in kcurate.toml in the "
-    "workspace. Flags override the environment, which overrides the file."
+    "Every option is also a setting: KCURATE_<OPTION>, or KCURATE_<COMMAND>_<OPTION> for one command, in the "
+    "environment, or a key in kcurate.toml in the workspace. Flags override the environment, which overrides "
+    "the file; kcurate config show prints them all."
 )
 COMMANDS: Mapping[str, Callable[..., Any]] = {
     "extract": extract.extract,
@@ -36,6 +38,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "report": report_command.report,
     "train": train_command.train,
     "verify-dataset": verify_command.verify_dataset,
+    "list": list_command.list_,
     "show": show.show,
     "demo": demo.demo,
     "doctor": doctor.doctor,
@@ -45,6 +48,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]] = {
         "Infer problems for kernels that have none, and check completed drafts.",
         problem_commands.COMMANDS,
     ),
+    "config": ("Show the settings.", configuration.COMMANDS),
 }
 
 
@@ -64,24 +68,23 @@ def _root(
     """Handle the options before the command."""
 
 
-def build(*, rich: bool) -> typer.Typer:
-    """The application; `rich`: format help for a terminal instead of plain text."""
+def build() -> typer.Typer:
+    """The application; its help is plain text, since loading rich takes as long as everything else."""
     app = typer.Typer(
         name="kcurate",
         cls=SettingsGroup,
         help=HELP,
         epilog=EPILOG,
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
-        rich_markup_mode="rich" if rich else None,
+        rich_markup_mode=None,
         context_settings={"help_option_names": ["--help", "-h"]},
     )
     app.callback()(_root)
     for name, command in COMMANDS.items():
         app.command(name, cls=SettingsCommand)(command)
     for name, (text, commands) in GROUPS.items():
-        group = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode="rich" if rich else None)
+        group = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
         for own, command in commands.items():
             group.command(own, cls=SettingsCommand)(command)
         app.add_typer(group, name=name)

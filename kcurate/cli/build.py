@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kcurate.cli.failing import FailOnOption, split
 from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
 
 
@@ -39,13 +40,17 @@ def build(
     version: Annotated[
         str | None, typer.Option(metavar="X.Y.Z", help="The dataset's version; default: the next one.")
     ] = None,
+    fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Build a dataset from the judged pairs (pairs, sft, grpo; card, attribution) in dataset/."""
+    """Build a dataset from the judged pairs (pairs, sft, grpo; card, attribution) in dataset/.
+
+    Example: kcurate build -w work --against KernelBench/
+    """
     from kcurate.cli import output
     from kcurate.dataset.gates import Rules
     from kcurate.dataset.stage import BuildConfig, run
 
     rules = Rules(tuple(allow_licence or ()), tuple(against or ()), near)
     config = BuildConfig(workspace, built_in, rules, version, test_share)
-    output.report(run(config, note=output.note), as_json=json)
+    output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))

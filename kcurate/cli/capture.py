@@ -76,8 +76,9 @@ def capture(
 ) -> None:
     """Run a CUDA program and write down what it launches, so that its kernels get problems.
 
-    The program keeps its output and its exit code; what kcurate says goes to stderr. Example:
-    kcurate capture -w work --tree src -- ./a.out 1024
+    The program keeps its output and its exit code; what kcurate says goes to stderr.
+
+    Example: kcurate capture -w work --tree src -- ./a.out 1024
     """
     from kcurate.capture.running import Limits
     from kcurate.capture.stage import CaptureConfig, run

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kcurate.cli.failing import FailOnOption, split
 from kcurate.cli.options import BackendOption, JsonOption, WorkspaceOption
 
 if TYPE_CHECKING:
@@ -31,9 +32,13 @@ def demo(
             help=f"How many built-in pairs to validate.  [default: all on a GPU, else {EMULATED_PAIRS}]",
         ),
     ] = None,
+    fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Run the whole pipeline on what ships with kcurate: extract, deopt, validate, build."""
+    """Run the whole pipeline on what ships with kcurate: extract, deopt, validate, build.
+
+    Example: kcurate demo --built-in 3
+    """
     from kcurate import backends
     from kcurate.cli import output
 
@@ -43,7 +48,7 @@ def demo(
     output.note(f"kcurate demo runs on {where}; all of its output is in {workspace}/")
     pairs = _pick(EMULATED_PAIRS if built_in is None and resolved == "emulator" else built_in)
     summaries = [_step(text, run) for text, run in _stages(workspace, resolved, pairs)]
-    _finish(summaries, workspace, time.perf_counter() - started_s, as_json=json)
+    _finish(summaries, workspace, time.perf_counter() - started_s, as_json=json, fail_on=split(fail_on))
 
 
 def _stages(
@@ -100,14 +105,24 @@ def _pick(count: int | None) -> list[Path]:
     return turns[:count]
 
 
-def _finish(summaries: Sequence[Summary], workspace: Path, wall_s: float, *, as_json: bool) -> None:
+def _finish(
+    summaries: Sequence[Summary], workspace: Path, wall_s: float, *, as_json: bool, fail_on: Sequence[str]
+) -> None:
+    from dataclasses import replace
+
     from kcurate.cli import output
     from kcurate.records import Summary
 
-    items = {
+    counts = {
         f"{summary.stage} {kind}": outcomes
         for summary in summaries
-        for kind, outcomes in summary.items.items()
+        for kind, outcomes in summary.counts.items()
     }
-    output.report(Summary("demo", items, round(wall_s, 3), str(workspace)), as_json=as_json)
+    results = tuple(
+        replace(item, kind=f"{summary.stage} {item.kind}")
+        for summary in summaries
+        for item in summary.results
+    )
+    whole = Summary("demo", counts, round(wall_s, 3), str(workspace), results)
     output.note(f"next: kcurate show demo/dot/dot -w {workspace}   kcurate doctor   README.md")
+    output.report(whole, as_json=as_json, fail_on=fail_on)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from kcurate.cli.failing import FailOnOption, split
 from kcurate.cli.options import (
     DEFAULT_WORKSPACE,
     BackendOption,
@@ -20,6 +21,7 @@ from kcurate.cli.options import (
 
 if TYPE_CHECKING:
     from kcurate.deopt.models.run import ModelConfig
+    from kcurate.records import Summary
 
 # Options that apply only to models, and only to rules.
 OF_MODELS = (
@@ -35,8 +37,8 @@ def deopt(
         list[Path] | None,
         typer.Argument(
             metavar="PATH",
-            help="Folders of kernels or pairs, or source trees (extracted first); default: the workspace's "
-            "kernels.",
+            help="Kernels or pairs: paths, ids, or unique prefixes of ids; source trees (extracted first); "
+            "default: the workspace's kernels.",
             readable=False,
         ),
     ] = None,
@@ -88,16 +90,20 @@ def deopt(
         int, typer.Option(min=1, max=256, metavar="N", help="Models: concurrent requests.")
     ] = 8,
     backend: BackendOption = "auto",
-    gpu: GpuOption = "0",
+    gpu: GpuOption = "auto",
     jobs: JobsOption = 0,
     ray: RayOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the first prompts and what a run may cost; send nothing.")
     ] = False,
+    fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write slow variants of fast kernels, each without one technique, by rules or by a model."""
-    from kcurate import backends
+    """Write slow variants of fast kernels, each without one technique, by rules or by a model.
+
+    Example: kcurate deopt -w work --rules unroll
+    """
+    from kcurate.backends.choice import choose
     from kcurate.cli import output
 
     if model == "rules":
@@ -105,15 +111,15 @@ def deopt(
     else:
         _refuse(context, OF_RULES, "does not apply to models", "leave out --model, or give --techniques")
     if model == "rules":
-        if backend != "auto":  # which asks the driver, and rules judge nothing
-            backends.resolve(backend)
+        if (backend, gpu) != ("auto", "auto"):  # which asks the driver, and rules judge nothing
+            choose(backend, gpu)
         roots = _extracted(paths or [], workspace, jobs)
-        _by_rules(roots, workspace, rules or [], direction, jobs, as_json=json)
+        summary = _by_rules(roots, workspace, rules or [], direction, jobs)
+        output.report(summary, as_json=json, fail_on=split(fail_on))
         return
-    from kcurate.backends.choice import choose
     from kcurate.deopt.models.run import ModelConfig, run
 
-    place = choose(backend, gpu, ray=ray)  # before anything is extracted
+    place = choose(backend, gpu, note=output.note, ray=ray)  # before anything is extracted
     config = ModelConfig(
         workspace=workspace,
         model=model,
@@ -135,7 +141,8 @@ def deopt(
     if dry_run:
         _show_preview(config, as_json=json)
     else:
-        output.report(run(config, note=output.note), as_json=json)
+        failing = split(fail_on)
+        run(config, note=output.note, report=lambda one: output.report(one, as_json=json, fail_on=failing))
 
 
 def _refuse(context: typer.Context, names: Sequence[str], why: str, hint: str) -> None:
@@ -149,8 +156,8 @@ def _refuse(context: typer.Context, names: Sequence[str], why: str, hint: str) -
 
 
 def _by_rules(
-    roots: tuple[Path, ...], workspace: Path, rules: list[str], direction: str, jobs: int, *, as_json: bool
-) -> None:
+    roots: tuple[Path, ...], workspace: Path, rules: list[str], direction: str, jobs: int
+) -> Summary:
     from kcurate.errors import InputError
     from kcurate.worker_pool import warm_up
 
@@ -160,17 +167,21 @@ def _by_rules(
     from kcurate.cli import output
     from kcurate.deopt.stage import DeoptConfig, run
 
-    output.report(run(DeoptConfig(workspace, roots, tuple(rules), jobs), note=output.note), as_json=as_json)
+    return run(DeoptConfig(workspace, roots, tuple(rules), jobs), note=output.note)
 
 
 def _extracted(paths: list[Path], workspace: Path, jobs: int) -> tuple[Path, ...]:
     """The paths, with source trees replaced by the kernels extracted from them."""
-    trees = [path for path in paths if path.exists() and not _has_records(path)]
+    from kcurate import names
+    from kcurate.workspace import Workspace
+
+    kinds = (names.KERNEL, names.PAIR)
+    paths = [names.some(str(path), Workspace(workspace), kinds) for path in paths]
+    trees = [path for path in paths if not _has_records(path)]
     if not trees:
         return tuple(paths)
     from kcurate.cli import output
     from kcurate.extract.stage import ExtractConfig, run
-    from kcurate.workspace import Workspace
 
     output.note(f"no kernels or pairs in {', '.join(map(str, trees))}: extracting first")
     run(ExtractConfig(paths=tuple(trees), workspace=workspace, jobs=jobs), note=output.note)
@@ -184,7 +195,7 @@ def _has_records(path: Path) -> bool:
 
 
 def _show_preview(config: ModelConfig, *, as_json: bool) -> None:
-    from kcurate.cli import output
+    from kcurate.cli import ending, output
     from kcurate.deopt.models.preview import preview
 
     shown = list(preview(config))
@@ -194,14 +205,8 @@ def _show_preview(config: ModelConfig, *, as_json: bool) -> None:
     if as_json:
         prompts = [{"goal": one.label, "on_file": one.on_file, **vars(one.request.prompt)} for one in shown]
         known = bool(costs)
-        output.print_json(
-            {
-                "stage": "deopt",
-                "prompts": prompts,
-                "likely_usd": likely if known else None,
-                "most_usd": most if known else None,
-            }
-        )
+        cost = {"likely_usd": likely if known else None, "most_usd": most if known else None}
+        ending.listed("deopt", (), {"prompts": prompts, **cost}, str(config.workspace))
         return
     for one in shown:
         prompt = one.request.prompt

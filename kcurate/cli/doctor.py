@@ -6,15 +6,23 @@ from kcurate.cli.options import JsonOption
 
 
 def doctor(json: JsonOption = False) -> None:
-    """Show what works on this machine, and how to install what is missing."""
+    """Show what works on this machine, and how to install what is missing.
+
+    Example: kcurate doctor --json
+    """
     from kcurate import doctor as checks
-    from kcurate.cli import output
+    from kcurate.cli import ending, output
 
     findings = checks.examine()
     if json:
         from kcurate import codec
+        from kcurate.records import Item
 
-        output.print_json({"findings": codec.to_data(list(findings))})
+        items = [
+            Item("features", one.topic, "yes" if one.ok else "no", one.ok, one.detail, None, one.hint)
+            for one in findings
+        ]
+        ending.listed("doctor", items, {"findings": codec.to_data(list(findings))})
         return
     rows = [
         (finding.topic, "yes" if finding.ok else "no", finding.detail, finding.hint) for finding in findings

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kcurate.cli.failing import FailOnOption, split
 from kcurate.cli.options import DEFAULT_WORKSPACE, JobsOption, JsonOption, WorkspaceOption
 
 
@@ -59,9 +60,13 @@ def extract(
         bool | None,
         typer.Option("--compile/--no-compile", help="Compile-check each kernel; default: if NVRTC works."),
     ] = None,
+    fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Turn any CUDA source tree into self-contained kernels and natural slow/fast pairs."""
+    """Turn any CUDA source tree into self-contained kernels and natural slow/fast pairs.
+
+    Example: kcurate extract parboil/ -w work
+    """
     from kcurate.cli import output
     from kcurate.extract.stage import ExtractConfig, run
 
@@ -78,4 +83,4 @@ def extract(
         include_dirs=tuple(include_dir or ()),
         compile_commands=compile_commands,
     )
-    output.report(run(config, note=output.note), as_json=json)
+    output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))

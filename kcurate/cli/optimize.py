@@ -42,14 +42,17 @@ def optimize(
         ),
     ] = None,
     backend: BackendOption = "auto",
-    gpu: GpuOption = "0",
+    gpu: GpuOption = "auto",
     apply: Annotated[
         bool,
         typer.Option("--apply", help="Write the faster kernel into FILE, if nothing else has to change."),
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Have a model write a faster version of your kernel, prove it, and show the diff."""
+    """Have a model write a faster version of your kernel, prove it, and show the diff.
+
+    Example: kcurate optimize mine.cu --model claude --max-usd 1
+    """
     from kcurate.backends.choice import choose
     from kcurate.cli import output
     from kcurate.errors import InputError
@@ -102,4 +105,4 @@ def _print_json(done: Optimized, *, applied: bool) -> None:
     more = {"found": done.found, "outcome": done.outcome, "detail": done.detail, "device": done.device}
     more |= {"speedup": speedup, "attempts": done.attempts, "pair": str(done.pair) if done.pair else None}
     more |= {"diff": done.diff, "diff_of_kernel_because": done.alone, "applied": applied}
-    output.print_json({**codec.to_data(done.summary), "optimized": more})
+    output.report(done.summary, as_json=True, more={"optimized": more})

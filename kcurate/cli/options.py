@@ -31,7 +31,14 @@ BackendOption = Annotated[
         help="cuda, emulator, or auto: the GPU if there is one, else the emulator.",
     ),
 ]
-GpuOption = Annotated[str, typer.Option("--gpu", metavar="LIST", help="GPUs to judge on: 0, or 0,1, or all.")]
+GpuOption = Annotated[
+    str,
+    typer.Option(
+        "--gpu",
+        metavar="LIST",
+        help="GPUs to judge on: 0, or 0,1, or all, which must be there; auto: the first, if there is one.",
+    ),
+]
 
 
 def given_path(text: str) -> Path:

@@ -6,15 +6,21 @@ On a terminal, rich draws tables; in a pipe they are plain columns, never trunca
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kcurate.records import Summary
+from kcurate import progress
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from kcurate.records import Item, Summary
+
+# Items that did not pass and are printed, and characters of the reason of one.
+MAX_ITEMS = 10
+MAX_WHY = 300
 
 
 def on_terminal() -> bool:
@@ -35,7 +41,7 @@ def console() -> Console:
 
 def note(text: str) -> None:
     """Print a message for the user to stderr."""
-    print(text, file=sys.stderr, flush=True)
+    progress.above(text)
 
 
 @contextlib.contextmanager
@@ -43,11 +49,6 @@ def on_stderr() -> Iterator[None]:
     """Print to stderr, since stdout belongs to a program that the command ran."""
     with contextlib.redirect_stdout(sys.stderr):
         yield
-
-
-def print_json(data: Any) -> None:
-    """Print one JSON object on one line."""
-    print(json.dumps(data, ensure_ascii=False))
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -93,16 +94,63 @@ def _plain_table(
         print("  " + "  ".join(parts).rstrip())
 
 
-def report(summary: Summary, *, as_json: bool) -> None:
-    """Print a stage's summary, as one JSON object or as a table of counts."""
-    if as_json:
-        from kcurate import codec
+def report(
+    summary: Summary, *, as_json: bool, fail_on: Sequence[str] = (), more: Mapping[str, Any] | None = None
+) -> None:
+    """Print a stage's summary: one JSON object, or a table of counts and the first items that did not pass.
 
-        print_json(codec.to_data(summary))
-        return
+    Raises:
+        InputError: an outcome of `fail_on` occurred.
+    """
+    if as_json:
+        from kcurate.cli import ending
+
+        ending.will_print(summary, more or {})
+    else:
+        _counts(summary)
+        _not_passed(summary)
+    if fail_on:
+        from kcurate.cli import failing
+
+        failing.check(summary, fail_on)
+
+
+def _counts(summary: Summary) -> None:
     where = f", workspace {summary.workspace}" if summary.workspace else ""
     rows: list[tuple[str, str, int]] = []
-    for kind, outcomes in summary.items.items():
+    for kind, outcomes in summary.counts.items():
         rows += [(kind, outcome, count) for outcome, count in outcomes.items()]
         rows.append((kind, "total", sum(outcomes.values())))
     table(f"{summary.stage}: {summary.wall_s:.1f} s{where}", ("kind", "outcome", "count"), rows)
+
+
+def _not_passed(summary: Summary) -> None:
+    """Up to ten items that did not pass, as many different outcomes as there are first."""
+    failed = [item for item in summary.results if not item.passed]
+    if not failed:
+        return
+    print(f"\nnot passed: {len(failed)} of {len(summary.results)}")
+    shown = _mixed(failed)[:MAX_ITEMS]
+    for item in shown:
+        print(f"  {item.id}  {item.outcome}")
+        if item.why:
+            why = " ".join(item.why.split())
+            print(f"      {why if len(why) <= MAX_WHY else why[:MAX_WHY] + ' ...'}")
+        places = (item.file and f"see {item.file}", item.next and f"next: {item.next}")
+        if any(places):
+            print(f"      {'; '.join(place for place in places if place)}")
+    if len(failed) > len(shown):
+        from kcurate.runs import SUMMARY
+
+        rest = f"{summary.run}/{SUMMARY}" if summary.run else "--json"
+        print(f"  {len(failed) - len(shown)} more: {rest}")
+
+
+def _mixed(items: Sequence[Item]) -> list[Item]:
+    """The first of every outcome, then the second of every outcome, and so on."""
+    seen: Counter[tuple[str, str]] = Counter()
+    places = []
+    for at, item in enumerate(items):
+        places.append((seen[item.kind, item.outcome], at))
+        seen[item.kind, item.outcome] += 1
+    return [items[at] for _, at in sorted(places)]

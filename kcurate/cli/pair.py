@@ -48,7 +48,10 @@ def pair(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Make a pair of two kernels of your own, with one problem that both solve alike on the emulator."""
+    """Make a pair of two kernels of your own, with one problem that both solve alike on the emulator.
+
+    Example: kcurate pair slow.cu fast.cu --licence MIT -w work
+    """
     from kcurate.cli import output
     from kcurate.own.pair import PairConfig, run
 

@@ -8,7 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from kcurate.cli.failing import FailOnOption, split
 from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
+
+FORM_NAME = "problem.toml"
 
 
 def draft(
@@ -16,7 +19,7 @@ def draft(
         list[str] | None,
         typer.Argument(
             metavar="KERNEL",
-            help="Folders of extracted kernels, or their ids; default: all in the workspace.",
+            help="Extracted kernels: folders, ids, or unique prefixes of ids; default: all in the workspace.",
         ),
     ] = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
@@ -45,32 +48,56 @@ def draft(
         typer.Option(metavar="IN,OUT", help="Price in USD per million tokens; default: the built-in table."),
     ] = None,
     max_tokens: Annotated[int, typer.Option(min=256, metavar="N", help="Longest answer.")] = 16_000,
+    fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Infer problems (sizes, buffers, plan) for kernels that have none, and try them on the emulator."""
+    """Infer problems (sizes, buffers, plan) for kernels that have none, and try them on the emulator.
+
+    Example: kcurate problem draft -w work --tree parboil/
+    """
+    from kcurate import names
     from kcurate.cli import output
     from kcurate.draft.stage import DraftConfig
     from kcurate.draft.stage import draft as run
     from kcurate.models.opening import Spending
+    from kcurate.workspace import Workspace
 
     spending = Spending(budget_usd, price, max_tokens)
-    config = DraftConfig(workspace, tuple(kernels or ()), tuple(tree or ()), known, again, model, spending)
-    run(config, note=output.note, report=lambda summary: output.report(summary, as_json=json))
+    found = tuple(str(names.some(name, Workspace(workspace), (names.KERNEL,))) for name in kernels or ())
+    config = DraftConfig(workspace, found, tuple(tree or ()), known, again, model, spending)
+    failing = split(fail_on)
+    run(config, note=output.note, report=lambda one: output.report(one, as_json=json, fail_on=failing))
 
 
 def check(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE", help="Finished draft files (problem.toml).", readable=False),
+        typer.Argument(
+            metavar="FILE", help="Finished draft files (problem.toml), or kernels by name.", readable=False
+        ),
     ],
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     json: JsonOption = False,
 ) -> None:
-    """Report what is open or wrong in drafts, by file and line; admit those that pass."""
+    """Report what is open or wrong in drafts, by file and line; admit those that pass.
+
+    Example: kcurate problem check problem.toml -w work
+    """
     from kcurate.cli import output
     from kcurate.draft.checking import check as run
 
-    run(tuple(files), workspace, note=output.note, report=lambda one: output.report(one, as_json=json))
+    found = tuple(_form(file, workspace) for file in files)
+    run(found, workspace, note=output.note, report=lambda one: output.report(one, as_json=json))
+
+
+def _form(file: Path, workspace: Path) -> Path:
+    """A draft's file, also by its folder or the name of its kernel."""
+    from kcurate import names
+    from kcurate.workspace import Workspace
+
+    if file.is_file() or file.suffix == ".toml":
+        return file
+    return names.one(str(file), Workspace(workspace), (names.KERNEL,)) / FORM_NAME
 
 
 COMMANDS: Mapping[str, Callable[..., Any]] = {"draft": draft, "check": check}

@@ -26,7 +26,10 @@ def push(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Publish the built dataset: one commit, tagged with its version and loaded back."""
+    """Publish the built dataset: one commit, tagged with its version and loaded back.
+
+    Example: kcurate push --repo you/pairs --dry-run
+    """
     from kcurate.cli import output
     from kcurate.dataset.push import PushConfig, run
 

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kcurate import config
+from kcurate.cli import ending
 from kcurate.errors import InputError
 
 # The parser's usage error; typer re-exports only a subclass of it.
@@ -31,16 +32,20 @@ def _options(command: Any) -> dict[str, Any]:
     }
 
 
-def _tree(group: Any) -> config.Options:
-    """The options of every command; `problem draft` is named `problem_draft`."""
-    found: dict[str, frozenset[str]] = {}
+def commands(group: Any) -> dict[str, dict[str, Any]]:
+    """The options of every command, with their defaults; `problem draft` is named `problem_draft`."""
+    found: dict[str, dict[str, Any]] = {}
     for name, command in group.commands.items():
-        inner = getattr(command, "commands", None)
-        if inner is None:
-            found[name] = frozenset(_options(command))
+        if hasattr(command, "commands"):
+            found |= {f"{name}_{own}": options for own, options in commands(command).items()}
         else:
-            found |= {f"{name}_{own}": options for own, options in _tree(command).items()}
+            found[name] = {option: param.default for option, param in _options(command).items()}
     return found
+
+
+def tree(group: Any) -> config.Options:
+    """The names of the options of every command."""
+    return {name: frozenset(options) for name, options in commands(group).items()}
 
 
 class StdoutClosedError(Exception):
@@ -52,7 +57,7 @@ class SettingsGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Check the environment, run the command, then flush its output."""
-        config.check_environment(os.environ, _tree(self))
+        config.check_environment(os.environ, tree(self))
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -73,13 +78,16 @@ class SettingsCommand(TyperCommand):
         for option, param in options.items():
             param.envvar = config.variables(name, option)
             param.show_envvar = False
-        if parent is not None and "--help" not in args:
+        if parent is not None and "--help" not in args and not extra.get("resilient_parsing"):
             probe = super().make_context(info_name, list(args), parent, resilient_parsing=True)
             workspace = probe.params.get("workspace")
             if isinstance(workspace, Path):
-                found = config.read_file(workspace, _tree(parent.find_root().command)).get(name, {})
+                found = config.read_file(workspace, tree(parent.find_root().command)).get(name, {})
                 extra["default_map"] = _checked(found, options, probe, workspace / config.FILE_NAME)
-        return super().make_context(info_name, args, parent, **extra)
+        context = super().make_context(info_name, args, parent, **extra)
+        if not context.resilient_parsing:
+            ending.parsed(name.replace("_", " "), as_json=bool(context.params.get("json")))
+        return context
 
 
 def _checked(found: dict[str, Any], options: dict[str, Any], context: Any, path: Path) -> dict[str, Any]:

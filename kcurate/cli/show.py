@@ -9,8 +9,9 @@ import typer
 from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
 
 if TYPE_CHECKING:
-    from kcurate.records import Kernel, Verdict
+    from kcurate.records import Item, Kernel, Verdict
     from kcurate.show import ShownKernel, ShownPair
+    from kcurate.workspace import Workspace
 
 # Terminal width needed for two columns of code; on narrower ones the sides are printed in sequence.
 SIDE_BY_SIDE_COLUMNS = 120
@@ -21,18 +22,32 @@ def show(
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     json: JsonOption = False,
 ) -> None:
-    """Show a pair (both sides, plan, problem, verdicts) or an extracted kernel."""
-    from kcurate.cli import output
+    """Show a pair (both sides, plan, problem, verdicts) or an extracted kernel.
+
+    Example: kcurate show deep-learning/softmax-block-online
+    """
+    from kcurate.cli import ending
     from kcurate.show import ShownKernel, find
     from kcurate.workspace import Workspace
 
-    found = find(name, Workspace(workspace))
+    place = Workspace(workspace)
+    found = find(name, place)
     if json:
-        output.print_json(_data(found))
+        ending.listed("show", [_item(found, place)], _data(found), str(workspace))
     elif isinstance(found, ShownKernel):
         _draw_kernel(found)
     else:
         _draw_pair(found)
+
+
+def _item(found: ShownPair | ShownKernel, workspace: Workspace) -> Item:
+    from kcurate.listing import kernel_item
+    from kcurate.show import ShownKernel
+    from kcurate.verdicts import items
+
+    if isinstance(found, ShownKernel):
+        return kernel_item(found.kernel, found.folder, workspace)
+    return items.of_pair(items.Judged(found.folder, found.candidate, found.verdicts), workspace)
 
 
 def _data(found: ShownPair | ShownKernel) -> dict[str, Any]:
@@ -99,6 +114,10 @@ def _draw_verdicts(verdicts: tuple[Verdict, ...]) -> None:
         detail = " ".join(part for part in (verdict.side, verdict.detail) if part)
         rows.append((verdict.environment.device, verdict.outcome.value, ratio, detail))
     output.table("verdicts", ("device", "outcome", "speedup", "detail"), rows)
+    last = {verdict.environment.device: verdict for verdict in verdicts}
+    for device, verdict in last.items():
+        if verdict.log:
+            _block(f"log on {device}", verdict.log, "text")
 
 
 def _draw_kernel(found: ShownKernel) -> None:

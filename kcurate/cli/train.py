@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -53,7 +54,8 @@ def train(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="kernelcompare, pairs, sqd, staged-tiers or continuous.  [default: kernelcompare]",
+            help="kernelcompare, pairs, sqd, staged-tiers, continuous, or tiny (a random model, two minutes "
+            "on a CPU; learns nothing useful).  [default: kernelcompare]",
         ),
     ] = None,
     config: Annotated[
@@ -95,6 +97,7 @@ def train(
     ] = None,
     jobs: JobsOption = 0,
     ray: RayOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Download the default model without --model.")] = False,
     push: Annotated[
         str | None, typer.Option(metavar="USER/NAME", help="Publish card and adapters on the Hub at the end.")
     ] = None,
@@ -103,7 +106,10 @@ def train(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Fine-tune a model on pairs (SFT), then train it with the judge as reward (GRPO)."""
+    """Fine-tune a model on pairs (SFT), then train it with the judge as reward (GRPO).
+
+    Example: kcurate train --model HuggingFaceTB/SmolLM2-135M-Instruct --out runs/first
+    """
     from kcurate.backends.choice import gpu_numbers
     from kcurate.cli import output
     from kcurate.train.extra import require_extra
@@ -122,6 +128,8 @@ def train(
     }
     folder = out or _new_folder(workspace, resume=resume)
     settings = _settings(given, recipe, config, tuple(sets or ()), folder if resume else None)
+    if not (model or yes or resume):
+        _refuse_default(settings.model.name)
     from kcurate.train.plans import STAGES
     from kcurate.train.stage import TrainConfig
 
@@ -143,13 +151,31 @@ def train(
         output.report(summary, as_json=json)
 
 
+def _refuse_default(name: str) -> None:
+    """The default model is large: nobody downloads it by leaving out an option."""
+    from kcurate.errors import InputError
+    from kcurate.train.settings import DEFAULT_MODEL, DEFAULT_MODEL_BYTES
+
+    if name == DEFAULT_MODEL:
+        size = f"{DEFAULT_MODEL_BYTES / 1e9:.1f} GB"
+        raise InputError(
+            f"the default model is {name}, {size} to download unless it is in the Hub's cache",
+            where="kcurate train",
+            hint="--yes goes on, --model NAME takes another, --recipe tiny makes a random one in two minutes",
+        )
+
+
 def _run(config: TrainConfig) -> Any:
-    from kcurate.cli import output
+    from kcurate.cli import ending, output
     from kcurate.train.stage import run
     from kcurate.train.stopping import EXIT_TERMINATED, StoppedError
 
     try:
         return run(config, note=output.note)
+    except KeyboardInterrupt:
+        if (config.out / "config.toml").is_file():
+            ending.resumed_by(shlex.join(["kcurate", "train", "--resume", "--out", str(config.out)]))
+        raise
     except StoppedError as stopped:
         output.note(str(stopped))
         raise typer.Exit(EXIT_TERMINATED) from stopped

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kcurate.cli.failing import FailOnOption, split
 from kcurate.cli.options import (
     DEFAULT_WORKSPACE,
     BackendOption,
@@ -25,12 +26,12 @@ def validate(
         typer.Argument(
             metavar="[PAIR...]",
             parser=given_path,
-            help="Pair folders, folders of them, or ids of built-in pairs; default: the workspace's pairs.",
+            help="Pairs: paths, folders, ids, or unique prefixes of ids; default: the workspace's.",
         ),
     ] = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     backend: BackendOption = "auto",
-    gpu: GpuOption = "0",
+    gpu: GpuOption = "auto",
     again: Annotated[
         bool, typer.Option("--again", help="Judge also pairs that already have a final verdict.")
     ] = False,
@@ -43,9 +44,13 @@ def validate(
     ] = False,
     jobs: JobsOption = 0,
     ray: RayOption = None,
+    fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Prove pairs: both sides compute the same, and (on a GPU) one is faster."""
+    """Prove pairs: both sides compute the same, and (on a GPU) one is faster.
+
+    Example: kcurate validate deep-learning/softmax-block-online --gpu 0
+    """
     from kcurate.cli import output
     from kcurate.validate.stage import ValidateConfig, run
 
@@ -60,4 +65,4 @@ def validate(
         jobs=jobs,
         ray=ray,
     )
-    output.report(run(config, note=output.note), as_json=json)
+    output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from kcurate.cli.failing import FailOnOption, split
 from kcurate.cli.options import (
     DEFAULT_WORKSPACE,
     BackendOption,
@@ -22,7 +23,7 @@ def verify_dataset(
     ],
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     backend: BackendOption = "auto",
-    gpu: GpuOption = "0",
+    gpu: GpuOption = "auto",
     rows: Annotated[
         int, typer.Option(min=0, metavar="N", help="Judge N rows, spread over the dataset; 0: all.")
     ] = 0,
@@ -30,15 +31,16 @@ def verify_dataset(
         str | None, typer.Option(metavar="TAG", help="Version on the Hub, such as v1.0.0.")
     ] = None,
     jobs: JobsOption = 0,
+    fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Judge published rows again on this machine, and list those that drifted."""
+    """Judge published rows again on this machine, and list those that drifted.
+
+    Example: kcurate verify-dataset you/pairs --gpu 0 --rows 20
+    """
     from kcurate.cli import output
-    from kcurate.verify_dataset.stage import VerifyConfig, run, shown
+    from kcurate.verify_dataset.stage import VerifyConfig, run
 
     config = VerifyConfig(dataset, workspace, backend, gpu, jobs, rows, revision)
-    report = run(config, note=output.note)
-    if report.drifted and not json:
-        columns = ("row", "drift", "device", "published", "now")
-        output.table("drifted", columns, shown(report.drifted))
-    output.report(report.summary, as_json=json)
+    summary = run(config, note=output.note).summary
+    output.report(summary, as_json=json, fail_on=split(fail_on))

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kcurate import progress
 from kcurate.dataset import changes, licences, parquet, push_folder, secrets
 from kcurate.dataset.gates import bad_row
 from kcurate.errors import InputError, RemoteError
@@ -21,7 +22,7 @@ from kcurate.hub import Hub, Remote
 from kcurate.notes import Note, silent
 from kcurate.published_rows import read_rows
 from kcurate.records import Summary
-from kcurate.runs import recorded
+from kcurate.runs import Run, recorded
 from kcurate.workspace import Workspace
 
 _ROOT_FILES = ("README.md", "ATTRIBUTION.md", "CHANGES.md", "gates.json", "speedups.svg", changes.FILE)
@@ -52,13 +53,16 @@ def run(config: PushConfig, *, note: Note = silent) -> Summary:
     if config.repo is not None and config.to is not None:
         raise InputError("--repo and --to exclude each other", where="push")
     with recorded("push", config.workspace, note=note) as record:
-        files, history = _checked(Workspace(config.workspace).dataset)
+        with progress.bar("check the dataset"):
+            files, history = _checked(Workspace(config.workspace).dataset)
         if not config.dry_run:
             record.begin({"repo": config.repo, "to": config.to, "version": history.version})
         if config.to is not None:
-            counts = _to_folder(files, history, config.to, dry_run=config.dry_run)
+            changed = _to_folder(files, history, config.to, dry_run=config.dry_run)
         else:
-            counts = _to_hub(files, history.version, config, record.note)
+            with progress.bar(f"push to {config.repo}"):
+                changed = _to_hub(files, history.version, config, record.note)
+        counts = _counted(changed, record)
         if config.dry_run:
             record.note("dry run: nothing was changed")
             return record.summary({"files": counts})
@@ -90,19 +94,26 @@ def _ours(path: str) -> bool:
 
 def _compare(
     files: Mapping[str, bytes], remote: Remote
-) -> tuple[dict[str, bytes], list[str], dict[str, int]]:
-    """Files to send, files to remove, and counts by change."""
+) -> tuple[dict[str, bytes], list[str], dict[str, str]]:
+    """Files to send, files to remove, and what changes of every file."""
     sent = {path: content for path, content in files.items() if not remote.has(path, content)}
     removed = sorted(path for path in remote.files if _ours(path) and path not in files)
-    counts = Counter(
-        "unchanged" if path not in sent else "changed" if path in remote.files else "added" for path in files
-    )
-    counts["removed"] += len(removed)
-    names = ("added", "changed", "removed", "unchanged")
-    return sent, removed, {name: counts[name] for name in names if counts[name]}
+    changed = {
+        path: "unchanged" if path not in sent else "changed" if path in remote.files else "added"
+        for path in files
+    }
+    return sent, removed, changed | dict.fromkeys(removed, "removed")
 
 
-def _to_hub(files: Mapping[str, bytes], version: str, config: PushConfig, note: Note) -> dict[str, int]:
+def _counted(changed: Mapping[str, str], record: Run) -> dict[str, int]:
+    """The counts by change, in order; every file becomes an item."""
+    for path, change in changed.items():
+        record.item("files", path, change, passed=True)
+    counts = Counter(changed.values())
+    return {name: counts[name] for name in ("added", "changed", "removed", "unchanged") if counts[name]}
+
+
+def _to_hub(files: Mapping[str, bytes], version: str, config: PushConfig, note: Note) -> dict[str, str]:
     hub = Hub(str(config.repo), endpoint=config.endpoint, token=config.token)
     remote = hub.look()
     tag = f"v{version}"
@@ -117,7 +128,7 @@ def _to_hub(files: Mapping[str, bytes], version: str, config: PushConfig, note: 
         remote = hub.look()
         if remote is None:
             raise RemoteError("was created but cannot be found", where=hub.repo, hint="run the command again")
-    sent, removed, counts = _compare(files, remote)
+    sent, removed, changed = _compare(files, remote)
     head = remote.head
     if sent or removed:
         head = hub.commit(sent, removed, parent=head, message=f"Version {version}")
@@ -125,7 +136,7 @@ def _to_hub(files: Mapping[str, bytes], version: str, config: PushConfig, note: 
     if tag not in remote.tags:
         hub.tag(tag, head, f"Version {version}")
     note(f"{hub.repo}: {tag} is commit {head[:10]}, downloaded and verified")
-    return counts
+    return changed
 
 
 def _same_version(hub: Hub, files: Mapping[str, bytes], tag: str) -> None:
@@ -151,11 +162,11 @@ def _load_back(hub: Hub, commit: str, files: Mapping[str, bytes]) -> None:
 
 def _to_folder(
     files: Mapping[str, bytes], history: changes.History, folder: Path, *, dry_run: bool
-) -> dict[str, int]:
+) -> dict[str, str]:
     there = push_folder.look(folder, files)
     push_folder.check(files, folder, there, history)
-    sent, removed, counts = _compare(files, there)
+    sent, removed, changed = _compare(files, there)
     push_folder.check_writable([*sent, *removed], folder)
     if not dry_run:
         push_folder.put(sent, removed, folder)
-    return counts
+    return changed

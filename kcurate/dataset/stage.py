@@ -9,21 +9,21 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kcurate import resources, store
+from kcurate import progress, resources, store
 from kcurate.dataset import card, changes, licences, parquet, plot, repairs, splits
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, Rules
 from kcurate.dataset.rows import row
 from kcurate.dataset.tuning import tables, trainable
 from kcurate.notes import Note, silent
 from kcurate.problem.lessons import Untaught
-from kcurate.records import Candidate, Summary, Verdict, WrongAttempt
-from kcurate.runs import ordered, recorded
-from kcurate.verdicts import readable, standing
+from kcurate.records import Candidate, Item, Summary, Verdict, WrongAttempt
+from kcurate.runs import command, ordered, recorded
+from kcurate.verdicts import items, readable, standing
 from kcurate.workspace import Workspace
 
 
@@ -62,14 +62,17 @@ class BuildConfig:
     test_share: float = splits.TEST_SHARE
 
 
-_Judged = tuple[Candidate, tuple[Verdict, ...]]
-
-
 @dataclass(frozen=True)
 class _Entry:
-    candidate: Candidate
+    pair: readable.Judged
     outcome: RowOutcome
+    best: Verdict | None = None
     row: dict[str, Any] | None = None
+    refused: Refusal | None = None
+
+    @property
+    def candidate(self) -> Candidate:
+        return self.pair.candidate
 
 
 @store.without_collector()
@@ -89,17 +92,33 @@ def run(config: BuildConfig, *, note: Note = silent) -> Summary:
         for found in broken:
             gates.refusals.append(_refusal(found, workspace))
             record.note(f"left out: {found}")
-        entries = [_gated(entry, gates) for entry in _entries(pairs)]
+            record.add(items.unreadable("pairs", RowOutcome.BAD_ROW, found, workspace))
+        with progress.bar("make rows"):
+            entries = _entries(pairs)
+        entries = [_gated(entry, gates) for entry in progress.each(entries, "check", unit="row")]
         counts = Counter[str]([*(entry.outcome for entry in entries), *(RowOutcome.BAD_ROW for _ in broken)])
         kept = [entry for entry in entries if entry.row is not None]
         if kept:
-            _write(workspace.dataset, _files(kept, gates, config, changes.read(workspace.dataset)))
+            with progress.bar("write the dataset"):
+                _write(workspace.dataset, _files(kept, gates, config, changes.read(workspace.dataset)))
+        for entry in entries:
+            record.add(_item(entry, workspace))
         return record.finish({"pairs": ordered(counts, RowOutcome)})
 
 
-def _read(folders: Iterable[Path], workspace: Workspace) -> tuple[list[_Judged], list[readable.Unreadable]]:
+def _item(entry: _Entry, workspace: Workspace) -> Item:
+    made = items.standing("pairs", entry.outcome, entry.best, entry.pair, workspace)
+    if entry.refused is None:
+        return made
+    following = command(workspace.root, "show", entry.candidate.id)
+    return replace(made, why=entry.refused.detail, file=str(entry.pair.folder / "pair.json"), next=following)
+
+
+def _read(
+    folders: Iterable[Path], workspace: Workspace
+) -> tuple[list[readable.Judged], list[readable.Unreadable]]:
     """The pairs with all their verdicts, and the unreadable folders."""
-    pairs: list[_Judged] = []
+    pairs: list[readable.Judged] = []
     broken: list[readable.Unreadable] = []
     for found in readable.judged(folders, workspace):
         if isinstance(found, readable.Unreadable):
@@ -116,29 +135,30 @@ def _refusal(found: readable.Unreadable, workspace: Workspace) -> Refusal:
     return Refusal(name, BAD_ROW, f"{found.file}: {found.why}")
 
 
-def _entries(pairs: Iterable[_Judged]) -> list[_Entry]:
+def _entries(pairs: Iterable[readable.Judged]) -> list[_Entry]:
     """Every pair with its row, confirmed ones first, so that they win over similar ones."""
     taken: set[str] = set()
     entries = []
-    for candidate, verdicts in pairs:
-        entry = _decide(candidate, verdicts, taken)
+    for pair in pairs:
+        entry = _decide(pair, taken)
         if entry.row is not None:
-            taken.add(candidate.id)
+            taken.add(pair.candidate.id)
         entries.append(entry)
     return sorted(entries, key=lambda entry: (entry.outcome is not RowOutcome.CONFIRMED, entry.candidate.id))
 
 
-def _decide(candidate: Candidate, verdicts: Sequence[Verdict], taken: set[str]) -> _Entry:
+def _decide(pair: readable.Judged, taken: set[str]) -> _Entry:
     """The outcome, and the row with the standing verdict."""
-    current = standing.current(candidate, verdicts)
+    current = standing.current(pair.candidate, pair.verdicts)
     best = standing.best(current)
     if best is None:
-        return _Entry(candidate, RowOutcome.STALE if verdicts else RowOutcome.NOT_JUDGED)
-    if candidate.id in taken:
-        return _Entry(candidate, RowOutcome.SAME_ID)
+        return _Entry(pair, RowOutcome.STALE if pair.verdicts else RowOutcome.NOT_JUDGED)
+    if pair.candidate.id in taken:
+        return _Entry(pair, RowOutcome.SAME_ID, best)
     if best.outcome.value not in _ROWS:
-        return _Entry(candidate, RowOutcome.REFUSED)
-    return _Entry(candidate, RowOutcome(best.outcome.value), row(candidate, best, _others(current, best)))
+        return _Entry(pair, RowOutcome.REFUSED, best)
+    made = row(pair.candidate, best, _others(current, best))
+    return _Entry(pair, RowOutcome(best.outcome.value), best, made)
 
 
 def _others(verdicts: Sequence[Verdict], chosen: Verdict) -> list[Verdict]:
@@ -149,7 +169,9 @@ def _others(verdicts: Sequence[Verdict], chosen: Verdict) -> list[Verdict]:
 
 def _gated(entry: _Entry, gates: Gates) -> _Entry:
     refused = gates.offer(entry.row) if entry.row is not None else None
-    return _Entry(entry.candidate, RowOutcome(refused.reason)) if refused else entry
+    if refused is None:
+        return entry
+    return replace(entry, outcome=RowOutcome(refused.reason), row=None, refused=refused)
 
 
 def _files(

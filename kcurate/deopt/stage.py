@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from tqdm import tqdm
-
-from kcurate import store, time_limits
+from kcurate import progress, store, time_limits
 from kcurate.deopt.rules import RULES, NotApplicable, Rule
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError
@@ -77,18 +75,42 @@ def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
             record.begin(config, rules=rules)
             tasks = _tasks(found, rules, workspace.pairs)
             kernels = Counter[str]({StartOutcome.NO_PROBLEM: sum(start.problem is None for start in found)})
+            for start in found:
+                if start.problem is None:
+                    why = "no problem is known for it"
+                    record.item(
+                        "kernels",
+                        start.id,
+                        StartOutcome.NO_PROBLEM,
+                        why,
+                        passed=False,
+                        then=("problem", "draft"),
+                    )
             rewrites: Counter[str] = Counter()
             answers = pool.run(_write, tasks, timeout_s=time_limits.REWRITE_KERNEL_S)
-            bar = tqdm(answers, total=len(tasks), desc="deopt", unit="kernel", leave=False, disable=None)
-            for index, answer in bar:
+            for index, answer in progress.each(answers, "deopt", len(tasks), "kernel"):
                 if isinstance(answer, Failure):
                     kernels[StartOutcome.FAILED] += len(tasks[index].starts)
                     what = f"the rules failed ({answer.kind}: {answer.detail})"
                     record.note(f"{tasks[index].starts[0].id}: {what}")
+                    for start in tasks[index].starts:
+                        record.item("kernels", start.id, StartOutcome.FAILED, what, passed=False)
                     continue
-                for made in answer:
+                for start, made in zip(tasks[index].starts, answer, strict=True):
                     some = made[RewriteOutcome.CANDIDATE]
-                    kernels[StartOutcome.DEOPTIMISED if some else StartOutcome.NO_RULE_APPLIES] += 1
+                    outcome = StartOutcome.DEOPTIMISED if some else StartOutcome.NO_RULE_APPLIES
+                    kernels[outcome] += 1
+                    why = f"{some} slow sides written" if some else "none of the rules applies to its code"
+                    folder, asking = workspace.pairs / start.id, ("deopt", start.id, "--model", "claude")
+                    record.item(
+                        "kernels",
+                        start.id,
+                        outcome,
+                        why,
+                        passed=bool(some),
+                        file=folder if some else None,
+                        then=() if some else asking,
+                    )
                     rewrites += made
         items = {"kernels": ordered(kernels, StartOutcome), "rewrites": ordered(rewrites, RewriteOutcome)}
         return record.finish(items)

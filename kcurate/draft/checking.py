@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kcurate import store
+from kcurate import progress, store
 from kcurate.draft import admit, reading
 from kcurate.errors import InputError
 from kcurate.judge import Judge, JudgeConfig
@@ -67,7 +67,7 @@ def check(
         counts: Counter[str] = Counter()
         faulty: list[reading.Fault] = []
         with contextlib.closing(EmulatorJudge()) as judge:
-            for path in files:
+            for path in progress.each(files, "problem check", unit="file"):
                 try:
                     found = reading.read(path)
                     against = _checked(found, workspace, judge)
@@ -78,6 +78,9 @@ def check(
                     record.note(f"{path}: admitted, {_folder(found, workspace) / RECORD_NAME}")
                 for fault in against:
                     record.note(str(fault))
+                why, then = "; ".join(map(str, against)), ("problem", "check", path)
+                outcome = "refused" if against else "admitted"
+                record.item("files", str(path), outcome, why, passed=not against, file=path, then=then)
                 faulty += against[:1]
         summary = record.finish({"files": dict(counts)})
         report(summary)

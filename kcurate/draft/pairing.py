@@ -73,9 +73,9 @@ def give(pair: Candidate, slow: Half, fast: Half, judging: Judging) -> Given:
 
 def complete_pairs(
     workspace: Workspace, kernels: Iterable[str], judging: Judging, *, note: Note = silent
-) -> list[PairOutcome]:
-    """Give every natural pair of these kernels (ids) that has no problem one; returns an outcome each."""
-    wanted, outcomes = set(kernels), []
+) -> list[tuple[str, Given]]:
+    """Give every natural pair of these kernels (ids) that has no problem one; returns what became of each."""
+    wanted, found = set(kernels), []
     for path in sorted(workspace.pairs.rglob("pair.json")):
         try:
             pair = store.read_candidate(path.parent)
@@ -91,8 +91,8 @@ def complete_pairs(
                 store.write_candidate(path.parent, given.pair)
                 break
         note(f"{pair.id}: {given.outcome}{f': {given.why}' if given.why else ''}")
-        outcomes.append(given.outcome)
-    return outcomes
+        found.append((pair.id, given))
+    return found
 
 
 def _halves(pair: Candidate, workspace: Workspace) -> Iterator[tuple[Half, Half]]:

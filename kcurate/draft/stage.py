@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kcurate import store
+from kcurate import progress, store
 from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.cuda_source.demangled import Demangled
-from kcurate.draft import admit, form, infer, pairing, reading, tree
+from kcurate.draft import admit, form, infer, pairing, reading, reporting, tree
 from kcurate.draft.captures import Captures
 from kcurate.draft.checking import RECORD_NAME, EmulatorJudge, faults
 from kcurate.draft.counterpart import FORM_NAME as FORM_NAME
@@ -88,7 +88,7 @@ def draft(
         record.begin(config)
         with contextlib.closing(EmulatorJudge()) as judge:
             captures = Captures(workspace, record.note)
-            for path in paths:
+            for path in progress.each(paths, "problem draft", unit="kernel"):
                 name = str(path)
                 try:
                     kernel = store.read_json(path, Kernel)
@@ -102,14 +102,14 @@ def draft(
                 if why == Reason.NO_LAUNCH_SITE:
                     unlaunched.append(name)
                 seen.append(name)
-                record.note(f"{name}: {line}")
-            counts["pairs"].update(pairing.complete_pairs(workspace, seen, judge, note=record.note))
+                reporting.add_kernel(record, path, name, outcome, line)
+            pairs = pairing.complete_pairs(workspace, seen, judge, note=record.note)
+            counts["pairs"].update(reporting.add_pairs(record, pairs))
         if asked is not None:
             counts["requests"] = Counter({str(kind): n for kind, n in asked.asking.counts.items()})
             record.note(asked.asking.spent())
-        summary = record.finish(
-            {kind: dict(sorted(found.items())) for kind, found in counts.items() if found}
-        )
+        found = {kind: dict(sorted(inside.items())) for kind, inside in counts.items() if inside}
+        summary = record.finish(found)
         report(summary)
         if asked is not None and asked.failure is not None:
             failed.append(asked.failure)

@@ -17,6 +17,17 @@ from kcurate.json_text import shown
 from kcurate.records import Kernel
 from kcurate.runs import Run
 
+# Files that were to be read and could not be.
+LOST = (
+    FileOutcome.PARSER_FAILED,
+    FileOutcome.UNREAD_KERNEL,
+    FileOutcome.BEHIND_CONDITION,
+    FileOutcome.UNREADABLE,
+    FileOutcome.UNREADABLE_FOLDER,
+    FileOutcome.TOO_LARGE,
+    FileOutcome.BROKEN_LINK,
+)
+
 
 class KernelOutcome(StrEnum):
     """Outcome of a kernel."""
@@ -83,6 +94,47 @@ def count_items(
 def _counted(outcomes: Iterable[StrEnum]) -> dict[str, int]:
     counts = Counter(str(outcome) for outcome in outcomes)
     return dict(sorted(counts.items()))
+
+
+def add_results(
+    record: Run,
+    trees: Sequence[TreeKernels],
+    outcomes: Sequence[Mapping[str, FileOutcome]],
+    matches: Sequence[Sequence[Match]],
+) -> None:
+    """Add every kernel, pair, and file from which something was expected; `files.jsonl` has all files."""
+    listed = record.folder / "files.jsonl"
+    for tree, by_path, found in zip(trees, outcomes, matches, strict=True):
+        for path, outcome in sorted(by_path.items()):
+            reason = tree.reasons.get(path)
+            if outcome in LOST or (reason is not None and reason.hint is not None):
+                why = reason.line(shown(path)) if reason else f"{outcome}".replace("_", " ")
+                record.item("files", shown(path), outcome, why, passed=False, file=listed)
+        for kernel in tree.kernels:
+            compiled = _kernel_outcome(kernel)
+            failed = compiled is KernelOutcome.COMPILE_ERROR
+            log = kernel.compiled.log if failed and kernel.compiled else ""
+            file = record.workspace / "kernels" / kernel.id / "kernel.json"
+            record.item(
+                "kernels",
+                kernel.id,
+                compiled,
+                first_error(log or ""),
+                passed=not failed,
+                file=file,
+                then=("show", kernel.id),
+            )
+        for match in found:
+            passed = match.outcome is PairOutcome.PAIR
+            why = "" if passed else f"{match.outcome}".replace("_", " ")
+            name = f"{tree.tree.suite}/{match.benchmark}/{match.name}"
+            record.item("pairs", name, match.outcome, why, passed=passed, file=record.folder / "pairs.jsonl")
+
+
+def first_error(log: str) -> str:
+    """The first line of a compiler's log that names an error."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), lines[0] if lines else "")
 
 
 def write_reports(

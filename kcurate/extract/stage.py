@@ -6,14 +6,11 @@ A rerun completes an interrupted run: parsing is repeated, compiled kernels are 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from tqdm import tqdm
-
-from kcurate import time_limits
+from kcurate import progress, time_limits
 from kcurate.cuda_source import UnitReport
 from kcurate.errors import InputError
 from kcurate.extract import compiling
@@ -21,7 +18,7 @@ from kcurate.extract.candidates import write_candidates
 from kcurate.extract.flags import FlagFinder, check_include, find_commands, given_flags
 from kcurate.extract.merge import TreeKernels, merge
 from kcurate.extract.pairs import Match, SourceFile, match_files
-from kcurate.extract.reporting import count_items, file_outcomes, write_reports
+from kcurate.extract.reporting import add_results, count_items, file_outcomes, write_reports
 from kcurate.extract.sources import AUTO, TreeFiles, choose_units, find_files
 from kcurate.extract.units import UnitTask, read_unit
 from kcurate.extract.walk import FileOutcome, Filter
@@ -81,7 +78,8 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
         with Pool(config.jobs, PRELOAD) as pool:
             chosen = Filter(config.include, config.exclude)
             trees = find_files(config.paths, config.suite, chosen, config.root)
-            for files, finder in zip(trees, _finders(config, trees, record.note), strict=True):
+            finders = zip(trees, _finders(config, trees, record.note), strict=True)
+            for files, finder in progress.each(finders, "scan", len(trees), "tree"):
                 choose_units(files, pool, finder)
             extracted = [_parse(files, pool) for files in trees]
             _require_kernels(config, trees, extracted)
@@ -95,6 +93,7 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
         ]
         listed = record.folder / "files.jsonl"
         write_reports(record, finished, outcomes, matches)
+        add_results(record, finished, outcomes, matches)
         dropped = sum(list(each.values()).count(FileOutcome.BELOW_DEVICE_FRACTION) for each in outcomes)
         if dropped:
             record.note(f"{dropped} files are below the device fraction; their kernels are kept: {listed}")
@@ -133,10 +132,6 @@ def _note_reasons(trees: Sequence[TreeKernels], note: Note, listed: Path) -> Non
         note(f"{len(lines) - MAX_LINES} more files with __global__ gave no kernel: {listed}")
 
 
-def _bar(results: Iterable[Any], total: int, what: str) -> Iterable[Any]:
-    return tqdm(results, total=total, desc=what, unit="", leave=False, disable=None)
-
-
 def _parse(files: TreeFiles, pool: Pool) -> TreeKernels:
     """Parse every unit; a file whose best unit skips its kernels is parsed by itself."""
     results: dict[str, UnitReport] = {}
@@ -151,7 +146,7 @@ def _parse(files: TreeFiles, pool: Pool) -> TreeKernels:
             UnitTask(files.tree.root, folders, root, files.flags[root], files.located[root]) for root in roots
         ]
         answers = pool.run(read_unit, tasks, timeout_s=time_limits.READ_UNIT_S)
-        for index, result in _bar(answers, len(tasks), f"{files.tree.suite}: parse"):
+        for index, result in progress.each(answers, f"{files.tree.suite}: parse", len(tasks), "file"):
             if isinstance(result, Failure):
                 failed[roots[index]] = f"{result.kind}: {result.detail}"
             else:
@@ -202,7 +197,7 @@ def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -
         timeout_s=time_limits.COMPILE_EXTRACTED_S,
         isolate=compiler is not None,
     )
-    for index, result in _bar(answers, len(batches), f"{tree.tree.suite}: kernels"):
+    for index, result in progress.each(answers, f"{tree.tree.suite}: compile", len(batches), "kernel"):
         if isinstance(result, Failure):
             log = f"the compiler {result.kind}: {result.detail}"
             broken = CompiledKernel(False, compiling.ARCHS[-1], compiler or "", log=log)

@@ -92,6 +92,14 @@ def run(
         )
         _, tried = search(asked, note=record.note, seams=seams)
         counts = Counter(_outcome(one.attempt) for one in tried)
+        for number, one in enumerate(tried, start=1):
+            record.item(
+                "attempts",
+                f"{own.name} {number}",
+                _outcome(one.attempt),
+                _line(one.attempt),
+                passed=one.accepted,
+            )
         return _result(config, own, tried, record.finish({"attempts": dict(sorted(counts.items()))}))
 
 

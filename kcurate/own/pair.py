@@ -9,7 +9,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import store
+from kcurate import progress, store
 from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.dataset.licences import canonical
 from kcurate.draft.checking import EmulatorJudge
@@ -66,9 +66,12 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         find_problem(wanted, config.workspace, ask=ask, command=command, note=record.note)
         judge = EmulatorJudge()
         try:
-            given = give(pair, slow.half, fast.half, judge)
+            with progress.bar("judge both sides on the emulator"):
+                given = give(pair, slow.half, fast.half, judge)
         finally:
             judge.close()
+        form = next((one.form for one in wanted if one.form.exists()), None)
+        record.item("pairs", pair.id, given.outcome, given.why, passed=given.pair is not None, file=form)
         summary = record.finish({"pairs": {given.outcome.value: 1}})
         if given.pair is None:
             raise _failure(given, wanted)

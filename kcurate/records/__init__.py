@@ -67,7 +67,7 @@ from kcurate.records.problem import (
     WhileNonzero,
     steps,
 )
-from kcurate.records.run import Summary
+from kcurate.records.run import Failure, Item, Summary
 from kcurate.records.verdict import (
     Environment,
     Outcome,
@@ -105,9 +105,11 @@ __all__ = [
     "Environment",
     "Exchange",
     "Expr",
+    "Failure",
     "Fill",
     "For",
     "Init",
+    "Item",
     "Kernel",
     "KnownProblem",
     "KnownSide",

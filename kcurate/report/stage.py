@@ -6,13 +6,14 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import store
+from kcurate import names, progress, store
+from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.records import Outcome, Summary
 from kcurate.report.entries import Entry, entry
 from kcurate.report.page import render
 from kcurate.runs import recorded
-from kcurate.verdicts import readable
+from kcurate.verdicts import items, readable
 from kcurate.workspace import Workspace
 
 FILE = "report.html"
@@ -20,11 +21,12 @@ FILE = "report.html"
 
 @dataclass(frozen=True)
 class ReportConfig:
-    """What to show. `out` None: `report.html` in the workspace."""
+    """What to show. `out` None: `report.html` in the workspace; `pairs`: only these, by path or name."""
 
     workspace: Path
     built_in: bool = False
     out: Path | None = None
+    pairs: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -42,7 +44,7 @@ def run(config: ReportConfig, *, note: Note = silent) -> Summary:
         InputError: no pairs, or a file cannot be read or written.
     """
     workspace = Workspace(config.workspace)
-    folders = readable.pair_folders(workspace, built_in=config.built_in)
+    folders = _folders(config, workspace)
     with recorded("report", config.workspace, note=note) as record:
         record.begin(config)
         entries: dict[str, Entry] = {}
@@ -51,11 +53,26 @@ def run(config: ReportConfig, *, note: Note = silent) -> Summary:
             if isinstance(found, readable.Unreadable):
                 counts[Outcome.MALFORMED.value] += 1
                 record.note(f"left out: {found}")
+                record.add(items.unreadable("pairs", Outcome.MALFORMED, found, workspace))
                 continue
-            candidate, verdicts = found
-            made = entry(candidate, verdicts)
-            counts["same_id" if candidate.id in entries else made.outcome.replace(" ", "_")] += 1
+            candidate = found.candidate
+            made = entry(candidate, found.verdicts)
+            outcome = "same_id" if candidate.id in entries else made.outcome.replace(" ", "_")
+            counts[outcome] += 1
+            record.add(items.standing("pairs", outcome, made.best, found, workspace))
             entries.setdefault(candidate.id, made)
-        page = render([entries[key] for key in sorted(entries)])
+        with progress.bar("write the page"):
+            page = render([entries[key] for key in sorted(entries)])
         store.write_bytes(config.path, page.encode("utf-8", "replace"))
         return record.finish({"pairs": dict(sorted(counts.items()))})
+
+
+def _folders(config: ReportConfig, workspace: Workspace) -> list[Path]:
+    """The pair folders, each once."""
+    if not config.pairs:
+        return readable.pair_folders(workspace, built_in=config.built_in)
+    roots = [names.some(name, workspace, (names.PAIR,)) for name in config.pairs]
+    found = {folder.resolve(): folder for root in roots for folder in store.find_candidates(root)}
+    if not found:
+        raise InputError("no pair.json here", where=", ".join(map(str, roots)), hint="check the path")
+    return list(found.values())

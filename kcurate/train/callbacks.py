@@ -44,6 +44,7 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
         self._more = more
         self.period = period
         self._started_s = self._begun_s = time.monotonic()
+        self._first = 0
         self.stopped = False
         self.late = False
 
@@ -65,7 +66,15 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
         shown = ", ".join(
             f"{key} {line[key]:.4g}" for key in _SHOWN if isinstance(line.get(key), int | float)
         )
-        self._note(f"{self._stage} {state.global_step}/{state.max_steps}: {shown}")
+        left = self._left(state.global_step, state.max_steps)
+        self._note(f"{self._stage} {state.global_step}/{state.max_steps}: {shown}{left}")
+
+    def _left(self, step: int, steps: int) -> str:
+        """About how long the rest of the stage takes."""
+        self._first = self._first or step - 1  # a resumed stage begins later
+        done = step - self._first
+        left_s = (time.monotonic() - self._started_s) / max(done, 1) * (steps - step)
+        return f", about {left_s / 60:.0f} min left" if left_s >= 60 else ""
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Note the time."""

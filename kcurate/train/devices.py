@@ -89,3 +89,10 @@ def _show(order: Sequence[int], count: int) -> None:
     )
     require_gpus(order, len(names), where="--train-gpu, --judge-gpus")
     os.environ[VISIBLE] = ",".join(names[gpu] for gpu in order)
+
+
+def name() -> str:
+    """What this process trains on."""
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "the CPU"

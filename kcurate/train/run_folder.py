@@ -8,7 +8,7 @@ judged.jsonl      one line per completion of GRPO: task, outcome, reward
 sft/, grpo/       checkpoint-N/ while the stage runs, adapter/ when it is done
 measured.json     scores on the held-out tasks; answers.jsonl has the completions behind them
 README.md         the model card
-base/             the weights of a .gguf model, unpacked
+base/             the weights of a .gguf model, unpacked, or of a random one
 verdicts.jsonl    the judges' verdicts, so that nothing is judged twice
 summary.json      the counts
 log               progress messages with timestamps

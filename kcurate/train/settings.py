@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 DEFAULT_MODEL = "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"
+# 7,615,616,512 parameters in bfloat16.
+DEFAULT_MODEL_BYTES = 15_231_233_024
 # All linear layers of attention and feed-forward blocks, as Llama and Qwen name them.
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """The base model. `name`: a Hub name, a folder or a `.gguf` file.
+    """The base model. `name`: a Hub name, a folder, a `.gguf` file, or `random`, made on the spot.
 
     `dtype` auto: bfloat16 on a GPU, float32 elsewhere. `chat_template` false: prompts are plain text even if
     the tokenizer has a chat template.

@@ -92,7 +92,7 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
             models.check_adapter(given)
         if config.push is not None and rank == 0:
             hub.token_for(config.push)
-        models.locate(config.settings.model)  # here, so that a wrong name leaves no run folder behind
+        _check_model(config.settings, note)  # here, so that a wrong name leaves no run folder behind
         tasks = load_tasks(config.settings, note, gpu=devices.gpu_named(place))
         if rank == 0:
             record.begin()
@@ -102,13 +102,14 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
             if tasks.left_out:
                 store.write_bytes(folder.root / "left_out.json", store.pretty_json(dict(tasks.left_out)))
         with quiet():
-            config = replace(config, settings=_unpacked(config.settings, folder))
+            config = replace(config, settings=_unpacked(config.settings, folder, tasks))
         steps: dict[str, int] = {}
         stop = Stop(config.budget_s)
         with quiet(), stop.listening(), judges(config, folder, place, rank) as pool:
             if "grpo" in plan.stages or (config.measure and config.settings.measure.samples):
                 # A machine that cannot judge should fail before training, not after.
                 note(f"judge: {place.backend}, {'timed' if pool.timed else 'not timed'}")
+            note(f"trains on {devices.name()}")
             for name in plan.stages:
                 steps[name] = _train(name, config, plan.adapter, folder, tasks, stop, pool, note)
                 if rank == 0:
@@ -126,12 +127,26 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
         return _finish(config, folder, tasks, steps, record) if rank == 0 else record.summary({})
 
 
-def _unpacked(settings: TrainSettings, folder: RunFolder) -> TrainSettings:
-    """The settings with the unpacked model; the first process unpacks it."""
-    from kcurate.train import driving, models
+def _check_model(settings: TrainSettings, note: Note) -> None:
+    from kcurate.train import models, random_model
+
+    if settings.model.name == random_model.NAME:
+        note(random_model.SAID)
+    else:
+        models.locate(settings.model)
+
+
+def _unpacked(settings: TrainSettings, folder: RunFolder, tasks: Tasks) -> TrainSettings:
+    """The settings with the unpacked or random model; the first process writes it."""
+    from kcurate.train import driving, models, random_model
 
     with driving.state().main_process_first():
-        return replace(settings, model=models.unpacked(settings.model, folder.base))
+        if settings.model.name != random_model.NAME:
+            return replace(settings, model=models.unpacked(settings.model, folder.base))
+        if not folder.base.exists():
+            random_model.write(folder.base, (*tasks.sft, *tasks.grpo), seed=settings.seed)
+        random_model.on_one_thread()
+        return replace(settings, model=replace(settings.model, name=str(folder.base)))
 
 
 def load_tasks(settings: TrainSettings, note: Note = silent, *, gpu: str | None = None) -> Tasks:

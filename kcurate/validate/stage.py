@@ -13,16 +13,18 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import judge, resources, store
+from kcurate import judge, names, progress, store
 from kcurate.backends.choice import choose
 from kcurate.errors import InputError
 from kcurate.judge import JudgeConfig
 from kcurate.notes import Note, silent
-from kcurate.records import Outcome, Summary, Verdict
+from kcurate.records import Item, Outcome, Summary, Verdict
 from kcurate.runs import ordered, recorded
 from kcurate.validate import inputs
+from kcurate.verdicts import items
 from kcurate.verdicts.keys import verdict_key
 from kcurate.verdicts.ledger import Ledger
+from kcurate.verdicts.readable import Unreadable
 from kcurate.workspace import Workspace
 
 STAGE = "validate"
@@ -40,7 +42,7 @@ class ValidateConfig:
     workspace: Path
     paths: tuple[Path, ...] = ()
     backend: str = "auto"
-    gpu: str = "0"
+    gpu: str = "auto"
     again: bool = False
     sanitize: bool = False
     trust_python: bool = False
@@ -75,21 +77,30 @@ def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
                 stack.callback(referees.close)
             environment = referees.environment() if referees else judge.describe_environment(judging)
             book = Ledger(workspace, environment)
-            outcomes = _known(given, book, config)
-            counts = Counter[str](outcomes.values())
+            verdicts = _known(given, book, config)
             rest = [
                 (item.index, item.candidate)
                 for item in given
-                if item.index not in outcomes and item.candidate is not None
+                if item.index not in verdicts and item.candidate is not None
             ]
             judged = judge.judge_many(rest, judging, gpus=place.gpus, jobs=config.jobs, referees=referees)
-            _record_rest(given, len(rest), counts, judged, book)
+            _record_rest(given, verdicts, judged, book)
+        for one in given:
+            record.add(_item(one, verdicts[one.index], workspace))
+        counts = Counter[str](verdict.outcome for verdict in verdicts.values())
         return record.finish({"candidates": ordered(counts, Outcome)})
+
+
+def _item(one: inputs.Item, verdict: Verdict, workspace: Workspace) -> Item:
+    if one.candidate is None:
+        broken = Unreadable(one.folder, "pair.json", one.problem)
+        return items.unreadable("candidates", verdict.outcome, broken, workspace)
+    return items.item("candidates", one.candidate.id, verdict, one.folder, workspace)
 
 
 def _folders(config: ValidateConfig, workspace: Workspace) -> list[Path]:
     """The pair folders, each once."""
-    roots = [_existing(path) for path in config.paths] or [workspace.pairs]
+    roots = [names.some(str(path), workspace, (names.PAIR,)) for path in config.paths] or [workspace.pairs]
     if not config.paths and not workspace.pairs.is_dir():
         raise InputError(
             "no pairs in the workspace",
@@ -102,44 +113,36 @@ def _folders(config: ValidateConfig, workspace: Workspace) -> list[Path]:
     return list(found.values())
 
 
-def _existing(path: Path) -> Path:
-    """The path as given, or the built-in pair of that id."""
-    built_in = resources.pairs_dir() / path
-    return built_in if not path.exists() and not path.is_absolute() and built_in.is_dir() else path
-
-
-def _known(given: tuple[inputs.Item, ...], book: Ledger, config: ValidateConfig) -> dict[int, Outcome]:
-    """Outcomes that need no judging: unreadable folders, pairs without a problem, stored final verdicts."""
-    known: dict[int, Outcome] = {}
+def _known(given: tuple[inputs.Item, ...], book: Ledger, config: ValidateConfig) -> dict[int, Verdict]:
+    """Verdicts that need no judging: unreadable folders, pairs without a problem, stored final verdicts."""
+    known: dict[int, Verdict] = {}
     for item in given:
         if item.candidate is None or item.candidate.problem is None:
-            unjudged = inputs.unjudged(item, book.environment)
-            known[item.index] = unjudged.outcome
-            book.add(unjudged)
+            known[item.index] = inputs.unjudged(item, book.environment)
+            book.add(known[item.index])
         elif not config.again:
             verdict = book.find(item.folder, verdict_key(item.candidate))
             if verdict is not None and verdict.outcome.final:
-                known[item.index] = verdict.outcome
+                known[item.index] = verdict
     return known
 
 
 def _record_rest(
     given: tuple[inputs.Item, ...],
-    waiting: int,
-    counts: Counter[str],
+    verdicts: dict[int, Verdict],
     judged: Generator[tuple[int, Verdict], None, None],
     book: Ledger,
 ) -> None:
-    """Record verdicts as they come, and count them."""
-    from tqdm import tqdm
-
+    """Record verdicts as they come."""
+    counts = Counter[str](verdict.outcome for verdict in verdicts.values())
     with (
         contextlib.closing(judged),
-        tqdm(total=len(given), initial=len(given) - waiting, unit="pair", desc=STAGE) as bar,
+        progress.bar(f"{STAGE} on {book.environment.device}", len(given), "pair", done=len(verdicts)) as bar,
     ):
         bar.set_postfix(counts, refresh=False)
         for index, verdict in judged:
             book.add(verdict, beside=given[index].folder)
+            verdicts[index] = verdict
             counts[verdict.outcome] += 1
             bar.set_postfix(counts, refresh=False)
             bar.update()

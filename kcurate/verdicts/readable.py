@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from kcurate import resources, store
+from kcurate import progress, resources, store
 from kcurate.errors import InputError
 from kcurate.records import Candidate, Verdict
 from kcurate.verdicts import standing
@@ -29,36 +30,50 @@ class Unreadable:
         return f"{self.folder / self.file}: {self.why}"
 
 
+class Judged(NamedTuple):
+    """A folder, its pair, and all verdicts on the pair's content or id."""
+
+    folder: Path
+    candidate: Candidate
+    verdicts: tuple[Verdict, ...]
+
+
 def pair_folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
     """The pair folders of the workspace and, with `built_in`, those that ship with the package.
 
     Raises:
         InputError: no pairs.
     """
-    roots = [workspace.pairs, *([resources.pairs_dir()] if built_in else [])]
-    folders = [folder for root in roots if root.is_dir() for folder in store.find_candidates(root)]
-    if not folders:
+    found = folders(workspace, built_in=built_in)
+    if not found:
         raise InputError(
             "no pairs here", where=str(workspace.root), hint="run kcurate extract, or add --built-in"
         )
-    return folders
+    return found
 
 
-def judged(
-    folders: Iterable[Path], workspace: Workspace
-) -> Iterator[tuple[Candidate, tuple[Verdict, ...]] | Unreadable]:
+def folders(workspace: Workspace, *, built_in: bool) -> list[Path]:
+    """As `pair_folders`, but there may be none."""
+    roots = [workspace.pairs, *([resources.pairs_dir()] if built_in else [])]
+    return [folder for root in roots if root.is_dir() for folder in store.find_candidates(root)]
+
+
+def judged(folders: Iterable[Path], workspace: Workspace) -> Iterator[Judged | Unreadable]:
     """For every folder, its pair with all verdicts on its content or id, or why it cannot be read."""
     rest = list(folders)
     done = 0
     try:
-        for pair in standing.judged(rest, workspace):
+        pairs = zip(rest, standing.judged(rest, workspace), strict=True)
+        for folder, pair in progress.each(pairs, "read", len(rest), "pair"):
             done += 1
-            yield pair
+            yield Judged(folder, *pair)
     except InputError:
         rest = rest[done:]
         broken = {folder: found for folder in rest if (found := _unreadable(folder)) is not None}
         yield from broken.values()
-        yield from standing.judged((folder for folder in rest if folder not in broken), workspace)
+        good = [folder for folder in rest if folder not in broken]
+        for folder, pair in zip(good, standing.judged(good, workspace), strict=True):
+            yield Judged(folder, *pair)
 
 
 def _unreadable(folder: Path) -> Unreadable | None:

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kcurate import judge, store
+from kcurate import judge, progress, store
 from kcurate.backends.choice import choose
 from kcurate.judge import JudgeConfig
 from kcurate.notes import Note, silent
 from kcurate.published_rows import candidate_of, opened, read_rows
-from kcurate.records import Outcome, Summary, Verdict
-from kcurate.runs import ordered, recorded
+from kcurate.records import Item, Outcome, Summary, Verdict
+from kcurate.runs import Run, ordered, recorded
 from kcurate.verdicts import ledger
 from kcurate.verdicts.keys import PROTOCOL
 from kcurate.workspace import Workspace
@@ -58,7 +58,7 @@ class VerifyConfig:
     dataset: str
     workspace: Path
     backend: str = "auto"
-    gpu: str = "0"
+    gpu: str = "auto"
     jobs: int = 0
     rows: int = 0
     revision: str | None = None
@@ -93,8 +93,6 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
         InputError: no such dataset. MissingDependencyError: the backend is not available.
         RemoteError: the Hub is unreachable.
     """
-    from tqdm import tqdm
-
     with recorded("verify-dataset", config.workspace, note=note) as record:
         with opened(config.dataset, revision=config.revision, note=record.note) as folder:
             rows = _rows(folder, config.rows)
@@ -109,18 +107,21 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
         record.begin(config)
         candidates = [candidate_of(row) for row in rows]
         compared: dict[int, Compared] = {}
-        with tqdm(total=len(rows), unit="row", desc="verify-dataset") as bar:
+        with progress.bar("verify-dataset", len(rows), "row") as bar:
             judging = JudgeConfig(place.backend, place.gpus[0], workspace=config.workspace.resolve())
             judged = judge.judge_many(enumerate(candidates), judging, gpus=place.gpus, jobs=config.jobs)
             with contextlib.closing(judged):
                 for index, verdict in judged:
                     compared[index] = compare(rows[index], verdict)
                     ledger.record(workspace, verdict)
+                    bar.set_description(f"verify-dataset on {verdict.environment.device}", refresh=False)
                     bar.update()
         every = [compared[index] for index in sorted(compared)]
         counts = Counter[str](one.drift for one in every)
         lines = [{key: value for key, value in asdict(one).items() if value is not None} for one in every]
         store.write_bytes(record.folder / "drift.json", store.pretty_json(lines))
+        for one in every:
+            record.add(_item(one, workspace, record))
         summary = record.finish({"rows": ordered(counts, Drift)})
         return Report(summary, tuple(one for one in every if one.drift in _BAD))
 
@@ -173,15 +174,13 @@ def _rows(folder: Path, limit: int) -> list[dict[str, Any]]:
     return rows if not 0 < limit < len(rows) else [rows[i * len(rows) // limit] for i in range(limit)]
 
 
-def shown(drifted: Sequence[Compared]) -> list[tuple[str, str, str, str, str]]:
-    """Rows of the drift table: id, drift, device, published speedup, new speedup or detail."""
-    return [
-        (
-            one.id,
-            one.drift.value,
-            one.device,
-            f"{one.published_speedup:.2f}" if one.published_speedup else "",
-            f"{one.speedup:.2f}" if one.speedup else one.detail[:80],
-        )
-        for one in drifted
-    ]
+def _item(one: Compared, workspace: Workspace, record: Run) -> Item:
+    """A row with both speedups, or with the judge's sentence on what is wrong with it now."""
+    now = f"{one.speedup:.2f} times as fast" if one.speedup else f"{one.outcome} {one.detail}".rstrip()
+    before = f"{one.published_speedup:.2f} on {one.published_device}" if one.published_speedup else "untimed"
+    passed = one.drift not in _BAD
+    following = None if passed else record.command("list", "verdicts", one.id)
+    file = str(workspace.ledger(one.device))
+    return Item(
+        "rows", one.id, one.drift, passed, f"now {now} on {one.device}; published: {before}", file, following
+    )

@@ -149,7 +149,7 @@ def test_closed_stdout_is_one_line() -> None:
 
 def test_settings_order_is_flag_environment_file_default(pair: Path) -> None:
     work = pair.parents[2]
-    (work / "kcurate.toml").write_text("built_in = 7\n")
+    (work / "kcurate.toml").write_text("[build]\nbuilt_in = 7\n")
     assert "kcurate.toml: built_in" in one_line(kcurate_command("build", "-w", str(work)))
     (work / "kcurate.toml").write_text("[show]\njson = true\n")
     shown = kcurate_command("show", "scale", "-w", str(work))

@@ -217,6 +217,7 @@ class Terminal(io.StringIO):
 
 
 def test_progress_is_shown_on_a_terminal_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcurate.progress.DELAY_S", 0.0)
     given_pairs(tmp_path / "given", 3)
     shown = []
     for stderr in (Terminal(), io.StringIO()):

@@ -48,8 +48,9 @@ def test_recipes_name_rewards_that_exist(name: str) -> None:
 
 
 def test_recipes_differ_in_reward_or_curriculum() -> None:
-    found = {(str(one.reward), str(one.curriculum)) for one in (resolve(recipe=name) for name in recipes())}
-    assert len(found) == len(recipes()) == 5
+    names = set(recipes()) - {"tiny"}  # which rewards as the default does
+    found = {(str(one.reward), str(one.curriculum)) for one in (resolve(recipe=name) for name in names)}
+    assert len(found) == len(names) == 5
 
 
 def test_later_layers_win(tmp_path: Path) -> None:

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from kcurate.deopt.models.policy import hopeless
 from kcurate.deopt.models.search import Search
 from kcurate.deopt.starts import Start
 from kcurate.models.asking import Asking
 from kcurate.records import AttemptOutcome, Outcome
+from kcurate.runs import Run
 
 
 class StartOutcome(StrEnum):
@@ -34,6 +36,14 @@ class SearchOutcome(StrEnum):
     OUT_OF_ROUNDS = "out_of_rounds"
     HOPELESS = "hopeless"
     UNFINISHED = "unfinished"
+
+
+_WHY = {
+    StartOutcome.NO_VARIANT: "no answer was accepted",
+    StartOutcome.NO_PROBLEM: "no problem is known for it",
+    StartOutcome.DUPLICATE: "an earlier kernel is the same",
+    StartOutcome.UNFINISHED: "the run ended first: the same command goes on",
+}
 
 
 @dataclass(frozen=True)
@@ -65,6 +75,22 @@ def count(groups: Sequence[StartSearches], asking: Asking) -> dict[str, dict[str
         "attempts": {str(o): attempts[o] for o in dict.fromkeys(map(str, order)) if attempts[o]},
         "requests": {str(source): number for source, number in sorted(asking.counts.items())},
     }
+
+
+def add_results(record: Run, groups: Sequence[StartSearches], file: Path) -> None:
+    """Add every kernel and every attempt to the results; `file` has all attempts."""
+    for group in groups:
+        outcome = group.skipped or _start_outcome([_end(search) for search in group.searches])
+        passed, name = outcome is StartOutcome.VARIANTS, group.start.id
+        then = ("problem", "draft") if outcome is StartOutcome.NO_PROBLEM else ("show", name)
+        record.item("kernels", name, outcome, _WHY.get(outcome, ""), passed=passed, file=file, then=then)
+        for search in group.searches:
+            for one in search.tried:
+                verdict = one.attempt.verdict if one.attempt.outcome is AttemptOutcome.JUDGED else None
+                label = f"{search.target.label}, round {one.attempt.round}"
+                why = one.attempt.detail or (verdict.detail if verdict else "")
+                ended = verdict.outcome if verdict else one.attempt.outcome
+                record.item("attempts", label, ended, why, passed=one.accepted, file=file)
 
 
 def skipped(start: Start, new_goals: int) -> StartOutcome | None:

@@ -7,11 +7,11 @@ rules (`kcurate.deopt.rules`), what a command prints.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kcurate import resources, store
+from kcurate import progress, resources, store
 from kcurate.backends.choice import EMULATED, Place
 from kcurate.cuda_source.similarity import fingerprint
 from kcurate.deopt.models import counting
@@ -37,6 +37,8 @@ from kcurate.records import Candidate, SideName, Summary, Verdict
 from kcurate.runs import recorded
 from kcurate.verdicts import ledger
 from kcurate.workspace import Workspace
+
+Report = Callable[[Summary], None]
 
 
 @dataclass(frozen=True)
@@ -75,18 +77,20 @@ class Seams:
     poll_s: float = POLL_S
 
 
-def run(config: ModelConfig, *, note: Note = silent, seams: Seams | None = None) -> Summary:
+def run(
+    config: ModelConfig, *, note: Note = silent, seams: Seams | None = None, report: Report = lambda _: None
+) -> Summary:
     """Write `pairs/<id>/deopt-<model>-.../` for every variant that the judge accepts.
 
     Raises: as `search`.
     """
-    return search(config, note=note, seams=seams)[0]
+    return search(config, note=note, seams=seams, report=report)[0]
 
 
 def search(
-    config: ModelConfig, *, note: Note = silent, seams: Seams | None = None
+    config: ModelConfig, *, note: Note = silent, seams: Seams | None = None, report: Report = lambda _: None
 ) -> tuple[Summary, list[Tried]]:
-    """The summary, and every attempt at every goal.
+    """The summary, and every attempt at every goal; `report` gets the summary before anything is raised.
 
     Raises:
         InputError: unusable options, or nothing to start from.
@@ -104,10 +108,12 @@ def search(
             judge, judge_name = _judge(config, seams, stack)
             around = _surroundings(asking, judge, judge_name, name, workspace)
             searches = _searches(found, config, around, workspace)
-            failure = _drive(config, searches, asking, workspace, name, seams, record.note)
+            failure = _drive(config, searches, asking, workspace, name, seams, record.note, judge_name)
         items = counting.count(searches, asking)
         record.note(asking.spent())
+        counting.add_results(record, searches, around.attempts.path)
         summary = record.finish(items)
+        report(summary)
         if failure is not None:
             raise failure
         return summary, [one for group in searches for each in group.searches for one in each.tried]
@@ -218,11 +224,10 @@ def _drive(
     name: ModelName,
     seams: Seams,
     note: Note,
+    where: str,
 ) -> KcurateError | None:
-    from tqdm import tqdm
-
     every = [search for group in searches for search in group.searches]
-    with tqdm(unit="attempt", desc=f"deopt {name.slug}") as bar:
+    with progress.bar(f"deopt {name.slug}, {where}", len(every) * config.rounds, "attempt") as bar:
 
         def moved() -> None:
             bar.update()

@@ -1,0 +1,133 @@
+"""What a workspace holds, one item each: kernels, pairs, verdicts, runs.
+
+Not covered: how it is displayed (`kcurate.cli.listing`), one pair or kernel in full (`kcurate.show`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from kcurate import store
+from kcurate.errors import InputError
+from kcurate.records import Item, Kernel, Verdict
+from kcurate.runs import SUMMARY, command
+from kcurate.verdicts import items, readable
+from kcurate.verdicts.items import item
+from kcurate.workspace import Workspace
+
+KERNEL_OUTCOMES = ("compiled", "compile_error", "not_compiled")
+RUN_OUTCOMES = ("finished", "failed", "interrupted", "unfinished")
+
+
+class Listed(NamedTuple):
+    """An item, and the suite that it is of."""
+
+    suite: str
+    item: Item
+
+
+def kernels(workspace: Workspace, *, built_in: bool) -> Iterator[Listed]:
+    """Every extracted kernel, by the compiler's result."""
+    for path in sorted(workspace.kernels.rglob("kernel.json")):
+        kernel = store.read_json(path, Kernel)
+        yield Listed(kernel.source.suite, kernel_item(kernel, path.parent, workspace))
+
+
+def kernel_item(kernel: Kernel, folder: Path, workspace: Workspace) -> Item:
+    """An extracted kernel; one with an admitted problem is ready for deopt."""
+    outcome, why = "not_compiled", ""
+    if kernel.compiled is not None:
+        outcome = "compiled" if kernel.compiled.ok else "compile_error"
+        log = (kernel.compiled.log or "").splitlines()
+        why = "" if kernel.compiled.ok else next((line for line in log if "error" in line), "")
+    passed = outcome != "compile_error"
+    following = ("deopt", folder) if (folder / "problem.json").is_file() else ("problem", "draft", kernel.id)
+    then = command(workspace.root, *following) if passed else None
+    return Item("kernels", kernel.id, outcome, passed, why.strip(), str(folder / "kernel.json"), then)
+
+
+def pairs(workspace: Workspace, *, built_in: bool) -> Iterator[Listed]:
+    """Every pair, by its standing verdict."""
+    for found in readable.judged(readable.folders(workspace, built_in=built_in), workspace):
+        if isinstance(found, readable.Unreadable):
+            yield Listed("", items.unreadable("pairs", "malformed", found, workspace))
+        else:
+            origin = found.candidate.origin
+            yield Listed(origin.suite or origin.kind, items.of_pair(found, workspace))
+
+
+def verdicts(workspace: Workspace, *, built_in: bool) -> Iterator[Listed]:
+    """Every verdict on file, oldest first on each device."""
+    for path in sorted(workspace.verdicts.glob("*.jsonl")):
+        for verdict in store.read_jsonl(path, Verdict):
+            made = item(
+                "verdicts", verdict.candidate, verdict, workspace.pairs / verdict.candidate, workspace
+            )
+            why = f"{verdict.environment.device}: {made.why}" if made.why else verdict.environment.device
+            yield Listed(verdict.candidate.partition("/")[0], replace(made, why=why))
+
+
+def runs(workspace: Workspace, *, built_in: bool) -> Iterator[Listed]:
+    """Every run, oldest first."""
+    folders = [folder for folder in (workspace.root / "runs").glob("*") if folder.is_dir()]
+    for folder in sorted(folders, key=lambda one: one.name.rpartition("-")[2]):
+        outcome, why = _end(folder)
+        file = folder / (SUMMARY if outcome == "finished" else "log")
+        yield Listed("", Item("runs", folder.name, outcome, outcome == "finished", why, str(file)))
+
+
+def _end(folder: Path) -> tuple[str, str]:
+    """How a run ended, and its counts or the last line of its log."""
+    try:
+        data = json.loads((folder / SUMMARY).read_bytes())
+        counts = data.get("counts", data.get("items", {}))
+        kinds = (
+            f"{kind}: {', '.join(f'{n} {name}' for name, n in of.items())}" for kind, of in counts.items()
+        )
+        return "finished", "; ".join(kinds)
+    except (OSError, ValueError, AttributeError):
+        pass
+    try:
+        lines = (folder / "log").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        lines = []
+    last = lines[-1] if lines else ""
+    if "Traceback (most recent call last):" not in "\n".join(lines):
+        return "unfinished", "it still runs, or was killed"
+    return ("interrupted", "") if last.startswith("KeyboardInterrupt") else ("failed", last)
+
+
+KINDS: Mapping[str, Callable[..., Iterator[Listed]]] = {
+    "kernels": kernels,
+    "pairs": pairs,
+    "verdicts": verdicts,
+    "runs": runs,
+}
+
+
+def find(
+    kind: str,
+    workspace: Workspace,
+    *,
+    name: str = "",
+    suite: str | None = None,
+    outcomes: tuple[str, ...] = (),
+    built_in: bool = False,
+) -> Iterator[Item]:
+    """The items of a kind whose id contains `name`, of a suite, with one of the outcomes.
+
+    Raises:
+        InputError: there is no such workspace.
+    """
+    if not workspace.root.is_dir() and not built_in:
+        raise InputError(
+            "no workspace here", where=str(workspace.root), hint="give one with -w, or --built-in"
+        )
+    for one in KINDS[kind](workspace, built_in=built_in):
+        fits = name in one.item.id and (not outcomes or one.item.outcome in outcomes)
+        if fits and (suite is None or one.suite == suite):
+            yield one.item

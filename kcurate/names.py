@@ -1,0 +1,119 @@
+"""Finds pairs and kernels by name: a path, an id, the end of one, or a prefix that only one has.
+
+Ids are looked for in the workspace first, then among the built-in pairs. Not covered: what is in a folder.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from kcurate import codec, resources
+from kcurate.errors import InputError, RecordError
+from kcurate.workspace import Workspace
+
+PAIR, KERNEL = "pair.json", "kernel.json"
+RECORDS = (PAIR, KERNEL)
+_NOUNS: Mapping[tuple[str, ...], str] = {(PAIR,): "pair", (KERNEL,): "kernel"}
+
+
+def one(name: str, workspace: Workspace, records: Sequence[str] = RECORDS) -> Path:
+    """The folder of the one pair or kernel of that name; those of the first kind of `records` go first.
+
+    Raises:
+        InputError: nothing has that name, or several do.
+    """
+    if not name:
+        raise InputError("an empty name", hint=_give(records))
+    return _at_path(Path(name), records) or _by_id(name.rstrip("/") or name, workspace, records)
+
+
+def some(name: str, workspace: Workspace, records: Sequence[str] = RECORDS) -> Path:
+    """A path as given, else a folder of pairs or kernels by its place in the workspace, else as `one`.
+
+    Raises:
+        InputError: nothing has that name, or several do.
+    """
+    path = Path(name)
+    if path.exists():
+        return path
+    inside = not path.is_absolute() and ".." not in path.parts
+    places = [root / path for root in _roots(workspace, records)] if inside else []
+    return next((place for place in places if place.is_dir()), None) or one(name, workspace, records)
+
+
+def _roots(workspace: Workspace, records: Sequence[str]) -> list[Path]:
+    own = {PAIR: workspace.pairs, KERNEL: workspace.kernels}
+    return [*(own[record] for record in records), *([resources.pairs_dir()] if PAIR in records else [])]
+
+
+def _at_path(path: Path, records: Sequence[str]) -> Path | None:
+    folder = path.parent if path.name in (*RECORDS, "slow.cu", "fast.cu", "kernel.cu") else path
+    return folder if any((folder / record).is_file() for record in records) else None
+
+
+def _by_id(name: str, workspace: Workspace, records: Sequence[str]) -> Path:
+    by_root: dict[Path, dict[str, Path]] = {}
+    for root in _roots(workspace, records):
+        found = (path.parent for record in records for path in sorted(root.rglob(record)))
+        by_root[root] = folders = {folder.relative_to(root).as_posix(): folder for folder in found}
+        matches = [folders[name]] if name in folders else _ending(name, folders.items())
+        if matches := matches or _with_id(name, folders.values(), records):
+            return _only(name, root, matches)
+    for root, folders in by_root.items():
+        if matches := _beginning(name, folders, records):
+            return _only(name, root, matches)
+    known = [key for folders in by_root.values() for key in folders]
+    spelled = name.startswith((".", "/"))  # as a path
+    hint = "check the path" if spelled else _hint(name, known) or _give(records)
+    raise InputError(f"no such {_noun(records)}", where=name, hint=hint)
+
+
+def _only(name: str, root: Path, matches: Sequence[Path]) -> Path:
+    if len(matches) == 1:
+        return matches[0]
+    listed = ", ".join(sorted(path.relative_to(root).as_posix() for path in matches)[:5])
+    raise InputError(f"ambiguous, {len(matches)} matches: {listed}", where=name)
+
+
+def _ending(name: str, folders: Iterable[tuple[str, Path]]) -> list[Path]:
+    return [folder for known, folder in folders if f"/{known}".endswith(f"/{name}")]
+
+
+def _beginning(name: str, folders: Mapping[str, Path], records: Sequence[str]) -> list[Path]:
+    found = [folder for known, folder in folders.items() if known.startswith(name)]
+    ids = ((_id(folder, records), folder) for folder in folders.values())
+    return found or [folder for known, folder in ids if known is not None and known.startswith(name)]
+
+
+def _with_id(name: str, folders: Iterable[Path], records: Sequence[str]) -> list[Path]:
+    """The folders whose record has that id, whatever their names; else those whose id ends with it."""
+    ids = [(found, folder) for folder in folders if (found := _id(folder, records))]
+    return [folder for known, folder in ids if known == name] or _ending(name, ids)
+
+
+def _id(folder: Path, records: Sequence[str]) -> str | None:
+    """The id in a record, which may otherwise be invalid."""
+    path = next(folder / record for record in records if (folder / record).exists())
+    try:
+        data = codec.parse(path.read_bytes(), where=str(path))
+    except (OSError, RecordError):
+        return None
+    found = data.get("id") if isinstance(data, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _noun(records: Sequence[str]) -> str:
+    return _NOUNS.get(tuple(records), "pair or kernel")
+
+
+def _give(records: Sequence[str]) -> str:
+    return f"give the folder of a {_noun(records)}, or an id from kcurate list"
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    ends = {key.rsplit("/", 1)[-1]: key for key in known}
+    close = [ends[end] for end in difflib.get_close_matches(name.rsplit("/", 1)[-1], ends, n=3)]
+    close = close or difflib.get_close_matches(name, known, n=3)
+    return f"did you mean {' or '.join(close)}?" if close else ""
