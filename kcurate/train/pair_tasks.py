@@ -138,7 +138,7 @@ def split(
             held |= group
             count += sizes[group]
     if held_out_fraction and not held and len(groups) > 1:
-        held |= min(groups, key=lambda group: sizes[group])
+        held = set(min(sizes, key=lambda group: sizes[group]))
     return (
         tuple(task for task in tasks if task.family not in held),
         tuple(task for task in tasks if task.family in held),
