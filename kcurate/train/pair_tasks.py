@@ -138,7 +138,7 @@ def split(
             held |= group
             count += sizes[group]
     if held_out_fraction and not held and len(groups) > 1:
-        held = set(min(sizes, key=lambda group: sizes[group]))
+        held = set(min(sizes.items(), key=lambda item: item[1])[0])
     return (
         tuple(task for task in tasks if task.family not in held),
         tuple(task for task in tasks if task.family in held),
