@@ -39,6 +39,7 @@ SHORT = {
     "grpo.max_steps": "2",
     "grpo.save_steps": "1",
     "grpo.max_completion_tokens": "90",
+    "grpo.temperature": "1.4",
     "measure.batch": "8",
 }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from small import EACH, SCALE, SCALE_STRIDED, scaled
+from small import EACH, SCALE, scaled
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -28,6 +28,12 @@ TEMPLATE = (
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 SPECIAL = ["<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
+# Too short to tie the families together (`kcurate.cuda_source.containment`).
+SERIAL = """
+extern "C" __global__ void scale(const float* x, float* y, float a, int n) {
+    for (int i = threadIdx.x; i < n; i += 128) y[i] = a * x[i];
+}
+"""
 # What the slow side of each family computes; the answer by heart is right for the first four.
 FAMILIES = {
     "scale": "a * x[i]",
@@ -43,7 +49,7 @@ def write_pairs(root: Path, families: dict[str, str] = FAMILIES) -> Path:
     """A folder of pairs that the emulator has found correct."""
     for name, formula in families.items():
         base = scaled(name, bench=1 << 14)
-        code = SCALE_STRIDED.replace("a * x[i]", formula)
+        code = SERIAL.replace("a * x[i]", formula)
         fast = SCALE.replace("a * x[i]", formula)
         made = replace(
             base, slow=replace(base.slow, code=code, plan=(EACH,)), fast=replace(base.fast, code=fast)
