@@ -1,6 +1,7 @@
 #define STRIP 32
 #define THREADS 1024
 #define ITEMS 8
+#define AHEAD 16
 #define FULL 0xffffffffu
 
 // The sums of the columns of each strip of rows.
@@ -30,19 +31,25 @@ extern "C" __global__ void __launch_bounds__(128)
             strips[static_cast<size_t>(blockIdx.y) * width + x + s] = sum[s];
 }
 
-// What lies above each strip.
+// What lies above each strip; sums of sixteen strips are loaded before the first of them is overwritten.
 extern "C" __global__ void __launch_bounds__(64) scan_strips(int *__restrict__ strips, int count, int width)
 {
     const int x = blockIdx.x * 64 + threadIdx.x;
     if (x >= width)
         return;
     int above = 0;
-#pragma unroll 16
-    for (int s = 0; s < count; s++) {
-        int *own = strips + static_cast<size_t>(s) * width + x;
-        const int value = *own;
-        *own = above;
-        above += value;
+    for (int first = 0; first < count; first += AHEAD) {
+        int *own = strips + static_cast<size_t>(first) * width + x;
+        int value[AHEAD];
+#pragma unroll
+        for (int s = 0; s < AHEAD; s++)
+            value[s] = first + s < count ? own[static_cast<size_t>(s) * width] : 0;
+#pragma unroll
+        for (int s = 0; s < AHEAD; s++) {
+            if (first + s < count)
+                own[static_cast<size_t>(s) * width] = above;
+            above += value[s];
+        }
     }
 }
 

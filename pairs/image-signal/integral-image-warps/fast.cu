@@ -1,3 +1,4 @@
+#define AHEAD 8
 #define FULL 0xffffffffu
 
 // One warp per row, 32 pixels at a time.
@@ -29,9 +30,17 @@ extern "C" __global__ void __launch_bounds__(64) scan_columns(int *__restrict__ 
     if (x >= width)
         return;
     int sum = 0;
-#pragma unroll 8
-    for (int y = 0; y < height; y++) {
-        sum += sums[static_cast<size_t>(y) * width + x];
-        sums[static_cast<size_t>(y) * width + x] = sum;
+    for (int first = 0; first < height; first += AHEAD) {
+        int *own = sums + static_cast<size_t>(first) * width + x;
+        int value[AHEAD];
+#pragma unroll
+        for (int s = 0; s < AHEAD; s++)
+            value[s] = first + s < height ? own[static_cast<size_t>(s) * width] : 0;
+#pragma unroll
+        for (int s = 0; s < AHEAD; s++) {
+            sum += value[s];
+            if (first + s < height)
+                own[static_cast<size_t>(s) * width] = sum;
+        }
     }
 }

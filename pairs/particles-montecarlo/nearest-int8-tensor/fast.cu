@@ -63,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             unsigned long long *__restrict__ best, int m, int n)
 {
     __shared__ __align__(128) signed char tiles[STAGES][TILE * DIMS];
-    __shared__ int sums[STAGES][TILE];
+    __shared__ __align__(8) int sums[STAGES][TILE];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int first = (blockIdx.x * WARPS + warp) * 16 + lane / 4;
     unsigned a[2][4];

@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     convolve(const float *__restrict__ in, const float *__restrict__ weights, float *__restrict__ out, int channels,
              int filters, int depth, int height, int width)
 {
-    __shared__ float tile[TILE];
+    __shared__ __align__(16) float tile[TILE];
     __shared__ float4 taps[27 * FILTERS / 4];
     const int groups = (filters + FILTERS - 1) / FILTERS;
     const int first = blockIdx.z % groups * FILTERS;
