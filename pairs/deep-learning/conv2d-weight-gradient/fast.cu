@@ -129,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             }
 }
 
-extern "C" __global__ void add_parts(const float4 *__restrict__ partial, float4 *__restrict__ dweights, int parts,
+extern "C" __global__ void add_parts(const float4 *__restrict__ partial, uint2 *__restrict__ dweights, int parts,
                                      int quads)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -141,5 +141,8 @@ extern "C" __global__ void add_parts(const float4 *__restrict__ partial, float4 
         const float4 own = __ldcs(partial + static_cast<size_t>(part) * quads + i);
         sum = make_float4(sum.x + own.x, sum.y + own.y, sum.z + own.z, sum.w + own.w);
     }
-    dweights[i] = sum;
+    uint2 result;
+    reinterpret_cast<__nv_bfloat162 *>(&result)[0] = __floats2bfloat162_rn(sum.x, sum.y);
+    reinterpret_cast<__nv_bfloat162 *>(&result)[1] = __floats2bfloat162_rn(sum.z, sum.w);
+    dweights[i] = result;
 }

@@ -20,8 +20,8 @@ extern "C" __global__ void im2col(const __nv_bfloat16 *in, __nv_bfloat16 *column
 }
 
 // The product of the transposed gradient with the columns: sums run over all pixels.
-extern "C" __global__ void weight_gradient(const __nv_bfloat16 *dy, const __nv_bfloat16 *columns, float *dweights,
-                                           int m, int n, int pixels)
+extern "C" __global__ void weight_gradient(const __nv_bfloat16 *dy, const __nv_bfloat16 *columns,
+                                           __nv_bfloat16 *dweights, int m, int n, int pixels)
 {
     __shared__ __align__(32) __nv_bfloat16 left[DEPTH][TILE];
     __shared__ __align__(32) __nv_bfloat16 right[DEPTH][TILE];
@@ -62,6 +62,6 @@ extern "C" __global__ void weight_gradient(const __nv_bfloat16 *dy, const __nv_b
     for (int item = threadIdx.x; item < TILE * TILE; item += THREADS) {
         int i = item / TILE, j = item % TILE;
         if (row + i < m && col + j < n)
-            dweights[(size_t)(row + i) * n + col + j] = result[i][j];
+            dweights[(size_t)(row + i) * n + col + j] = __float2bfloat16(result[i][j]);
     }
 }
