@@ -25,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
             below += __shfl_xor_sync(0xffffffffu, below, offset);
         if (below == 0.0f)
             continue;
-        const float beta = alpha > 0.0f ? -sqrtf(alpha * alpha + below) : sqrtf(alpha * alpha + below);
+        const float beta = alpha >= 0.0f ? -sqrtf(alpha * alpha + below) : sqrtf(alpha * alpha + below);
         const float tau = (beta - alpha) / beta;
         __syncwarp();
         if (lane > k && lane < n)

@@ -14,7 +14,7 @@ extern "C" __global__ void factor(float *matrices, float *taus, int batch, int n
             continue;
         }
         float alpha = a[k * n + k];
-        float beta = alpha > 0.0f ? -sqrtf(alpha * alpha + below) : sqrtf(alpha * alpha + below);
+        float beta = alpha >= 0.0f ? -sqrtf(alpha * alpha + below) : sqrtf(alpha * alpha + below);
         tau[k] = (beta - alpha) / beta;
         for (int i = k + 1; i < n; i++)
             a[i * n + k] /= alpha - beta;

@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(32 * WARPS) factor(float *__restrict__ matrice
             const float rest = below[0] + below[1] + (below[2] + below[3]);
             if (rest != 0.0f) {
                 const float alpha = a[k];
-                const float beta = -copysignf(sqrtf(alpha * alpha + rest), alpha);
+                const float length = sqrtf(alpha * alpha + rest), beta = alpha >= 0.0f ? -length : length;
                 own_tau = (beta - alpha) / beta;
                 const float inverse = 1.0f / (alpha - beta);
 #pragma unroll

@@ -10,8 +10,8 @@ __device__ __forceinline__ void subtract_product(const float *__restrict__ a, in
                                                  int b_stride, float *__restrict__ c, int c_stride, int rows, int cols,
                                                  int depth)
 {
-    __shared__ float left[PANEL][TILE_ROWS + 4];
-    __shared__ float right[PANEL][TILE_COLS];
+    __shared__ __align__(16) float left[PANEL][TILE_ROWS + 4];
+    __shared__ __align__(16) float right[PANEL][TILE_COLS];
     const int row = blockIdx.y * TILE_ROWS, col = blockIdx.x * TILE_COLS;
 #pragma unroll
     for (int part = 0; part < TILE_ROWS * PANEL / THREADS; part++) {

@@ -40,6 +40,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(empty + s)), "r"(ROWS) : "memory");
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
     for (int q = threadIdx.x; q < quads; q += THREADS)
         vector[q] = reinterpret_cast<const int4 *>(x)[q];

@@ -96,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     distances(const __half *__restrict__ x, const __half *__restrict__ y, const float *__restrict__ x_squares,
               const float *__restrict__ y_squares, float *__restrict__ out, int m, int n, int k)
 {
-    extern __shared__ unsigned char stages[];
+    extern __shared__ __align__(128) unsigned char stages[];
     const int row = blockIdx.y * TILE, col = blockIdx.x * TILE;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int down = warp / 4 * 64, across = warp % 4 * 32;

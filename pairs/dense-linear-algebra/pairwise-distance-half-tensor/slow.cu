@@ -7,8 +7,8 @@
 extern "C" __global__ void __launch_bounds__(256)
     distances(const __half *__restrict__ x, const __half *__restrict__ y, float *__restrict__ out, int m, int n, int k)
 {
-    __shared__ float left[DEPTH][TILE + 4];
-    __shared__ float right[DEPTH][TILE + 4];
+    __shared__ __align__(16) float left[DEPTH][TILE + 4];
+    __shared__ __align__(16) float right[DEPTH][TILE + 4];
     const int row = blockIdx.y * TILE, col = blockIdx.x * TILE;
     const int down = threadIdx.x / 16 * 4, across = threadIdx.x % 16 * 4;
     float sum[4][4] = {};

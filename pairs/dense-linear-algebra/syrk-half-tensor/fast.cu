@@ -75,7 +75,7 @@ __device__ __forceinline__ void multiply_stage(float (&sum)[4][4][4], const unsi
 extern "C" __global__ void __launch_bounds__(THREADS)
     syrk(const __half *__restrict__ a, float *__restrict__ c, int n, int k)
 {
-    extern __shared__ unsigned char stages[];
+    extern __shared__ __align__(128) unsigned char stages[];
     int tile_row = static_cast<int>((sqrtf(8.0f * blockIdx.x + 1.0f) - 1.0f) * 0.5f);
     while ((tile_row + 1) * (tile_row + 2) / 2 <= static_cast<int>(blockIdx.x))
         tile_row++;

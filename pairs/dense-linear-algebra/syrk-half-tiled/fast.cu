@@ -7,8 +7,8 @@
 extern "C" __global__ void __launch_bounds__(256)
     syrk(const __half *__restrict__ a, float *__restrict__ c, int n, int k)
 {
-    __shared__ float left[DEPTH][TILE + 4];
-    __shared__ float right[DEPTH][TILE + 4];
+    __shared__ __align__(16) float left[DEPTH][TILE + 4];
+    __shared__ __align__(16) float right[DEPTH][TILE + 4];
     const int row = blockIdx.y * TILE, col = blockIdx.x * TILE;
     const int y = threadIdx.x / 16 * 4, x = threadIdx.x % 16 * 4;
     float sum[4][4] = {};

@@ -22,6 +22,7 @@ __device__ __forceinline__ void request(float4 *part, unsigned long long *ready,
         const int bytes = max(0, min(quarter, quads - p * quarter)) * 16;
         asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(ready + p)) : "memory");
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         asm volatile("{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1; }" ::"r"(
                          shared_address(ready + p)),
                      "r"(bytes)

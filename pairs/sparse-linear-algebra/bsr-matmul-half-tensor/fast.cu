@@ -85,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     multiply(const int *__restrict__ offsets, const int *__restrict__ columns, const __half *__restrict__ blocks,
              const __half *__restrict__ b, float *__restrict__ c, int n)
 {
-    extern __shared__ unsigned char stages[];
+    extern __shared__ __align__(128) unsigned char stages[];
     const int first = offsets[blockIdx.y], count = offsets[blockIdx.y + 1] - first;
     const int col = blockIdx.x * COLS;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -9,8 +9,8 @@ extern "C" __global__ void __launch_bounds__(256)
     multiply(const int *__restrict__ offsets, const int *__restrict__ columns, const __half *__restrict__ blocks,
              const __half *__restrict__ b, float *__restrict__ c, int n)
 {
-    __shared__ float left[DEPTH][BLOCK + 4];
-    __shared__ float right[DEPTH][COLS];
+    __shared__ __align__(16) float left[DEPTH][BLOCK + 4];
+    __shared__ __align__(16) float right[DEPTH][COLS];
     const int col = blockIdx.x * COLS;
     const int y = threadIdx.x / 16 * 4, x = threadIdx.x % 16 * 4;
     float sum[4][4] = {};

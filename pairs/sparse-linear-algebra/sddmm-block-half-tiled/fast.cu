@@ -8,8 +8,8 @@ extern "C" __global__ void __launch_bounds__(256)
     multiply(const int *__restrict__ offsets, const int *__restrict__ columns, const __half *__restrict__ a,
              const __half *__restrict__ b, float *__restrict__ out, int rows, int k)
 {
-    __shared__ float left[DEPTH][BLOCK + 4];
-    __shared__ float right[DEPTH][BLOCK + 4];
+    __shared__ __align__(16) float left[DEPTH][BLOCK + 4];
+    __shared__ __align__(16) float right[DEPTH][BLOCK + 4];
     const int e = blockIdx.x;
     int low = 0, high = rows - 1;
     while (low < high) {

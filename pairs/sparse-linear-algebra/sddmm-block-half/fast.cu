@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     multiply(const int *__restrict__ offsets, const int *__restrict__ columns, const __half *__restrict__ a,
              const __half *__restrict__ b, float *__restrict__ out, int rows, int k)
 {
-    extern __shared__ unsigned char stages[];
+    extern __shared__ __align__(128) unsigned char stages[];
     const int e = blockIdx.x;
     int low = 0, high = rows - 1;
     while (low < high) {

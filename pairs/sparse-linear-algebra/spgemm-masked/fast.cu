@@ -15,8 +15,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
              const int *__restrict__ mask_offsets, const int *__restrict__ mask_columns, float *__restrict__ out,
              int rows)
 {
-    __shared__ int all_keys[WARPS][SLOTS];
-    __shared__ float all_sums[WARPS][SLOTS];
+    __shared__ __align__(16) int all_keys[WARPS][SLOTS];
+    __shared__ __align__(16) float all_sums[WARPS][SLOTS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int row = blockIdx.x * WARPS + warp;
     if (row >= rows)
