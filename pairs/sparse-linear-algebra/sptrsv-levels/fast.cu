@@ -21,10 +21,13 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
           const float *__restrict__ b, word *solved, int *ticket, float *__restrict__ x, int levels, int width,
           int per_row)
 {
+    __shared__ int shared_block;
     const int lane = threadIdx.x % 32, part = lane % LANES;
     const int level_warps = (width + GROUPS - 1) / GROUPS;
-    int warp = lane == 0 ? atomicAdd(ticket, 1) : 0;
-    warp = __shfl_sync(FULL, warp, 0);
+    if (threadIdx.x == 0)
+        shared_block = atomicAdd(ticket, 1);
+    __syncthreads();
+    const int warp = shared_block * WARPS + threadIdx.x / 32;
     const int level = warp / level_warps, i = warp % level_warps * GROUPS + lane / LANES;
     if (level >= levels)
         return;
