@@ -1,18 +1,20 @@
+#include <cuda/atomic>
+
 #define LANES 8
 #define WARPS 4
 #define GROUPS (32 / LANES)
 #define FULL 0xffffffffu
 
 typedef unsigned long long word;
+typedef cuda::atomic_ref<word, cuda::thread_scope_device> Unknown;
 
 // A solved unknown: a mark in the high half, the value in the low half, so that one load brings both.
-__device__ __forceinline__ float wait_for(const volatile word *solved)
+__device__ __forceinline__ float wait_for(word *solved)
 {
-    word state = *solved;
-    while (state >> 32 == 0) {
-        __threadfence();
-        state = *solved;
-    }
+    word state;
+    do {
+        state = Unknown(*solved).load(cuda::memory_order_relaxed);
+    } while (state >> 32 == 0);
     return __uint_as_float(static_cast<unsigned>(state));
 }
 
@@ -37,11 +39,14 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
     const float right = b[row], inverse = 1.0f / diagonal[row];
     float sum = 0.0f;
     if (own) {
-        for (int j = part; j < per_row; j += LANES) {
-            const int column = __ldcs(columns + base + j);
-            const float value = __ldcs(values + base + j);
+        int column = part < per_row ? __ldcs(columns + base + part) : -1;
+        float value = part < per_row ? __ldcs(values + base + part) : 0.0f;
+        for (int next = part + LANES; next < per_row + LANES; next += LANES) {
+            const int next_column = next < per_row ? __ldcs(columns + base + next) : -1;
+            const float next_value = next < per_row ? __ldcs(values + base + next) : 0.0f;
             if (column >= 0)
                 sum += value * wait_for(solved + column);
+            column = next_column, value = next_value;
         }
     }
     __syncwarp();
@@ -50,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
         sum += __shfl_down_sync(FULL, sum, offset, LANES);
     if (own && part == 0) {
         const float result = (right - sum) * inverse;
-        *const_cast<volatile word *>(solved + row) = 1ull << 32 | __float_as_uint(result);
+        Unknown(solved[row]).store(1ull << 32 | __float_as_uint(result), cuda::memory_order_relaxed);
         x[row] = result;
     }
 }
