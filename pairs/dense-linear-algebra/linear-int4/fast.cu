@@ -102,7 +102,11 @@ __device__ __forceinline__ void multiply_stage(float (&sum)[4][8][4], const unsi
                                                const unsigned char *right, const half2 (&scale)[8], int y, int x)
 {
     const int lane = threadIdx.x % 32;
-#pragma unroll 1
+    uint4 packed[8];
+#pragma unroll
+    for (int s = 0; s < 8; s++)
+        packed[s] = *reinterpret_cast<const uint4 *>(right + (x + 8 * s + lane / 4) * 64 + lane % 4 * 16);
+#pragma unroll
     for (int quarter = 0; quarter < 4; quarter++) {
         unsigned p[2][4][4];
 #pragma unroll
@@ -115,8 +119,7 @@ __device__ __forceinline__ void multiply_stage(float (&sum)[4][8][4], const unsi
         }
 #pragma unroll
         for (int s = 0; s < 8; s++) {
-            const unsigned word = *reinterpret_cast<const unsigned *>(right + (x + 8 * s + lane / 4) * 64 +
-                                                                      lane % 4 * 16 + quarter * 4);
+            const unsigned word = reinterpret_cast<const unsigned *>(&packed[s])[quarter];
             const unsigned q[4] = {bits_of(__hmul2(low_pair(word), scale[s])),
                                    bits_of(__hmul2(high_pair(word), scale[s])),
                                    bits_of(__hmul2(low_pair(word >> 8), scale[s])),
