@@ -433,7 +433,8 @@ def test_tokenizer_without_chat_template(pairs: Path, tmp_path: Path) -> None:
 
     plain = write_model(tmp_path / "plain", tasks(pairs), template=False)
     out = tmp_path / "run"
-    words = command(plain, pairs, out, "--samples", "2", sft__epochs="1", grpo__max_steps="1")
+    steps = {"sft__epochs": "1", "grpo__max_steps": "1", "grpo__temperature": "0.7"}
+    words = command(plain, pairs, out, "--samples", "2", **steps)
     assert run([*words, "--set", "measure.base=false", "--set", "measure.sft=false"]) == 0
     outcomes = [line["outcome"] for line in RunFolder(out).judged.lines()]
     assert "correct" in outcomes, "prompts end alike in training and in generation"
