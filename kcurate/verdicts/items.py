@@ -32,7 +32,10 @@ def item(kind: str, name: str, verdict: Verdict, folder: Path, workspace: Worksp
 
 
 def standing(kind: str, outcome: str, best: Verdict | None, pair: Judged, workspace: Workspace) -> Item:
-    """The item of a pair with its standing verdict; `outcome` may be what a stage made of it."""
+    """The item of a pair with its standing verdict; `outcome` may be what a stage made of it.
+
+    A built-in pair that nobody has judged is no fault of the workspace: it counts as passed.
+    """
     name, folder = pair.candidate.id, pair.folder
     if best is not None:
         made = item(kind, name, best, folder, workspace)
@@ -41,7 +44,8 @@ def standing(kind: str, outcome: str, best: Verdict | None, pair: Judged, worksp
         return replace(made, outcome=outcome, passed=False, why=f"{best.outcome}: {made.why}".rstrip(": "))
     why = OUTDATED if outcome == "stale" else "not judged yet"
     following = command(workspace.root, "validate", _found(name, folder, workspace))
-    return Item(kind, name, outcome, False, why, str(folder / "pair.json"), following)
+    ours = outcome == "not_judged" and folder == resources.pairs_dir() / name
+    return Item(kind, name, outcome, ours, why, str(folder / "pair.json"), following)
 
 
 def of_pair(pair: Judged, workspace: Workspace) -> Item:

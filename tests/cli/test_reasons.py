@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer
 
-from kcurate import cli, store
+from kcurate import cli, resources, store
 from kcurate.cli import output
 from kcurate.cli.app import build
 from kcurate.records import Environment, Item, Outcome, Summary, Verdict
@@ -42,6 +42,17 @@ def test_every_item_has_its_reason_its_file_and_what_comes_next(
     assert (refused["outcome"], refused["passed"]) == ("mismatch", False)
     assert Path(refused["file"]).is_file()
     assert refused["next"] == f"kcurate show demo/mismatch-1 -w {work}"
+
+
+@pytest.mark.parametrize(("built_in", "passed"), [(True, True), (False, False)])
+def test_a_built_in_pair_that_awaits_a_gpu_is_no_fault_of_the_workspace(
+    tmp_path: Path, built_in: bool, passed: bool
+) -> None:
+    built, space = next(iter(store.find_candidates(resources.pairs_dir()))), Workspace(tmp_path)
+    candidate = store.read_candidate(built)
+    folder = built if built_in else space.pairs / candidate.id
+    made = items.standing("pairs", "not_judged", None, items.Judged(folder, candidate, ()), space)
+    assert (made.outcome, made.passed, made.why) == ("not_judged", passed, "not judged yet")
 
 
 def test_outcomes_take_turns_among_those_shown(capsys: pytest.CaptureFixture[str]) -> None:
