@@ -3,8 +3,9 @@
     python benchmarks/corpus_sanitizers.py --out FILE.jsonl [--gpu 0] [--jobs 12] [PAIR...]
 
 Needs a GPU and the CUDA toolkit's compute-sanitizer. Each side runs at its first test size, as `kcurate
-validate --sanitize` runs it; no times are taken. Writes a line a pair: the outcome, the tools that found
-nothing on either side, and the report of one that did.
+validate --sanitize` runs it; no times are taken. Appends a line a pair: its verdict key, the outcome, the
+tools that found nothing on either side, and the report of one that did. Run again, it goes on where it
+stopped: pairs that FILE has under the same key are left out.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from kcurate import resources, store
 from kcurate.judge import sanitizer
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees import batch
+from kcurate.verdicts.keys import verdict_key
 
 
 def main() -> None:
@@ -30,16 +32,20 @@ def main() -> None:
     options = parser.parse_args()
     roots = options.pairs or [resources.pairs_dir()]
     candidates = [store.read_candidate(folder) for root in roots for folder in store.find_candidates(root)]
+    earlier = options.out.read_text().splitlines() if options.out.exists() else []
+    known = {json.loads(line).get("key") for line in earlier}
+    candidates = [candidate for candidate in candidates if verdict_key(candidate) not in known]
     config = JudgeConfig("cuda", options.gpu, sanitize=True, timed=False, spares=2)
     started = time.perf_counter()
     clean: Counter[str] = Counter()
-    with options.out.open("w") as out:
+    with options.out.open("a") as out:
         judged = batch.judge_many(enumerate(candidates), config, gpus=(options.gpu,), jobs=options.jobs)
         for _, verdict in judged:
             tools = [tool for tool in sanitizer.TOOLS if tool in verdict.checks]
             clean.update([*tools, str(verdict.outcome)])
             row = {
                 "candidate": verdict.candidate,
+                "key": verdict.key,
                 "outcome": str(verdict.outcome),
                 "clean": tools,
                 "detail": verdict.detail,

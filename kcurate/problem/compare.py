@@ -2,15 +2,16 @@
 
 Integers must be equal. A floating-point element passes if
 
-    |y - ref| <= KAPPA * (u_out * |ref| + C * sqrt(K) * u_acc * S)
+    |y - ref| <= KAPPA * (u_out * max(|ref|, N) + C * sqrt(K) * u_acc * S)
 
 with K the number of accumulated terms (`tolerance.terms`), S their magnitude (default: the root mean square
 of the reference; always at least |ref|), u_out and u_acc the unit roundoffs of the buffer and of the
-accumulator. sqrt(K) is the growth of a random walk of rounding errors (Higham, Accuracy and Stability of
-Numerical Algorithms, 2nd ed., section 2.8); KAPPA allows for a different but honest order of summation. In
-addition, the whole output must pass a norm-wise bound ||y - ref|| / ||ref|| that rejects narrower arithmetic
-(bf16 or tf32 passed off as fp32), scaled by sqrt(K) beyond `NORM_FREE_TERMS`. NaN and infinities must be
-exactly where the reference has them.
+accumulator, N the smallest normal number of the buffer's type, below which rounding no longer gets finer.
+sqrt(K) is the growth of a random walk of rounding errors (Higham, Accuracy and Stability of Numerical
+Algorithms, 2nd ed., section 2.8); KAPPA allows for a different but honest order of summation. In addition,
+the whole output must pass a norm-wise bound ||y - ref|| / ||ref|| that rejects narrower arithmetic (bf16 or
+tf32 passed off as fp32), scaled by sqrt(K) beyond `NORM_FREE_TERMS`. NaN and infinities must be exactly where
+the reference has them.
 
 Where the reference's own rounding is known to be small (`exact`), K counts only up to `CHAIN_TERMS` in both
 bounds. Then they cover the rounding of the side on trial alone, and no honest kernel adds more than that many
@@ -26,7 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kcurate.problem.dtypes import UNIT_ROUNDOFF, is_float
+from kcurate.problem.dtypes import SMALLEST_NORMAL, UNIT_ROUNDOFF, is_float
 from kcurate.records import Tolerance
 
 Array = npt.NDArray[Any]
@@ -84,15 +85,19 @@ class Magnitudes:
 
 @dataclass(frozen=True)
 class Bound:
-    """The largest allowed error of an element of value r: of_value |r| + of_scale max(scale, |r|)."""
+    """The largest allowed error of an element r: of_value max(|r|, normal) + of_scale max(|r|, scale)."""
 
     of_value: float
     of_scale: float
     scale: float
+    normal: float = 0.0
 
     def of(self, magnitude: Array) -> Array:
         """The bound of each element, float64, from the elements' absolute values."""
-        return np.asarray(self.of_value * magnitude + self.of_scale * np.maximum(magnitude, self.scale))
+        return np.asarray(
+            self.of_value * np.maximum(magnitude, self.normal)
+            + self.of_scale * np.maximum(magnitude, self.scale)
+        )
 
 
 def bound_of(
@@ -106,7 +111,7 @@ def bound_of(
     scale = whole.rms
     if tolerance.scale is not None:  # terms that cancel leave a small sum with the rounding of a large one
         scale = float(np.sqrt(max(1, terms))) / walk * tolerance.scale
-    return Bound(KAPPA * UNIT_ROUNDOFF[dtype], KAPPA * C * walk * u_acc, scale)
+    return Bound(KAPPA * UNIT_ROUNDOFF[dtype], KAPPA * C * walk * u_acc, scale, SMALLEST_NORMAL[dtype])
 
 
 def element_bound(

@@ -56,6 +56,10 @@ UNIT_ROUNDOFF: Mapping[str, float] = {
     "float32": 2.0**-24,
     "float64": 2.0**-53,
 }
+# Below it the spacing of a type's numbers no longer shrinks.
+SMALLEST_NORMAL: Mapping[str, float] = {
+    name: float(ml_dtypes.finfo(DTYPES[name]).smallest_normal) for name in UNIT_ROUNDOFF
+}
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

@@ -254,7 +254,7 @@ def test_close_outputs_are_compared_as_on_the_host(device: CudaDevice, bench: Gp
     wanted = rng.normal(size=4099).astype(kind)
     got = (wanted.astype(np.float64) * rng.normal(1, 0.1, 4099)).astype(kind)
     wanted[:4], got[:4] = [np.nan, np.nan, 1, 0], [np.nan, 1, np.nan, 0]
-    bound = Bound(0.05, 0.02, 0.7)
+    bound = Bound(0.05, 0.02, 0.7, 0.3)
     one, other = wanted.astype(np.float64), got.astype(np.float64)
     finite = np.isfinite(one) & np.isfinite(other)
     off = np.abs(other - one)[finite]

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from kcurate.problem.compare import CHAIN_TERMS, KAPPA, NORM_BOUND, C, compare, element_bound, norm_bound
+from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.inputs.contents import KEPT_TERMS, make
 from kcurate.records import Buffer, Init, Tolerance
 
@@ -154,6 +155,21 @@ def test_half_precision_outputs_allow_half_precision_rounding() -> None:
     got = blocked(a * b, 32).astype(np.float16)
     assert passes(reference, got, "float16", accumulate="float32")
     assert not passes(reference, chained(a * b, np.float16), "float16", accumulate="float32")
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3", "float8_e5m2", "float16"])
+def test_subnormal_outputs_may_round_either_way_and_not_further(dtype: str) -> None:
+    """An element between zero and the smallest number: the sides' last bits decide which one it becomes."""
+    kind = numpy_dtype(dtype)
+    smallest = float(ml_dtypes.finfo(kind).smallest_subnormal)
+    exact = np.concatenate([RNG.standard_normal(4096), [0.5 * smallest, -2.5 * smallest, 6.5 * smallest]])
+    below, above = ((exact * (1 + step)).astype(kind) for step in (-1e-6, 1e-6))
+    assert (below[-3:] != above[-3:]).all()
+    assert passes(below, above, dtype, accumulate="float32")
+    assert passes(above, below, dtype, accumulate="float32")
+    wrong = below.copy()
+    wrong[-3] = 16 * smallest + 2 * KAPPA * C * np.sqrt(K) * 2.0**-24
+    assert not passes(below, wrong, dtype, accumulate="float32")
 
 
 def test_double_precision_refuses_single() -> None:

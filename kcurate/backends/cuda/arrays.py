@@ -176,7 +176,7 @@ class DeviceArrays:
         """
         kind = FLOAT_KINDS[region.dtype]
         head = _elements(region)
-        numbers = (bound.of_value, bound.of_scale, bound.scale)
+        numbers = (bound.of_value, bound.of_scale, bound.scale, bound.normal)
         words = [(int.from_bytes(struct.pack("<d", number), "little"), 8) for number in numbers]
         hidden = [(expected.address, 8), *((one, 8) for one in hiding)]
         values = [*head, (kind, 4), *hidden, *words, (found, 8), (found + 8, 8), *_shape(region)]

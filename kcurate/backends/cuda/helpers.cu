@@ -359,7 +359,7 @@ extern "C" __global__ void kc_fingerprint(
 extern "C" __global__ void kc_close(
     const unsigned char* p, u64 n, unsigned itemsize, unsigned kind, const unsigned char* expected,
     u64 salt, u64 key,
-    double of_value, double of_scale, double scale, u64* bad, double* distance,
+    double of_value, double of_scale, double scale, double normal, u64* bad, double* distance,
     const unsigned char* count, unsigned count_itemsize, unsigned count_signed, Layout layout
 ) {
     u64 wrong = 0;
@@ -372,7 +372,7 @@ extern "C" __global__ void kc_close(
         double got = floating(load(p + place(layout, i, itemsize), itemsize), kind);
         if (isfinite(wanted) && isfinite(got)) {
             double size = fabs(wanted), off = fabs(got - wanted);
-            wrong += !(off <= of_value * size + of_scale * fmax(scale, size));
+            wrong += !(off <= of_value * fmax(normal, size) + of_scale * fmax(scale, size));
             off2 += off * off;
         } else {
             wrong += !(wanted == got || (wanted != wanted && got != got));
