@@ -1,12 +1,16 @@
 """From programs that run to admitted problems: HeCBench, drawn by seed, each with its own Makefile.
 
-    python benchmarks/capture_hecbench.py --tree HeCBench/src --out ROWS.jsonl [--count 250] [--seed 1]
-        [--part 1/4] [--recorder auto] [--arch sm_90] [--jobs 4] [--budget-s 540]
+    python benchmarks/capture_hecbench.py --tree HeCBench/src --out ROWS.jsonl --keep DIR [--count 250]
+        [--seed 1] [--part 1/4] [--recorder auto] [--arch sm_90] [--jobs 4] [--budget-s 540]
+        [--stage record|draft]
 
 Each program is copied, built (`make ARCH=...`), extracted, run under `kcurate capture -- make run`, and its
-launched kernels are drafted on the emulator. One row a program is appended at once; run again, it goes on
-where it stopped. Kernels of libraries are not looked at. Without a GPU (`--recorder cudart`) programs are
-linked with `-cudart shared`, through NVCC_APPEND_FLAGS. Prints the funnel with the reason of each loss.
+launched kernels are drafted, on the emulator and the GPU. One row a program is appended at once; run again,
+it goes on where it stopped, and a later row of a program replaces the earlier. `--keep` holds each program's
+workspace, without samples of contents: `--stage record` stops there, and `--stage draft` goes on from there,
+on this machine or another. Kernels of libraries are not looked at. Without a GPU (`--recorder cudart`)
+programs are linked with `-cudart shared`, through NVCC_APPEND_FLAGS. Prints the funnel and the reason of each
+loss.
 """
 
 from __future__ import annotations
@@ -19,18 +23,21 @@ import random
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kcurate.capture import building, raw, running
+from kcurate.capture import building, running
+from kcurate.cuda_source.demangled import Demangled
 
 ROOT = Path(__file__).resolve().parent.parent
+KCURATE = [sys.executable, "-m", "kcurate"]
 BUILD_S, RUN_S, DRAFT_S = 180, 60, 300
 
 
@@ -48,7 +55,11 @@ def call(words: list[str], folder: Path, limit_s: float, **more: str) -> tuple[i
         done = subprocess.run(
             words,
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **more},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
+                **more,
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -71,9 +82,9 @@ def flags(recorder: str, folder: Path) -> dict[str, str]:
     return {"NVCC_APPEND_FLAGS": f"-cudart shared -L{folder}"}
 
 
-def one(tree: Path, name: str, recorder: str, arch: str, more: dict[str, str]) -> dict[str, Any]:
-    """One program's row."""
-    row: dict[str, Any] = {"program": name, "recorder": recorder, "cpu": platform.machine()}
+def recorded(tree: Path, name: str, given: argparse.Namespace, more: dict[str, str]) -> dict[str, Any]:
+    """One program built and run; its workspace goes to the folder of kept ones."""
+    row: dict[str, Any] = {"program": name, "recorder": given.recorder, "cpu": platform.machine()}
     with tempfile.TemporaryDirectory(prefix="hecbench-") as temporary:
         home = Path(temporary) / "src"
         home.mkdir()
@@ -83,23 +94,43 @@ def one(tree: Path, name: str, recorder: str, arch: str, more: dict[str, str]) -
         folder, work = home / name, Path(temporary) / "work"
         shutil.copytree(tree / name, folder, symlinks=True)
         started = time.monotonic()
-        code, text = call(["make", f"ARCH={arch}"], folder, BUILD_S, **more)
+        code, text = call(["make", f"ARCH={given.arch}"], folder, BUILD_S, **more)
         row["build_s"] = round(time.monotonic() - started, 1)
         if code != 0:
             return row | {"outcome": "not_built", "why": last(text)}
-        kcurate = [sys.executable, "-m", "kcurate"]
-        call([*kcurate, "extract", str(folder), "-w", str(work), "--no-compile"], folder, DRAFT_S)
+        call([*KCURATE, "extract", str(folder), "-w", str(work), "--no-compile"], folder, DRAFT_S)
         started = time.monotonic()
-        words = [*kcurate, "capture", "-w", str(work), "--recorder", recorder, "--timeout", str(RUN_S)]
-        code, text = call([*words, "--", "make", "run", f"ARCH={arch}"], folder, 2 * RUN_S, **more)
+        words = [*KCURATE, "capture", "-w", str(work), "--recorder", given.recorder, "--timeout", str(RUN_S)]
+        code, text = call([*words, "--", "make", "run", f"ARCH={given.arch}"], folder, 2 * RUN_S, **more)
         row |= {"run_s": round(time.monotonic() - started, 1), "exit_code": code}
-        records = [json.loads(path.read_bytes()) for path in sorted(work.glob("captures/*/*.json"))]
+        records = read(work)
         if not records:
             return row | {"outcome": "no_launches", "why": last(text)}
-        row["device"] = records[0]["device"]
-        _, text = call([*kcurate, "problem", "draft", "-w", str(work)], folder, DRAFT_S)
-        row["kernels"] = kernels(work, records, text)
-        return row | {"outcome": "launched"}
+        row |= {"device": records[0]["device"], "outcome": "launched"}
+        with tarfile.open(given.keep / f"{name}.tar", "w") as file:
+            file.add(work, "work", filter=lambda one: None if one.name.endswith("/data") else one)
+    return row
+
+
+def drafted(tree: Path, row: dict[str, Any], given: argparse.Namespace) -> dict[str, Any]:
+    """The row with what became of the kernels that were launched."""
+    kept = given.keep / f"{row['program']}.tar"
+    if row["outcome"] != "launched":
+        return row
+    with tempfile.TemporaryDirectory(prefix="hecbench-") as temporary:
+        with tarfile.open(kept) as file:
+            file.extractall(temporary, filter="data")
+        work = Path(temporary) / "work"
+        started = time.monotonic()
+        words = [*KCURATE, "problem", "draft", "-w", str(work), "--tree", str(tree / row["program"])]
+        code, text = call([*words, "--again"], Path(temporary), DRAFT_S)
+        row |= {"draft_s": round(time.monotonic() - started, 1), "draft_ended": code is not None}
+        return row | {"kernels": kernels(work, read(work), text)}
+
+
+def read(work: Path) -> list[dict[str, Any]]:
+    """The records of a workspace."""
+    return [json.loads(path.read_bytes()) for path in sorted(work.glob("captures/*/*.json"))]
 
 
 def last(text: str) -> str:
@@ -112,7 +143,7 @@ def last(text: str) -> str:
 
 def kernels(work: Path, records: list[dict[str, Any]], notes: str) -> dict[str, str]:
     """What became of each launched kernel of the program's own, by name."""
-    launched = {raw.base_name(record["kernel"]) for record in records}
+    launched = {Demangled.of(record["kernel"]).base for record in records}
     said = {}
     for line in notes.splitlines():
         kernel, _, rest = line.partition(": ")
@@ -145,6 +176,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--tree", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--keep", type=Path, required=True)
+    parser.add_argument("--stage", choices=("record", "draft"))
     parser.add_argument("--count", type=int, default=250)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--part", default="1/1")
@@ -152,28 +185,41 @@ def main() -> None:
     parser.add_argument("--arch", default="sm_90")
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--budget-s", type=float, default=540.0)
-    options = parser.parse_args()
-    until_s = time.monotonic() + options.budget_s
-    recorder = running.chosen(options.recorder)
-    rows = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
-    known = {row["program"] for row in rows}
-    names = [n for n in drawn(options.tree, options.count, options.seed, options.part) if n not in known]
+    given = parser.parse_args()
+    given.keep.mkdir(parents=True, exist_ok=True)
+    until_s = time.monotonic() + given.budget_s
+    given.recorder = running.chosen(given.recorder)
+    rows = {one["program"]: one for one in map(json.loads, lines(given.out))}
+
+    def work(name: str) -> dict[str, Any] | None:
+        row = rows.get(name)
+        if time.monotonic() > until_s:
+            return None
+        if row is None:
+            row = recorded(given.tree, name, given, more)
+        return row if given.stage == "record" else drafted(given.tree, row, given)
+
+    def left(name: str) -> bool:
+        if name not in rows:
+            return given.stage != "draft"
+        return given.stage != "record" and rows[name]["outcome"] == "launched" and "kernels" not in rows[name]
+
+    names = [one for one in drawn(given.tree, given.count, given.seed, given.part) if left(one)]
     with tempfile.TemporaryDirectory(prefix="libcudart-") as libraries:
-        more = flags(recorder, Path(libraries))
-
-        def work(name: str) -> dict[str, Any] | None:
-            if time.monotonic() > until_s:
-                return None
-            return one(options.tree, name, recorder, options.arch, more)
-
-        with ThreadPoolExecutor(options.jobs) as pool, options.out.open("a") as file:
-            for row in pool.map(work, names):
-                if row is not None:
-                    rows.append(row)
+        more = flags(given.recorder, Path(libraries))
+        with ThreadPoolExecutor(given.jobs) as pool, given.out.open("a") as file:
+            for done in as_completed([pool.submit(work, name) for name in names]):
+                if (row := done.result()) is not None:
+                    rows[row["program"]] = row
                     file.write(json.dumps(row) + "\n")
                     file.flush()
                     print(row["program"], row["outcome"], row.get("kernels", row.get("why", "")), flush=True)
-    report(rows)
+    report(list(rows.values()))
+
+
+def lines(path: Path) -> list[str]:
+    """The lines of a file, none if there is none."""
+    return path.read_text().splitlines() if path.exists() else []
 
 
 if __name__ == "__main__":

@@ -155,12 +155,19 @@ def _distinct(flat: Array, dtype: str, seen: _Seen, sample: Array) -> int | None
     low, high = int(seen.lowest), int(seen.highest)
     if high - low < COUNTED_RANGE:
         found = np.zeros(high - low + 1, np.bool_)
-        found[sample.astype(np.int64) - low] = True
+        found[_above(sample, low)] = True
         if not found.all() and flat.size <= COUNTED:
             for part in _parts(flat, dtype):
-                found[part.astype(np.int64) - low] = True
+                found[_above(part, low)] = True
         return int(np.count_nonzero(found)) if found.all() or flat.size <= COUNTED else None
     return flat.size if (low, high) == (0, flat.size - 1) and _every_place(flat) else None
+
+
+def _above(values: Array, low: int) -> Array:
+    """How far whole numbers lie above the lowest, as places in an array."""
+    if values.dtype.kind == "i":
+        return values.astype(np.int64) - low
+    return np.asarray((values - values.dtype.type(low)).astype(np.int64))
 
 
 def _every_place(flat: Array) -> bool:

@@ -134,7 +134,7 @@ class Describer:
         values = np.memmap(path, dtype, "r", shape=(kept,)) if kept else np.empty(0, dtype)
         found = described(values, kind.dtype, count=size_bytes // dtype.itemsize)
         if self._keep or found.init is None:
-            whole = path.read_bytes() if self._keep else bytes(values[: SAMPLE_BYTES // dtype.itemsize])
+            whole = path.read_bytes() if self._keep else values[: SAMPLE_BYTES // dtype.itemsize].tobytes()
             sample = store.content_id(whole)
             store.write_bytes(self._data / f"{sample}.bin", whole, durable=False)
             found = replace(found, sample=sample)

@@ -48,10 +48,18 @@ def draft(
         typer.Option(metavar="IN,OUT", help="Price in USD per million tokens; default: the built-in table."),
     ] = None,
     max_tokens: Annotated[int, typer.Option(min=256, metavar="N", help="Longest answer.")] = 16_000,
+    gpu: Annotated[
+        str,
+        typer.Option(
+            metavar="LIST",
+            help="The GPU for drafts that the emulator cannot decide: 0; auto: the first, if there is one.",
+        ),
+    ] = "auto",
     fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Infer problems (sizes, buffers, plan) for kernels that have none, and try them on the emulator.
+    """Infer problems (sizes, buffers, plan) for kernels that have none, and try them on the
+    emulator, and on a GPU if there is one and the emulator cannot decide.
 
     Example: kcurate problem draft -w work --tree parboil/
     """
@@ -64,7 +72,7 @@ def draft(
 
     spending = Spending(budget_usd, price, max_tokens)
     found = tuple(str(names.some(name, Workspace(workspace), (names.KERNEL,))) for name in kernels or ())
-    config = DraftConfig(workspace, found, tuple(tree or ()), known, again, model, spending)
+    config = DraftConfig(workspace, found, tuple(tree or ()), known, again, model, spending, gpu)
     failing = split(fail_on)
     run(config, note=output.note, report=lambda one: output.report(one, as_json=json, fail_on=failing))
 

@@ -1,9 +1,9 @@
-"""Tries a draft on the emulator: hardest sizes first, roles and contents adapted to the results.
+"""Tries a draft: hardest sizes first, roles and contents adapted to the results.
 
 A kernel is judged against itself: once as it is, once with zeros in the 4096 bytes around every buffer. The
 two differ if it reads out of bounds. So an admitted draft runs without errors, writes its outputs in bounds
 and deterministically, on at least two scales, and wrong answers are detected. Not covered: the bench
-setting, which the emulator does not run; the judge's rules (`kcurate.judge`).
+setting, which is not run; the judge's rules (`kcurate.judge`).
 """
 
 from __future__ import annotations
@@ -62,12 +62,18 @@ class Admission:
         """Whether the problem may be used."""
         return self.verdict.outcome is Outcome.CORRECT
 
+    @property
+    def place(self) -> str:
+        """Where the draft was run, for people."""
+        environment = self.verdict.environment
+        return "the emulator" if environment.backend == "emulator" else f"a GPU ({environment.device})"
+
     def heading(self) -> list[str]:
         """The first lines of the draft's file."""
         first = f"Draft problem of {self.draft.kernel}."
         if self.admitted:
             return [
-                f"{first} Admitted on the emulator, sizes {self.sizes}.",
+                f"{first} Admitted on {self.place}, sizes {self.sizes}.",
                 "`# guess` marks values that were made up or inferred. The bench sizes were not run.",
                 *(f"refused before: {line[:200]}" for line in self.tried),
             ]

@@ -1,4 +1,4 @@
-"""Checks completed drafts (by people or models): read, run on the emulator, admitted or refused.
+"""Checks completed drafts (by people or models): read, run on the emulator or a GPU, admitted or refused.
 
 Not covered: making a draft (`stage`), parsing the file (`reading`).
 """
@@ -6,17 +6,20 @@ Not covered: making a draft (`stage`), parsing the file (`reading`).
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kcurate import progress, store
 from kcurate.draft import admit, reading
+from kcurate.draft.sizes import MAX_BENCH_ELEMENTS, MAX_TEST_ELEMENTS
 from kcurate.errors import InputError
 from kcurate.judge import Judge, JudgeConfig
 from kcurate.notes import Note, silent
 from kcurate.problem.check import check as check_problem
-from kcurate.records import Candidate, Outcome, Summary, Verdict
+from kcurate.problem.expressions import evaluate
+from kcurate.records import Candidate, Outcome, Problem, Summary, Verdict
 from kcurate.runs import recorded
 from kcurate.suites.problems import tied
 from kcurate.workspace import Workspace
@@ -25,24 +28,56 @@ RECORD_NAME = "problem.json"
 LEAST_SETTINGS = 2
 
 
-class EmulatorJudge:
-    """The judge on the emulator, opened on first use and reopened if it breaks."""
+class AdmittingJudge:
+    """The judge of drafts: the emulator, and a GPU, if one is given, for what the emulator cannot decide.
 
-    def __init__(self) -> None:
-        self._judge: Judge | None = None
+    That is what takes too long there, or needs instructions that it lacks, or more elements than
+    `MAX_TEST_ELEMENTS`. Both judges open on first use and open again if they break.
+    """
+
+    def __init__(self, gpu: int | None = None) -> None:
+        self._gpu = gpu
+        self._judges: dict[str, Judge] = {}
+        self.most_elements = MAX_TEST_ELEMENTS if gpu is None else MAX_BENCH_ELEMENTS
 
     def __call__(self, candidate: Candidate) -> Verdict:
-        """The emulator's verdict."""
-        if self._judge is None or not self._judge.usable:
-            self.close()
-            self._judge = Judge(JudgeConfig(backend="emulator", timed=False, sanitize=True))
-        return self._judge.judge(candidate)
+        """The emulator's verdict, or that of the GPU."""
+        if self._gpu is None:
+            return self._ask("emulator", candidate)
+        if largest_buffer(candidate.problem) <= MAX_TEST_ELEMENTS:
+            verdict = self._ask("emulator", candidate)
+            if verdict.outcome not in (Outcome.TIMEOUT, Outcome.UNSUPPORTED):
+                return verdict
+        return self._ask("cuda", candidate)
+
+    def _ask(self, backend: str, candidate: Candidate) -> Verdict:
+        judge = self._judges.get(backend)
+        if judge is None or not judge.usable:
+            if judge is not None:
+                judge.close()
+            config = JudgeConfig(backend, self._gpu or 0, timed=False, sanitize=backend == "emulator")
+            judge = self._judges[backend] = Judge(config)
+        return judge.judge(candidate)
 
     def close(self) -> None:
         """Stop the workers."""
-        if self._judge is not None:
-            self._judge.close()
-            self._judge = None
+        for judge in self._judges.values():
+            judge.close()
+        self._judges.clear()
+
+
+def largest_buffer(problem: Problem | None) -> int:
+    """The elements of the largest buffer at any test size."""
+    if problem is None:
+        return 0
+    return max(
+        (
+            math.prod(evaluate(extent, sizes) for extent in buffer.shape)
+            for sizes in problem.sizes.test
+            for buffer in problem.buffers.values()
+        ),
+        default=0,
+    )
 
 
 def check(
@@ -66,7 +101,7 @@ def check(
         workspace = Workspace(workspace_root)
         counts: Counter[str] = Counter()
         faulty: list[reading.Fault] = []
-        with contextlib.closing(EmulatorJudge()) as judge:
+        with contextlib.closing(AdmittingJudge()) as judge:
             for path in progress.each(files, "problem check", unit="file"):
                 try:
                     found = reading.read(path)
@@ -93,7 +128,7 @@ def check(
         return summary
 
 
-def _checked(found: reading.Form, workspace: Workspace, judge: EmulatorJudge) -> list[reading.Fault]:
+def _checked(found: reading.Form, workspace: Workspace, judge: AdmittingJudge) -> list[reading.Fault]:
     """A file's faults; its kernel's record is written, or removed if the file is refused."""
     folder = _folder(found, workspace)
     against = [*found.faults]
@@ -117,7 +152,7 @@ def _folder(found: reading.Form, workspace: Workspace) -> Path:
     return folder if (folder / "kernel.cu").is_file() else workspace.kernels / (found.kernel or "")
 
 
-def faults(found: reading.Form, code: str, judge: EmulatorJudge) -> list[reading.Fault]:
+def faults(found: reading.Form, code: str, judge: AdmittingJudge) -> list[reading.Fault]:
     """Faults found in a complete file by the problem check and the emulator."""
     known = found.known
     assert known is not None, "the form was parsed"

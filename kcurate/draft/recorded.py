@@ -55,13 +55,19 @@ MAX_RECORDED = 2
 
 
 def recorded(
-    kernel: Kernel, code: str, capture: Capture, text: Draft | None = None, trust: Trust = "apart"
+    kernel: Kernel,
+    code: str,
+    capture: Capture,
+    text: Draft | None = None,
+    trust: Trust = "apart",
+    most_elements: int = sizes.MAX_TEST_ELEMENTS,
 ) -> Draft:
     """The draft that the recorded launches of a kernel give.
 
     `code` is the kernel's self-contained file. `text`: the draft read off the host code, whose expressions
-    are preferred where they give the recorded numbers. Launches that share buffers in another way than the
-    largest one, or have another block, are left out.
+    are preferred where they give the recorded numbers. `most_elements`: how many a buffer may have if no size
+    varies. Launches that share buffers in another way than the largest one, or have another block, are left
+    out.
     """
     device = Code(code.encode())
     function = next((one for one in device.functions if one.name == kernel.name), None)
@@ -72,7 +78,8 @@ def recorded(
         )
         return _nothing(kernel, f"{what}, the kernel {len(kernel.params)} parameters")
     instance = Demangled.of(capture.kernel)
-    made = _Reading(kernel, device, function, launches, instance, Explained(launches, text, trust)).draft()
+    by = Explained(launches, text, trust)
+    made = _Reading(kernel, device, function, launches, instance, by, most_elements).draft()
     return replace(made, known=replace(tied(made.known, code), source="captured"))
 
 
@@ -117,7 +124,9 @@ class _Reading:
         launches: list[CapturedLaunch],
         instance: Demangled,
         by: Explained,
+        most_elements: int,
     ) -> None:
+        self.most_elements = most_elements
         self.kernel, self.device, self.function = kernel, device, function
         self.launches, self.instance, self.by = launches, instance, by
         template = dict(zip(function.template, instance.template, strict=False))
@@ -281,8 +290,8 @@ class _Reading:
         bench = {name: values[0] for name, values in names.items()}
         if not names:
             steps_up = (sizes.Settings("the recorded one", ({},)),)
-            if not sizes.fits(counts, {}):
-                why = f"no size varies, and the recorded one is above {sizes.MAX_TEST_ELEMENTS} elements"
+            if not sizes.fits(counts, {}, self.most_elements):
+                why = f"no size varies, and the recorded one is above {self.most_elements} elements"
                 self.remarks.append(Remark("sizes.test", why, Reason.ONE_SIZE))
         elif not steps_up:
             self.remarks.append(Remark("sizes.test", "sizes of two scales that fit", Reason.ONE_SIZE))

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kcurate import progress, store
+from kcurate.backends.choice import choose
 from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.cuda_source.demangled import Demangled
 from kcurate.draft import admit, form, infer, pairing, reading, reporting, tree
 from kcurate.draft.captures import Captures
-from kcurate.draft.checking import RECORD_NAME, EmulatorJudge, faults
+from kcurate.draft.checking import RECORD_NAME, AdmittingJudge, faults
 from kcurate.draft.counterpart import FORM_NAME as FORM_NAME
 from kcurate.draft.proposing import Proposing, reads_files
 from kcurate.draft.recorded import recorded as of_capture
@@ -35,7 +36,7 @@ from kcurate.workspace import Workspace
 NO_HOST_CODE = "no host code found"
 # The outcome of a problem that is admitted at its one recorded size.
 SINGLE_SIZE = "single_size"
-COMPLETED = "# Open places were filled in by a program; admitted on the emulator."
+COMPLETED = "# Open places were filled in by a program; admitted."
 # Takes a draft's text and the kernel's code; returns the text with open places filled in, or None.
 Complete = Callable[[str, str], str | None]
 
@@ -46,7 +47,7 @@ class DraftConfig:
 
     `trees`: where the sources are (empty: where extract found them). `known`: also draft kernels that have a
     problem. `again`: also redraft kernels that have a file. `model`: whom to ask for what stays open, also in
-    files that exist already (None: nobody).
+    files that exist already (None: nobody). `gpu`: one for drafts that the emulator cannot decide.
     """
 
     workspace: Path = DEFAULT_WORKSPACE
@@ -56,6 +57,7 @@ class DraftConfig:
     again: bool = False
     model: str | None = None
     spending: Spending = field(default_factory=Spending)
+    gpu: str = "auto"
 
 
 def draft(
@@ -73,7 +75,7 @@ def draft(
     Raises:
         InputError: a path is no kernel, a record cannot be read, a tree does not exist, a kernel named by the
             user is never launched, or the model cannot be asked within a budget.
-        MissingDependencyError: a package or key for the model is missing.
+        MissingDependencyError: a package or key for the model is missing, or the GPU that is named.
         BudgetSpentError, RemoteError: the model was not asked about every kernel; all answers are saved.
     """
     with recorded("problem draft", config.workspace, note=note) as record, contextlib.ExitStack() as stack:
@@ -82,11 +84,12 @@ def draft(
         complete = asked or complete
         places = tree.roots(config.trees, workspace)
         paths = list(_records(config.kernels, workspace))
+        place = choose("auto", config.gpu)
         counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         failed: list[Exception] = []
         unlaunched, seen = list[str](), list[str]()
         record.begin(config)
-        with contextlib.closing(EmulatorJudge()) as judge:
+        with contextlib.closing(AdmittingJudge(place.gpus[0] if place.backend == "cuda" else None)) as judge:
             captures = Captures(workspace, record.note)
             for path in progress.each(paths, "problem draft", unit="kernel"):
                 name = str(path)
@@ -183,7 +186,7 @@ def _one(
     kernel: Kernel,
     config: DraftConfig,
     places: Sequence[Path],
-    judge: EmulatorJudge,
+    judge: AdmittingJudge,
     complete: Complete | None,
     captures: Captures,
 ) -> tuple[str, str, str]:
@@ -219,15 +222,16 @@ def _first_admitted(
     record: Path,
     code: str,
     capture: Capture,
-    judge: EmulatorJudge,
+    judge: AdmittingJudge,
     complete: Complete | None,
 ) -> tuple[str, str, str]:
     """Try what a running program did, then what the text says, then the recorded size alone."""
+    most = judge.most_elements
     sources = (
-        (of_capture(kernel, code, capture, text, "apart"), "recorded"),
-        (of_capture(kernel, code, capture, text, "joined"), "recorded, equal sizes taken as one"),
+        (of_capture(kernel, code, capture, text, "apart", most), "recorded"),
+        (of_capture(kernel, code, capture, text, "joined", most), "recorded, equal sizes taken as one"),
         (text, "read off the text"),
-        (of_capture(kernel, code, capture, text, "fixed"), "recorded, its one size"),
+        (of_capture(kernel, code, capture, text, "fixed", most), "recorded, its one size"),
     )
     settled: list[tuple[str, str, str]] = []
     tried: list[KnownProblem] = []
@@ -268,7 +272,7 @@ def _settled(
     kernel: Kernel,
     code: str,
     more: Sequence[str],
-    judge: EmulatorJudge,
+    judge: AdmittingJudge,
     complete: Complete | None,
 ) -> tuple[str, str, str]:
     """Write a draft, and try it first if nothing is open; `more` are additional heading lines."""
@@ -291,7 +295,7 @@ def _settled(
 
 
 def _completed(
-    path: Path, kernel: Kernel, code: str, judge: EmulatorJudge, complete: Complete
+    path: Path, kernel: Kernel, code: str, judge: AdmittingJudge, complete: Complete
 ) -> tuple[str, str, str] | None:
     """A draft completed by `complete`, if it is admitted; it decides nothing about where it belongs."""
     before = reading.read(path)

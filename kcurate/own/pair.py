@@ -12,7 +12,7 @@ from pathlib import Path
 from kcurate import progress, store
 from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.dataset.licences import canonical
-from kcurate.draft.checking import EmulatorJudge
+from kcurate.draft.checking import AdmittingJudge
 from kcurate.draft.pairing import Given, PairOutcome, give
 from kcurate.errors import InputError
 from kcurate.extract.candidates import UNKNOWN_DOMAIN, joint_license
@@ -64,7 +64,7 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         )
         command = shlex.join(["kcurate", "pair", config.slow, config.fast, "-w", str(config.workspace)])
         find_problem(wanted, config.workspace, ask=ask, command=command, note=record.note)
-        judge = EmulatorJudge()
+        judge = AdmittingJudge()
         try:
             with progress.bar("judge both sides on the emulator"):
                 given = give(pair, slow.half, fast.half, judge)

@@ -24,6 +24,13 @@ DTYPES: Mapping[str, str] = {
     "int32_t": "int32", "uint32_t": "uint32", "int64_t": "int64", "uint64_t": "uint64", "ssize_t": "int64",
     "ptrdiff_t": "int64", "short int": "int16", "unsigned short int": "uint16", "u_char": "uint8",
     "longlong": "int64", "ulonglong": "uint64",
+    "__nv_fp8_e4m3": "float8_e4m3", "__nv_fp8_e5m2": "float8_e5m2", "__nv_fp8_storage_t": "uint8",
+}  # fmt: skip
+_PACKED: Mapping[str, tuple[str, int]] = {
+    "half2": ("float16", 2), "__half2": ("float16", 2),
+    "__nv_bfloat162": ("bfloat16", 2), "nv_bfloat162": ("bfloat16", 2),
+    "__nv_fp8x2_e4m3": ("float8_e4m3", 2), "__nv_fp8x4_e4m3": ("float8_e4m3", 4),
+    "__nv_fp8x2_e5m2": ("float8_e5m2", 2), "__nv_fp8x4_e5m2": ("float8_e5m2", 4),
 }  # fmt: skip
 FLOATS = frozenset(UNIT_ROUNDOFF)
 _VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|float|double)([1-4])")
@@ -64,8 +71,8 @@ def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element
         vector = _VECTOR.fullmatch(text)
         if vector:
             return Element(DTYPES[vector[1]], int(vector[2]))
-        if text in ("half2", "__half2"):
-            return Element("float16", 2)
+        if text in _PACKED:
+            return Element(*_PACKED[text])
         if text not in names or names[text] == text:
             break
         text = names[text]

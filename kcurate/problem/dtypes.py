@@ -58,7 +58,8 @@ UNIT_ROUNDOFF: Mapping[str, float] = {
 }
 # Below it the spacing of a type's numbers no longer shrinks.
 SMALLEST_NORMAL: Mapping[str, float] = {
-    name: float(ml_dtypes.finfo(DTYPES[name]).smallest_normal) for name in UNIT_ROUNDOFF
+    name: float(ml_dtypes.finfo(DTYPES[name]).smallest_normal)  # type: ignore[no-untyped-call]
+    for name in UNIT_ROUNDOFF
 }
 
 

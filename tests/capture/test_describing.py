@@ -93,6 +93,15 @@ def test_facts_count_every_element() -> None:
     }  # fmt: skip
 
 
+def test_few_different_values_are_counted_wherever_they_lie() -> None:
+    high = np.uint64(2**64 - 1) - RNG.integers(0, 60_000, 70_000).astype(np.uint64)
+    assert described(high, "uint64").facts["distinct"] == np.unique(high).size
+    far = np.float32(2.0**70) + np.zeros(1000, np.float32)
+    assert described(far, "float32").facts["distinct"] == 1
+    every = RNG.integers(-128, 128, 70_000).astype(np.int8)
+    assert described(every, "int8").facts["distinct"] == 256
+
+
 def test_one_wrong_place_in_millions_is_no_order_and_no_permutation() -> None:
     values = np.arange(3 << 20, dtype=np.int32)
     values[2 << 20] = 5

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from kcurate import store
+from kcurate.draft import checking
 from kcurate.draft.admit import MAX_FILLED_RUNS, MAX_PLAIN_RUNS
-from kcurate.draft.checking import EmulatorJudge
+from kcurate.draft.checking import AdmittingJudge
+from kcurate.draft.sizes import MAX_TEST_ELEMENTS
 from kcurate.draft.stage import DraftConfig, draft
 from kcurate.extract.stage import ExtractConfig
 from kcurate.extract.stage import run as extract
-from kcurate.records import Candidate, Environment, KnownProblem, Outcome, Verdict
+from kcurate.judge import JudgeConfig
+from kcurate.records import (
+    Buffer,
+    Candidate,
+    Environment,
+    KnownProblem,
+    Origin,
+    Outcome,
+    Problem,
+    Side,
+    Sizes,
+    Verdict,
+)
 
 # The ends of `out` are not written, at any size; its indices end before its allocation.
 STENCIL = """
@@ -29,6 +46,64 @@ int main(int argc, char **argv) {
   smooth<<<(n + 255) / 256, 256>>>(d_in, d_out, n);
 }
 """
+
+
+@dataclass
+class Asked:
+    """Stands for the judge: answers by backend, and remembers who was asked."""
+
+    config: JudgeConfig
+    usable: bool = True
+    answers: ClassVar[dict[str, Outcome]] = {}
+    asked: ClassVar[list[str]] = []
+
+    def judge(self, candidate: Candidate) -> Verdict:
+        self.asked.append(self.config.backend)
+        environment = Environment(self.config.backend, "none")
+        return Verdict(candidate.id, "", self.answers[self.config.backend], environment)
+
+    def close(self) -> None:
+        self.asked.append("closed")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> type[Asked]:
+    monkeypatch.setattr(checking, "Judge", Asked)
+    monkeypatch.setattr(Asked, "asked", [])
+    return Asked
+
+
+def sized(elements: int) -> Candidate:
+    """A candidate whose only buffer has so many elements."""
+    problem = Problem(Sizes(({"n": elements},), {}), {"x": Buffer("float32", ("n",))})
+    side = Side("", ())
+    return Candidate("a", "a", "a", None, Origin("curated"), (), "", problem, side, side)
+
+
+@pytest.mark.parametrize(
+    ("emulated", "elements", "order"),
+    [
+        (Outcome.CORRECT, 1000, ["emulator"]),
+        (Outcome.MISMATCH, 1000, ["emulator"]),
+        (Outcome.TIMEOUT, 1000, ["emulator", "cuda"]),
+        (Outcome.UNSUPPORTED, 1000, ["emulator", "cuda"]),
+        (Outcome.CORRECT, MAX_TEST_ELEMENTS + 1, ["cuda"]),
+    ],
+)
+def test_a_gpu_decides_what_the_emulator_cannot(
+    asked: type[Asked], emulated: Outcome, elements: int, order: list[str]
+) -> None:
+    asked.answers = {"emulator": emulated, "cuda": Outcome.CORRECT}
+    with contextlib.closing(AdmittingJudge(0)) as judge:
+        verdict = judge(sized(elements))
+    assert asked.asked == [*order, *["closed"] * len(order)]
+    assert verdict.environment.backend == order[-1]
+
+
+def test_without_a_gpu_the_emulator_decides_alone(asked: type[Asked]) -> None:
+    asked.answers = {"emulator": Outcome.TIMEOUT}
+    assert AdmittingJudge()(sized(1000)).outcome is Outcome.TIMEOUT
+    assert asked.asked == ["emulator"]
 
 
 @pytest.fixture
@@ -51,11 +126,11 @@ def test_partly_written_output_is_compared_with_its_initial_contents(root: Path)
 def test_hopeless_draft_stops_at_the_run_limits(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     roles: list[str] = []
 
-    def mismatch(self: EmulatorJudge, candidate: Candidate) -> Verdict:
+    def mismatch(self: AdmittingJudge, candidate: Candidate) -> Verdict:
         assert candidate.problem is not None
         roles.append(candidate.problem.buffers["out"].role)
         return Verdict(candidate.id, "", Outcome.MISMATCH, Environment("emulator", "none"), side="fast")
 
-    monkeypatch.setattr(EmulatorJudge, "__call__", mismatch)
+    monkeypatch.setattr(AdmittingJudge, "__call__", mismatch)
     assert draft(DraftConfig(root)).items["refused"] == {"mismatch": 1}
     assert roles == ["out"] * MAX_PLAIN_RUNS + ["inout"] * MAX_FILLED_RUNS

@@ -13,7 +13,7 @@ import pytest
 from kcurate.capture.describing import described
 from kcurate.cuda_source import whole_file
 from kcurate.draft.admit import Admission, admit
-from kcurate.draft.checking import EmulatorJudge
+from kcurate.draft.checking import AdmittingJudge
 from kcurate.draft.recorded import recorded
 from kcurate.draft.sketch import Draft, Reason
 from kcurate.problem.dtypes import DTYPES
@@ -88,8 +88,8 @@ def kernel_of(code: str) -> Kernel:
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[EmulatorJudge]:
-    with contextlib.closing(EmulatorJudge()) as judging:
+def judge() -> Iterator[AdmittingJudge]:
+    with contextlib.closing(AdmittingJudge()) as judging:
         yield judging
 
 
@@ -97,7 +97,7 @@ def drafted(code: str, capture: Capture, trust: Any = "apart") -> Draft:
     return recorded(kernel_of(code), code, capture, trust=trust)
 
 
-def admitted(draft: Draft, code: str, judge: EmulatorJudge) -> Admission:
+def admitted(draft: Draft, code: str, judge: AdmittingJudge) -> Admission:
     assert draft.reasons == ()
     assert not any("guess" in remark.text for remark in draft.remarks)
     result = admit(draft, code, judge, draft.ladder)
@@ -135,7 +135,7 @@ def saxpy(n: int) -> CapturedLaunch:
     return launch([-(-n // 256)], [256], args, {"x": reals(n), "y": reals(n)}, ["y"])
 
 
-def test_one_launch_of_a_guarded_kernel_gives_its_size(judge: EmulatorJudge) -> None:
+def test_one_launch_of_a_guarded_kernel_gives_its_size(judge: AdmittingJudge) -> None:
     draft = drafted(SAXPY, captured("saxpy", saxpy(100_000)))
     assert shapes(draft) == {"x": ("n",), "y": ("n",)}
     assert (step_of(draft).grid, step_of(draft).args[0]) == (("ceil_div(n, 256)",), "n")
@@ -147,7 +147,7 @@ def test_one_launch_of_a_guarded_kernel_gives_its_size(judge: EmulatorJudge) -> 
     assert draft.known.source == "captured"
 
 
-def test_small_recorded_sizes_are_tried_too(judge: EmulatorJudge) -> None:
+def test_small_recorded_sizes_are_tried_too(judge: AdmittingJudge) -> None:
     draft = drafted(SAXPY, captured("saxpy", saxpy(777), saxpy(100_000)))
     result = admitted(draft, SAXPY, judge)
     assert {"n": 777} in result.draft.known.problem.sizes.test
@@ -166,7 +166,7 @@ __global__ void gemm(int m, int n, int k, const float *a, const float *b, float 
 
 @pytest.mark.parametrize("sides", [(120, 200, 70), (128, 128, 128)])
 def test_matrices_have_two_sizes_even_if_the_program_ran_square_ones(
-    sides: Extents, judge: EmulatorJudge
+    sides: Extents, judge: AdmittingJudge
 ) -> None:
     m, n, k = sides
     arrays = {"a": reals(m * k), "b": reals(k * n), "c": reals(m * n)}
@@ -191,7 +191,7 @@ __global__ void spmv(int rows, const int *starts, const int *cols, const float *
 """
 
 
-def test_sparse_matrix_keeps_its_structure_at_other_sizes(judge: EmulatorJudge) -> None:
+def test_sparse_matrix_keeps_its_structure_at_other_sizes(judge: AdmittingJudge) -> None:
     rows, width = 3000, 2000
     starts = np.concatenate([[0], np.cumsum(RNG.integers(1, 12, rows))]).astype(np.int32)
     entries = int(starts[-1])
@@ -231,7 +231,7 @@ __global__ void histogram(const unsigned char *data, unsigned *bins, int n) {
 """
 
 
-def test_bins_stay_a_constant_and_the_grid_stays_within_the_recorded_one(judge: EmulatorJudge) -> None:
+def test_bins_stay_a_constant_and_the_grid_stays_within_the_recorded_one(judge: AdmittingJudge) -> None:
     arrays = {"data": RNG.integers(0, 256, 500_000).astype(np.uint8), "bins": np.zeros(256, np.uint32)}
     args = (At("data"), At("bins"), i32(500_000))
     draft = drafted(HISTOGRAM, captured("histogram", launch([120], [256], args, arrays, ["bins"])))
@@ -251,7 +251,7 @@ __global__ void blur(const double *in, double *out, int width, int height, int p
 """
 
 
-def test_pitch_is_a_size_of_its_own(judge: EmulatorJudge) -> None:
+def test_pitch_is_a_size_of_its_own(judge: AdmittingJudge) -> None:
     def run(width: int, height: int, pitch: int) -> CapturedLaunch:
         arrays = {"in": RNG.random(height * pitch), "out": RNG.random(height * pitch)}
         grid = [-(-width // 32), -(-height // 8)]
@@ -274,7 +274,7 @@ __global__ void fill(Box box, float *out) {
 """
 
 
-def test_struct_by_value_holds_sizes(judge: EmulatorJudge) -> None:
+def test_struct_by_value_holds_sizes(judge: AdmittingJudge) -> None:
     box = (i32(300), i32(170), np.float32([0.5, 0.25]), np.float64(3.0))
     arrays = {"out": reals(300 * 170)}
     made = launch([-(-300 * 170 // 192)], [192], (box, At("out")), arrays, ["out"])
@@ -300,7 +300,7 @@ __global__ void add(Arrays p, int n) {
 """
 
 
-def test_struct_of_pointers_is_passed_with_its_buffers(judge: EmulatorJudge) -> None:
+def test_struct_of_pointers_is_passed_with_its_buffers(judge: AdmittingJudge) -> None:
     arrays = {"x": reals(5000), "y": reals(5000), "sum": reals(5000)}
     args = ((At("x"), At("y"), At("sum")), i32(5000))
     draft = drafted(POINTERS, captured("add", launch([40], [128], args, arrays, ["sum"])))
@@ -318,7 +318,7 @@ __global__ void next(const float *row, float *below, int n) {
 """
 
 
-def test_pointers_into_one_allocation_share_a_buffer(judge: EmulatorJudge) -> None:
+def test_pointers_into_one_allocation_share_a_buffer(judge: AdmittingJudge) -> None:
     args = (At("all"), At("all", 6000), i32(6000))
     draft = drafted(OFFSET, captured("next", launch([47], [128], args, {"all": reals(12_000)}, ["all"])))
     assert shapes(draft) == {"row": ("2*n",)}
@@ -326,7 +326,7 @@ def test_pointers_into_one_allocation_share_a_buffer(judge: EmulatorJudge) -> No
     admitted(draft, OFFSET, judge)
 
 
-def test_allocation_of_several_types_is_split_where_the_pointers_point(judge: EmulatorJudge) -> None:
+def test_allocation_of_several_types_is_split_where_the_pointers_point(judge: AdmittingJudge) -> None:
     code = OFFSET.replace("const float *row", "const int *row")
     args = (At("pool", 64), At("pool", 64 + 4096), i32(3000))
     draft = drafted(code, captured("next", launch([24], [128], args, {"pool": reals(9000)}, ["pool"])))
@@ -347,7 +347,7 @@ template <typename T, int PER> __global__ void scale(T *x, T by, long n) {
 """
 
 
-def test_template_arguments_are_those_of_the_recorded_instance(judge: EmulatorJudge) -> None:
+def test_template_arguments_are_those_of_the_recorded_instance(judge: AdmittingJudge) -> None:
     args = (At("x"), np.float64(1.5), np.int64(40_000))
     made = launch([79], [128], args, {"x": RNG.standard_normal(40_000)}, ["x"])
     name = "void scale<double, (int)4>(T1*, T1, long)"
@@ -371,7 +371,7 @@ __global__ void convolve(const float *in, float *out, int n) {
 """
 
 
-def test_symbol_that_the_program_wrote_is_uploaded(judge: EmulatorJudge) -> None:
+def test_symbol_that_the_program_wrote_is_uploaded(judge: AdmittingJudge) -> None:
     symbol = CapturedSymbol("weights", 36, described(reals(9), "float32"))
     arrays = {"in": reals(9000), "out": reals(9000)}
     args = (At("in"), At("out"), i32(9000))
@@ -398,7 +398,7 @@ __global__ void sums(const int *x, int *out, unsigned n) {
 """
 
 
-def test_partial_sums_have_one_element_for_each_block(judge: EmulatorJudge) -> None:
+def test_partial_sums_have_one_element_for_each_block(judge: AdmittingJudge) -> None:
     n, block = 70_000, 128
     blocks = -(-n // 256)
     arrays = {"x": RNG.integers(-9, 90, n, dtype=np.int32), "out": np.zeros(blocks, np.int32)}
@@ -421,7 +421,7 @@ __global__ void transpose(const float *in, float *out) {
 """
 
 
-def test_kernel_of_one_size_is_admitted_and_marked(judge: EmulatorJudge) -> None:
+def test_kernel_of_one_size_is_admitted_and_marked(judge: AdmittingJudge) -> None:
     arrays = {"in": reals(48 * 48), "out": reals(48 * 48)}
     made = captured("transpose", launch([1], [48, 8], (At("in"), At("out")), arrays, ["out"]))
     draft = drafted(FIXED, made, "fixed")
@@ -459,7 +459,7 @@ __global__ void normalise(const float *x, float *y, int width) {
 """
 
 
-def test_rows_that_no_argument_counts_are_those_of_the_grid(judge: EmulatorJudge) -> None:
+def test_rows_that_no_argument_counts_are_those_of_the_grid(judge: AdmittingJudge) -> None:
     arrays = {"x": reals(50 * 300), "y": reals(50 * 300)}
     made = launch([50], [128], (At("x"), At("y"), i32(300)), arrays, ["y"])
     draft = drafted(ROWS, captured("normalise", made))
@@ -487,7 +487,7 @@ __global__ void add(const float *x, const float *bias, float *y, int batch, int 
 """
 
 
-def test_small_argument_is_a_size_where_it_explains_an_extent(judge: EmulatorJudge) -> None:
+def test_small_argument_is_a_size_where_it_explains_an_extent(judge: AdmittingJudge) -> None:
     arrays = {"x": reals(6 * 400), "bias": reals(6), "y": reals(6 * 400)}
     args = (*map(At, arrays), i32(6), i32(400))
     draft = drafted(BATCH, captured("add", launch([2, 6], [256], args, arrays, ["y"])))
@@ -505,7 +505,7 @@ __global__ void step(int *a, int j, int k) {
 """
 
 
-def test_arguments_of_a_loop_of_launches_are_no_sizes(judge: EmulatorJudge) -> None:
+def test_arguments_of_a_loop_of_launches_are_no_sizes(judge: AdmittingJudge) -> None:
     values = RNG.integers(0, 1000, 1 << 15, dtype=np.int32)
     steps = [(j, k) for k in (2, 4, 8) for j in (1, 2, 4) if j < k]
     made = [launch([128], [256], (At("a"), i32(j), i32(k)), {"a": values}, ["a"]) for j, k in steps]
@@ -523,7 +523,7 @@ __global__ void relax(const unsigned *next, int *cost, int n) {
 """
 
 
-def test_output_that_is_partly_written_starts_with_what_it_held(judge: EmulatorJudge) -> None:
+def test_output_that_is_partly_written_starts_with_what_it_held(judge: AdmittingJudge) -> None:
     arrays = {"next": RNG.integers(0, 1000, 4000).astype(np.uint32), "cost": np.full(4000, -1, np.int32)}
     made = launch([32], [128], (At("next"), At("cost"), i32(4000)), arrays, ["cost"])
     draft = drafted(PARTLY, captured("relax", made))
