@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kcurate import codec, resources
+from kcurate import codec, resources, store
 from kcurate.errors import InputError, RecordError
 from kcurate.workspace import Workspace
 
@@ -43,6 +43,19 @@ def some(name: str, workspace: Workspace, records: Sequence[str] = RECORDS) -> P
     return next((place for place in places if place.is_dir()), None) or one(name, workspace, records)
 
 
+def pairs(given: Iterable[str], workspace: Workspace) -> list[Path]:
+    """The folders of all pairs at or below those given as for `some`, each once.
+
+    Raises:
+        InputError: nothing has such a name, or several do, or no pair is there.
+    """
+    roots = [some(name, workspace, (PAIR,)) for name in given]
+    found = {folder.resolve(): folder for root in roots for folder in store.find_candidates(root)}
+    if not found:
+        raise InputError("no pair.json here", where=", ".join(map(str, roots)), hint="check the path")
+    return list(found.values())
+
+
 def _roots(workspace: Workspace, records: Sequence[str]) -> list[Path]:
     own = {PAIR: workspace.pairs, KERNEL: workspace.kernels}
     return [*(own[record] for record in records), *([resources.pairs_dir()] if PAIR in records else [])]
@@ -55,14 +68,18 @@ def _at_path(path: Path, records: Sequence[str]) -> Path | None:
 
 def _by_id(name: str, workspace: Workspace, records: Sequence[str]) -> Path:
     by_root: dict[Path, dict[str, Path]] = {}
+    ids: dict[Path, list[tuple[str, Path]]] = {}
     for root in _roots(workspace, records):
         found = (path.parent for record in records for path in sorted(root.rglob(record)))
         by_root[root] = folders = {folder.relative_to(root).as_posix(): folder for folder in found}
         matches = [folders[name]] if name in folders else _ending(name, folders.items())
-        if matches := matches or _with_id(name, folders.values(), records):
+        if not matches:  # the id of a record that lies in a folder of another name
+            ids[root] = [(own, folder) for folder in folders.values() if (own := _id(folder, records))]
+            matches = [folder for own, folder in ids[root] if own == name] or _ending(name, ids[root])
+        if matches:
             return _only(name, root, matches)
     for root, folders in by_root.items():
-        if matches := _beginning(name, folders, records):
+        if matches := _beginning(name, folders.items()) or _beginning(name, ids[root]):
             return _only(name, root, matches)
     known = [key for folders in by_root.values() for key in folders]
     spelled = name.startswith((".", "/"))  # as a path
@@ -81,16 +98,8 @@ def _ending(name: str, folders: Iterable[tuple[str, Path]]) -> list[Path]:
     return [folder for known, folder in folders if f"/{known}".endswith(f"/{name}")]
 
 
-def _beginning(name: str, folders: Mapping[str, Path], records: Sequence[str]) -> list[Path]:
-    found = [folder for known, folder in folders.items() if known.startswith(name)]
-    ids = ((_id(folder, records), folder) for folder in folders.values())
-    return found or [folder for known, folder in ids if known is not None and known.startswith(name)]
-
-
-def _with_id(name: str, folders: Iterable[Path], records: Sequence[str]) -> list[Path]:
-    """The folders whose record has that id, whatever their names; else those whose id ends with it."""
-    ids = [(found, folder) for folder in folders if (found := _id(folder, records))]
-    return [folder for known, folder in ids if known == name] or _ending(name, ids)
+def _beginning(name: str, folders: Iterable[tuple[str, Path]]) -> list[Path]:
+    return [folder for known, folder in folders if known.startswith(name)]
 
 
 def _id(folder: Path, records: Sequence[str]) -> str | None:

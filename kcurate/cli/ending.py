@@ -20,20 +20,11 @@ if TYPE_CHECKING:
 
 # Commands that keep what they have finished: the same command goes on.
 RESUMED = frozenset(
-    [
-        "extract",
-        "capture",
-        "deopt",
-        "pair",
-        "optimize",
-        "validate",
-        "build",
-        "push",
-        "report",
-        "verify-dataset",
-        "demo",
-    ]
-) | {"problem draft", "problem check"}
+    (
+        "extract", "capture", "problem draft", "problem check", "deopt", "pair", "optimize", "validate",
+        "build", "push", "report", "verify-dataset", "demo",
+    )
+)  # fmt: skip
 
 
 @dataclass

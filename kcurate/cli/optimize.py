@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kcurate.cli.capture import ProgramArgument, record
-from kcurate.cli.options import DEFAULT_WORKSPACE, BackendOption, GpuOption, JsonOption, WorkspaceOption
+from kcurate.cli.options import (
+    DEFAULT_WORKSPACE,
+    BackendOption,
+    GpuOption,
+    JsonOption,
+    PriceOption,
+    WorkspaceOption,
+)
 from kcurate.cli.pair import LAUNCH_HELP, asker
 
 if TYPE_CHECKING:
@@ -35,12 +42,7 @@ def optimize(
     max_usd: Annotated[
         float | None, typer.Option(min=0, metavar="X", help="Spend at most this much in this run.")
     ] = None,
-    price: Annotated[
-        str | None,
-        typer.Option(
-            metavar="IN,OUT", help="Price in USD per million tokens.  [default: the built-in table]"
-        ),
-    ] = None,
+    price: PriceOption = None,
     backend: BackendOption = "auto",
     gpu: GpuOption = "auto",
     apply: Annotated[

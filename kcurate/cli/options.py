@@ -39,6 +39,14 @@ GpuOption = Annotated[
         help="GPUs to judge on: 0, or 0,1, or all, which must be there; auto: the first, if there is one.",
     ),
 ]
+PriceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--price",
+        metavar="IN,OUT",
+        help="Price in USD per million tokens.  [default: the built-in table]",
+    ),
+]
 
 
 def given_path(text: str) -> Path:

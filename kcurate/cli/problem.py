@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from kcurate.cli.failing import FailOnOption, split
-from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
+from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, PriceOption, WorkspaceOption
 
 FORM_NAME = "problem.toml"
 
@@ -43,10 +43,7 @@ def draft(
         float | None,
         typer.Option("--budget-usd", "--max-usd", min=0, metavar="X", help="Spend at most this much."),
     ] = None,
-    price: Annotated[
-        str | None,
-        typer.Option(metavar="IN,OUT", help="Price in USD per million tokens; default: the built-in table."),
-    ] = None,
+    price: PriceOption = None,
     max_tokens: Annotated[int, typer.Option(min=256, metavar="N", help="Longest answer.")] = 16_000,
     gpu: Annotated[
         str,

@@ -7,6 +7,7 @@ common to tell anything; a file of such functions counts only where it equals an
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from kcurate.cuda_source.normalise import normalised_tokens
+from kcurate.cuda_source.edit import Tree
+from kcurate.cuda_source.items import parse
+from kcurate.cuda_source.normalise import TOKEN
 from kcurate.cuda_source.similarity import is_name
-from kcurate.cuda_source.statements import Code
 
 RUN = 8
 MIN_TOKENS = 60
@@ -44,21 +46,22 @@ class Held:
 @lru_cache(maxsize=4096)
 def _read(code: str) -> tuple[_Runs, tuple[tuple[str, int, _Runs], ...]]:
     """The runs of a file, and of each of its longer functions."""
-    text = code.encode("utf-8", "replace")
-    parsed = Code(text)
-    found = []
-    for one in parsed.functions:
-        tokens = normalised_tokens(text[one.start : one.end])
-        if len(tokens) >= MIN_TOKENS:
-            found.append((one.name, len(tokens), _runs(tokens)))
-    return _runs(normalised_tokens(text)), tuple(found)
-
-
-def _runs(tokens: Sequence[bytes]) -> _Runs:
-    """The hashes of all runs of tokens, sorted, each once."""
+    parsed = parse(code.encode("utf-8", "replace"))
+    matches = list(TOKEN.finditer(parsed.text))
+    tokens, starts = [match[0] for match in matches], [match.start() for match in matches]
     numbers = np.fromiter(map(crc32, tokens), np.uint64, len(tokens))
     names = np.fromiter((is_name(tokens, at) for at in range(len(tokens))), bool, len(tokens))
-    padding = max(0, RUN - len(tokens))
+    found = []
+    for one in Tree(parsed.text, parsed.tree.root_node).functions():
+        first, end = bisect_left(starts, one.node.start_byte), bisect_left(starts, one.node.end_byte)
+        if end - first >= MIN_TOKENS:
+            found.append((one.name.decode(), end - first, _runs(numbers[first:end], names[first:end])))
+    return _runs(numbers, names), tuple(found)
+
+
+def _runs(numbers: _Runs, names: npt.NDArray[np.bool_]) -> _Runs:
+    """The hashes of all runs of tokens, sorted, each once, from the tokens' numbers and which are names."""
+    padding = max(0, RUN - len(numbers))
     windows = sliding_window_view(np.pad(numbers, (0, padding)), RUN)
     named = sliding_window_view(np.pad(names, (0, padding)), RUN)
     first = (windows[:, :, None] == windows[:, None, :]).argmax(axis=2).astype(np.uint64)

@@ -9,9 +9,10 @@ covered, so that it raises: `__VA_OPT__`, names outside ASCII, macros that mean 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from kcurate.cuda_source.brackets import closing
 from kcurate.cuda_source.text import IDENTIFIER
@@ -47,8 +48,8 @@ _MOVING = frozenset(
 )
 # Defined by the compiler without a definition: their own names stand for it.
 BUILT_IN: dict[bytes, bytes] = {name: name for name in sorted(_QUESTIONS | _MOVING)}
-_DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
-_DEFINE = re.compile(rb"[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(.*)", re.DOTALL)
+DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
+_DEFINE = re.compile(rb"[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)((?:\\\r?\n|[^\n])*)")
 _OPENING = re.compile(rb"\s*\(")
 # Macros without parameters stay names, as they may be sizes, unless their text is more than an expression.
 _STRUCTURE = re.compile(
@@ -62,6 +63,25 @@ MAX_DEPTH = 40
 Token = tuple[bytes, frozenset[bytes]]
 # Whether a header is known to be there: `"name"` or `<name>`.
 HasHeader = Callable[[bytes], bool]
+
+
+class Definition(NamedTuple):
+    """A `#define`: the body with its parameters, on one line; where the directive ends."""
+
+    name: bytes
+    body: bytes
+    end: int
+
+
+def definition(text: bytes, start: int = 0) -> Definition | None:
+    """The `#define` that begins there, if one does."""
+    match = _DEFINE.match(text, start)
+    return match and Definition(match[1], re.sub(rb"\\\r?\n", b" ", match[2]).rstrip(), match.end())
+
+
+def definitions(text: bytes) -> Iterator[Definition]:
+    """Every `#define` of a text without comments, in order."""
+    return filter(None, (definition(text, line.start()) for line in DIRECTIVE.finditer(text)))
 
 
 class UnevaluatedError(Exception):
@@ -252,16 +272,12 @@ def expanded(text: bytes, macros: Mapping[bytes, bytes], has_header: HasHeader) 
 
 def without_macros(text: bytes) -> tuple[bytes, Mapping[str, str]]:
     """The text without directives and with macros expanded, except those that are kept as names."""
-    macros: dict[bytes, bytes] = {}
-    for line in _DIRECTIVE.finditer(text):
-        match = _DEFINE.match(line[0])
-        if match:
-            macros[match[1]] = match[2].replace(b"\\\r\n", b" ").replace(b"\\\n", b" ").rstrip()
+    macros = {one.name: one.body for one in definitions(text)}
     kept = {
         n for n, body in macros.items() if body[:1] != b"(" and body.strip() and not _STRUCTURE.search(body)
     }
     wanted = {name: body for name, body in macros.items() if name not in kept}
-    text = _expanded_in(_DIRECTIVE.sub(b" ", text), wanted)
+    text = _expanded_in(DIRECTIVE.sub(b" ", text), wanted)
     plain = {n.decode(): _expanded_in(body.strip(), wanted) for n, body in macros.items() if body[:1] != b"("}
     return text, {name: body.decode("latin-1") for name, body in plain.items() if body}
 

@@ -11,10 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kcurate.cuda_source.brackets import closing
-from kcurate.cuda_source.expansion import UnevaluatedError, expanded
+from kcurate.cuda_source.expansion import DIRECTIVE, UnevaluatedError, definitions, expanded
 
-_DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
-_DEFINE = re.compile(rb"[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\((?:\\\r?\n|[^\n])*)")
 _BLOCK = re.compile(rb'(?:\b(?:inline\s+)?namespace\b[\w\s:]*|\bextern\s*"[^"\n]*"\s*)\Z')
 _MARK = re.compile(rb"[{}]|\b([A-Za-z_]\w*)[ \t]*(?=\()")
 # Between the parts of a sign that is several tokens for the preprocessor here: `::`, `<<<`, `->`, `+=`.
@@ -37,11 +35,10 @@ class MacroStatement:
 
 def macro_statements(text: bytes, bare: bytes) -> Iterator[MacroStatement]:
     """The statements of a text that calls of its own function-like macros make; `bare` has no literals."""
-    defines = filter(None, (_DEFINE.match(line[0]) for line in _DIRECTIVE.finditer(bare)))
-    macros = {match[1]: re.sub(rb"\\\r?\n", b" ", match[2]) for match in defines}
+    macros = {one.name: one.body for one in definitions(bare) if one.body.startswith(b"(")}
     if not macros:
         return
-    code = _DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+    code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
     blocks: list[bytes | None] = []
     last = 0
     for match in _marks(code, macros, 0, len(code)):

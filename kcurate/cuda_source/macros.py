@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kcurate.cuda_source.brackets import closing
+from kcurate.cuda_source.expansion import DIRECTIVE, definition, definitions
 from kcurate.cuda_source.text import IDENTIFIER
 
 _ATTRIBUTE = re.compile(rb"\b__(?:cluster_dims|block_size|maxnreg|launch_bounds)__\s*(?=\()")
@@ -25,12 +26,10 @@ _NOT_CALLED = frozenset(
     b"__attribute__ __declspec __align__ __launch_bounds__".split()
 )
 MARK = re.compile(rb"\b__global__\b")
-_DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\()?((?:\\\r?\n|[^\n])*)", re.MULTILINE)
 SAVING = re.compile(rb'[ \t]*(push|pop)_macro[ \t]*\([ \t]*"(?P<name>\w+)"')
 SAVING_PRAGMA = re.compile(rb"#[ \t]*pragma" + SAVING.pattern)
 # Pushed definitions of each macro, most recent last; None: it was undefined when pushed.
 Saved = dict[bytes, list[bytes | None]]
-_DIRECTIVE = re.compile(rb"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
 # Blank lines and blanked comments allowed between a statement and the one before it.
 GAP_BYTES = 10_000
 # A parenthesis still open after so many bytes is not a call.
@@ -57,7 +56,7 @@ def global_macros(bare: bytes) -> GlobalMacros:
     """The macros whose bodies lead to `__global__`, in a text with comments and literals blanked."""
     if MARK.search(bare) is None:
         return GlobalMacros()
-    defines = [(m[1], m[2] is not None, m[3]) for m in _DEFINE.finditer(bare)]
+    defines = [(one.name, one.body.startswith(b"("), one.body) for one in definitions(bare)]
     words: set[bytes] = set()
     headers: set[bytes] = set()
     makers: set[bytes] = set()
@@ -80,7 +79,7 @@ def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:
     """
     if MARK.search(bare) is None:
         return
-    code = _DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
+    code = DIRECTIVE.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), bare)
     marks = b"|".join([b"__global__", *sorted(macros.all)])
     mark: int | None = None
     for match in re.finditer(rb"\b(?:" + marks + rb")\b|[;{]", code):
@@ -174,7 +173,7 @@ def without_saving(directive: bytes, name: bytes, macros: dict[bytes, bytes], sa
         if match[1] == b"push":
             return b""
         return b"\n".join([b"#undef " + name, *([macros[name]] if name in macros else [])])
-    if _DEFINE.match(directive):
+    if definition(directive):
         macros[name] = directive
     else:
         macros.pop(name, None)

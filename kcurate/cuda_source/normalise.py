@@ -6,7 +6,7 @@ import re
 
 from kcurate.cuda_source.text import IDENTIFIER, without_comments
 
-_TOKEN = re.compile(rb'[A-Za-z_]\w*|\d[\w.]*(?:[eE][-+]\w+)?|"(?:\\.|[^"\\])*"|\S')
+TOKEN = re.compile(rb'[A-Za-z_]\w*|\d[\w.]*(?:[eE][-+]\w+)?|"(?:\\.|[^"\\])*"|\S')
 
 
 def normalise(code: bytes, renames: dict[bytes, bytes] | None = None) -> bytes:
@@ -21,4 +21,4 @@ def normalise(code: bytes, renames: dict[bytes, bytes] | None = None) -> bytes:
 
 def normalised_tokens(code: bytes) -> tuple[bytes, ...]:
     """The tokens of the code without comments."""
-    return tuple(_TOKEN.findall(without_comments(code)))
+    return tuple(TOKEN.findall(without_comments(code)))

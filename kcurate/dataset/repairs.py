@@ -8,14 +8,12 @@ judging wrong answers (`benchmarks/repairs.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
-from kcurate import codec, json_text, prompts, resources, store
+from kcurate import codec, prompts, resources, store
 from kcurate.mutate.broken import ATTEMPTS
 from kcurate.mutate.choosing import every
 from kcurate.problem import shown
-from kcurate.prompts import Earlier
 from kcurate.records import Candidate, Prompt, Side, WrongAttempt
 
 
@@ -31,9 +29,7 @@ def side_id(side: Side) -> str:
 
 def remade(pair: Candidate, fact: WrongAttempt) -> Side | None:
     """The wrong side of a published pair; None if the change does not give it any more."""
-    found = (
-        every(pair.fast, {fact.change: ATTEMPTS[fact.change]}, fact.change) if fact.change in ATTEMPTS else ()
-    )
+    found = every(pair.fast, ATTEMPTS, fact.change) if fact.change in ATTEMPTS else ()
     side = found[fact.place].side if fact.place < len(found) else None
     return side if side is not None and side_id(side) == fact.side else None
 
@@ -47,10 +43,6 @@ def repairs(
         wrong = remade(pair, fact) if pair is not None else None
         if pair is None or wrong is None or pair.problem is None:
             continue
-        template = replace(pair, origin=replace(pair.origin, kind="model", made="fast"))
-        plan = None
-        if (wrong.plan, wrong.buffers) != (pair.slow.plan, pair.slow.buffers):
-            plan = json_text.pretty(shown.launch_data(wrong))
-        earlier = Earlier(shown.shown_code(wrong.code), plan, fact.findings)
-        material = shown.material_of(pair.problem, template.slow, "fast", pair.family, gpus[fact.pair])
+        earlier = shown.earlier(wrong, pair.slow, fact.findings)
+        material = shown.material_of(pair.problem, pair.slow, "fast", pair.family, gpus[fact.pair])
         yield fact, prompts.build(material, None, "text", action="repair", earlier=earlier)

@@ -183,24 +183,26 @@ def _files(
     by_split = {split: [one for one in rows if places[one["id"]] == split] for split in parquet.SPLITS}
     by_split = {split: inside for split, inside in by_split.items() if inside}
     history = changes.follow(before, by_split, config.version)
-    made: dict[str, dict[str, list[dict[str, Any]]]] = {"pairs": by_split}
     wrong = list(store.read_jsonl(repairs.facts(), WrongAttempt)) if config.built_in else []
     untaught: dict[str, Untaught] = {}
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for split, inside in by_split.items():
-        found, out = tables(inside, wrong, test=split == "test")
+        tuned, out = tables(inside, wrong, test=split == "test")
         untaught |= out
-        for name, some in found.items():
-            made.setdefault(name, {})[split] = some
-    made = {name: {split: x for split, x in some.items() if x} for name, some in made.items()}
-    counts = {name: {split: len(x) for split, x in some.items()} for name, some in made.items() if some}
+        found[split] = {"pairs": inside, **tuned}
+    made = {
+        name: some
+        for name in parquet.CONFIGS
+        if (some := {split: inside[name] for split, inside in found.items() if inside[name]})
+    }
+    counts = {name: {split: len(inside) for split, inside in some.items()} for name, some in made.items()}
     files = {
         parquet.data_file(name, split): parquet.to_bytes(name, inside)
         for name, some in made.items()
         for split, inside in some.items()
     }
-    content = card.Content(
-        by_split, counts, gates, history.version, [x for some in made.get("sft", {}).values() for x in some]
-    )
+    taught = [one for inside in found.values() for one in inside["sft"]]
+    content = card.Content(by_split, counts, gates, history.version, taught)
     speedups = [one["speedup"] for one in rows if trainable(one) and one["speedup"]]
     if speedups:
         title = f"Speedups of {len(speedups)} confirmed pairs"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kcurate import prompts
 from kcurate.dataset.repairs import repairs
 from kcurate.dataset.rows import Kind
 from kcurate.problem import shown
-from kcurate.problem.lessons import Lesson, Lessons, Proved, Untaught, answers, gpu_named, lessons
+from kcurate.problem.lessons import Answered, Lesson, Lessons, Proved, Untaught, lessons
 from kcurate.published_rows import candidate_of
 from kcurate.records import Outcome, WrongAttempt
 
@@ -112,25 +113,20 @@ def tables(
     A split holds whole families, and a prompt names its family: no other split has the same prompt.
     """
     by_id = {str(row["id"]): row for row in rows if trainable(row)}
-    proved = [_proved(row) for row in by_id.values()]
+    proved = [Proved.of_row(candidate_of(row), row) for row in by_id.values()]
     found = lessons(proved)
     if test:
         local = {one.pair.id: Untaught.LOCAL_EDIT for one in found.taught if one.local_edit}
         kept = tuple(one for one in found.taught if not one.local_edit)
-        found = Lessons(kept, found.untaught | local)
+        found = replace(found, taught=kept, untaught=found.untaught | local)
     made = {
         "sft": [sft_row(by_id[one.pair.id], one) for one in found.taught if one.answer is not None],
         "grpo": [grpo_row(by_id[one.pair.id], one) for one in found.taught if one.technique is None],
         "write": list(_written(proved, by_id)),
-        "preferences": list(_preferences(proved, by_id)),
+        "preferences": list(_preferences(found.answers, by_id)),
         "repair": list(_repairs(found, proved, by_id, wrong)),
     }
     return made, found.untaught
-
-
-def _proved(row: Mapping[str, Any]) -> Proved:
-    gpu = gpu_named(row["device"], row["compiler"])
-    return Proved(candidate_of(row), row["speedup"], gpu, (row["speedup_low"], row["speedup_high"]))
 
 
 def _written(proved: Iterable[Proved], rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -153,9 +149,11 @@ def _written(proved: Iterable[Proved], rows: Mapping[str, Mapping[str, Any]]) ->
             )
 
 
-def _preferences(proved: Iterable[Proved], rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def _preferences(
+    answers: Iterable[Iterable[Answered]], rows: Mapping[str, Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
     """Two answers to one prompt, timed beside one given side on one GPU model, whose intervals are apart."""
-    for group in answers(proved)[0]:
+    for group in answers:
         known = [one for one in group if one.answer is not None and one.of.interval]
         for better, worse in itertools.combinations(known, 2):
             assert better.of.interval and worse.of.interval and better.of.speedup and worse.of.speedup

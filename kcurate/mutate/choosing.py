@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from kcurate.mutate.spans import Changes, Code, apply
 from kcurate.records import Side
@@ -21,11 +22,15 @@ class Changed:
     side: Side
 
 
+# Every change of a side begins with the same tokens.
+_tokenised = lru_cache(maxsize=4)(Code.of)
+
+
 def of_text(change: Callable[[Code], Changes]) -> Change:
     """A change of the text as one of a side."""
 
     def changed(side: Side) -> Iterator[tuple[str, Side]]:
-        for what, edits in change(Code.of(side.code)):
+        for what, edits in change(_tokenised(side.code)):
             yield what, replace(side, code=apply(side.code, edits))
 
     return changed

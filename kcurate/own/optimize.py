@@ -5,7 +5,6 @@ Not covered: asking and refusing answers (`kcurate.deopt`), judging (`kcurate.ju
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,9 +76,9 @@ def run(
     with recorded("optimize", config.workspace, note=note) as record:
         (own,) = find_kernels((config.kernel,), config.workspace, note=record.note)
         record.begin(config)
-        command = ["kcurate", "optimize", config.kernel, "--model", config.model, "-w", str(config.workspace)]
+        command = record.command("optimize", config.kernel, "--model", config.model)
         wanted = Wanted(own, config.launch, "--launch")
-        find_problem((wanted,), config.workspace, ask=ask, command=shlex.join(command), note=record.note)
+        find_problem((wanted,), config.workspace, ask=ask, command=command, note=record.note)
         asked = ModelConfig(
             config.workspace,
             config.model,

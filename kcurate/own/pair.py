@@ -5,7 +5,6 @@ Not covered: the verdict on the pair (`kcurate validate`), plans that launch sev
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +61,7 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
             Wanted(slow, config.slow_launch, "--slow-launch"),
             Wanted(fast, config.fast_launch, "--fast-launch"),
         )
-        command = shlex.join(["kcurate", "pair", config.slow, config.fast, "-w", str(config.workspace)])
+        command = record.command("pair", config.slow, config.fast)
         find_problem(wanted, config.workspace, ask=ask, command=command, note=record.note)
         judge = AdmittingJudge()
         try:
@@ -76,7 +75,7 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         if given.pair is None:
             raise _failure(given, wanted)
         store.write_candidate(folder, given.pair)
-        following = shlex.join(["kcurate", "validate", str(folder), "-w", str(config.workspace)])
+        following = record.command("validate", folder)
         record.note(f"{folder}: both sides agree on the emulator; next: {following}")
         return summary
 

@@ -7,9 +7,10 @@ technique by name. Not covered: which pairs are proved (`kcurate.verdicts`), the
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from kcurate import prompts
 from kcurate.cuda_source.containment import held
@@ -58,6 +59,12 @@ class Proved:
     gpu: str = ""
     interval: tuple[float, float] | None = None
 
+    @classmethod
+    def of_row(cls, pair: Candidate, row: Mapping[str, Any]) -> Proved:
+        """The pair in a published row, with what the row says of its verdict."""
+        interval = None if row["speedup"] is None else (row["speedup_low"], row["speedup_high"])
+        return cls(pair, row["speedup"], gpu_named(row["device"], row.get("compiler")), interval)
+
 
 @dataclass(frozen=True)
 class Answered:
@@ -86,15 +93,19 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Lessons:
-    """The lessons by id of their pair, in order of the ids, and why other pairs teach nothing."""
+    """The lessons by id of their pair, in order of the ids, and why other pairs teach nothing.
+
+    `answers`: all of each prompt, the fastest first.
+    """
 
     taught: tuple[Lesson, ...]
     untaught: dict[str, Untaught]
+    answers: tuple[tuple[Answered, ...], ...]
 
 
 def lessons(proved: Iterable[Proved], *, brief: bool = False) -> Lessons:
     """The selection. Of equally fast answers to a prompt the pair whose id sorts first stays."""
-    groups, untaught = answers(proved)
+    groups, untaught = _answers(proved)
     taught = []
     for group in groups:
         asked: dict[str | None, str | None] = {}
@@ -106,7 +117,7 @@ def lessons(proved: Iterable[Proved], *, brief: bool = False) -> Lessons:
             asked[technique.name if technique else None] = one.answer
             taught.append(_lesson(one, technique, brief=brief))
     kept = _of_rules(taught, untaught)
-    return Lessons(tuple(sorted(kept, key=lambda one: one.pair.id)), untaught)
+    return Lessons(tuple(sorted(kept, key=lambda one: one.pair.id)), untaught, groups)
 
 
 def _of_rules(taught: Iterable[Lesson], untaught: dict[str, Untaught]) -> list[Lesson]:
@@ -132,22 +143,22 @@ def _of_rules(taught: Iterable[Lesson], untaught: dict[str, Untaught]) -> list[L
     return kept
 
 
-def answers(proved: Iterable[Proved]) -> tuple[list[list[Answered]], dict[str, Untaught]]:
+def _answers(proved: Iterable[Proved]) -> tuple[tuple[tuple[Answered, ...], ...], dict[str, Untaught]]:
     """The answers to each prompt, the fastest first, and why other pairs have no prompt."""
     untaught: dict[str, Untaught] = {}
     groups: dict[Prompt, list[Answered]] = {}
     for one in sorted(proved, key=lambda one: one.pair.id):
-        if why := _unasked(one.pair):
+        if why := unasked(one.pair):
             untaught[one.pair.id] = why
         else:
             groups.setdefault(shown.request(one.pair), []).append(Answered(one, _answer(one.pair)))
     for group in groups.values():
         group.sort(key=lambda one: (one.answer is None, -(one.of.speedup or 0.0)))
-    return list(groups.values()), untaught
+    return tuple(map(tuple, groups.values())), untaught
 
 
-def _unasked(pair: Candidate) -> Untaught | None:
-    """Why no prompt can ask for the fast side."""
+def unasked(pair: Candidate) -> Untaught | None:
+    """Why no prompt can ask for the fast side; None if one can."""
     if pair.slow.views:
         return Untaught.LAYOUT
     return Untaught.SINGLE_SIZE if pair.problem is not None and pair.problem.single_size else None

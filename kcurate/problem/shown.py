@@ -12,7 +12,7 @@ from typing import Any
 
 from kcurate import codec, json_text, prompts
 from kcurate.cuda_source import normalise
-from kcurate.prompts import Answer, Material, Technique
+from kcurate.prompts import Answer, Earlier, Material, Technique
 from kcurate.records import Candidate, Problem, Prompt, Side, SideName
 
 _TELLS_A_SIDE = re.compile(r"\b(?:slow|fast) side\b")
@@ -24,7 +24,7 @@ def material_of(problem: Problem, given: Side, makes: SideName, family: str, gpu
         makes=makes,
         family=family,
         code=_shown_python(given.code) if given.language == "torch" else shown_code(given.code),
-        plan=json_text.pretty(launch_data(given)),
+        plan=_shown_launch(given),
         problem=json_text.pretty(codec.to_data(problem)),
         language=given.language,
         gpu=gpu,
@@ -70,9 +70,17 @@ def whole_answer(made: Side) -> Answer:
 
 def answer_of(made: Side, given: Side) -> Answer:
     """A side as the answer to a prompt that shows `given`: plan and buffers only if they differ."""
-    if made.plan == given.plan and made.buffers == given.buffers:
-        return Answer(shown_code(made.code))
-    return whole_answer(made)
+    return Answer(shown_code(made.code)) if _launches_alike(made, given) else whole_answer(made)
+
+
+def earlier(made: Side, given: Side, findings: str) -> Earlier:
+    """A side as an earlier answer to a prompt that shows `given`, with what was found about it."""
+    plan = None if _launches_alike(made, given) else _shown_launch(made)
+    return Earlier(shown_code(made.code), plan, findings)
+
+
+def _launches_alike(made: Side, given: Side) -> bool:
+    return made.plan == given.plan and made.buffers == given.buffers
 
 
 def shown_code(code: str) -> str:
@@ -92,7 +100,7 @@ def _shown_python(code: str) -> str:
     return ast.unparse(tree)
 
 
-def shown_launch(side: Side) -> str:
+def _shown_launch(side: Side) -> str:
     """A side's plan, and its own buffers if any, as JSON."""
     return json_text.pretty(launch_data(side))
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcurate import names, progress, store
-from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.records import Outcome, Summary
 from kcurate.report.entries import Entry, entry
@@ -44,7 +43,11 @@ def run(config: ReportConfig, *, note: Note = silent) -> Summary:
         InputError: no pairs, or a file cannot be read or written.
     """
     workspace = Workspace(config.workspace)
-    folders = _folders(config, workspace)
+    folders = (
+        names.pairs(config.pairs, workspace)
+        if config.pairs
+        else readable.pair_folders(workspace, built_in=config.built_in)
+    )
     with recorded("report", config.workspace, note=note) as record:
         record.begin(config)
         entries: dict[str, Entry] = {}
@@ -65,14 +68,3 @@ def run(config: ReportConfig, *, note: Note = silent) -> Summary:
             page = render([entries[key] for key in sorted(entries)])
         store.write_bytes(config.path, page.encode("utf-8", "replace"))
         return record.finish({"pairs": dict(sorted(counts.items()))})
-
-
-def _folders(config: ReportConfig, workspace: Workspace) -> list[Path]:
-    """The pair folders, each once."""
-    if not config.pairs:
-        return readable.pair_folders(workspace, built_in=config.built_in)
-    roots = [names.some(name, workspace, (names.PAIR,)) for name in config.pairs]
-    found = {folder.resolve(): folder for root in roots for folder in store.find_candidates(root)}
-    if not found:
-        raise InputError("no pair.json here", where=", ".join(map(str, roots)), hint="check the path")
-    return list(found.values())

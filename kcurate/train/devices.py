@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from kcurate import backends
 from kcurate.backends.choice import require_gpus
 from kcurate.errors import InputError
+from kcurate.problem import lessons
 from kcurate.train.settings import JudgeSettings
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -63,7 +64,7 @@ def gpu_named(place: JudgePlace) -> str | None:
     import torch
 
     major, minor = torch.cuda.get_device_capability(place.gpus[0])
-    return f"{torch.cuda.get_device_name(place.gpus[0])} (compute capability {major}.{minor})"
+    return lessons.gpu_named(torch.cuda.get_device_name(place.gpus[0]), f"sm_{major}{minor}")
 
 
 def _share(gpus: Sequence[int], rank: int, size: int) -> tuple[int, ...]:

@@ -16,10 +16,10 @@ from kcurate import resources, store
 from kcurate.errors import InputError
 from kcurate.neutral import neutral
 from kcurate.notes import Note, silent
-from kcurate.problem.lessons import Lesson, Proved, gpu_named, lessons, together
+from kcurate.problem.lessons import Lesson, Proved, gpu_named, lessons, together, unasked
 from kcurate.published_rows import candidate_of, opened, read_rows
 from kcurate.records import Candidate, Outcome
-from kcurate.train.task import Task
+from kcurate.train.task import Task, check_held_out
 from kcurate.verdicts import standing
 from kcurate.workspace import Workspace
 
@@ -52,9 +52,12 @@ def load(
     clashes = 0
     for source in sources or (BUILT_IN,):
         found = list(_proved(source, outcomes, split, revision, note))
-        if all(one.pair.slow.views for one in found):
+        if not found:
             hint = "run kcurate validate on a GPU first"
             raise InputError(f"no pair here is {' or '.join(outcomes)}", where=source, hint=hint)
+        if all(reasons := [unasked(one.pair) for one in found]):
+            why = ", ".join(sorted({*filter(None, reasons)}))
+            raise InputError(f"no pair here can become a task: {why}", where=source)
         clashes += sum(known.get(one.pair.id, one).pair != one.pair for one in found)
         known |= {one.pair.id: one for one in found if one.pair.id not in known}
     if clashes:
@@ -99,8 +102,7 @@ def _proved(
         for name, inside in rows.items():
             for row in inside if split in (None, name) else ():
                 if row["outcome"] in outcomes:
-                    gpu = gpu_named(row["device"], row.get("compiler"))
-                    yield Proved(candidate_of(row), row["speedup"], gpu)
+                    yield Proved.of_row(candidate_of(row), row)
 
 
 def _folders(root: Path, outcomes: Sequence[str]) -> Iterator[Proved]:
@@ -126,8 +128,7 @@ def split(
     Raises:
         InputError: the fraction is not in [0, 1).
     """
-    if not 0 <= held_out_fraction < 1:
-        raise InputError("the held-out fraction must be at least 0 and below 1", where=str(held_out_fraction))
+    check_held_out(held_out_fraction)
     groups = _groups(tasks)
     random.Random(seed).shuffle(groups)
     wanted, held = held_out_fraction * len(tasks), set[str]()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kcurate.errors import InputError
 from kcurate.records import Candidate, Prompt
 
 
@@ -56,3 +57,13 @@ class Judged:
     cheat: bool = False
     cached: bool = False
     judge_s: float = 0.0
+
+
+def check_held_out(fraction: float) -> None:
+    """Refuse a held-out fraction of tasks that leaves none to train on, or is none.
+
+    Raises:
+        InputError: it is not in [0, 1).
+    """
+    if not 0 <= fraction < 1:
+        raise InputError("the held-out fraction must be at least 0 and below 1", where=str(fraction))

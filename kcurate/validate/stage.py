@@ -13,7 +13,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import judge, names, progress, store
+from kcurate import judge, names, progress
 from kcurate.backends.choice import choose
 from kcurate.errors import InputError
 from kcurate.judge import JudgeConfig
@@ -100,17 +100,13 @@ def _item(one: inputs.Item, verdict: Verdict, workspace: Workspace) -> Item:
 
 def _folders(config: ValidateConfig, workspace: Workspace) -> list[Path]:
     """The pair folders, each once."""
-    roots = [names.some(str(path), workspace, (names.PAIR,)) for path in config.paths] or [workspace.pairs]
     if not config.paths and not workspace.pairs.is_dir():
         raise InputError(
             "no pairs in the workspace",
             where=str(workspace.pairs),
             hint="name pair folders, or run kcurate extract first",
         )
-    found = {folder.resolve(): folder for root in roots for folder in store.find_candidates(root)}
-    if not found:
-        raise InputError("no pair.json here", where=", ".join(map(str, roots)), hint="check the path")
-    return list(found.values())
+    return names.pairs(map(str, config.paths or (workspace.pairs,)), workspace)
 
 
 def _known(given: tuple[inputs.Item, ...], book: Ledger, config: ValidateConfig) -> dict[int, Verdict]:

@@ -115,17 +115,24 @@ def topk(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
     return {"values": np.take_along_axis(arrays["in"], order, axis=1), "places": order}
 
 
-def adam(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
-    """Both moments, and weights less decay and less step; `first` and `second` correct the moments' bias."""
-    g, m, v, w = (arrays[name].astype(np.float64) for name in ("gradient", "m", "v", "weights"))
+def moments(arrays: Arrays, scalars: Scalars) -> tuple[Array, Array]:
+    """Running means of the gradient and of its square."""
+    g, m, v = (arrays[name].astype(np.float64) for name in ("gradient", "m", "v"))
     m = scalars["beta1"] * m + (1.0 - scalars["beta1"]) * g
-    v = scalars["beta2"] * v + (1.0 - scalars["beta2"]) * g * g
+    return m, scalars["beta2"] * v + (1.0 - scalars["beta2"]) * g * g
+
+
+def adamw(arrays: Arrays, scalars: Scalars, rate: Array | float, decay: Array | float) -> dict[str, Array]:
+    """Both moments, and weights less decay and less step; `first` and `second` correct the moments' bias."""
+    m, v = moments(arrays, scalars)
     step = (m / scalars["first"]) / (np.sqrt(v / scalars["second"]) + scalars["eps"])
-    return {
-        "m": m,
-        "v": v,
-        "weights": w * (1.0 - scalars["rate"] * scalars["shrink"]) - scalars["rate"] * step,
-    }
+    weights = arrays["weights"].astype(np.float64) * (1.0 - rate * decay) - rate * step
+    return {"m": m, "v": v, "weights": weights}
+
+
+def adam(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
+    """All weights with one rate and one decay."""
+    return adamw(arrays, scalars, scalars["rate"], scalars["shrink"])
 
 
 def bias_gradient(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:

@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tests.oracles.dense import sgemm
+
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 Sizes = Mapping[str, int]
 Scalars = Mapping[str, float]
-
-
-def matmul(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
-    """C = A B, all stored by rows."""
-    return {"c": arrays["a"].astype(np.float64) @ arrays["b"].astype(np.float64)}
 
 
 def weight_gradient(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
@@ -134,7 +131,7 @@ def decode_swiglu(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, A
 
 
 ORACLES = {
-    "matmul-bf16": matmul,
+    "matmul-bf16": sgemm,
     "batched-gemm-bf16": weight_gradient,
     "linear-int8": linear_int8,
     "linear-fp8-blocks": linear_fp8_blocks,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tests.oracles.deep_learning import adamw, moments
 from tests.oracles.normalisation import doubles
 
 Array = npt.NDArray[Any]
@@ -32,22 +33,17 @@ def cross_entropy_backward(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> di
 
 
 def adamw_multi_tensor(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
-    """Both moments, and weights less decay and less step, each tensor with its own rate and decay."""
-    g, m, v, w, rates, decays = doubles(arrays, "gradient m v weights rates decays")
+    """Each tensor with its own rate and decay."""
     lengths = np.diff(arrays["starts"])
-    rate, decay = np.repeat(rates, lengths), np.repeat(decays, lengths)
-    m = scalars["beta1"] * m + (1.0 - scalars["beta1"]) * g
-    v = scalars["beta2"] * v + (1.0 - scalars["beta2"]) * g * g
-    step = (m / scalars["first"]) / (np.sqrt(v / scalars["second"]) + scalars["eps"])
-    weights = w * (1.0 - rate * decay) - rate * step
-    return {"m": m, "v": v, "weights": weights, "rounded": weights}
+    rate, decay = (np.repeat(values, lengths) for values in doubles(arrays, "rates decays"))
+    made = adamw(arrays, scalars, rate, decay)
+    return {**made, "rounded": made["weights"]}
 
 
 def lamb_multi_tensor(arrays: Arrays, sizes: Sizes, scalars: Scalars) -> dict[str, Array]:
     """Adam's update with decay, scaled for each tensor by the ratio of the weights' norm to its own."""
-    g, m, v, w = doubles(arrays, "gradient m v weights")
-    m = scalars["beta1"] * m + (1.0 - scalars["beta1"]) * g
-    v = scalars["beta2"] * v + (1.0 - scalars["beta2"]) * g * g
+    (w,) = doubles(arrays, "weights")
+    m, v = moments(arrays, scalars)
     update = m / (np.sqrt(v) + scalars["eps"]) + scalars["decay"] * w
     begins, lengths = arrays["starts"][:-1], np.diff(arrays["starts"])
     ratio = np.sqrt(np.add.reduceat(w * w, begins) / np.add.reduceat(update**2, begins))

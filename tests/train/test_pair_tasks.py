@@ -86,6 +86,19 @@ def test_problem_of_one_recorded_size_is_not_taught(tmp_path: Path) -> None:
     assert [task.id for task in pair_tasks.load(str(tmp_path))] == ["demo/b"]
 
 
+def test_source_of_which_no_pair_can_become_a_task_is_refused(tmp_path: Path) -> None:
+    one, other = pair("demo/a"), pair("demo/b", 3)
+    assert one.problem is not None
+    single = replace(one, problem=replace(one.problem, single_size=True))
+    workspace(tmp_path / "single", [(single, Outcome.CONFIRMED)])
+    with pytest.raises(InputError, match="no pair here can become a task: single_size"):
+        pair_tasks.load(str(tmp_path / "single"))
+    laid_out = replace(other, slow=replace(other.slow, views={"x": View(pad=((0, 3),))}))
+    workspace(tmp_path / "both", [(single, Outcome.CONFIRMED), (laid_out, Outcome.CONFIRMED)])
+    with pytest.raises(InputError, match="become a task: layout, single_size"):
+        pair_tasks.load(str(tmp_path / "both"))
+
+
 def test_only_what_was_proved_is_taught(tmp_path: Path) -> None:
     one = pair("demo/a")
     folder = tmp_path / "pairs" / "a"

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kcurate import prompts, store
-from kcurate.deopt.models import gates, targets
+from kcurate.deopt.models import gates
 from kcurate.deopt.models.attempts import Attempts
 from kcurate.deopt.models.gates import Refusal, Variants
 from kcurate.deopt.models.policy import Policy, Step, Tried
 from kcurate.deopt.models.targets import Target
 from kcurate.models.asking import Asking
 from kcurate.models.client import Request
+from kcurate.problem import shown
 from kcurate.problem.answered import side_of
 from kcurate.prompts import Example, Technique, Unreadable
 from kcurate.prompts.replies import Form
@@ -223,7 +224,7 @@ def prompt_for(target: Target, step: Step, form: Form, examples: ExampleFinder) 
     """The prompt for a step."""
     earlier, parent = None, step.parent
     if parent is not None and parent.side is not None:
-        earlier = targets.earlier(parent.side, target, parent.findings)
+        earlier = shown.earlier(parent.side, target.given, parent.findings)
     elif parent is not None:
         earlier = prompts.Earlier("", None, parent.findings)
     return prompts.build(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kcurate import prompts, store
+from kcurate import store
 from kcurate.cuda_source import techniques
 from kcurate.deopt.starts import Start
 from kcurate.errors import InputError
@@ -114,9 +114,3 @@ def targets(
     ]
     once = naive and not ladders and () not in steps
     return [*found, Target(start, given, start.problem, made, ())] if once else found
-
-
-def earlier(side: Side, target: Target, findings: str) -> prompts.Earlier:
-    """An earlier answer, as a prompt shows it."""
-    plan = None if side.plan == target.given.plan else shown.shown_launch(side)
-    return prompts.Earlier(side.code, plan, findings)

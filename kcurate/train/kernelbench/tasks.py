@@ -21,7 +21,7 @@ from kcurate.notes import Note, silent
 from kcurate.problem import shown
 from kcurate.records import Candidate, Origin, Side
 from kcurate.train.kernelbench.worker import Found, find_all
-from kcurate.train.task import Task
+from kcurate.train.task import Task, check_held_out
 
 HUB_NAME = "ScalingIntelligence/KernelBench"
 URL = "https://github.com/ScalingIntelligence/KernelBench"
@@ -85,8 +85,7 @@ def split(
     Raises:
         InputError: the fraction is not in [0, 1).
     """
-    if not 0 <= held_out_fraction < 1:
-        raise InputError("the held-out fraction must be at least 0 and below 1", where=str(held_out_fraction))
+    check_held_out(held_out_fraction)
     order = sorted(task.id for task in tasks)
     random.Random(seed).shuffle(order)
     held = set(order[: round(held_out_fraction * len(order))])

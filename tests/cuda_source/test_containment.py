@@ -1,0 +1,25 @@
+"""Which code holds a function of which other."""
+
+from __future__ import annotations
+
+from kcurate.cuda_source.containment import held
+from kcurate.cuda_source.normalise import normalised_tokens
+
+DIRECTIVES = "#include <cuda_fp16.h>\n" + "".join(f"#define SIZE_{k} {k}\n" for k in range(40))
+
+
+def function(name: str, *signs: str) -> str:
+    steps = "".join(f"    v = v {sign} {k}.5f {sign} w;\n" for sign in signs for k in range(9))
+    return f"__device__ float {name}(float v, float w)\n{{\n{steps}    return v;\n}}\n"
+
+
+def test_a_function_behind_directives_is_found_in_another_file() -> None:
+    codes = [DIRECTIVES + function("first", "+") + function("second", "-"), function("renamed", "+")]
+    found = [(one.function, one.of, one.by) for one in held([*codes, function("other", "*")])]
+    assert found == [("first", 0, 1), ("renamed", 1, 0)]
+
+
+def test_a_function_is_as_long_behind_directives_and_comments() -> None:
+    alone, behind = function("one", "+"), f"/* Adds. */\n{DIRECTIVES}{function('one', '+')}"
+    whole = len(normalised_tokens(alone.encode()))
+    assert [one.tokens for one in held([alone, behind])] == [whole, whole]
