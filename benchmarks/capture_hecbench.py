@@ -8,7 +8,7 @@ Each program is copied, built (`make ARCH=...`), extracted, run under `kcurate c
 launched kernels are drafted, on the emulator and the GPU. One row a program is appended at once; run again,
 it goes on where it stopped, and a later row of a program replaces the earlier. `--keep` holds each program's
 workspace, without samples of contents: `--stage record` stops there, and `--stage draft` goes on from there,
-on this machine or another. Kernels of libraries are not looked at. Without a GPU (`--recorder cudart`)
+on this machine or another. Kernels of libraries are counted apart. Without a GPU (`--recorder cudart`)
 programs are linked with `-cudart shared`, through NVCC_APPEND_FLAGS. Prints the funnel and the reason of each
 loss.
 """
@@ -20,6 +20,7 @@ import json
 import os
 import platform
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -39,6 +40,8 @@ from kcurate.cuda_source.demangled import Demangled
 ROOT = Path(__file__).resolve().parent.parent
 KCURATE = [sys.executable, "-m", "kcurate"]
 BUILD_S, RUN_S, DRAFT_S = 180, 60, 300
+SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".inc", ".inl")
+DEFINED = re.compile(r"__global__([^;{}]{0,400})")
 
 
 def drawn(tree: Path, count: int, seed: int, part: str) -> list[str]:
@@ -125,7 +128,7 @@ def drafted(tree: Path, row: dict[str, Any], given: argparse.Namespace) -> dict[
         words = [*KCURATE, "problem", "draft", "-w", str(work), "--tree", str(tree / row["program"])]
         code, text = call([*words, "--again"], Path(temporary), DRAFT_S)
         row |= {"draft_s": round(time.monotonic() - started, 1), "draft_ended": code is not None}
-        return row | {"kernels": kernels(work, read(work), text)}
+        return row | {"kernels": kernels(work, read(work), text, tree / row["program"])}
 
 
 def read(work: Path) -> list[dict[str, Any]]:
@@ -141,14 +144,16 @@ def last(text: str) -> str:
     ]
 
 
-def kernels(work: Path, records: list[dict[str, Any]], notes: str) -> dict[str, str]:
-    """What became of each launched kernel of the program's own, by name."""
+def kernels(work: Path, records: list[dict[str, Any]], notes: str, folder: Path) -> dict[str, str]:
+    """What became of each launched kernel, by name; `library`: the program's own sources do not have it."""
     launched = {Demangled.of(record["kernel"]).base for record in records}
     said = {}
     for line in notes.splitlines():
         kernel, _, rest = line.partition(": ")
         said[kernel.rsplit("/", 1)[-1]] = rest.split(":")[0][:60]
-    found: dict[str, str] = dict.fromkeys(sorted(launched), "not_extracted")
+    texts = [path.read_text("utf-8", "replace") for path in folder.rglob("*") if path.suffix in SOURCES]
+    own = {word for text in texts for head in DEFINED.findall(text) for word in re.findall(r"\w+", head)}
+    found = {name: "not_extracted" if name in own else "library" for name in sorted(launched)}
     for path in work.rglob("kernel.json"):
         name = json.loads(path.read_bytes())["name"].split("::")[-1]
         if name in launched:
@@ -165,7 +170,7 @@ def report(rows: list[dict[str, Any]]) -> None:
     if ran:
         print(f"of {ran} that were built, {outcomes['launched'] / ran:.0%} gave launches")
     fates = Counter(fate for row in rows for fate in row.get("kernels", {}).values())
-    total = sum(fates.values())
+    total = sum(fates.values()) - fates["library"]
     if total:
         print(f"{total} launched kernels, {fates['admitted'] / total:.0%} with an admitted problem")
     for fate, count in fates.most_common():
