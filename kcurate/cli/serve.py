@@ -33,7 +33,7 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Tasks: builtin, a folder, or USER/NAME on the Hub; may be repeated.  [default: builtin]",
+            help="Pairs: builtin, a folder, or USER/NAME on the Hub; may be repeated.  [default: builtin]",
         ),
     ] = None,
     jobs: JobsOption = 0,

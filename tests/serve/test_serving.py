@@ -5,6 +5,11 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import re
+import shlex
+import shutil
+import signal
+import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -58,6 +63,25 @@ def test_tasks_are_listed_without_their_answers(server: Server) -> None:
     assert server.client.tasks(limit=0).total == 2
     brief = server.client.tasks(brief=True).tasks[0].prompt[0]["content"]
     assert len(brief) < len(task.prompt[0]["content"])
+
+
+def test_the_examples_of_the_page_run(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
+    page = page.replace("http://127.0.0.1:8077", server.url).replace(
+        "deep-learning/softmax-block-online", TASK
+    )
+    (command,), (program,) = (
+        re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("sh", "python")
+    )
+    words = shlex.split(command)
+    if shutil.which("curl"):
+        job = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)
+    else:
+        assert words[:2] == ["curl", "-s"] and words[3:6:2] == ["-H", "-d"]
+        job = ask(server, "POST", words[2].removeprefix(server.url), words[6].encode())[1]
+    assert (job["state"], job["results"][0]["outcome"]) == ("done", "unreadable")
+    exec(program, {})
+    assert capsys.readouterr().out.startswith("0.0 The answer cannot be used")
 
 
 def test_splits_share_no_task(server: Server) -> None:
@@ -126,6 +150,7 @@ def test_a_verdict_is_found_by_its_key(server: Server) -> None:
     assert ask(server, "GET", "/verdicts/nothing") == (404, {"detail": "no final verdict nothing"})
 
 
+@pytest.mark.slow
 def test_eight_clients_beside_a_hanging_and_a_hostile_answer(server: Server) -> None:
     texts = [reply(SCALE.replace("a * x[i]", f"a * x[i] * {n}.0f / {n}.0f")) for n in range(2, 7)]
     expected = ["correct"] * 5 + ["timeout", "static_reject", "mismatch"]
@@ -149,6 +174,7 @@ def test_equal_answers_of_two_clients_are_judged_once(server: Server) -> None:
     assert sorted(job.results[0].cached for job in jobs) == [False, True]
 
 
+@pytest.mark.slow
 def test_a_caller_that_leaves_frees_its_place(server: Server) -> None:
     """Its answers that no referee has begun with are not judged, those behind it come sooner."""
     hung = [reply(SCALE.replace("if (i < n)", f"while (n + {k}) if (i < n)")) for k in range(1, 7)]
@@ -192,9 +218,13 @@ def test_a_callers_problem_that_proves_nothing_is_refused(server: Server) -> Non
     lost = Given(SCALE_STRIDED.replace("a * x[i]", "0.0f * x[i]"), PLAN)
     with pytest.raises(InputError, match="not admitted: malformed"):
         server.client.judge(answers, problem=OwnProblem(own().problem, lost))
+
+
+@pytest.mark.slow
+def test_a_callers_problem_that_hangs_is_refused(server: Server) -> None:
     endless = Given(SCALE_STRIDED.replace("++i)", "i += 0)"), PLAN)
     with pytest.raises(InputError, match="not admitted: timeout"):
-        server.client.judge(answers, problem=OwnProblem(own().problem, endless))
+        server.client.judge([Answer(reply=reply())], problem=OwnProblem(own().problem, endless))
 
 
 @pytest.mark.parametrize(
@@ -295,17 +325,19 @@ def test_a_client_goes_on_after_a_restart(dataset: Path, tmp_path: Path) -> None
     port = server.url.rpartition(":")[2]
     told: list[str] = []
     client = Client(server.url, retry_s=60, note=told.append)
+    server.process.send_signal(signal.SIGSTOP)
     with ThreadPoolExecutor(1) as thread:
-        coming = thread.submit(client.judge, [asked(ENDLESS)])
-        until(lambda: server.client.health().jobs == 1)
+        coming = thread.submit(client.judge, [asked(WRONG)])
+        time.sleep(0.5)  # it waits for an answer now
         server.kill()
         server.command[server.command.index("--port") + 1] = port
         until(lambda: bool(told))
         server.start()
         try:
-            assert coming.result().results[0].outcome == "timeout"
+            assert coming.result().results[0].outcome == "mismatch"
         finally:
             server.kill()
+    assert "trying again in 0.25 s" in told[0]
 
 
 def test_a_full_queue_and_a_token(dataset: Path, tmp_path: Path) -> None:
