@@ -67,6 +67,7 @@ class Server:
 
 @pytest.fixture(scope="session")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
     root = tmp_path_factory.mktemp("tasks")
     hidden = SCALE.replace("if (i < n)", f"{SECRET} = 0.0f; if (i < n)")
     for name, slow, fast in (("scale", SCALE_STRIDED, hidden), ("shift", SERIAL, SHIFT)):
@@ -86,7 +87,6 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    pytest.importorskip("fastapi", reason="the extra serve is not installed")
     made = Server(dataset, tmp_path_factory.mktemp("work"), "--max-body", "200000")
     yield made
     made.kill()
