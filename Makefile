@@ -23,8 +23,8 @@ STEP := @printf '\n== %s\n'
 STAMPS := $(VENV)/.stamps
 $(shell $(BIN)/python -c '' 2>/dev/null || rm -rf $(STAMPS))
 EXTRAS_demo := $(if $(GPU),[gpu])
-EXTRAS_test := [gpu,train,dev]
-EXTRAS_test-all := [gpu,train,ray,dev]
+EXTRAS_test := [gpu,train,serve,dev]
+EXTRAS_test-all := [gpu,train,ray,serve,dev]
 SAID_demo := $(if $(GPU),, (no GPU here: without the NVRTC packages))
 SAID_test := (NVRTC 200 MB and torch included)
 SAID_test-all := $(SAID_test)
@@ -102,6 +102,7 @@ check: lint test
 docs: $(STAMPS)/test
 	@$(BIN)/python -m kcurate.cli.reference docs/cli.md
 	@$(BIN)/python -m kcurate.gallery pairs/README.md
+	@$(BIN)/python -m kcurate.serve.app schemas/serve-openapi.json
 
 clean:
 	rm -rf $(VENV) build dist kcurate-work .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -96,9 +96,8 @@ def _cannot_write(path: Path, error: OSError) -> InputError:
 @cache
 def _schemas() -> dict[str, Any]:
     """Every schema by file name; they refer to each other by these names."""
-    return {
-        path.name: json.loads(path.read_bytes()) for path in sorted(resources.schemas_dir().glob("*.json"))
-    }
+    files = sorted(resources.schemas_dir().glob("*.json"))
+    return {path.name: json.loads(path.read_bytes()) for path in files if "openapi" not in path.name}
 
 
 @cache

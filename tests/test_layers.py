@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "kcurate"
 # Each line may import only from the lines above it, and never from its own line.
 LAYERS = (
     {"errors", "headers", "json_text", "lock_files", "notes", "progress", "ptx", "records", "time_limits"},
-    {"codec", "config", "cuda_source", "hub", "prompts", "resources", "worker_pool"},
+    {"client", "codec", "config", "cuda_source", "hub", "prompts", "resources", "worker_pool"},
     {"mutate", "neutral", "store"},
     {"models", "problem", "published_rows", "runs", "workspace"},
     {"backends", "names", "suites", "verdicts"},
@@ -37,7 +37,7 @@ LAYERS = (
         "validate",
         "verify_dataset",
     },
-    {"own"},
+    {"own", "serve"},
     {"cli"},
     {"__main__"},
 )
@@ -52,6 +52,8 @@ ONLY_IMPORTER = {
     "transformers": "train",
     "trl": "train",
     "peft": "train",
+    "fastapi": "serve",
+    "uvicorn": "serve",
     "typer": "cli",
     "rich": ("cli", "show"),
 }

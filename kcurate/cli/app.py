@@ -16,6 +16,7 @@ from kcurate.cli import pair as pair_command
 from kcurate.cli import problem as problem_commands
 from kcurate.cli import push as push_command
 from kcurate.cli import report as report_command
+from kcurate.cli import serve as serve_command
 from kcurate.cli import train as train_command
 from kcurate.cli import verify_dataset as verify_command
 from kcurate.cli.settings import SettingsCommand, SettingsGroup
@@ -37,6 +38,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "push": push_command.push,
     "report": report_command.report,
     "train": train_command.train,
+    "serve": serve_command.serve,
     "verify-dataset": verify_command.verify_dataset,
     "list": list_command.list_,
     "show": show.show,

@@ -7,10 +7,10 @@ Not covered: where tasks come from (`pair_tasks`, `kernelbench.tasks`), how a co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kcurate.errors import InputError
-from kcurate.records import Candidate, Prompt
+from kcurate.records import Candidate, Prompt, Verdict
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class Judged:
     ...). `speedup`: slow time over fast time, None if not measured. `components`: the reward's terms by name;
     `reward` is their sum. `audit`: its speedup was high enough for a second judgement. `cheat`: rejected by
     the static checks, or the second judgement did not reproduce the speedup. `judge_s`: seconds of judging
-    (0 if cached).
+    (0 if cached). `verdict`: the last one that it rests on, None if it was not judged; `key`: of the cache of
+    verdicts.
     """
 
     task_id: str
@@ -57,6 +58,8 @@ class Judged:
     cheat: bool = False
     cached: bool = False
     judge_s: float = 0.0
+    key: str = ""
+    verdict: Verdict | None = field(default=None, repr=False)
 
 
 def check_held_out(fraction: float) -> None:

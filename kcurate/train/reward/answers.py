@@ -48,9 +48,9 @@ class Readable:
     copied: bool = False
 
 
-def read(task: Task, reply: str) -> Readable | Refused:
-    """The candidate in a completion; never raises, whatever the model wrote."""
-    answer = prompts.read_reply(reply, "text")
+def read(task: Task, reply: str | prompts.Answer) -> Readable | Refused:
+    """The candidate in a completion, or in an answer read from one; never raises, whatever a model wrote."""
+    answer = prompts.read_reply(reply, "text") if isinstance(reply, str) else reply
     if isinstance(answer, prompts.Unreadable):
         return Refused(Refusal.UNREADABLE, answer.reason)
     given, problem = task.template.slow, task.template.problem

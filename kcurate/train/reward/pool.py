@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -21,7 +21,8 @@ from kcurate import backends, judge, time_limits
 from kcurate.errors import BackendError, KcurateError
 from kcurate.judge import JudgeConfig
 from kcurate.judge.referees.local import JudgeExecutor, Referees
-from kcurate.records import Candidate, Verdict
+from kcurate.prompts import Answer
+from kcurate.records import Candidate, Environment, Verdict
 from kcurate.train.reward import schemes
 from kcurate.train.reward.answers import Readable, Refused, read
 from kcurate.train.reward.schemes import UNKNOWN, Earned, Scheme
@@ -58,8 +59,18 @@ class _Entry:
 
     task: Task
     read: Readable | Refused
+    key: str = ""
     coming: _Coming | None = None
     cached: bool = False
+
+
+@dataclass
+class _UnderWay:
+    """Verdicts that are being made, how many completions wait for them, and what the judges were asked."""
+
+    promise: _Coming
+    waiting: int = 1
+    asked: Future[Verdict] | None = None
 
 
 class RewardPool:
@@ -75,8 +86,8 @@ class RewardPool:
         self._scheme = scheme
         self._opened = executor
         self._cache = VerdictCache(self.config.cache_size, self.config.cache_file)
-        self._under_way: dict[str, _Coming] = {}
-        self._lock = threading.Lock()
+        self._under_way: dict[str, _UnderWay] = {}
+        self._lock = threading.RLock()
 
     @property
     def _executor(self) -> JudgeExecutor:
@@ -94,16 +105,57 @@ class RewardPool:
         """
         return self.config.timed and self._executor.environment().backend == "cuda"
 
-    async def score(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
-        """What each completion earned, in order. The completions of one task in one call are a group.
+    def environment(self) -> Environment:
+        """The environment of the verdicts; waits for the first judge.
 
         Raises:
             KcurateError: this machine cannot judge.
         """
-        entries = await asyncio.to_thread(self._begin, tasks, replies)
-        coming = [entry.coming for entry in entries if entry.coming is not None]
-        await asyncio.gather(*(asyncio.wrap_future(one) for one in coming))
-        return self._end(entries)
+        found = self._executor.environment()
+        with self._lock:
+            self._cache.open(found)
+        return found
+
+    async def score(
+        self, tasks: Sequence[Task], replies: Sequence[str | Answer], *, scheme: Scheme | None = None
+    ) -> list[Judged]:
+        """What each completion earned, in order. The completions of one task in one call are a group.
+
+        `scheme`: another one than the pool's. If it is cancelled, completions that no other call waits for
+        leave the judges' queue; those that are being judged are finished.
+
+        Raises:
+            KcurateError: this machine cannot judge.
+        """
+        beginning = asyncio.ensure_future(asyncio.to_thread(self._begin, tasks, replies))
+        return self._end(await self._all_of(beginning), scheme)
+
+    async def judge(self, task: Task) -> Verdict:
+        """The verdict on a task's template itself, cached like those of completions.
+
+        Raises:
+            KcurateError: this machine cannot judge.
+        """
+        template = Readable(task.template)
+        beginning = asyncio.ensure_future(asyncio.to_thread(self._entered, [task], [template]))
+        (entry,) = await self._all_of(beginning)
+        assert entry.coming is not None
+        return entry.coming.result()[-1]
+
+    async def _all_of(self, beginning: asyncio.Task[list[_Entry]]) -> list[_Entry]:
+        """The entries, once all their verdicts are there."""
+        try:
+            entries = await asyncio.shield(beginning)
+            coming = [entry.coming for entry in entries if entry.coming is not None]
+            await asyncio.gather(*(asyncio.wrap_future(one) for one in coming))
+        except asyncio.CancelledError:
+            beginning.add_done_callback(self._leave)
+            raise
+        return entries
+
+    def find(self, key: str) -> tuple[Verdict, ...]:
+        """The final verdicts under a `Judged.key`: none, one, or two with an audit."""
+        return self._cache.find(key)
 
     def score_now(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
         """`score`, for callers that have no event loop."""
@@ -115,32 +167,46 @@ class RewardPool:
             self._opened.close()
         self._cache.close()
 
-    def _begin(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[_Entry]:
-        environment = self._executor.environment()
-        with self._lock:
-            self._cache.open(environment)
+    def _begin(self, tasks: Sequence[Task], replies: Sequence[str | Answer]) -> list[_Entry]:
         if len(tasks) != len(replies):
             raise ValueError(f"{len(tasks)} tasks and {len(replies)} replies")
-        entries: dict[int, _Entry] = {}
-        for index in _in_turn(tasks):
-            entry = entries[index] = _Entry(tasks[index], read(tasks[index], replies[index]))
+        return self._entered(tasks, (read(*one) for one in zip(tasks, replies, strict=True)))
+
+    def _entered(self, tasks: Sequence[Task], reads: Iterable[Readable | Refused]) -> list[_Entry]:
+        """An entry for each completion; those that can be judged are handed to the judges."""
+        device = self.environment().device
+        entries = [_Entry(*one) for one in zip(tasks, reads, strict=True)]
+        for entry in (entries[index] for index in _in_turn(tasks)):
             if isinstance(entry.read, Readable):
-                key = answer_key(entry.read.candidate, environment.device, timed=self.config.timed)
-                entry.coming, entry.cached = self._ask(key, entry.read.candidate)
-        return [entries[index] for index in range(len(tasks))]
+                entry.key = answer_key(entry.read.candidate, device, timed=self.config.timed)
+                entry.coming, entry.cached = self._ask(entry.key, entry.read.candidate)
+        return entries
+
+    def _leave(self, beginning: asyncio.Task[list[_Entry]]) -> None:
+        """Nobody waits for these entries any more."""
+        if beginning.cancelled() or beginning.exception() is not None:
+            return
+        for entry in beginning.result():
+            with self._lock:
+                one = self._under_way.get(entry.key)
+                if one is not None and one.promise is entry.coming:
+                    one.waiting -= 1
+                    if one.waiting == 0 and one.asked is not None:
+                        one.asked.cancel()  # a referee that has begun with it goes on
 
     def _ask(self, key: str, candidate: Candidate) -> tuple[_Coming, bool]:
         """The future verdicts, and whether they need no judging of their own."""
         with self._lock:
-            if (coming := self._under_way.get(key)) is not None:
-                return coming, True
+            if (one := self._under_way.get(key)) is not None:
+                one.waiting += 1
+                return one.promise, True
             promise: _Coming = Future()
             promise.set_running_or_notify_cancel()  # others may wait for it, so it must not be cancelled
             known = self._cache.find(key)
             if known and not asks_for_audit(known):
                 promise.set_result(known)
                 return promise, True
-            self._under_way[key] = promise
+            self._under_way[key] = _UnderWay(promise)
         self._submit(key, candidate, promise, known)
         return promise, False
 
@@ -156,7 +222,7 @@ class RewardPool:
                 verdict = future.result()
                 self._cache.add(key, verdict)
             except CancelledError:
-                return self._end_of(key, promise, BackendError("the judges were closed"))
+                return self._end_of(key, promise, BackendError("the judges were closed, or nobody waited"))
             except KcurateError as error:
                 return self._end_of(key, promise, error)
             verdicts = (*so_far, verdict)
@@ -164,7 +230,11 @@ class RewardPool:
                 return self._submit(key, candidate, promise, verdicts)
             return self._end_of(key, promise, verdicts)
 
-        self._executor.submit(candidate).add_done_callback(done)
+        asked = self._executor.submit(candidate)
+        with self._lock:
+            if (one := self._under_way.get(key)) is not None:
+                one.asked = asked
+        asked.add_done_callback(done)
 
     def _end_of(self, key: str, promise: _Coming, found: tuple[Verdict, ...] | KcurateError) -> None:
         """Resolve the future of a completion."""
@@ -175,7 +245,7 @@ class RewardPool:
         else:
             promise.set_result(found)
 
-    def _end(self, entries: Sequence[_Entry]) -> list[Judged]:
+    def _end(self, entries: Sequence[_Entry], scheme: Scheme | None = None) -> list[Judged]:
         """Wait for all verdicts and compute rewards, group by group."""
         settled = [settle(entry.read, entry.coming.result() if entry.coming else ()) for entry in entries]
         groups: dict[str, list[int]] = defaultdict(list)
@@ -184,7 +254,7 @@ class RewardPool:
         judged: dict[int, Judged] = {}
         for members in groups.values():
             group = [_beside_known(settled[i], entries[i].task) for i in members]
-            terms = schemes.terms_of(self._scheme, group)
+            terms = schemes.terms_of(scheme or self._scheme, group)
             for i, one in zip(members, terms, strict=True):
                 judged[i] = _judged(entries[i], settled[i], one)
         return [judged[index] for index in range(len(entries))]
@@ -206,6 +276,7 @@ def _beside_known(settled: Settled, task: Task) -> Earned:
 
 
 def _judged(entry: _Entry, settled: Settled, terms: schemes.Terms) -> Judged:
+    verdicts = entry.coming.result() if entry.coming else ()
     return Judged(
         task_id=entry.task.id,
         outcome=settled.earned.outcome,
@@ -217,6 +288,8 @@ def _judged(entry: _Entry, settled: Settled, terms: schemes.Terms) -> Judged:
         cheat=settled.cheat,
         cached=entry.cached,
         judge_s=0.0 if entry.cached else settled.judge_s,
+        key=entry.key,
+        verdict=verdicts[-1] if verdicts else None,
     )
 
 

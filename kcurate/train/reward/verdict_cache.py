@@ -87,7 +87,7 @@ class VerdictCache:
             return
         self.keep(key, (*self.find(key)[:1], verdict))
         if self._path is not None:
-            writing = self._writer.submit(store.append_jsonl, self._path, _short(verdict, key))
+            writing = self._writer.submit(store.append_jsonl, self._path, short(verdict, key))
             with self._lock:
                 written = [one for one in self._written if one.done()]
                 self._written = [one for one in (*self._written, writing) if one not in written]
@@ -99,7 +99,7 @@ class VerdictCache:
         self._writer.shutdown()
 
 
-def _short(verdict: Verdict, key: str) -> Verdict:
+def short(verdict: Verdict, key: str) -> Verdict:
     """A verdict under the completion's key, without samples, resources and readings."""
     details: Mapping[str, str | float | int | bool | None] = {}
     environment = replace(verdict.environment, details=details)

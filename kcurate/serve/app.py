@@ -1,0 +1,214 @@
+"""The endpoints, as a FastAPI application around a `Desk`. Statuses and limits: docs/serving.md."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import fastapi
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+
+from kcurate import __version__, client, codec, store
+from kcurate.errors import InputError, KcurateError
+from kcurate.serve.catalog import shown_task
+from kcurate.serve.desk import Desk, QueueFullError, UnknownTaskError, UnwrittenError
+from kcurate.train.reward.verdict_cache import short
+
+# After this many seconds a caller who waits gets the id of the job instead.
+WAIT_S = 300.0
+AGAIN_S = 5
+STATUSES: tuple[tuple[type[Exception], int], ...] = (
+    (UnknownTaskError, 404),
+    (QueueFullError, 429),
+    (UnwrittenError, 507),
+    (InputError, 422),
+    (KcurateError, 503),
+)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why a request was refused."""
+
+    detail: str
+
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    code: {"model": Refused, "description": text}
+    for code, text in {
+        400: "The body is not JSON, or the host is not this machine.",
+        401: "The token is missing or wrong.",
+        404: "No such task, job or verdict.",
+        408: "The body did not arrive in time.",
+        413: "The body is too large.",
+        422: "The request cannot be judged, or its own problem is refused.",
+        429: "The queue is full; try again later.",
+        503: "The judges failed; try again.",
+        507: "The job cannot be written.",
+    }.items()
+}
+
+
+def make(desk: Desk, gpus: tuple[int, ...] = ()) -> fastapi.FastAPI:
+    """The application; it resumes the desk's jobs when it starts, and closes the desk when it stops."""
+
+    @contextlib.asynccontextmanager
+    async def life(_: fastapi.FastAPI) -> AsyncIterator[None]:
+        await desk.resume()
+        yield
+        await desk.close()
+
+    app = fastapi.FastAPI(title="kcurate serve", version="1", lifespan=life, docs_url=None, redoc_url=None)
+    routes = Routes(desk, gpus)
+    for method, path, endpoint, statuses in (
+        ("GET", "/tasks", routes.tasks, (422,)),
+        ("POST", "/judge", routes.judge, (400, 404, 408, 413, 422, 429, 503, 507)),
+        ("GET", "/jobs/{job_id}", routes.job, (404,)),
+        ("GET", "/verdicts/{key}", routes.verdicts, (404,)),
+        ("GET", "/health", routes.health, ()),
+        ("GET", "/metrics", routes.metrics, ()),
+    ):
+        app.add_api_route(
+            path, endpoint, methods=[method], responses={code: REFUSALS[code] for code in (401, *statuses)}
+        )
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(RecursionError, _too_deep)
+    for kind, _ in STATUSES:
+        app.add_exception_handler(kind, _refused)
+    return app
+
+
+class Routes:
+    """What each endpoint does."""
+
+    def __init__(self, desk: Desk, gpus: tuple[int, ...]) -> None:
+        self._desk, self._gpus = desk, gpus
+
+    async def tasks(
+        self,
+        id: str | None = None,
+        family: str | None = None,
+        domain: str | None = None,
+        split: str | None = None,
+        held_out: float = 0.2,
+        seed: int = 42,
+        brief: bool = False,
+        offset: Annotated[int, fastapi.Query(ge=0)] = 0,
+        limit: Annotated[int, fastapi.Query(ge=0, le=1000)] = 100,
+    ) -> client.TaskList:
+        """The tasks that match, ordered by id. `split`: train or held_out, as `kcurate train` splits them."""
+        wanted = {"id": id, "family": family, "domain": domain}
+        found = await asyncio.to_thread(self._desk.catalog.select, wanted, split, held_out, seed, brief=brief)
+        return client.TaskList(len(found), [shown_task(one) for one in found[offset : offset + limit]])
+
+    async def judge(
+        self, asked: client.Request, request: fastapi.Request, response: fastapi.Response
+    ) -> client.Job:
+        """Judge answers. 202 with a job's id if the request does not wait, or waited five minutes."""
+        async with _leaving(request) as gone:
+            job = await self._desk.judge(asked, gone, WAIT_S)
+        if job.state == "refused":
+            raise fastapi.HTTPException(422, job.error)
+        if job.state == "failed":
+            raise fastapi.HTTPException(503, job.error)
+        if job.state == "waiting":
+            response.status_code = 202
+        return job
+
+    async def job(self, job_id: str, request: fastapi.Request, wait: bool = False) -> client.Job:
+        """A job. `wait`: answer when it has ended, or after five minutes."""
+        async with _leaving(request) as gone:
+            job = await self._desk.look(job_id, gone, WAIT_S if wait else 0.0)
+        if job is None:
+            raise fastapi.HTTPException(404, f"no job {job_id}")
+        return job
+
+    async def verdicts(self, key: str) -> list[dict[str, Any]]:
+        """The final verdicts under a result's key, without samples: one, or two if it was audited."""
+        found = self._desk.pool.find(key)
+        if not found:
+            raise fastapi.HTTPException(404, f"no final verdict {key}")
+        return [codec.to_data(short(one, key)) for one in found]
+
+    async def health(self) -> client.Health:
+        """The judges, and what waits for them."""
+        desk = self._desk
+        where, timed = desk.environment, await asyncio.to_thread(lambda: desk.pool.timed)
+        count = len(desk.catalog.tasks())
+        return client.Health(
+            __version__,
+            where.backend,
+            where.device,
+            self._gpus,
+            timed,
+            count,
+            desk.jobs,
+            desk.waiting,
+            desk.queue,
+        )
+
+    async def metrics(self) -> PlainTextResponse:
+        """Counters since the start, in Prometheus' text format."""
+        desk = self._desk
+        lines = [
+            "# TYPE kcurate_answers_total counter",
+            *(f'kcurate_answers_total{{outcome="{name}"}} {n}' for name, n in sorted(desk.outcomes.items())),
+            "# TYPE kcurate_jobs_total counter",
+            *(f'kcurate_jobs_total{{state="{name}"}} {n}' for name, n in sorted(desk.states.items())),
+            "# TYPE kcurate_answers_cached_total counter",
+            f"kcurate_answers_cached_total {desk.cached}",
+            "# TYPE kcurate_judge_seconds_total counter",
+            f"kcurate_judge_seconds_total {desk.judge_s:.3f}",
+            "# TYPE kcurate_waiting_answers gauge",
+            f"kcurate_waiting_answers {desk.waiting}",
+            "# TYPE kcurate_open_jobs gauge",
+            f"kcurate_open_jobs {desk.jobs}",
+        ]
+        return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+
+
+@contextlib.asynccontextmanager
+async def _leaving(request: fastapi.Request) -> AsyncIterator[asyncio.Future[None]]:
+    """A future that is done once the caller has left."""
+
+    async def left() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    gone = asyncio.create_task(left())
+    try:
+        yield gone
+    finally:
+        gone.cancel()
+
+
+async def _invalid(_: fastapi.Request, error: Exception) -> JSONResponse:
+    """What does not have the form of a request: the first places, without their values."""
+    assert isinstance(error, RequestValidationError)
+    found = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:3]]
+    return _answer(422, "; ".join(found))
+
+
+async def _too_deep(_: fastapi.Request, __: Exception) -> JSONResponse:
+    return _answer(422, "nested too deeply")
+
+
+async def _refused(_: fastapi.Request, error: Exception) -> JSONResponse:
+    status = next(code for kind, code in STATUSES if isinstance(error, kind))
+    return _answer(status, str(error))
+
+
+def _answer(status: int, detail: str) -> JSONResponse:
+    text = " ".join(detail.encode("utf-8", "replace").decode().split())
+    return JSONResponse({"detail": text}, status, {"Retry-After": str(AGAIN_S)} if status == 429 else None)
+
+
+if __name__ == "__main__":
+    # python -m kcurate.serve.app schemas/serve-openapi.json
+    store.write_bytes(Path(sys.argv[1]), store.pretty_json(make(cast(Any, None)).openapi()))

@@ -1,0 +1,97 @@
+"""Jobs on disk: JSON lines `serve/jobs.jsonl` in the workspace, each on disk before anybody is told of it.
+
+A line has a job's `id` and either its `request` (it was taken, with a `number`), its `job` (it ended), or
+`left` (nobody waits any more for what was taken under that number). Jobs that have ended are not kept in
+memory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kcurate import store
+from kcurate.errors import InputError
+
+
+class JobLog:
+    """The file of one server; `close` it.
+
+    Raises:
+        InputError: it cannot be written, or another server of this machine has it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._places: dict[str, tuple[int, int]] = {}
+        store.append_line(path, "{}")
+        self._handle = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(self._handle)
+            hint = "give each server a workspace of its own"
+            raise InputError("another kcurate serve has it", where=str(path), hint=hint) from error
+
+    def open_jobs(self) -> dict[str, Any]:
+        """The requests of the jobs that were taken and have not ended, by id."""
+        taken: dict[str, dict[str, Any]] = {}
+        for place, line in self._lines():
+            job_id = line.get("id", "")
+            if "request" in line:
+                taken[job_id] = line
+            elif "job" in line:
+                taken.pop(job_id, None)
+                self._places[job_id] = place
+            elif job_id in taken and taken[job_id]["number"] == line.get("left"):
+                del taken[job_id]
+        return {job_id: line["request"] for job_id, line in taken.items()}
+
+    def take(self, job_id: str, request: Any) -> int:
+        """A job was taken; it is on disk when this returns its number."""
+        number = time.time_ns()
+        self._append({"id": job_id, "number": number, "request": request})
+        return number
+
+    def leave(self, job_id: str, number: int) -> None:
+        """Nobody waits for a job any more."""
+        self._append({"id": job_id, "left": number})
+
+    def end(self, job_id: str, job: Any) -> None:
+        """A job has ended; it is on disk when this returns."""
+        length = self._append({"id": job_id, "job": job})
+        self._places[job_id] = (self._path.stat().st_size - length, length)
+
+    def find(self, job_id: str) -> Any:
+        """An ended job, or None."""
+        if (place := self._places.get(job_id)) is None:
+            return None
+        return json.loads(os.pread(self._handle, place[1], place[0]))["job"]
+
+    def close(self) -> None:
+        """Another server may have the file."""
+        os.close(self._handle)
+
+    def _append(self, line: Any) -> int:
+        """Append a line; its length in bytes."""
+        text = json.dumps(line, separators=(",", ":"))
+        store.append_line(self._path, text)
+        return len(text) + 1
+
+    def _lines(self) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
+        """Every whole line with its place; what a crash cut short was never acknowledged."""
+        at = 0
+        with self._path.open("rb") as file:
+            for text in file:
+                try:
+                    line = json.loads(text)
+                except ValueError:
+                    line = None
+                if isinstance(line, dict):
+                    yield (at, len(text)), line
+                at += len(text)

@@ -1,0 +1,149 @@
+"""`kcurate serve`: checks where it may listen, opens the judges, and serves until it is told to stop.
+
+Verdicts of answers stay in `serve/` of the workspace: nothing that is judged here becomes a pair.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib.util
+import ipaddress
+import signal
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcurate.backends.choice import choose
+from kcurate.errors import InputError, MissingDependencyError
+from kcurate.notes import Note, silent
+from kcurate.records import Summary
+from kcurate.runs import recorded
+
+STAGE = "serve"
+PACKAGES = ("fastapi", "uvicorn")
+STOP_S = 3
+
+
+@dataclass(frozen=True)
+class ServeConfig:
+    """Where to listen and judge. `dataset`: where tasks come from, as in training. `jobs` 0: by the machine.
+
+    `queue`: answers in jobs that have not ended; `max_body`: bytes of a request.
+    """
+
+    workspace: Path
+    backend: str = "auto"
+    gpu: str = "auto"
+    host: str = "127.0.0.1"
+    port: int = 8077
+    token_file: Path | None = None
+    dataset: tuple[str, ...] = ()
+    jobs: int = 0
+    queue: int = 4096
+    max_body: int = 16 << 20
+
+
+def run(config: ServeConfig, *, note: Note = silent) -> Summary:
+    """Serve until SIGINT or SIGTERM; the counts are the outcomes of the answers.
+
+    Raises:
+        MissingDependencyError: the extra is not installed, or no such GPU. InputError: it may not or cannot
+            listen there, the workspace has a server, or there are no tasks.
+    """
+    require_extra()
+    token = _token(config)
+    with contextlib.ExitStack() as stack, recorded(STAGE, config.workspace, note=note) as record:
+        place = choose(config.backend, config.gpu, note=record.note)
+        listening = stack.enter_context(_listen(config))
+        record.begin(config)
+        from kcurate.serve.catalog import Catalog
+        from kcurate.serve.desk import Desk
+        from kcurate.serve.job_log import JobLog
+        from kcurate.train.reward import schemes
+        from kcurate.train.reward.pool import PoolConfig, RewardPool
+
+        folder = config.workspace / "serve"
+        log = JobLog(folder / "jobs.jsonl")
+        pool_config = PoolConfig(place.backend, place.gpus, config.jobs, cache_file=folder / "verdicts.jsonl")
+        pool = RewardPool(schemes.make("kernelcompare"), pool_config)
+        stack.callback(pool.close)
+        catalog = Catalog(config.dataset, pool.environment())
+        tasks = catalog.tasks()
+        desk = Desk(pool, catalog, log, config.queue)
+        host, port = listening.getsockname()[:2]
+        record.note(
+            f"http://{f'[{host}]' if ':' in host else host}:{port}: {place.backend}, {len(tasks)} tasks"
+        )
+        _serve(desk, place.gpus if place.backend == "cuda" else (), token, config.max_body, listening)
+        return record.finish({"answers": dict(sorted(desk.outcomes.items()))})
+
+
+def require_extra() -> None:
+    """Raise one line that says what to install.
+
+    Raises:
+        MissingDependencyError: a package of the extra `serve` is not installed.
+    """
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        what = f"not installed: {', '.join(missing)}"
+        raise MissingDependencyError(what, where="kcurate serve", hint="pip install 'kcurate[serve]'")
+
+
+def _serve(desk: object, gpus: tuple[int, ...], token: str | None, max_body: int, at: socket.socket) -> None:
+    import uvicorn
+
+    from kcurate.serve.app import make
+    from kcurate.serve.guard import Guard
+
+    app = Guard(make(desk, gpus), token, max_body)  # type: ignore[arg-type]
+    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=STOP_S)
+    before = signal.signal(
+        signal.SIGTERM, lambda *_: None
+    )  # uvicorn sends it to us again when it has stopped
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[at])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _token(config: ServeConfig) -> str | None:
+    """The token that callers must send; None: only this machine is served.
+
+    Raises:
+        InputError: the host is not this machine and there is no token, or the file has none.
+    """
+    if config.token_file is None:
+        if not _is_loopback(config.host):
+            what = "whoever reaches this address could use the judge"
+            raise InputError(what, where=f"--host {config.host}", hint="give --token-file FILE")
+        return None
+    try:
+        token = config.token_file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read: {error}", where=str(config.token_file)) from error
+    if not token or not token.isprintable() or " " in token:
+        what = "not a token: one line of printable characters without spaces"
+        raise InputError(what, where=str(config.token_file), hint="such as openssl rand -hex 32 > FILE")
+    return token
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen(config: ServeConfig) -> socket.socket:
+    where = f"--host {config.host} --port {config.port}"
+    try:
+        family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+        return socket.create_server((config.host, config.port), family=family, backlog=1024)
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        hint = "choose another --port, or stop the program that has it" if taken else "check --host"
+        what = "the port is taken" if taken else f"cannot listen: {error.strerror or error}"
+        raise InputError(what, where=where, hint=hint) from error

@@ -1,0 +1,104 @@
+"""Where it may not or cannot listen, what a machine lacks: one line each; and the file of jobs by itself."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import socket
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from kcurate import cli, resources
+from kcurate.errors import InputError, MissingDependencyError
+from kcurate.serve import stage
+from kcurate.serve.job_log import JobLog
+from kcurate.serve.stage import ServeConfig
+
+
+def refused(capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    assert cli.run(["serve", "--backend", "emulator", *options]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+@pytest.fixture
+def installed() -> None:
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_other_machines_need_a_token(host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = refused(capsys, "--host", host, "-w", str(tmp_path))
+    what = "whoever reaches this address could use the judge (give --token-file FILE)"
+    assert line == f"error: --host {host}: {what}"
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("text", "said"), [("", "not a token"), ("a b", "not a token"), (None, "cannot read")]
+)
+def test_a_token_file_has_one_token(
+    text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "token"
+    if text is not None:
+        path.write_text(text)
+    assert said in refused(capsys, "--token-file", str(path), "-w", str(tmp_path))
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_taken_port_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        line = refused(capsys, "--port", str(port), "-w", str(tmp_path))
+    assert f"--port {port}: the port is taken (choose another --port" in line
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_gpu_that_is_named_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcurate.backends.gpu_count", lambda: 0)
+    with pytest.raises(MissingDependencyError, match="there is no GPU here"):
+        stage.run(ServeConfig(tmp_path, "cuda", "0"))
+
+
+def test_an_absent_extra_is_one_line_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stage, "PACKAGES", ("no_such_package",))
+    line = refused(capsys, "-w", str(tmp_path))
+    assert line == "error: kcurate serve: not installed: no_such_package (pip install 'kcurate[serve]')"
+
+
+def test_jobs_come_back_from_disk(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.jsonl"
+    log = JobLog(path)
+    first = log.take("a", {"n": 1})
+    log.take("b", {"n": 2})
+    log.end("b", {"state": "done"})
+    log.leave("c", log.take("c", {"n": 3}))
+    log.take("a", {"n": 4})
+    log.leave("a", first)
+    assert log.find("b") == {"state": "done"} and log.find("a") is None
+    with pytest.raises(InputError, match="another kcurate serve has it"):
+        JobLog(path)
+    log.close()
+    path.write_bytes(path.read_bytes() + b'{"id": "d", "requ')
+    again = JobLog(path)
+    assert again.open_jobs() == {"a": {"n": 4}}
+    assert again.find("b") == {"state": "done"}
+    again.end("a", {"state": "failed"})
+    assert again.find("a") == {"state": "failed"}
+    again.close()
+
+
+def test_the_openapi_document_is_current() -> None:
+    if importlib.util.find_spec("fastapi") is None:
+        pytest.skip("the extra serve is not installed")
+    from kcurate.serve.app import make
+
+    path = resources.schemas_dir() / "serve-openapi.json"
+    command = "python -m kcurate.serve.app schemas/serve-openapi.json"
+    assert json.loads(path.read_bytes()) == make(cast(Any, None)).openapi(), f"run: {command}"
