@@ -4,8 +4,9 @@
 
 Each pair's published fast side gets `--each` single mistakes (kcurate.mutate.broken). Code is compiled by
 NVRTC first, so that a compile error is what users see; the rest goes to the judge. What the judge refuses is
-appended to pairs/repairs.jsonl as a fact without code. Run again, it goes on where it stopped; facts whose
-change gives something else by now are dropped. Prints counts by outcome and by change.
+appended to pairs/repairs.jsonl as a fact without code. Run again, it goes on where it stopped, with the pairs
+that have fewer facts than `--each`; facts whose change gives something else by now are dropped. Prints counts
+by outcome and by change.
 """
 
 from __future__ import annotations
@@ -88,9 +89,11 @@ def main() -> None:
         if one.pair in pairs and repairs.remade(pairs[one.pair], one) is not None
     ]
     done = {(one.pair, one.change, one.place) for one in known}
+    facts = Counter(one.pair for one in known)
+    lacking = sorted((name for name in pairs if facts[name] < options.each), key=lambda name: facts[name])
     todo = [
         one
-        for one in trials(list(pairs.values()), options.each, options.seed)
+        for one in trials([pairs[name] for name in lacking], options.each, options.seed)
         if (one.pair.id, one.change, one.place) not in done
     ]
     known += judged(todo, options, until)

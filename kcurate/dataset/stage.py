@@ -52,7 +52,8 @@ _ROWS = (RowOutcome.CONFIRMED, RowOutcome.CORRECT)
 class BuildConfig:
     """What to build from: the workspace's pairs and, with `built_in`, those shipped with the package.
 
-    `version` None: the next one after that of the existing dataset. `test_share`: of families, 0 to 1.
+    `version` None: the next one after that of the existing dataset. `test_share`: of the families that share
+    no core with many others, 0 to 1.
     """
 
     workspace: Path
