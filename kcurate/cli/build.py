@@ -57,9 +57,11 @@ def build(
     from kcurate.cli import output
     from kcurate.dataset import splits
     from kcurate.dataset.gates import Rules
-    from kcurate.dataset.stage import BuildConfig, run
+    from kcurate.dataset.stage import BuildConfig, require_rows, run
 
     rules = Rules(tuple(allow_licence or ()), tuple(against or ()), near)
     share = splits.TEST_SHARE if test_share is None else test_share
     config = BuildConfig(workspace, built_in, rules, version, share)
-    output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))
+    summary = run(config, note=output.note)
+    output.report(summary, as_json=json, fail_on=split(fail_on))
+    require_rows(summary)

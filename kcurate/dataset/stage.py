@@ -19,6 +19,7 @@ from kcurate.dataset import card, changes, licences, parquet, plot, repairs, spl
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, Rules
 from kcurate.dataset.rows import row
 from kcurate.dataset.tuning import tables, trainable
+from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.problem.lessons import Untaught
 from kcurate.records import Candidate, Item, Summary, Verdict, WrongAttempt
@@ -46,6 +47,9 @@ class RowOutcome(StrEnum):
 
 
 _ROWS = (RowOutcome.CONFIRMED, RowOutcome.CORRECT)
+_GATES = "gates.json"
+# The commonest reasons that an error without rows names.
+_REASONS = 3
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,9 @@ class _Entry:
 def run(config: BuildConfig, *, note: Note = silent) -> Summary:
     """Write `dataset/` of the workspace, completely or not at all; unreadable pairs are named in notes.
 
+    Without a row an existing dataset stays, and `gates.json` is in the run's folder; else it is alone in
+    `dataset/`.
+
     Raises:
         InputError: no pairs, or an unusable option.
     """
@@ -99,12 +106,36 @@ def run(config: BuildConfig, *, note: Note = silent) -> Summary:
         entries = [_gated(entry, gates) for entry in progress.each(entries, "check", unit="row")]
         counts = Counter[str]([*(entry.outcome for entry in entries), *(RowOutcome.BAD_ROW for _ in broken)])
         kept = [entry for entry in entries if entry.row is not None]
+        for entry in entries:
+            item = _item(entry, workspace)
+            record.add(item)
+            if entry.row is None and entry.refused is None:
+                gates.refusals.append(Refusal(item.id, item.outcome, item.why))
+        before = changes.read(workspace.dataset)
         if kept:
             with progress.bar("write the dataset"):
-                _write(workspace.dataset, _files(kept, gates, config, changes.read(workspace.dataset)))
-        for entry in entries:
-            record.add(_item(entry, workspace))
+                _write(workspace.dataset, _files(kept, gates, config, before))
+        else:
+            place = workspace.dataset if before is None else record.folder
+            store.write_bytes(place / _GATES, store.pretty_json(_report(gates)))
+            record.note(f"why no pair is a row: {place / _GATES}")
+        if not any(trainable(entry.row) for entry in kept if entry.row is not None):
+            record.note(card.UNCONFIRMED)
         return record.finish({"pairs": ordered(counts, RowOutcome)})
+
+
+def require_rows(summary: Summary) -> None:
+    """End with an error if a build has no row.
+
+    Raises:
+        InputError: it has none, with the commonest reasons.
+    """
+    if any(summary.counts["pairs"].get(outcome) for outcome in _ROWS):
+        return
+    reasons = Counter((item.outcome, item.why) for item in summary.results).most_common(_REASONS)
+    listed = "; ".join(f"{count} {outcome} ({why})" for (outcome, why), count in reasons)
+    hint = "see gates.json; kcurate validate judges pairs"
+    raise InputError(f"no pair is a row: {listed}", where=summary.workspace, hint=hint)
 
 
 def _item(entry: _Entry, workspace: Workspace) -> Item:
@@ -213,7 +244,7 @@ def _files(
         "ATTRIBUTION.md": licences.attribution(entry.candidate for entry in kept).encode(),
         "CHANGES.md": changes.to_markdown(history).encode(),
         changes.FILE: changes.to_json(history),
-        "gates.json": store.pretty_json(_report(gates) | {"untaught": untaught}),
+        _GATES: store.pretty_json(_report(gates) | {"untaught": untaught}),
     }
 
 
