@@ -79,6 +79,7 @@ def candidate_of(row: Mapping[str, Any]) -> Candidate:
     """
     where = str(row.get("id"))
     origin = {key: row.get(key) for key in ("suite", "url", "revision", "made", "model", "parent")}
+    origin["problem"] = row.get("problem_source")
     lists = {key: list(row.get(key) or ()) for key in ("kernels", "rules")}
     data = {
         **{key: row.get(key) for key in ("id", "family", "domain", "license", "description")},

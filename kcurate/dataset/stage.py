@@ -6,6 +6,7 @@ publishing (`kcurate.dataset.push`).
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -22,7 +23,7 @@ from kcurate.dataset.tuning import tables, trainable
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.problem.lessons import Untaught
-from kcurate.records import Candidate, Item, Summary, Verdict, WrongAttempt
+from kcurate.records import Candidate, Item, Kernel, Summary, Verdict, WrongAttempt
 from kcurate.runs import command, ordered, recorded
 from kcurate.verdicts import items, readable, standing
 from kcurate.workspace import Workspace
@@ -102,7 +103,7 @@ def run(config: BuildConfig, *, note: Note = silent) -> Summary:
             record.note(f"left out: {found}")
             record.add(items.unreadable("pairs", RowOutcome.BAD_ROW, found, workspace))
         with progress.bar("make rows"):
-            entries = _entries(pairs)
+            entries = _entries(pairs, workspace)
         entries = [_gated(entry, gates) for entry in progress.each(entries, "check", unit="row")]
         counts = Counter[str]([*(entry.outcome for entry in entries), *(RowOutcome.BAD_ROW for _ in broken)])
         kept = [entry for entry in entries if entry.row is not None]
@@ -167,19 +168,19 @@ def _refusal(found: readable.Unreadable, workspace: Workspace) -> Refusal:
     return Refusal(name, BAD_ROW, f"{found.file}: {found.why}")
 
 
-def _entries(pairs: Iterable[readable.Judged]) -> list[_Entry]:
+def _entries(pairs: Iterable[readable.Judged], workspace: Workspace) -> list[_Entry]:
     """Every pair with its row, confirmed ones first, so that they win over similar ones."""
     taken: set[str] = set()
     entries = []
     for pair in pairs:
-        entry = _decide(pair, taken)
+        entry = _decide(pair, taken, workspace)
         if entry.row is not None:
             taken.add(pair.candidate.id)
         entries.append(entry)
     return sorted(entries, key=lambda entry: (entry.outcome is not RowOutcome.CONFIRMED, entry.candidate.id))
 
 
-def _decide(pair: readable.Judged, taken: set[str]) -> _Entry:
+def _decide(pair: readable.Judged, taken: set[str], workspace: Workspace) -> _Entry:
     """The outcome, and the row with the standing verdict."""
     current = standing.current(pair.candidate, pair.verdicts)
     best = standing.best(current)
@@ -189,8 +190,17 @@ def _decide(pair: readable.Judged, taken: set[str]) -> _Entry:
         return _Entry(pair, RowOutcome.SAME_ID, best)
     if best.outcome.value not in _ROWS:
         return _Entry(pair, RowOutcome.REFUSED, best)
-    made = row(pair.candidate, best, _others(current, best))
+    made = row(pair.candidate, best, _others(current, best), _kernels(pair.candidate, workspace))
     return _Entry(pair, RowOutcome(best.outcome.value), best, made)
+
+
+def _kernels(candidate: Candidate, workspace: Workspace) -> list[Kernel]:
+    """The kernels of the pair's origin that were extracted into this workspace."""
+    found = []
+    for name in candidate.origin.kernels:
+        with contextlib.suppress(InputError):
+            found.append(store.read_json(workspace.kernels / name / "kernel.json", Kernel))
+    return found
 
 
 def _others(verdicts: Sequence[Verdict], chosen: Verdict) -> list[Verdict]:

@@ -17,7 +17,7 @@ from kcurate.dataset.rows import COLUMNS
 from kcurate.dataset.stage import BuildConfig, require_rows, run
 from kcurate.errors import InputError
 from kcurate.published_rows import read_rows
-from kcurate.records import Outcome
+from kcurate.records import Kernel, Outcome, Source, Span
 from kcurate.workspace import Workspace
 
 
@@ -62,6 +62,17 @@ def test_a_verdict_on_other_code_does_not_count(tmp_path: Path) -> None:
     store.write_candidate(space.pairs / old.id, pair("demo/a", 2))
     assert run(BuildConfig(tmp_path)).items == {"pairs": {"stale": 1}}
     assert [path.name for path in space.dataset.iterdir()] == ["gates.json"]
+
+
+def test_rows_have_the_places_of_kernels_that_were_extracted_here(tmp_path: Path) -> None:
+    one = pair("demo/a")
+    one = replace(one, origin=replace(one.origin, kernels=("s/k", "s/elsewhere")))
+    space = workspace(tmp_path, [(one, Outcome.CONFIRMED)])
+    kernel = Kernel("s/k", Source("s"), "b", None, "k", Span("src/k.cu", 10, 90, 3, 9), "src/k.cu", ())
+    store.write_json(space.kernels / "s/k/kernel.json", kernel)
+    run(BuildConfig(tmp_path))
+    (row,) = read_rows(space.dataset)["train"]
+    assert row["sources"] == [{"kernel": "s/k", "path": "src/k.cu", "first_line": 3, "last_line": 9}]
 
 
 def test_a_second_device_adds_its_verdict(tmp_path: Path) -> None:
