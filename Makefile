@@ -5,6 +5,7 @@
 # make test-all  every test: all pairs and cheats, slow tests, Ray, a browser; what CI runs
 # make lint      formatting, lint, types
 # make check     what must be green before a commit: make lint, make test
+# make dataset   the dataset of the built-in pairs, in kcurate-work/built-in; equal sources, equal bytes
 # make clean     remove .venv and everything that was built
 
 SHELL := bash
@@ -35,7 +36,7 @@ PROBE := import sys; sys.stdout.write("%d.%d" % sys.version_info[:2]); \
   sys.version_info < (3, 11) and sys.exit(1); from importlib.util import find_spec; \
   find_spec("venv") and find_spec("ensurepip") or sys.exit(sys.stdout.write(" without venv") and 1)
 
-.PHONY: help demo quick test test-all lint check docs clean compiler browser
+.PHONY: help demo quick test test-all lint check docs dataset clean compiler browser
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -103,6 +104,11 @@ docs: $(STAMPS)/test
 	@$(BIN)/python -m kcurate.cli.reference docs/cli.md
 	@$(BIN)/python -m kcurate.gallery pairs/README.md
 	@$(BIN)/python -m kcurate.serve.app schemas/serve-openapi.json
+
+dataset: $(STAMPS)/demo
+	$(STEP) "kcurate build --built-in"
+	@rm -rf kcurate-work/built-in
+	@$(BIN)/kcurate build --built-in --workspace kcurate-work/built-in
 
 clean:
 	rm -rf $(VENV) build dist kcurate-work .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -4,13 +4,16 @@
 
 Each pair's published fast side gets `--each` single mistakes (kcurate.mutate.broken). Code is compiled by
 NVRTC first, so that a compile error is what users see; the rest goes to the judge. What the judge refuses is
-appended to pairs/repairs.jsonl as a fact without code. Run again, it goes on where it stopped; facts whose
-change gives something else by now are dropped. Prints counts by outcome and by change.
+appended to pairs/repairs.jsonl as a fact without code. Run again, it goes on where it stopped, with the pairs
+that have fewer facts than `--each`; facts whose change gives something else by now are dropped. Prints counts
+by outcome and by change.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import random
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,6 +26,7 @@ from kcurate.errors import ProblemError
 from kcurate.judge import compile_side
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees import batch
+from kcurate.judge.referees.local import Referees
 from kcurate.mutate.broken import ATTEMPTS
 from kcurate.mutate.choosing import every, in_turns
 from kcurate.neutral import neutral
@@ -36,6 +40,8 @@ WRONG = frozenset(
     )
 )  # fmt: skip
 NVRTC = "NVRTC for sm_90"
+# Trials between two looks at the clock.
+CHUNK = 8
 
 
 @dataclass(frozen=True)
@@ -88,9 +94,13 @@ def main() -> None:
         if one.pair in pairs and repairs.remade(pairs[one.pair], one) is not None
     ]
     done = {(one.pair, one.change, one.place) for one in known}
+    facts = Counter(one.pair for one in known)
+    lacking = [name for name in pairs if facts[name] < options.each]
+    random.Random(options.seed).shuffle(lacking)
+    lacking.sort(key=lambda name: facts[name])
     todo = [
         one
-        for one in trials(list(pairs.values()), options.each, options.seed)
+        for one in trials([pairs[name] for name in lacking], options.each, options.seed)
         if (one.pair.id, one.change, one.place) not in done
     ]
     known += judged(todo, options, until)
@@ -105,38 +115,46 @@ def main() -> None:
 
 def judged(todo: Sequence[Trial], options: argparse.Namespace, until: float) -> list[WrongAttempt]:
     """The facts of what is refused, as time allows."""
-    from kcurate.backends.cuda.compiler import CudaCompiler
-
-    found, rest = [], []
-    for trial in todo:
-        try:
-            made = compile_side(trial.candidate, "fast", CudaCompiler())
-        except ProblemError:  # the judge says it better
-            made = None
-        if isinstance(made, CompileFailure) and made.reason == "error":
-            detail = "the compiler rejected the code"
-            environment = Environment("cuda", NVRTC)
-            verdict = Verdict(
-                trial.candidate.id, "", Outcome.COMPILE_ERROR, environment, detail, "fast", made.log
-            )
-            found.append(fact(trial, verdict, NVRTC))
-        else:
-            rest.append(trial)
-    print(f"{len(found)} of {len(todo)} do not compile", flush=True)
-    config = JudgeConfig(options.backend, timed=False, calibrate=False)
+    found: list[WrongAttempt] = []
     seen: Counter[str] = Counter()
-    for index, verdict in batch.judge_many(
-        [(i, one.candidate) for i, one in enumerate(rest)], config, gpus=(0,), jobs=options.jobs
-    ):
-        seen[str(verdict.outcome)] += 1
-        if verdict.outcome in WRONG and verdict.side != "slow":
-            device = verdict.environment.device if options.backend == "cuda" else "emulator"
-            found.append(fact(rest[index], verdict, device))
-        if time.perf_counter() > until:
-            print(f"out of time after {seen.total()} of {len(rest)}")
-            break
+    config = JudgeConfig(options.backend, timed=False, calibrate=False)
+    with contextlib.closing(Referees(config, gpus=(0,), jobs=options.jobs)) as referees:
+        for start in range(0, len(todo), CHUNK):
+            if time.perf_counter() > until:
+                print(f"out of time after {start} of {len(todo)}")
+                break
+            rest = []
+            for trial in todo[start : start + CHUNK]:
+                refused = refused_by_nvrtc(trial)
+                if refused is None:
+                    rest.append(trial)
+                else:
+                    seen[str(Outcome.COMPILE_ERROR)] += 1
+                    found.append(refused)
+            numbered = [(i, one.candidate) for i, one in enumerate(rest)]
+            for index, verdict in batch.judge_many(numbered, config, referees=referees):
+                seen[str(verdict.outcome)] += 1
+                if verdict.outcome in WRONG and verdict.side != "slow":
+                    device = verdict.environment.device if options.backend == "cuda" else "emulator"
+                    found.append(fact(rest[index], verdict, device))
     print("judged", dict(seen))
     return found
+
+
+def refused_by_nvrtc(trial: Trial) -> WrongAttempt | None:
+    """The fact of a wrong version that does not compile."""
+    from kcurate.backends.cuda.compiler import CudaCompiler
+
+    try:
+        made = compile_side(trial.candidate, "fast", CudaCompiler())
+    except ProblemError:  # the judge says it better
+        return None
+    if not isinstance(made, CompileFailure) or made.reason != "error":
+        return None
+    detail = "the compiler rejected the code"
+    environment = Environment("cuda", NVRTC)
+    verdict = Verdict(trial.candidate.id, "", Outcome.COMPILE_ERROR, environment, detail, "fast", made.log)
+    return fact(trial, verdict, NVRTC)
 
 
 if __name__ == "__main__":

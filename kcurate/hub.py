@@ -42,11 +42,15 @@ def git_hash(content: bytes) -> str:
 class Hub:
     """One repository `user/name`; `endpoint` and `token` None: the defaults of huggingface_hub.
 
+    `writes`: a token is needed; without one, `look` and `read` work on public repositories.
+
     Raises:
         InputError: not a repository name. MissingDependencyError: no token.
     """
 
-    def __init__(self, repo: str, *, endpoint: str | None = None, token: str | None = None) -> None:
+    def __init__(
+        self, repo: str, *, endpoint: str | None = None, token: str | None = None, writes: bool = True
+    ) -> None:
         from huggingface_hub import HfApi, get_token
         from huggingface_hub.errors import HFValidationError
         from huggingface_hub.utils._validators import validate_repo_id
@@ -57,13 +61,13 @@ class Hub:
             raise InputError(str(error).splitlines()[0], where=repo, hint="such as me/cuda-pairs") from error
         if repo.count("/") != 1:
             raise InputError("not USER/NAME", where=repo, hint="such as me/cuda-pairs")
-        self._token = token or get_token()
-        if self._token is None:
+        self.token = token or get_token()
+        if self.token is None and writes:
             raise MissingDependencyError(
                 "no Hub token", where=repo, hint="set HF_TOKEN or run `hf auth login`; see --dry-run and --to"
             )
         self.repo = repo
-        self._api = HfApi(endpoint=endpoint, token=self._token, library_name="kcurate")
+        self._api = HfApi(endpoint=endpoint, token=self.token or False, library_name="kcurate")
 
     def look(self) -> Remote | None:
         """The current listing; None if there is no such repository.

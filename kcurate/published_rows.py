@@ -58,8 +58,9 @@ def read_rows(folder: Path, config: str = "pairs") -> dict[str, list[dict[str, A
     for path in sorted((folder / config).glob("*.parquet")):
         try:
             table = pq.read_table(path)
-        except ArrowException as error:
-            raise InputError("not a Parquet file", where=str(path), hint="rebuild it") from error
+        except (ArrowException, OSError) as error:  # a damaged page is an OSError
+            what = "not a Parquet file, or damaged"
+            raise InputError(what, where=str(path), hint="rebuild or download it") from error
         missing = [name for name in _NEEDED if name not in table.column_names] if config == "pairs" else []
         if missing:
             what = f"not rows of pairs: no column {', '.join(missing)}"
@@ -78,6 +79,7 @@ def candidate_of(row: Mapping[str, Any]) -> Candidate:
     """
     where = str(row.get("id"))
     origin = {key: row.get(key) for key in ("suite", "url", "revision", "made", "model", "parent")}
+    origin["problem"] = row.get("problem_source")
     lists = {key: list(row.get(key) or ()) for key in ("kernels", "rules")}
     data = {
         **{key: row.get(key) for key in ("id", "family", "domain", "license", "description")},

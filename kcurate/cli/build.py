@@ -35,8 +35,15 @@ def build(
         typer.Option(metavar="SHARE", help="Share of equal shingles from which a pair is a near-duplicate."),
     ] = 0.95,
     test_share: Annotated[
-        float, typer.Option(min=0, max=0.9, metavar="SHARE", help="Share of families for the test split.")
-    ] = 0.1,
+        float | None,
+        typer.Option(
+            min=0,
+            max=0.9,
+            metavar="SHARE",
+            help="Share for the test split of the families that have no code in common with many others; "
+            "default: 0.28, which gives 15% of the built-in pairs.",
+        ),
+    ] = None,
     version: Annotated[
         str | None, typer.Option(metavar="X.Y.Z", help="The dataset's version; default: the next one.")
     ] = None,
@@ -48,9 +55,13 @@ def build(
     Example: kcurate build -w work --against KernelBench/
     """
     from kcurate.cli import output
+    from kcurate.dataset import splits
     from kcurate.dataset.gates import Rules
-    from kcurate.dataset.stage import BuildConfig, run
+    from kcurate.dataset.stage import BuildConfig, require_rows, run
 
     rules = Rules(tuple(allow_licence or ()), tuple(against or ()), near)
-    config = BuildConfig(workspace, built_in, rules, version, test_share)
-    output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))
+    share = splits.TEST_SHARE if test_share is None else test_share
+    config = BuildConfig(workspace, built_in, rules, version, share)
+    summary = run(config, note=output.note)
+    output.report(summary, as_json=json, fail_on=split(fail_on))
+    require_rows(summary)

@@ -60,6 +60,14 @@ def extract(
         bool | None,
         typer.Option("--compile/--no-compile", help="Compile-check each kernel; default: if NVRTC works."),
     ] = None,
+    licence: Annotated[
+        str | None,
+        typer.Option(
+            "--licence",
+            metavar="SPDX",
+            help="Licence of your own code, such as MIT, where no manifest says one; a dataset needs one.",
+        ),
+    ] = None,
     fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -68,6 +76,7 @@ def extract(
     Example: kcurate extract parboil/ -w work
     """
     from kcurate.cli import output
+    from kcurate.dataset.licences import spdx
     from kcurate.extract.stage import ExtractConfig, run
 
     config = ExtractConfig(
@@ -82,5 +91,6 @@ def extract(
         define=tuple(define or ()),
         include_dirs=tuple(include_dir or ()),
         compile_commands=compile_commands,
+        licence=spdx(licence),
     )
     output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,6 +31,10 @@ def verify_dataset(
     revision: Annotated[
         str | None, typer.Option(metavar="TAG", help="Version on the Hub, such as v1.0.0.")
     ] = None,
+    contribute: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write this GPU's verdicts to a file for the dataset's owner."),
+    ] = None,
     jobs: JobsOption = 0,
     fail_on: FailOnOption = None,
     json: JsonOption = False,
@@ -41,6 +46,6 @@ def verify_dataset(
     from kcurate.cli import output
     from kcurate.verify_dataset.stage import VerifyConfig, run
 
-    config = VerifyConfig(dataset, workspace, backend, gpu, jobs, rows, revision)
+    config = VerifyConfig(dataset, workspace, backend, gpu, jobs, rows, revision, contribute)
     summary = run(config, note=output.note).summary
     output.report(summary, as_json=json, fail_on=split(fail_on))

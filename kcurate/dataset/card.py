@@ -38,6 +38,10 @@ A prompt stands once, with the fastest answer to it. Slower answers to the same 
 name (`technique`); they are in `sft` alone. Prompts name the GPU of the row's verdict. What the rules in a
 prompt say holds for its answer. Pairs that are in no prompt, and why: `untaught` in `gates.json`.
 """
+UNCONFIRMED = (
+    "no pair is confirmed by a GPU, so sft, grpo, write, preferences and repair are missing: they hold "
+    "confirmed pairs only; run kcurate validate --gpu 0, then build again"
+)
 _PROTOCOL = """\
 ## How a pair is proved
 
@@ -160,6 +164,8 @@ def _configs(content: Content) -> Iterator[str]:
         counted = ", ".join(f"{split} {count}" for split, count in splits.items())
         yield f"| `{config}` | {what[config]} | {counted} |"
     yield ""
+    if set(content.counts) == {"pairs"}:
+        yield f"{UNCONFIRMED[0].upper()}{UNCONFIRMED[1:]}.\n"
     yield "No family is in two splits, and no function of one split is held by a file of the other, whatever"
     yield f"its names are ({HELD:.0%} of its runs of {RUN} tokens; functions of fewer than {MIN_TOKENS}"
     yield "tokens do not count).\n"

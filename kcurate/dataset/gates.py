@@ -121,4 +121,7 @@ def _fits(value: Any, kind: Any) -> bool:
         return True
     if isinstance(kind, list):
         return isinstance(value, list | tuple) and all(_fits(item, kind[0]) for item in value)
+    if isinstance(kind, dict):
+        same = isinstance(value, dict) and value.keys() == kind.keys()
+        return same and all(_fits(value[name], inner) for name, inner in kind.items())
     return isinstance(value, _TYPES[kind]) and not isinstance(value, bool)

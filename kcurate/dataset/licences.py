@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 
+from kcurate.errors import InputError
 from kcurate.records import Candidate
 
 UNKNOWN = "unknown"
@@ -43,6 +44,18 @@ def canonical(license: str) -> str | None:
         return str(canonicalize_license_expression(license))
     except InvalidLicenseExpression:
         return None
+
+
+def spdx(license: str | None) -> str | None:
+    """The value of `--licence` in SPDX's spelling.
+
+    Raises:
+        InputError: it is not an expression of SPDX.
+    """
+    spelled = None if license is None else canonical(license)
+    if license is not None and spelled is None:
+        raise InputError(f"not an SPDX expression: {license!r}", where="--licence", hint="such as MIT")
+    return spelled
 
 
 def keeps_original(license: str | None) -> bool:

@@ -114,8 +114,11 @@ def _counted(changed: Mapping[str, str], record: Run) -> dict[str, int]:
 
 
 def _to_hub(files: Mapping[str, bytes], version: str, config: PushConfig, note: Note) -> dict[str, str]:
-    hub = Hub(str(config.repo), endpoint=config.endpoint, token=config.token)
+    writes = not config.dry_run
+    hub = Hub(str(config.repo), endpoint=config.endpoint, token=config.token, writes=writes)
     remote = hub.look()
+    if remote is None and hub.token is None:
+        note(f"{hub.repo}: not there, or private; without a token (HF_TOKEN) the Hub does not say which")
     tag = f"v{version}"
     if remote is not None and config.private and not remote.private:
         raise InputError("is public", where=hub.repo, hint="make it private on the Hub, or omit --private")

@@ -8,12 +8,13 @@ reading a pair back from a row (`kcurate.published_rows`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from kcurate import codec, store
 from kcurate.dataset import licences
 from kcurate.neutral import neutral
-from kcurate.records import Candidate, Environment, Resources, SideReport, Verdict
+from kcurate.records import Candidate, Environment, Kernel, Resources, Side, SideReport, Verdict
 
 Kind = str | list[Any]
 # Column to the type of its `datasets.Value`; a list means a list of it. Any may be null. Times: microseconds.
@@ -34,6 +35,11 @@ COLUMNS: dict[str, Kind] = {
     "model": "string",
     "parent": "string",
     "problem": "string",
+    "problem_source": "string",
+    "sources": [{"kernel": "string", "path": "string", "first_line": "int64", "last_line": "int64"}],
+    "slow_language": "string",
+    "fast_language": "string",
+    "changed": ["string"],
     "slow_code": "string",
     "slow_side": "string",
     "slow_original": "string",
@@ -94,12 +100,21 @@ def content_of(candidate: Candidate) -> str:
     return store.content_id(candidate.slow.code, candidate.fast.code, codec.canonical_json(_parts(candidate)))
 
 
-def row(candidate: Candidate, verdict: Verdict, others: Sequence[Verdict] = ()) -> dict[str, Any]:
-    """One row: every column of `COLUMNS`, in order. `others` are verdicts of other devices."""
+def row(
+    candidate: Candidate, verdict: Verdict, others: Sequence[Verdict] = (), kernels: Sequence[Kernel] = ()
+) -> dict[str, Any]:
+    """One row: every column of `COLUMNS`, in order. `others` are verdicts of other devices.
+
+    `kernels`: those of the pair's origin that this workspace has, for their places in the source tree.
+    """
     shown = neutral(candidate)
     made = {
         **_who(candidate),
         **{key: None if data is None else _json(data) for key, data in _parts(shown).items()},
+        "sources": [_place(kernel) for kernel in kernels],
+        "slow_language": shown.slow.language,
+        "fast_language": shown.fast.language,
+        "changed": _changed(shown),
         "slow_code": shown.slow.code,
         "fast_code": shown.fast.code,
         "content": content_of(shown),
@@ -109,6 +124,18 @@ def row(candidate: Candidate, verdict: Verdict, others: Sequence[Verdict] = ()) 
     if licences.keeps_original(candidate.license):
         made |= {"slow_original": candidate.slow.code, "fast_original": candidate.fast.code}
     return {name: made.get(name) for name in COLUMNS}
+
+
+def _place(kernel: Kernel) -> dict[str, Any]:
+    span = kernel.span
+    lines = {"first_line": span.start_line, "last_line": span.end_line}
+    return {"kernel": kernel.id, "path": span.path, **lines}
+
+
+def _changed(candidate: Candidate) -> list[str]:
+    """The parts of a side in which the two differ: code, plan, buffers and so on."""
+    parts = (one.name for one in fields(Side))
+    return [name for name in parts if getattr(candidate.slow, name) != getattr(candidate.fast, name)]
 
 
 def _who(candidate: Candidate) -> dict[str, Any]:
@@ -129,6 +156,7 @@ def _who(candidate: Candidate) -> dict[str, Any]:
         "rules": list(origin.rules),
         "model": origin.model,
         "parent": origin.parent,
+        "problem_source": origin.problem,
     }
 
 

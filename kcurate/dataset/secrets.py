@@ -50,7 +50,9 @@ def findings(row: Mapping[str, Any]) -> Iterator[str]:
     """Every finding in the row's text columns, as `kind in column`."""
     columns = {
         column: [
-            text for text in (value if isinstance(value, list | tuple) else (value,)) if isinstance(text, str)
+            str(text)
+            for text in (value if isinstance(value, list | tuple) else (value,))
+            if isinstance(text, str | dict)
         ]
         for column, value in row.items()
     }

@@ -6,6 +6,7 @@ publishing (`kcurate.dataset.push`).
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,9 +20,10 @@ from kcurate.dataset import card, changes, licences, parquet, plot, repairs, spl
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, Rules
 from kcurate.dataset.rows import row
 from kcurate.dataset.tuning import tables, trainable
+from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.problem.lessons import Untaught
-from kcurate.records import Candidate, Item, Summary, Verdict, WrongAttempt
+from kcurate.records import Candidate, Item, Kernel, Summary, Verdict, WrongAttempt
 from kcurate.runs import command, ordered, recorded
 from kcurate.verdicts import items, readable, standing
 from kcurate.workspace import Workspace
@@ -46,13 +48,17 @@ class RowOutcome(StrEnum):
 
 
 _ROWS = (RowOutcome.CONFIRMED, RowOutcome.CORRECT)
+_GATES = "gates.json"
+# The commonest reasons that an error without rows names.
+_REASONS = 3
 
 
 @dataclass(frozen=True)
 class BuildConfig:
     """What to build from: the workspace's pairs and, with `built_in`, those shipped with the package.
 
-    `version` None: the next one after that of the existing dataset. `test_share`: of families, 0 to 1.
+    `version` None: the next one after that of the existing dataset. `test_share`: of the families that share
+    no core with many others, 0 to 1.
     """
 
     workspace: Path
@@ -79,6 +85,9 @@ class _Entry:
 def run(config: BuildConfig, *, note: Note = silent) -> Summary:
     """Write `dataset/` of the workspace, completely or not at all; unreadable pairs are named in notes.
 
+    Without a row an existing dataset stays, and `gates.json` is in the run's folder; else it is alone in
+    `dataset/`.
+
     Raises:
         InputError: no pairs, or an unusable option.
     """
@@ -94,16 +103,40 @@ def run(config: BuildConfig, *, note: Note = silent) -> Summary:
             record.note(f"left out: {found}")
             record.add(items.unreadable("pairs", RowOutcome.BAD_ROW, found, workspace))
         with progress.bar("make rows"):
-            entries = _entries(pairs)
+            entries = _entries(pairs, workspace)
         entries = [_gated(entry, gates) for entry in progress.each(entries, "check", unit="row")]
         counts = Counter[str]([*(entry.outcome for entry in entries), *(RowOutcome.BAD_ROW for _ in broken)])
         kept = [entry for entry in entries if entry.row is not None]
+        for entry in entries:
+            item = _item(entry, workspace)
+            record.add(item)
+            if entry.row is None and entry.refused is None:
+                gates.refusals.append(Refusal(item.id, item.outcome, item.why))
+        before = changes.read(workspace.dataset)
         if kept:
             with progress.bar("write the dataset"):
-                _write(workspace.dataset, _files(kept, gates, config, changes.read(workspace.dataset)))
-        for entry in entries:
-            record.add(_item(entry, workspace))
+                _write(workspace.dataset, _files(kept, gates, config, before))
+        else:
+            place = workspace.dataset if before is None else record.folder
+            store.write_bytes(place / _GATES, store.pretty_json(_report(gates)))
+            record.note(f"why no pair is a row: {place / _GATES}")
+        if not any(trainable(entry.row) for entry in kept if entry.row is not None):
+            record.note(card.UNCONFIRMED)
         return record.finish({"pairs": ordered(counts, RowOutcome)})
+
+
+def require_rows(summary: Summary) -> None:
+    """End with an error if a build has no row.
+
+    Raises:
+        InputError: it has none, with the commonest reasons.
+    """
+    if any(summary.counts["pairs"].get(outcome) for outcome in _ROWS):
+        return
+    reasons = Counter((item.outcome, item.why) for item in summary.results).most_common(_REASONS)
+    listed = "; ".join(f"{count} {outcome} ({why})" for (outcome, why), count in reasons)
+    hint = "see gates.json; kcurate validate judges pairs"
+    raise InputError(f"no pair is a row: {listed}", where=summary.workspace, hint=hint)
 
 
 def _item(entry: _Entry, workspace: Workspace) -> Item:
@@ -135,19 +168,19 @@ def _refusal(found: readable.Unreadable, workspace: Workspace) -> Refusal:
     return Refusal(name, BAD_ROW, f"{found.file}: {found.why}")
 
 
-def _entries(pairs: Iterable[readable.Judged]) -> list[_Entry]:
+def _entries(pairs: Iterable[readable.Judged], workspace: Workspace) -> list[_Entry]:
     """Every pair with its row, confirmed ones first, so that they win over similar ones."""
     taken: set[str] = set()
     entries = []
     for pair in pairs:
-        entry = _decide(pair, taken)
+        entry = _decide(pair, taken, workspace)
         if entry.row is not None:
             taken.add(pair.candidate.id)
         entries.append(entry)
     return sorted(entries, key=lambda entry: (entry.outcome is not RowOutcome.CONFIRMED, entry.candidate.id))
 
 
-def _decide(pair: readable.Judged, taken: set[str]) -> _Entry:
+def _decide(pair: readable.Judged, taken: set[str], workspace: Workspace) -> _Entry:
     """The outcome, and the row with the standing verdict."""
     current = standing.current(pair.candidate, pair.verdicts)
     best = standing.best(current)
@@ -157,8 +190,17 @@ def _decide(pair: readable.Judged, taken: set[str]) -> _Entry:
         return _Entry(pair, RowOutcome.SAME_ID, best)
     if best.outcome.value not in _ROWS:
         return _Entry(pair, RowOutcome.REFUSED, best)
-    made = row(pair.candidate, best, _others(current, best))
+    made = row(pair.candidate, best, _others(current, best), _kernels(pair.candidate, workspace))
     return _Entry(pair, RowOutcome(best.outcome.value), best, made)
+
+
+def _kernels(candidate: Candidate, workspace: Workspace) -> list[Kernel]:
+    """The kernels of the pair's origin that were extracted into this workspace."""
+    found = []
+    for name in candidate.origin.kernels:
+        with contextlib.suppress(InputError):
+            found.append(store.read_json(workspace.kernels / name / "kernel.json", Kernel))
+    return found
 
 
 def _others(verdicts: Sequence[Verdict], chosen: Verdict) -> list[Verdict]:
@@ -212,7 +254,7 @@ def _files(
         "ATTRIBUTION.md": licences.attribution(entry.candidate for entry in kept).encode(),
         "CHANGES.md": changes.to_markdown(history).encode(),
         changes.FILE: changes.to_json(history),
-        "gates.json": store.pretty_json(_report(gates) | {"untaught": untaught}),
+        _GATES: store.pretty_json(_report(gates) | {"untaught": untaught}),
     }
 
 

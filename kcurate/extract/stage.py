@@ -42,6 +42,7 @@ class ExtractConfig:
     `root`: the tree of paths that belong to no suite; None: each folder, or a file's folder, is a tree.
     `min_device_fraction` None: the threshold of the suite's manifest. `define` holds `NAME` or `NAME=VALUE`,
     `include_dirs` folders in the trees; `compile_commands` None: the one at a tree's root or in `build/`.
+    `licence` (SPDX): that of files of which no manifest says one.
     """
 
     paths: tuple[Path, ...]
@@ -56,6 +57,7 @@ class ExtractConfig:
     define: tuple[str, ...] = ()
     include_dirs: tuple[Path, ...] = ()
     compile_commands: Path | None = None
+    licence: str | None = None
 
 
 def run(config: ExtractConfig, *, note: Note = silent) -> Summary:
@@ -78,6 +80,8 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
         with Pool(config.jobs, PRELOAD) as pool:
             chosen = Filter(config.include, config.exclude)
             trees = find_files(config.paths, config.suite, chosen, config.root)
+            for files in trees:
+                files.tree = replace(files.tree, license=config.licence)
             finders = zip(trees, _finders(config, trees, record.note), strict=True)
             for files, finder in progress.each(finders, "scan", len(trees), "tree"):
                 choose_units(files, pool, finder)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kcurate import progress, store
 from kcurate.config import DEFAULT_WORKSPACE
-from kcurate.dataset.licences import canonical
+from kcurate.dataset.licences import spdx
 from kcurate.draft.checking import AdmittingJudge
 from kcurate.draft.pairing import Given, PairOutcome, give
 from kcurate.errors import InputError
@@ -50,7 +50,7 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         InputError: unusable files or options, no admitted problem for either kernel, parameters without a
             counterpart, or results that differ. Nothing is written to `pairs/` then.
     """
-    licence = _licence(config.licence)
+    licence = spdx(config.licence)
     with recorded("pair", config.workspace, note=note) as record:
         slow, fast = find_kernels((config.slow, config.fast), config.workspace, note=record.note)
         if slow.half.code == fast.half.code:
@@ -78,15 +78,6 @@ def run(config: PairConfig, *, ask: Ask | None = None, note: Note = silent) -> S
         following = record.command("validate", folder)
         record.note(f"{folder}: both sides agree on the emulator; next: {following}")
         return summary
-
-
-def _licence(text: str | None) -> str | None:
-    if text is None:
-        return None
-    spelled = canonical(text)
-    if spelled is None:
-        raise InputError(f"not an SPDX expression: {text!r}", where="--licence", hint="such as MIT")
-    return spelled
 
 
 def _candidate(config: PairConfig, slow: Own, fast: Own, licence: str | None) -> tuple[Path, Candidate]:

@@ -23,13 +23,15 @@ MIN_KNOWN_BENCHMARKS = 3
 class Tree:
     """A root folder under one manifest.
 
-    `facts`: whether the manifest's URL, revision, licence and domains apply here.
+    `facts`: whether the manifest's URL, revision, licence and domains apply here. `license`: that of files
+    of which no manifest says one.
     """
 
     root: Path
     manifest: Manifest
     facts: bool
     revision: str | None = None
+    license: str | None = None
 
     @property
     def suite(self) -> str:
@@ -50,9 +52,9 @@ class Tree:
     def source(self, benchmark: str, path: str) -> Source:
         """The provenance of a file."""
         if self.benchmark(benchmark) is None:
-            return Source(self.suite, revision=self.revision)
+            return Source(self.suite, revision=self.revision, license=self.license)
         manifest = self.manifest
-        license_ = manifest.license_of(benchmark, path)
+        license_ = manifest.license_of(benchmark, path) or self.license
         return Source(self.suite, manifest.url, self.revision or manifest.revision, license_)
 
 

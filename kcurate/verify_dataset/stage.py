@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kcurate import judge, progress, store
+from kcurate import codec, judge, progress, store
 from kcurate.backends.choice import choose
+from kcurate.errors import InputError
 from kcurate.judge import JudgeConfig
 from kcurate.notes import Note, silent
 from kcurate.published_rows import candidate_of, opened, read_rows
@@ -33,27 +34,31 @@ SPEEDUP_SLACK = 0.05
 class Drift(StrEnum):
     """How a row's new verdict compares with the published one.
 
-    `same`: correct with the same speedup; `untimed`: correct on a device without timing; `other_device`:
-    confirmed on another GPU model, where the speedup may differ; `older_protocol`: correct, and published
-    under an older protocol of the judge, whose times do not compare.
+    `same`: correct with the same speedup; `untimed`: correct on a device without timing; `holds_there`,
+    `not_faster_there`: correct on another GPU model than the row's, and faster there or not;
+    `older_protocol`: correct, and published under an older protocol of the judge, whose times do not compare.
     """
 
     BROKEN = "broken"
     NOT_FASTER = "not_faster"
     UNCLEAR = "unclear"
     UNTIMED = "untimed"
-    OTHER_DEVICE = "other_device"
+    NOT_FASTER_THERE = "not_faster_there"
+    HOLDS_THERE = "holds_there"
     OLDER_PROTOCOL = "older_protocol"
     SPEEDUP_MOVED = "speedup_moved"
     SAME = "same"
 
 
-_BAD = (Drift.BROKEN, Drift.NOT_FASTER, Drift.SPEEDUP_MOVED, Drift.UNCLEAR)
+_BAD = (Drift.BROKEN, Drift.NOT_FASTER, Drift.NOT_FASTER_THERE, Drift.SPEEDUP_MOVED, Drift.UNCLEAR)
 
 
 @dataclass(frozen=True)
 class VerifyConfig:
-    """Which dataset to judge again (a folder, or USER/NAME on the Hub), and where. `rows` 0: all."""
+    """Which dataset to judge again (a folder, or USER/NAME on the Hub), and where. `rows` 0: all.
+
+    `contribute`: a file for the verdicts of a GPU, to be sent to the dataset's owner.
+    """
 
     dataset: str
     workspace: Path
@@ -62,6 +67,7 @@ class VerifyConfig:
     jobs: int = 0
     rows: int = 0
     revision: str | None = None
+    contribute: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -90,8 +96,8 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
     """Judge rows again; the counts are over the rows judged.
 
     Raises:
-        InputError: no such dataset. MissingDependencyError: the backend is not available.
-        RemoteError: the Hub is unreachable.
+        InputError: no such dataset, or nothing to contribute. RemoteError: the Hub is unreachable.
+        MissingDependencyError: the backend is not available.
     """
     with recorded("verify-dataset", config.workspace, note=note) as record:
         with opened(config.dataset, revision=config.revision, note=record.note) as folder:
@@ -104,26 +110,70 @@ def run(config: VerifyConfig, *, note: Note = silent) -> Report:
             )
         place = choose(config.backend, config.gpu, note=record.note)
         workspace = Workspace(config.workspace)
+        if config.contribute is not None and place.backend != "cuda":
+            hint = "run it where kcurate doctor finds a GPU, or without --contribute"
+            raise InputError("only verdicts of a GPU can be sent", where="--contribute", hint=hint)
         record.begin(config)
         candidates = [candidate_of(row) for row in rows]
         compared: dict[int, Compared] = {}
+        sent: dict[int, Verdict] = {}
         with progress.bar("verify-dataset", len(rows), "row") as bar:
             judging = JudgeConfig(place.backend, place.gpus[0], workspace=config.workspace.resolve())
             judged = judge.judge_many(enumerate(candidates), judging, gpus=place.gpus, jobs=config.jobs)
             with contextlib.closing(judged):
                 for index, verdict in judged:
                     compared[index] = compare(rows[index], verdict)
+                    if (sendable := contribution(rows[index], verdict)) is not None:
+                        sent[index] = sendable
                     ledger.record(workspace, verdict)
                     bar.set_description(f"verify-dataset on {verdict.environment.device}", refresh=False)
                     bar.update()
         every = [compared[index] for index in sorted(compared)]
         counts = Counter[str](one.drift for one in every)
+        for line in elsewhere(every):
+            record.note(line)
+        if config.contribute is not None:
+            _write(config.contribute, [sent[index] for index in sorted(sent)], record.note)
         lines = [{key: value for key, value in asdict(one).items() if value is not None} for one in every]
         store.write_bytes(record.folder / "drift.json", store.pretty_json(lines))
         for one in every:
             record.add(_item(one, workspace, record))
         summary = record.finish({"rows": ordered(counts, Drift)})
         return Report(summary, tuple(one for one in every if one.drift in _BAD))
+
+
+def contribution(row: Mapping[str, Any], verdict: Verdict) -> Verdict | None:
+    """The verdict as one on the pair that the row was made of; None if it says nothing of that.
+
+    The row's code is the pair's without comments, so the verdict gets the key of the published one.
+    """
+    if not row.get("key") or _protocol(row) != PROTOCOL or not verdict.outcome.judged:
+        return None
+    return replace(verdict, key=row["key"])
+
+
+def elsewhere(compared: Iterable[Compared]) -> Iterator[str]:
+    """For each other GPU model than the rows', how many rows hold there and how many do not."""
+    places: dict[tuple[str, str], Counter[Drift]] = {}
+    for one in compared:
+        if one.device != one.published_device and one.drift is not Drift.UNTIMED:
+            places.setdefault((one.device, one.published_device), Counter())[one.drift] += 1
+    for (device, published), found in sorted(places.items()):
+        not_faster, broken = found[Drift.NOT_FASTER_THERE], found[Drift.BROKEN]
+        unclear = f", {found[Drift.UNCLEAR]} are unclear" if found[Drift.UNCLEAR] else ""
+        yield (
+            f"of {found.total()} rows published on {published}, {found[Drift.HOLDS_THERE]} hold on {device} "
+            f"and {not_faster + broken} do not ({not_faster} not faster, {broken} not correct){unclear}"
+        )
+
+
+def _write(path: Path, verdicts: Sequence[Verdict], note: Note) -> None:
+    if not verdicts:
+        hint = "verify a dataset of this version of kcurate"
+        raise InputError("no verdict that can be sent", where="--contribute", hint=hint)
+    lines = [codec.canonical_json(codec.to_data(one)) + b"\n" for one in verdicts]
+    store.write_bytes(path, b"".join(lines))
+    note(f"{path}: {len(verdicts)} verdicts; the dataset's owner puts it into verdicts/ and builds")
 
 
 def compare(row: Mapping[str, Any], verdict: Verdict) -> Compared:
@@ -148,12 +198,13 @@ def _drift(row: Mapping[str, Any], verdict: Verdict) -> Drift:
         return Drift.BROKEN
     if verdict.outcome is Outcome.AMBIGUOUS_TIMING:
         return Drift.UNCLEAR
+    there = verdict.environment.device != row["device"]
     if verdict.outcome is Outcome.NOT_FASTER:
-        return Drift.NOT_FASTER
+        return Drift.NOT_FASTER_THERE if there else Drift.NOT_FASTER
     if verdict.speedup is None or row["speedup"] is None:
         return Drift.UNTIMED
-    if verdict.environment.device != row["device"]:
-        return Drift.OTHER_DEVICE
+    if there:
+        return Drift.HOLDS_THERE
     if _protocol(row) != PROTOCOL:
         return Drift.OLDER_PROTOCOL
     slack = SPEEDUP_SLACK * row["speedup"]

@@ -14,10 +14,10 @@ from kcurate import store
 from kcurate.dataset import changes, parquet
 from kcurate.dataset.gates import Rules
 from kcurate.dataset.rows import COLUMNS
-from kcurate.dataset.stage import BuildConfig, run
+from kcurate.dataset.stage import BuildConfig, require_rows, run
 from kcurate.errors import InputError
 from kcurate.published_rows import read_rows
-from kcurate.records import Outcome
+from kcurate.records import Kernel, Outcome, Source, Span
 from kcurate.workspace import Workspace
 
 
@@ -61,7 +61,18 @@ def test_a_verdict_on_other_code_does_not_count(tmp_path: Path) -> None:
     space = workspace(tmp_path, [(old, Outcome.CONFIRMED)])
     store.write_candidate(space.pairs / old.id, pair("demo/a", 2))
     assert run(BuildConfig(tmp_path)).items == {"pairs": {"stale": 1}}
-    assert not space.dataset.exists()
+    assert [path.name for path in space.dataset.iterdir()] == ["gates.json"]
+
+
+def test_rows_have_the_places_of_kernels_that_were_extracted_here(tmp_path: Path) -> None:
+    one = pair("demo/a")
+    one = replace(one, origin=replace(one.origin, kernels=("s/k", "s/elsewhere")))
+    space = workspace(tmp_path, [(one, Outcome.CONFIRMED)])
+    kernel = Kernel("s/k", Source("s"), "b", None, "k", Span("src/k.cu", 10, 90, 3, 9), "src/k.cu", ())
+    store.write_json(space.kernels / "s/k/kernel.json", kernel)
+    run(BuildConfig(tmp_path))
+    (row,) = read_rows(space.dataset)["train"]
+    assert row["sources"] == [{"kernel": "s/k", "path": "src/k.cu", "first_line": 3, "last_line": 9}]
 
 
 def test_a_second_device_adds_its_verdict(tmp_path: Path) -> None:
@@ -154,7 +165,41 @@ def test_nothing_to_build_from_says_what_to_run(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_unjudged_pairs_leave_no_dataset(tmp_path: Path) -> None:
-    space = workspace(tmp_path, [(pair("demo/a"), None)])
-    assert run(BuildConfig(tmp_path)).items == {"pairs": {"not_judged": 1}}
-    assert not space.dataset.exists()
+def test_without_a_row_the_commonest_reasons_are_told_and_an_old_dataset_stays(tmp_path: Path) -> None:
+    pairs = [(pair("demo/a"), None), (pair("demo/b", 2), None), (pair("demo/c", 3), Outcome.MISMATCH)]
+    space = workspace(tmp_path, pairs)
+    summary = run(BuildConfig(tmp_path))
+    assert summary.items == {"pairs": {"refused": 1, "not_judged": 2}}
+    with pytest.raises(
+        InputError, match=r"no pair is a row: 2 not_judged \(not judged yet\); 1 refused \(mism"
+    ):
+        require_rows(summary)
+    refused = json.loads(contents(space)["gates.json"])["refused"]
+    assert [(one["id"], one["reason"]) for one in refused] == [
+        ("demo/a", "not_judged"),
+        ("demo/b", "not_judged"),
+        ("demo/c", "refused"),
+    ]
+    for name in ("demo/a", "demo/b"):
+        store.write_verdict(space.pairs / name, verdict(store.read_candidate(space.pairs / name)))
+    require_rows(run(BuildConfig(tmp_path)))
+    before = contents(space)
+    assert [one["id"] for one in json.loads(before["gates.json"])["refused"]] == ["demo/c"]
+    for name in ("demo/a", "demo/b"):
+        store.write_candidate(space.pairs / name, pair(name, 5))
+    last = run(BuildConfig(tmp_path))
+    assert contents(space) == before and last.run is not None
+    told = json.loads((Path(last.run) / "gates.json").read_bytes())["refused"]
+    assert [one["reason"] for one in told] == ["stale", "stale", "refused"]
+
+
+def test_without_verdicts_of_a_gpu_the_missing_configs_are_told(tmp_path: Path) -> None:
+    space = workspace(tmp_path, [(pair("demo/a"), Outcome.CORRECT)])
+    notes: list[str] = []
+    run(BuildConfig(tmp_path), note=notes.append)
+    assert any("no pair is confirmed by a GPU, so sft, grpo," in one for one in notes)
+    assert "No pair is confirmed by a GPU, so sft, grpo," in (space.dataset / "README.md").read_text()
+    store.write_verdict(space.pairs / "demo/a", verdict(pair("demo/a")))
+    notes.clear()
+    run(BuildConfig(tmp_path), note=notes.append)
+    assert not any("no pair is confirmed" in one for one in notes)

@@ -180,7 +180,7 @@ def test_a_dry_run_only_looks(space: Workspace, hub: Hub) -> None:
     assert not hub.repos and not [one for one in hub.requests if not one.startswith(("GET", "HEAD"))]
 
 
-def test_without_a_token_it_says_so(
+def test_without_a_token_it_says_so_and_a_dry_run_needs_none(
     space: Workspace, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
@@ -189,6 +189,14 @@ def test_without_a_token_it_says_so(
     with pytest.raises(MissingDependencyError, match="set HF_TOKEN or run"):
         run(config(space, hub, token=None))
     assert not hub.requests
+    said: list[str] = []
+    dry = config(space, hub, token=None, dry_run=True)
+    assert set(run(dry, note=said.append).items["files"]) == {"added"}
+    assert any("not there, or private" in one for one in said)
+    run(config(space, hub))
+    said.clear()
+    assert set(run(dry, note=said.append).items["files"]) == {"unchanged"}
+    assert not any("not there, or private" in one for one in said)
 
 
 def test_a_wrong_token_and_a_hub_that_is_away_are_one_line(space: Workspace, hub: Hub) -> None:

@@ -13,15 +13,15 @@ from huggingface_hub import DatasetCard
 from small import honest
 
 from kcurate import codec, prompts
-from kcurate.dataset import card, plot, splits
-from kcurate.dataset.gates import Gates, Rules
+from kcurate.dataset import card, plot, secrets, splits
+from kcurate.dataset.gates import Gates, Rules, bad_row
 from kcurate.dataset.rows import COLUMNS, content_of, row
 from kcurate.dataset.tuning import tables
 from kcurate.errors import RecordError
 from kcurate.judge.checks.static import hints
 from kcurate.neutral import neutral, neutral_side
 from kcurate.published_rows import candidate_of
-from kcurate.records import Launch, Side, Upload
+from kcurate.records import Kernel, Launch, Side, Source, Span, Upload
 
 
 @pytest.mark.parametrize("family", honest())
@@ -40,6 +40,33 @@ def test_every_reading_of_the_verdict_is_in_the_row() -> None:
     assert made["slow_samples_us"] == [[30.0, 30.5], [29.5]] and made["slow_registers"] == 32
     assert made["seeds"] == [7] and made["fast_registers"] is None
     assert codec.canonical_json(codec.to_data(verdict(one)))[:20].decode() in made["other_verdicts"][0]
+
+
+def test_a_row_says_where_it_comes_from_and_what_changed() -> None:
+    one = pair("demo/a")
+    launch = one.fast.plan[-1]
+    assert isinstance(launch, Launch)
+    fast = replace(one.fast, plan=(*one.fast.plan[:-1], replace(launch, block=(64,))))
+    one = replace(one, fast=fast, origin=replace(one.origin, problem="drafted"))
+    kernel = Kernel("s/k", Source("s"), "b", None, "k", Span("src/k.cu", 10, 90, 3, 9), "src/k.cu", ())
+    made = row(one, verdict(one), (), [kernel])
+    assert made["sources"] == [{"kernel": "s/k", "path": "src/k.cu", "first_line": 3, "last_line": 9}]
+    assert (made["problem_source"], made["slow_language"], made["fast_language"]) == (
+        "drafted",
+        "cuda",
+        "cuda",
+    )
+    assert made["changed"] == [
+        name for name in ("code", "plan") if getattr(one.slow, name) != getattr(fast, name)
+    ]
+    assert "plan" in made["changed"]
+    assert candidate_of(made).origin.problem == "drafted" and bad_row(made) is None
+    assert not list(secrets.findings(made))
+    private = [{**made["sources"][0], "path": "/home/somebody/k.cu"}]
+    assert [found.split(" in ")[-1] for found in secrets.findings({**made, "sources": private})] == [
+        "sources"
+    ]
+    assert "sources is not of type" in str(bad_row({**made, "sources": [{"kernel": "s/k"}]}))
 
 
 def test_a_broken_row_is_a_record_error() -> None:
@@ -107,7 +134,7 @@ def test_no_family_is_in_two_splits_and_splits_stay() -> None:
     families = {f"demo/{i}": f"family-{i // 2}" for i in range(400)}
     found = splits.assign(rows(families))
     assert all(found[f"demo/{i}"] == found[f"demo/{i + 1}"] for i in range(0, 400, 2))
-    assert 5 < sum(split == "test" for split in found.values()) / 2 < 40
+    assert 40 < sum(split == "test" for split in found.values()) / 2 < 72
     grown = splits.assign(rows({**families, "demo/new": "another"}))
     assert {key: grown[key] for key in found} == found
     assert set(splits.assign(rows({"a": "x"}), 0.99).values()) == {"train"}

@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from kcurate import store
+from kcurate import resources, store
 from kcurate.errors import InputError
 from kcurate.extract.stage import ExtractConfig, run
 from kcurate.records import Condition, Kernel, Summary
+from kcurate.suites.manifest import load_manifest
+from kcurate.suites.tree import Tree
 
 TREES = Path(__file__).parent.parent / "suites"
 
@@ -126,6 +128,16 @@ def test_a_rodinia_tree_reports_files_below_the_device_fraction(tmp_path: Path) 
     }
     relaxed = extract(tmp_path / "relaxed", TREES / "rodinia", min_device_fraction=0.1)
     assert "below_device_fraction" not in relaxed.items["files"]
+
+
+def test_a_licence_is_that_of_code_of_which_no_manifest_says_one(tmp_path: Path) -> None:
+    extract(tmp_path / "own", TREES / "generic", licence="MIT")
+    assert {one.source.license for one in kernels(tmp_path / "own").values()} == {"MIT"}
+    manifest = load_manifest(resources.sources_dir() / "parboil.toml")
+    tree = Tree(tmp_path, manifest, facts=True, license="MIT")
+    licensed = next(name for name, facts in manifest.benchmarks.items() if facts.license is not None)
+    assert tree.source(licensed, "x.cu").license == manifest.benchmarks[licensed].license
+    assert tree.source("their-own", "x.cu").license == "MIT"
 
 
 def test_a_generic_tree_gives_kernels_and_pairs(tmp_path: Path) -> None:

@@ -13,15 +13,18 @@ import pytest
 from dataset.making import H200, a_row, pair, verdict, workspace
 
 from kcurate import store
+from kcurate.backends.choice import Place
 from kcurate.dataset import parquet
 from kcurate.dataset.push import PushConfig
 from kcurate.dataset.push import run as push
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.errors import InputError
-from kcurate.published_rows import read_rows
+from kcurate.published_rows import candidate_of, read_rows
 from kcurate.records import Environment, Outcome, Speedup, Verdict
-from kcurate.verify_dataset.stage import Drift, VerifyConfig, compare, run
+from kcurate.verdicts.keys import verdict_key
+from kcurate.verify_dataset import stage
+from kcurate.verify_dataset.stage import Drift, VerifyConfig, compare, elsewhere, run
 
 
 def judged(outcome: Outcome, ratio: float | None = None, device: str = "NVIDIA H200") -> Verdict:
@@ -37,7 +40,8 @@ def judged(outcome: Outcome, ratio: float | None = None, device: str = "NVIDIA H
         (judged(Outcome.CONFIRMED, 1.55), Drift.SAME),
         (judged(Outcome.CONFIRMED, 1.2), Drift.SPEEDUP_MOVED),
         (judged(Outcome.CONFIRMED, 9.0), Drift.SPEEDUP_MOVED),
-        (judged(Outcome.CONFIRMED, 9.0, "NVIDIA L4"), Drift.OTHER_DEVICE),
+        (judged(Outcome.CONFIRMED, 9.0, "NVIDIA L4"), Drift.HOLDS_THERE),
+        (judged(Outcome.NOT_FASTER, 1.0, "NVIDIA L4"), Drift.NOT_FASTER_THERE),
         (judged(Outcome.CORRECT, device="CPU"), Drift.UNTIMED),
         (judged(Outcome.NOT_FASTER, 1.0), Drift.NOT_FASTER),
         (judged(Outcome.MISMATCH), Drift.BROKEN),
@@ -48,6 +52,71 @@ def judged(outcome: Outcome, ratio: float | None = None, device: str = "NVIDIA H
 )
 def test_drift_is_named(new: Verdict, drift: Drift) -> None:
     assert compare(a_row(pair("demo/a")), new).drift is drift
+
+
+def test_another_gpu_model_says_how_many_rows_hold_there() -> None:
+    row = a_row(pair("demo/a"))
+    news = [
+        (Outcome.CONFIRMED, 9.0),
+        (Outcome.CONFIRMED, 1.1),
+        (Outcome.NOT_FASTER, 1.0),
+        (Outcome.MISMATCH, None),
+    ]
+    found = [compare(row, judged(outcome, ratio, "NVIDIA L4")) for outcome, ratio in news]
+    here = compare(row, judged(Outcome.CONFIRMED, 1.5))
+    assert list(elsewhere([*found, here])) == [
+        "of 4 rows published on NVIDIA H200, 2 hold on NVIDIA L4 and 2 do not (1 not faster, 1 not correct)"
+    ]
+    assert list(elsewhere([here])) == []
+
+
+def test_what_a_stranger_sends_counts_for_the_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = pair("demo/a")
+    space = workspace(tmp_path / "work", [(one, Outcome.CONFIRMED)])
+    build(BuildConfig(space.root, test_share=0))
+    (row,) = read_rows(space.dataset)["train"]
+    assert verdict_key(candidate_of(row)) != row["key"], "the published code has no comments"
+    theirs = replace(judged(Outcome.CONFIRMED, 3.0, "NVIDIA L4"), key=verdict_key(candidate_of(row)))
+    monkeypatch.setattr(stage, "choose", lambda *_, **__: Place("cuda", (0,)))
+    monkeypatch.setattr(stage.judge, "judge_many", lambda *_, **__: (each for each in [(0, theirs)]))
+    sent = tmp_path / "l4.jsonl"
+    stage.run(VerifyConfig(str(space.dataset), tmp_path / "stranger", contribute=sent))
+    store.write_bytes(space.verdicts / "l4.jsonl", sent.read_bytes())
+    assert build(BuildConfig(space.root, test_share=0)).items == {"pairs": {"confirmed": 1}}
+    (row,) = read_rows(space.dataset)["train"]
+    assert {
+        row["device"],
+        *(json.loads(text)["environment"]["device"] for text in row["other_verdicts"]),
+    } == {
+        "NVIDIA H200",
+        "NVIDIA L4",
+    }
+    older = {**row, "protocol": "2"}
+    assert stage.contribution(older, theirs) is None
+    assert stage.contribution(row, judged(Outcome.HARNESS_ERROR)) is None
+
+
+def test_the_emulator_has_nothing_to_contribute(tmp_path: Path) -> None:
+    space = workspace(tmp_path / "work", [(pair("demo/a"), Outcome.CONFIRMED)])
+    build(BuildConfig(space.root, test_share=0))
+    config = VerifyConfig(str(space.dataset), tmp_path / "w", "emulator", contribute=tmp_path / "file")
+    with pytest.raises(InputError, match="only verdicts of a GPU can be sent"):
+        run(config)
+    assert not (tmp_path / "file").exists()
+
+
+@pytest.mark.parametrize("at", [0, 200, -1])
+def test_a_damaged_file_is_one_line(tmp_path: Path, at: int) -> None:
+    space = workspace(tmp_path / "work", [(pair("demo/a"), Outcome.CONFIRMED)])
+    build(BuildConfig(space.root, test_share=0))
+    path = space.dataset / parquet.data_file("pairs", "train")
+    content = path.read_bytes()
+    path.write_bytes(
+        content[:at] + b"\xff" * 64 + content[at:][64:] if at >= 0 else content[: len(content) // 2]
+    )
+    with pytest.raises(InputError, match="not a Parquet file, or damaged") as told:
+        run(VerifyConfig(str(space.dataset), tmp_path / "again", backend="emulator"))
+    assert "rebuild or download it" in str(told.value) and "\n" not in str(told.value)
 
 
 @pytest.mark.parametrize("row", [{"protocol": "2"}, {}])
