@@ -6,6 +6,8 @@
 # make lint      formatting, lint, types
 # make check     what must be green before a commit: make lint, make test
 # make dataset   the dataset of the built-in pairs, in kcurate-work/built-in; equal sources, equal bytes
+# make lock      requirements.txt again: the base install with the hash of every file (for pip --require-hashes)
+# make audit     pip-audit: known vulnerabilities in requirements.txt; takes a machine that reaches an advisory database
 # make clean     remove .venv and everything that was built
 
 SHELL := bash
@@ -26,6 +28,7 @@ $(shell $(BIN)/python -c '' 2>/dev/null || rm -rf $(STAMPS))
 EXTRAS_demo := $(if $(GPU),[gpu])
 EXTRAS_test := [gpu,train,serve,dev]
 EXTRAS_test-all := [gpu,train,ray,serve,dev]
+EXTRAS_audit := [audit]
 SAID_demo := $(if $(GPU),, (no GPU here: without the NVRTC packages))
 SAID_test := (NVRTC 200 MB and torch included)
 SAID_test-all := $(SAID_test)
@@ -36,7 +39,7 @@ PROBE := import sys; sys.stdout.write("%d.%d" % sys.version_info[:2]); \
   sys.version_info < (3, 11) and sys.exit(1); from importlib.util import find_spec; \
   find_spec("venv") and find_spec("ensurepip") or sys.exit(sys.stdout.write(" without venv") and 1)
 
-.PHONY: help demo quick test test-all lint check docs dataset clean compiler browser
+.PHONY: help demo quick test test-all lint check docs dataset lock audit clean compiler browser
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -109,6 +112,20 @@ dataset: $(STAMPS)/demo
 	$(STEP) "kcurate build --built-in"
 	@rm -rf kcurate-work/built-in
 	@$(BIN)/kcurate build --built-in --workspace kcurate-work/built-in
+
+lock: $(STAMPS)/audit
+	@{ echo "# The base install (Python 3.11 and newer), every file by its hash; made by make lock."; \
+	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	    --constraint constraints.txt pyproject.toml; } >$(VENV)/requirements.txt
+	@mv $(VENV)/requirements.txt requirements.txt
+
+# pip-audit ends with 1 both for a vulnerability, which it lists, and for a database that it cannot reach.
+UNREACHED := ConnectionError|ConnectTimeout|ServiceError|HTTPError|could not be audited
+audit: $(STAMPS)/audit
+	@$(BIN)/pip-audit --strict --requirement requirements.txt --disable-pip --progress-spinner off \
+	  2>$(VENV)/audit.log || { if grep -qE '$(UNREACHED)' $(VENV)/audit.log; then \
+	  echo "error: no advisory database for these packages can be reached from here; run make audit where pypi.org" \
+	    "answers (all that pip-audit said: $(VENV)/audit.log)" >&2; else cat $(VENV)/audit.log >&2; fi; exit 1; }
 
 clean:
 	rm -rf $(VENV) build dist kcurate-work .pytest_cache .mypy_cache .ruff_cache .hypothesis

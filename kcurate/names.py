@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kcurate import codec, resources, store
-from kcurate.errors import InputError, RecordError
+from kcurate.errors import InputError
 from kcurate.workspace import Workspace
 
 PAIR, KERNEL = "pair.json", "kernel.json"
@@ -106,8 +106,8 @@ def _id(folder: Path, records: Sequence[str]) -> str | None:
     """The id in a record, which may otherwise be invalid."""
     path = next(folder / record for record in records if (folder / record).exists())
     try:
-        data = codec.parse(path.read_bytes(), where=str(path))
-    except (OSError, RecordError):
+        data = codec.parse(store.read_own(path), where=str(path))
+    except InputError:
         return None
     found = data.get("id") if isinstance(data, dict) else None
     return found if isinstance(found, str) else None

@@ -43,5 +43,5 @@ def find(name: str, workspace: Workspace) -> ShownPair | ShownKernel:
         ((candidate, verdicts),) = judged([folder], workspace)
         return ShownPair(folder, candidate, verdicts)
     kernel = store.read_json(folder / "kernel.json", Kernel)
-    code = (folder / "kernel.cu").read_bytes().decode("utf-8", "replace")
+    code = store.read_own(folder / "kernel.cu").decode("utf-8", "replace")
     return ShownKernel(folder, kernel, code)

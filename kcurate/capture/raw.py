@@ -16,6 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from kcurate.errors import RecordError
+
 VERSION = 1
 COMMON = frozenset(("main", "a.out", "run", "test", "bench"))
 
@@ -50,7 +52,11 @@ class RawProcess:
 
 
 def read(folder: Path) -> list[RawProcess]:
-    """Every process that launched something or left a note, in order of their start."""
+    """Every process that launched something or left a note, in order of their start.
+
+    Raises:
+        RecordError: a recorder did not write these lines.
+    """
     found = (
         _process(path) for path in sorted(folder.glob("*.jsonl"), key=lambda one: one.stat().st_mtime_ns)
     )
@@ -65,24 +71,46 @@ def unreadable(folder: Path) -> bool:
 def _process(path: Path) -> RawProcess | None:
     process: RawProcess | None = None
     for line in _lines(path):
-        match line.get("event"):
-            case "start" if line.get("version") == VERSION:
-                process = RawProcess(
-                    _named(Path(str(line["program"]))), str(line["source"]), str(line["device"])
-                )
-            case _ if process is None:
-                return None
-            case "launch":
-                process.forms[int(line["form"])] = line
-            case "times":
-                process.times = {int(form): int(count) for form, count in line["forms"].items()}
-                process.others = {str(name): int(count) for name, count in line["others"].items()}
-            case "order":
-                process.order = [int(form) for form in line["forms"]]
-            case "note":
-                process.notes.setdefault(str(line["what"]), str(line["text"]))
-            case "end":
-                process.ended = True
+        with of_a_recorder(path):
+            process = _with(process, line)
+        if process is None:
+            return None
+    return process
+
+
+@contextlib.contextmanager
+def of_a_recorder(path: Path) -> Iterator[None]:
+    """Lines read here have the form of `FORMAT.md`.
+
+    Raises:
+        RecordError: they have not.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, OSError) as error:
+        raise RecordError(
+            f"not written by a recorder of kcurate: {type(error).__name__}: {error}"[:300], where=str(path)
+        ) from error
+
+
+def _with(process: RawProcess | None, line: Mapping[str, Any]) -> RawProcess | None:
+    """The process with what one more line says; None without a first line."""
+    match line.get("event"):
+        case "start" if line.get("version") == VERSION:
+            return RawProcess(_named(Path(str(line["program"]))), str(line["source"]), str(line["device"]))
+        case _ if process is None:
+            return None
+        case "launch":
+            process.forms[int(line["form"])] = line
+        case "times":
+            process.times = {int(form): int(count) for form, count in line["forms"].items()}
+            process.others = {str(name): int(count) for name, count in line["others"].items()}
+        case "order":
+            process.order = [int(form) for form in line["forms"]]
+        case "note":
+            process.notes.setdefault(str(line["what"]), str(line["text"]))
+        case "end":
+            process.ended = True
     return process
 
 
@@ -95,7 +123,7 @@ def _named(program: Path) -> str:
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     with path.open("rb") as file:
         for text in file:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 line = json.loads(text)
                 if isinstance(line, dict):
                     yield line

@@ -16,7 +16,7 @@ import numpy as np
 
 from kcurate import store
 from kcurate.capture.describing import described
-from kcurate.capture.raw import RawProcess, demangled
+from kcurate.capture.raw import RawProcess, demangled, of_a_recorder
 from kcurate.cuda_source.demangled import Demangled
 from kcurate.cuda_source.statements import Code
 from kcurate.problem.c_types import Element, element
@@ -55,7 +55,15 @@ class Describer:
         self._folder, self._texts, self._data, self._keep = folder, texts, data, keep
 
     def captures(self, process: RawProcess) -> list[Capture]:
-        """A record for each kernel that was looked at; `extern "C"` kernels may share a name."""
+        """A record for each kernel that was looked at; `extern "C"` kernels may share a name.
+
+        Raises:
+            RecordError: a line is not in the form that recorders write.
+        """
+        with of_a_recorder(self._folder):
+            return self._captures(process)
+
+    def _captures(self, process: RawProcess) -> list[Capture]:
         by_kernel: dict[tuple[str, object], list[tuple[int, Mapping[str, Any]]]] = {}
         for form, line in process.forms.items():
             sizes = None if line["args"] is None else tuple(len(one["hex"]) for one in line["args"])
@@ -126,7 +134,7 @@ class Describer:
 
     def _contents(self, name: str | None, size_bytes: int, kind: Element | None) -> Contents | None:
         """What a file of contents holds, as elements of a kind; None without a file or a kind."""
-        path = self._folder / name if name else None
+        path = self._folder / Path(name).name if name else None
         if path is None or kind is None or not path.is_file():
             return None
         dtype = numpy_dtype(kind.dtype)

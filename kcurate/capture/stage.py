@@ -170,7 +170,7 @@ def _kernels(workspace: Workspace) -> dict[str, list[tuple[Kernel, str]]]:
     found: dict[str, list[tuple[Kernel, str]]] = {}
     for path in sorted(workspace.kernels.rglob("kernel.json")):
         one = store.read_json(path, Kernel)
-        code = path.with_name("kernel.cu").read_bytes().decode("utf-8", "replace")
+        code = store.read_own(path.with_name("kernel.cu")).decode("utf-8", "replace")
         found.setdefault(one.name.split("::")[-1], []).append((one, code))
     return found
 

@@ -77,7 +77,7 @@ def starts(
 
 def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -> Start:
     kernel = store.read_json(record, Kernel)
-    code = (record.parent / "kernel.cu").read_bytes().decode("utf-8", "replace")
+    code = store.read_own(record.parent / "kernel.cu").decode("utf-8", "replace")
     codes = {kernel.variant or "": code}
     known = find_problem(kernel.source.suite, kernel.benchmark, codes, kernel.span.path)
     described: ProblemOrigin = "known"
@@ -89,8 +89,10 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
     source = kernel.source
     folder, root = record.parent, workspace.kernels
     name = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else None
+    made_id = name or f"{source.suite}/{kernel.benchmark}/{kernel.name}"
+    _check_id(made_id, record)
     return Start(
-        id=name or f"{source.suite}/{kernel.benchmark}/{kernel.name}",
+        id=made_id,
         given=side,
         problem=known.problem if known else None,
         family=kernel.family or kernel.benchmark,
@@ -103,12 +105,17 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
     )
 
 
+def _check_id(name: str, record: Path) -> None:
+    """An id is a path inside the workspace's pairs: variants are written there."""
+    parts = PurePosixPath(name).parts
+    if not parts or parts[0] == "/" or ".." in parts or "\0" in name:
+        raise InputError(f"the id {name!r} leads outside the workspace", where=str(record))
+
+
 def _of_pair(folder: Path, made: SideName) -> Start | None:
     """One side of a pair; None if the other was made from it, because then it was already a start."""
     pair = store.read_candidate(folder)
-    parts = PurePosixPath(pair.id).parts
-    if not parts or parts[0] == "/" or ".." in parts:
-        raise InputError(f"the id {pair.id!r} leads outside the workspace", where=str(folder / "pair.json"))
+    _check_id(pair.id, folder / "pair.json")
     origin = pair.origin
     if origin.made == made:
         return None

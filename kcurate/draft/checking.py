@@ -133,8 +133,8 @@ def _checked(found: reading.Form, workspace: Workspace, judge: AdmittingJudge) -
     folder = _folder(found, workspace)
     against = [*found.faults]
     try:
-        code = (folder / "kernel.cu").read_bytes().decode("utf-8", "replace")
-    except OSError:
+        code = store.read_own(folder / "kernel.cu").decode("utf-8", "replace")
+    except InputError:
         what = f"no kernel {found.kernel!r} in {workspace.kernels}"
         return against or [reading.Fault(found.path, reading.line_of(found.text, "draft.kernel"), what)]
     if found.known is not None and not against:

@@ -191,7 +191,7 @@ def _one(
     captures: Captures,
 ) -> tuple[str, str, str]:
     """Draft one kernel: its outcome, the reason if any, and a message."""
-    code = (record.parent / "kernel.cu").read_bytes().decode("utf-8", "replace")
+    code = store.read_own(record.parent / "kernel.cu").decode("utf-8", "replace")
     path = record.parent / FORM_NAME
     if not config.known and _has_problem(kernel, code):
         return "known", "", "its suite has a problem for it"

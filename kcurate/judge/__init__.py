@@ -14,7 +14,8 @@
 | `workers/inside/` | worker processes: the code that runs beside a candidate's code |
 | `referees/` | many candidates at once, on this machine or on a Ray cluster |
 
-Other packages import from this module only; names are loaded on first use.
+The public Python API is `__all__` (docs/python.md). Other packages import from this module only; the
+other names here are for them. Names are loaded on first use.
 """
 
 from __future__ import annotations
@@ -23,37 +24,46 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kcurate.judge.case import Case, Ruling
-    from kcurate.judge.checks.repeated_launches import repeated_steps
-    from kcurate.judge.checks.static import check_source, hints
-    from kcurate.judge.judging import Judge, JudgeConfig, judge, reference_side
-    from kcurate.judge.referees.batch import default_jobs, describe_environment, judge_many, open_referees
-    from kcurate.judge.workers.compiling import compile_side
-    from kcurate.judge.workers.nursery import Nursery
+    from kcurate.judge.checks.repeated_launches import repeated_steps as repeated_steps
+    from kcurate.judge.checks.static import check_source as check_source
+    from kcurate.judge.checks.static import hints as hints
+    from kcurate.judge.judging import Judge, JudgeConfig, judge
+    from kcurate.judge.judging import reference_side as reference_side
+    from kcurate.judge.referees.batch import describe_environment as describe_environment
+    from kcurate.judge.referees.batch import judge_many
+    from kcurate.judge.referees.batch import open_referees as open_referees
+    from kcurate.judge.workers.compiling import compile_side as compile_side
+    from kcurate.records import Candidate, Outcome, Verdict
+    from kcurate.resources import pairs_dir
+    from kcurate.store import read_candidate
 
 _HOMES = {
     name: home
     for home, names in {
-        "case": ("Case", "Ruling"),
-        "checks.repeated_launches": ("repeated_steps",),
-        "checks.static": ("check_source", "hints"),
-        "judging": ("Judge", "JudgeConfig", "judge", "reference_side"),
-        "referees.batch": ("default_jobs", "describe_environment", "judge_many", "open_referees"),
-        "workers.compiling": ("compile_side",),
-        "workers.nursery": ("Nursery",),
+        "kcurate.judge.checks.repeated_launches": ("repeated_steps",),
+        "kcurate.judge.checks.static": ("check_source", "hints"),
+        "kcurate.judge.judging": ("Judge", "JudgeConfig", "judge", "reference_side"),
+        "kcurate.judge.referees.batch": ("describe_environment", "judge_many", "open_referees"),
+        "kcurate.judge.workers.compiling": ("compile_side",),
+        "kcurate.records": ("Candidate", "Outcome", "Verdict"),
+        "kcurate.resources": ("pairs_dir",),
+        "kcurate.store": ("read_candidate",),
     }.items()
     for name in names
 }
 __all__ = [
-    "Case", "Judge", "JudgeConfig", "Nursery", "Ruling", "check_source", "compile_side", "default_jobs",
-    "describe_environment", "hints", "judge", "judge_many", "open_referees", "reference_side",
-    "repeated_steps",
+    "Candidate", "Judge", "JudgeConfig", "Outcome", "Verdict", "judge", "judge_many", "pairs_dir",
+    "read_candidate",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    found = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = found
     return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -17,6 +17,9 @@ from kcurate.models.failures import lost, root_cause, sort_status, transport_err
 from kcurate.prompts.replies import Form
 from kcurate.records import Exchange, Usage
 
+# What brings each SDK.
+_FROM = {"anthropic": "kcurate", "openai": "kcurate[openai]"}
+
 
 def sdk(name: str) -> ModuleType:
     """The package `anthropic` or `openai`.
@@ -27,7 +30,9 @@ def sdk(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise MissingDependencyError(f"the {name} package is missing", hint=f"pip install {name}") from error
+        raise MissingDependencyError(
+            f"the {name} package is missing", hint=f"pip install '{_FROM[name]}'"
+        ) from error
 
 
 @dataclass

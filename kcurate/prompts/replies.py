@@ -135,7 +135,7 @@ def _with_launch(code: str, data: Any) -> Answer | Unreadable:
     if isinstance(plan, str):  # some models send arrays as text
         try:
             plan = json.loads(plan)
-        except ValueError:
+        except (ValueError, RecursionError):
             return Unreadable("the plan is not a list of steps")
     if plan is not None and (not isinstance(plan, list) or not plan):
         return Unreadable("the plan is not a list of steps")

@@ -57,7 +57,9 @@ def locate(settings: ModelSettings) -> tuple[str, dict[str, Any]]:
         if not path.is_file():
             raise InputError("no such file", where=settings.name, hint="--model")
         if importlib.util.find_spec("gguf") is None:
-            raise MissingDependencyError("not installed: gguf", where=settings.name, hint="pip install gguf")
+            raise MissingDependencyError(
+                "not installed: gguf", where=settings.name, hint="pip install 'kcurate[train]'"
+            )
         return str(path.parent), {**extra, "gguf_file": path.name}
     if path.is_file():
         raise InputError("not a folder", where=settings.name, hint="a model is a folder or a .gguf file")

@@ -50,8 +50,8 @@ def unjudged(item: Item, environment: Environment) -> Verdict:
         )
     path = item.folder / "pair.json"
     try:
-        content = path.read_bytes()
-    except OSError:
+        content = store.read_own(path)
+    except InputError:
         content = b""
     return Verdict(
         candidate=item.folder.name,

@@ -45,7 +45,9 @@ def cluster(address: str) -> Cluster:
     try:
         import ray
     except ImportError as error:
-        raise MissingDependencyError("Ray is not installed", where="--ray", hint="kcurate[ray]") from error
+        raise MissingDependencyError(
+            "Ray is not installed", where="--ray", hint="pip install 'kcurate[ray]'"
+        ) from error
     if not ray.is_initialized():
         handler = signal.getsignal(signal.SIGTERM)  # Ray replaces it, but a trainer saves on SIGTERM
         try:
