@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from kcurate.cli.failing import FailOnOption, split
-from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, PriceOption, WorkspaceOption
+from kcurate.cli.options import DEFAULT_WORKSPACE, GpuOption, JsonOption, PriceOption, WorkspaceOption
 
 FORM_NAME = "problem.toml"
 
@@ -45,13 +45,7 @@ def draft(
     ] = None,
     price: PriceOption = None,
     max_tokens: Annotated[int, typer.Option(min=256, metavar="N", help="Longest answer.")] = 16_000,
-    gpu: Annotated[
-        str,
-        typer.Option(
-            metavar="LIST",
-            help="The GPU for drafts that the emulator cannot decide: 0; auto: the first, if there is one.",
-        ),
-    ] = "auto",
+    gpu: GpuOption = "auto",
     fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kcurate import progress, store
+from kcurate.backends.choice import choose
 from kcurate.draft import admit, reading
 from kcurate.draft.sizes import MAX_BENCH_ELEMENTS, MAX_TEST_ELEMENTS
 from kcurate.errors import InputError
@@ -39,6 +40,16 @@ class AdmittingJudge:
         self._gpu = gpu
         self._judges: dict[str, Judge] = {}
         self.most_elements = MAX_TEST_ELEMENTS if gpu is None else MAX_BENCH_ELEMENTS
+
+    @classmethod
+    def on(cls, gpu: str) -> AdmittingJudge:
+        """With the first GPU that `--gpu` names, or with none; `auto`: the first, if there is one.
+
+        Raises:
+            InputError, MissingDependencyError: not a list of GPUs, or one that is not there.
+        """
+        place = choose("auto", gpu)
+        return cls(place.gpus[0] if place.backend == "cuda" else None)
 
     def __call__(self, candidate: Candidate) -> Verdict:
         """The emulator's verdict, or that of the GPU."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kcurate import progress, store
-from kcurate.backends.choice import choose
 from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.cuda_source.demangled import Demangled
 from kcurate.draft import admit, form, infer, pairing, reading, reporting, tree
@@ -84,12 +83,11 @@ def draft(
         complete = asked or complete
         places = tree.roots(config.trees, workspace)
         paths = list(_records(config.kernels, workspace))
-        place = choose("auto", config.gpu)
         counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         failed: list[Exception] = []
         unlaunched, seen = list[str](), list[str]()
         record.begin(config)
-        with contextlib.closing(AdmittingJudge(place.gpus[0] if place.backend == "cuda" else None)) as judge:
+        with contextlib.closing(AdmittingJudge.on(config.gpu)) as judge:
             captures = Captures(workspace, record.note)
             for path in progress.each(paths, "problem draft", unit="kernel"):
                 name = str(path)
