@@ -16,6 +16,9 @@ from kcurate.cuda_source.text import IDENTIFIER
 
 _ATTRIBUTE = re.compile(rb"\b__(?:cluster_dims|block_size|maxnreg|launch_bounds)__\s*(?=\()")
 _GRAMMAR_KNOWS = b"__launch_bounds__"
+# `__global__ void MACRO(...) name(`: the call stands for attributes, or for nothing.
+_UNNAMED = re.compile(rb"\b__global__\s+(?:(?:static|inline|void)\s+)*([A-Za-z_]\w*)\s*(?=\()")
+_NAMED = re.compile(rb"\s*(?:void\s+)?[A-Za-z_]\w*\s*\(")
 _CALL = re.compile(rb"^[ \t]*([A-Za-z_]\w*)[ \t]*(?=\()", re.MULTILINE)
 _DECLARATION = re.compile(
     rb"\s*(?:(?:__global__|__device__|__host__|__constant__|template|extern|static|namespace|void)\b|"
@@ -94,8 +97,9 @@ def kernels_begun(bare: bytes, macros: GlobalMacros) -> Iterator[int]:
 
 
 def without_attributes(header: bytes) -> bytes:
-    """A header with `__launch_bounds__(...)` and similar attributes blanked."""
-    return blanked(header, (_with_arguments(header, match) for match in _ATTRIBUTE.finditer(header)))
+    """A header with `__launch_bounds__(...)`, similar attributes and macro calls in their place blanked."""
+    known = blanked(header, (_with_arguments(header, match) for match in _ATTRIBUTE.finditer(header)))
+    return blanked(known, _unnamed_calls(known))
 
 
 def readable(text: bytes, bare: bytes) -> bytes:
@@ -109,7 +113,7 @@ def readable(text: bytes, bare: bytes) -> bytes:
         for match in _ATTRIBUTE.finditer(bare)
         if not match[0].startswith(_GRAMMAR_KNOWS)
     )
-    return blanked(blanked(text, attributes), _lone_calls(bare))
+    return blanked(blanked(blanked(text, attributes), _lone_calls(bare)), _unnamed_calls(bare))
 
 
 def blanked(text: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
@@ -124,6 +128,14 @@ def blanked(text: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
 
 def _with_arguments(bare: bytes, match: re.Match[bytes]) -> tuple[int, int]:
     return match.start(), closing(bare, match.end()) or match.end()
+
+
+def _unnamed_calls(bare: bytes) -> Iterator[tuple[int, int]]:
+    """Macro calls between `__global__` and the name of the kernel."""
+    for match in _UNNAMED.finditer(bare):
+        end = None if match[1] in _NOT_CALLED else closing(bare, match.end(), MAX_CALL_BYTES)
+        if end is not None and _NAMED.match(bare, end):
+            yield match.start(1), end
 
 
 def _lone_calls(bare: bytes) -> Iterator[tuple[int, int]]:

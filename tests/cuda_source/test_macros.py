@@ -24,6 +24,8 @@ BODY = "scale(float *x, int n) { if (threadIdx.x < n) x[threadIdx.x] *= 2; }\n"
         "#define KERNEL __global__ void\nKERNEL " + BODY,
         '#define GLOBAL __global__\n#define KERNEL extern "C" GLOBAL\nKERNEL void ' + BODY,
         "#define GLOBAL __global__\nGLOBAL\nvoid __launch_bounds__(128) " + BODY,
+        "#define BOUNDS(threads, blocks)\n__global__ void\nBOUNDS(128, 2)\n" + BODY,
+        "#define BOUNDS(n) __launch_bounds__(n)\nstatic __global__ BOUNDS((128)) void " + BODY,
     ],
 )
 def test_a_macro_before_a_kernel_does_not_hide_it(source: str) -> None:
