@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kcurate import codec, resources, store
+from kcurate import codec, own_files, resources, store
 from kcurate.errors import InputError
 from kcurate.workspace import Workspace
 
@@ -106,7 +106,7 @@ def _id(folder: Path, records: Sequence[str]) -> str | None:
     """The id in a record, which may otherwise be invalid."""
     path = next(folder / record for record in records if (folder / record).exists())
     try:
-        data = codec.parse(store.read_own(path), where=str(path))
+        data = codec.parse(own_files.read(path), where=str(path))
     except InputError:
         return None
     found = data.get("id") if isinstance(data, dict) else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import names, store
+from kcurate import names, own_files, store
 from kcurate.records import Candidate, Kernel, Verdict
 from kcurate.verdicts.standing import judged
 from kcurate.workspace import Workspace
@@ -43,5 +43,5 @@ def find(name: str, workspace: Workspace) -> ShownPair | ShownKernel:
         ((candidate, verdicts),) = judged([folder], workspace)
         return ShownPair(folder, candidate, verdicts)
     kernel = store.read_json(folder / "kernel.json", Kernel)
-    code = store.read_own(folder / "kernel.cu").decode("utf-8", "replace")
+    code = own_files.read(folder / "kernel.cu").decode("utf-8", "replace")
     return ShownKernel(folder, kernel, code)

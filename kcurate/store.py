@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kcurate import codec, json_text, resources
+from kcurate import codec, json_text, own_files, resources
 from kcurate.errors import InputError, RecordError
 from kcurate.records import SIDES, Candidate, Language, Verdict
 
@@ -26,10 +26,6 @@ T = TypeVar("T")
 
 PAIR_SCHEMA = "kcurate/pair@1"
 SUFFIXES: Mapping[Language, str] = {"cuda": ".cu", "torch": ".py", "triton": ".py"}
-# No record is longer. What is longer is not read, and of lines of records, only the others are.
-MAX_RECORD_BYTES = 1 << 26
-# About a million verdicts; more take more memory than machines have.
-MAX_LINES_BYTES = 1 << 32
 _PAIR_FILES = ("pair.json", *(f"{side}{suffix}" for side in SIDES for suffix in set(SUFFIXES.values())))
 
 
@@ -165,32 +161,7 @@ def write_json(path: Path, record: Any, *, schema: str | None = None, durable: b
 
 
 def _load(path: Path) -> Any:
-    return codec.parse(read_own(path), where=str(path))
-
-
-def read_own(path: Path) -> bytes:
-    """A file of a record, or of the code beside one.
-
-    Raises:
-        InputError: it cannot be read, or is no regular file. RecordError: it is too large, or a link out of
-            its folder, so that its content could be something private.
-    """
-    try:
-        if path.is_symlink() and path.resolve().parent != path.parent.resolve():
-            raise RecordError("a link out of its folder", where=str(path), hint="copy the file here")
-        if path.exists():
-            _check_size(path, MAX_RECORD_BYTES)
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from error
-
-
-def _check_size(path: Path, limit: int) -> None:
-    if not path.is_file():
-        raise InputError("not a regular file", where=str(path), hint="check the path")
-    if (size := path.stat().st_size) > limit:
-        what = f"{size / 1e6:,.0f} MB, more than the {limit / 1e6:,.0f} MB that are read"
-        raise RecordError(what, where=str(path), hint="move it out of the workspace")
+    return codec.parse(own_files.read(path), where=str(path))
 
 
 def read_json(path: Path, cls: type[T], *, schema: str | None = None) -> T:
@@ -261,9 +232,9 @@ def read_jsonl(path: Path, cls: type[T]) -> Iterator[T]:
     """
     if not path.exists():
         return
-    _check_size(path, MAX_LINES_BYTES)
+    own_files.check_size(path, own_files.MAX_LINES_BYTES)
     with path.open("rb") as file:
-        while line := file.readline(MAX_RECORD_BYTES):
+        while line := file.readline(own_files.MAX_RECORD_BYTES):
             try:
                 record = codec.from_data(cls, codec.parse(line, where=str(path)))
             except RecordError:
@@ -315,7 +286,7 @@ def read_candidate(folder: Path) -> Candidate:
         code_path = folder / plain[side]["file"]
         if code_path.parent != folder:
             raise RecordError(f"{side}.file must be in the folder of pair.json", where=str(path))
-        code = read_own(code_path).decode("utf-8", "replace")
+        code = own_files.read(code_path).decode("utf-8", "replace")
         plain[side] = {"code": code, **{key: value for key, value in plain[side].items() if key != "file"}}
     return codec.from_data(Candidate, plain, where=str(path))
 

@@ -16,8 +16,18 @@ PACKAGE = Path(__file__).resolve().parent.parent / "kcurate"
 
 # Each line may import only from the lines above it, and never from its own line.
 LAYERS = (
-    {"errors", "headers", "json_text", "lock_files", "notes", "progress", "ptx", "records", "time_limits"},
-    {"client", "codec", "config", "cuda_source", "hub", "prompts", "resources", "worker_pool"},
+    {
+        "errors",
+        "headers",
+        "json_text",
+        "lock_files",
+        "notes",
+        "progress",
+        "ptx",
+        "records",
+        "time_limits",
+    },
+    {"client", "codec", "config", "cuda_source", "hub", "own_files", "prompts", "resources", "worker_pool"},
     {"mutate", "neutral", "store"},
     {"models", "problem", "published_rows", "runs", "workspace"},
     {"backends", "names", "suites", "verdicts"},

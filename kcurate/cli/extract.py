@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kcurate.cli.failing import FailOnOption, split
-from kcurate.cli.options import DEFAULT_WORKSPACE, JobsOption, JsonOption, WorkspaceOption
+from kcurate.cli.options import DEFAULT_WORKSPACE, JobsOption, JsonOption, LicenceOption, WorkspaceOption
 
 
 def extract(
@@ -60,14 +60,7 @@ def extract(
         bool | None,
         typer.Option("--compile/--no-compile", help="Compile-check each kernel; default: if NVRTC works."),
     ] = None,
-    licence: Annotated[
-        str | None,
-        typer.Option(
-            "--licence",
-            metavar="SPDX",
-            help="Licence of your own code, such as MIT, where no manifest says one; a dataset needs one.",
-        ),
-    ] = None,
+    licence: LicenceOption = None,
     fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -39,6 +39,14 @@ GpuOption = Annotated[
         help="GPUs to judge on: 0, or 0,1, or all, which must be there; auto: the first, if there is one.",
     ),
 ]
+LicenceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--licence",
+        metavar="SPDX",
+        help="Licence of your own code, such as MIT, where no manifest says one; a dataset needs one.",
+    ),
+]
 PriceOption = Annotated[
     str | None,
     typer.Option(

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kcurate.cli.capture import ProgramArgument, record
-from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
+from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, LicenceOption, WorkspaceOption
 
 KERNEL_METAVAR = "FILE.cu[:KERNEL]"
 LAUNCH_HELP = "if nothing launches it: 'GRID, BLOCK' over its parameters, as in <<<GRID, BLOCK>>>."
@@ -28,12 +28,7 @@ def pair(
     ],
     program: ProgramArgument = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
-    licence: Annotated[
-        str | None,
-        typer.Option(
-            "--licence", metavar="SPDX", help="The licence of both kernels, such as MIT; a dataset needs one."
-        ),
-    ] = None,
+    licence: LicenceOption = None,
     name: Annotated[
         str | None,
         typer.Option(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from kcurate import codec, store
+from kcurate import codec, own_files, store
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.records import Kernel, Origin, Problem, ProblemOrigin, Side, SideName
@@ -77,7 +77,7 @@ def starts(
 
 def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -> Start:
     kernel = store.read_json(record, Kernel)
-    code = store.read_own(record.parent / "kernel.cu").decode("utf-8", "replace")
+    code = own_files.read(record.parent / "kernel.cu").decode("utf-8", "replace")
     codes = {kernel.variant or "": code}
     known = find_problem(kernel.source.suite, kernel.benchmark, codes, kernel.span.path)
     described: ProblemOrigin = "known"

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kcurate import progress, store
+from kcurate import own_files, progress, store
 from kcurate.backends.choice import choose
 from kcurate.draft import admit, reading
 from kcurate.draft.sizes import MAX_BENCH_ELEMENTS, MAX_TEST_ELEMENTS
@@ -144,7 +144,7 @@ def _checked(found: reading.Form, workspace: Workspace, judge: AdmittingJudge) -
     folder = _folder(found, workspace)
     against = [*found.faults]
     try:
-        code = store.read_own(folder / "kernel.cu").decode("utf-8", "replace")
+        code = own_files.read(folder / "kernel.cu").decode("utf-8", "replace")
     except InputError:
         what = f"no kernel {found.kernel!r} in {workspace.kernels}"
         return against or [reading.Fault(found.path, reading.line_of(found.text, "draft.kernel"), what)]

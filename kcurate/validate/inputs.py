@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcurate import store
+from kcurate import own_files, store
 from kcurate.errors import InputError
 from kcurate.records import Candidate, Environment, Outcome, Verdict
 from kcurate.verdicts.keys import PROTOCOL, verdict_key
@@ -50,7 +50,7 @@ def unjudged(item: Item, environment: Environment) -> Verdict:
         )
     path = item.folder / "pair.json"
     try:
-        content = store.read_own(path)
+        content = own_files.read(path)
     except InputError:
         content = b""
     return Verdict(

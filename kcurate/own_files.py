@@ -1,0 +1,45 @@
+"""Reads files of a workspace that may be somebody else's: within limits, and not through links that lead out.
+
+Not covered: what the files hold (`kcurate.store`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kcurate.errors import InputError, RecordError
+
+# No record is longer. What is longer is not read, and of lines of records, only the others are.
+MAX_RECORD_BYTES = 1 << 26
+# About a million verdicts; more take more memory than machines have.
+MAX_LINES_BYTES = 1 << 32
+
+
+def read(path: Path) -> bytes:
+    """A file of a record, or of the code beside one.
+
+    Raises:
+        InputError: it cannot be read, or is no regular file. RecordError: it is too large, or a link out of
+            its folder, so that its content could be something private.
+    """
+    try:
+        if path.is_symlink() and path.resolve().parent != path.parent.resolve():
+            raise RecordError("a link out of its folder", where=str(path), hint="copy the file here")
+        if path.exists():
+            check_size(path, MAX_RECORD_BYTES)
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from error
+
+
+def check_size(path: Path, limit: int) -> None:
+    """Whether a file may be read.
+
+    Raises:
+        InputError: it is no regular file. RecordError: it is larger than `limit` bytes.
+    """
+    if not path.is_file():
+        raise InputError("not a regular file", where=str(path), hint="check the path")
+    if (size := path.stat().st_size) > limit:
+        what = f"{size / 1e6:,.0f} MB, more than the {limit / 1e6:,.0f} MB that are read"
+        raise RecordError(what, where=str(path), hint="move it out of the workspace")
