@@ -51,6 +51,14 @@ def test_a_later_refusal_takes_back_the_passes_of_its_device(later: str) -> None
     assert best(*on(H200, "confirmed"), *on(L4, later)) == ("confirmed", H200.device)
 
 
+def test_an_h200_stands_for_the_others_and_withdraws_for_itself() -> None:
+    later = on(L4, "confirmed")
+    assert best(*on(H200, "confirmed"), *later) == ("confirmed", "NVIDIA H200")
+    assert best(*on(H200, "not_faster"), *later) == ("confirmed", "NVIDIA L4")
+    assert best(*on(H200, "confirmed", "compile_error"), *later) == ("confirmed", "NVIDIA L4")
+    assert best(*on(H200, "confirmed"), *on(L4, "mismatch")) == ("mismatch", "NVIDIA L4")
+
+
 def test_the_emulator_refutes_only_what_no_gpu_found_correct() -> None:
     for order in (1, -1):
         assert best(*[*on(CPU, "mismatch"), *on(H200, "confirmed")][::order]) == ("confirmed", H200.device)
@@ -68,7 +76,7 @@ def test_build_publishes_no_pair_that_a_gpu_refuted(tmp_path: Path) -> None:
     space = workspace(tmp_path, [(one, Outcome.CONFIRMED)])
     store.append_jsonl(space.verdicts / "device.jsonl", on(H200, "mismatch")[0])
     assert run(BuildConfig(tmp_path)).items == {"pairs": {"refused": 1}}
-    assert not space.dataset.exists()
+    assert [path.name for path in space.dataset.rglob("*")] == ["gates.json"]
 
 
 def test_the_newest_verdict_comes_last_when_it_lies_beside_the_pair_too(tmp_path: Path) -> None:
