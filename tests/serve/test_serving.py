@@ -24,7 +24,7 @@ from train.asked import BROKEN, CHEAT, EMPTY, ENDLESS, PLAN, WRONG, reply
 from kcurate import codec, store
 from kcurate.client import Answer, AsyncClient, Client, Given, OwnProblem, Request
 from kcurate.errors import InputError, RemoteError
-from kcurate.judge import default_jobs
+from kcurate.judge.referees.batch import default_jobs
 from kcurate.records import Verdict
 
 TASK = "test/scale"
