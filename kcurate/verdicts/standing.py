@@ -17,9 +17,6 @@ from kcurate.records import Candidate, Outcome, Verdict
 from kcurate.verdicts.keys import verdict_key
 from kcurate.workspace import Workspace
 
-# The device of the built-in pairs' verdicts: one GPU stands for the rows of a dataset where it can.
-PREFERRED = "NVIDIA H200"
-
 
 def judged(
     folders: Iterable[Path], workspace: Workspace | None
@@ -65,8 +62,8 @@ def best(verdicts: Sequence[Verdict]) -> Verdict | None:
     - a GPU's last counterexample (`mismatch`, `nondeterministic`), whatever passed before or after it;
     - the emulator's last counterexample, unless a GPU found the pair correct: the emulator runs threads in an
       order that no GPU has, and pairs are for GPUs;
-    - the last `confirmed` of an H200, else of any, else the last `correct`, unless the same device refused
-      the pair later (`static_reject`, `compile_error`, `launch_error`, `padded`);
+    - the last `confirmed`, else the last `correct`, unless the same device refused the pair later
+      (`static_reject`, `compile_error`, `launch_error`, `padded`);
     - the last verdict that says something about the pair, else the last. `timeout`, `not_faster` and
       `ambiguous_timing` refute nothing.
     """
@@ -80,7 +77,6 @@ def best(verdicts: Sequence[Verdict]) -> Verdict | None:
         [verdict for verdict in kept if verdict.outcome is wanted]
         for wanted in (Outcome.CONFIRMED, Outcome.CORRECT)
     )
-    confirmed.sort(key=lambda verdict: verdict.environment.device == PREFERRED)
     judged = [verdict for verdict in kept if verdict.outcome.judged]
     return next((found[-1] for found in (on_gpu, refuting, confirmed, correct, judged, kept) if found), None)
 
