@@ -106,7 +106,7 @@ check: lint test
 docs: $(STAMPS)/test
 	@$(BIN)/python -m kcurate.cli.reference docs/cli.md
 	@$(BIN)/python -m kcurate.gallery pairs/README.md
-	@$(BIN)/python -m kcurate.serve.app schemas/serve-openapi.json
+	@$(BIN)/python -m kcurate.serve.app docs/serve-openapi.json
 
 dataset: $(STAMPS)/demo
 	$(STEP) "kcurate build --built-in"

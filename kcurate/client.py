@@ -220,11 +220,11 @@ class Client:
 
     def submit(self, request: Request) -> Job:
         """Hand in a request as it is."""
-        return _job(self._call("POST", "/judge", asdict(request)))
+        return job_of(self._call("POST", "/judge", asdict(request)))
 
     def job(self, job_id: str, *, wait: bool = False) -> Job:
         """A job as it stands, or, with `wait`, when it has ended or a while has passed."""
-        return _job(self._call("GET", f"/jobs/{job_id}?wait={str(wait).lower()}"))
+        return job_of(self._call("GET", f"/jobs/{job_id}?wait={str(wait).lower()}"))
 
     def verdicts(self, key: str) -> list[dict[str, Any]]:
         """The final verdicts under the key of a result, as `schemas/verdict.json` has them."""
@@ -284,6 +284,10 @@ class AsyncClient:
         """See `Client`."""
         return await self._run(partial(self._client.job, job_id, wait=wait))
 
+    async def verdicts(self, key: str) -> list[dict[str, Any]]:
+        """See `Client`."""
+        return await self._run(partial(self._client.verdicts, key))
+
     async def health(self) -> Health:
         """See `Client`."""
         return await self._run(self._client.health)
@@ -298,7 +302,8 @@ def _of(cls: type[T], data: Mapping[str, Any]) -> T:
     return cls(**{key: value for key, value in data.items() if key in known})
 
 
-def _job(data: Mapping[str, Any]) -> Job:
+def job_of(data: Mapping[str, Any]) -> Job:
+    """A job from an answer, or from a server's own file."""
     return _of(Job, {**data, "results": [_of(Result, one) for one in data["results"]]})
 
 

@@ -5,6 +5,7 @@ Not covered: what the files hold (`kcurate.store`).
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 from kcurate.errors import InputError, RecordError
@@ -25,8 +26,7 @@ def read(path: Path) -> bytes:
     try:
         if path.is_symlink() and path.resolve().parent != path.parent.resolve():
             raise RecordError("a link out of its folder", where=str(path), hint="copy the file here")
-        if path.exists():
-            check_size(path, MAX_RECORD_BYTES)
+        check_size(path, MAX_RECORD_BYTES)
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from error
@@ -36,10 +36,12 @@ def check_size(path: Path, limit: int) -> None:
     """Whether a file may be read.
 
     Raises:
-        InputError: it is no regular file. RecordError: it is larger than `limit` bytes.
+        InputError: it is no regular file. RecordError: it is larger than `limit` bytes. OSError: it cannot be
+            looked at.
     """
-    if not path.is_file():
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
         raise InputError("not a regular file", where=str(path), hint="check the path")
-    if (size := path.stat().st_size) > limit:
-        what = f"{size / 1e6:,.0f} MB, more than the {limit / 1e6:,.0f} MB that are read"
+    if found.st_size > limit:
+        what = f"{found.st_size / 1e6:,.0f} MB, more than the {limit / 1e6:,.0f} MB that are read"
         raise RecordError(what, where=str(path), hint="move it out of the workspace")

@@ -96,8 +96,9 @@ def _cannot_write(path: Path, error: OSError) -> InputError:
 @cache
 def _schemas() -> dict[str, Any]:
     """Every schema by file name; they refer to each other by these names."""
-    files = sorted(resources.schemas_dir().glob("*.json"))
-    return {path.name: json.loads(path.read_bytes()) for path in files if "openapi" not in path.name}
+    return {
+        path.name: json.loads(path.read_bytes()) for path in sorted(resources.schemas_dir().glob("*.json"))
+    }
 
 
 @cache

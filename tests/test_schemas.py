@@ -101,8 +101,7 @@ def pairs_of_record_and_schema() -> list[Any]:
 
 
 def test_every_schema_file_has_its_record() -> None:
-    # `output`: a summary with keys of single commands; `serve-openapi`: made from the server's endpoints
-    vocabularies = {"techniques", "output", "serve-openapi"}
+    vocabularies = {"techniques", "output"}  # `output`: a summary with keys of single commands
     assert {path.stem for path in resources.schemas_dir().glob("*.json")} - vocabularies == set(ROOTS)
 
 

@@ -39,6 +39,14 @@ GpuOption = Annotated[
         help="GPUs to judge on: 0, or 0,1, or all, which must be there; auto: the first, if there is one.",
     ),
 ]
+DatasetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dataset",
+        metavar="NAME",
+        help="Pairs: builtin, a folder, or USER/NAME on the Hub; may be repeated.  [default: builtin]",
+    ),
+]
 LicenceOption = Annotated[
     str | None,
     typer.Option(

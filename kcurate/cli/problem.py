@@ -49,8 +49,9 @@ def draft(
     fail_on: FailOnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Infer problems (sizes, buffers, plan) for kernels that have none, and try them on the
-    emulator, and on a GPU if there is one and the emulator cannot decide.
+    """Infer problems (sizes, buffers, plan) for kernels that have none, and try them.
+
+    They are tried on the emulator, and on a GPU, if there is one, where the emulator cannot decide.
 
     Example: kcurate problem draft -w work --tree parboil/
     """

@@ -10,6 +10,7 @@ import typer
 from kcurate.cli.options import (
     DEFAULT_WORKSPACE,
     BackendOption,
+    DatasetOption,
     GpuOption,
     JobsOption,
     JsonOption,
@@ -29,13 +30,7 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", help="Callers must send this file's token (Authorization: Bearer)."),
     ] = None,
-    dataset: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Pairs: builtin, a folder, or USER/NAME on the Hub; may be repeated.  [default: builtin]",
-        ),
-    ] = None,
+    dataset: DatasetOption = None,
     jobs: JobsOption = 0,
     queue: Annotated[
         int, typer.Option(min=1, metavar="N", help="Answers that may wait; more are refused with 429.")

@@ -12,6 +12,7 @@ import typer
 from kcurate.cli.options import (
     DEFAULT_WORKSPACE,
     BackendOption,
+    DatasetOption,
     JobsOption,
     JsonOption,
     RayOption,
@@ -39,13 +40,7 @@ def train(
             help="Hub name, folder, or .gguf file.  [default: deepseek-ai/DeepSeek-R1-Distill-Qwen-7B]",
         ),
     ] = None,
-    dataset: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Pairs: builtin, a folder, or USER/NAME on the Hub; may be repeated.  [default: builtin]",
-        ),
-    ] = None,
+    dataset: DatasetOption = None,
     tasks: Annotated[
         str | None,
         typer.Option(metavar="KIND", help="GRPO prompts: pairs, or kernelbench[:PATH].  [default: pairs]"),

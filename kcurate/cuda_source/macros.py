@@ -16,7 +16,7 @@ from kcurate.cuda_source.text import IDENTIFIER
 
 _ATTRIBUTE = re.compile(rb"\b__(?:cluster_dims|block_size|maxnreg|launch_bounds)__\s*(?=\()")
 _GRAMMAR_KNOWS = b"__launch_bounds__"
-# `__global__ void MACRO(...) name(`: the call stands for attributes, or for nothing.
+# In `__global__ void MACRO(...) name(` the macro expands to attributes or to nothing.
 _UNNAMED = re.compile(rb"\b__global__\s+(?:(?:static|inline|void)\s+)*([A-Za-z_]\w*)\s*(?=\()")
 _NAMED = re.compile(rb"\s*(?:void\s+)?[A-Za-z_]\w*\s*\(")
 _CALL = re.compile(rb"^[ \t]*([A-Za-z_]\w*)[ \t]*(?=\()", re.MULTILINE)

@@ -6,9 +6,8 @@ Not covered: making a draft (`stage`), parsing the file (`reading`).
 from __future__ import annotations
 
 import contextlib
-import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from kcurate import own_files, progress, store
@@ -19,7 +18,7 @@ from kcurate.errors import InputError
 from kcurate.judge import Judge, JudgeConfig
 from kcurate.notes import Note, silent
 from kcurate.problem.check import check as check_problem
-from kcurate.problem.expressions import evaluate
+from kcurate.problem.outputs import elements
 from kcurate.records import Candidate, Outcome, Problem, Summary, Verdict
 from kcurate.runs import recorded
 from kcurate.suites.problems import tied
@@ -77,16 +76,17 @@ class AdmittingJudge:
         self._judges.clear()
 
 
+def different(settings: Sequence[Mapping[str, int]]) -> int:
+    """How many of the size settings differ."""
+    return sum(one not in settings[:i] for i, one in enumerate(settings))
+
+
 def largest_buffer(problem: Problem | None) -> int:
     """The elements of the largest buffer at any test size."""
     if problem is None:
         return 0
     return max(
-        (
-            math.prod(evaluate(extent, sizes) for extent in buffer.shape)
-            for sizes in problem.sizes.test
-            for buffer in problem.buffers.values()
-        ),
+        (elements(buffer, sizes) for sizes in problem.sizes.test for buffer in problem.buffers.values()),
         default=0,
     )
 
@@ -168,8 +168,7 @@ def faults(found: reading.Form, code: str, judge: AdmittingJudge) -> list[readin
     known = found.known
     assert known is not None, "the form was parsed"
     settings = known.problem.sizes.test
-    different = [one for i, one in enumerate(settings) if one not in settings[:i]]
-    if len(different) < (LEAST_SETTINGS if known.problem.sizes.headline else 1):
+    if different(settings) < (LEAST_SETTINGS if known.problem.sizes.headline else 1):
         line = reading.line_of(found.text, "problem.sizes.test")
         return [reading.Fault(found.path, line, f"fewer than {LEAST_SETTINGS} different size settings")]
     issues = check_problem(admit.plain_candidate(known, code, found.kernel or ""))

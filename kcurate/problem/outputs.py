@@ -1,10 +1,11 @@
-"""What a problem says of its outputs: their sizes, and how each may be checked where it lies.
+"""What a problem says of its buffers' sizes, and of how each output may be checked where it lies.
 
 Not covered: deciding whether two outputs agree (`kcurate.judge.agreement`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,9 +22,14 @@ def shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(evaluate(extent, sizes) for extent in buffer.shape)
 
 
+def elements(buffer: Buffer, sizes: Mapping[str, int]) -> int:
+    """The number of elements at these sizes."""
+    return math.prod(shape(buffer, sizes))
+
+
 def logical_bytes(buffer: Buffer, sizes: Mapping[str, int]) -> int:
     """Bytes of the logical array at these sizes."""
-    return int(np.prod(shape(buffer, sizes), dtype=np.int64)) * numpy_dtype(buffer.dtype).itemsize
+    return elements(buffer, sizes) * numpy_dtype(buffer.dtype).itemsize
 
 
 def outputs_bytes(problem: Problem, sizes: Mapping[str, int], names: Sequence[str]) -> int:

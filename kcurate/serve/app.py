@@ -210,5 +210,5 @@ def _answer(status: int, detail: str) -> JSONResponse:
 
 
 if __name__ == "__main__":
-    # python -m kcurate.serve.app schemas/serve-openapi.json
+    # python -m kcurate.serve.app docs/serve-openapi.json
     store.write_bytes(Path(sys.argv[1]), store.pretty_json(make(cast(Any, None)).openapi()))

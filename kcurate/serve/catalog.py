@@ -7,21 +7,20 @@ tasks (`kcurate.train.pair_tasks`).
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from kcurate import client, codec, prompts, store
-from kcurate.draft.checking import LEAST_SETTINGS
+from kcurate.draft.checking import LEAST_SETTINGS, different
 from kcurate.draft.sizes import MAX_BENCH_ELEMENTS, MAX_TEST_ELEMENTS
 from kcurate.errors import InputError, ProblemError
 from kcurate.problem import shown
 from kcurate.problem.answered import side_of
 from kcurate.problem.check import check
-from kcurate.problem.expressions import evaluate
 from kcurate.problem.lessons import gpu_named
+from kcurate.problem.outputs import elements
 from kcurate.prompts import Answer
 from kcurate.records import Candidate, Environment, Origin, Problem, Side
 from kcurate.train import pair_tasks
@@ -145,14 +144,13 @@ def _check_sizes(problem: Problem, backend: str) -> None:
     tests = problem.sizes.test
     if len(problem.sizes.all) > MOST_SETTINGS:
         raise InputError(f"more than {MOST_SETTINGS} size settings", where="problem.sizes")
-    if len([one for i, one in enumerate(tests) if one not in tests[:i]]) < LEAST_SETTINGS:
+    if different(tests) < LEAST_SETTINGS:
         what = f"fewer than {LEAST_SETTINGS} different size settings"
         raise InputError(what, where="problem.sizes.test")
     most = MAX_TEST_ELEMENTS if backend == "emulator" else MAX_BENCH_ELEMENTS
     for settings, limit in ((tests, most), (problem.sizes.all, MAX_BENCH_ELEMENTS)):
         for sizes in settings:
             for buffer_name, buffer in problem.buffers.items():
-                count = math.prod(evaluate(extent, sizes) for extent in buffer.shape)
-                if count > limit:
+                if (count := elements(buffer, sizes)) > limit:
                     what = f"{count} elements of {buffer_name}, more than {limit}"
                     raise ProblemError(what, where="problem.sizes")

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from kcurate import prompts, store
-from kcurate.client import Answer, Given, Job, OwnProblem, Request, Result
+from kcurate.client import Answer, Given, Job, OwnProblem, Request, Result, job_of
 from kcurate.errors import BackendError, InputError, KcurateError
 from kcurate.records import AttemptOutcome, Outcome
 from kcurate.serve.catalog import Catalog, own_task
@@ -54,10 +54,14 @@ class QueueFullError(BackendError):
 
 @dataclass
 class _Open:
-    """A job that has not ended. `kept`: somebody has its id; `taken`: it is on disk."""
+    """A job that has not ended. `kept`: somebody has its id; `taken`: it is on disk.
+
+    `own`: the task of the request's own problem.
+    """
 
     request: Request
     tasks: Sequence[Task]
+    own: Task | None
     kept: bool = False
     waiting: int = 0
     number: int = 0
@@ -93,11 +97,11 @@ class Desk:
         for job_id, data in taken.items():
             request = _request(data)
             try:
-                tasks = await asyncio.to_thread(self._tasks_of, request)
+                found = await asyncio.to_thread(self._tasks_of, request)
             except InputError as error:  # such as a task that this server no longer has
                 await self._on_disk(self._log.end, job_id, asdict(Job(job_id, "failed", (), str(error))))
                 continue
-            one = self._open[job_id] = _Open(request, tasks, kept=True)
+            one = self._open[job_id] = _Open(request, *found, kept=True)
             one.taken.set_result(None)
             one.ended = self._started(self._run(job_id, one))
         return len(taken)
@@ -117,13 +121,13 @@ class Desk:
         if job_id not in self._open:
             known = await asyncio.to_thread(self._log.find, job_id)
             if known is not None and _stands(known):
-                return _job(known)
-            tasks = await asyncio.to_thread(self._tasks_of, request)
+                return job_of(known)
+            tasks, own = await asyncio.to_thread(self._tasks_of, request)
             if job_id not in self._open:
                 if self.waiting + len(tasks) > self.queue:
                     what = f"{self.waiting} answers are waiting, of at most {self.queue}"
                     raise QueueFullError(what, hint="try again later")
-                one = self._open[job_id] = _Open(request, tasks)
+                one = self._open[job_id] = _Open(request, tasks, own)
                 one.ended = self._started(self._run(job_id, one, asked))
         return await self._awaited(job_id, self._open[job_id], gone, limit_s if request.wait else 0.0)
 
@@ -132,7 +136,7 @@ class Desk:
         if (one := self._open.get(job_id)) is not None:
             return await self._awaited(job_id, one, gone, limit_s)
         known = await asyncio.to_thread(self._log.find, job_id)
-        return None if known is None else _job(known)
+        return None if known is None else job_of(known)
 
     async def close(self) -> None:
         """Stop; jobs that have not ended stay on disk for the next server."""
@@ -201,9 +205,8 @@ class Desk:
     async def _judged(self, job_id: str, one: _Open) -> Job:
         request = one.request
         try:
-            if request.problem is not None:
-                own = await asyncio.to_thread(own_task, request.problem, self.environment.backend)
-                verdict = await self.pool.judge(own)
+            if one.own is not None:
+                verdict = await self.pool.judge(one.own)
                 if not verdict.outcome.correct:
                     failed = verdict.outcome is Outcome.HARNESS_ERROR
                     why = f"the problem is not admitted: {verdict.outcome}: {verdict.detail}"
@@ -218,8 +221,8 @@ class Desk:
         self.judge_s += sum(found.judge_s for found in results)
         return Job(job_id, "done", results)
 
-    def _tasks_of(self, request: Request) -> list[Task]:
-        """The task of each answer.
+    def _tasks_of(self, request: Request) -> tuple[list[Task], Task | None]:
+        """The task of each answer, and that of the request's own problem.
 
         Raises:
             UnknownTaskError: there is no such task. InputError: the request cannot be judged.
@@ -241,7 +244,7 @@ class Desk:
             if task is None:
                 raise InputError("neither a task nor a problem in the request", where=where)
             found.append(task)
-        return found
+        return found, own
 
 
 def _reply(one: Answer) -> str | prompts.Answer:
@@ -284,10 +287,6 @@ def _stands(job: Mapping[str, Any]) -> bool:
     """Whether an ended job would end the same way again."""
     fine = not any(one["outcome"] in _OPEN for one in job["results"])
     return job["state"] == "refused" or (job["state"] == "done" and fine)
-
-
-def _job(data: Mapping[str, Any]) -> Job:
-    return Job(**{**data, "results": tuple(Result(**one) for one in data["results"])})
 
 
 def _request(data: Mapping[str, Any]) -> Request:

@@ -99,9 +99,8 @@ def _serve(desk: object, gpus: tuple[int, ...], token: str | None, max_body: int
 
     app = Guard(make(desk, gpus), token, max_body)  # type: ignore[arg-type]
     config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=STOP_S)
-    before = signal.signal(
-        signal.SIGTERM, lambda *_: None
-    )  # uvicorn sends it to us again when it has stopped
+    # uvicorn sends it to us again when it has stopped.
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[at])

@@ -10,11 +10,13 @@ from typing import Any, cast
 
 import pytest
 
-from kcurate import cli, resources
+from kcurate import cli
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.serve import stage
 from kcurate.serve.job_log import JobLog
 from kcurate.serve.stage import ServeConfig
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def refused(capsys: pytest.CaptureFixture[str], *options: str) -> str:
@@ -99,6 +101,6 @@ def test_the_openapi_document_is_current() -> None:
         pytest.skip("the extra serve is not installed")
     from kcurate.serve.app import make
 
-    path = resources.schemas_dir() / "serve-openapi.json"
-    command = "python -m kcurate.serve.app schemas/serve-openapi.json"
+    path = ROOT / "docs" / "serve-openapi.json"
+    command = "python -m kcurate.serve.app docs/serve-openapi.json"
     assert json.loads(path.read_bytes()) == make(cast(Any, None)).openapi(), f"run: {command}"

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from kcurate.errors import ProblemError, at
-from kcurate.problem import addresses
+from kcurate.problem import addresses, outputs
 from kcurate.problem.dtypes import is_float, numpy_dtype
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs import linked, matrices, meshes, suffixes
@@ -78,7 +78,7 @@ def check_fit(buffer: Buffer, sizes: Mapping[str, int]) -> None:
         ProblemError: an empty range, a matrix too small for its entries, a shape of another size.
     """
     how = buffer.init or Init("zeros")
-    count = math.prod(evaluate(extent, sizes) for extent in buffer.shape)
+    count = outputs.elements(buffer, sizes)
 
     def number(name: str, default: int = 0) -> int:
         value = how.params.get(name, default)
@@ -130,7 +130,7 @@ def _made(
     name: str, buffer: Buffer, sizes: Mapping[str, int], seed: int, variation: str, density: float
 ) -> Array | Recipe:
     """What the generator gives for one buffer."""
-    shape = _shape(buffer, sizes)
+    shape = outputs.shape(buffer, sizes)
     how = buffer.init or Init("zeros")
     if variation not in VARIATIONS:
         raise ProblemError(f"unknown variation {variation!r}", hint=f"one of {', '.join(VARIATIONS)}")
@@ -145,12 +145,8 @@ def _made(
     return made
 
 
-def _shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(evaluate(extent, sizes) for extent in buffer.shape)
-
-
 def _shaped(buffer: Buffer, sizes: Mapping[str, int], made: Array | Recipe) -> Array:
-    values = array_of(made).reshape(_shape(buffer, sizes))
+    values = array_of(made).reshape(outputs.shape(buffer, sizes))
     return np.ascontiguousarray(values.astype(numpy_dtype(buffer.dtype), copy=False))
 
 
@@ -185,7 +181,7 @@ def recipes(
             made = _made(name, buffer, sizes, seed, kind, _density(buffer, sizes, terms))
             keep = isinstance(made, Recipe) and made.on_device
             found[name] = made if keep else _shaped(buffer, sizes, made)
-    counts = {name: math.prod(_shape(buffers[name], sizes)) for name in found}
+    counts = {name: outputs.elements(buffers[name], sizes) for name in found}
     return found, Spoiled.of(change, counts, seed)
 
 
@@ -221,7 +217,7 @@ def thinned(problem: Problem, sizes: Mapping[str, int]) -> bool:
 
 def _density(buffer: Buffer, sizes: Mapping[str, int], terms: int) -> float:
     """The density of a buffer's `structured` values; 1 if it is too small to hold what is summed."""
-    count = math.prod(evaluate(extent, sizes) for extent in buffer.shape)
+    count = outputs.elements(buffer, sizes)
     return min(1.0, KEPT_TERMS / terms) if count >= terms > 0 else 1.0
 
 

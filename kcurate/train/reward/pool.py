@@ -63,6 +63,11 @@ class _Entry:
     coming: _Coming | None = None
     cached: bool = False
 
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdicts, once they are there; none if it was not judged."""
+        return self.coming.result() if self.coming else ()
+
 
 @dataclass
 class _UnderWay:
@@ -139,8 +144,7 @@ class RewardPool:
         template = Readable(task.template)
         beginning = asyncio.ensure_future(asyncio.to_thread(self._entered, [task], [template]))
         (entry,) = await self._all_of(beginning)
-        assert entry.coming is not None
-        return entry.coming.result()[-1]
+        return entry.verdicts[-1]
 
     async def _all_of(self, beginning: asyncio.Task[list[_Entry]]) -> list[_Entry]:
         """The entries, once all their verdicts are there."""
@@ -247,7 +251,7 @@ class RewardPool:
 
     def _end(self, entries: Sequence[_Entry], scheme: Scheme | None = None) -> list[Judged]:
         """Wait for all verdicts and compute rewards, group by group."""
-        settled = [settle(entry.read, entry.coming.result() if entry.coming else ()) for entry in entries]
+        settled = [settle(entry.read, entry.verdicts) for entry in entries]
         groups: dict[str, list[int]] = defaultdict(list)
         for index, entry in enumerate(entries):
             groups[entry.task.id].append(index)
@@ -276,7 +280,6 @@ def _beside_known(settled: Settled, task: Task) -> Earned:
 
 
 def _judged(entry: _Entry, settled: Settled, terms: schemes.Terms) -> Judged:
-    verdicts = entry.coming.result() if entry.coming else ()
     return Judged(
         task_id=entry.task.id,
         outcome=settled.earned.outcome,
@@ -289,7 +292,7 @@ def _judged(entry: _Entry, settled: Settled, terms: schemes.Terms) -> Judged:
         cached=entry.cached,
         judge_s=0.0 if entry.cached else settled.judge_s,
         key=entry.key,
-        verdict=verdicts[-1] if verdicts else None,
+        verdict=entry.verdicts[-1] if entry.verdicts else None,
     )
 
 
