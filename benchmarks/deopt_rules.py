@@ -1,7 +1,7 @@
 """What the rewrite rules of `kcurate deopt` come to: on every built-in fast side, on source trees, on a GPU.
 
     python benchmarks/deopt_rules.py [TREE ...] [--no-pairs] [--no-judge] [--only TEXT]
-    python benchmarks/deopt_rules.py --gpu 0 --out DIR --minutes 5
+    python benchmarks/deopt_rules.py --gpu 0[,1] --out DIR --minutes 5
 
 The first prints a table rule x outcome over the fast sides of `pairs/**` (compiled for sm_90 with NVRTC,
 compared as machine code, verified on the emulator), and one of applications over the kernels that extract
@@ -31,6 +31,7 @@ from deopt_rules_plot import plot
 
 from kcurate import resources, store
 from kcurate.backends.base import Compiled, CompileFailure
+from kcurate.backends.choice import gpu_numbers
 from kcurate.backends.cuda.compiler import CudaCompiler
 from kcurate.deopt.rules import RULES, NotApplicable
 from kcurate.deopt.starts import starts
@@ -169,7 +170,9 @@ def in_turns(cases: Iterable[Case]) -> list[Case]:
     return [same[i] for i in range(most) for same in by_rule.values() if i < len(same)]
 
 
-def on_gpu(gpu: int, out: Path, only: str, rules: frozenset[str], minutes: float, jobs: int) -> Table:
+def on_gpu(
+    gpus: tuple[int, ...], out: Path, only: str, rules: frozenset[str], minutes: float, jobs: int
+) -> Table:
     """Judge with times; verdicts as they come, then the summary and a plot."""
     out.mkdir(parents=True, exist_ok=True)
     file = out / "verdicts.jsonl"
@@ -196,8 +199,8 @@ def on_gpu(gpu: int, out: Path, only: str, rules: frozenset[str], minutes: float
             numbered.append((i, candidate))
         else:
             add(name, known)
-    config = JudgeConfig(backend="cuda", gpu=gpu)
-    verdicts = judge_many(numbered, config, gpus=(gpu,), jobs=jobs or default_jobs("cuda", 1))
+    config = JudgeConfig(backend="cuda", gpu=gpus[0])
+    verdicts = judge_many(numbered, config, gpus=gpus, jobs=jobs or default_jobs("cuda", len(gpus)))
     for judged, (i, verdict) in enumerate(verdicts, 1):
         name, candidate = cases[i]
         store.append_jsonl(file, verdict)
@@ -248,7 +251,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only pairs whose id holds this text")
     parser.add_argument("--rules", default="", help="only these, joined by commas (`all` is one)")
     parser.add_argument("--jobs", type=int, default=0)
-    parser.add_argument("--gpu", type=int, help="judge on this GPU, with times")
+    parser.add_argument("--gpu", type=gpu_numbers, metavar="LIST", help="judge on these GPUs, with times")
     parser.add_argument("--out", type=Path, default=Path("deopt-rules"))
     parser.add_argument("--minutes", type=float, default=60.0, help="stop to begin new work then")
     given = parser.parse_args()

@@ -7,7 +7,7 @@ other finding gives `static_reject`. Not covered: the rules (`checks.static`), c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kcurate.backends.base import Compiled
 from kcurate.judge.case import Case, Ruling
@@ -16,7 +16,7 @@ from kcurate.judge.checks.compiler_names import compiler_names
 from kcurate.judge.checks.findings import Finding
 from kcurate.judge.checks.lexer import Source
 from kcurate.judge.checks.repeated_launches import find_repeated_launch
-from kcurate.judge.checks.unread import find_unread, find_unread_buffers
+from kcurate.judge.checks.unread import find_unread, find_unread_buffers, most_unread_bytes
 from kcurate.problem import check
 from kcurate.problem.bind_once import bind_once
 from kcurate.records import SIDES, Candidate, Outcome
@@ -85,7 +85,8 @@ def admit_sources(case: Case) -> None:
         _refuse(side, static.check_source(record, applied))
         strict = side == "slow" and made_slow(case.candidate)
         if strict:
-            _refuse(side, tuple(compiler_names(Source(record.code))))
+            given = compiler_names(Source(case.candidate.fast.code))
+            _refuse(side, _added(compiler_names(Source(record.code)), given))
         for sizes in problem.sizes.all if strict else problem.sizes.test[:1]:
             bound = bind_once(problem, record, sizes)
             _refuse(side, tuple(find_repeated_launch(bound, record.code)))
@@ -108,12 +109,19 @@ def admit_binaries(case: Case, compiled: Mapping[SideName, Compiled]) -> None:
     if made_slow(candidate):
         assert candidate.problem is not None, "plans are admitted first"
         for sizes in candidate.problem.sizes.all:
-            bound = bind_once(candidate.problem, candidate.slow, sizes)
-            _refuse("slow", tuple(find_unread(bound, candidate.slow.code, compiled["slow"])))
+            slow, fast = (bind_once(candidate.problem, getattr(candidate, side), sizes) for side in SIDES)
+            given = most_unread_bytes(fast, compiled["fast"])
+            _refuse("slow", tuple(find_unread(slow, candidate.slow.code, compiled["slow"], given)))
         bound = bind_once(candidate.problem, candidate.slow, candidate.problem.sizes.headline)
         _refuse("slow", tuple(find_unread_buffers(bound, compiled["slow"])))
         if compiled["slow"].unread:
             case.passed("unread")
+
+
+def _added(found: Iterable[Finding], given: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings that the side which this one was made from does not show itself."""
+    known = {(one.check, one.what) for one in given}
+    return tuple(one for one in found if (one.check, one.what) not in known)
 
 
 def _refuse(side: SideName, findings: Sequence[Finding]) -> None:

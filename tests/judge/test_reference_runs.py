@@ -78,6 +78,16 @@ def test_without_the_wider_reference_it_would_not(one: Judge, monkeypatch: pytes
     assert "wide_reference" not in verdict.checks
 
 
+def test_a_side_with_the_bits_of_an_inaccurate_reference_passes(one: Judge) -> None:
+    """The rounding is the reference's own: only a side that rounds as much in another way is refused."""
+    terms = Init("constant", {"value": 0.7})
+    verdict = one.judge(sums(fast=CHAIN.replace("s += x[i]", "s = s + x[i]"), x=terms))
+    assert verdict.outcome is Outcome.CORRECT, verdict.detail
+    scaled = CHAIN.replace("s += x[i]", "s += 1.5f * x[i]").replace("= s *", "= s / 1.5f *")
+    verdict = one.judge(sums(fast=scaled, x=terms))
+    assert verdict.outcome is Outcome.MISMATCH
+
+
 def test_a_wider_text_that_computes_something_else_is_not_used(one: Judge) -> None:
     verdict = one.judge(sums(slow=BITS, n=5000))
     assert verdict.outcome is Outcome.CORRECT, verdict.detail

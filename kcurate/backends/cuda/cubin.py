@@ -28,7 +28,8 @@ DEFAULT_STACK_BYTES = 1024
 # Functions of the compiler's maths library, which do not recurse.
 _LIBRARY_CALLS = frozenset({"__internal_trig_reduction_slowpathd", "__internal_accurate_pow"})
 _TEXT, _SHARED = ".text.", ".nv.shared."
-_VARIABLE_SECTIONS = (".nv.global", ".nv.global.init", ".nv.constant3")
+_CONSTANT = ".nv.constant3"
+_VARIABLE_SECTIONS = (".nv.global", ".nv.global.init", _CONSTANT)
 
 # `ptxas -v`: the kernel, then its spills.
 _COMPILING = re.compile(r"Compiling entry function '([^']+)'")
@@ -45,8 +46,13 @@ class Variable:
 
     name: str
     size_bytes: int
-    constant: bool
+    section: str
     initial: bytes | None = None
+
+    @property
+    def constant(self) -> bool:
+        """Whether kernels can only read it."""
+        return self.section == _CONSTANT
 
     @property
     def library(self) -> bool:
@@ -205,4 +211,4 @@ def variables(cubin: bytes) -> tuple[Variable, ...]:
 def _variable(symbol: Any, section: Any) -> Variable:
     start, size = symbol["st_value"], symbol["st_size"]
     held = None if section["sh_type"] == "SHT_NOBITS" else section.data()[start : start + size]
-    return Variable(symbol.name, size, section.name == ".nv.constant3", held)
+    return Variable(symbol.name, size, section.name, held)

@@ -21,7 +21,7 @@ from kcurate.backends.cuda.driver import call
 DEFAULT_DYNAMIC_SHARED_BYTES = 48 * 1024
 
 
-# Variables so near to each other have only alignment between them.
+# Variables of one section so near to each other have only alignment between them.
 NEIGHBOUR_BYTES = 16
 # Of the arguments in memory, as for a tensor map.
 ALIGNMENT = 64
@@ -66,10 +66,11 @@ class Function:
 
 @dataclass(frozen=True)
 class Variable:
-    """A `__device__` or `__constant__` variable."""
+    """A `__device__` or `__constant__` variable; the driver allocates each section of a binary by itself."""
 
     address: int
     size_bytes: int
+    section: str
 
 
 @dataclass(frozen=True)
@@ -128,22 +129,27 @@ def load(compiled: Compiled) -> LoadedModule:
     """
     handle = call(cu.cuModuleLoadData(compiled.binary))
     variables = {}
-    for name in (variable.name for variable in cubin.variables(compiled.binary)):
-        error, address, size_bytes = cu.cuModuleGetGlobal(handle, name.encode())
+    for one in cubin.variables(compiled.binary):
+        error, address, size_bytes = cu.cuModuleGetGlobal(handle, one.name.encode())
         if int(error) or not size_bytes:
             continue
-        variables[name] = Variable(int(address), int(size_bytes))
+        variables[one.name] = Variable(int(address), int(size_bytes), one.section)
     return LoadedModule(compiled, handle, variables, tuple(map(_image, ranges(variables.values()))))
 
 
 def ranges(variables: Iterable[Variable]) -> list[tuple[int, int]]:
-    """The (start, end) of all variables; neighbours are one range, such as a thousand tags of a library."""
-    found: list[tuple[int, int]] = []
-    for start, end in sorted((one.address, one.address + one.size_bytes) for one in variables):
-        if found and start <= found[-1][1] + NEIGHBOUR_BYTES:
-            start, end = found[-1][0], max(end, found.pop()[1])
-        found.append((start, end))
-    return found
+    """The (start, end) of all variables; neighbours are one range, such as a thousand tags of a library.
+
+    A range stays in one section: the driver refuses to copy across two allocations, even where they touch.
+    """
+    found: list[tuple[str, int, int]] = []
+    places = ((one.section, one.address, one.address + one.size_bytes) for one in variables)
+    for section, start, end in sorted(places):
+        if found and found[-1][0] == section and start <= found[-1][2] + NEIGHBOUR_BYTES:
+            _, start, before = found.pop()
+            end = max(end, before)
+        found.append((section, start, end))
+    return [(start, end) for _, start, end in found]
 
 
 def _image(place: tuple[int, int]) -> Image:

@@ -23,12 +23,15 @@ LARGE_SHARE = 1 / 16
 NOTHING = BoundScalar(b"")
 
 
-def find_unread(program: Program, code: str, compiled: Compiled) -> Iterator[Finding]:
-    """Unread shared memory of the kernels that a bound plan launches, and launches that are then equal."""
-    known = {expression: compiled.unread.get(symbol) for expression, symbol in compiled.lowered.items()}
+def find_unread(program: Program, code: str, compiled: Compiled, given_bytes: int = 0) -> Iterator[Finding]:
+    """Unread shared memory of the kernels that a bound plan launches, and launches that are then equal.
+
+    `given_bytes`: so much the side that this one was made from does not read either.
+    """
+    known = _known(compiled)
     if not any(known.values()):
         return
-    yield from dict.fromkeys(_unread_shared(program.ops, known))
+    yield from dict.fromkeys(_wasteful(program, known, given_bytes))
     same = tuple(_without_unread(op, known) for op in program.ops)
     if same != program.ops:
         yield from find_repeated_launch(replace(program, ops=same), code)
@@ -38,19 +41,31 @@ def _of(op: LaunchOp, known: Mapping[str, Unread | None]) -> Unread:
     return known.get(EntryPoint(op.kernel, op.template).expression) or Unread()
 
 
-def _unread_shared(ops: tuple[Op, ...], known: Mapping[str, Unread | None]) -> Iterator[Finding]:
-    for op in ops:
-        if isinstance(op, WhileOp):
-            yield from _unread_shared(op.body, known)
-        if not isinstance(op, LaunchOp):
-            continue
+def _known(compiled: Compiled) -> Mapping[str, Unread | None]:
+    return {expression: compiled.unread.get(symbol) for expression, symbol in compiled.lowered.items()}
+
+
+def _wasteful(program: Program, known: Mapping[str, Unread | None], given_bytes: int) -> Iterator[Finding]:
+    for op in _launches(program):
         unread = _of(op, known)
-        dynamic = op.shared_bytes if unread.dynamic else 0
-        if unread.shared_bytes or dynamic:
-            what = f"{op.kernel} never reads {unread.shared_bytes + dynamic} bytes of its shared memory"
-            yield Finding("sham", what)
+        if (wasted := _unread_bytes(op, unread)) > given_bytes:
+            yield Finding("sham", f"{op.kernel} never reads {wasted} bytes of its shared memory")
         if unread.lone_fences:
             yield Finding("sham", f"{op.kernel} has fences, and nothing that other blocks could wait for")
+
+
+def _launches(program: Program) -> Iterator[LaunchOp]:
+    return (op for op in _flat(program.ops) if isinstance(op, LaunchOp))
+
+
+def _unread_bytes(op: LaunchOp, unread: Unread) -> int:
+    return unread.shared_bytes + (op.shared_bytes if unread.dynamic else 0)
+
+
+def most_unread_bytes(program: Program, compiled: Compiled) -> int:
+    """The most bytes of shared memory that a launch of a bound plan never reads."""
+    known = _known(compiled)
+    return max((_unread_bytes(op, _of(op, known)) for op in _launches(program)), default=0)
 
 
 def find_unread_buffers(program: Program, compiled: Compiled | None = None) -> Iterator[Finding]:
@@ -59,9 +74,7 @@ def find_unread_buffers(program: Program, compiled: Compiled | None = None) -> I
     Small ones may be left over (the block sums of a scan's last level), unless atomics contend for them.
     `compiled` None: every kernel counts as reading what it is given.
     """
-    known: dict[str, Unread | None] = {}
-    if compiled is not None:
-        known = {name: compiled.unread.get(symbol) for name, symbol in compiled.lowered.items()}
+    known = {} if compiled is None else _known(compiled)
     written: set[str] = set()
     updated: set[str] = set()
     read: set[str] = set()

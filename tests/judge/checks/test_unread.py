@@ -9,18 +9,18 @@ import small
 
 from kcurate.backends.base import Compiled, Unread
 from kcurate.judge.checks.repeated_launches import find_repeated_launch
-from kcurate.judge.checks.unread import find_unread, find_unread_buffers
+from kcurate.judge.checks.unread import find_unread, find_unread_buffers, most_unread_bytes
 from kcurate.problem import program
 from kcurate.records import Buffer, Copy, Fill, Launch, Side, Step, ValueArg, WhileNonzero
 
 AGAIN = [replace(small.EACH, args=("x", "y", "a", ValueArg(k, "int32"))) for k in (7, 8)]
 
 
-def found(side: Side, unread: Unread) -> list[str]:
+def found(side: Side, unread: Unread, given_bytes: int = 0) -> list[str]:
     one = small.problem()
     bound = program.bind(one, side, one.sizes.test[0])
     compiled = Compiled("cuda", b"", "", {"scale": "_scale"}, (), "test", {"_scale": unread})
-    return [finding.check for finding in find_unread(bound, side.code, compiled)]
+    return [finding.check for finding in find_unread(bound, side.code, compiled, given_bytes)]
 
 
 def side(*plan: Launch | WhileNonzero) -> Side:
@@ -44,6 +44,17 @@ def test_unread_shared_memory_is_refused() -> None:
     assert found(side(small.EACH), Unread(shared_bytes=4096)) == ["sham"]
     assert found(side(replace(small.EACH, shared_bytes=512)), Unread(dynamic=True)) == ["sham"]
     assert found(side(small.EACH), Unread(dynamic=True)) == []
+
+
+def test_unread_shared_memory_that_was_given_is_not_refused() -> None:
+    one = small.problem()
+    given = replace(small.EACH, shared_bytes=512)
+    bound = program.bind(one, side(small.EACH, given), one.sizes.test[0])
+    unread = Unread(shared_bytes=64, dynamic=True)
+    compiled = Compiled("cuda", b"", "", {"scale": "_scale"}, (), "test", {"_scale": unread})
+    assert most_unread_bytes(bound, compiled) == 576
+    assert found(side(given), unread, 576) == []
+    assert found(side(given), unread, 575) == ["sham"]
 
 
 def test_a_kernel_that_nothing_is_known_of_is_not_refused() -> None:
