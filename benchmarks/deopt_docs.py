@@ -1,9 +1,9 @@
-"""Write the rules' GPU results into docs/deopt-rules.md, between its marks, and draw the plot.
+"""Write the GPU results into docs/deopt-rules.md, between its marks, and into docs/kernelcompare.md's tables.
 
     python benchmarks/deopt_docs.py
 
 Reads `deopt.jsonl` (the verdicts.jsonl of `deopt_rules.py --gpu`) and `suites.jsonl` (verdicts of the
-candidates of Parboil and Rodinia) in docs/data/nvidia-h200.
+candidates of Parboil and Rodinia) in docs/data/nvidia-h200. Draws the plot too.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from marked import fill
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs/data/nvidia-h200"
 PAGE = ROOT / "docs/deopt-rules.md"
+SUITES_PAGE = ROOT / "docs/kernelcompare.md"
+# Four file pairs of the paper are one pipeline, and one pair.
+HISTO = "parboil/histo/pipeline"
 SAME_CODE = "both sides have the same machine code"
 COLUMNS = ("judged", "confirmed", "same machine code", "not faster", "other")
 SPREAD = ("lowest speedup of the confirmed", "median", "highest")
@@ -84,8 +87,88 @@ def said(verdicts: Sequence[Row], file: str, origin: str) -> str:
     )
 
 
+def interval(row: Row) -> str:
+    """A ratio with its interval, or what stands in its place."""
+    measured = row.get("speedup")
+    if measured is None:
+        return ""
+    return f"{measured['ratio']:.2f} ({measured['low']:.2f} to {measured['high']:.2f})"
+
+
+def variants(found: Sequence[Row]) -> str:
+    """What came of the slow sides of one kernel, the best first."""
+    parts = []
+    for outcome in dict.fromkeys(["confirmed", *sorted({row["outcome"] for row in found})]):
+        those = [row for row in found if row["outcome"] == outcome]
+        those.sort(key=lambda row: -(row["speedup"]["ratio"] if row.get("speedup") else 0.0))
+        cells = []
+        for row in those:
+            ratio = f" {row['speedup']['ratio']:.2f}" if row.get("speedup") else ""
+            cells.append(row["candidate"].rsplit("/deopt-", 1)[1] + ratio)
+        if those and outcome == "confirmed":
+            name, measured = cells[0].split()[0], interval(those[0])
+            cells[0] = f"{name} **{measured.replace(' ', '** ', 1)}"
+        if those:
+            parts.append(f"{outcome.replace('_', ' ')}: {', '.join(cells)}")
+    return "; ".join(parts)
+
+
+def suites_tables(page: str, verdicts: Sequence[Row]) -> str:
+    """The page with the result in every row of its tables that names a pair or kernel with verdicts."""
+    natural = {row["candidate"]: row for row in verdicts if "/deopt-" not in row["candidate"]}
+    made: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for row in verdicts:
+        if "/deopt-" in row["candidate"]:
+            suite, benchmark, *_, stem, kernel, _ = row["candidate"].split("/")
+            made[f"{suite}/{benchmark}", stem, kernel].append(row)
+    lines = []
+    for line in page.splitlines():
+        first, *rest = [cell.strip() for cell in line.strip()[1:-1].split("|")]
+        name = first.strip("`")
+        if line.startswith("| `") and name.endswith(".cu"):
+            kernel = rest[0].strip("`")
+            keys = [(f"rodinia/{part}", Path(name).stem, kernel) for part in name.split("/")]
+            found = next((made[key] for key in keys if key in made), None)
+            line = line if found is None else f"| {first} | {rest[0]} | {variants(found)} |"
+        elif line.startswith("| `") and (one := natural.get(_candidate(name))) is not None:
+            outcome = one["outcome"] + (f": {interval(one)}" if one.get("speedup") else "")
+            line = f"| {' | '.join([first, outcome, *rest[1:]])} |"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _candidate(name: str) -> str:
+    return HISTO if name.startswith("histo/") else f"parboil/{name}"
+
+
+def counts_table(verdicts: Sequence[Row]) -> str:
+    """Outcomes by origin, and the spread of the confirmed ratios."""
+    kinds = {
+        "natural pairs (Parboil)": [row for row in verdicts if "/deopt-" not in row["candidate"]],
+        "made by rules, Parboil": [
+            row
+            for row in verdicts
+            if row["candidate"].startswith("parboil") and "/deopt-" in row["candidate"]
+        ],
+        "made by rules, Rodinia": [row for row in verdicts if row["candidate"].startswith("rodinia")],
+        "all": list(verdicts),
+    }
+    names = list(dict.fromkeys(["confirmed", "not_faster", *sorted({row["outcome"] for row in verdicts})]))
+    lines = [f"| | {' | '.join(name.replace('_', ' ') for name in names)} |", f"|---|{'---:|' * len(names)}"]
+    for kind, found in kinds.items():
+        counts = Counter(row["outcome"] for row in found)
+        lines.append(f"| {kind} | {' | '.join(str(counts[name]) for name in names)} |")
+    sure = ratios(verdicts, "confirmed")
+    middle = f"have a median of {statistics.median(sure):.2f}, from {sure[0]:.2f} to {sure[-1]:.1f}."
+    spread = f"The {len(sure)} confirmed ratios {middle}"
+    return "\n".join([*lines, "", spread])
+
+
 def main() -> None:
-    """Fill the page and draw the plot."""
+    """Fill the pages and draw the plot."""
+    every = [json.loads(line) for line in (DATA / "suites.jsonl").read_text().splitlines()]
+    SUITES_PAGE.write_text(suites_tables(SUITES_PAGE.read_text(), every))
+    fill(SUITES_PAGE, Path(__file__).name, counts_table(every))
     own, suites = rows(DATA / "deopt.jsonl"), rows(DATA / "suites.jsonl")
     timed = {name: ratios(found) for name, found in by_variant(own).items()}
     (DATA / "deopt-speedups.svg").write_text(plot(timed))
