@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kcurate import resources, store
 from kcurate.records import Candidate, Outcome, SideReport, Verdict
+from kcurate.verdicts import standing
 
 HEAD = """# The built-in pairs
 
@@ -38,11 +39,11 @@ Entry = tuple[Candidate, Verdict | None]
 
 
 def entries(root: Path) -> list[Entry]:
-    """Every pair below `root` with its first verdict (or None), sorted by domain, family and id."""
-    found = []
-    for folder in store.find_candidates(root):
-        verdicts = store.read_verdicts(folder)
-        found.append((store.read_candidate(folder), verdicts[0] if verdicts else None))
+    """Every pair below `root` with its standing verdict (or None), sorted by domain, family and id."""
+    found = [
+        (store.read_candidate(folder), standing.best(store.read_verdicts(folder)))
+        for folder in store.find_candidates(root)
+    ]
     return sorted(found, key=lambda entry: (entry[0].domain, entry[0].family, entry[0].id))
 
 

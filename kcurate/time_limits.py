@@ -35,6 +35,10 @@ COUNT_S = 30.0
 MAKE_INPUTS_S = 180.0
 # One side under one tool of compute-sanitizer.
 SANITIZE_S = 120.0
+# A question to Nsight Compute about itself; starting under it; one side under it, which takes 2 s on average.
+ASK_PROFILER_S = 60.0
+START_PROFILER_S = 120.0
+PROFILE_SIDE_S = 60.0
 # Making a problem of one KernelBench module; the slowest of level 1 takes 6 s on two cores.
 KERNELBENCH_MODULE_S = 120.0
 

@@ -1,7 +1,7 @@
 """The layout of the folder that a command works in. Not covered: the record of a run (`kcurate.runs`).
 
 kernels/<suite>/<benchmark>/.../{kernel.json,kernel.cu}   pairs/<suite>/.../{pair.json,slow.cu,fast.cu}
-captures/<program>/<id>.json   verdicts/<device>.jsonl
+captures/<program>/<id>.json   verdicts/<device>.jsonl   profiles/<device>.jsonl
 transcripts/*.jsonl   attempts/*.jsonl   batches/*.jsonl
 runs/<stage>-<time>/{config.json,summary.json,log}
 """
@@ -43,6 +43,7 @@ class Workspace:
     pairs = Inside("pairs")  # pairs and candidates
     captures = Inside("captures")  # what running programs did
     verdicts = Inside("verdicts")  # JSON lines, one file per device
+    profiles = Inside("profiles")  # likewise: counters of sides
     transcripts = Inside("transcripts")  # exchanges with models
     attempts = Inside("attempts")  # JSON lines of models' answers and their outcomes
     batches = Inside("batches")  # JSON lines of requests to batch APIs
@@ -51,3 +52,7 @@ class Workspace:
     def ledger(self, device: str) -> Path:
         """The JSON lines of all verdicts of a device."""
         return self.verdicts / f"{store.verdict_path(self.verdicts, device).stem}.jsonl"
+
+    def profiled(self, device: str) -> Path:
+        """The JSON lines of all profiles of a device."""
+        return self.profiles / self.ledger(device).name

@@ -30,7 +30,7 @@ LAYERS = (
     {"client", "codec", "config", "cuda_source", "hub", "own_files", "prompts", "resources", "worker_pool"},
     {"mutate", "neutral", "store"},
     {"models", "problem", "published_rows", "runs", "workspace"},
-    {"backends", "names", "suites", "verdicts"},
+    {"backends", "names", "profiles", "suites", "verdicts"},
     {"judge"},
     {
         "capture",
@@ -41,6 +41,7 @@ LAYERS = (
         "extract",
         "gallery",
         "listing",
+        "profile",
         "report",
         "show",
         "train",

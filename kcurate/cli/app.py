@@ -14,6 +14,7 @@ from kcurate.cli import listing as list_command
 from kcurate.cli import optimize as optimize_command
 from kcurate.cli import pair as pair_command
 from kcurate.cli import problem as problem_commands
+from kcurate.cli import profile as profile_command
 from kcurate.cli import push as push_command
 from kcurate.cli import report as report_command
 from kcurate.cli import serve as serve_command
@@ -34,6 +35,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "pair": pair_command.pair,
     "optimize": optimize_command.optimize,
     "validate": validate.validate,
+    "profile": profile_command.profile,
     "build": build_command.build,
     "push": push_command.push,
     "report": report_command.report,

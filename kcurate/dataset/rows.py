@@ -79,6 +79,13 @@ COLUMNS: dict[str, Kind] = {
     "judge_wall_s": "float64",
     "key": "string",
     "protocol": "string",
+    "devices": [
+        {
+            "device": "string",
+            "outcome": "string",
+            **dict.fromkeys(("slow_us", "fast_us", "speedup", "speedup_low", "speedup_high"), "float64"),
+        }
+    ],
     "other_verdicts": ["string"],
 }
 
@@ -119,6 +126,7 @@ def row(
         "fast_code": shown.fast.code,
         "content": content_of(shown),
         **_verdict(verdict),
+        "devices": [_on_device(one) for one in (verdict, *others)],
         "other_verdicts": [_json(codec.to_data(other)) for other in others],
     }
     if licences.keeps_original(candidate.license):
@@ -181,6 +189,13 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "key": verdict.key,
         "protocol": verdict.protocol,
     }
+
+
+def _on_device(verdict: Verdict) -> dict[str, Any]:
+    """What one device says of a pair, in short."""
+    found = _verdict(verdict)
+    names = ("device", "outcome", "slow_us", "fast_us", "speedup", "speedup_low", "speedup_high")
+    return {name: found.get(name) for name in names}
 
 
 def _environment(environment: Environment) -> dict[str, Any]:

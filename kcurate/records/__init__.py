@@ -67,6 +67,7 @@ from kcurate.records.problem import (
     WhileNonzero,
     steps,
 )
+from kcurate.records.profile import Profile
 from kcurate.records.run import Failure, Item, Summary
 from kcurate.records.verdict import (
     Environment,
@@ -122,6 +123,7 @@ __all__ = [
     "PointersArg",
     "Problem",
     "ProblemOrigin",
+    "Profile",
     "Prompt",
     "ReplyStatus",
     "Resources",

@@ -34,7 +34,7 @@ def naive_speedup(
     for pair, verdicts in judged(_folders(candidate, workspace), workspace):
         if pair.origin.made == "slow" or pair.problem != candidate.problem:
             continue
-        verdict = best(current(pair, verdicts))
+        verdict = best(current(pair, verdicts), device)
         if verdict is None or verdict.outcome is not Outcome.CONFIRMED:
             continue
         slow_us = verdict.slow.median_us if verdict.slow is not None else None

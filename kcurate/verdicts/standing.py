@@ -17,6 +17,9 @@ from kcurate.records import Candidate, Outcome, Verdict
 from kcurate.verdicts.keys import verdict_key
 from kcurate.workspace import Workspace
 
+# Whose verdict stands where several GPU models have one: the built-in pairs have theirs of this one.
+STANDS = "NVIDIA H200"
+
 
 def judged(
     folders: Iterable[Path], workspace: Workspace | None
@@ -56,7 +59,7 @@ def current(candidate: Candidate, verdicts: Sequence[Verdict]) -> tuple[Verdict,
     return tuple(verdict for verdict in verdicts if verdict.key == key)
 
 
-def best(verdicts: Sequence[Verdict]) -> Verdict | None:
+def best(verdicts: Sequence[Verdict], device: str = STANDS) -> Verdict | None:
     """The verdict that counts for a pair, of its current ones. The first that exists of:
 
     - a GPU's last counterexample (`mismatch`, `nondeterministic`), whatever passed before or after it;
@@ -66,8 +69,11 @@ def best(verdicts: Sequence[Verdict]) -> Verdict | None:
       (`static_reject`, `compile_error`, `launch_error`, `padded`);
     - the last verdict that says something about the pair, else the last. `timeout`, `not_faster` and
       `ambiguous_timing` refute nothing.
+
+    Of several such verdicts the last of `device` counts, else the last: a second GPU model adds its verdict
+    to a row, and changes neither the row's times nor the GPU that its prompt names.
     """
-    kept = _not_withdrawn(verdicts)
+    kept = sorted(_not_withdrawn(verdicts), key=lambda verdict: verdict.environment.device == device)
     proved = any(verdict.outcome.correct and not _emulated(verdict) for verdict in kept)
     refuting = [
         verdict for verdict in kept if verdict.outcome.refutes and not (proved and _emulated(verdict))

@@ -78,12 +78,20 @@ def test_rows_have_the_places_of_kernels_that_were_extracted_here(tmp_path: Path
 def test_a_second_device_adds_its_verdict(tmp_path: Path) -> None:
     one = pair("demo/a")
     space = workspace(tmp_path, [(one, Outcome.CONFIRMED)])
-    other = replace(verdict(one, ratio=3.0), environment=replace(H200, device="NVIDIA L4"))
+    l4 = replace(H200, device="NVIDIA L4", compiler="nvrtc 13.0 sm_89")
+    other = replace(verdict(one, ratio=3.0), environment=l4)
     store.append_jsonl(space.verdicts / "other.jsonl", other)
     run(BuildConfig(tmp_path))
     (row,) = read_rows(space.dataset)["train"]
-    assert row["device"] == "NVIDIA L4"
-    assert [json.loads(text)["environment"]["device"] for text in row["other_verdicts"]] == ["NVIDIA H200"]
+    # The H200's verdict is older and stands: a second device changes neither the row nor its prompt.
+    assert (row["device"], row["speedup"]) == ("NVIDIA H200", 1.5)
+    assert [json.loads(text)["environment"]["device"] for text in row["other_verdicts"]] == ["NVIDIA L4"]
+    assert [(one["device"], one["speedup"]) for one in row["devices"]] == [
+        ("NVIDIA H200", 1.5),
+        ("NVIDIA L4", 3.0),
+    ]
+    (taught,) = read_rows(space.dataset, "sft")["train"]
+    assert "L4" not in json.dumps(taught["prompt"])
 
 
 def test_what_the_gates_refuse_is_counted_and_reported(tmp_path: Path) -> None:

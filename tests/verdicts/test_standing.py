@@ -51,6 +51,16 @@ def test_a_later_refusal_takes_back_the_passes_of_its_device(later: str) -> None
     assert best(*on(H200, "confirmed"), *on(L4, later)) == ("confirmed", H200.device)
 
 
+def test_an_h200_stands_for_the_others_and_withdraws_for_itself() -> None:
+    later = on(L4, "confirmed")
+    assert best(*on(H200, "confirmed"), *later) == ("confirmed", "NVIDIA H200")
+    assert best(*on(H200, "not_faster"), *later) == ("confirmed", "NVIDIA L4")
+    assert best(*on(H200, "confirmed", "compile_error"), *later) == ("confirmed", "NVIDIA L4")
+    assert best(*on(H200, "confirmed"), *on(L4, "mismatch")) == ("mismatch", "NVIDIA L4")
+    asked = standing.best([*on(H200, "confirmed"), *later, *on(H200, "confirmed")], device=L4.device)
+    assert asked is not None and asked.environment.device == "NVIDIA L4"
+
+
 def test_the_emulator_refutes_only_what_no_gpu_found_correct() -> None:
     for order in (1, -1):
         assert best(*[*on(CPU, "mismatch"), *on(H200, "confirmed")][::order]) == ("confirmed", H200.device)

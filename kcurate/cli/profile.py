@@ -1,0 +1,57 @@
+"""`kcurate profile`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kcurate.cli.failing import FailOnOption, split
+from kcurate.cli.options import DEFAULT_WORKSPACE, GpuOption, JsonOption, WorkspaceOption, given_path
+
+
+def profile(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[PAIR...]",
+            parser=given_path,
+            help="Pairs: paths, folders, ids, or unique prefixes of ids; default: the workspace's.",
+        ),
+    ] = None,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    built_in: Annotated[bool, typer.Option("--built-in", help="Also the pairs of the package.")] = False,
+    gpu: GpuOption = "auto",
+    again: Annotated[
+        bool, typer.Option("--again", help="Profile also sides that have a profile of this device.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", min=0, metavar="N", help="At most so many pairs; 0: all.")
+    ] = 0,
+    check_labels: Annotated[
+        bool,
+        typer.Option(
+            "--check-labels", help="Count nothing; list techniques whose counter does not move the right way."
+        ),
+    ] = False,
+    fail_on: FailOnOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Count what both sides of confirmed pairs do on a GPU, with Nsight Compute (ncu).
+
+    Example: kcurate profile deep-learning/softmax-block-online --gpu 0
+    """
+    from kcurate.cli import output
+    from kcurate.profile import labels, stage
+
+    config = stage.ProfileConfig(
+        workspace=workspace,
+        paths=tuple(paths or ()),
+        built_in=built_in,
+        gpu=gpu,
+        again=again,
+        limit=limit,
+    )
+    run = labels.check if check_labels else stage.run
+    output.report(run(config, note=output.note), as_json=json, fail_on=split(fail_on))

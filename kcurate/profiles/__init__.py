@@ -1,0 +1,1 @@
+"""Profiles: counters, what Nsight Compute prints, profiles on file, which counters a technique moves."""

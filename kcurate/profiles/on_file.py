@@ -1,0 +1,72 @@
+"""Profiles on file: those of the built-in pairs, `pairs/profiles/`, and a workspace's.
+
+A profile belongs to content, a side with its problem: every pair with that side has it. Not covered: making
+profiles (`kcurate.profile`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from kcurate import codec, resources, store
+from kcurate.profiles.counters import VERSION
+from kcurate.records import SIDES, Candidate, Profile, SideName
+from kcurate.workspace import Workspace
+
+
+def shipped() -> Path:
+    """The folder of the built-in pairs' profiles, one file a GPU model."""
+    return resources.pairs_dir() / "profiles"
+
+
+def side_key(candidate: Candidate, side: SideName) -> str:
+    """The key of profiles of exactly this side, on inputs of this problem."""
+    data = codec.to_data((candidate.problem, getattr(candidate, side)))
+    return store.content_id(VERSION, json.dumps(data, sort_keys=True))
+
+
+class Profiles:
+    """Profiles by device and key; of several the last counts."""
+
+    def __init__(self, profiles: Iterable[Profile] = ()) -> None:
+        self._by_key: dict[tuple[str, str], Profile] = {}
+        self._named: set[tuple[str, SideName]] = set()
+        for one in profiles:
+            self.add(one)
+
+    def add(self, profile: Profile) -> None:
+        """Add one."""
+        self._by_key[profile.device, profile.key] = profile
+        self._named.add((profile.candidate, profile.side))
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices that have profiles."""
+        return sorted({device for device, _ in self._by_key})
+
+    def of(self, candidate: Candidate, side: SideName, device: str) -> Profile | None:
+        """The profile of a side on a device."""
+        return self._by_key.get((device, side_key(candidate, side)))
+
+    def of_both(self, candidate: Candidate) -> Iterator[tuple[SideName, Profile]]:
+        """The profiles of both sides on every device, in order of the devices' names."""
+        keys = {side: side_key(candidate, side) for side in SIDES}
+        for device in self.devices:
+            for side, key in keys.items():
+                if (device, key) in self._by_key:
+                    yield side, self._by_key[device, key]
+
+    def stale(self, candidate: Candidate, side: SideName) -> bool:
+        """Whether there are profiles of a side with this name, and none is of this code."""
+        key = side_key(candidate, side)
+        named = (candidate.id, side) in self._named
+        return named and not any((device, key) in self._by_key for device in self.devices)
+
+
+def read(workspace: Workspace | None) -> Profiles:
+    """The profiles of the built-in pairs, then those of a workspace."""
+    folders = [shipped(), *([workspace.profiles] if workspace else [])]
+    paths = [path for folder in folders for path in sorted(folder.glob("*.jsonl"))]
+    return Profiles(one for path in paths for one in store.read_jsonl(path, Profile))

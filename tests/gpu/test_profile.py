@@ -1,0 +1,31 @@
+"""Nsight Compute on a real GPU: every counter of a built-in pair."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kcurate import resources, store
+from kcurate.profile.stage import ProfileConfig, run
+from kcurate.profiles import on_file
+from kcurate.profiles.counters import BY_NAME
+from kcurate.records import SIDES
+from kcurate.workspace import Workspace
+
+pytestmark = pytest.mark.gpu
+PAIR = "reduction-scan/reduce-sum"
+
+
+def test_both_sides_of_a_built_in_pair_have_every_counter(tmp_path: Path) -> None:
+    if shutil.which("ncu") is None:
+        pytest.skip("ncu is not installed")
+    folder = resources.pairs_dir() / PAIR
+    assert run(ProfileConfig(tmp_path, (folder,), again=True)).counts == {"sides": {"profiled": 2}}
+    profiles, candidate = on_file.read(Workspace(tmp_path)), store.read_candidate(folder)
+    found = {side: profile for side, profile in profiles.of_both(candidate) if profile.counters}
+    assert set(found) == set(SIDES)
+    for profile in found.values():
+        assert set(profile.counters) == set(BY_NAME), set(BY_NAME) - set(profile.counters)
+        assert profile.counters["time_us"] > 1 and profile.counters["instructions"] > 0

@@ -1,0 +1,218 @@
+"""The stage, with a stand-in for ncu that reads the job and prints what ncu prints: no GPU is needed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from dataset.making import H200, pair, workspace
+
+from kcurate import store, time_limits
+from kcurate.backends.base import EntryPoint
+from kcurate.backends.choice import Place
+from kcurate.backends.cuda import profiled
+from kcurate.cli import run as cli
+from kcurate.errors import BackendError, InputError, MissingDependencyError
+from kcurate.judge.profiling import Profiler, hanging, read_log
+from kcurate.judge.workers.nursery import Nursery
+from kcurate.profile import labels, stage
+from kcurate.profiles import on_file
+from kcurate.profiles.counters import metrics
+from kcurate.records import Candidate, Outcome, Profile, SideName
+from kcurate.workspace import Workspace
+
+# Prints one launch of our own and three of each side; `broken` sides end it, as `mode` says.
+NCU = """#!{python}
+import json, sys, time
+from pathlib import Path
+if "--version" in sys.argv:
+    print("NVIDIA (R) Nsight Compute Command Line Profiler\\nVersion 2025.3.1.0 (build 36400000)")
+    sys.exit()
+if "--query-metrics" in sys.argv:
+    sys.exit()
+from kcurate.judge.workers.inside.profiled import binary, sides
+root = Path(sys.argv[-1])
+mode = Path({mode!r}).read_text()
+if mode == "refused":
+    sys.exit("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission")
+print("==PROF== Connected to process 1")
+names = sys.argv[sys.argv.index("--metrics") + 1].split(",")
+rows, at = [], 0
+def recorded(value):
+    global at
+    for name in names:
+        rows.append(f'"{{at}}","1","python","h","k(int, int)","{{name}}","","{{value}}"')
+    at += 1
+recorded(0)
+with (root / "log").open("a", buffering=1) as log:
+    for name, load, inputs in sides(json.loads((root / "job.json").read_text())):
+        assert inputs.on_device and load.problem.sizes.headline == inputs.sizes
+        assert load.side.code == "" and binary(root, name)[:4].tobytes() == b"\\x7fELF"
+        print(json.dumps({{"side": name}}), file=log)
+        if "broken" in mode and name == "1":
+            if mode == "broken hangs":
+                time.sleep(60)
+            if mode == "broken faults":
+                recorded(1)
+                print(json.dumps({{"side": name, "recorded": [1], "failed": "launch_error: x"}}), file=log)
+            break
+        for _ in range(3):
+            recorded(100 + int(name))
+        print(json.dumps({{"side": name, "recorded": [1, 1, 2.5], "launches": 7}}), file=log)
+print('"ID","Process ID","Process Name","Host Name","Kernel Name","Metric Name","Metric Unit","Metric Value"')
+print("\\n".join(rows))
+"""
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Profiler]]:
+    """A file that says how the stand-in behaves, and a profiler of an H200 that nobody asks anything."""
+    root = tmp_path_factory.mktemp("ncu")
+    told, tool = root / "mode", root / "ncu"
+    tool.write_text(NCU.format(python=sys.executable, mode=str(told)))
+    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PATH", f"{root}:{os.environ['PATH']}")
+        patched.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        patched.setattr("kcurate.judge.workers.nursery.ENVIRONMENT", ("PATH", "PYTHONPATH"))
+        profiler = Profiler(0, metrics(), H200, "sm_90", Nursery("cuda"))
+        with contextlib.closing(profiler):
+            yield told, profiler
+
+
+@pytest.fixture
+def mode(shared: tuple[Path, Profiler], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that says how the stand-in behaves."""
+    told, profiler = shared
+    told.write_text("counts")
+    monkeypatch.setattr(profiler, "close", lambda: None)
+    monkeypatch.setattr(Profiler, "open", lambda *_: profiler)
+    monkeypatch.setattr(stage, "choose", lambda *_, **__: Place("cuda"))
+    return told
+
+
+def given(root: Path) -> tuple[Workspace, list[Candidate]]:
+    made = [pair("demo/a", 1), pair("demo/b", 2), pair("demo/c", 3)]
+    made[2] = replace(made[2], slow=made[0].slow)
+    return workspace(root, [(one, Outcome.CONFIRMED) for one in made]), made
+
+
+def test_both_sides_of_confirmed_pairs_are_profiled_each_content_once(tmp_path: Path, mode: Path) -> None:
+    space, (one, _, third) = given(tmp_path)
+    store.write_candidate(space.pairs / "demo/d", pair("demo/d", 4))
+    summary = stage.run(stage.ProfileConfig(tmp_path))
+    assert summary.counts == {"sides": {"profiled": 6, "not_confirmed": 2}}
+    path = tmp_path / "profiles" / "nvidia-h200.jsonl"
+    lines = path.read_text().splitlines()
+    assert len(lines) == 5 and max(map(len, lines)) < 1500
+    first = next(iter(store.read_jsonl(path, Profile)))
+    assert (first.tool, first.launches, first.profiled) == ("ncu 2025.3.1.0", 7, 3)
+    assert first.counters["dram_read_bytes"] == 100 * 4.5
+    assert first.compiler is not None and first.compiler.startswith("nvrtc")
+    known = on_file.read(space)
+    assert known.of(one, "slow", "NVIDIA H200") is known.of(third, "slow", "NVIDIA H200")
+    mode.write_text("refused")  # nothing is left to do, so the tool is not asked
+    assert stage.run(stage.ProfileConfig(tmp_path)).counts == summary.counts
+    assert path.read_text().splitlines() == lines
+    changed = replace(one, fast=replace(one.fast, code=one.fast.code + "\n// new\n"))
+    assert known.stale(changed, "fast") and not known.stale(changed, "slow")
+
+
+@pytest.mark.parametrize("how", ["broken faults", "broken ends", "broken hangs"])
+def test_a_side_that_ends_the_process_costs_no_other(
+    how: str, tmp_path: Path, mode: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how == "broken hangs":
+        monkeypatch.setattr(time_limits, "START_PROFILER_S", 4.0)
+        monkeypatch.setattr(time_limits, "PROFILE_SIDE_S", 0.0)
+    given(tmp_path)
+    mode.write_text(how)
+    summary = stage.run(stage.ProfileConfig(tmp_path))
+    assert summary.counts == {"sides": {"profiled": 5, "failed": 1}}
+    (failed,) = [item for item in summary.results if item.outcome == "failed"]
+    says = {"faults": "launch_error: x", "ends": "it ended the process", "hangs": "it ran into a time limit"}
+    assert failed.why == says[how.removeprefix("broken ")]
+
+
+def test_a_gpu_that_refuses_counters_is_one_line_with_the_remedy(
+    tmp_path: Path, mode: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given(tmp_path)
+    mode.write_text("refused")
+    assert cli(["profile", "-w", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "error: no permission to read the GPU's performance counters (run as root, or have the driver loaded "
+        "with NVreg_RestrictProfilingToAdminUsers=0)"
+    )
+
+
+def test_without_ncu_it_says_where_ncu_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(
+        MissingDependencyError, match=r"ncu\) is not installed \(it comes with the CUDA toolkit"
+    ):
+        stage.run(stage.ProfileConfig(tmp_path))
+
+
+def test_a_tool_that_hangs_before_any_side_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text('{"side": "3"}\nnot json\n{"side": "3", "recorded": [1], "launches": 1}\n')
+    with pytest.raises(BackendError, match="time limit"):
+        hanging(read_log(path))
+
+
+def test_of_many_launches_some_are_recorded_evenly_apart() -> None:
+    first, other = EntryPoint("first"), EntryPoint("other")
+    few = profiled.spread(Counter({first: 3, other: 2}))
+    assert few == {**{(first, i): 1.0 for i in range(3)}, **{(other, i): 1.0 for i in range(2)}}
+    many = profiled.spread(Counter({first: 1000, other: 1}))
+    assert len(many) == 9 and many[other, 0] == 1.0
+    chosen = sorted(number for entry, number in many if entry == first)
+    assert chosen[0] == 62 and chosen[-1] == 937 and sum(many.values()) == 1001
+
+
+def write(space: Workspace, candidate: Candidate, slow: float, fast: float) -> None:
+    both: tuple[tuple[SideName, float], ...] = (("slow", slow), ("fast", fast))
+    for side, sectors in both:
+        one = Profile(
+            candidate.id, side, on_file.side_key(candidate, side), "NVIDIA H200", "ncu 1", 1, 1,
+            {"load_sectors": sectors},
+        )  # fmt: skip
+        store.append_jsonl(space.profiled("NVIDIA H200"), one)
+
+
+def test_labels_are_listed_whose_counter_does_not_move(tmp_path: Path) -> None:
+    named = ("coalesced-access", "cooperative-groups")
+    one, two, three, four = (pair(f"demo/{name}", i, techniques=named) for i, name in enumerate("abcd", 1))
+    space = workspace(tmp_path, [(made, Outcome.CONFIRMED) for made in (one, two, three, four)])
+    config = stage.ProfileConfig(tmp_path)
+    if not any(on_file.shipped().glob("*.jsonl")):
+        with pytest.raises(InputError, match="no profiles here"):
+            labels.check(config)
+    write(space, one, 32, 4)
+    write(space, two, 4, 4)
+    write(space, replace(three, slow=replace(three.slow, code="old")), 4, 4)
+    summary = labels.check(config)
+    assert summary.counts == {
+        "labels": {"supported": 1, "unsupported": 1, "no_counter": 4, "not_profiled": 1, "stale": 1}
+    }
+    (bad,) = [item for item in summary.results if item.outcome == "unsupported"]
+    assert (bad.id, bad.why, bad.passed) == (
+        "demo/b coalesced-access",
+        "load_sectors 4 sectors -> 4 sectors",
+        False,
+    )
+    removed = replace(
+        pair("demo/b-without", 7, techniques=named[:1]), origin=replace(two.origin, parent="demo/b")
+    )
+    workspace(tmp_path, [(removed, Outcome.CONFIRMED)])
+    counts = labels.check(config).counts["labels"]
+    assert counts["ablation"] == 1 and "unsupported" not in counts
