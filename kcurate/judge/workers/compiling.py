@@ -108,11 +108,9 @@ def compile_case(case: Case, workers: CompileWorkers, *, sanitize: bool = False)
         Ruling: `compile_error` or `unsupported`, with the side and its log. BackendError: a compiler failed.
     """
     device_code = [side for side in SIDES if getattr(case.candidate, side).language == "cuda"]
-    suspect = case.candidate.origin.made if case.environment.backend == "cuda" else None
-    requests = [
-        request_of(case.candidate, side, sanitize=sanitize, examine=side == suspect == "slow")
-        for side in device_code
-    ]
+    # Of a slow side that was made, and of the side that it was made from, what they waste is compared.
+    examine = case.environment.backend == "cuda" and case.candidate.origin.made == "slow"
+    requests = [request_of(case.candidate, side, sanitize=sanitize, examine=examine) for side in device_code]
     answers = dict(zip(device_code, workers.compile(requests), strict=True))
     compiled: dict[SideName, Compiled] = {}
     for side in SIDES:

@@ -10,21 +10,26 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import small
 
 from kcurate import codec, time_limits
 from kcurate.backends.base import Compiled, CompileFailure, EntryPoint
 from kcurate.backends.emulator.device import EmulatorDevice
 from kcurate.errors import BackendError
-from kcurate.judge.workers.compiling import CompileWorkers
+from kcurate.judge.admission import admit_binaries
+from kcurate.judge.case import Case, Ruling
+from kcurate.judge.workers.compiling import CompileWorkers, compile_case
 from kcurate.judge.workers.inside.bench_slots import BenchSlots
 from kcurate.judge.workers.inside.side_server import ON_DEVICE, SideServer
 from kcurate.judge.workers.messages import OPERATIONS
 from kcurate.judge.workers.nursery import InvalidAnswer, Nursery, Role, Worker, WorkerDied, WorkerTimeout
 from kcurate.judge.workers.protocol import Channel, pair
 from kcurate.judge.workers.requests import AskEnvironment, Compile, Drop, Greeting
+from kcurate.records import Environment, Origin
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
 
@@ -75,6 +80,24 @@ def test_two_sides_compile_and_a_failure_has_a_log(compilers: CompileWorkers) ->
     assert bad.reason == "error"
     assert "oops" in bad.log
     assert "/" not in bad.log.split("error")[0]
+
+
+def test_what_both_sides_never_read_is_known_where_the_slow_one_was_made(compilers: CompileWorkers) -> None:
+    """A rule's side is not charged with shared memory that the side it was made from does not read either."""
+    given = small.scaled()
+    code = given.fast.code.replace("{", "{ extern __shared__ float unused[]; unused[threadIdx.x] = x[0];", 1)
+    wasting = replace(given.fast, code=code, plan=(replace(small.EACH, shared_bytes=1024),))
+    slower = replace(wasting, code=code + "\n// slower\n")
+    candidate = replace(given, origin=Origin("rule", made="slow"), slow=slower, fast=wasting)
+    case = Case(candidate, "key", Environment("cuda", "none"))
+    made = compile_case(case, compilers)
+    assert made["slow"].unread
+    assert made["fast"].unread
+    admit_binaries(case, made)
+    honest = replace(wasting, code=given.fast.code, plan=given.fast.plan)
+    case = Case(replace(candidate, fast=honest), "key", Environment("cuda", "none"))
+    with pytest.raises(Ruling, match="never reads 1024 bytes"):
+        admit_binaries(case, compile_case(case, compilers))
 
 
 def test_a_compiler_that_hangs_is_killed_and_replaced(
