@@ -25,7 +25,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kcurate import resources, store
+from kcurate import resources, roofline, store
 from kcurate.backends import open_compiler
 from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.backends.cuda import helpers
@@ -35,6 +35,7 @@ from kcurate.errors import KcurateError
 from kcurate.judge.workers.inside.execute import Prepared
 from kcurate.problem import program
 from kcurate.problem.inputs import contents
+from kcurate.records import Problem, Side
 
 SAMPLES = 4
 WARM_UPS = 5
@@ -127,21 +128,14 @@ RIVALS = (
 )
 
 
-class Table:
-    """One GPU with its timing primitives, and torch on the same stream."""
+class Bench:
+    """One GPU with its timing primitives."""
 
     def __init__(self, gpu: int) -> None:
-        import torch
-
-        torch.cuda.init()
-        torch.cuda.set_device(gpu)
-        torch.backends.cuda.matmul.allow_tf32 = False
-        self.torch = torch
         self.device = CudaDevice(gpu)
         compiled = open_compiler("cuda").compile(helpers.SOURCE, helpers.ENTRIES)
         assert isinstance(compiled, Compiled), compiled
         self.timer = GpuTimer(self.device, compiled)
-        self.stream = torch.cuda.ExternalStream(int(self.device.stream))
 
     def sample(self, work: Callable[[], Any], before: Callable[[], None] = lambda: None) -> float:
         """Microseconds of one run after `before` and a flush."""
@@ -166,6 +160,34 @@ class Table:
         self.device.free(b)
         return 2 * size / (best * 1e-6)
 
+    def load(self, problem: Problem, side: Side) -> tuple[Prepared, Mapping[str, Any]]:
+        """A side with its buffers at the headline size, run once, and their first contents."""
+        bound = program.bind(problem, side, problem.sizes.headline)
+        values = contents.generate(problem, side, problem.sizes.headline, 20261121)
+        entries = [EntryPoint(*entry) for entry in bound.entry_points]
+        compiled = open_compiler("cuda").compile(side.code, entries)
+        if not isinstance(compiled, Compiled):
+            raise KcurateError(f"does not compile: {compiled.log[:200]}")
+        prepared = Prepared(self.device, self.device.load(compiled), bound, values)
+        prepared.reset(0xDEADBEEF)
+        prepared.run()
+        self.device.synchronize()
+        return prepared, values
+
+
+class Table(Bench):
+    """A GPU with torch on the same stream."""
+
+    def __init__(self, gpu: int) -> None:
+        import torch
+
+        torch.cuda.init()
+        torch.cuda.set_device(gpu)
+        torch.backends.cuda.matmul.allow_tf32 = False
+        self.torch = torch
+        super().__init__(gpu)
+        self.stream = torch.cuda.ExternalStream(int(self.device.stream))
+
 
 def measure(table: Table, rival: Rival, blocks: int, rng: random.Random) -> dict[str, Any]:
     """Both sides' times on one set of inputs."""
@@ -173,16 +195,7 @@ def measure(table: Table, rival: Rival, blocks: int, rng: random.Random) -> dict
     candidate = store.read_candidate(resources.pairs_dir() / rival.pair)
     problem, side = candidate.problem, candidate.fast
     assert problem is not None
-    sizes = problem.sizes.headline
-    bound = program.bind(problem, side, sizes)
-    values = contents.generate(problem, side, sizes, 20261121)
-    entries = list(bound.entry_points)
-    compiled = open_compiler("cuda").compile(side.code, [EntryPoint(*entry) for entry in entries])
-    assert isinstance(compiled, Compiled), compiled
-    prepared = Prepared(table.device, table.device.load(compiled), bound, values)
-    prepared.reset(0xDEADBEEF)
-    prepared.run()
-    table.device.synchronize()
+    prepared, values = table.load(problem, side)
     ours = np.asarray(prepared.outputs()[rival.output], np.float64).ravel()
     with torch.cuda.stream(table.stream):
         inputs = {name: torch.from_numpy(value).cuda() for name, value in values.items()}
@@ -197,7 +210,7 @@ def measure(table: Table, rival: Rival, blocks: int, rng: random.Random) -> dict
             raise KcurateError(f"the outputs differ, relative norm {error:.2e}")
         prepared.reset(0xDEADBEEF)
         work = {"ours": prepared.run, "library": call}
-        restore = _restorer(table, prepared)
+        restore = restorer(table, prepared)
         for _ in range(WARM_UPS):
             for run in work.values():
                 table.sample(run, restore)
@@ -209,9 +222,8 @@ def measure(table: Table, rival: Rival, blocks: int, rng: random.Random) -> dict
         name: [statistics.median(block) for block in rows] for name, rows in samples.items()
     }
     ratios = [b / a for a, b in zip(medians["ours"], medians["library"], strict=True)]
-    moved = sum(
-        b.size_bytes * (2 if b.record.role == "inout" else 1) for b in bound.buffers.values() if not b.extra
-    )
+    least = roofline.least_work(candidate.family, problem)
+    assert least is not None
     for slot in prepared.slots.values():
         table.device.free(slot.memory)
     return {
@@ -223,13 +235,13 @@ def measure(table: Table, rival: Rival, blocks: int, rng: random.Random) -> dict
         "ratio": statistics.median(ratios),
         "ratio_low": min(ratios),
         "ratio_high": max(ratios),
-        "moved_bytes": moved,
-        "sizes": dict(sizes),
+        "moved_bytes": least.moved_bytes,
+        "sizes": dict(problem.sizes.headline),
         "samples_us": samples,
     }
 
 
-def _restorer(table: Table, prepared: Prepared) -> Callable[[], None]:
+def restorer(table: Bench, prepared: Prepared) -> Callable[[], None]:
     """What gives every `inout` buffer its first contents again, from a copy on the device."""
     kept = []
     for slot in prepared.slots.values():

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kcurate import resources, store
+from kcurate import resources, roofline, store
 from kcurate.records import Candidate, Outcome, SideReport, Verdict
 from kcurate.verdicts import standing
 
@@ -26,9 +26,9 @@ levels of optimisation.
 `make docs` generates this page from those files.
 """
 COLUMNS = """- *speedup*: slow time over fast time, with the 98% bootstrap interval.
-- *of copy*: the bandwidth that the fast side reaches if it moves the problem's buffers once, as a share of
-  the copy bandwidth measured on the same GPU. Small for kernels limited by arithmetic, latency or dependent
-  launches.
+- *of copy*: the bandwidth that the fast side reaches if it moves once what its family must move
+  (`roofline.json`), as a share of the copy bandwidth measured on the same GPU. Small for kernels limited by
+  arithmetic, latency or dependent launches.
 - *registers*: per thread, of the slow and the fast side's kernel that uses most.
 """
 # A fast side counts as memory-bound if moving its buffers once takes at least this share of its time.
@@ -86,12 +86,22 @@ def _summary(listed: Sequence[Entry]) -> Iterator[str]:
 def _fast_shares(confirmed: Sequence[tuple[Candidate, Verdict]]) -> Mapping[str, float]:
     """The share of the copy bandwidth of every distinct fast side, by binary."""
     shares: dict[str, float] = {}
-    for _, verdict in confirmed:
-        share = verdict.environment.details.get("fast_copy_fraction")
+    for pair, verdict in confirmed:
+        share = _copy_share(pair, verdict)
         binary = verdict.fast.binary_sha256 if verdict.fast else None
-        if binary is not None and isinstance(share, int | float):
-            shares[binary] = max(float(share), shares.get(binary, 0.0))
+        if binary is not None and share is not None:
+            shares[binary] = max(share, shares.get(binary, 0.0))
     return shares
+
+
+def _copy_share(pair: Candidate, verdict: Verdict) -> float | None:
+    """The fast side's share of the copy bandwidth, from the least bytes that are on file for its family."""
+    least = roofline.least_work(pair.family, pair.problem) if pair.problem else None
+    copied = verdict.environment.details.get("copy_bytes_per_s")
+    took_us = verdict.fast.median_us if verdict.fast else None
+    if least is None or took_us is None or not isinstance(copied, int | float):
+        return verdict.environment.copy_fraction
+    return least.moved_bytes / (took_us * 1e-6) / copied
 
 
 def _table(inside: Sequence[Entry]) -> Iterator[str]:
@@ -99,16 +109,16 @@ def _table(inside: Sequence[Entry]) -> Iterator[str]:
     yield "|---|---|---|---:|---:|---:|"
     for pair, verdict in inside:
         name = pair.id.rpartition("/")[2]
-        cells = [f"[{name}]({pair.id}/)", pair.family, ", ".join(pair.techniques), *_measured(verdict)]
+        cells = [f"[{name}]({pair.id}/)", pair.family, ", ".join(pair.techniques), *_measured(pair, verdict)]
         yield f"| {' | '.join(cells)} |"
 
 
-def _measured(verdict: Verdict | None) -> tuple[str, str, str]:
+def _measured(pair: Candidate, verdict: Verdict | None) -> tuple[str, str, str]:
     if verdict is None or verdict.speedup is None:
         return (str(verdict.outcome) if verdict else "awaits a GPU", "", "")
-    speedup, share = verdict.speedup, verdict.environment.details.get("fast_copy_fraction")
+    speedup, share = verdict.speedup, _copy_share(pair, verdict)
     registers = f"{_registers(verdict.slow)} / {_registers(verdict.fast)}"
-    shown = f"{share:.0%}" if isinstance(share, int | float) else ""
+    shown = f"{share:.0%}" if share is not None else ""
     return f"{speedup.ratio:.2f} ({speedup.low:.2f} to {speedup.high:.2f})", shown, registers
 
 

@@ -30,7 +30,7 @@ LAYERS = (
     {"client", "codec", "config", "cuda_source", "hub", "own_files", "prompts", "resources", "worker_pool"},
     {"mutate", "neutral", "store"},
     {"models", "problem", "published_rows", "runs", "workspace"},
-    {"backends", "names", "profiles", "suites", "verdicts"},
+    {"backends", "names", "profiles", "roofline", "suites", "verdicts"},
     {"judge"},
     {
         "capture",

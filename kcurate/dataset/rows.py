@@ -199,7 +199,6 @@ def _on_device(verdict: Verdict) -> dict[str, Any]:
 
 
 def _environment(environment: Environment) -> dict[str, Any]:
-    share = environment.details.get("fast_copy_fraction")
     return {
         "backend": environment.backend,
         "device": environment.device,
@@ -208,7 +207,7 @@ def _environment(environment: Environment) -> dict[str, Any]:
         "compiler": environment.compiler,
         "kcurate": environment.kcurate,
         "environment_details": _json(dict(environment.details)),
-        "copy_fraction": float(share) if isinstance(share, int | float) else None,
+        "copy_fraction": environment.copy_fraction,
     }
 
 

@@ -11,6 +11,9 @@ from enum import StrEnum
 
 from kcurate.records.pair import SideName
 
+# A copy takes nine tenths of the data sheet's bandwidth; no side that moves all of its buffers is this fast.
+FASTEST_SHARE = 1.2
+
 
 class Outcome(StrEnum):
     """Every candidate ends with exactly one; listed in the order of the judge's steps."""
@@ -128,6 +131,15 @@ class Environment:
     compiler: str | None = None
     kcurate: str | None = None
     details: Mapping[str, str | float | int | bool | None] = field(default_factory=dict)
+
+    @property
+    def copy_fraction(self) -> float | None:
+        """The fast side's share of the copy bandwidth if it moves every buffer once; None if unknown.
+
+        Also None if no memory is so fast: then the side need not move all of its buffers.
+        """
+        share = self.details.get("fast_copy_fraction")
+        return float(share) if isinstance(share, int | float) and share <= FASTEST_SHARE else None
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,7 @@ class Entry:
     @property
     def copy_share(self) -> float | None:
         """The fast side's share of the measured copy bandwidth, 0 to about 1; None if unknown."""
-        share = self.best.environment.details.get("fast_copy_fraction") if self.best else None
-        return float(share) if isinstance(share, int | float) else None
+        return self.best.environment.copy_fraction if self.best else None
 
 
 def entry(candidate: Candidate, verdicts: Sequence[Verdict]) -> Entry:

@@ -89,8 +89,8 @@ def _audited(first: Verdict, second: Verdict | None, judge_s: float) -> Settled:
 
 
 def _headroom(verdict: Verdict) -> float | None:
-    share = verdict.environment.details.get("fast_copy_fraction")
-    if verdict.speedup is None or not isinstance(share, int | float) or share <= 0:
+    share = verdict.environment.copy_fraction
+    if verdict.speedup is None or share is None or share <= 0:
         return None
     return verdict.speedup.ratio / share
 

@@ -1,0 +1,64 @@
+"""The least work of each built-in family, and the shortest time that a GPU's data sheet allows for it.
+
+The counts stand in `pairs/roofline.json`, as expressions over the problem's sizes. Not covered: what memory
+reaches in practice, the table and the plot (`benchmarks/roofline.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from kcurate import resources
+from kcurate.problem.expressions import evaluate
+from kcurate.records import Problem
+
+SECTOR = 32
+GATHER = "gather"
+
+
+@dataclass(frozen=True)
+class LeastWork:
+    """What a family needs at least at its headline size."""
+
+    read_bytes: int
+    written_bytes: int
+    gathered_bytes: int
+    operations: Mapping[str, int]
+
+    @property
+    def moved_bytes(self) -> int:
+        """Every distinct byte once, an `inout` one twice."""
+        return self.read_bytes + self.written_bytes
+
+    def times_us(self, peaks: Mapping[str, float]) -> Mapping[str, float]:
+        """By limit: the least time. `gather` has what gathers move beside `bytes`, in whole sectors."""
+        seconds = {unit: count / peaks[unit] for unit, count in self.operations.items()}
+        seconds["bytes"] = self.moved_bytes / peaks["bytes"]
+        if self.gathered_bytes:
+            seconds[GATHER] = (self.moved_bytes + self.gathered_bytes) / peaks["bytes"]
+        return {limit: time * 1e6 for limit, time in seconds.items()}
+
+
+@cache
+def on_file() -> Mapping[str, Any]:
+    """`pairs/roofline.json`: `families` and `peaks`."""
+    data: Mapping[str, Any] = json.loads((resources.pairs_dir() / "roofline.json").read_text("utf-8"))
+    return data
+
+
+def least_work(family: str, problem: Problem) -> LeastWork | None:
+    """The least work of a family that is on file; None for others."""
+    facts = on_file()["families"].get(family)
+    if facts is None:
+        return None
+    names = {**problem.sizes.headline, **facts.get("counts", {})}
+    return LeastWork(
+        evaluate(facts["read"], names),
+        evaluate(facts["written"], names),
+        SECTOR * evaluate(facts.get("sectors", 0), names),
+        {unit: evaluate(count, names) for unit, count in facts["operations"].items()},
+    )

@@ -1,0 +1,86 @@
+"""The least work on file is that of the problems, and no side counts as faster than memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import roofline as benchmark
+from kcurate import resources, roofline, store
+from kcurate.problem.outputs import logical_bytes
+from kcurate.records import Environment, Problem
+
+PROBLEMS: dict[str, Problem] = {}
+for _folder in store.find_candidates(resources.pairs_dir()):
+    _pair = store.read_candidate(_folder)
+    assert _pair.problem is not None
+    PROBLEMS[_pair.family] = _pair.problem
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def buffer_bytes(problem: Problem, *roles: str) -> int:
+    sizes = problem.sizes.headline
+    return sum(logical_bytes(one, sizes) for one in problem.buffers.values() if one.role in roles)
+
+
+def test_every_family_is_on_file() -> None:
+    assert set(roofline.on_file()["families"]) == set(PROBLEMS)
+
+
+@pytest.mark.parametrize("family", PROBLEMS)
+def test_least_bytes_are_those_of_the_buffers(family: str) -> None:
+    """Whoever states fewer bytes than the buffers hold says in a note which are not moved."""
+    problem, facts = PROBLEMS[family], roofline.on_file()["families"][family]
+    least = roofline.least_work(family, problem)
+    assert least is not None
+    whole = (buffer_bytes(problem, "in", "inout"), buffer_bytes(problem, "out", "inout"))
+    stated = (least.read_bytes, least.written_bytes)
+    assert 0 <= stated[0] <= whole[0]
+    assert 0 < stated[1] <= whole[1]
+    assert stated == whole or facts["note"]
+    assert all(count > 0 for count in least.operations.values())
+
+
+def test_only_what_is_needed_counts() -> None:
+    """Of the caches and tables that these four are given, they touch a part."""
+    for family, part in {
+        "penalize-repeats": 0.02, "kv-page-copy": 0.34, "kv-cache-write": 0.41, "paged-decode": 0.6
+    }.items():  # fmt: skip
+        problem = PROBLEMS[family]
+        least = roofline.least_work(family, problem)
+        assert least is not None
+        whole = buffer_bytes(problem, "in", "inout") + buffer_bytes(problem, "out", "inout")
+        assert least.moved_bytes < part * whole
+
+
+def test_the_longest_time_limits() -> None:
+    work = roofline.LeastWork(4_000, 800, 9_600, {"fp32": 134_000})
+    times = work.times_us({"bytes": 4.8e9, "fp32": 67e9})
+    assert times == {"fp32": pytest.approx(2.0), "bytes": pytest.approx(1.0), "gather": pytest.approx(3.0)}
+    assert roofline.least_work("no such family", next(iter(PROBLEMS.values()))) is None
+
+
+@pytest.mark.parametrize(("stated", "counts"), [(0.9, 0.9), (1.15, 1.15), (2.24, None), (None, None)])
+def test_no_side_is_faster_than_memory(stated: float | None, counts: float | None) -> None:
+    """A share that no memory reaches says that buffers are not moved whole."""
+    assert Environment("cuda", "NVIDIA H200", details={"fast_copy_fraction": stated}).copy_fraction == counts
+
+
+def test_page_and_plot_are_current() -> None:
+    best = benchmark.best_sides(benchmark.MODEL)
+    rows = benchmark.rows_of(DOCS / "data" / benchmark.MODEL / "roofline.jsonl")
+    assert (DOCS / "roofline.md").read_text("utf-8") == benchmark.page(best, rows), (
+        "run benchmarks/roofline.py"
+    )
+    plotted = (DOCS / "data" / benchmark.MODEL / "roofline.svg").read_text("utf-8")
+    assert plotted == benchmark.plot(best)
+
+
+def test_the_ceiling_counts_for_what_it_was_measured_on() -> None:
+    one = next(one for one in benchmark.best_sides(benchmark.MODEL) if one.family == "reduce-sum")
+    row = {"read_bytes": one.least.read_bytes, "ceiling_us": one.us / 2}
+    assert benchmark.of_ceiling(one, row) == pytest.approx(0.5)
+    assert benchmark.of_ceiling(one, {**row, "side_us": one.us * 2}) == pytest.approx(0.25)
+    assert benchmark.of_ceiling(one, {**row, "read_bytes": 4}) is None
+    assert benchmark.of_ceiling(one, None) is None
