@@ -82,7 +82,7 @@ class Request:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
     answers: Sequence[Answer]
     problem: OwnProblem | None = None
-    scheme: str = "kernelcompare"
+    scheme: str = "pairs"
     values: Mapping[str, float] = field(default_factory=dict)
     wait: bool = True
 
@@ -202,7 +202,7 @@ class Client:
         return TaskList(found["total"], tasks)
 
     def judge(
-        self, answers: Sequence[Answer], *, problem: OwnProblem | None = None, scheme: str = "kernelcompare"
+        self, answers: Sequence[Answer], *, problem: OwnProblem | None = None, scheme: str = "pairs"
     ) -> Job:
         """Judge answers and wait for the results.
 
@@ -271,7 +271,7 @@ class AsyncClient:
         return await self._run(partial(self._client.tasks, **filters))
 
     async def judge(
-        self, answers: Sequence[Answer], *, problem: OwnProblem | None = None, scheme: str = "kernelcompare"
+        self, answers: Sequence[Answer], *, problem: OwnProblem | None = None, scheme: str = "pairs"
     ) -> Job:
         """See `Client`."""
         return await self._run(partial(self._client.judge, answers, problem=problem, scheme=scheme))

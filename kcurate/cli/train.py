@@ -49,8 +49,16 @@ def train(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="kernelcompare, pairs, sqd, staged-tiers, continuous, or tiny (a random model, two minutes "
-            "on a CPU; learns nothing useful).  [default: kernelcompare]",
+            help="pairs, kernelcompare, sqd, staged-tiers, continuous, or tiny (a random model, two minutes "
+            "on a CPU; learns nothing useful).  [default: pairs]",
+        ),
+    ] = None,
+    reward: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="pairs, kernelcompare, staged-tiers, continuous, or MODULE:FUNCTION, your own "
+            "(docs/rewards.md).  [default: the recipe's]",
         ),
     ] = None,
     config: Annotated[
@@ -122,7 +130,8 @@ def train(
         "measure.samples": samples,
     }
     folder = out or _new_folder(workspace, resume=resume)
-    settings = _settings(given, recipe, config, tuple(sets or ()), folder if resume else None)
+    every = (*([f"reward.scheme={reward}"] if reward else ()), *(sets or ()))
+    settings = _settings(given, recipe, config, every, folder if resume else None)
     if not (model or yes or resume):
         _refuse_default(settings.model.name)
     from kcurate.train.plans import STAGES

@@ -66,7 +66,7 @@ def run(config: ServeConfig, *, note: Note = silent) -> Summary:
         folder = config.workspace / "serve"
         log = JobLog(folder / "jobs.jsonl")
         pool_config = PoolConfig(place.backend, place.gpus, config.jobs, cache_file=folder / "verdicts.jsonl")
-        pool = RewardPool(schemes.make("kernelcompare"), pool_config)
+        pool = RewardPool(schemes.make("pairs"), pool_config)
         stack.callback(pool.close)
         catalog = Catalog(config.dataset, pool.environment())
         tasks = catalog.tasks()

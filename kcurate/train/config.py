@@ -25,7 +25,7 @@ from kcurate.errors import InputError
 from kcurate.train.settings import TrainSettings
 
 RECIPES = Path(__file__).with_name("recipes")
-DEFAULT_RECIPE = "kernelcompare"
+DEFAULT_RECIPE = "pairs"
 Table = Mapping[str, Any]
 _TYPES = {str: "a string", bool: "true or false", int: "an integer", float: "a number"}
 

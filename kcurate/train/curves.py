@@ -23,7 +23,10 @@ _PANELS: Sequence[tuple[str, str, Sequence[tuple[str, tuple[str, ...]]]]] = (
     (
         "GRPO: reward by component",
         "grpo",
-        [(name, ("components", name)) for name in ("compiles", "correct", "faster", "speed", "tier")],
+        [
+            (name, ("components", name))
+            for name in ("compiles", "correct", "faster", "reached", "speed", "tier")
+        ],
     ),
     ("GRPO: KL divergence from the reference", "grpo", [("kl", ("kl",))]),
     ("GRPO: completion length in tokens", "grpo", [("mean", ("completions/mean_length",))]),

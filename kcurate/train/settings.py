@@ -1,7 +1,7 @@
 """Every setting of a training run: the keys of a recipe or `--config` file.
 
-One frozen dataclass per table of the file. The defaults are those of the recipe `kernelcompare`. Not covered:
-reading the file (`config`), the parameters of a reward scheme (`reward.schemes`).
+One frozen dataclass per table of the file. The defaults are those of the recipe `pairs`. Not covered: reading
+the file (`config`), the parameters of a reward scheme (`reward.schemes`).
 """
 
 from __future__ import annotations
@@ -110,9 +110,12 @@ class GrpoSettings:
 
 @dataclass(frozen=True)
 class RewardSettings:
-    """The reward: a scheme of `train.reward.schemes`; `values` override its parameters."""
+    """The reward: a scheme of `train.reward.schemes`, or the `module:function` of a user's own.
 
-    scheme: str = "kernelcompare"
+    `values` override its parameters.
+    """
+
+    scheme: str = "pairs"
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -175,7 +178,7 @@ class MeasureSettings:
 class TrainSettings:
     """All settings of one run."""
 
-    recipe: str = "kernelcompare"
+    recipe: str = "pairs"
     seed: int = 42
     model: ModelSettings = field(default_factory=ModelSettings)
     lora: LoraSettings = field(default_factory=LoraSettings)

@@ -24,7 +24,7 @@ from kcurate.train import curriculum, curves, devices, hub, model_card, pair_tas
 from kcurate.train.devices import JudgePlace
 from kcurate.train.extra import require_extra
 from kcurate.train.plans import Plan
-from kcurate.train.reward import schemes
+from kcurate.train.reward import own_reward
 from kcurate.train.reward.pool import PoolConfig, RewardPool
 from kcurate.train.run_folder import RunFolder, StageName, write_environment
 from kcurate.train.settings import TrainSettings
@@ -92,6 +92,7 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
             models.check_adapter(given)
         if config.push is not None and rank == 0:
             hub.token_for(config.push)
+        own_reward.chosen(config.settings.reward.scheme, config.settings.reward.values)
         _check_model(config.settings, note)  # here, so that a wrong name leaves no run folder behind
         tasks = load_tasks(config.settings, note, gpu=devices.gpu_named(place))
         if rank == 0:
@@ -196,7 +197,7 @@ def _arranged(tasks: tuple[Task, ...], settings: TrainSettings) -> tuple[Task, .
 def judges(config: TrainConfig, folder: RunFolder, place: JudgePlace, rank: int) -> Iterator[RewardPool]:
     """The judges of this process; they start on first use."""
     own = config.settings
-    scheme = schemes.make(own.reward.scheme, own.reward.values)
+    scheme = own_reward.chosen(own.reward.scheme, own.reward.values)
     cache = folder.root / ("verdicts.jsonl" if rank == 0 else f"verdicts-{rank}.jsonl")
     pool_config = PoolConfig(
         backend=place.backend,

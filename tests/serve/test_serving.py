@@ -93,13 +93,13 @@ def test_splits_share_no_task(server: Server) -> None:
 def test_every_kind_of_answer_earns_what_it_earns_in_training(server: Server) -> None:
     expected = {
         "no kernel here": ("unreadable", 0.0, "cannot be used"),
-        reply(SCALE, [{"jump": 1}]): ("malformed", 0.0, "cannot be used"),
-        CHEAT: ("static_reject", 0.0, "not allowed"),
-        BROKEN: ("compile_error", 0.0, "does not compile"),
-        EMPTY: ("mismatch", 0.4, "results are wrong"),
-        WRONG: ("mismatch", 0.4, "results are wrong"),
-        reply(SCALE_STRIDED, None): ("copied", 0.8, "the code that was given"),
-        reply(): ("correct", 0.8, "results are right"),
+        reply(SCALE, [{"jump": 1}]): ("malformed", 0.02, "cannot be used"),
+        CHEAT: ("static_reject", 0.02, "not allowed"),
+        BROKEN: ("compile_error", 0.02, "does not compile"),
+        EMPTY: ("mismatch", 0.1, "results are wrong"),
+        WRONG: ("mismatch", 0.1, "results are wrong"),
+        reply(SCALE_STRIDED, None): ("copied", 0.0, "the code that was given"),
+        reply(): ("correct", 0.3, "results are right"),
     }
     job = server.client.judge([asked(text) for text in expected])
     assert job.state == "done"

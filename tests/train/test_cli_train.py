@@ -90,7 +90,7 @@ def test_rewards_come_from_the_judge_and_are_logged(whole: Path) -> None:
     judged = list(RunFolder(whole).judged.lines())
     assert len(judged) == 2 * 8
     rewards = {line["outcome"]: line["reward"] for line in judged}
-    assert rewards.get("correct") == pytest.approx(0.8), "right, and untimed on the emulator"
+    assert rewards.get("correct") == pytest.approx(0.3), "right, and untimed on the emulator"
     for line in lines(whole, "grpo"):
         own = [one for one in judged if one["step"] == line["step"]]
         assert sum(line["outcomes"].values()) == line["answers"] == 8

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kcurate.errors import InputError
 from kcurate.train.config import recipes, resolve, to_toml
-from kcurate.train.reward.schemes import make
+from kcurate.train.reward.schemes import SCHEMES, make
 
 
 def test_recipe_kernelcompare_has_the_numbers_of_the_paper() -> None:
-    found = resolve()
+    found = resolve(recipe="kernelcompare")
     assert found.model.name == "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"
     assert (found.lora.r, found.lora.alpha, found.lora.dropout) == (32, 64, 0.1)
     assert found.lora.targets == ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -31,13 +33,18 @@ def test_recipe_kernelcompare_has_the_numbers_of_the_paper() -> None:
     assert found.reward.values == {"compiles": 0.4, "correct": 0.4, "faster": 0.2}
 
 
-def test_defaults_without_a_file_are_those_of_kernelcompare() -> None:
+def test_defaults_without_a_file_pay_for_speed() -> None:
     from kcurate.train.settings import TrainSettings
 
-    named = resolve(recipe="kernelcompare")
-    assert named.sft == TrainSettings().sft
-    assert named.lora == TrainSettings().lora
-    assert named.grpo == TrainSettings().grpo
+    named, plain = resolve(), TrainSettings()
+    assert (named.recipe, named.reward.scheme) == (plain.recipe, plain.reward.scheme) == ("pairs", "pairs")
+    assert (named.sft, named.lora, named.grpo) == (plain.sft, plain.lora, plain.grpo)
+    assert make("pairs", named.reward.values).keywords == signature_defaults(SCHEMES["pairs"])
+
+
+def signature_defaults(scheme: Callable[..., object]) -> dict[str, object]:
+    found = inspect.signature(scheme).parameters.values()
+    return {one.name: one.default for one in found if one.kind is one.KEYWORD_ONLY}
 
 
 @pytest.mark.parametrize("name", recipes())

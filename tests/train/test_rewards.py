@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from kcurate.errors import InputError
 from kcurate.records import Outcome
 from kcurate.train.reward.answers import Refusal
+from kcurate.train.reward.own_reward import chosen
 from kcurate.train.reward.schemes import OURS, SCHEMES, STANDINGS, Earned, make, terms_of
 
 
@@ -151,6 +154,65 @@ def test_no_wrong_answer_earns_as_much_as_a_right_one(
     rewards = total(name, Earned(wrong), Earned(right, ratio))
     assert rewards[0] < rewards[1] or (name, right) == ("pairs", "copied")
     assert all(math.isfinite(reward) for reward in rewards)
+
+
+OWN = """
+def by_length(group, scale=1.0):
+    assert all(one.outcome and one.task == "t" and one.code == "abc" for one in group)
+    return [scale * len(one.code) for one in group]
+
+def in_parts(group):
+    return [{"correct": one.standing.correct, "speed": one.speedup or 0} for one in group]
+
+def short(group): return [1.0]
+def endless(group): return [float("inf") for _ in group]
+def words(group): return ["good" for _ in group]
+number = 3
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "own_rewards_of_a_test.py").write_text(OWN)
+    return "own_rewards_of_a_test"
+
+
+def test_a_users_own_reward_sees_the_group_and_pays_numbers_or_terms(own: str) -> None:
+    group = [Earned("confirmed", 2.0, None, "t", "abc"), Earned("mismatch", None, None, "t", "abc")]
+    assert terms_of(chosen(f"{own}:by_length", {"scale": 0.5}), group) == [{"reward": 1.5}] * 2
+    assert terms_of(chosen(f"{own}:in_parts", {}), group)[0] == {"correct": 1.0, "speed": 2.0}
+    assert terms_of(chosen(f"{own}:short", {}), [Earned(OURS)]) == [{"neutral": 0.0}]
+    assert total("pairs", *group) == [sum(one.values()) for one in terms_of(chosen("pairs", {}), group)]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("short", {}, "1 rewards for 2 completions"),
+        ("endless", {}, "NaN or infinite"),
+        ("words", {}, "the reward failed: ValueError"),
+        ("in_parts", {"scale": 1}, "unexpected keyword argument 'scale'"),
+        ("number", {}, "not a function"),
+        ("missing", {}, "cannot import the reward: AttributeError"),
+    ],
+)
+def test_what_a_users_own_reward_does_wrong_is_one_line(
+    own: str, name: str, values: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        terms_of(chosen(f"{own}:{name}", values), [Earned("mismatch")] * 2)
+
+
+def test_a_module_that_is_not_there_is_one_line() -> None:
+    with pytest.raises(InputError, match="no_such_module:reward: cannot import the reward"):
+        chosen("no_such_module:reward", {})
+
+
+def test_a_server_imports_nothing_by_name() -> None:
+    with pytest.raises(InputError, match="unknown reward"):
+        make("os:getcwd")
 
 
 @pytest.mark.parametrize(

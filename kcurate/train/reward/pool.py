@@ -257,7 +257,7 @@ class RewardPool:
             groups[entry.task.id].append(index)
         judged: dict[int, Judged] = {}
         for members in groups.values():
-            group = [_beside_known(settled[i], entries[i].task) for i in members]
+            group = [_earned(settled[i], entries[i]) for i in members]
             terms = schemes.terms_of(scheme or self._scheme, group)
             for i, one in zip(members, terms, strict=True):
                 judged[i] = _judged(entries[i], settled[i], one)
@@ -273,10 +273,11 @@ def _in_turn(tasks: Sequence[Task]) -> Iterator[int]:
         yield from (index for index in row if index is not None)
 
 
-def _beside_known(settled: Settled, task: Task) -> Earned:
+def _earned(settled: Settled, entry: _Entry) -> Earned:
     """What was earned, with the ratio known to be possible: that of the task, else what its buffers allow."""
-    known = task.known or (settled.headroom and min(settled.headroom, UNKNOWN))
-    return replace(settled.earned, known=known)
+    known = entry.task.known or (settled.headroom and min(settled.headroom, UNKNOWN))
+    code = entry.read.candidate.fast.code if isinstance(entry.read, Readable) else ""
+    return replace(settled.earned, known=known, task=entry.task.id, code=code)
 
 
 def _judged(entry: _Entry, settled: Settled, terms: schemes.Terms) -> Judged:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -69,12 +69,15 @@ OURS = Outcome.HARNESS_ERROR.value
 class Earned:
     """A completion as a scheme sees it. `speedup`: slow time over fast time, None if none counts.
 
-    `known`: the best ratio known to be possible for its task; None: unknown.
+    `known`: the best ratio known to be possible for its task; None: unknown. `task`: the task's id. `code`:
+    the completion's device code, empty if it was refused before judging.
     """
 
     outcome: str
     speedup: float | None = None
     known: float | None = None
+    task: str = ""
+    code: str = field(default="", repr=False)
 
     @property
     def standing(self) -> Standing:
