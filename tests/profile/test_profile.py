@@ -68,6 +68,9 @@ with (root / "log").open("a", buffering=1) as log:
             if mode == "broken faults":
                 recorded(1)
                 print(json.dumps({{"side": name, "recorded": [1], "failed": "launch_error: x"}}), file=log)
+            if mode == "broken ends":
+                print("x")
+                print("==ERROR== The application returned an error code (9).")
             break
         for _ in range(3):
             recorded(100 + int(name))
@@ -143,7 +146,11 @@ def test_a_side_that_ends_the_process_costs_no_other(
     summary = stage.run(stage.ProfileConfig(tmp_path))
     assert summary.counts == {"sides": {"profiled": 5, "failed": 1}}
     (failed,) = [item for item in summary.results if item.outcome == "failed"]
-    says = {"faults": "launch_error: x", "ends": "it ended the process", "hangs": "it ran into a time limit"}
+    says = {
+        "faults": "launch_error: x",
+        "ends": "it ended the process: x | The application returned an error code (9).",
+        "hangs": "it ran into a time limit",
+    }
     assert failed.why == says[how.removeprefix("broken ")]
 
 
