@@ -5,22 +5,29 @@ Not covered: how a name is resolved (`kcurate.names`), how it is displayed (`kcu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kcurate import names, own_files, store
-from kcurate.records import Candidate, Kernel, Verdict
+from kcurate.profiles import on_file
+from kcurate.records import SIDES, Candidate, Kernel, Profile, SideName, Verdict
 from kcurate.verdicts.standing import judged
 from kcurate.workspace import Workspace
 
 
 @dataclass(frozen=True)
 class ShownPair:
-    """A candidate, its folder, and all of its verdicts, oldest first."""
+    """A candidate, its folder, all of its verdicts, oldest first, and the profiles of its sides by device.
+
+    `stale_profiles`: there are profiles of a side, and they are of other code.
+    """
 
     folder: Path
     candidate: Candidate
     verdicts: tuple[Verdict, ...]
+    profiles: Mapping[str, Mapping[SideName, Profile]] = field(default_factory=dict)
+    stale_profiles: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,9 @@ def find(name: str, workspace: Workspace) -> ShownPair | ShownKernel:
     folder = names.one(name, workspace)
     if (folder / "pair.json").is_file():
         ((candidate, verdicts),) = judged([folder], workspace)
-        return ShownPair(folder, candidate, verdicts)
+        profiles = on_file.read(workspace)
+        stale = any(profiles.stale(candidate, side) for side in SIDES)
+        return ShownPair(folder, candidate, verdicts, profiles.by_device(candidate), stale)
     kernel = store.read_json(folder / "kernel.json", Kernel)
     code = own_files.read(folder / "kernel.cu").decode("utf-8", "replace")
     return ShownKernel(folder, kernel, code)

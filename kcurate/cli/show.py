@@ -22,7 +22,7 @@ def show(
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     json: JsonOption = False,
 ) -> None:
-    """Show a pair (both sides, plan, problem, verdicts) or an extracted kernel.
+    """Show a pair (both sides, plan, problem, verdicts, profiles) or an extracted kernel.
 
     Example: kcurate show deep-learning/softmax-block-online
     """
@@ -60,6 +60,7 @@ def _data(found: ShownPair | ShownKernel) -> dict[str, Any]:
         "folder": str(found.folder),
         "pair": codec.to_data(found.candidate),
         "verdicts": codec.to_data(list(found.verdicts)),
+        "profiles": [codec.to_data(one) for sides in found.profiles.values() for one in sides.values()],
     }
 
 
@@ -81,6 +82,7 @@ def _draw_pair(found: ShownPair) -> None:
     _sides({"slow": candidate.slow.code, "fast": candidate.fast.code})
     _pair_data(found)
     _draw_verdicts(found.verdicts)
+    _draw_profiles(found)
 
 
 def _pair_data(found: ShownPair) -> None:
@@ -118,6 +120,16 @@ def _draw_verdicts(verdicts: tuple[Verdict, ...]) -> None:
     for device, verdict in last.items():
         if verdict.log:
             _block(f"log on {device}", verdict.log, "text")
+
+
+def _draw_profiles(found: ShownPair) -> None:
+    from kcurate.cli import output
+    from kcurate.profiles.counters import compared
+
+    for device, sides in found.profiles.items():
+        output.table(f"profiles on {device}", ("counter", "slow", "fast"), compared(sides))
+    if found.stale_profiles:
+        _block("profiles", "of other code than this: run kcurate profile again\n", "text")
 
 
 def _draw_kernel(found: ShownKernel) -> None:

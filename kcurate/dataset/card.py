@@ -156,6 +156,7 @@ def _configs(content: Content) -> Iterator[str]:
         "grpo": "`prompt`, and what a reward needs to judge a completion; no `completion`",
         "write": "`prompt` and `completion`: a problem in words and as data; the fastest side known",
         "repair": "`prompt` and `completion`: a wrong answer, what the judge said of it, the right one",
+        "profiles": "what each side of a pair did on a GPU: counters of Nsight Compute",
         "preferences": "`prompt`, `chosen`, `rejected`: two right answers, and how much faster the first is",
     }
     yield "| config | holds | rows |"

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from kcurate import progress, resources, store
-from kcurate.dataset import card, changes, licences, parquet, plot, repairs, splits
+from kcurate.dataset import card, changes, licences, parquet, plot, profiles, repairs, splits
 from kcurate.dataset.gates import BAD_ROW, Gates, Refusal, Rules
 from kcurate.dataset.rows import row
 from kcurate.dataset.tuning import tables, trainable
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.problem.lessons import Untaught
+from kcurate.profiles import on_file
 from kcurate.records import Candidate, Item, Kernel, Summary, Verdict, WrongAttempt
 from kcurate.runs import command, ordered, recorded
 from kcurate.verdicts import items, readable, standing
@@ -115,7 +116,7 @@ def run(config: BuildConfig, *, note: Note = silent) -> Summary:
         before = changes.read(workspace.dataset)
         if kept:
             with progress.bar("write the dataset"):
-                _write(workspace.dataset, _files(kept, gates, config, before))
+                _write(workspace.dataset, _files(kept, gates, config, before, on_file.read(workspace)))
         else:
             place = workspace.dataset if before is None else record.folder
             store.write_bytes(place / _GATES, store.pretty_json(_report(gates)))
@@ -217,7 +218,11 @@ def _gated(entry: _Entry, gates: Gates) -> _Entry:
 
 
 def _files(
-    kept: Sequence[_Entry], gates: Gates, config: BuildConfig, before: changes.History | None
+    kept: Sequence[_Entry],
+    gates: Gates,
+    config: BuildConfig,
+    before: changes.History | None,
+    counted: on_file.Profiles,
 ) -> dict[str, bytes]:
     """The files of the dataset: path to content."""
     rows = sorted((entry.row for entry in kept if entry.row is not None), key=lambda one: str(one["id"]))
@@ -227,11 +232,13 @@ def _files(
     history = changes.follow(before, by_split, config.version)
     wrong = list(store.read_jsonl(repairs.facts(), WrongAttempt)) if config.built_in else []
     untaught: dict[str, Untaught] = {}
+    candidates = {entry.candidate.id: entry.candidate for entry in kept}
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for split, inside in by_split.items():
         tuned, out = tables(inside, wrong, test=split == "test")
         untaught |= out
-        found[split] = {"pairs": inside, **tuned}
+        of_sides = [each for one in inside for each in profiles.rows(one, candidates[one["id"]], counted)]
+        found[split] = {"pairs": inside, **tuned, "profiles": of_sides}
     made = {
         name: some
         for name in parquet.CONFIGS

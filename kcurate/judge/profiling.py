@@ -235,7 +235,7 @@ def divided(log: dict[int, Logged], output: str, compilers: dict[int, str]) -> d
         KcurateError: the tool counted nothing.
     """
     launches = ncu.launches(output)
-    if not log or (not launches and any(one.launches for one in log.values())):
+    if not launches:
         raise ncu.failure(output)
     found: dict[int, Measured | str] = {}
     at = 1  # the first launch is our own
@@ -245,7 +245,7 @@ def divided(log: dict[int, Logged], output: str, compilers: dict[int, str]) -> d
         if one.failed:
             found[number] = one.failed
         elif one.launches is None:
-            found[number] = "it ended the process"
+            found[number] = f"it ended the process: {ncu.said(output)}"
         elif len(mine) < len(one.recorded):
             found[number] = "the tool did not report all of its launches"
         else:

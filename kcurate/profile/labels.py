@@ -6,7 +6,7 @@ by removing the technique. Not covered: which counters a technique moves (`kcura
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 
@@ -14,7 +14,7 @@ from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.profile.stage import STAGE, ProfileConfig, confirmed, given
 from kcurate.profiles import labels, on_file
-from kcurate.records import SIDES, Candidate, Item, Profile, SideName, Summary
+from kcurate.records import SIDES, Candidate, Item, Profile, Summary
 from kcurate.runs import command, ordered, recorded
 from kcurate.verdicts import items, readable, standing
 from kcurate.workspace import Workspace
@@ -93,9 +93,7 @@ def _of_pair(
 
 def chosen(candidate: Candidate, profiles: on_file.Profiles) -> tuple[Profile, Profile] | None:
     """The profiles of both sides on one device, that whose verdicts stand if there are any."""
-    found: dict[str, dict[SideName, Profile]] = defaultdict(dict)
-    for side, profile in profiles.of_both(candidate):
-        found[profile.device][side] = profile
+    found = profiles.by_device(candidate)
     whole = {device: sides for device, sides in found.items() if len(sides) == len(SIDES)}
     if not whole:
         return None

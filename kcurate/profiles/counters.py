@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kcurate.records import Profile, SideName
+
 # Part of every profile's key: a change in what is counted, or how, makes older profiles stale.
 VERSION = "1"
 DURATION, INSTRUCTIONS = "gpu__time_duration.sum", "smsp__inst_executed.sum"
@@ -194,6 +196,18 @@ def shown(name: str, value: float) -> str:
     if unit in ("us", "cycles", "sectors"):
         return f"{value:.3g} {unit}" if value < 1000 else f"{value:,.0f} {unit}"
     return next(_scaled(value, unit))
+
+
+def compared(sides: Mapping[SideName, Profile]) -> list[tuple[str, str, str]]:
+    """One line a counter: its name, and its value on the slow and on the fast side."""
+    slow, fast = sides.get("slow"), sides.get("fast")
+    there = [one for one in BY_NAME if any(one in profile.counters for profile in sides.values())]
+    first, second = ("" if side is None else str(side.launches) for side in (slow, fast))
+    return [("launches", first, second), *((name, _of(slow, name), _of(fast, name)) for name in there)]
+
+
+def _of(side: Profile | None, name: str) -> str:
+    return shown(name, side.counters[name]) if side is not None and name in side.counters else ""
 
 
 def _scaled(value: float, unit: str) -> Iterator[str]:

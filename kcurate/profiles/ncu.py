@@ -26,6 +26,8 @@ _UNITS = {
     "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6, "second": 1e9, "s": 1e9,
     "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12,
 }  # fmt: skip
+# What is told of output that has no results.
+_LINES, _MOST_CHARS = 3, 500
 # A query that lists fewer metrics than this was not understood.
 _LEAST_LISTED = 100
 
@@ -127,6 +129,13 @@ def failure(output: str) -> KcurateError:
     if "ERR_NVGPUCTR" in output or "another tool" in output.lower():
         what = "the GPU's counters are in use by another tool"
         return MissingDependencyError(what, hint="end it (dcgm, nsys, another ncu) and run again")
-    errors = [line for line in output.splitlines() if "==ERROR==" in line] or output.strip().splitlines()
-    last = errors[-1].replace("==ERROR==", "").strip() if errors else "it printed nothing"
-    return BackendError(f"Nsight Compute failed: {last[:300]}", hint="run ncu on another program to see why")
+    return BackendError(
+        f"Nsight Compute failed: {said(output)}", hint="run ncu on another program to see why"
+    )
+
+
+def said(output: str) -> str:
+    """The last lines that are neither results nor progress, in one: an error of the tool or of the program."""
+    lines = (line.replace("==ERROR==", "").strip() for line in output.splitlines())
+    told = [line for line in lines if line and not line.startswith(('"', "==PROF=="))]
+    return " | ".join(told[-_LINES:])[-_MOST_CHARS:] or "it printed nothing"

@@ -7,7 +7,7 @@ profiles (`kcurate.profile`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kcurate import codec, resources, store
@@ -50,13 +50,14 @@ class Profiles:
         """The profile of a side on a device."""
         return self._by_key.get((device, side_key(candidate, side)))
 
-    def of_both(self, candidate: Candidate) -> Iterator[tuple[SideName, Profile]]:
-        """The profiles of both sides on every device, in order of the devices' names."""
+    def by_device(self, candidate: Candidate) -> dict[str, Mapping[SideName, Profile]]:
+        """By device, in order of the names, the profiles of the sides that have one there."""
         keys = {side: side_key(candidate, side) for side in SIDES}
-        for device in self.devices:
-            for side, key in keys.items():
-                if (device, key) in self._by_key:
-                    yield side, self._by_key[device, key]
+        found = {
+            device: {side: one for side, key in keys.items() if (one := self._by_key.get((device, key)))}
+            for device in self.devices
+        }
+        return {device: sides for device, sides in found.items() if sides}
 
     def stale(self, candidate: Candidate, side: SideName) -> bool:
         """Whether there are profiles of a side with this name, and none is of this code."""

@@ -6,21 +6,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kcurate import codec, json_text
-from kcurate.records import Candidate, Side, SideReport, Verdict
+from kcurate.profiles.counters import compared
+from kcurate.profiles.on_file import Profiles
+from kcurate.records import Candidate, Profile, Side, SideName, SideReport, Verdict
 from kcurate.verdicts import standing
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A pair, every verdict on its id (oldest first), and its standing verdict."""
+    """A pair, every verdict on its id (oldest first), the standing one, and its sides' profiles by device."""
 
     candidate: Candidate
     verdicts: tuple[Verdict, ...]
     best: Verdict | None
+    profiles: Mapping[str, Mapping[SideName, Profile]] = field(default_factory=dict)
 
     @property
     def outcome(self) -> str:
@@ -34,10 +37,25 @@ class Entry:
         """The fast side's share of the measured copy bandwidth, 0 to about 1; None if unknown."""
         return self.best.environment.copy_fraction if self.best else None
 
+    @property
+    def roofline(self) -> tuple[float, float, float] | None:
+        """The fast side's operations a byte of device memory and operations a second, and the GPU's copy
+        bandwidth in bytes a second; None where one is not known, or the side has no such operations."""
+        device = self.best.environment.device if self.best else ""
+        found = self.profiles.get(device, {}).get("fast")
+        roof = self.best.environment.details.get("copy_bytes_per_s") if self.best else None
+        if found is None or not isinstance(roof, int | float):
+            return None
+        counted = found.counters
+        moved = counted.get("dram_read_bytes", 0.0) + counted.get("dram_write_bytes", 0.0)
+        flops, us = counted.get("flops", 0.0), counted.get("time_us", 0.0)
+        return (flops / moved, flops / us * 1e6, float(roof)) if flops and moved and us else None
 
-def entry(candidate: Candidate, verdicts: Sequence[Verdict]) -> Entry:
+
+def entry(candidate: Candidate, verdicts: Sequence[Verdict], profiles: Profiles | None = None) -> Entry:
     """The pair with its standing verdict."""
-    return Entry(candidate, tuple(verdicts), standing.best(standing.current(candidate, verdicts)))
+    best = standing.best(standing.current(candidate, verdicts))
+    return Entry(candidate, tuple(verdicts), best, profiles.by_device(candidate) if profiles else {})
 
 
 def line(one: Entry) -> dict[str, Any]:
@@ -59,6 +77,7 @@ def line(one: Entry) -> dict[str, Any]:
         "slow_us": _rounded(best.slow.median_us if best and best.slow else None),
         "fast_us": _rounded(best.fast.median_us if best and best.fast else None),
         "copy": _rounded(one.copy_share),
+        **({"roofline": [_rounded(value) for value in one.roofline]} if one.roofline else {}),
         "text": pair.description,
     }
 
@@ -78,6 +97,7 @@ def part(one: Entry) -> dict[str, Any]:
         "problem": json_text.pretty(codec.to_data(pair.problem)) if pair.problem else "not known",
         "origin": {key: _text(value) for key, value in codec.to_data(pair.origin).items()},
         "verdicts": [_verdict(verdict, current=verdict.key == best) for verdict in one.verdicts[::-1]],
+        "profiles": {device: compared(sides) for device, sides in one.profiles.items()},
     }
 
 

@@ -55,9 +55,11 @@ def _plots(lines: Sequence[Mapping[str, Any]]) -> str:
     measured = [one for one in lines if one["outcome"] == "confirmed" and one["speedup"]]
     if not measured:
         return "<p>No speedup has been measured; that needs a GPU (<code>kcurate validate</code>).</p>"
+    counted = [one for one in measured if "roofline" in one]
     plotted = {
         "Speedups and their intervals": plots.ladder(measured),
         "Copy bandwidth reached by the fast sides": plots.bandwidth(measured),
+        **({"Roofline of the fast sides": plots.roofline(counted)} if counted else {}),
         "Speedup by domain": plots.by_group(measured, "domain", lambda one: [one["domain"]]),
         "Speedup by technique": plots.by_group(measured, "technique", lambda one: one["techniques"]),
     }

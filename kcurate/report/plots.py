@@ -122,6 +122,34 @@ def bandwidth(lines: Sequence[Line]) -> str:
     return "\n".join(parts)
 
 
+def roofline(lines: Sequence[Line]) -> str:
+    """Operations a second over operations a byte of device memory, as counted; the roof is copy bandwidth."""
+    height, floor, left = 320, 280, 60
+    roof = max(line["roofline"][2] for line in lines)
+    across = log_scale([line["roofline"][0] for line in lines], left + 8, WIDTH - 12)
+    up = log_scale([*(line["roofline"][1] for line in lines), roof * across.low], floor, 12)
+    parts = [_open(height, "Floating-point operations a second over operations a byte")]
+    for tick in (each for each in up.ticks() if f"{each:e}".startswith("1")):
+        parts.append(f'<path class="grid" d="M{left} {up(tick):.1f}H{WIDTH - 8}"/>')
+        parts.append(f'<text x="{left - 6}" y="{up(tick) + 4:.1f}" text-anchor="end">{tick:.0e}</text>')
+    parts += [
+        f'<text x="{across(tick):.1f}" y="{floor + 16}" text-anchor="middle">{tick:g}</text>'
+        for tick in across.ticks()
+    ]
+    top = min(across.high, up.high / roof)
+    parts.append(
+        f'<path class="roof" d="M{across(across.low):.1f} {up(roof * across.low):.1f}'
+        f'L{across(top):.1f} {up(roof * top):.1f}"/>'
+    )
+    for line in lines:
+        intensity, rate, _ = line["roofline"]
+        tooltip = f"{line['id']}: {intensity:.3g} operations a byte, {rate / 1e9:.4g} Gflop/s"
+        parts.append(_dot(line, across(intensity), up(rate), 3.5, tooltip))
+    label = "operations a byte of device memory, without tensor cores; dashed: copy bandwidth"
+    parts.append(f'<text x="{WIDTH / 2:.0f}" y="{height - 6}" text-anchor="middle">{label}</text></svg>')
+    return "\n".join(parts)
+
+
 def _open(height: float, title: str) -> str:
     return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}">'
 

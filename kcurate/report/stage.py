@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kcurate import names, progress, store
 from kcurate.notes import Note, silent
+from kcurate.profiles import on_file
 from kcurate.records import Outcome, Summary
 from kcurate.report.entries import Entry, entry
 from kcurate.report.page import render
@@ -52,6 +53,7 @@ def run(config: ReportConfig, *, note: Note = silent) -> Summary:
         record.begin(config)
         entries: dict[str, Entry] = {}
         counts: Counter[str] = Counter()
+        profiles = on_file.read(workspace)
         for found in readable.judged(folders, workspace):
             if isinstance(found, readable.Unreadable):
                 counts[Outcome.MALFORMED.value] += 1
@@ -59,7 +61,7 @@ def run(config: ReportConfig, *, note: Note = silent) -> Summary:
                 record.add(items.unreadable("pairs", Outcome.MALFORMED, found, workspace))
                 continue
             candidate = found.candidate
-            made = entry(candidate, found.verdicts)
+            made = entry(candidate, found.verdicts, profiles)
             outcome = "same_id" if candidate.id in entries else made.outcome.replace(" ", "_")
             counts[outcome] += 1
             record.add(items.standing("pairs", outcome, made.best, found, workspace))

@@ -36,7 +36,8 @@ def test_every_pair_has_one_outcome_and_rows_come_back(tmp_path: Path) -> None:
     loaded = {
         name: load_dataset(str(space.dataset), name, split="train", cache_dir=str(tmp_path / "cache"))
         for name in parquet.CONFIGS
-        if name not in ("preferences", "repair")  # two answers to one prompt; facts of the built-in pairs
+        if name
+        not in ("preferences", "repair", "profiles")  # two answers to a prompt; facts of built-in pairs
     }
     assert loaded["pairs"].column_names == list(COLUMNS)
     assert loaded["pairs"]["id"] == ["demo/a", "demo/b"]

@@ -14,13 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 from dataset.making import a_row, pair
 
-from kcurate.dataset import parquet
+from kcurate.dataset import parquet, profiles
 from kcurate.dataset.repairs import side_id
 from kcurate.dataset.tuning import tables
 from kcurate.mutate.broken import ATTEMPTS
 from kcurate.mutate.choosing import every
+from kcurate.profiles import on_file
 from kcurate.published_rows import candidate_of
-from kcurate.records import Outcome, WrongAttempt
+from kcurate.records import Candidate, Outcome, Profile, WrongAttempt
 
 
 def wrong(row: Mapping[str, Any]) -> WrongAttempt:
@@ -29,11 +30,20 @@ def wrong(row: Mapping[str, Any]) -> WrongAttempt:
     return WrongAttempt(row["id"], "lost_tail", 0, side_id(side), Outcome.MISMATCH, "Wrong.", "emulator")
 
 
+def profile(one: Candidate) -> Profile:
+    key = on_file.side_key(one, "slow")
+    return Profile(one.id, "slow", key, "NVIDIA H200", "ncu 1", 2, 2, {"issue_pct": 12.5, "flops": 3e9})
+
+
 def rows_of(config: str, count: int) -> list[dict[str, Any]]:
     rows = [a_row(pair(f"demo/{number}", number)) for number in range(count)]
     if config == "pairs":
         return rows
     found = []
+    if config == "profiles":
+        pairs = [pair(f"demo/{number}", number) for number in range(count)]
+        known = on_file.Profiles(map(profile, pairs))
+        return [one for row, own in zip(rows, pairs, strict=True) for one in profiles.rows(row, own, known)]
     for number, row in enumerate(rows):
         other = replace(candidate_of(row), id=f"{row['id']}/rung", fast=pair("demo/x", number + 40).fast)
         rung = a_row(other, speedup=3.0, speedup_low=2.9, speedup_high=3.1)
@@ -49,7 +59,7 @@ def feature(kind: Any) -> Any:
     return datasets.Value(kind)
 
 
-@pytest.mark.parametrize("group_bytes", [parquet.GROUP_BYTES, 20_000])
+@pytest.mark.parametrize("group_bytes", [parquet.GROUP_BYTES, 4_000])
 @pytest.mark.parametrize("config", parquet.CONFIGS)
 def test_files_are_those_that_datasets_writes(
     config: str, group_bytes: int, monkeypatch: pytest.MonkeyPatch
@@ -62,7 +72,7 @@ def test_files_are_those_that_datasets_writes(
     made = parquet.to_bytes(config, rows)
     assert made == expected.getvalue()
     several = pq.ParquetFile(io.BytesIO(made)).num_row_groups > 1
-    assert several == (group_bytes == 20_000)
+    assert several == (group_bytes == 4_000)
 
 
 def test_a_row_comes_back_as_it_was() -> None:

@@ -24,7 +24,7 @@ def test_both_sides_of_a_built_in_pair_have_every_counter(tmp_path: Path) -> Non
     folder = resources.pairs_dir() / PAIR
     assert run(ProfileConfig(tmp_path, (folder,), again=True)).counts == {"sides": {"profiled": 2}}
     profiles, candidate = on_file.read(Workspace(tmp_path)), store.read_candidate(folder)
-    found = {side: profile for side, profile in profiles.of_both(candidate) if profile.counters}
+    (found,) = profiles.by_device(candidate).values()
     assert set(found) == set(SIDES)
     for profile in found.values():
         assert set(profile.counters) == set(BY_NAME), set(BY_NAME) - set(profile.counters)

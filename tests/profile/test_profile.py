@@ -12,20 +12,26 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from dataset.making import H200, pair, workspace
+from dataset.making import H200, pair, verdict, workspace
 
 from kcurate import store, time_limits
 from kcurate.backends.base import EntryPoint
 from kcurate.backends.choice import Place
 from kcurate.backends.cuda import profiled
 from kcurate.cli import run as cli
+from kcurate.dataset.stage import BuildConfig
+from kcurate.dataset.stage import run as build
 from kcurate.errors import BackendError, InputError, MissingDependencyError
 from kcurate.judge.profiling import Profiler, hanging, read_log
 from kcurate.judge.workers.nursery import Nursery
 from kcurate.profile import labels, stage
 from kcurate.profiles import on_file
 from kcurate.profiles.counters import metrics
-from kcurate.records import Candidate, Outcome, Profile, SideName
+from kcurate.published_rows import read_rows
+from kcurate.records import SIDES, Candidate, Outcome, Profile, SideName
+from kcurate.report.entries import entry, line, part
+from kcurate.report.page import render
+from kcurate.report.plots import roofline
 from kcurate.workspace import Workspace
 
 # Prints one launch of our own and three of each side; `broken` sides end it, as `mode` says.
@@ -62,6 +68,9 @@ with (root / "log").open("a", buffering=1) as log:
             if mode == "broken faults":
                 recorded(1)
                 print(json.dumps({{"side": name, "recorded": [1], "failed": "launch_error: x"}}), file=log)
+            if mode == "broken ends":
+                print("x")
+                print("==ERROR== The application returned an error code (9).")
             break
         for _ in range(3):
             recorded(100 + int(name))
@@ -137,7 +146,11 @@ def test_a_side_that_ends_the_process_costs_no_other(
     summary = stage.run(stage.ProfileConfig(tmp_path))
     assert summary.counts == {"sides": {"profiled": 5, "failed": 1}}
     (failed,) = [item for item in summary.results if item.outcome == "failed"]
-    says = {"faults": "launch_error: x", "ends": "it ended the process", "hangs": "it ran into a time limit"}
+    says = {
+        "faults": "launch_error: x",
+        "ends": "it ended the process: x | The application returned an error code (9).",
+        "hangs": "it ran into a time limit",
+    }
     assert failed.why == says[how.removeprefix("broken ")]
 
 
@@ -216,3 +229,42 @@ def test_labels_are_listed_whose_counter_does_not_move(tmp_path: Path) -> None:
     workspace(tmp_path, [(removed, Outcome.CONFIRMED)])
     counts = labels.check(config).counts["labels"]
     assert counts["ablation"] == 1 and "unsupported" not in counts
+
+
+def test_profiles_are_shown_reported_and_published(
+    tmp_path: Path, mode: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    space, pairs = given(tmp_path)
+    stage.run(stage.ProfileConfig(tmp_path))
+    assert cli(["show", "demo/a", "-w", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "profiles on NVIDIA H200" in printed and "of other code" not in printed
+    assert ["dram_read_bytes", "450", "B", "454", "B"] in [line.split() for line in printed.splitlines()]
+    build(BuildConfig(tmp_path))
+    (rows,) = read_rows(space.dataset, "profiles").values()
+    assert [(row["id"], row["side"]) for row in rows] == [
+        (one.id, side) for one in pairs for side in ("slow", "fast")
+    ]
+    assert rows[0]["device"] == "NVIDIA H200" and rows[0]["instructions"] == 450 and rows[0]["launches"] == 7
+    assert {row["license"] for row in rows} == {"MIT"}
+    old = replace(pairs[0], slow=replace(pairs[0].slow, code=pairs[0].slow.code + "\n// new\n"))
+    store.write_candidate(space.pairs / "demo/a", old)
+    assert cli(["show", "demo/a", "-w", str(tmp_path)]) == 0
+    assert "of other code than this: run kcurate profile again" in capsys.readouterr().out
+
+
+def test_the_report_has_counters_and_a_roofline() -> None:
+    one = pair("demo/a")
+    values = {"dram_read_bytes": 3e6, "dram_write_bytes": 1e6, "flops": 8e6, "time_us": 10.0}
+    both = on_file.Profiles(
+        Profile("demo/a", side, on_file.side_key(one, side), "NVIDIA H200", "ncu 1", 1, 1, values)
+        for side in SIDES
+    )
+    known = replace(verdict(one), environment=replace(H200, details={"copy_bytes_per_s": 4e12}))
+    made = entry(one, [known], both)
+    assert made.roofline == (2.0, 8e11, 4e12)
+    shown = part(made)["profiles"]["NVIDIA H200"]
+    assert ("flops", "8M operations", "8M operations") in shown
+    page = render([made])
+    assert "Roofline of the fast sides" in page and "2 operations a byte, 800 Gflop/s" in page
+    assert "nan" not in roofline([line(made)]) and "Roofline" not in render([entry(one, [known])])

@@ -15,6 +15,8 @@ function open(id) {
   section(article, "Plans", two(part.slow_plan, part.fast_plan));
   section(article, "Problem", make("pre", part.problem, { tabindex: "0", "aria-label": "problem" }));
   section(article, "Verdicts", ...verdicts(part.verdicts));
+  const profiles = Object.entries(part.profiles);
+  if (profiles.length) section(article, "Profiles", ...profiles.map(([device, rows]) => profile(device, rows)));
   byId("overview").hidden = true;
   article.hidden = false;
   document.title = `${line.id}: kcurate`;
@@ -91,6 +93,19 @@ function details(one, first) {
   if (one.log) made.append(make("pre", one.log, { tabindex: "0", "aria-label": "log" }));
   made.append(terms(one.environment));
   return made;
+}
+
+function profile(device, rows) {
+  const table = make("table"), top = make("thead"), head = make("tr"), body = make("tbody");
+  for (const name of [`counter on ${device}`, "slow", "fast"]) head.append(make("th", name, { scope: "col" }));
+  for (const [name, slow, fast] of rows) {
+    const made = make("tr");
+    made.append(make("th", name.replaceAll("_", " "), { scope: "row" }), make("td", slow), make("td", fast));
+    body.append(made);
+  }
+  top.append(head);
+  table.append(top, body);
+  return table;
 }
 
 function route() {
