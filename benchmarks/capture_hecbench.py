@@ -124,6 +124,9 @@ def drafted(tree: Path, row: dict[str, Any], given: argparse.Namespace) -> dict[
         with tarfile.open(kept) as file:
             file.extractall(temporary, filter="data")
         work = Path(temporary) / "work"
+        call(
+            [*KCURATE, "extract", str(tree / row["program"]), "-w", str(work), "--no-compile"], work, DRAFT_S
+        )
         started = time.monotonic()
         words = [*KCURATE, "problem", "draft", "-w", str(work), "--tree", str(tree / row["program"])]
         code, text = call([*words, "--again"], Path(temporary), DRAFT_S)
@@ -157,8 +160,12 @@ def kernels(work: Path, records: list[dict[str, Any]], notes: str, folder: Path)
     for path in work.rglob("kernel.json"):
         name = json.loads(path.read_bytes())["name"].split("::")[-1]
         if name in launched:
-            admitted = (path.parent / "problem.json").exists()
-            found[name] = "admitted" if admitted else said.get(path.parent.name, "not_drafted")
+            problem = path.parent / "problem.json"
+            if problem.exists():
+                one_size = json.loads(problem.read_bytes())["problem"].get("single_size")
+                found[name] = "single_size" if one_size else "admitted"
+            else:
+                found[name] = said.get(path.parent.name, "not_drafted")
     return found
 
 
@@ -172,7 +179,8 @@ def report(rows: list[dict[str, Any]]) -> None:
     fates = Counter(fate for row in rows for fate in row.get("kernels", {}).values())
     total = sum(fates.values()) - fates["library"]
     if total:
-        print(f"{total} launched kernels, {fates['admitted'] / total:.0%} with an admitted problem")
+        share = (fates["admitted"] + fates["single_size"]) / total
+        print(f"{total} launched kernels, {share:.0%} with an admitted problem")
     for fate, count in fates.most_common():
         print(f"{count:6d} {fate}")
 

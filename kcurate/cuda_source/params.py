@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import partial
 
 from kcurate.cuda_source.brackets import closing, split_arguments
 from kcurate.cuda_source.items import Item, parse
@@ -12,6 +14,13 @@ from kcurate.records import Param
 
 _GLOBAL = re.compile(rb"__global__")
 _RESTRICT = re.compile(rb"\b__restrict(?:__)?\b|\brestrict\b")
+_WORD = re.compile(rb"[A-Za-z_]\w*")
+# A macro that stands for a type or for qualifiers, such as `#define RESTRICT __restrict__`.
+_WORDS_MACRO = re.compile(
+    rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(?:[ \t]+([A-Za-z_][\w \t*:]*?)?)?[ \t]*(?://[^\n]*)?\r?$",
+    re.MULTILINE,
+)
+MAX_NESTED = 4
 _NAME = re.compile(rb"([A-Za-z_]\w*)\s*((?:\[[^\]]*\]\s*)*)\Z")
 _BUILTIN_LAST = frozenset(
     (
@@ -60,8 +69,19 @@ def _param(text: bytes) -> Param:
 
 
 def header_of(item: Item, text: bytes) -> bytes:
-    """A function's header with comments and literals blanked."""
-    return blank_literals(text[item.start : item.header_end])
+    """A function's header with comments and literals blanked; macros that stand for words are replaced."""
+    header = blank_literals(text[item.start : item.header_end])
+    for _ in range(MAX_NESTED):
+        words = set(_WORD.findall(header))
+        named = {one[1]: one[2] or b"" for one in _WORDS_MACRO.finditer(text) if one[1] in words}
+        if not named:
+            break
+        header = _WORD.sub(partial(_replaced, named), header)
+    return header
+
+
+def _replaced(named: Mapping[bytes, bytes], word: re.Match[bytes]) -> bytes:
+    return named.get(word[0], word[0])
 
 
 def kernel_signatures(code: bytes) -> dict[str, tuple[Param, ...]]:

@@ -135,7 +135,7 @@ def failure(output: str) -> KcurateError:
 
 
 def said(output: str) -> str:
-    """The last lines that are neither results nor progress, in one: an error of the tool or of the program."""
+    """The last lines that are neither results nor progress: an error of the tool or of the program."""
     lines = (line.replace("==ERROR==", "").strip() for line in output.splitlines())
     told = [line for line in lines if line and not line.startswith(('"', "==PROF=="))]
     return " | ".join(told[-_LINES:])[-_MOST_CHARS:] or "it printed nothing"
