@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -23,9 +24,10 @@ from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.errors import BackendError, InputError, MissingDependencyError
 from kcurate.judge.profiling import Profiler, hanging, read_log
+from kcurate.judge.workers.inside import landlock
 from kcurate.judge.workers.nursery import Nursery
 from kcurate.profile import labels, stage
-from kcurate.profiles import on_file
+from kcurate.profiles import ncu, on_file
 from kcurate.profiles.counters import metrics
 from kcurate.published_rows import read_rows
 from kcurate.records import SIDES, Candidate, Outcome, Profile, SideName
@@ -44,7 +46,9 @@ if "--version" in sys.argv:
 if "--query-metrics" in sys.argv:
     sys.exit()
 from kcurate.judge.workers.inside.profiled import binary, sides
+from kcurate.profiles import ncu
 root = Path(sys.argv[-1])
+assert (root / ncu.OWN_FOLDER).is_dir()
 mode = Path({mode!r}).read_text()
 if mode == "refused":
     sys.exit("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission")
@@ -182,14 +186,30 @@ def test_a_tool_that_hangs_before_any_side_is_an_error(tmp_path: Path) -> None:
         hanging(read_log(path))
 
 
+def test_the_profiled_process_writes_only_where_the_tool_has_its_lock(tmp_path: Path) -> None:
+    if not landlock.abi():
+        pytest.skip("this kernel has no Landlock")
+    (tmp_path / ncu.OWN_FOLDER).mkdir()
+    code = (
+        "import sys; from pathlib import Path; from kcurate.judge.workers.inside import isolation; "
+        f"isolation.enter('run', 'cuda', [Path({ncu.OWN_FOLDER!r})])\n"
+        f"for name in ('{ncu.OWN_FOLDER}/lock', 'log', '{tmp_path.parent}/x'):\n"
+        "    try: print(Path(name).write_text('x'))\n"
+        "    except PermissionError: print('no')"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "no", "no"]
+
+
 def test_of_many_launches_some_are_recorded_evenly_apart() -> None:
     first, other = EntryPoint("first"), EntryPoint("other")
     few = profiled.spread(Counter({first: 3, other: 2}))
     assert few == {**{(first, i): 1.0 for i in range(3)}, **{(other, i): 1.0 for i in range(2)}}
     many = profiled.spread(Counter({first: 1000, other: 1}))
-    assert len(many) == 9 and many[other, 0] == 1.0
+    assert len(many) == 5 and many[other, 0] == 1.0
     chosen = sorted(number for entry, number in many if entry == first)
-    assert chosen[0] == 62 and chosen[-1] == 937 and sum(many.values()) == 1001
+    assert chosen == [125, 375, 625, 875] and sum(many.values()) == 1001
 
 
 def write(space: Workspace, candidate: Candidate, slow: float, fast: float) -> None:
