@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from dataset.making import H200, pair, verdict, workspace
 
-from kcurate import store, time_limits
+from kcurate import store
 from kcurate.backends.base import EntryPoint
 from kcurate.backends.choice import Place
 from kcurate.backends.cuda import profiled
@@ -23,7 +23,8 @@ from kcurate.cli import run as cli
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.errors import BackendError, InputError, MissingDependencyError
-from kcurate.judge.profiling import Profiler, hanging, read_log
+from kcurate.judge import profiling
+from kcurate.judge.profiling import Profiler, hanging, read_log, run_limited
 from kcurate.judge.workers.inside import landlock
 from kcurate.judge.workers.nursery import Nursery
 from kcurate.profile import labels, stage
@@ -38,7 +39,7 @@ from kcurate.workspace import Workspace
 
 # Prints one launch of our own and three of each side; `broken` sides end it, as `mode` says.
 NCU = """#!{python}
-import json, sys, time
+import json, sys
 from pathlib import Path
 if "--version" in sys.argv:
     print("NVIDIA (R) Nsight Compute Command Line Profiler\\nVersion 2025.3.1.0 (build 36400000)")
@@ -67,8 +68,6 @@ with (root / "log").open("a", buffering=1) as log:
         assert load.side.code == "" and binary(root, name)[:4].tobytes() == b"\\x7fELF"
         print(json.dumps({{"side": name}}), file=log)
         if "broken" in mode and name == "1":
-            if mode == "broken hangs":
-                time.sleep(60)
             if mode == "broken faults":
                 recorded(1)
                 print(json.dumps({{"side": name, "recorded": [1], "failed": "launch_error: x"}}), file=log)
@@ -143,8 +142,7 @@ def test_a_side_that_ends_the_process_costs_no_other(
     how: str, tmp_path: Path, mode: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if how == "broken hangs":
-        monkeypatch.setattr(time_limits, "START_PROFILER_S", 4.0)
-        monkeypatch.setattr(time_limits, "PROFILE_SIDE_S", 0.0)
+        monkeypatch.setattr(profiling, "run_limited", killed)
     given(tmp_path)
     mode.write_text(how)
     summary = stage.run(stage.ProfileConfig(tmp_path))
@@ -156,6 +154,19 @@ def test_a_side_that_ends_the_process_costs_no_other(
         "hangs": "it ran into a time limit",
     }
     assert failed.why == says[how.removeprefix("broken ")]
+
+
+def killed(command: list[str], folder: str, limit_s: float) -> str | None:
+    """As if the tool had been killed while the side ran that did not end."""
+    output = run_limited(command, folder, limit_s)
+    hung = any(one.launches is None for one in read_log(Path(folder, "log")).values())
+    return None if hung else output
+
+
+def test_the_tool_is_killed_at_its_time_limit(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    assert run_limited(command, str(tmp_path), 0.2) is None
+    assert run_limited([sys.executable, "-c", "print(2)"], str(tmp_path), 60.0) == "2\n"
 
 
 def test_a_gpu_that_refuses_counters_is_one_line_with_the_remedy(
