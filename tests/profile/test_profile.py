@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from dataset.making import H200, pair, verdict, workspace
 
-from kcurate import store
+from kcurate import resources, store
 from kcurate.backends.base import EntryPoint
 from kcurate.backends.choice import Place
 from kcurate.backends.cuda import profiled
@@ -221,6 +221,16 @@ def test_of_many_launches_some_are_recorded_evenly_apart() -> None:
     assert len(many) == 5 and many[other, 0] == 1.0
     chosen = sorted(number for entry, number in many if entry == first)
     assert chosen == [125, 375, 625, 875] and sum(many.values()) == 1001
+
+
+def test_the_profiles_of_the_built_in_pairs_are_of_their_sides_as_they_are() -> None:
+    pairs = map(store.read_candidate, store.find_candidates(resources.pairs_dir()))
+    keys = {on_file.side_key(one, side) for one in pairs for side in SIDES}
+    for path in on_file.shipped().glob("*.jsonl"):
+        found = list(store.read_jsonl(path, Profile))
+        assert len(found) == len(path.read_text().splitlines()) == len({one.key for one in found})
+        assert not [one.candidate for one in found if one.key not in keys], "run kcurate profile again"
+        assert {Workspace(Path()).profiled(one.device).name for one in found} == {path.name}
 
 
 def write(space: Workspace, candidate: Candidate, slow: float, fast: float) -> None:
