@@ -44,6 +44,13 @@ def neutral_side(side: Side) -> Side:
     return codec.from_data(Side, data)
 
 
+def commented(code: str) -> str:
+    """A side's code with neutral names, and with its comments."""
+    bare = normalise(code.encode("utf-8", "replace"))
+    renames = _renames(set(_NAME.findall(bare.decode("utf-8", "replace"))), set())
+    return _NAME.sub(lambda match: renames.get(match[0], match[0]), code)
+
+
 def _renames(names: set[str], given: set[str]) -> Mapping[str, str]:
     renames: dict[str, str] = {}
     used = set(names)

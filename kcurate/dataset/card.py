@@ -39,8 +39,8 @@ name (`technique`); they are in `sft` alone. Prompts name the GPU of the row's v
 prompt say holds for its answer. Pairs that are in no prompt, and why: `untaught` in `gates.json`.
 """
 UNCONFIRMED = (
-    "no pair is confirmed by a GPU, so sft, grpo, write, preferences and repair are missing: they hold "
-    "confirmed pairs only; run kcurate validate --gpu 0, then build again"
+    "no pair is confirmed by a GPU, so sft, explained, grpo, write, preferences and repair are missing: they "
+    "hold confirmed pairs only; run kcurate validate --gpu 0, then build again"
 )
 _PROTOCOL = """\
 ## How a pair is proved
@@ -156,6 +156,7 @@ def _configs(content: Content) -> Iterator[str]:
         "grpo": "`prompt`, and what a reward needs to judge a completion; no `completion`",
         "write": "`prompt` and `completion`: a problem in words and as data; the fastest side known",
         "repair": "`prompt` and `completion`: a wrong answer, what the judge said of it, the right one",
+        "explained": "the answers of `sft` with comments, after a diagnosis and a change in measured facts",
         "profiles": "what each side of a pair did on a GPU: counters of Nsight Compute",
         "preferences": "`prompt`, `chosen`, `rejected`: two right answers, and how much faster the first is",
     }

@@ -12,6 +12,7 @@ from typing import Any
 from kcurate.dataset import profiles
 from kcurate.dataset.rows import COLUMNS, Kind
 from kcurate.dataset.tuning import (
+    EXPLAINED_COLUMNS,
     GRPO_COLUMNS,
     PREFERENCE_COLUMNS,
     REPAIR_COLUMNS,
@@ -24,6 +25,7 @@ CONFIGS: Mapping[str, Mapping[str, Kind]] = {
     "pairs": COLUMNS,
     "sft": SFT_COLUMNS,
     "grpo": GRPO_COLUMNS,
+    "explained": EXPLAINED_COLUMNS,
     "write": WRITE_COLUMNS,
     "preferences": PREFERENCE_COLUMNS,
     "repair": REPAIR_COLUMNS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -24,7 +24,7 @@ from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.problem.lessons import Untaught
 from kcurate.profiles import on_file
-from kcurate.records import Candidate, Item, Kernel, Summary, Verdict, WrongAttempt
+from kcurate.records import SIDES, Candidate, Item, Kernel, Profile, Summary, Verdict, WrongAttempt
 from kcurate.runs import command, ordered, recorded
 from kcurate.verdicts import items, readable, standing
 from kcurate.workspace import Workspace
@@ -233,9 +233,10 @@ def _files(
     wrong = list(store.read_jsonl(repairs.facts(), WrongAttempt)) if config.built_in else []
     untaught: dict[str, Untaught] = {}
     candidates = {entry.candidate.id: entry.candidate for entry in kept}
+    both = {one["id"]: two for one in rows if (two := _both(one, candidates[one["id"]], counted)) is not None}
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for split, inside in by_split.items():
-        tuned, out = tables(inside, wrong, test=split == "test")
+        tuned, out = tables(inside, wrong, test=split == "test", counted=both)
         untaught |= out
         of_sides = [each for one in inside for each in profiles.rows(one, candidates[one["id"]], counted)]
         found[split] = {"pairs": inside, **tuned, "profiles": of_sides}
@@ -263,6 +264,14 @@ def _files(
         changes.FILE: changes.to_json(history),
         _GATES: store.pretty_json(_report(gates) | {"untaught": untaught}),
     }
+
+
+def _both(
+    row: Mapping[str, Any], candidate: Candidate, counted: on_file.Profiles
+) -> tuple[Profile, Profile] | None:
+    """The profiles of both sides on the row's GPU."""
+    slow, fast = (counted.of(candidate, side, row["device"]) for side in SIDES)
+    return (slow, fast) if slow and fast else None
 
 
 def _report(gates: Gates) -> dict[str, Any]:

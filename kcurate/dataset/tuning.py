@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from kcurate import prompts
+from kcurate.dataset.explained import Both, explained
 from kcurate.dataset.repairs import repairs
 from kcurate.dataset.rows import Kind
 from kcurate.problem import shown
@@ -64,6 +65,8 @@ WRITE_COLUMNS: dict[str, Kind] = {
     "content": "string",
     "prompt_format": "string",
 }
+# The columns of `sft`; `counted`: whether counters are among what is told.
+EXPLAINED_COLUMNS: dict[str, Kind] = {**SFT_COLUMNS, "counted": "bool"}
 # As trainers of preferences (DPO and its kin) read them. `ratio`: time of `rejected` over time of `chosen`.
 PREFERENCE_COLUMNS: dict[str, Kind] = {
     "id": "string",
@@ -104,11 +107,16 @@ def trainable(row: Mapping[str, Any]) -> bool:
 
 
 def tables(
-    rows: Iterable[Mapping[str, Any]], wrong: Iterable[WrongAttempt] = (), *, test: bool = False
+    rows: Iterable[Mapping[str, Any]],
+    wrong: Iterable[WrongAttempt] = (),
+    *,
+    test: bool = False,
+    counted: Mapping[str, Both] | None = None,
 ) -> tuple[dict[str, list[dict[str, Any]]], dict[str, Untaught]]:
     """The rows of every config for training, from the `pairs` rows of one split; and what is in no prompt.
 
     `wrong`: judged wrong answers, for `repair`. `test`: no local edits, which are too easy to score on.
+    `counted`: by pair, the profiles of both sides on the row's GPU, for `explained`.
 
     A split holds whole families, and a prompt names its family: no other split has the same prompt.
     """
@@ -122,6 +130,11 @@ def tables(
     made = {
         "sft": [sft_row(by_id[one.pair.id], one) for one in found.taught if one.answer is not None],
         "grpo": [grpo_row(by_id[one.pair.id], one) for one in found.taught if one.technique is None],
+        "explained": [
+            explained_row(by_id[one.pair.id], one, (counted or {}).get(one.pair.id))
+            for one in found.taught
+            if one.answer is not None
+        ],
         "write": list(_written(proved, by_id)),
         "preferences": list(_preferences(found.answers, by_id)),
         "repair": list(_repairs(found, proved, by_id, wrong)),
@@ -214,6 +227,19 @@ def sft_row(row: Mapping[str, Any], lesson: Lesson) -> dict[str, Any]:
         completion=lesson.answer,
         technique=lesson.technique,
         local_edit=lesson.local_edit,
+    )
+
+
+def explained_row(row: Mapping[str, Any], lesson: Lesson, both: Both | None) -> dict[str, Any]:
+    """The `explained` row of a lesson that has an answer."""
+    return _row(
+        EXPLAINED_COLUMNS,
+        row,
+        prompt=prompts.asking_why(lesson.prompt),
+        completion=explained(row, lesson.pair, both),
+        technique=lesson.technique,
+        local_edit=lesson.local_edit,
+        counted=both is not None,
     )
 
 

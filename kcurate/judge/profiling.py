@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -121,19 +122,23 @@ class Profiler:
         Raises:
             KcurateError: the tool cannot count here.
         """
-        for start in range(0, len(asked), BATCH):
-            numbers = range(start, min(start + BATCH, len(asked)))
-            compiled = self._compile([asked[number] for number in numbers])
-            made: dict[int, Compiled] = {}
-            for number, one in zip(numbers, compiled, strict=True):
-                if isinstance(one, CompileFailure):
-                    yield number, FAILED[one.reason]
-                else:
-                    made[number] = one
-            while made:
-                found = self._run({number: asked[number] for number in made}, made)
-                yield from found.items()
-                made = {number: one for number, one in made.items() if number not in found}
+        batches = [range(start, min(start + BATCH, len(asked))) for start in range(0, len(asked), BATCH)]
+        # While the tool runs one batch, the others are compiled.
+        with ThreadPoolExecutor(1) as ahead, contextlib.ExitStack() as stack:
+            compiling = [ahead.submit(self._compile, [asked[n] for n in numbers]) for numbers in batches]
+            stack.callback(ahead.shutdown, cancel_futures=True)
+            for numbers, waiting in zip(batches, compiling, strict=True):
+                compiled = waiting.result()
+                made: dict[int, Compiled] = {}
+                for number, one in zip(numbers, compiled, strict=True):
+                    if isinstance(one, CompileFailure):
+                        yield number, FAILED[one.reason]
+                    else:
+                        made[number] = one
+                while made:
+                    found = self._run({number: asked[number] for number in made}, made)
+                    yield from found.items()
+                    made = {number: one for number, one in made.items() if number not in found}
 
     def _compile(self, asked: Sequence[Asked]) -> list[Compiled | CompileFailure]:
         requests = [request_of(candidate, side) for candidate, side in asked]
@@ -174,6 +179,7 @@ class Profiler:
             inputs = Generate(str(number), candidate.problem.sizes.headline, SEED, "nominal", True)
             job["sides"].append((str(number), pack_request(load), pack_request(inputs)))
         (root / "job.json").write_text(json.dumps(job))
+        (root / ncu.OWN_FOLDER).mkdir()
         (root / "log").touch()
 
 

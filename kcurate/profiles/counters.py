@@ -80,9 +80,9 @@ _SUM, _RATIO, _TIME, _ISSUED = Rule.SUM, Rule.RATIO, Rule.BY_TIME, Rule.BY_INSTR
 
 COUNTERS: tuple[Counter, ...] = (
     Counter("time_us", "us", "duration under the profiler", _SUM, (DURATION,), factor=1e-3),
-    Counter("dram_read_bytes", "B", "read from device memory", _SUM, ("dram__bytes_read.sum",)),
-    Counter("dram_write_bytes", "B", "written to device memory", _SUM, ("dram__bytes_write.sum",)),
-    Counter("l2_bytes", "B", "moved through the L2 cache", _SUM, (_L2_SECTORS,), factor=SECTOR_BYTES),
+    Counter("dram_read_bytes", "B", "bytes read from device memory", _SUM, ("dram__bytes_read.sum",)),
+    Counter("dram_write_bytes", "B", "bytes written to device memory", _SUM, ("dram__bytes_write.sum",)),
+    Counter("l2_bytes", "B", "bytes through the L2 cache", _SUM, (_L2_SECTORS,), factor=SECTOR_BYTES),
     Counter(
         "l2_hit_pct", "%", "L2 sectors that hit", _RATIO,
         ("lts__t_sectors_lookup_hit.sum",), (_L2_SECTORS,), factor=100,
@@ -102,19 +102,19 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("instructions", "instructions", "warp instructions executed", _SUM, (INSTRUCTIONS,)),
     Counter("issue_pct", "%", "cycles in which schedulers issue", _TIME, (_share("smsp__issue_active"),)),
     Counter(
-        "stall_memory", "cycles", "a warp waits for global or local memory, per instruction", _ISSUED,
-        _stalled("long_scoreboard", "lg_throttle"),
+        "stall_memory", "cycles", "cycles that a warp waits for global or local memory, per instruction",
+        _ISSUED, _stalled("long_scoreboard", "lg_throttle"),
     ),
     Counter(
-        "stall_shared", "cycles", "a warp waits for shared memory, per instruction", _ISSUED,
+        "stall_shared", "cycles", "cycles that a warp waits for shared memory, per instruction", _ISSUED,
         _stalled("short_scoreboard", "mio_throttle"),
     ),
     Counter(
-        "stall_barrier", "cycles", "a warp waits at a barrier, per instruction", _ISSUED,
+        "stall_barrier", "cycles", "cycles that a warp waits at a barrier, per instruction", _ISSUED,
         _stalled("barrier"),
     ),
     Counter(
-        "stall_math", "cycles", "a warp waits for an arithmetic unit or result, per instruction", _ISSUED,
+        "stall_math", "cycles", "cycles that a warp waits for arithmetic, per instruction", _ISSUED,
         _stalled("math_pipe_throttle", "wait"),
     ),
     Counter(

@@ -17,6 +17,9 @@ from kcurate import time_limits
 from kcurate.errors import BackendError, KcurateError, MissingDependencyError
 
 TOOL = "ncu"
+# In the folder for temporary files of a profiled process: where the tool's library keeps its lock. Nothing
+# else has to be written there.
+OWN_FOLDER = "nvidia"
 HINT = "it comes with the CUDA toolkit, or alone as Nsight Compute; put its folder on PATH"
 _ADMIN = "run as root, or have the driver loaded with NVreg_RestrictProfilingToAdminUsers=0"
 _VERSION = re.compile(r"Version (\d[\d.]*\d)")

@@ -6,6 +6,7 @@
 | `tasks` | the prompts: write the slow side, the fast side, a first side; each again after feedback |
 | `feedback` | what went wrong with an answer, in words that help the next one |
 | `replies` | the form of an answer, written and read |
+| `explained` | the sentences of an answer that begins with a diagnosis |
 
 Not covered: who is asked and what it costs (`kcurate.models`).
 """
@@ -13,7 +14,7 @@ Not covered: who is asked and what it costs (`kcurate.models`).
 from kcurate.prompts.feedback import feedback
 from kcurate.prompts.material import Earlier, Example, Material, Technique
 from kcurate.prompts.replies import ANSWER_TOOL, Answer, Unreadable, read_reply, write_answer
-from kcurate.prompts.tasks import FORMAT, build, chat, write
+from kcurate.prompts.tasks import FORMAT, asking_why, build, chat, write
 
 __all__ = [
     "ANSWER_TOOL",
@@ -24,6 +25,7 @@ __all__ = [
     "Material",
     "Technique",
     "Unreadable",
+    "asking_why",
     "build",
     "chat",
     "feedback",

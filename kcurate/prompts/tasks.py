@@ -7,6 +7,7 @@ A prompt has three parts, most general first, so that a server's prompt cache ca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from kcurate.prompts.material import Earlier, Example, Material, Technique
 from kcurate.prompts.replies import Form
@@ -72,7 +73,12 @@ shape.
 _NAMES = """\
 - No comments. Names say what a thing is; no name says whether the code is quick or not.
 """
+_COMMENTED = """\
+- Comments say what the code does not. Names say what a thing is; no name says whether the code is quick \
+or not.
+"""
 RULES = _ROLE + _AS_A_SIDE + _PLANS + _OTHER_SIDE + _CONTRACT + _PLAN_KEPT + _NAMES
+EXPLAINED_RULES = RULES.removesuffix(_NAMES) + _COMMENTED
 WRITING_RULES = _ROLE + _IN_WORDS + _PLANS + _FIRST_SIDE + _CONTRACT + _PLAN_WRITTEN + _NAMES
 
 # The same contract for small models with a short context: what the given side does not show by example.
@@ -87,6 +93,13 @@ FORMS: Mapping[Form, str] = {
     "text": "Answer with one fenced ```cuda block that holds the whole file and, only if the plan changes, "
     'one fenced ```json block with {"plan": [...], "buffers": {...}} after it.\n',
 }
+
+EXPLAINED_FORM = (
+    'Answer in three parts. A paragraph that begins with "Diagnosis:" says what measurements of the given '
+    'code show. One that begins with "Change:" says what your code does in its place, and what that gains. '
+    "Then comes one fenced ```cuda block that holds the whole file and, only if the plan changes, "
+    'one fenced ```json block with {"plan": [...], "buffers": {...}} after it.\n'
+)
 
 WRITING_FORM = (
     "Answer with one fenced ```cuda block that holds the whole file, and one fenced ```json block with "
@@ -172,6 +185,11 @@ def write(family: str, what: str, problem: str, gpu: str = "") -> Prompt:
     """The prompt for a first side of a problem, which `what` says in words."""
     context = f"Computation: {family}. {what}\n\n{_on(gpu)}Problem:\n```json\n{problem.rstrip()}\n```\n"
     return Prompt(WRITING_RULES + WRITING_FORM, context, _WRITE)
+
+
+def asking_why(prompt: Prompt) -> Prompt:
+    """The same request for an answer in three parts: diagnosis, change, code."""
+    return replace(prompt, system=EXPLAINED_RULES + EXPLAINED_FORM)
 
 
 def chat(prompt: Prompt) -> list[dict[str, str]]:

@@ -206,8 +206,10 @@ def test_without_verdicts_of_a_gpu_the_missing_configs_are_told(tmp_path: Path) 
     space = workspace(tmp_path, [(pair("demo/a"), Outcome.CORRECT)])
     notes: list[str] = []
     run(BuildConfig(tmp_path), note=notes.append)
-    assert any("no pair is confirmed by a GPU, so sft, grpo," in one for one in notes)
-    assert "No pair is confirmed by a GPU, so sft, grpo," in (space.dataset / "README.md").read_text()
+    assert any("no pair is confirmed by a GPU, so sft, explained, grpo," in one for one in notes)
+    assert (
+        "No pair is confirmed by a GPU, so sft, explained, grpo," in (space.dataset / "README.md").read_text()
+    )
     store.write_verdict(space.pairs / "demo/a", verdict(pair("demo/a")))
     notes.clear()
     run(BuildConfig(tmp_path), note=notes.append)

@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from dataset.telling import told
 from datasets import load_dataset
 
+from kcurate import resources, store
 from kcurate.cuda_source import kernel_signatures
 from kcurate.cuda_source.normalise import normalised_tokens
 from kcurate.cuda_source.similarity import is_name
@@ -25,9 +27,18 @@ from kcurate.headers import IN_SIDES
 from kcurate.judge.checks.static import check_source, hints
 from kcurate.problem import shown
 from kcurate.problem.answered import side_of
+from kcurate.profiles import on_file
 from kcurate.prompts import Answer
 from kcurate.prompts.replies import read_reply
-from kcurate.prompts.tasks import BRIEF_RULES, FORMS, RULES, WRITING_FORM, WRITING_RULES
+from kcurate.prompts.tasks import (
+    BRIEF_RULES,
+    EXPLAINED_FORM,
+    EXPLAINED_RULES,
+    FORMS,
+    RULES,
+    WRITING_FORM,
+    WRITING_RULES,
+)
 from kcurate.published_rows import candidate_of, read_rows
 from kcurate.records import Candidate, Launch, Side, WrongAttempt, steps
 from kcurate.store import read_jsonl
@@ -115,6 +126,11 @@ CHECKED: dict[str, tuple[Check, ...]] = {
     "Scratch buffers that you add are declared": (scratch_has_dtype_and_shape,),
     "No comments": (no_comments,),
     "Names say what a thing is": (no_telling_name,),
+    "Comments say what the code does not": (),
+    "Answer in three parts": (),
+    "A paragraph that begins with": (),
+    "One that begins with": (),
+    "Then comes one fenced": (one_file, plan_only_where_it_changes),
     "Answer with one fenced": (one_file, plan_only_where_it_changes),
     "You write a side": (),
     "It is right for all sizes": (),
@@ -139,7 +155,12 @@ def sentences(rules: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "sentence",
-    [*sentences(RULES + FORMS["text"]), *sentences(BRIEF_RULES), *sentences(WRITING_RULES + WRITING_FORM)],
+    [
+        *sentences(RULES + FORMS["text"]),
+        *sentences(BRIEF_RULES),
+        *sentences(WRITING_RULES + WRITING_FORM),
+        *sentences(EXPLAINED_RULES + EXPLAINED_FORM),
+    ],
 )
 def test_every_sentence_of_the_rules_is_accounted_for(sentence: str) -> None:
     assert [start for start in CHECKED if sentence.startswith(start)], sentence
@@ -181,7 +202,10 @@ def rows(dataset: Path) -> list[Row]:
 
 
 def test_datasets_loads_every_config(dataset: Path, tmp_path: Path) -> None:
-    for name in parquet.CONFIGS:
+    there = [name for name in parquet.CONFIGS if (dataset / name).is_dir()]
+    profiled = any(on_file.shipped().glob("*.jsonl"))
+    assert set(parquet.CONFIGS) - set(there) == (set() if profiled else {"profiles"})
+    for name in there:
         loaded = load_dataset(str(dataset), name, cache_dir=str(tmp_path))
         assert set(loaded) == {"train", "test"} and all(map(len, loaded.values()))
 
@@ -217,6 +241,34 @@ def test_every_answer_keeps_the_rules(rows: list[Row], check: Check) -> None:
         if found := check(row, answer, side):
             broken[row.pair.id] = found
     assert not broken
+
+
+def test_every_explained_answer_is_that_of_sft_and_tells_what_was_measured(dataset: Path) -> None:
+    """Sentence by sentence; what an answer's code does is checked on the answers of `sft`."""
+    pairs = {one["id"]: one for some in read_rows(dataset).values() for one in some}
+    plain = {one["id"]: one for some in read_rows(dataset, "sft").values() for one in some}
+    rows = [one for some in read_rows(dataset, "explained").values() for one in some]
+    profiles = on_file.read(None)
+    assert {one["id"] for one in rows} == set(plain) and len(rows) == len(plain)
+    with_comments, kinds = 0, Counter[str]()
+    for one in rows:
+        answers = [read_reply(each["completion"][0]["content"], "text") for each in (one, plain[one["id"]])]
+        assert isinstance(answers[0], Answer) and isinstance(answers[1], Answer)
+        assert shown.shown_code(answers[0].code).strip() == answers[1].code.strip()
+        assert (answers[0].plan, answers[0].buffers) == (answers[1].plan, answers[1].buffers)
+        with_comments += answers[0].code.strip() != answers[1].code.strip()
+        assert one["prompt"][1] == plain[one["id"]]["prompt"][1]
+        assert one["prompt"][0]["content"] == EXPLAINED_RULES + EXPLAINED_FORM
+        original = store.read_candidate(resources.pairs_dir() / one["id"])
+        sides = profiles.by_device(original).get(one["device"], {})
+        both = (sides["slow"], sides["fast"]) if len(sides) == 2 else None
+        assert one["counted"] == (both is not None)
+        facts = told(one["completion"][0]["content"], pairs[one["id"]], candidate_of(pairs[one["id"]]), both)
+        kinds.update(fact.kind for fact in facts)
+    assert with_comments > len(rows) / 2
+    assert kinds["gain"] == kinds["time"] == len(rows) and {"technique", "registers", "launches"} <= set(
+        kinds
+    )
 
 
 def test_a_first_side_is_the_fastest_known_of_its_problem(dataset: Path) -> None:

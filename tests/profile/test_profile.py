@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 from dataset.making import H200, pair, verdict, workspace
 
-from kcurate import store, time_limits
+from kcurate import resources, store
 from kcurate.backends.base import EntryPoint
 from kcurate.backends.choice import Place
 from kcurate.backends.cuda import profiled
@@ -22,10 +23,12 @@ from kcurate.cli import run as cli
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.errors import BackendError, InputError, MissingDependencyError
-from kcurate.judge.profiling import Profiler, hanging, read_log
+from kcurate.judge import profiling
+from kcurate.judge.profiling import Profiler, hanging, read_log, run_limited
+from kcurate.judge.workers.inside import landlock
 from kcurate.judge.workers.nursery import Nursery
 from kcurate.profile import labels, stage
-from kcurate.profiles import on_file
+from kcurate.profiles import ncu, on_file
 from kcurate.profiles.counters import metrics
 from kcurate.published_rows import read_rows
 from kcurate.records import SIDES, Candidate, Outcome, Profile, SideName
@@ -36,7 +39,7 @@ from kcurate.workspace import Workspace
 
 # Prints one launch of our own and three of each side; `broken` sides end it, as `mode` says.
 NCU = """#!{python}
-import json, sys, time
+import json, sys
 from pathlib import Path
 if "--version" in sys.argv:
     print("NVIDIA (R) Nsight Compute Command Line Profiler\\nVersion 2025.3.1.0 (build 36400000)")
@@ -44,7 +47,9 @@ if "--version" in sys.argv:
 if "--query-metrics" in sys.argv:
     sys.exit()
 from kcurate.judge.workers.inside.profiled import binary, sides
+from kcurate.profiles import ncu
 root = Path(sys.argv[-1])
+assert (root / ncu.OWN_FOLDER).is_dir()
 mode = Path({mode!r}).read_text()
 if mode == "refused":
     sys.exit("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission")
@@ -63,8 +68,6 @@ with (root / "log").open("a", buffering=1) as log:
         assert load.side.code == "" and binary(root, name)[:4].tobytes() == b"\\x7fELF"
         print(json.dumps({{"side": name}}), file=log)
         if "broken" in mode and name == "1":
-            if mode == "broken hangs":
-                time.sleep(60)
             if mode == "broken faults":
                 recorded(1)
                 print(json.dumps({{"side": name, "recorded": [1], "failed": "launch_error: x"}}), file=log)
@@ -139,8 +142,7 @@ def test_a_side_that_ends_the_process_costs_no_other(
     how: str, tmp_path: Path, mode: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if how == "broken hangs":
-        monkeypatch.setattr(time_limits, "START_PROFILER_S", 4.0)
-        monkeypatch.setattr(time_limits, "PROFILE_SIDE_S", 0.0)
+        monkeypatch.setattr(profiling, "run_limited", killed)
     given(tmp_path)
     mode.write_text(how)
     summary = stage.run(stage.ProfileConfig(tmp_path))
@@ -152,6 +154,19 @@ def test_a_side_that_ends_the_process_costs_no_other(
         "hangs": "it ran into a time limit",
     }
     assert failed.why == says[how.removeprefix("broken ")]
+
+
+def killed(command: list[str], folder: str, limit_s: float) -> str | None:
+    """As if the tool had been killed while the side ran that did not end."""
+    output = run_limited(command, folder, limit_s)
+    hung = any(one.launches is None for one in read_log(Path(folder, "log")).values())
+    return None if hung else output
+
+
+def test_the_tool_is_killed_at_its_time_limit(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    assert run_limited(command, str(tmp_path), 0.2) is None
+    assert run_limited([sys.executable, "-c", "print(2)"], str(tmp_path), 60.0) == "2\n"
 
 
 def test_a_gpu_that_refuses_counters_is_one_line_with_the_remedy(
@@ -182,14 +197,40 @@ def test_a_tool_that_hangs_before_any_side_is_an_error(tmp_path: Path) -> None:
         hanging(read_log(path))
 
 
+def test_the_profiled_process_writes_only_where_the_tool_has_its_lock(tmp_path: Path) -> None:
+    if not landlock.abi():
+        pytest.skip("this kernel has no Landlock")
+    (tmp_path / ncu.OWN_FOLDER).mkdir()
+    code = (
+        "import sys; from pathlib import Path; from kcurate.judge.workers.inside import isolation; "
+        f"isolation.enter('run', 'cuda', [Path({ncu.OWN_FOLDER!r})])\n"
+        f"for name in ('{ncu.OWN_FOLDER}/lock', 'log', '{tmp_path.parent}/x'):\n"
+        "    try: print(Path(name).write_text('x'))\n"
+        "    except PermissionError: print('no')"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "no", "no"]
+
+
 def test_of_many_launches_some_are_recorded_evenly_apart() -> None:
     first, other = EntryPoint("first"), EntryPoint("other")
     few = profiled.spread(Counter({first: 3, other: 2}))
     assert few == {**{(first, i): 1.0 for i in range(3)}, **{(other, i): 1.0 for i in range(2)}}
     many = profiled.spread(Counter({first: 1000, other: 1}))
-    assert len(many) == 9 and many[other, 0] == 1.0
+    assert len(many) == 5 and many[other, 0] == 1.0
     chosen = sorted(number for entry, number in many if entry == first)
-    assert chosen[0] == 62 and chosen[-1] == 937 and sum(many.values()) == 1001
+    assert chosen == [125, 375, 625, 875] and sum(many.values()) == 1001
+
+
+def test_the_profiles_of_the_built_in_pairs_are_of_their_sides_as_they_are() -> None:
+    pairs = map(store.read_candidate, store.find_candidates(resources.pairs_dir()))
+    keys = {on_file.side_key(one, side) for one in pairs for side in SIDES}
+    for path in on_file.shipped().glob("*.jsonl"):
+        found = list(store.read_jsonl(path, Profile))
+        assert len(found) == len(path.read_text().splitlines()) == len({one.key for one in found})
+        assert not [one.candidate for one in found if one.key not in keys], "run kcurate profile again"
+        assert {Workspace(Path()).profiled(one.device).name for one in found} == {path.name}
 
 
 def write(space: Workspace, candidate: Candidate, slow: float, fast: float) -> None:

@@ -17,7 +17,7 @@ from kcurate.backends.cuda.device import CudaDevice
 from kcurate.backends.cuda.driver import call
 
 # Launches of one side that are recorded, and of one of its kernels at least.
-MOST_LAUNCHES, LEAST_OF_KERNEL = 16, 2
+MOST_LAUNCHES, LEAST_OF_KERNEL = 8, 2
 
 
 class ProfiledDevice(CudaDevice):

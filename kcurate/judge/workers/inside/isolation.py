@@ -17,6 +17,7 @@ import platform
 import resource
 import site
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,8 +42,11 @@ class Protection:
     detail: str
 
 
-def enter(kind: str, backend: str) -> dict[str, bool]:
-    """Sandbox this process irrevocably; which protections are in force, by name."""
+def enter(kind: str, backend: str, also: Iterable[Path] = ()) -> dict[str, bool]:
+    """Sandbox this process irrevocably; which protections are in force, by name.
+
+    `also`: folders in which a CUDA run worker may write.
+    """
     cwd = Path.cwd()
     limits = _limits(kind, backend)
     for which, value in limits.items():
@@ -52,7 +56,7 @@ def enter(kind: str, backend: str) -> dict[str, bool]:
     # The folder also holds the compiler's cache, so a run worker may not write there.
     writable = [cwd, Path("/dev/null")] if kind == "compile" else [Path("/dev/null")]
     if backend == "cuda" and kind == "run":
-        writable = [Path("/dev"), Path("/proc")]
+        writable = [Path("/dev"), Path("/proc"), *also]
     native = backend == "emulator" and kind == "run"
     inside = {
         "limits": True,

@@ -27,6 +27,7 @@ from kcurate.judge.workers.requests import Generate, Load
 from kcurate.judge.workers.timing_requests import Helpers
 from kcurate.problem.bind_once import bind_once
 from kcurate.problem.inputs import contents
+from kcurate.profiles import ncu
 
 
 def main(folder: str) -> None:
@@ -39,7 +40,7 @@ def main(folder: str) -> None:
         assert isinstance(made, Helpers)
         timer = GpuTimer(device, unpack_compiled(made.compiled, {"binary": binary(root, "helpers")}))
         device.record(timer.empty)
-        isolation.enter("run", "cuda")
+        isolation.enter("run", "cuda", [root / ncu.OWN_FOLDER])
         for name, load, inputs in sides(job):
             tell(log, side=name)
             try:

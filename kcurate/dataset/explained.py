@@ -1,0 +1,175 @@
+"""Rows of `explained`: the answers of `sft` with what was measured before their code, and with comments.
+
+The diagnosis has facts of the given side, the change those of the answer beside it: times and resources of
+the verdict, launches of the plans, and counters where both sides have profiles on the row's GPU. Counters are
+told from thresholds on, the most telling first; a technique that counters can show is named only if they do.
+Not covered: the sentences (`kcurate.prompts.explained`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kcurate import prompts, store
+from kcurate.neutral import commented
+from kcurate.problem import shown
+from kcurate.problem.bind_once import bind_once
+from kcurate.problem.ops import LaunchOp, Op, WhileOp
+from kcurate.problem.techniques import vocabulary
+from kcurate.profiles import counters, labels
+from kcurate.prompts.explained import Fact, say, write
+from kcurate.records import Candidate, Problem, Profile, Side
+
+Both = tuple[Profile, Profile]
+# The most facts that are told of a side's counters, the most techniques with their meaning; from where on a
+# counter is told.
+MOST = 3
+SECTORS, CYCLES = 8.0, 4.0
+CONFLICTS, ISSUE, FP64, OCCUPANCY, LOCAL_SHARE = 0.2, 60.0, 50.0, 25.0, 0.1
+STALLS = ("stall_memory", "stall_shared", "stall_barrier", "stall_math")
+
+
+def explained(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> str:
+    """The answer to a pair's prompt in three parts; `pair` as published, `row` its row.
+
+    `both`: the profiles of its sides on the row's GPU.
+    """
+    code = row["fast_original"] and commented(row["fast_original"])
+    if not code or shown.shown_code(code) != pair.fast.code:
+        code = pair.fast.code
+    answer = shown.answer_of(pair.fast, pair.slow)
+    told = prompts.write_answer(prompts.Answer(code, answer.plan, answer.buffers))
+    first, second = diagnosis(row, pair, both), change(row, pair, both)
+    return write(_said(pair.id, first), _said(pair.id, second), told)
+
+
+def _said(name: str, facts: Iterator[Fact]) -> list[str]:
+    return [say(fact, int(store.content_id(name, fact.kind, str(at)), 16)) for at, fact in enumerate(facts)]
+
+
+def number(value: float) -> str:
+    """A number with three digits, or all of a large one."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def share(value: float) -> str:
+    """A share of one as percent."""
+    return f"{100 * value:.3g}%"
+
+
+def diagnosis(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> Iterator[Fact]:
+    """What was measured of the given side."""
+    yield Fact("time", {"us": number(row["slow_us"]), "gpu": row["device"]})
+    if row["copy_fraction"]:
+        yield Fact("reach", {"share": share(row["copy_fraction"] * row["fast_us"] / row["slow_us"])})
+    if (count := launches(pair.problem, pair.slow)) is not None and count > 1:
+        yield Fact("launches", {"count": _launches(count)})
+    for kernel, local in _local(row["slow_resources"]):
+        yield Fact("local", {"kernel": kernel, "bytes": str(local)})
+    if both is not None:
+        yield from list(limits(both[0]))[:MOST]
+
+
+def limits(profile: Profile) -> Iterator[Fact]:
+    """What the counters of a side show, the most telling first."""
+    found = profile.counters
+    for name in ("load_sectors", "store_sectors"):
+        if found.get(name, 0.0) >= SECTORS:
+            yield Fact(name, {"count": number(found[name])})
+    if found.get("local_bytes", 0.0) >= LOCAL_SHARE * found.get("l2_bytes", 0.0) and found.get("local_bytes"):
+        yield Fact("local_traffic", {"bytes": counters.shown("local_bytes", found["local_bytes"])})
+    passes = found.get("shared_wavefronts", 0.0)
+    if passes and found.get("shared_conflicts", 0.0) >= CONFLICTS * passes:
+        yield Fact("conflicts", {"share": share(found["shared_conflicts"] / passes)})
+    waits = {name: found[name] for name in STALLS if found.get(name, 0.0) >= CYCLES}
+    if waits:
+        most = max(waits, key=lambda name: waits[name])
+        yield Fact(most, {"cycles": number(waits[most])})
+    for kind, name, least in (("fp64", "fp64_pct", FP64), ("issue", "issue_pct", ISSUE)):
+        if found.get(name, 0.0) >= least:
+            yield Fact(kind, {"share": share(found[name] / 100)})
+    if 0 < found.get("occupancy_pct", 100.0) < OCCUPANCY:
+        yield Fact("occupancy", {"share": share(found["occupancy_pct"] / 100)})
+    if found.get("atomics"):
+        yield Fact("atomics", {"count": number(found["atomics"])})
+    if "dram_read_bytes" in found and "dram_write_bytes" in found:
+        read, wrote = (counters.shown(name, found[name]) for name in ("dram_read_bytes", "dram_write_bytes"))
+        yield Fact("dram", {"read": read, "write": wrote})
+
+
+def change(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> Iterator[Fact]:
+    """What was measured of the answer beside the given side; the gain comes last."""
+    yield from techniques(pair, both)
+    before, after = (launches(pair.problem, side) for side in (pair.slow, pair.fast))
+    if before is not None and after is not None and before != after:
+        yield Fact("other_launches", {"count": _launches(after), "before": _launches(before)})
+    for kind, field, what in (("registers", "count", "registers"), ("shared", "bytes", "shared_bytes")):
+        slow, fast = (_most(row[f"{side}_resources"], what) for side in ("slow", "fast"))
+        if slow is not None and fast is not None and slow != fast:
+            yield Fact(kind, {field: str(fast), "before": str(slow)})
+    yield Fact(
+        "gain",
+        {
+            "us": number(row["fast_us"]),
+            "before": number(row["slow_us"]),
+            "ratio": f"{row['speedup']:.2f}",
+            "low": f"{row['speedup_low']:.2f}",
+            "high": f"{row['speedup_high']:.2f}",
+        },
+    )
+
+
+def techniques(pair: Candidate, both: Both | None) -> Iterator[Fact]:
+    """The pair's techniques, the first ones with their meaning and what they move; each counter once."""
+    known = vocabulary()
+    found: dict[str, list[labels.Move]] = {}
+    for name in pair.techniques:
+        moved = [one for one in labels.moves(name, *both) if one.right] if both is not None else []
+        if name in known and (both is None or moved or name not in labels.EXPECTED):
+            found[name] = moved
+    told = {labels.LAUNCHES}
+    for name in list(found)[:MOST]:
+        meaning = known[name].meaning.rstrip(".")
+        yield Fact("technique", {"name": name, "meaning": meaning[0].lower() + meaning[1:]})
+        for move in (one for one in found[name] if one.counter not in told):
+            told.add(move.counter)
+            yield _move(move)
+            break
+    if rest := list(found)[MOST:]:
+        yield Fact("further", {"names": ", ".join(rest)})
+
+
+def _launches(count: int) -> str:
+    return f"{count} launch" if count == 1 else f"{count} launches"
+
+
+def _move(move: labels.Move) -> Fact:
+    before, after = (counters.shown(move.counter, value) for value in (move.slow, move.fast))
+    return Fact("moves", {"counter": counters.BY_NAME[move.counter].text, "before": before, "after": after})
+
+
+def launches(problem: Problem | None, side: Side) -> int | None:
+    """The launches of a plan at the headline bench size; None if they depend on what is computed."""
+    if problem is None or side.language != "cuda":
+        return None
+    return _counted(bind_once(problem, side, problem.sizes.headline).ops)
+
+
+def _counted(ops: Sequence[Op]) -> int | None:
+    if any(isinstance(op, WhileOp) for op in ops):
+        return None
+    return sum(isinstance(op, LaunchOp) for op in ops)
+
+
+def _local(resources: str) -> Iterator[tuple[str, int]]:
+    """Kernels with local memory, and how much a thread has."""
+    for one in json.loads(resources):
+        if one.get("local_bytes"):
+            yield one["kernel"], one["local_bytes"]
+
+
+def _most(resources: str, what: str) -> int | None:
+    found = [one[what] for one in json.loads(resources) if one.get(what) is not None]
+    return max(found, default=None)
