@@ -249,14 +249,13 @@ def page(best: Sequence[Best], rows: Mapping[str, Any]) -> str:
         name = f"[{one.family}](../pairs/{one.pair}/)"
         least = one.limits[one.limit]
         parts.append(f"| {name} | {one.limit} | {least:.1f} | {one.us:.1f} | {one.share:.0%} | {last} |")
-    parts += ["", "## Under a quarter", ""]
-    parts += [f"- {one.family} ({one.share:.0%}): {reason(facts, one)}" for one in ordered if one.share < LOW]
+    parts += ["", "## Under a quarter", "", "Read off the code and its counts; not profiled.", ""]
+    parts += [
+        f"- {one.family} ({one.share:.0%}): {facts[one.family]['reason']}"
+        for one in ordered
+        if one.share < LOW
+    ]
     return "\n".join(parts) + "\n"
-
-
-def reason(facts: Mapping[str, Any], one: Best) -> str:
-    """Why a family reaches so little."""
-    return str(facts[one.family].get("reason", "no reason on file"))
 
 
 def plot(best: Sequence[Best]) -> str:

@@ -67,6 +67,12 @@ def test_no_side_is_faster_than_memory(stated: float | None, counts: float | Non
     assert Environment("cuda", "NVIDIA H200", details={"fast_copy_fraction": stated}).copy_fraction == counts
 
 
+def test_who_reaches_little_says_why() -> None:
+    low = {one.family for one in benchmark.best_sides(benchmark.MODEL) if one.share < benchmark.LOW}
+    facts = roofline.on_file()["families"]
+    assert all(facts[family].get("reason") for family in low)
+
+
 def test_page_and_plot_are_current() -> None:
     best = benchmark.best_sides(benchmark.MODEL)
     rows = benchmark.rows_of(DOCS / "data" / benchmark.MODEL / "roofline.jsonl")
