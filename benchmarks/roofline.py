@@ -226,7 +226,7 @@ the least operations at the headline size; the time is that of its fastest confi
 
 - *least*: the longest of the times that bytes and operations take at the data sheet's rates (4.8 TB/s; 989
   TFLOP/s bf16, 1979 fp8 and int8, 67 fp32, dense). `alu` counts simple 32-bit operations, 128 lanes a
-  multiprocessor and cycle; `special` exponentials, roots and the like, 16 lanes.
+  multiprocessor and cycle, as many as are issued; `special` exponentials, roots and the like, 16 lanes.
 - *share*: least over measured.
 - *of ceiling*: the time of a kernel that only reads and writes as many bytes, over the side's; for families
   limited by bytes. Empty: not measured yet.
