@@ -17,6 +17,21 @@ __device__ int block_count(int value, int *part)
     return result;
 }
 
+__device__ int block_max(int value, int *part)
+{
+    int tid = threadIdx.x;
+    part[tid] = value;
+    __syncthreads();
+    for (int stride = THREADS / 2; stride > 0; stride /= 2) {
+        if (tid < stride)
+            part[tid] = max(part[tid], part[tid + stride]);
+        __syncthreads();
+    }
+    int result = part[0];
+    __syncthreads();
+    return result;
+}
+
 // The bits of a logit as an integer that is ordered as logits are, and back.
 __device__ int key_of(__nv_bfloat16 x)
 {
@@ -29,28 +44,25 @@ __device__ float value_of(int key)
     return __bfloat162float(__ushort_as_bfloat16(key & 0x8000 ? key & 0x7fff : 0xffff - key));
 }
 
-// The greatest key that at least `rank` logits of the row reach, bit by bit: a sweep for each bit.
-__device__ int ranked_key(const __nv_bfloat16 *row, int vocab, int rank, int *part)
+// The k-th largest logit, bit by bit: a sweep for each bit counts how many logits reach a trial.
+extern "C" __global__ void kth_largest(const __nv_bfloat16 *logits, float *largest, float *kth, int vocab, int k)
 {
-    int key = 0;
+    __shared__ int part[THREADS];
+    const __nv_bfloat16 *row = logits + (size_t)blockIdx.x * vocab;
+    int first = 0, key = 0;
+    for (int i = threadIdx.x; i < vocab; i += THREADS)
+        first = max(first, key_of(row[i]));
+    first = block_max(first, part);
     for (int bit = 15; bit >= 0; bit--) {
         int trial = key | 1 << bit, count = 0;
         for (int i = threadIdx.x; i < vocab; i += THREADS)
             count += key_of(row[i]) >= trial;
-        if (block_count(count, part) >= rank)
+        if (block_count(count, part) >= k)
             key = trial;
     }
-    return key;
-}
-
-extern "C" __global__ void kth_largest(const __nv_bfloat16 *logits, float *largest, float *kth, int vocab, int k)
-{
-    __shared__ int counts[THREADS];
-    const __nv_bfloat16 *row = logits + (size_t)blockIdx.x * vocab;
-    int first = ranked_key(row, vocab, 1, counts), last = ranked_key(row, vocab, k, counts);
     if (threadIdx.x == 0) {
         largest[blockIdx.x] = value_of(first);
-        kth[blockIdx.x] = value_of(last);
+        kth[blockIdx.x] = value_of(key);
     }
 }
 
