@@ -12,11 +12,12 @@ the library's best matrix product.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import random
 import statistics
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -165,7 +166,7 @@ class Bench:
         bound = program.bind(problem, side, problem.sizes.headline)
         values = contents.generate(problem, side, problem.sizes.headline, 20261121)
         entries = [EntryPoint(*entry) for entry in bound.entry_points]
-        compiled = open_compiler("cuda").compile(side.code, entries)
+        compiled = open_compiler("cuda").compile(side.code, entries, bound.symbols)
         if not isinstance(compiled, Compiled):
             raise KcurateError(f"does not compile: {compiled.log[:200]}")
         prepared = Prepared(self.device, self.device.load(compiled), bound, values)
@@ -197,7 +198,8 @@ def measure(table: Table, rival: Rival, blocks: int, rng: random.Random) -> dict
     assert problem is not None
     prepared, values = table.load(problem, side)
     ours = np.asarray(prepared.outputs()[rival.output], np.float64).ravel()
-    with torch.cuda.stream(table.stream):
+    prepared.reset(0xDEADBEEF)
+    with torch.cuda.stream(table.stream), restorer(table, prepared) as restore:
         inputs = {name: torch.from_numpy(value).cuda() for name, value in values.items()}
         call = rival.make(inputs, torch)
         answer = call()
@@ -208,9 +210,7 @@ def measure(table: Table, rival: Rival, blocks: int, rng: random.Random) -> dict
         error = float(np.linalg.norm(ours - theirs) / max(float(np.linalg.norm(theirs)), 1e-300))
         if error > rival.tolerance:
             raise KcurateError(f"the outputs differ, relative norm {error:.2e}")
-        prepared.reset(0xDEADBEEF)
         work = {"ours": prepared.run, "library": call}
-        restore = restorer(table, prepared)
         for _ in range(WARM_UPS):
             for run in work.values():
                 table.sample(run, restore)
@@ -224,8 +224,7 @@ def measure(table: Table, rival: Rival, blocks: int, rng: random.Random) -> dict
     ratios = [b / a for a, b in zip(medians["ours"], medians["library"], strict=True)]
     least = roofline.least_work(candidate.family, problem)
     assert least is not None
-    for slot in prepared.slots.values():
-        table.device.free(slot.memory)
+    prepared.close()
     return {
         "pair": rival.pair,
         "library": rival.library,
@@ -241,8 +240,9 @@ def measure(table: Table, rival: Rival, blocks: int, rng: random.Random) -> dict
     }
 
 
-def restorer(table: Bench, prepared: Prepared) -> Callable[[], None]:
-    """What gives every `inout` buffer its first contents again, from a copy on the device."""
+@contextlib.contextmanager
+def restorer(table: Bench, prepared: Prepared) -> Iterator[Callable[[], None]]:
+    """What gives every `inout` buffer the contents that it has now, from a copy on the device."""
     kept = []
     for slot in prepared.slots.values():
         if slot.buffer.record.role == "inout":
@@ -255,7 +255,9 @@ def restorer(table: Bench, prepared: Prepared) -> Callable[[], None]:
         for slot, copy, size in kept:
             table.device.copy(slot.memory, slot.before, copy, 0, size)
 
-    return restore
+    yield restore
+    for _, copy, _ in kept:
+        table.device.free(copy)
 
 
 def _host(value: Any) -> Any:

@@ -18,13 +18,17 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from kcurate import resources, roofline, store
+from kcurate.errors import KcurateError
 from kcurate.records import Candidate, Outcome, Verdict
 from kcurate.roofline import GATHER, LeastWork
+
+if TYPE_CHECKING:
+    from kcurate.backends.base import Grid, KernelArg, Memory
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs" / "data"
@@ -33,7 +37,9 @@ MODEL = "nvidia-h200"
 LOW = 0.25
 SAMPLES = 15
 VECTORS = 8
-MIX = """
+MIX = (
+    f"#define VECTORS {VECTORS}"
+    + """
 extern "C" __global__ void __launch_bounds__(256)
     mix(const float4* from, long long reads, float4* to, long long writes)
 {
@@ -59,6 +65,7 @@ extern "C" __global__ void __launch_bounds__(256)
         to[0] = sum;
 }
 """
+)
 
 
 @dataclass(frozen=True)
@@ -113,6 +120,18 @@ def best_sides(model: str) -> list[Best]:
     return [found[family] for family in sorted(found)]
 
 
+def mix(read_bytes: int, written_bytes: int, source: Memory, to: Memory) -> tuple[Grid, list[KernelArg]]:
+    """The launch of `mix` that reads and writes so many bytes, rounded up to vectors of 16."""
+    from kcurate.backends.base import Grid, Pointer, ScalarValue
+
+    reads, writes = -(-read_bytes // 16), -(-written_bytes // 16)
+    share = reads * VECTORS // (reads + writes) + 1
+    threads = max(-(-reads // share), -(-writes // (VECTORS + 1 - share)) if writes else 0)
+    numbers = [ScalarValue(count.to_bytes(8, "little")) for count in (reads, writes)]
+    args: list[KernelArg] = [Pointer(source), numbers[0], Pointer(to), numbers[1]]
+    return Grid((-(-threads // 256), 1, 1), (256, 1, 1)), args
+
+
 class Ceiling:
     """Plain kernels of any mix of reads and writes on one GPU."""
 
@@ -123,8 +142,7 @@ class Ceiling:
         from kcurate.backends.base import Compiled, EntryPoint
 
         self.bench = Bench(gpu)
-        code = f"#define VECTORS {VECTORS}\n{MIX}"
-        compiled = open_compiler("cuda").compile(code, [EntryPoint("mix")])
+        compiled = open_compiler("cuda").compile(MIX, [EntryPoint("mix")])
         assert isinstance(compiled, Compiled), compiled
         self._module = self.bench.device.load(compiled)
         self._memory = [self.bench.device.allocate(largest_bytes) for _ in range(2)]
@@ -133,15 +151,9 @@ class Ceiling:
 
     def us(self, read_bytes: int, written_bytes: int) -> float:
         """The median time of a kernel that reads and writes so many bytes."""
-        from kcurate.backends.base import EntryPoint, Grid, Pointer, ScalarValue
+        from kcurate.backends.base import EntryPoint
 
-        reads, writes = -(-read_bytes // 16), -(-written_bytes // 16)
-        share = reads * VECTORS // (reads + writes) + 1
-        parts = (reads / share, writes / (VECTORS + 1 - share) if writes else 0)
-        grid = Grid((int(max(parts)) // 256 + 1, 1, 1), (256, 1, 1))
-        numbers = [ScalarValue(count.to_bytes(8, "little")) for count in (reads, writes)]
-        source, to = (Pointer(memory) for memory in self._memory)
-        args = [source, numbers[0], to, numbers[1]]
+        grid, args = mix(read_bytes, written_bytes, *self._memory)
 
         def run() -> None:
             self.bench.device.launch(self._module, EntryPoint("mix"), grid, args)
@@ -156,10 +168,10 @@ class Ceiling:
         assert candidate.problem is not None
         prepared, _ = self.bench.load(candidate.problem, candidate.fast)
         prepared.reset(0xDEADBEEF)
-        restore = restorer(self.bench, prepared)
-        for _ in range(3):
-            self.bench.sample(prepared.run, restore)
-        middle = statistics.median(self.bench.sample(prepared.run, restore) for _ in range(SAMPLES))
+        with restorer(self.bench, prepared) as restore:
+            for _ in range(3):
+                self.bench.sample(prepared.run, restore)
+            middle = statistics.median(self.bench.sample(prepared.run, restore) for _ in range(SAMPLES))
         prepared.close()
         return middle
 
@@ -188,8 +200,10 @@ def measure(gpu: int, best: Sequence[Best], path: Path, timed: bool) -> None:
             if all(old.get(key) == value for key, value in row.items()) and (not timed or "side_us" in old):
                 continue
             row["ceiling_us"] = ceiling.us(one.least.read_bytes, one.least.written_bytes)
-            if timed:
-                row["side_us"] = ceiling.side_us(one.candidate)
+            try:
+                row |= {"side_us": ceiling.side_us(one.candidate)} if timed else {}
+            except KcurateError as error:
+                print(f"{one.pair}: {error}", flush=True)
             row |= {"device": environment.device, "device_uuid": environment.device_uuid}
             row["driver"] = environment.driver
             out.write(json.dumps(row) + "\n")
@@ -226,7 +240,7 @@ the least operations at the headline size; the time is that of its fastest confi
 
 - *least*: the longest of the times that bytes and operations take at the data sheet's rates (4.8 TB/s; 989
   TFLOP/s bf16, 1979 fp8 and int8, 67 fp32, dense). `alu` counts simple 32-bit operations, 128 lanes a
-  multiprocessor and cycle; `special` exponentials, roots and the like, 16 lanes.
+  multiprocessor and cycle, as many as are issued; `special` exponentials, roots and the like, 16 lanes.
 - *share*: least over measured.
 - *of ceiling*: the time of a kernel that only reads and writes as many bytes, over the side's; for families
   limited by bytes. Empty: not measured yet.
@@ -249,14 +263,13 @@ def page(best: Sequence[Best], rows: Mapping[str, Any]) -> str:
         name = f"[{one.family}](../pairs/{one.pair}/)"
         least = one.limits[one.limit]
         parts.append(f"| {name} | {one.limit} | {least:.1f} | {one.us:.1f} | {one.share:.0%} | {last} |")
-    parts += ["", "## Under a quarter", ""]
-    parts += [f"- {one.family} ({one.share:.0%}): {reason(facts, one)}" for one in ordered if one.share < LOW]
+    parts += ["", "## Under a quarter", "", "Read off the code and its counts; not profiled.", ""]
+    parts += [
+        f"- {one.family} ({one.share:.0%}): {facts[one.family]['reason']}"
+        for one in ordered
+        if one.share < LOW
+    ]
     return "\n".join(parts) + "\n"
-
-
-def reason(facts: Mapping[str, Any], one: Best) -> str:
-    """Why a family reaches so little."""
-    return str(facts[one.family].get("reason", "no reason on file"))
 
 
 def plot(best: Sequence[Best]) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from collections import defaultdict
 from pathlib import Path
 
-from kcurate import gallery, resources, store
+from kcurate import codec, gallery, resources, store
 from kcurate.records import Outcome
 from kcurate.verdicts.keys import verdict_key
 
@@ -35,3 +36,22 @@ def test_a_pair_without_a_verdict_awaits_a_gpu(tmp_path: Path) -> None:
     assert "- 1 without a verdict: they await a GPU." in page
     assert "| awaits a GPU |" in page
     assert "confirmed" not in page
+
+
+def test_large_speedups_have_rungs_between() -> None:
+    """Pairs of at most 30x, or without a verdict, lead from the slow to the fast side of a pair above 60x."""
+    steps: dict[str, set[str]] = defaultdict(set)
+    large: dict[str, tuple[str, str]] = {}
+    for pair, verdict in gallery.entries(resources.pairs_dir()):
+        slow, fast = (
+            codec.canonical_json([pair.family, codec.to_data(side)]) for side in (pair.slow, pair.fast)
+        )
+        ratio = verdict.speedup.ratio if verdict and verdict.speedup else 0.0
+        if ratio <= 30:
+            steps[slow].add(fast)
+        if ratio > 60:
+            large[pair.id] = slow, fast
+    for start, _ in large.values():
+        while more := set().union(*(steps[side] for side in steps[start])) - steps[start]:
+            steps[start] |= more
+    assert [name for name, (slow, fast) in large.items() if fast not in steps[slow]] == []

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks import roofline as benchmark
 from kcurate import resources, roofline, store
+from kcurate.backends import open_compiler, open_device
+from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.problem.outputs import logical_bytes
 from kcurate.records import Environment, Problem
 
@@ -65,6 +68,33 @@ def test_the_longest_time_limits() -> None:
 def test_no_side_is_faster_than_memory(stated: float | None, counts: float | None) -> None:
     """A share that no memory reaches says that buffers are not moved whole."""
     assert Environment("cuda", "NVIDIA H200", details={"fast_copy_fraction": stated}).copy_fraction == counts
+
+
+def test_who_reaches_little_says_why() -> None:
+    low = {one.family for one in benchmark.best_sides(benchmark.MODEL) if one.share < benchmark.LOW}
+    facts = roofline.on_file()["families"]
+    assert all(facts[family].get("reason") for family in low)
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes"), [(5000, 0), (0, 5000), (4096, 4096), (70_000, 900), (900, 70_000)]
+)
+def test_the_ceiling_moves_all_bytes_and_no_more(reads: int, writes: int) -> None:
+    compiled = open_compiler("emulator").compile(benchmark.MIX, [EntryPoint("mix")])
+    assert isinstance(compiled, Compiled)
+    device = open_device("emulator")
+    try:
+        source, to = device.allocate(-(-reads // 16) * 16 or 16), device.allocate(1 << 17)
+        ones = np.ones(source.size_bytes // 4, np.float32).view(np.uint8)
+        device.write(source, 0, ones)
+        device.write(to, 0, np.full(to.size_bytes // 4, 77, np.float32).view(np.uint8))
+        device.launch(device.load(compiled), EntryPoint("mix"), *benchmark.mix(reads, writes, source, to))
+        got = device.read(to, 0, to.size_bytes).view(np.float32)
+    finally:
+        device.close()
+    written = -(-writes // 16) * 4
+    assert np.all(got[:written] != 77)
+    assert np.all(got[written:] == 77)
 
 
 def test_page_and_plot_are_current() -> None:

@@ -1,0 +1,26 @@
+extern "C" __global__ void count_levels(const unsigned char *image, int *counts, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        atomicAdd(&counts[image[i]], 1);
+}
+
+extern "C" __global__ void make_table(const int *counts, unsigned char *table, int n)
+{
+    int first = 0;
+    while (counts[first] == 0)
+        first++;
+    long long lowest = counts[first];
+    long long sum = 0;
+    for (int level = 0; level < 256; level++) {
+        sum += counts[level];
+        table[level] = sum > lowest ? (sum - lowest) * 255 / (n - lowest) : 0;
+    }
+}
+
+extern "C" __global__ void apply_table(const unsigned char *image, const unsigned char *table, unsigned char *out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        out[i] = table[image[i]];
+}
