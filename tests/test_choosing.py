@@ -69,6 +69,7 @@ def test_a_quick_test_that_starts_python_or_loads_torch_fails(tmp_path: Path) ->
         "def test_torch(): import_module('torch')\n"
         "def test_neither(): pass\n"
     )
+    (tmp_path / "torch.py").touch()  # it is the name that counts, and the real one takes seconds
     done = run_pytest(tmp_path, code, "--quick")
     assert "this test starts python" in done.stdout
     assert "this test imports torch" in done.stdout

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,6 +58,16 @@ def test_equal_input_gives_equal_bytes(tmp_path: Path) -> None:
         run(BuildConfig(space.root))
     assert contents(one) == contents(two)
     assert set(contents(one)) >= {"README.md", "ATTRIBUTION.md", "CHANGES.md", "gates.json", "speedups.svg"}
+
+
+def test_another_process_makes_equal_bytes(tmp_path: Path) -> None:
+    """An order that depends on hashes would differ."""
+    pairs = [(pair(f"demo/{name}", factor), Outcome.CONFIRMED) for factor, name in enumerate("abc", 1)]
+    here, there = workspace(tmp_path / "here", pairs), workspace(tmp_path / "there", pairs)
+    run(BuildConfig(here.root))
+    command = [sys.executable, "-m", "kcurate", "build", "--workspace", str(there.root)]
+    subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "1"}, capture_output=True, check=True)
+    assert contents(here) == contents(there)
 
 
 def test_a_verdict_on_other_code_does_not_count(tmp_path: Path) -> None:

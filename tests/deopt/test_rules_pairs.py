@@ -24,8 +24,8 @@ from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.records import Candidate, Origin, Outcome, Side
 from kcurate.records.pair import SIDES, SideName
 
-# Results judged; which ones depends on names alone.
-JUDGED = 5
+# Results judged, and further ones with `--run-slow`; which ones depends on names alone.
+JUDGED = [slice(0, 2), pytest.param(slice(2, 5), marks=pytest.mark.slow)]
 # Rules whose results some compilers undo (the counts are in docs/deopt-rules.md).
 UNDONE = ("restrict", "unroll", "launch-bounds", "read-only-loads", "vector-to-scalar", "double-literals")
 
@@ -67,8 +67,9 @@ def test_rules_compose(made: list[tuple[Rule, Candidate]]) -> None:
             assert isinstance(side, Side | NotApplicable), (first.name, rule.name, candidate.id)
 
 
-def test_results_compile_and_compute_the_same(made: list[tuple[Rule, Candidate]]) -> None:
-    sample = sorted(made, key=lambda one: order(one[1].id))[:JUDGED]
+@pytest.mark.parametrize("judged", JUDGED, ids=("few", "more"))
+def test_results_compile_and_compute_the_same(made: list[tuple[Rule, Candidate]], judged: slice) -> None:
+    sample = sorted(made, key=lambda one: order(one[1].id))[judged]
     with contextlib.closing(Judge(JudgeConfig(backend="emulator", timed=False))) as judge:
         for rule, candidate in sample:
             both = {side: compiled(candidate, side) for side in SIDES}

@@ -135,7 +135,7 @@ def is_ours(pid: int) -> bool:
 
 
 def test_random_kills_lose_no_verdict(tmp_path: Path) -> None:
-    run_with_kills(tmp_path, kills=8, seed=1)
+    run_with_kills(tmp_path, kills=4, seed=1)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -18,15 +19,35 @@ from kcurate.validate.stage import ValidateConfig, run
 from kcurate.verdicts import ledger
 
 
-@pytest.fixture
-def given(tmp_path: Path) -> Path:
-    folder = tmp_path / "pairs"
+def written(folder: Path) -> Path:
     store.write_candidate(folder / "scale", small.scaled())
     store.write_candidate(folder / "wrong", small.wrong()["wrong_everywhere"][0])
     store.write_candidate(folder / "open", replace(small.scaled("open"), problem=None))
     (folder / "broken").mkdir()
     (folder / "broken" / "pair.json").write_text("{")
     return folder
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Path:
+    return written(tmp_path / "pairs")
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with pairs, and a workspace where they were validated."""
+    root = tmp_path_factory.mktemp("once")
+    summary = run(config(root, written(root / "pairs")))
+    assert isinstance(summary, Summary)
+    assert summary.items == {"candidates": COUNTS}
+    return root
+
+
+@pytest.fixture
+def validated(once: Path, tmp_path: Path) -> Path:
+    """The pairs of a copy of it, to be changed."""
+    shutil.copytree(once, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "pairs"
 
 
 def config(tmp_path: Path, given: Path, **more: object) -> ValidateConfig:
@@ -41,40 +62,36 @@ def lines(tmp_path: Path) -> list[dict[str, object]]:
 COUNTS = {"no_problem": 1, "correct": 1, "mismatch": 1, "malformed": 1}
 
 
-def test_every_candidate_ends_with_one_verdict_and_counts_add_up(tmp_path: Path, given: Path) -> None:
-    summary = run(config(tmp_path, given))
-    assert isinstance(summary, Summary)
-    assert summary.items == {"candidates": COUNTS}
-    assert sorted(str(line["outcome"]) for line in lines(tmp_path)) == sorted(
+def test_every_candidate_ends_with_one_verdict_and_counts_add_up(once: Path) -> None:
+    assert sorted(str(line["outcome"]) for line in lines(once)) == sorted(
         ["correct", "mismatch", "malformed", "no_problem"]
     )
-    assert not list(given.rglob("verdicts"))  # only a GPU's verdict lies beside a pair
+    assert not list((once / "pairs").rglob("verdicts"))  # only a GPU's verdict lies beside a pair
 
 
-def test_a_second_run_makes_no_verdict_again_unless_asked(tmp_path: Path, given: Path) -> None:
-    run(config(tmp_path, given))
-    before = lines(tmp_path)
-    assert run(config(tmp_path, given)).items == {"candidates": COUNTS}
-    assert lines(tmp_path) == before
-    assert run(config(tmp_path, given, again=True)).items == {"candidates": COUNTS}
-    assert len(lines(tmp_path)) > len(before)
+def test_a_second_run_makes_no_verdict_again_unless_asked(
+    tmp_path: Path, once: Path, validated: Path
+) -> None:
+    before = lines(once)
+    assert run(config(once, once / "pairs")).items == {"candidates": COUNTS}
+    assert lines(once) == before
+    assert run(config(tmp_path, validated, again=True)).items == {"candidates": COUNTS}
+    assert [line["outcome"] for line in lines(tmp_path)].count("correct") == 2
 
 
-def test_a_changed_candidate_is_judged_again(tmp_path: Path, given: Path) -> None:
-    run(config(tmp_path, given))
-    store.write_candidate(given / "wrong", small.scaled("mended"))
-    assert run(config(tmp_path, given)).items == {
+def test_a_changed_candidate_is_judged_again(tmp_path: Path, validated: Path) -> None:
+    store.write_candidate(validated / "wrong", small.scaled("mended"))
+    assert run(config(tmp_path, validated)).items == {
         "candidates": {"no_problem": 1, "correct": 2, "malformed": 1}
     }
 
 
-def test_verdicts_that_are_not_final_are_made_again(tmp_path: Path, given: Path) -> None:
-    run(config(tmp_path, given))
+def test_verdicts_that_are_not_final_are_made_again(tmp_path: Path, validated: Path) -> None:
     (path,) = (tmp_path / "work" / "verdicts").glob("*.jsonl")
     known = {"correct": "harness_error"}
     kept = [{**line, "outcome": known.get(str(line["outcome"]), line["outcome"])} for line in lines(tmp_path)]
     path.write_text("".join(json.dumps(line) + "\n" for line in kept))
-    assert run(config(tmp_path, given)).items == {"candidates": COUNTS}
+    assert run(config(tmp_path, validated)).items == {"candidates": COUNTS}
     assert [str(line["outcome"]) for line in lines(tmp_path)].count("correct") == 1
 
 

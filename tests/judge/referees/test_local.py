@@ -118,9 +118,8 @@ def test_a_script_without_a_main_guard_gets_a_clear_error(tmp_path: Path) -> Non
     script.write_text(
         "import small\n"
         "from kcurate.judge.judging import JudgeConfig\n"
-        "from kcurate.judge.referees.batch import judge_many\n"
-        "both = [(0, small.scaled()), (1, small.scaled())]\n"
-        "print([v.outcome for _, v in judge_many(both, JudgeConfig('emulator'), gpus=(0,), jobs=2)])\n"
+        "from kcurate.judge.referees.local import Referees\n"
+        "print(Referees(JudgeConfig('emulator')).submit(small.scaled()).result().outcome)\n"
     )
     found = subprocess.run(
         [sys.executable, str(script)],
