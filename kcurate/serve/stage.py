@@ -122,7 +122,9 @@ def _token(config: ServeConfig) -> str | None:
     try:
         token = config.token_file.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read: {error}", where=str(config.token_file)) from error
+        reason = error.strerror if isinstance(error, OSError) else "not ASCII text"
+        hint = "such as openssl rand -hex 32 > FILE"
+        raise InputError(f"cannot read: {reason}", where=str(config.token_file), hint=hint) from error
     if not token or not token.isprintable() or " " in token:
         what = "not a token: one line of printable characters without spaces"
         raise InputError(what, where=str(config.token_file), hint="such as openssl rand -hex 32 > FILE")

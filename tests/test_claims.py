@@ -1,0 +1,93 @@
+"""docs/data/claims.jsonl: what README.md, docs/cli.md and the tutorials claim stands there and holds.
+
+A line's `command` is a command of kcurate, which runs here in a folder with a workspace; or `pytest TEST`, a
+test of its own; or `see PAGE`, for what a GPU measured. Lines with `slow` are tried with `--run-slow` only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcurate import cli, resources
+
+ROOT = Path(__file__).resolve().parent.parent
+CLAIMS = [json.loads(line) for line in (ROOT / "docs/data/claims.jsonl").read_text("utf-8").splitlines()]
+PAGES = {
+    name: " ".join((ROOT / name).read_text("utf-8").split()) for name in {row["where"] for row in CLAIMS}
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a workspace in which nothing is judged yet, and small suites."""
+    folder = tmp_path_factory.mktemp("claims")
+    shutil.copytree(ROOT / "tests" / "suites", folder / "suites")
+    demo, work = str(resources.sources_dir() / "demo"), str(folder / "kcurate-work")
+    assert cli.run(["extract", demo, "--no-compile", "-w", work]) == 0
+    return folder
+
+
+def tried(row: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run the command, and say what is not as expected."""
+    words = shlex.split(row["command"])
+    with monkeypatch.context() as patch:
+        while "=" in words[0]:
+            patch.setenv(*words.pop(0).split("=", 1))
+        code = cli.run(words[1:])
+    printed = capsys.readouterr()
+    said = " ".join((printed.out + printed.err).split())
+    if code == row["exit"] and " ".join(row["expected"].split()) in said:
+        return ""
+    return f"{row['command']} [{code}]: {row['expected']!r} is not in {said[-600:]!r}"
+
+
+def replayed(
+    made: Path, slow: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(made)
+    monkeypatch.setenv("COLUMNS", "200")
+    capsys.readouterr()
+    rows = [row for row in CLAIMS if re.match(r"(\w+=\S+ )*kcurate ", row["command"])]
+    rows = [row for row in rows if row.get("slow", False) == slow and row.get("needs") in (None, absent())]
+    assert rows
+    wrong = [tried(row, monkeypatch, capsys) for row in rows]
+    assert not any(wrong), "\n".join(filter(None, wrong))
+
+
+def absent() -> str | None:
+    """What a line may need besides nothing: that there is no GPU."""
+    return None if shutil.which("nvidia-smi") else "no gpu"
+
+
+def test_quick_claims_hold(
+    made: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replayed(made, False, monkeypatch, capsys)
+
+
+@pytest.mark.slow
+def test_slow_claims_hold(
+    made: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replayed(made, True, monkeypatch, capsys)
+
+
+def test_what_is_claimed_is_on_its_page_and_is_tried_somewhere() -> None:
+    for row in CLAIMS:
+        assert " ".join(row["claim"].split()) in PAGES[row["where"]], row["claim"]
+        kind, _, rest = row["command"].partition(" ")
+        path, _, name = rest.partition("::")
+        if kind in ("pytest", "see"):
+            assert (ROOT / path).exists(), row["command"]
+            assert not name or re.search(rf"^def {name}\(", (ROOT / path).read_text("utf-8"), re.MULTILINE), (
+                name
+            )
+        else:
+            assert "kcurate" in (kind, *rest.split()), row["command"]
