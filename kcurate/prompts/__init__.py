@@ -13,7 +13,7 @@ Not covered: who is asked and what it costs (`kcurate.models`).
 from kcurate.prompts.feedback import feedback
 from kcurate.prompts.material import Earlier, Example, Material, Technique
 from kcurate.prompts.replies import ANSWER_TOOL, Answer, Unreadable, read_reply, write_answer
-from kcurate.prompts.tasks import FORMAT, build, chat, write
+from kcurate.prompts.tasks import FORMAT, again, build, chat, write
 
 __all__ = [
     "ANSWER_TOOL",
@@ -24,6 +24,7 @@ __all__ = [
     "Material",
     "Technique",
     "Unreadable",
+    "again",
     "build",
     "chat",
     "feedback",
