@@ -19,9 +19,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from marked import fill
 
-from kcurate import codec
-from kcurate.train import scores
-
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/training.md"
 TASKS = {"built-in": "built-in pairs", "rules": "variants made by rules"}
@@ -44,16 +41,17 @@ def models(data: Path) -> str:
     if measured is None or report is None:
         return ""
     where = read(data / "environment.json") or {"gpus": [], "packages": {}}
-    rows = [codec.from_data(scores.Row, one, where="measured.json") for one in measured["rows"]]
+    rows = measured["rows"]
     grpo, phases = report["grpo"], report["phases_s"]
     versions = ", ".join(f"{name} {where['packages'].get(name)}" for name in ("torch", "transformers", "trl"))
     spent = ", ".join(f"{name} {value:.0f}" for name, value in phases.items())
     lines = [
         "### SmolLM2-135M-Instruct on the built-in pairs and their variants\n",
         f"One {', '.join(where['gpus'])}; {versions}; `benchmarks/train_smollm2.py`, one run. Each row\n"
-        f"scores {rows[0].samples} completions for {rows[0].tasks} tasks of held-out families, with 95% "
-        "intervals: Wilson's over the completions\nfor shares, a bootstrap over the tasks for the reward.\n",
-        scores.markdown(rows),
+        f"scores {rows[0]['samples']} completions for {rows[0]['tasks']} tasks of held-out families, "
+        "with 95% intervals: Wilson's over the completions\nfor shares, a bootstrap over the tasks for the "
+        "reward.\n",
+        table(rows),
         *origins(report.get("by_origin", {})),
         f"GRPO: {grpo['steps']} steps, {grpo['draws']} rollout batches ({grpo['answers']} completions in "
         f"all), {grpo['stepped_s']:.0f} s, of which {grpo['waited_s']:.0f} s waiting for rewards.\n"
@@ -84,12 +82,32 @@ def origins(counts: dict[str, dict[str, dict[str, int]]]) -> list[str]:
     return ["\n".join(lines) + "\n"]
 
 
-def outcomes(rows: list[scores.Row]) -> str:
+def table(rows: list[dict[str, Any]]) -> str:
+    """The recorded run was scored before `kcurate eval`: over completions, and copies were correct."""
+    names = ("compiles", "correct", "copied", "faster")
+    lines = [
+        "| model | completions | compiles | correct | of these copied | faster | mean reward |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        shares = (
+            f"{100 * row[name]['value']:.1f}% [{100 * row[name]['low']:.1f}, {100 * row[name]['high']:.1f}]"
+            for name in names
+        )
+        reward = "{value:.3f} [{low:.3f}, {high:.3f}]".format(**row["reward"])
+        lines.append(
+            f"| {row['name']} | {row['samples']} for {row['tasks']} tasks | {' | '.join(shares)} | {reward} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def outcomes(rows: list[dict[str, Any]]) -> str:
     """Counts by outcome, one column per model."""
-    names = sorted({name for row in rows for name in row.outcomes})
-    lines = ["| outcome | " + " | ".join(row.name for row in rows) + " |", "|---" * (len(rows) + 1) + "|"]
+    names = sorted({name for row in rows for name in row["outcomes"]})
+    lines = ["| outcome | " + " | ".join(row["name"] for row in rows) + " |", "|---" * (len(rows) + 1) + "|"]
     lines += [
-        f"| `{name}` | " + " | ".join(str(row.outcomes.get(name, 0)) for row in rows) + " |" for name in names
+        f"| `{name}` | " + " | ".join(str(row["outcomes"].get(name, 0)) for row in rows) + " |"
+        for name in names
     ]
     return "\n".join(lines) + "\n"
 

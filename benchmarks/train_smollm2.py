@@ -19,7 +19,6 @@ import shutil
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,8 +26,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from kcurate.train import scores
 from kcurate.train.config import resolve
+from kcurate.train.evaluation import completions, scores
 from kcurate.train.reward import schemes
 from kcurate.train.run_folder import RunFolder
 
@@ -47,7 +46,7 @@ SETTINGS = (
 )  # fmt: skip
 PROVED = ROOT / "docs/data/nvidia-h200/deopt.jsonl"
 FILES = (
-    "measured.json", "metrics.jsonl", "judged.jsonl", "answers.jsonl", "curves.png", "README.md",
+    "measured.json", "metrics.jsonl", "judged.jsonl", "curves.png", "README.md",
     "config.toml", "environment.json", "summary.json", "verdicts.jsonl",
 )  # fmt: skip
 # Of the whole time: what SFT may take, and what is kept for putting things away.
@@ -84,14 +83,17 @@ def variants(into: Path) -> Path:
     return into
 
 
-def by_origin(answers: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, dict[str, int]]]:
+def by_origin(folder: RunFolder) -> dict[str, dict[str, dict[str, int]]]:
     """Counts of answers a row: to built-in pairs, and to variants that rules made."""
     counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
-    for line in (one for one in answers if one["outcome"] != schemes.OURS):
-        found = counts[line["row"]]["rules" if "/deopt-" in line["task"] else "built-in"]
-        standing = schemes.STANDINGS[line["outcome"]]
-        found.update(answers=1, compiles=standing.compiles, correct=standing.correct, faster=standing.faster)
-        found.update(copied=line["outcome"] == scores.COPIED)
+    for row in scores.read_rows(folder.measured):
+        for one in completions.read(folder.completions(row.name), hint="score it again"):
+            found = counts[row.name]["rules" if "/deopt-" in one.task else "built-in"]
+            if one.outcome and one.outcome != schemes.OURS:
+                standing, copied = schemes.STANDINGS[one.outcome], one.outcome == scores.COPIED
+                correct = standing.correct and not copied
+                found.update(answers=1, compiles=standing.compiles, correct=correct, faster=standing.faster)
+                found.update(copied=copied)
     return {row: {kind: dict(found) for kind, found in kinds.items()} for row, kinds in counts.items()}
 
 
@@ -110,7 +112,6 @@ def main() -> None:
     parser.add_argument("--set", dest="sets", action="append", default=[])
     given = parser.parse_args()
     # Here, and not above: every judging process imports this file, and none needs torch.
-    from kcurate.train.measure import read_rows
     from kcurate.train.models import unpacked
     from kcurate.train.stage import TrainConfig, run
 
@@ -152,25 +153,26 @@ def main() -> None:
     if given.until == "grpo" and left_s() > kept_s:
         phase("grpo", stages=("grpo",), measure=False, budget_s=left_s() - kept_s)
         phase("grpo scored", stages=())
-    print(scores.markdown(read_rows(folder.measured)))
+    print(scores.markdown(scores.read_rows(folder.measured)))
     print(json.dumps(json.loads((given.out / "report.json").read_bytes())))
 
 
 def put(folder: RunFolder, out: Path, phases: dict[str, float], every: int) -> None:
     """Copy what is worth keeping, after every phase: a later one may not end."""
-    from kcurate.train.measure import read_rows
 
     out.mkdir(parents=True, exist_ok=True)
     for name in FILES:
         if (folder.root / name).is_file():
             shutil.copyfile(folder.root / name, out / name)
+    for path in (folder.root / "completions").glob("*.parquet"):
+        shutil.copyfile(path, out / path.name)
     drawn = [line for line in folder.metrics.lines("grpo") if line.get("answers")]
     stepped_s = sum(line.get("step_time") or 0.0 for line in folder.metrics.lines("grpo"))
     waited_s = sum(line["waited_s"] for line in drawn)
     report = {
         "phases_s": phases,
-        "rows": [row.name for row in read_rows(folder.measured)],
-        "by_origin": by_origin(folder.answers.lines()),
+        "rows": [row.name for row in scores.read_rows(folder.measured)],
+        "by_origin": by_origin(folder),
         "grpo": {
             "draws": len(drawn),
             "steps": len(list(folder.metrics.lines("grpo"))),

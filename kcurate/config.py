@@ -23,7 +23,9 @@ FILE_NAME = "kcurate.toml"
 PREFIX = "KCURATE_"
 # The file is found through the workspace, so it cannot set the workspace.
 NOT_IN_FILE = frozenset({"workspace"})
-PER_COMMAND = frozenset({"again", "built_in", "dry_run", "model", "out", "suite", "tree"})
+PER_COMMAND = frozenset(
+    {"adapter", "again", "built_in", "dry_run", "model", "out", "samples", "suite", "tree"}
+)
 _ELSE = "every option of `kcurate COMMAND --help` is a setting"
 
 Options = Mapping[str, frozenset[str]]

@@ -9,7 +9,7 @@ import typer
 
 from kcurate.cli import build as build_command
 from kcurate.cli import capture as capture_command
-from kcurate.cli import configuration, demo, deopt, doctor, extract, show, validate
+from kcurate.cli import configuration, demo, deopt, doctor, evaluate, extract, show, validate
 from kcurate.cli import listing as list_command
 from kcurate.cli import optimize as optimize_command
 from kcurate.cli import pair as pair_command
@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "push": push_command.push,
     "report": report_command.report,
     "train": train_command.train,
+    "eval": evaluate.evaluate,
     "serve": serve_command.serve,
     "verify-dataset": verify_command.verify_dataset,
     "list": list_command.list_,

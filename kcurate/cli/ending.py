@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 RESUMED = frozenset(
     (
         "extract", "capture", "problem draft", "problem check", "deopt", "pair", "optimize", "validate",
-        "profile", "build", "push", "report", "verify-dataset", "demo",
+        "profile", "build", "push", "report", "verify-dataset", "demo", "eval",
     )
 )  # fmt: skip
 

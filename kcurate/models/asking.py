@@ -44,9 +44,11 @@ class Asking:
         budget: Budget,
         max_tokens: int,
         patience: Patience | None = None,
+        sampling: Mapping[str, float] | None = None,
         note: Note = silent,
     ) -> None:
         self.client = client
+        self.sampling = sampling or {}
         self.transcripts = transcripts
         self.price = price
         self.budget = budget
@@ -61,8 +63,8 @@ class Asking:
 
     def request(self, prompt: Prompt, sample: int, tool: Mapping[str, Any] = ANSWER_TOOL) -> Request:
         """The request for a prompt; `tool` is what a model with tools answers by."""
-        key = request_key(self.client.model, prompt, sample, self.max_tokens)
-        return Request(key, prompt, sample, self.max_tokens, tool)
+        key = request_key(self.client.model, prompt, sample, self.max_tokens, self.sampling)
+        return Request(key, prompt, sample, self.max_tokens, tool, self.sampling)
 
     def on_file(self, request: Request) -> Exchange | None:
         """The saved answer to a request, if any."""

@@ -63,6 +63,7 @@ def body(model: str, request: Request) -> dict[str, Any]:
         ],
         "tools": [dict(request.tool)],
         "tool_choice": choice | {"disable_parallel_tool_use": True},
+        **request.sampling,
     }
     if use == "forced-without-thinking":
         made["thinking"] = {"type": "disabled"}

@@ -23,13 +23,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Request:
-    """The input of one exchange; `key` is its transcript key, `tool` what a model with tools answers by."""
+    """The input of one exchange; `key` is its transcript key, `tool` what a model with tools answers by.
+
+    `sampling`: `temperature` and `top_p`, where they are not the server's own.
+    """
 
     key: str
     prompt: Prompt
     sample: int
     max_tokens: int
     tool: Mapping[str, Any] = field(default_factory=lambda: ANSWER_TOOL, compare=False, repr=False)
+    sampling: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def size_bytes(self) -> int:

@@ -79,6 +79,7 @@ class CompatibleClient(StreamedClient):
             stream=True,
             stream_options={"include_usage": True},
             **{limit: request.max_tokens},
+            **request.sampling,
         )
 
     def said(self, error: Any) -> tuple[str | None, str]:

@@ -6,6 +6,7 @@ Not covered: what is asked (`asking`).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +66,7 @@ def open_asking(
     *,
     patience: Patience | None = None,
     timeout_s: float | None = None,
+    sampling: Mapping[str, float] | None = None,
     note: Note = silent,
 ) -> Asking:
     """The path to a model, with its transcripts in `folder`; its client is to be closed.
@@ -80,5 +82,6 @@ def open_asking(
         budget=Budget(spending.max_usd),
         max_tokens=spending.max_tokens,
         patience=patience,
+        sampling=sampling,
         note=note,
     )

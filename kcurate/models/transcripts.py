@@ -7,6 +7,7 @@ Interrupted exchanges stay in the file (they cost money) and are requested again
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,11 +15,18 @@ from kcurate import store
 from kcurate.records import Exchange, Prompt, Transcript
 
 
-def request_key(model: str, prompt: Prompt, sample: int, max_tokens: int | None) -> str:
+def request_key(
+    model: str,
+    prompt: Prompt,
+    sample: int,
+    max_tokens: int | None,
+    sampling: Mapping[str, float] | None = None,
+) -> str:
     """The hash of everything that determines what a server is asked."""
-    return store.content_id(
-        "request", model, prompt.system, prompt.context, prompt.task, str(sample), str(max_tokens)
-    )
+    parts = [model, prompt.system, prompt.context, prompt.task, str(sample), str(max_tokens)]
+    if sampling:
+        parts.append(str(sorted(sampling.items())))
+    return store.content_id("request", *parts)
 
 
 def utc_now() -> str:

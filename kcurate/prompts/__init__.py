@@ -14,7 +14,7 @@ Not covered: who is asked and what it costs (`kcurate.models`).
 from kcurate.prompts.feedback import feedback
 from kcurate.prompts.material import Earlier, Example, Material, Technique
 from kcurate.prompts.replies import ANSWER_TOOL, Answer, Unreadable, read_reply, write_answer
-from kcurate.prompts.tasks import FORMAT, asking_why, build, chat, write
+from kcurate.prompts.tasks import FORMAT, again, asking_why, build, chat, write
 
 __all__ = [
     "ANSWER_TOOL",
@@ -25,6 +25,7 @@ __all__ = [
     "Material",
     "Technique",
     "Unreadable",
+    "again",
     "asking_why",
     "build",
     "chat",

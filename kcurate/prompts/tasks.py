@@ -175,10 +175,15 @@ def build(
             f"The same was asked before; this is request number {variant}, and answers are not shown to each "
             "other. Let the number decide between designs that are equally natural, so that answers differ.\n"
         )
-    if earlier is not None:
-        parts.append((_ACTIONS[action] if earlier.code else _NO_CODE) + _earlier(earlier))
     rules = BRIEF_RULES if brief else RULES
-    return Prompt(rules + FORMS[form], _context(material), "\n".join(parts))
+    made = Prompt(rules + FORMS[form], _context(material), "\n".join(parts))
+    return made if earlier is None else again(made, action, earlier)
+
+
+def again(prompt: Prompt, action: str, earlier: Earlier) -> Prompt:
+    """The prompt once more, with an earlier answer to it and what to do about it."""
+    what = _ACTIONS[action] if earlier.code else _NO_CODE
+    return replace(prompt, task=f"{prompt.task}\n{what}{_earlier(earlier)}")
 
 
 def write(family: str, what: str, problem: str, gpu: str = "") -> Prompt:

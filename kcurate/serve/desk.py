@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 from kcurate import prompts, store
 from kcurate.client import Answer, Given, Job, OwnProblem, Request, Result, job_of
 from kcurate.errors import BackendError, InputError, KcurateError
-from kcurate.records import AttemptOutcome, Outcome
+from kcurate.records import Outcome
 from kcurate.serve.catalog import Catalog, own_task
 from kcurate.serve.job_log import JobLog
 from kcurate.train.reward import schemes
-from kcurate.train.reward.answers import Refusal
+from kcurate.train.reward.feedback import feedback_on
 from kcurate.train.reward.pool import RewardPool
 from kcurate.train.task import Judged, Task
 from kcurate.verdicts.keys import PROTOCOL
@@ -29,13 +29,6 @@ from kcurate.verdicts.keys import PROTOCOL
 T = TypeVar("T")
 
 MOST_ANSWERS = 256
-# Refusals in the words of attempts, for the feedback.
-_REFUSED: Mapping[str, AttemptOutcome] = {
-    Refusal.UNREADABLE: AttemptOutcome.MALFORMED,
-    Refusal.MALFORMED: AttemptOutcome.MALFORMED,
-    Refusal.NOT_PERMITTED: AttemptOutcome.NOT_PERMITTED,
-    Refusal.COPIED: AttemptOutcome.UNCHANGED,
-}
 # Outcomes that may be different the next time: a repeated request is judged again.
 _OPEN = frozenset({Outcome.HARNESS_ERROR.value, Outcome.AMBIGUOUS_TIMING.value})
 
@@ -253,12 +246,8 @@ def _reply(one: Answer) -> str | prompts.Answer:
 
 
 def _result(task: str | None, one: Judged) -> Result:
-    refused, verdict = _REFUSED.get(one.outcome), one.verdict
     standing = schemes.STANDINGS.get(one.outcome)
-    feedback = prompts.feedback(
-        "fast", refused or AttemptOutcome.JUDGED, one.detail, None if refused else verdict
-    )
-    speedup = verdict.speedup if verdict else None
+    speedup = one.verdict.speedup if one.verdict else None
     return Result(
         task=task,
         outcome=one.outcome,
@@ -268,7 +257,7 @@ def _result(task: str | None, one: Judged) -> Result:
         speedup=speedup.ratio if speedup else None,
         low=speedup.low if speedup else None,
         high=speedup.high if speedup else None,
-        feedback=_text(feedback),
+        feedback=_text(feedback_on(one)),
         detail=_text(one.detail),
         key=one.key or None,
         audit=one.audit,

@@ -9,7 +9,7 @@ from kcurate.errors import MissingDependencyError
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate")
 
 
-def require_extra() -> None:
+def require_extra(command: str = "kcurate train") -> None:
     """Raise one line that says what to install.
 
     Raises:
@@ -18,5 +18,5 @@ def require_extra() -> None:
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingDependencyError(
-            f"not installed: {', '.join(missing)}", where="kcurate train", hint="pip install 'kcurate[train]'"
+            f"not installed: {', '.join(missing)}", where=command, hint="pip install 'kcurate[train]'"
         )

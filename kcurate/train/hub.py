@@ -78,6 +78,8 @@ def _files(run: RunFolder) -> Iterator[tuple[str, Path]]:
     for name in _FILES:
         if (run.root / name).is_file():
             yield name, run.root / name
+    for path in sorted((run.root / "completions").glob("*.parquet")):
+        yield f"completions/{path.name}", path
     done = [name for name in STAGES if run.done(name)]
     for name in done:
         for path in sorted(run.adapter(name).rglob("*")):

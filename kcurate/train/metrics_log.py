@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,14 +40,7 @@ class MetricsLog:
 
     def rewind(self, stage: str, step: int) -> None:
         """Drop the lines of a stage after `step`: they will be written again."""
-        self._keep(lambda line: line.get("stage") != stage or line.get("step", 0) <= step)
-
-    def forget(self, key: str, value: str) -> None:
-        """Drop the lines whose `key` is `value`, so that others can replace them."""
-        self._keep(lambda line: line.get(key) != value)
-
-    def _keep(self, holds: Callable[[Line], bool]) -> None:
-        kept = [line for line in self.lines() if holds(line)]
+        kept = [line for line in self.lines() if line.get("stage") != stage or line.get("step", 0) <= step]
         if self.path.exists():
             text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept)
             store.write_bytes(self.path, text.encode())

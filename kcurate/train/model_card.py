@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kcurate import store
-from kcurate.train import scores
 from kcurate.train.config import to_toml
-from kcurate.train.measure import read_rows
+from kcurate.train.evaluation import scores
 from kcurate.train.run_folder import RunFolder, StageName
 from kcurate.train.settings import TrainSettings
 
@@ -45,12 +44,11 @@ def card(run: RunFolder, settings: TrainSettings, about: Mapping[str, Any]) -> s
         "\nThe prompt is a slow CUDA kernel with its launch plan; the completion is a faster kernel."
     )
     parts.append("A judge compiles every completion, compares its results on secret inputs, and times it.\n")
-    if table := scores.markdown(read_rows(run.measured)):
+    if table := scores.markdown(scores.read_rows(run.measured)):
         parts += ["## On held-out tasks\n", table]
         parts.append(
-            "No family of these tasks was trained on. Shares have Wilson's 95% interval over the "
-            "completions, the mean reward a bootstrap over the tasks. A completion that repeats the given "
-            "kernel is correct and counts as copied.\n"
+            "No family of these tasks was trained on. Intervals: 95%, by a bootstrap over families, none "
+            "below ten families. A completion that repeats the given kernel is copied and not correct.\n"
         )
     if run.curves.is_file():
         parts.append("## Curves\n\n![loss and reward over the steps](curves.png)\n")

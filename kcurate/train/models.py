@@ -7,6 +7,7 @@ weights (`unpacked`). Not covered: what a prompt says (`kcurate.prompts`).
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
 import re
@@ -109,6 +110,15 @@ def load_model(settings: ModelSettings, *, adapter: Path | None = None, trainabl
     if torch.cuda.is_available() and not trainable:
         model = model.to("cuda")
     return model
+
+
+def free() -> None:
+    """Free the memory of a model that is no longer used."""
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def check_adapter(adapter: Path) -> None:

@@ -72,6 +72,11 @@ def task_of(pair: Candidate, *, brief: bool = False) -> Task:
     return _task(lesson)
 
 
+def scored(tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """The tasks that scores count: none asks for a technique, and no answer is mostly the given code."""
+    return tuple(task for task in tasks if task.technique is None and not task.local_edit)
+
+
 def _task(lesson: Lesson) -> Task:
     pair = lesson.pair
     return Task(

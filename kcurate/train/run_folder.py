@@ -6,7 +6,7 @@ environment.json  versions, device, processes
 metrics.jsonl     one line per step; curves.png is plotted from it
 judged.jsonl      one line per completion of GRPO: task, outcome, reward
 sft/, grpo/       checkpoint-N/ while the stage runs, adapter/ when it is done
-measured.json     scores on the held-out tasks; answers.jsonl has the completions behind them
+measured.json     scores on the held-out tasks; completions/ has the completions behind them
 README.md         the model card
 base/             the weights of a .gguf model, unpacked, or of a random one
 verdicts.jsonl    the judges' verdicts, so that nothing is judged twice
@@ -22,6 +22,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -63,10 +64,10 @@ class RunFolder:
         """What each completion earned, one line each."""
         return MetricsLog(self.root / "judged.jsonl")
 
-    @property
-    def answers(self) -> MetricsLog:
-        """The completions behind `measured.json`."""
-        return MetricsLog(self.root / "answers.jsonl")
+    def completions(self, row: str) -> Path:
+        """The completions behind a row of `measured.json`."""
+        name = re.sub(r"[^\w.+-]", "-", row)
+        return self.root / "completions" / f"{name}.parquet"
 
     def stage(self, name: StageName) -> Path:
         """The folder of a stage."""

@@ -8,7 +8,7 @@ covered: the options (`kcurate.cli.train`), a stage of training (`sft`, `grpo`).
 from __future__ import annotations
 
 import contextlib
-import gc
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,6 +22,9 @@ from kcurate.records import Summary
 from kcurate.runs import Run, recorded
 from kcurate.train import curriculum, curves, devices, hub, model_card, pair_tasks, plans
 from kcurate.train.devices import JudgePlace
+from kcurate.train.evaluation import completions, scores
+from kcurate.train.evaluation.judging import judge
+from kcurate.train.evaluation.sampling import generate
 from kcurate.train.extra import require_extra
 from kcurate.train.plans import Plan
 from kcurate.train.reward import own_reward
@@ -162,7 +165,7 @@ def load_tasks(settings: TrainSettings, note: Note = silent, *, gpu: str | None 
     pairs = pairs[: own.limit or None]
     if kind == "pairs":
         training, held_out = pair_tasks.split(pairs, own.held_out, own.split_seed)
-        scored = tuple(task for task in _open(held_out) if not task.local_edit)
+        scored = pair_tasks.scored(held_out)
         found = Tasks(training, _arranged(_open(training), settings), scored)
     elif kind == "kernelbench":
         from kcurate.train.kernelbench import tasks as kernelbench
@@ -226,7 +229,7 @@ def _train(
     if folder.done(name):
         note(f"{name}: already done")
         return 0
-    from kcurate.train import grpo, sft
+    from kcurate.train import grpo, models, sft
     from kcurate.train.driving import Stage
 
     stage = Stage(name, folder, config.settings, stop, note)
@@ -236,14 +239,12 @@ def _train(
         adapter = given or (folder.adapter("sft") if folder.done("sft") else None)
         note(f"grpo: starts from {adapter or 'a new adapter'}")
         steps = grpo.train(stage, tasks.grpo, pool, adapter)
-    _free()
+    models.free()
     return steps
 
 
 def _measure(config: TrainConfig, folder: RunFolder, tasks: Tasks, pool: RewardPool, note: Note) -> None:
     """Score the base model and the adapters of finished stages; existing rows are kept."""
-    from kcurate.train import measure
-
     own = config.settings.measure
     if not tasks.held_out:
         note("measure: no held-out tasks to score on")
@@ -251,7 +252,7 @@ def _measure(config: TrainConfig, folder: RunFolder, tasks: Tasks, pool: RewardP
     if config.row is not None:
         measure_row(config.row, config, folder, tasks, pool, config.adapter, note)
         return
-    there = {row.name for row in measure.read_rows(folder.measured)}
+    there = {row.name for row in scores.read_rows(folder.measured)}
     wanted: list[tuple[str, Path | None]] = [(ROWS["base"], None)] if own.base else []
     stages: tuple[StageName, ...] = ("sft", "grpo") if own.sft else ("grpo",)
     wanted += [(ROWS[name], folder.adapter(name)) for name in stages if folder.done(name)]
@@ -269,20 +270,35 @@ def measure_row(
     adapter: Path | None,
     note: Note,
 ) -> None:
-    """Score one model on the held-out tasks and add its row to `measured.json`."""
-    from kcurate.train import measure
+    """Score one model on the held-out tasks as `kcurate eval` does, and add its row to `measured.json`.
 
-    made, answers = measure.measure(
-        name, config.settings, tasks.held_out, pool, adapter=adapter, timed=pool.timed, note=note
-    )
-    folder.answers.forget("row", name)
-    for line in answers:
-        folder.answers.append(line)
-    about = {"samples": made.samples, "temperature": config.settings.measure.temperature}
-    measure.add_row(folder.measured, made, about)
-    note(f"{name}: compiles {made.compiles}, correct {made.correct}, faster {made.faster}, "
-         f"reward {made.reward}")  # fmt: skip
-    _free()
+    At least `measure.samples` completions, equally many per task.
+
+    Raises:
+        InputError: no held-out task fits.
+    """
+    from kcurate.train.evaluation.local_model import Drawing, LocalModel
+
+    settings, own = config.settings, config.settings.measure
+    longest = own.max_completion_tokens or settings.grpo.max_completion_tokens
+    hint = "--set measure.batch={}"
+    drawing = Drawing(longest, own.temperature, own.top_p, own.seed, own.batch, hint)
+    with contextlib.closing(LocalModel(settings.model, adapter, drawing)) as model:
+        fitting = model.fitting(tasks.held_out, settings.grpo.max_prompt_tokens)
+        if not fitting:
+            raise InputError(
+                f"all {len(tasks.held_out)} held-out tasks have prompts over "
+                f"{settings.grpo.max_prompt_tokens} tokens or answers over {longest}",
+                where="measure",
+                hint="raise grpo.max_prompt_tokens, measure.max_completion_tokens, or tasks.held_out",
+            )
+        rows = generate(fitting, model, samples=math.ceil(own.samples / len(fitting)))
+    note(f"{name}: {len(rows)} completions for {len(fitting)} of {len(tasks.held_out)} held-out tasks")
+    rows, _ = judge(rows, fitting, pool)
+    completions.write(folder.completions(name), rows)
+    made = scores.score(name, settings.model.name, rows, timed=pool.timed)
+    scores.add_row(folder.measured, made)
+    note(scores.line(made))
 
 
 def _finish(
@@ -302,12 +318,3 @@ def _finish(
     if config.push is not None:
         hub.push(folder, config.push, private=config.private, note=record.note)
     return summary
-
-
-def _free() -> None:
-    """Free the memory of a model that is no longer used."""
-    import torch
-
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()

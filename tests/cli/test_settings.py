@@ -15,7 +15,9 @@ from kcurate.cli.app import build
 from kcurate.cli.settings import commands, tree
 
 # Options that several commands have in other words and with the same meaning.
-ALIKE = frozenset({"max_tokens", "max_usd", "price", "private", "rounds", "workspace"})
+ALIKE = frozenset(
+    {"max_tokens", "max_usd", "price", "private", "reward", "rounds", "row", "tasks", "workspace"}
+)
 
 
 def options_of(group: Any, prefix: str = "") -> list[tuple[str, Any]]:

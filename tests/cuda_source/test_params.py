@@ -26,7 +26,9 @@ MACROS = b"""#define RESTRICT __restrict__
         (b"EXPRESSION a", "EXPRESSION", False),
     ],
 )
-def test_macros_that_stand_for_words_are_replaced_in_types(written: bytes, type_: str, restrict: bool) -> None:
+def test_macros_that_stand_for_words_are_replaced_in_types(
+    written: bytes, type_: str, restrict: bool
+) -> None:
     code = MACROS + b"template <class T> __global__ void k(" + written + b") { }"
     (param,) = kernel_signatures(code)["k"]
     assert (param.name, param.type, param.restrict) == ("a", type_, restrict)

@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from kcurate.cli import run
 from kcurate.train import grpo
+from kcurate.train.evaluation import completions
 from kcurate.train.metrics_log import MetricsLog
 from kcurate.train.run_folder import RunFolder
 
@@ -77,7 +78,7 @@ def test_both_stages_leave_adapters_metrics_curves_scores_and_card(whole: Path) 
     assert folder.curves.read_bytes().startswith(b"\x89PNG")
     rows = json.loads(folder.measured.read_bytes())["rows"]
     assert [row["name"] for row in rows] == ["base", "SFT", "SFT+GRPO"]
-    assert all(row["samples"] == 4 and row["tasks"] == 2 and not row["timed"] for row in rows)
+    assert all((row["samples"], row["tasks"], row["timed"]) == (2, 2, False) for row in rows)
     card = folder.card.read_text()
     assert "SFT+GRPO" in card
     assert "learning_rate" in card
@@ -211,7 +212,8 @@ def test_measure_scores_one_adapter_under_a_name(
     rows = json.loads((out / "measured.json").read_bytes())["rows"]
     assert [row["name"] for row in rows] == ["mine"]
     assert sum(rows[0]["outcomes"].values()) == 2
-    assert len(list(RunFolder(out).answers.lines())) == 2
+    (kept,) = (out / "completions").iterdir()
+    assert len(completions.read(kept, hint="")) == 2
 
 
 @pytest.mark.parametrize(
@@ -548,7 +550,7 @@ def test_rows_at_once_do_not_change_the_steps(model: Path, pairs: Path, tmp_path
 def test_sigterm_ends_scoring_and_keeps_what_is_done(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from kcurate.train import measure
+    from kcurate.train.evaluation.local_model import LocalModel
 
     out = tmp_path / "run"
     shutil.copytree(whole, out)
@@ -559,7 +561,7 @@ def test_sigterm_ends_scoring_and_keeps_what_is_done(
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(30)
 
-    monkeypatch.setattr(measure, "_generate", draw)
+    monkeypatch.setattr(LocalModel, "_generated", draw)
     assert run(["train", "--out", str(out), "--resume", "--backend", "emulator"]) == 143
     assert "finished rows are kept" in capsys.readouterr().err
     assert json.loads((out / "measured.json").read_bytes())["rows"] == rows["rows"][:1]

@@ -1,88 +1,147 @@
-"""Shares, intervals and the table of what models are worth on held-out tasks."""
+"""The numbers of a model: shares, best of k, copies, turns; and two models beside each other."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
-import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kcurate.train import scores
-from kcurate.train.measure import add_row, batches, read_rows
+from kcurate.errors import InputError
+from kcurate.train.evaluation import completions, scores
+from kcurate.train.evaluation.comparing import compare
+from kcurate.train.evaluation.completions import Completion
 from kcurate.train.reward.schemes import STANDINGS
-from kcurate.train.task import Judged
 
 
-def judged(outcome: str, task: str = "a", reward: float = 0.5) -> Judged:
-    return Judged(task, outcome, reward, {"all": reward})
+def row(
+    outcome: str, task: str = "a", sample: int = 0, speedup: float | None = None, **more: Any
+) -> Completion:
+    made = Completion(task, task, "hash", sample, 1, "[]", "0", "text", "text", "answered", outcome=outcome)
+    return replace(made, reward=0.5, speedup=speedup, known=4.0, **more)
 
 
-def table_row(answers: list[Judged], name: str = "SFT") -> scores.Row:
-    return scores.row(name, "tiny", answers, timed=True, generate_s=1.0, judge_s=2.0)
+def several(task: str, *found: tuple[str, float | None]) -> list[Completion]:
+    return [row(outcome, task, i, speedup) for i, (outcome, speedup) in enumerate(found)]
 
 
-@pytest.mark.parametrize(
-    ("hits", "count", "low", "high"),
-    [(0, 256, 0.0, 0.01478), (256, 256, 0.98522, 1.0), (10, 100, 0.05523, 0.17437)],
-)
-def test_wilson_agrees_with_the_published_formula(hits: int, count: int, low: float, high: float) -> None:
-    found = scores.wilson(hits, count)
-    assert (found.low, found.high) == (pytest.approx(low, abs=2e-5), pytest.approx(high, abs=2e-5))
-    assert found.value == hits / count
+def scored(rows: list[Completion], *, timed: bool = True) -> scores.Scores:
+    return scores.score("mine", "tiny", rows, timed=timed)
 
 
-def test_wilson_covers_the_truth_about_as_often_as_it_says() -> None:
-    rng = np.random.default_rng(1)
-    found = [scores.wilson(int(hits), 256) for hits in rng.binomial(256, 0.3, 2000)]
-    covered = sum(one.low <= 0.3 <= one.high for one in found) / 2000
-    assert 0.93 < covered < 0.97
+@given(hits=st.lists(st.booleans(), min_size=1, max_size=7), k=st.integers(1, 7))
+def test_any_of_k_is_the_mean_over_all_choices(hits: list[bool], k: int) -> None:
+    k = min(k, len(hits))
+    expected = fmean(any(chosen) for chosen in combinations(hits, k))
+    assert scores.any_of(sum(hits), len(hits), k) == pytest.approx(expected)
 
 
-def test_a_bootstrap_over_tasks_is_wider_than_answers_alone_would_make_it() -> None:
-    values = [0.0] * 100 + [1.0] * 100
-    alone = scores.mean_by_task(values, [str(i) for i in range(200)])
-    together = scores.mean_by_task(values, ["a"] * 100 + ["b"] * 100)
-    assert alone.value == together.value == 0.5
-    assert together.high - together.low > 5 * (alone.high - alone.low)
+@given(values=st.lists(st.floats(0, 10), min_size=1, max_size=7), k=st.integers(1, 7))
+def test_the_best_of_k_is_the_mean_over_all_choices(values: list[float], k: int) -> None:
+    k = min(k, len(values))
+    expected = fmean(max(chosen) for chosen in combinations(values, k))
+    assert scores.most_of(values, k) == pytest.approx(expected)
 
 
-def test_every_outcome_counts_as_its_standing_says() -> None:
-    for outcome, standing in STANDINGS.items():
-        found = table_row([judged(outcome)])
-        assert (found.compiles.value, found.correct.value, found.faster.value) == (
-            standing.compiles,
-            standing.correct,
-            standing.faster,
-        )
+@pytest.mark.parametrize("outcome", STANDINGS)
+def test_every_outcome_counts_as_its_standing_says_but_a_copy_is_not_correct(outcome: str) -> None:
+    found, standing = scored([row(outcome, speedup=2.0)]), STANDINGS[outcome]
+    copied = outcome == "copied"
+    assert found.compiles["1"].value == standing.compiles
+    assert found.correct["1"].value == (standing.correct and not copied)
+    assert found.faster is not None and found.faster.value == standing.faster
+    assert found.copied.value == copied
+    assert found.solved == (standing.correct and not copied)
 
 
-def test_copies_are_shown_and_failures_of_ours_left_out() -> None:
-    found = table_row(
-        [judged("copied"), judged("confirmed", "b"), judged("harness_error"), judged("mismatch")]
-    )
-    assert found.samples == 3
-    assert found.outcomes == {"confirmed": 1, "copied": 1, "harness_error": 1, "mismatch": 1}
-    assert found.copied.value == pytest.approx(1 / 3)
-    assert found.correct.value == pytest.approx(2 / 3)
-    assert found.faster.value == pytest.approx(1 / 3)
-    with pytest.raises(ValueError, match="no completion was judged"):
-        table_row([judged("harness_error")])
+def test_speed_counts_where_it_is_confirmed_and_in_shares_of_what_is_known() -> None:
+    rows = several("a", ("confirmed", 2.0), ("not_faster", 0.6), ("copied", 1.0), ("mismatch", None))
+    found = scored([*rows, *several("b", ("confirmed", 16.0), *[("compile_error", None)] * 3)])
+    fast = {p: each["1"].value for p, each in found.fast.items()}
+    assert fast == {"0": 0.375, "0.5": 0.375, "1": 0.25, "1.05": 0.25, "1.2": 0.25, "1.5": 0.25, "2": 0.125}
+    assert list(found.fast["1"]) == ["1", "2", "4"]
+    assert found.best["1"].value == pytest.approx(math.exp((math.log(2) / 4 + math.log(16) / 4) / 2))
+    assert found.best["4"].value == pytest.approx(math.sqrt(2 * 16))
+    assert found.attained is not None
+    assert found.attained.value == pytest.approx((0.5 / 4 + 1 / 4) / 2), "no more than all of it"
+    assert found.median_speedup == 2.0
+    assert (found.tasks, found.families, found.samples, found.solved) == (2, 2, 4, 2)
+
+
+def test_without_times_nothing_is_said_of_speed() -> None:
+    found = scored([row("correct"), row("mismatch", sample=1)], timed=False)
+    assert (found.faster, found.best, found.attained, found.median_speedup) == (None, {}, None, None)
+    assert list(found.fast) == ["0"] and found.correct["2"].value == 1.0
+    assert "| not timed |" in scores.markdown([found])
+
+
+def test_failures_of_ours_are_counted_and_in_nothing_else() -> None:
+    found = scored([row("harness_error"), row("confirmed", sample=1, speedup=2.0), row("harness_error", "b")])
+    assert found.outcomes == {"confirmed": 1, "harness_error": 2}
+    assert (found.tasks, found.samples, found.correct["1"].value) == (1, 1, 1.0)
+    with pytest.raises(InputError, match="no completion was judged"):
+        scored([row("harness_error")])
+
+
+def test_the_best_turn_of_a_sample_counts() -> None:
+    turns = [row("mismatch"), row("confirmed", turn=2, speedup=2.0), row("copied", turn=3)]
+    found = scored([replace(one, turn=at) for at, one in enumerate(turns, 1)])
+    assert (found.turns, found.samples, found.correct["1"].value, found.copied.value) == (3, 1, 1.0, 0.0)
+    assert found.outcomes == {"confirmed": 1, "copied": 1, "mismatch": 1}
+
+
+def test_tokens_and_dollars_are_added_up() -> None:
+    rows = [row("confirmed", sample=i, input_tokens=10 * (i + 1), usd=0.25) for i in range(2)]
+    found = scored(rows)
+    assert (found.tokens, found.usd) == ({"input": 15.0}, 0.5)
+    assert scored([row("confirmed")]).usd is None
 
 
 def test_rows_are_kept_in_order_and_replaced_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "measured.json"
+    path = tmp_path / "scores.json"
     for name, outcome in (("base", "unreadable"), ("SFT", "mismatch"), ("base", "confirmed")):
-        add_row(path, table_row([judged(outcome)], name), {"samples": 1})
-    rows = read_rows(path)
-    assert [row.name for row in rows] == ["SFT", "base"]
-    assert rows[1].faster.value == 1.0
-    shown = scores.markdown(rows)
-    assert shown.count("\n") == 4
-    assert "| base | 1 for 1 tasks | 100.0%" in shown
+        made = scores.score(name, "tiny", [row(outcome, speedup=2.0)], timed=True)
+        scores.add_row(path, made)
+    rows = scores.read_rows(path)
+    assert [one.name for one in rows] == ["SFT", "base"]
+    assert rows[1] == made
+    assert "| base | 1 (1) | 1 each | 100.0% | 100.0% | 0.0% | 100.0% |" in scores.markdown(rows)
+    path.write_text("[]")
+    with pytest.raises(InputError, match="not a scores file"):
+        scores.read_rows(path)
 
 
-@pytest.mark.parametrize(("count", "parts"), [(266, [266]), (256, [256]), (10, [10]), (600, [300, 300])])
-def test_answers_are_drawn_in_equal_parts(count: int, parts: list[int]) -> None:
-    found = list(batches(range(count), 256))
-    assert [len(part) for part in found] == parts
-    assert [i for part in found for i in part] == list(range(count))
+def test_completions_are_read_back_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "c.parquet"
+    rows = [
+        row("confirmed", speedup=2.0, usd=0.1, audit=True),
+        replace(row("mismatch"), outcome=None, reply="\x00λ"),
+    ]
+    completions.write(path, rows)
+    assert completions.read(path, hint="") == rows
+    path.write_bytes(b"no")
+    for wrong in (path, tmp_path / "none"):
+        with pytest.raises(InputError, match="run it"):
+            completions.read(wrong, hint="run it")
+
+
+def test_two_models_are_compared_on_the_tasks_of_both() -> None:
+    first = [one for i in range(12) for one in several(f"t{i}", ("copied", 1.0), ("mismatch", None))]
+    second = [one for i in range(2, 14) for one in several(f"t{i}", ("confirmed", 2.0), ("mismatch", None))]
+    found = compare(first, second, timed=True)
+    assert (found.tasks, found.families, found.left_out) == (10, 10, 4)
+    by_name = {one.name: one for one in found.differences}
+    assert by_name["correct"].difference.value == 0.5
+    assert by_name["copied"].difference.value == -0.5
+    assert by_name["attained"].second == pytest.approx(0.25)
+    assert by_name["correct"].difference.low is not None and by_name["correct"].difference.low > 0
+    untimed = {one.name for one in compare(first, second, timed=False).differences}
+    assert "faster" not in untimed and "correct" in untimed
+    with pytest.raises(InputError, match="no task is in both"):
+        compare(first, [replace(one, given="another") for one in second], timed=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kcurate.prompts import Answer
 from kcurate.train.models import Form
 from kcurate.train.run_folder import RunFolder
 from kcurate.train.task import Judged, Task
@@ -20,7 +21,7 @@ from kcurate.train.task import Judged, Task
 class Pool(Protocol):
     """Scores completions: `kcurate.train.reward.pool.RewardPool`."""
 
-    async def score(self, tasks: Sequence[Task], replies: Sequence[str]) -> list[Judged]:
+    async def score(self, tasks: Sequence[Task], replies: Sequence[str | Answer]) -> list[Judged]:
         """One `Judged` per completion, in order."""
 
 

@@ -1,0 +1,13 @@
+"""`kcurate eval`, and the scores at the end of a training run: completions sampled, judged, summarised.
+
+| module | owns |
+|---|---|
+| `completions` | a completion as a row, and files of them |
+| `sampling` | which prompts are sent, in how many turns; the seam to a model |
+| `local_model`, `endpoint` | models in this process (transformers), and behind an API |
+| `judging` | what the judge says of completions, and the feedback for a next turn |
+| `scores`, `intervals` | the numbers of a model, and their intervals by family |
+| `comparing` | two models on the same tasks |
+| `folder` | what is evaluated, and the files of an evaluation |
+| `stage` | the command: tasks, steps |
+"""

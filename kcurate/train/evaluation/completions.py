@@ -1,0 +1,92 @@
+"""A completion as a row of a Parquet file: what was asked, what came back, and what the judge found.
+
+Not covered: where completions come from (`sampling`), who judges them (`judging`).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from kcurate import codec, store
+from kcurate.errors import InputError
+from kcurate.train.task import Task
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One completion; of those of one `sample`, each `turn` (from 1) saw what was found of the one before.
+
+    `given`: the hash of the task's problem and given side. `prompt`: the chat messages, as JSON. `form`: text
+    or the input of the answer tool. `status`: how the exchange ended. `usd`: None if the price is unknown.
+    From `outcome` on: None before it is judged; `known` is the speedup of the task's known answer.
+    """
+
+    task: str
+    family: str
+    given: str
+    sample: int
+    turn: int
+    prompt: str
+    prompt_sha256: str
+    reply: str
+    form: str
+    status: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    usd: float | None = None
+    outcome: str | None = None
+    reward: float | None = None
+    speedup: float | None = None
+    known: float | None = None
+    detail: str | None = None
+    judge_s: float | None = None
+    audit: bool | None = None
+    cheat: bool | None = None
+    key: str | None = None
+
+
+def given_hash(task: Task) -> str:
+    """Equal for tasks that ask the same: the problem and the given side."""
+    template = task.template
+    parts = (codec.to_data(one) for one in (template.problem, template.slow))
+    return store.content_id("given", *(codec.canonical_json(part) for part in parts))
+
+
+def write(path: Path, rows: Sequence[Completion]) -> None:
+    """Write all rows of a file, atomically."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    hints = get_type_hints(Completion)
+    schema = pa.schema([(one.name, kinds[_plain(hints[one.name])]) for one in fields(Completion)])
+    data = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([vars(row) for row in rows], schema), data, compression="zstd")
+    store.write_bytes(path, data.getvalue())
+
+
+def read(path: Path, *, hint: str) -> list[Completion]:
+    """The rows of a file. `hint`: what makes it, where it is missing.
+
+    Raises:
+        InputError: no such file, or not one of ours.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        rows = pq.read_table(path).to_pylist()
+        return [Completion(**row) for row in rows]
+    except FileNotFoundError as error:
+        raise InputError("no such file", where=str(path), hint=hint) from error
+    except (OSError, pa.ArrowException, TypeError) as error:
+        raise InputError("not a file of completions", where=str(path), hint=hint) from error
+
+
+def _plain(hint: Any) -> Any:
+    """`float` of `float | None`."""
+    return next((one for one in getattr(hint, "__args__", ()) if one is not type(None)), hint)

@@ -1,0 +1,132 @@
+"""A model in this process, through transformers; on the GPU if there is one.
+
+It samples as GRPO does: the ways of a model's own generation config do not count. Not covered: how prompts
+become tokens (`kcurate.train.models`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kcurate import progress
+from kcurate.errors import MissingDependencyError
+from kcurate.records import Prompt
+from kcurate.train import models
+from kcurate.train.evaluation.sampling import Reply
+from kcurate.train.models import Form
+from kcurate.train.settings import ModelSettings
+from kcurate.train.task import Task
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How completions are sampled; `batch`: prompts at a time, `hint`: what makes it smaller."""
+
+    max_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    seed: int = 0
+    batch: int = 64
+    hint: str = "--batch-size {}"
+
+
+class LocalModel:
+    """A model and an adapter; its weights are loaded with the first prompt, and freed by `close`.
+
+    Raises:
+        InputError: no such model or adapter.
+    """
+
+    def __init__(self, settings: ModelSettings, adapter: Path | None, drawing: Drawing) -> None:
+        self._settings, self._adapter, self._drawing = settings, adapter, drawing
+        if adapter is not None:
+            models.check_adapter(adapter)
+        self._tokenizer = models.load_tokenizer(settings)
+        self._tokenizer.padding_side = "left"
+        self._form = Form(self._tokenizer, settings)
+        self._model: Any = None
+        torch.manual_seed(drawing.seed)
+
+    def fitting(self, tasks: Sequence[Task], max_prompt: int) -> list[Task]:
+        """The tasks whose prompt and known answer have at most so many tokens."""
+        return models.fitting(tasks, self._form, max_prompt, self._drawing.max_tokens)
+
+    def sample(self, asked: Sequence[tuple[Prompt, int]]) -> list[Reply]:
+        """See `Sampler`. A prompt that leaves no room in the model's context is `rejected`.
+
+        Raises:
+            InputError: the weights cannot be read. MissingDependencyError: out of GPU memory.
+        """
+        if self._model is None:
+            # Not merged: merging into bfloat16 weights would lose the small updates of GRPO.
+            self._model = models.load_model(self._settings, adapter=self._adapter).eval()
+        room = getattr(self._model.config, "max_position_embeddings", None) or 1 << 30
+        lengths = [len(self._form.prompt_ids(prompt)) for prompt, _ in asked]
+        # Longest first, so that memory runs out early or never.
+        order = sorted(range(len(asked)), key=lambda i: -lengths[i])
+        fits = [i for i in order if lengths[i] + self._drawing.max_tokens <= room]
+        found = {i: Reply("", status="rejected", input_tokens=lengths[i]) for i in order}
+        for batch in progress.each(list(batches(fits, self._drawing.batch)), "sampling", unit="batch"):
+            texts = [self._form.text(asked[i][0]) for i in batch]
+            for i, ids in zip(batch, self._generated(texts), strict=True):
+                found[i] = self._reply(ids, lengths[i])
+        return [found[i] for i in range(len(asked))]
+
+    def close(self) -> None:
+        """Free the weights' memory."""
+        self._model = None
+        models.free()
+
+    def _generated(self, texts: Sequence[str]) -> list[list[int]]:
+        """The new tokens of each, up to the first end-of-text token."""
+        # A chat template has already written the special tokens; plain text gets them here, as in training.
+        encoded = self._tokenizer(
+            list(texts), return_tensors="pt", padding=True, add_special_tokens=not self._form.chat
+        ).to(self._model.device)
+        encoded.pop("token_type_ids", None)
+        try:
+            with torch.inference_mode():
+                made = self._model.generate(**encoded, **self.arguments())
+        except torch.OutOfMemoryError as error:
+            hint = self._drawing.hint.format(max(1, self._drawing.batch // 2))
+            raise MissingDependencyError("out of GPU memory", where="sampling", hint=hint) from error
+        return made[:, encoded["input_ids"].shape[1] :].tolist()  # type: ignore[no-any-return]
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `generate`."""
+        return {
+            "max_new_tokens": self._drawing.max_tokens,
+            "do_sample": True,
+            "temperature": self._drawing.temperature,
+            "top_p": self._drawing.top_p,
+            "top_k": 0,
+            "repetition_penalty": 1.0,  # some generation configs set another; GRPO samples with this one
+            "pad_token_id": self._tokenizer.pad_token_id,
+        }
+
+    def _reply(self, ids: list[int], length: int) -> Reply:
+        ends = _end_tokens(self._model, self._tokenizer)
+        end = next((at for at, token in enumerate(ids) if token in ends), None)
+        text = self._tokenizer.decode(ids if end is None else ids[:end], skip_special_tokens=True)
+        status = "truncated" if end is None else "answered"
+        return Reply(
+            self._form.with_thought(text), "text", status, length, len(ids) if end is None else end + 1
+        )
+
+
+def _end_tokens(model: Any, tokenizer: Any) -> set[int]:
+    given = getattr(model.generation_config, "eos_token_id", None)
+    listed = given if isinstance(given, list) else [given]
+    return {token for token in (*listed, tokenizer.eos_token_id) if token is not None}
+
+
+def batches(order: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    """Equal batches of about `size`: a small remainder would take as long as a full batch."""
+    count = max(1, round(len(order) / size)) if order else 0
+    for part in range(count):
+        yield order[part * len(order) // count : (part + 1) * len(order) // count]

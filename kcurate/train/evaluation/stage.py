@@ -1,0 +1,267 @@
+"""`kcurate eval`: generate, judge, score; in one go, or one step at a time with a folder between them.
+
+A step that finds its file does nothing. Not covered: options (`kcurate.cli.evaluate`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from kcurate import codec, store
+from kcurate.backends.choice import choose
+from kcurate.errors import InputError
+from kcurate.notes import Note, silent
+from kcurate.problem.lessons import gpu_named
+from kcurate.records import Summary
+from kcurate.runs import Run, recorded
+from kcurate.train import devices, pair_tasks
+from kcurate.train.devices import JudgePlace
+from kcurate.train.evaluation import completions, scores
+from kcurate.train.evaluation.comparing import Comparison, compare
+from kcurate.train.evaluation.completions import Completion
+from kcurate.train.evaluation.folder import EvalFolder, Evaluated, check
+from kcurate.train.evaluation.judging import judge
+from kcurate.train.evaluation.sampling import Sampler, generate
+from kcurate.train.evaluation.scores import Scores
+from kcurate.train.reward import own_reward
+from kcurate.train.reward.pool import PoolConfig, RewardPool
+from kcurate.train.settings import JudgeSettings, ModelSettings
+from kcurate.train.task import Task
+
+STAGE = "eval"
+Step = Literal["generate", "judge", "score"]
+STEPS: tuple[Step, ...] = ("generate", "judge", "score")
+
+
+@dataclass(frozen=True)
+class EvalConfig:
+    """One call. `evaluated` None: that of the folder. `name`: of the row of scores.
+
+    `sampler`: a model of the caller's instead of the one that `evaluated` names.
+    """
+
+    folder: Path
+    evaluated: Evaluated | None = None
+    steps: Sequence[Step] = STEPS
+    name: str | None = None
+    backend: str = "auto"
+    gpu: str = "auto"
+    jobs: int = 0
+    batch: int = 64
+    concurrency: int = 8
+    max_usd: float | None = None
+    price: str | None = None
+    sampler: Sampler | None = None
+
+
+def run(config: EvalConfig, *, note: Note = silent) -> tuple[Summary, Scores | None]:
+    """Run the steps that are not done yet; the counts are the outcomes of the completions.
+
+    Raises:
+        InputError: unusable settings, tasks or folder. MissingDependencyError: a package, key, GPU or memory
+            is missing. RemoteError, BudgetSpentError: no answer from an API.
+    """
+    folder = EvalFolder(config.folder)
+    with recorded(STAGE, config.folder, note=note, folder=config.folder) as record:
+        evaluated = _settled(config, folder)
+        with contextlib.closing(_Judges(config, folder, evaluated, record.note)) as judges:
+            rows = _completions(config, folder, evaluated, judges, record)
+            if "judge" in config.steps and not folder.judged.exists():
+                record.begin()
+                rows, _ = judge(rows, judges.tasks, judges.pool)
+                completions.write(folder.judged, rows)
+                folder.write_about(
+                    evaluated, timed=judges.pool.timed, device=judges.pool.environment().device
+                )
+        made = _score(config, folder, evaluated) if "score" in config.steps else None
+        judged = folder.read_judged() if folder.judged.exists() else rows
+        counts = Counter(row.outcome or "not judged" for row in judged)
+        return record.finish({"completions": dict(sorted(counts.items()))}), made
+
+
+def run_compare(first: Path, second: Path) -> Comparison:
+    """The second evaluation less the first.
+
+    Raises:
+        InputError: not judged, no common task, or judged in ways that cannot be compared.
+    """
+    folders = [EvalFolder(first), EvalFolder(second)]
+    rows = [one.read_judged() for one in folders]
+    abouts = [one.read_about() for one in folders]
+    timed = [bool(one.get("timed")) for one in abouts]
+    if timed[0] != timed[1]:
+        raise InputError("one was timed on a GPU and the other was not", where=f"{first}, {second}")
+    return compare(*rows, timed=timed[0])
+
+
+def _settled(config: EvalConfig, folder: EvalFolder) -> Evaluated:
+    """What is evaluated, from the call or from the folder.
+
+    Raises:
+        InputError: the folder has another evaluation, or none where one is needed; a value out of range.
+    """
+    if config.evaluated is None:
+        return codec.from_data(Evaluated, folder.read_about()["evaluated"], where=str(folder.about))
+    given = config.evaluated
+    check(given)
+    if folder.about.exists():
+        there = codec.from_data(Evaluated, folder.read_about()["evaluated"], where=str(folder.about))
+        if replace(there, gpu=None) != replace(given, gpu=None):
+            raise InputError(
+                "another evaluation is here", where=str(folder.root), hint="choose another --out"
+            )
+        return there
+    return given
+
+
+class _Judges:
+    """The judges and the tasks of an evaluation, opened when they are needed."""
+
+    def __init__(self, config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note: Note) -> None:
+        self._config, self._folder, self._note = config, folder, note
+        self.evaluated = evaluated
+        self._pool: RewardPool | None = None
+        self._tasks: tuple[Task, ...] | None = None
+
+    @cached_property
+    def place(self) -> JudgePlace:
+        """Where they judge; a model in this process samples on the first of these GPUs."""
+        chosen = choose(self._config.backend, self._config.gpu, note=self._note)
+        backend: Literal["emulator", "cuda"] = "emulator" if chosen.backend == "emulator" else "cuda"
+        return devices.settle(JudgeSettings(backend, chosen.gpus[0], chosen.gpus))
+
+    @property
+    def pool(self) -> RewardPool:
+        """The judges."""
+        if self._pool is None:
+            config, place = self._config, self.place
+            scheme = own_reward.chosen(self.evaluated.reward, {})
+            torch = self.evaluated.tasks != "pairs"
+            cache = self._folder.verdicts
+            own = PoolConfig(
+                place.backend, place.gpus, config.jobs, place.timed, cache_file=cache, torch=torch
+            )
+            self._pool = RewardPool(scheme, own)
+        return self._pool
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """The tasks.
+
+        Raises:
+            InputError: there are none.
+        """
+        if self._tasks is None:
+            self._tasks = load_tasks(self.evaluated, self._note)
+        return self._tasks
+
+    def close(self) -> None:
+        """End the judges."""
+        if self._pool is not None:
+            self._pool.close()
+
+
+def load_tasks(evaluated: Evaluated, note: Note = silent) -> tuple[Task, ...]:
+    """The tasks of an evaluation.
+
+    Raises:
+        InputError: there are none.
+    """
+    own, (kind, _, path) = evaluated, evaluated.tasks.partition(":")
+    if kind == "kernelbench":
+        from kcurate.train.kernelbench import tasks as kernelbench
+
+        place = path or None
+        loaded = kernelbench.load(place, level=own.level, brief=own.brief, gpu=own.gpu or "", note=note)
+        note(f"kernelbench: {len(loaded.tasks)} tasks, {len(loaded.left_out)} modules left out")
+        tasks, parts = loaded.tasks, kernelbench.split(loaded.tasks, own.held_out, own.split_seed)
+    else:
+        tasks = pair_tasks.load(*own.dataset, brief=own.brief, untimed=own.untimed, gpu=own.gpu, note=note)
+        parts = pair_tasks.split(tasks, own.held_out, own.split_seed)
+    split = own.split or ("all" if kind == "kernelbench" else "held_out")
+    found = pair_tasks.scored({"train": parts[0], "held_out": parts[1], "all": tasks}[split])
+    if not found:
+        raise InputError(f"no task to evaluate on: {split} of {own.tasks} is empty", where="kcurate eval")
+    found = found[: own.limit or None]
+    note(f"{len(found)} tasks of {len({one.family for one in found})} families")
+    return found
+
+
+def _completions(
+    config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, judges: _Judges, record: Run
+) -> list[Completion]:
+    """The completions of the folder, generated first if they are not there."""
+    if folder.completions.exists() or "generate" not in config.steps:
+        hint = f"run kcurate eval generate --out {folder.root}"
+        return completions.read(folder.completions, hint=hint)
+    record.begin()
+    if judges.place.backend == "cuda":
+        found = judges.pool.environment()
+        judges.evaluated = evaluated = replace(evaluated, gpu=gpu_named(found.device, found.compiler) or None)
+    tasks = judges.tasks
+    with _sampler(config, folder, evaluated, record.note) as sampler:
+        folder.write_about(evaluated)
+        turned = judges.pool if evaluated.turns > 1 else None
+        rows = generate(
+            tasks, sampler, samples=evaluated.samples, turns=evaluated.turns, pool=turned, note=record.note
+        )
+    completions.write(folder.completions, rows)
+    record.note(f"{len(rows)} completions: {folder.completions}")
+    return rows
+
+
+@contextlib.contextmanager
+def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note: Note) -> Iterator[Sampler]:
+    """The model, for as long as it is needed."""
+    if config.sampler is not None:
+        yield config.sampler
+    elif evaluated.model == "claude" or evaluated.model.startswith(("claude-", "openai:")):
+        from kcurate.models.naming import parse_model
+        from kcurate.models.opening import Spending, open_asking
+        from kcurate.train.evaluation.endpoint import Endpoint
+
+        if evaluated.adapter is not None:
+            raise InputError("an adapter needs a model in this process", where="--adapter")
+        spending = Spending(config.max_usd, config.price, evaluated.max_tokens)
+        given = {"temperature": evaluated.temperature, "top_p": evaluated.top_p}
+        sampling = {key: value for key, value in given.items() if value is not None}
+        name = parse_model(evaluated.model)
+        asking = open_asking(name, folder.transcripts, spending, sampling=sampling, note=note)
+        with contextlib.closing(asking.client):
+            yield Endpoint(asking, config.concurrency)
+        note(asking.spent())
+    else:
+        from kcurate.train.extra import require_extra
+
+        require_extra("kcurate eval")
+        from kcurate.train.driving import quiet
+        from kcurate.train.evaluation.local_model import Drawing, LocalModel
+
+        drawing = Drawing(
+            evaluated.max_tokens,
+            1.0 if evaluated.temperature is None else evaluated.temperature,
+            1.0 if evaluated.top_p is None else evaluated.top_p,
+            evaluated.seed,
+            config.batch,
+        )
+        adapter = None if evaluated.adapter is None else Path(evaluated.adapter)
+        with (
+            quiet(),
+            contextlib.closing(LocalModel(ModelSettings(evaluated.model), adapter, drawing)) as model,
+        ):
+            yield model
+
+
+def _score(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated) -> Scores:
+    about, rows = folder.read_about(), folder.read_judged()
+    made = scores.score(
+        config.name or folder.root.name, evaluated.model, rows, timed=bool(about.get("timed"))
+    )
+    store.write_bytes(folder.scores, store.pretty_json({"rows": [codec.to_data(made)]}))
+    return made

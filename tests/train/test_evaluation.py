@@ -1,0 +1,236 @@
+"""`kcurate eval`: models whose worth is known, steps one at a time, and what goes wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asked import COPY, WRONG, reply
+from asked import task as scale
+from deopt.models import server
+from deopt.models.server import serving
+
+from kcurate import prompts
+from kcurate.cli import run as command
+from kcurate.records import Prompt
+from kcurate.train import pair_tasks
+from kcurate.train.evaluation import completions, scores
+from kcurate.train.evaluation.folder import EvalFolder, Evaluated
+from kcurate.train.evaluation.judging import judge
+from kcurate.train.evaluation.sampling import Reply, generate
+from kcurate.train.evaluation.stage import EvalConfig, run
+from kcurate.train.reward import schemes
+from kcurate.train.reward.pool import PoolConfig, RewardPool
+from kcurate.train.task import Task
+
+ALL: dict[str, Any] = {"split": "all", "untimed": True, "brief": True}
+
+
+class Known:
+    """A model that returns what a rule says of the prompt's text."""
+
+    def __init__(self, tasks: Sequence[Task], kind: str) -> None:
+        self.by_prompt = {task.prompt.context: task for task in tasks}
+        self.kind, self.random = kind, random.Random(0)
+        self.prompts: list[str] = []
+
+    def sample(self, asked: Sequence[tuple[Prompt, int]]) -> list[Reply]:
+        return [Reply(self.one(prompt)) for prompt, _ in asked]
+
+    def one(self, prompt: Prompt) -> str:
+        task, shown = self.by_prompt[prompt.context], prompts.chat(prompt)[1]["content"]
+        self.prompts.append(shown)
+        if self.kind == "random":
+            return "".join(chr(self.random.randrange(32, 1000)) for _ in range(200))
+        if self.kind == "copying":
+            return prompts.write_answer(prompts.Answer(task.template.slow.code))
+        if self.kind == "echoing":
+            return shown
+        return task.answer or "" if self.kind == "oracle" else self.kind
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[RewardPool]:
+    config = PoolConfig(backend="emulator", jobs=1)
+    with contextlib.closing(RewardPool(schemes.make("pairs"), config)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def tasks(pairs: Path) -> tuple[Task, ...]:
+    return pair_tasks.load(str(pairs), brief=True, untimed=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "worth", "copied"), [("random", 0, 0), ("copying", 0, 1), ("echoing", 0, 1), ("oracle", 1, 0)]
+)
+def test_models_score_what_they_are_worth(
+    tasks: Sequence[Task], pool: RewardPool, kind: str, worth: float, copied: float
+) -> None:
+    rows = generate(tasks[:2], Known(tasks, kind), samples=2)
+    made = scores.score(kind, kind, judge(rows, tasks, pool)[0], timed=False)
+    assert made.tasks == 2
+    assert (made.correct["1"].value, made.correct["2"].value, made.copied.value) == (worth, worth, copied)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "worth"), [("random", 0), ("copying", 0), ("echoing", 0), ("oracle", 1)])
+def test_models_score_what_they_are_worth_on_built_in_pairs(tmp_path: Path, kind: str, worth: float) -> None:
+    tasks = pair_tasks.load(brief=True, untimed=True)
+    settings = Evaluated(kind, samples=1, limit=12, **ALL)
+    _, made = run(EvalConfig(tmp_path, settings, backend="emulator", sampler=Known(tasks, kind)))
+    assert made is not None and made.tasks == 12
+    assert made.correct["1"].value == worth
+
+
+@pytest.mark.parametrize(
+    ("text", "earlier", "found"),
+    [
+        (COPY, "could not be used", "The answer is the code that was given"),
+        (WRONG, "a + x[i]", "Its results are wrong"),
+        (reply(), "It is right, but", "Its results are right"),
+    ],
+)
+def test_a_second_turn_sees_the_answer_before_and_what_was_found(
+    pool: RewardPool, text: str, earlier: str, found: str
+) -> None:
+    model = Known([scale()], text)
+    first, second = generate([scale()], model, samples=1, turns=2, pool=pool)
+    assert (first.turn, second.turn) == (1, 2) and first.prompt_sha256 != second.prompt_sha256
+    assert model.prompts[1].startswith(model.prompts[0])
+    assert earlier in model.prompts[1] and found in model.prompts[1]
+
+
+def test_a_model_in_this_process_samples_as_grpo_does(model: Path, tasks: Sequence[Task]) -> None:
+    from kcurate.train.evaluation.local_model import Drawing, LocalModel
+    from kcurate.train.settings import ModelSettings
+
+    own = LocalModel(ModelSettings(str(model)), None, Drawing(8, temperature=0.7))
+    given = own.arguments()
+    assert (given["temperature"], given["top_p"], given["top_k"], given["repetition_penalty"]) == (
+        0.7,
+        1,
+        0,
+        1,
+    )
+    endless = replace(tasks[0].prompt, task="x " * 5000)
+    cut, refused = own.sample([(tasks[0].prompt, 0), (endless, 0)])
+    assert (cut.status, cut.output_tokens) == ("truncated", 8)
+    assert (refused.status, refused.text) == ("rejected", "")
+    own.close()
+
+
+@pytest.mark.parametrize(("count", "parts"), [(266, [266]), (10, [10]), (600, [300, 300]), (0, [])])
+def test_prompts_are_sampled_in_equal_parts(count: int, parts: list[int]) -> None:
+    from kcurate.train.evaluation.local_model import batches
+
+    found = list(batches(range(count), 256))
+    assert [len(part) for part in found] == parts
+    assert [i for part in found for i in part] == list(range(count))
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def words(url: str, pairs: Path, *more: str) -> list[str]:
+    return [
+        "eval", *more, "--model", f"openai:qwen@{url}/v1", "--dataset", str(pairs), "--split", "all",
+        "--untimed", "--brief", "--limit", "2", "--samples", "2", "--backend", "emulator", "-j", "1",
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("answering")
+def test_three_steps_with_files_between_them_from_an_endpoint(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    with serving(server.completion(COPY)) as (url, script):
+        sampling = ("--temperature", "0.5", "--price", "1,10")
+        assert command(words(url, pairs, "generate", "--out", str(out), *sampling)) == 0
+        assert len(script.asked) == 4 and script.asked[0]["temperature"] == 0.5
+        assert command(words(url, pairs, "generate", "--out", str(out), *sampling)) == 0
+        assert len(script.asked) == 4, "what is there is kept"
+    rows = completions.read(EvalFolder(out).completions, hint="")
+    assert {row.outcome for row in rows} == {None} and {row.output_tokens for row in rows} == {60}
+    assert command(["eval", "score", str(out)]) == 1
+    assert "run kcurate eval judge" in capsys.readouterr().err
+    assert command(["eval", "judge", str(out), "--backend", "emulator", "-j", "1"]) == 0
+    capsys.readouterr()
+    assert command(["eval", "score", str(out), "--row", "qwen", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert sum(printed["counts"]["completions"].values()) == 4 and "not judged" not in printed["counts"]
+    assert printed["scores"]["name"] == "qwen" and printed["scores"]["usd"] > 0
+    assert command(["eval", "score", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "any of 2" in shown and "no intervals below 10 families" in shown
+    assert command(["eval", "compare", str(out), str(out)]) == 0
+    assert "2 tasks of 2 families in both" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("answering")
+def test_an_endpoint_that_fails_loses_no_answer(pairs: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "run")
+    with serving(server.completion(reply()), server.status(401)) as (url, script):
+        assert command(words(url, pairs, "generate", "--out", out, "--concurrency", "1")) != 0
+    with serving(server.completion(reply())) as (again, script):
+        # The address is not part of what is asked, so the first answer is on file.
+        text = json.loads((tmp_path / "run" / "eval.json").read_text())
+        text["evaluated"]["model"] = f"openai:qwen@{again}/v1"
+        (tmp_path / "run" / "eval.json").write_text(json.dumps(text))
+        assert command(words(again, pairs, "generate", "--out", out)) == 0
+        assert len(script.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("generate",), "which model?"),
+        (("judge",), "which evaluation?"),
+        (("compare", "a"), "1 folders"),
+        (("judge", "{empty}"), "no evaluation here"),
+        (("--model", "/no/such/model"), "no such folder"),
+        (("--model", "m", "--tasks", "puzzles"), "no tasks 'puzzles'"),
+        (("--model", "m", "--temperature", "-1"), "--temperature"),
+        (("--model", "m", "--reward", "most"), "unknown reward 'most'"),
+        (("--model", "claude", "--adapter", "x"), "an adapter needs a model in this process"),
+        (("--model", "openai:m@http://localhost:1/v1", "--max-usd", "1"), "no price is known"),
+        (("--model", "m", "--held-out", "1"), "held-out fraction"),
+    ],
+)
+def test_bad_input_is_one_line(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: Sequence[str], said: str
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    given = [text.replace("{empty}", str(empty)) for text in more]
+    begins = given[0] not in ("judge", "compare")
+    out = ("--out", str(tmp_path / "out"), "--dataset", str(pairs), "--untimed") if begins else ()
+    assert command(["eval", *given, *out, "--backend", "emulator"]) == 1
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
+    assert len(errors) == 1
+    assert said in errors[0]
+
+
+def test_a_folder_keeps_its_evaluation_and_its_tasks(
+    pairs: Path, tasks: Sequence[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Evaluated("oracle", dataset=(str(pairs),), **ALL)
+    config = EvalConfig(tmp_path, settings, ("generate",), backend="emulator", sampler=Known(tasks, "oracle"))
+    run(config)
+    assert command(["eval", "--model", "other", "--out", str(tmp_path)]) == 1
+    assert "another evaluation is here" in capsys.readouterr().err
+    path = EvalFolder(tmp_path).completions
+    rows = completions.read(path, hint="")
+    for change, said in (({"given": "x"}, "has changed since it was asked"), ({"task": "x"}, "no such task")):
+        completions.write(path, [replace(row, **change) for row in rows])  # type: ignore[arg-type]
+        assert command(["eval", "judge", str(tmp_path), "--backend", "emulator"]) == 1
+        assert said in capsys.readouterr().err
