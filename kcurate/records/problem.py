@@ -189,7 +189,7 @@ class Launch:
     shared_bytes: Expr = 0
     cooperative: bool = False
     cluster: tuple[Expr, ...] = ()
-    constexprs: Mapping[str, Expr | float | bool] = field(default_factory=dict)
+    constexprs: Mapping[str, Expr | float | bool] = field(default_factory=dict, hash=False)
     num_warps: Expr = 4
     num_stages: Expr = 3
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,8 +31,9 @@ DIVISIBLE = [["tt.divisibility", 16]]
 _HEAD = re.compile(r"^\.(version|target|address_size) .*$", re.MULTILINE)
 _SHARED = re.compile(r"^\s*\.extern \.shared .*;$", re.MULTILINE)
 _FUNCTION = re.compile(r"^\.func\s+(?:\([^)]*\)\s*)?(\w+)", re.MULTILINE)
-# Tables of the maths library, the same in every text.
-_TABLE = re.compile(r"^(?:\.visible |\.weak )?\.(?:global|const) .*;$", re.MULTILINE)
+# Tables of the maths library, the same in every text, and names of options that nothing reads any more.
+_TABLE = re.compile(r"^(?:\.visible |\.weak )?\.(?:global|const) [^;\[]*?([\w$]+)\[.*;$", re.MULTILINE)
+_NAME = re.compile(r"[\w$]+")
 _ENTRY = re.compile(r"^\.visible \.entry (\w+)", re.MULTILINE)
 # A kernel needs memory that a launcher would have to allocate (tensor descriptors, profiling).
 _SCRATCH = ("global_scratch_size", "profile_scratch_size")
@@ -163,11 +165,10 @@ def _joined(texts: Sequence[str]) -> str:
     once: dict[str, None] = {}
     bodies = []
     for text in texts:
-        for form in (_HEAD, _SHARED, _TABLE):
-            if form is not _HEAD:
-                once |= dict.fromkeys(match[0].strip() for match in form.finditer(text))
-            text = form.sub("", text)
-        bodies.append(text)
+        once |= dict.fromkeys(match[0].strip() for match in _SHARED.finditer(text))
+        read = Counter(_NAME.findall(text))
+        once |= dict.fromkeys(match[0] for match in _TABLE.finditer(text) if read[match[1]] > 1)
+        bodies.append(_TABLE.sub("", _SHARED.sub("", _HEAD.sub("", text))))
     return "\n".join((head, *once, *bodies)) + "\n"
 
 

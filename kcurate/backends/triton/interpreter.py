@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
+from triton.runtime import interpreter
 from triton.runtime.interpreter import (
     InterpreterError,
     TensorHandle,
@@ -36,6 +37,29 @@ _NUMPY = {
     "fp64": np.float64,
 }  # fmt: skip
 POINTER_BYTES = 8
+
+
+def _patched_dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
+    """Triton keeps bfloat16 as the bits of uint16, and multiplies these (3.6)."""
+    return _DOT(self, *map(_widened, (a, b)), *rest)
+
+
+def _widened(handle: Any) -> Any:
+    if handle.dtype.scalar != tl.bfloat16:
+        return handle
+    return TensorHandle((handle.data.astype(np.uint32) << 16).view(np.float32), tl.float32)
+
+
+def _patched_tensor(tensor: Any, scope: Any = None) -> None:
+    """Triton makes an index of an array of one element, which NumPy 2.4 refuses."""
+    _TENSOR(tensor, *(() if scope is None else (scope,)))
+    tensor.__index__ = lambda self: int(self.handle.data.item())
+
+
+_DOT = interpreter.InterpreterBuilder.create_dot
+_TENSOR = interpreter._patch_lang_tensor
+interpreter.InterpreterBuilder.create_dot = _patched_dot
+interpreter._patch_lang_tensor = _patched_tensor
 
 
 class Interpreted:
