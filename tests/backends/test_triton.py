@@ -13,12 +13,16 @@ import pytest
 from kcurate import codec, store
 from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.backends.triton import installed
+from kcurate.judge.admission import admit_plans
+from kcurate.judge.case import Case, Ruling
+from kcurate.judge.checks.static import check_binary
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.workers import compiling
 from kcurate.judge.workers.nursery import Nursery, Role
 from kcurate.problem.check import check
 from kcurate.problem.program import bind
-from kcurate.records import BufferArg, Candidate, Launch, Outcome, ValueArg
+from kcurate.records import BufferArg, Candidate, Environment, Launch, Outcome, ValueArg
+from kcurate.resources import pairs_dir
 from kcurate.triton_source import Specialised
 from kcurate.verdicts.keys import verdict_key
 
@@ -107,6 +111,21 @@ def test_a_cubin_has_a_kernel_for_each_specialisation(compilers: compiling.Compi
     assert sizes == {5, 6}  # three pointers and a size that may be a constant, then two to scratch memory
     assert set(made.dynamic_shared) == set(made.lowered.values())
     assert {one.kernel for one in made.resources} == set(made.lowered.values())
+
+
+@needs_triton
+def test_options_of_the_maths_library_are_not_left_as_variables(compilers: compiling.CompileWorkers) -> None:
+    one = store.read_candidate(pairs_dir() / "deep-learning" / "layernorm-triton")
+    made = compiled(one, compilers)
+    assert isinstance(made, Compiled), made.log
+    assert check_binary(made, one.fast) == ()
+
+
+def test_a_made_slow_side_beside_triton_is_not_judged() -> None:
+    made = replace(honest(), origin=replace(honest().origin, kind="rule", made="slow"))
+    with pytest.raises(Ruling) as found:
+        admit_plans(Case(made, "key", Environment("none", "none")))
+    assert found.value.outcome is Outcome.UNSUPPORTED
 
 
 # Each is refused in a worker that has imported Triton and entered its sandbox.

@@ -21,10 +21,12 @@ MISSING = "the side is in Triton, which is not installed (pip install 'kcurate[t
 
 def version() -> str | None:
     """The installed Triton's version; None without one."""
-    try:
-        return importlib.metadata.version("triton")
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    for name in ("triton", "pytorch-triton"):
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None
 
 
 def folder() -> Path:

@@ -10,8 +10,10 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import triton.language as tl
+from triton._C.libtriton import ir
 from triton.runtime import interpreter
 from triton.runtime.interpreter import (
     InterpreterError,
@@ -50,6 +52,13 @@ def _widened(handle: Any) -> Any:
     return TensorHandle((handle.data.astype(np.uint32) << 16).view(np.float32), tl.float32)
 
 
+def _patched_convert(data: Any, source: Any, target: Any, rounding: Any) -> Any:
+    """Triton cuts bits off for bfloat16, where a GPU rounds to the nearest."""
+    if source == tl.float32 and target == tl.bfloat16 and rounding != ir.ROUNDING_MODE.RTZ:
+        return data.view(np.float32).astype(ml_dtypes.bfloat16).view(np.uint16)
+    return _CONVERT(data, source, target, rounding)
+
+
 def _patched_tensor(tensor: Any, scope: Any = None) -> None:
     """Triton makes an index of an array of one element, which NumPy 2.4 refuses."""
     _TENSOR(tensor, *(() if scope is None else (scope,)))
@@ -57,8 +66,10 @@ def _patched_tensor(tensor: Any, scope: Any = None) -> None:
 
 
 _DOT = interpreter.InterpreterBuilder.create_dot
+_CONVERT = interpreter._convert_float
 _TENSOR = interpreter._patch_lang_tensor
 interpreter.InterpreterBuilder.create_dot = _patched_dot
+interpreter._convert_float = _patched_convert
 interpreter._patch_lang_tensor = _patched_tensor
 
 
