@@ -9,7 +9,6 @@ put into one PTX text under names of their own. Triton's last stage, ptxas, runs
 from __future__ import annotations
 
 import hashlib
-import inspect
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -114,10 +113,7 @@ class TritonCompiler:
         self._backend.add_stages(stages, options, source.language)
         facts: dict[str, Any] = {"target": self._target, **vars(options)}
         functions = self._backend.get_codegen_implementation(options)
-        given = [options, functions, self._backend.get_module_map(), context]
-        if "target" in inspect.signature(source.make_ir).parameters:  # from Triton 3.6 on
-            given.insert(0, self._target)
-        made = source.make_ir(*given)
+        made = source.make_ir(self._target, options, functions, self._backend.get_module_map(), context)
         for name, stage in stages.items():
             if name == "cubin":
                 break

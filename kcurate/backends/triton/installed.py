@@ -11,21 +11,26 @@ import importlib.metadata
 import os
 from pathlib import Path
 
+from packaging.version import Version
+
 from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.triton_source import refusals
 
 # The backend of a `Compiled` whose binary is the text itself.
 INTERPRETED = "triton"
-MISSING = "the side is in Triton, which is not installed (pip install 'kcurate[triton]')"
+MISSING = "the side is in Triton, and Triton 3.6 or newer is not installed (pip install 'kcurate[triton]')"
+# Older ones start threads, which the sandbox refuses.
+OLDEST = (3, 6)
 
 
 def version() -> str | None:
-    """The installed Triton's version; None without one."""
+    """The installed Triton's version; None without one that can be used."""
     for name in ("triton", "pytorch-triton"):
         try:
-            return importlib.metadata.version(name)
+            found = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
+        return found if Version(found).release >= OLDEST else None
     return None
 
 

@@ -59,9 +59,9 @@ def _patched_convert(data: Any, source: Any, target: Any, rounding: Any) -> Any:
     return _CONVERT(data, source, target, rounding)
 
 
-def _patched_tensor(tensor: Any, scope: Any = None) -> None:
+def _patched_tensor(tensor: Any, scope: Any) -> None:
     """Triton makes an index of an array of one element, which NumPy 2.4 refuses."""
-    _TENSOR(tensor, *(() if scope is None else (scope,)))
+    _TENSOR(tensor, scope)
     tensor.__index__ = lambda self: int(self.handle.data.item())
 
 
@@ -115,8 +115,7 @@ class Interpreted:
         except Exception as error:
             raise KernelFault("launch_error", f"{entry.name}: {_told(error)}") from error
         finally:
-            if scope is not None:  # Triton before 3.5 patches for good
-                scope.restore()
+            scope.restore()
 
 
 def _constexprs(function: Any) -> frozenset[str]:
