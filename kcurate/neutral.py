@@ -14,6 +14,7 @@ from typing import Any
 from kcurate import codec
 from kcurate.cuda_source import normalise
 from kcurate.records import Candidate, Side
+from kcurate.triton_source import bare_python
 
 LABELS = re.compile(
     r"slow|naive|na_ve|unoptimi[sz]ed|deoptimi[sz]ed|baseline|inefficient|suboptimal|uncoalesced|wasteful|"
@@ -33,13 +34,12 @@ def neutral(candidate: Candidate) -> Candidate:
 
 def neutral_side(side: Side) -> Side:
     """A side with normalised code and neutral names; plan, buffers and views otherwise unchanged."""
-    bare = normalise(side.code.encode("utf-8", "replace"))
-    taken = set(_NAME.findall(bare.decode("utf-8", "replace")))
+    bare = _bare(side, {})
+    taken = set(_NAME.findall(bare))
     given = {*side.buffers, *side.views}
     renames = _renames(taken, given)
-    code = normalise(bare, {old.encode(): new.encode() for old, new in renames.items()})
     data = codec.to_data(side)
-    data["code"] = code.decode("utf-8", "replace")
+    data["code"] = _bare(replace(side, code=bare), renames)
     data["plan"] = _follow(data["plan"], renames)
     return codec.from_data(Side, data)
 
@@ -49,6 +49,14 @@ def commented(code: str) -> str:
     bare = normalise(code.encode("utf-8", "replace"))
     renames = _renames(set(_NAME.findall(bare.decode("utf-8", "replace"))), set())
     return _NAME.sub(lambda match: renames.get(match[0], match[0]), code)
+
+
+def _bare(side: Side, renames: Mapping[str, str]) -> str:
+    """The code without comments, in a fixed layout, with other names."""
+    if side.language != "cuda":
+        return bare_python(side.code, renames)
+    named = {old.encode(): new.encode() for old, new in renames.items()}
+    return normalise(side.code.encode("utf-8", "replace"), named).decode("utf-8", "replace")
 
 
 def _renames(names: set[str], given: set[str]) -> Mapping[str, str]:
@@ -78,6 +86,8 @@ def _follow(node: Any, renames: Mapping[str, str]) -> Any:
     for key in _NAMED:
         if isinstance(made.get(key), str):
             made[key] = _NAME.sub(lambda match: renames.get(match[0], match[0]), made[key])
+    if "constexprs" in made:
+        made["constexprs"] = {renames.get(name, name): value for name, value in made["constexprs"].items()}
     if "template" in made:
         made["template"] = [
             _NAME.sub(lambda match: renames.get(match[0], match[0]), text) for text in made["template"]

@@ -12,6 +12,8 @@ START_RAY_REFEREE_S = 600.0
 
 # Compiling. Model-written templates can keep a compiler busy for hours.
 COMPILE_SIDE_S = 20.0
+# One side in Triton: a binary for each configuration of each size, a second or two for a matrix product.
+COMPILE_TRITON_S = 60.0
 # One run of the host compiler for the emulator.
 COMPILE_FOR_EMULATOR_S = 60.0
 # One extracted kernel: 200 times the slowest of the 148 kernels of Parboil and Rodinia.

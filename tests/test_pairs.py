@@ -7,7 +7,7 @@ the pairs), and the judge itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,21 @@ import sampling
 from kcurate import codec, store
 from kcurate.backends import open_compiler, open_device
 from kcurate.backends.base import Compiled, EntryPoint, KernelFault
+from kcurate.backends.triton import installed
+from kcurate.judge.agreement import arrays_of
 from kcurate.judge.checks.static import check_source, hints
 from kcurate.judge.workers.inside.execute import Prepared
+from kcurate.judge.workers.nursery import Nursery, Role
+from kcurate.judge.workers.requests import Generate, Run
+from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.problem.check import check
 from kcurate.problem.compare import Comparison, compare
 from kcurate.problem.dtypes import numpy_dtype
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.inputs.contents import generate
 from kcurate.problem.program import bind
-from kcurate.records import SIDES, Candidate, Launch, Problem, Side, TensorMapArg, steps
+from kcurate.records import SIDES, Candidate, Launch, Problem, Side, SideName, TensorMapArg, steps
+from kcurate.time_limits import RUN_S
 from tests.oracles import ORACLES, Array
 
 ROOT = Path(__file__).parents[1]
@@ -138,7 +144,11 @@ def test_pair_can_be_judged(name: str) -> None:
     assert len(problem_of(candidate).sizes.test) >= 3
 
 
-@pytest.mark.parametrize("name", SAMPLED_SIDES)
+CUDA_SIDES = [one for one in SAMPLED_SIDES if SIDES_ONCE[one.id][0][1].language == "cuda"]
+TRITON_SIDES = [one for one in SAMPLED_SIDES if SIDES_ONCE[one.id][0][1].language == "triton"]
+
+
+@pytest.mark.parametrize("name", CUDA_SIDES)
 def test_side_computes_the_reference(name: str) -> None:
     folder, side = SIDES_ONCE[name][0]
     candidate = pair(folder)
@@ -174,6 +184,38 @@ def test_side_computes_the_reference(name: str) -> None:
             prepared.close()
     finally:
         device.close()
+
+
+@pytest.fixture(scope="module")
+def interpreters() -> Iterator[Nursery]:
+    nursery = Nursery("emulator", "triton")
+    yield nursery
+    nursery.close()
+
+
+@pytest.mark.skipif(installed.version() is None, reason="Triton is not installed")
+@pytest.mark.parametrize("name", TRITON_SIDES)
+def test_side_in_triton_computes_the_reference(name: str, interpreters: Nursery) -> None:
+    folder, side = SIDES_ONCE[name][0]
+    candidate = pair(folder)
+    problem = problem_of(candidate)
+    compiled = installed.for_interpreter(side.code)
+    assert isinstance(compiled, Compiled), compiled.log
+    which: SideName = "fast" if candidate.fast == side else "slow"
+    proxy = SideProxy(which, interpreters.fork(Role("run", "emulator")), RUN_S["emulator"])
+    proxy.load(candidate, compiled)
+    for number, sizes in enumerate(problem.sizes.test):
+        proxy.ask(Generate(str(number), sizes, SEED, "nominal"))
+        proxy.wait_for_inputs()
+        reply = proxy.call(Run(str(number), POISONS))
+        assert reply.body.integrity == ()
+        expected = reference(candidate, generate(problem, side, sizes, SEED), sizes)
+        for run in range(len(POISONS)):
+            got = arrays_of(problem, reply.blobs, sizes, run, outputs_of(problem))
+            for output in outputs_of(problem):
+                result = compared(problem, output, expected, got[output], sizes)
+                assert result.ok, f"{output} at {dict(sizes)}: {result.detail}"
+    proxy.worker.kill()
 
 
 @pytest.mark.parametrize("family", SAMPLED_FAMILIES)

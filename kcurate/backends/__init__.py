@@ -29,12 +29,19 @@ PRELOAD = {
 }
 
 
-def open_compiler(name: str, *, arch: str | None = None) -> Compiler:
+def open_compiler(name: str, *, arch: str | None = None, language: str = "cuda") -> Compiler:
     """A compiler by backend name; `arch` (a GPU's, such as `sm_90`) applies only to `cuda`.
+
+    `language` triton: it makes PTX, and executes text, so only ever open it in a worker.
 
     Raises:
         InputError: there is no such backend.
     """
+    if language == "triton":
+        from kcurate.backends.cuda.nvrtc import DEFAULT_ARCH
+        from kcurate.backends.triton.compiler import TritonCompiler
+
+        return TritonCompiler(arch or DEFAULT_ARCH)
     if name == "cuda":
         from kcurate.backends.cuda.compiler import CudaCompiler
 

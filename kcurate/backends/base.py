@@ -20,6 +20,8 @@ from kcurate.problem.tensor_maps import BoundTensorMap
 from kcurate.records import Environment, Resources
 
 Bytes = npt.NDArray[np.uint8]
+# The backend of a `Compiled` whose binary is PTX, still to be assembled.
+PTX = "ptx"
 FaultReason = Literal["launch_error", "timeout", "out_of_bounds", "unsupported", "out_of_memory"]
 
 
@@ -56,7 +58,9 @@ class Unread:
 class Compiled:
     """A binary and its properties. `lowered` maps name expressions to symbols in the binary.
 
-    `unread`: what each kernel never reads, by symbol, if it was compiled to be `examined`.
+    `unread`: what each kernel never reads, by symbol, if it was compiled to be `examined`. `dynamic_shared`:
+    of kernels that Triton made, by symbol, the dynamic shared memory of every launch; such a kernel also
+    takes pointers to scratch memory after its arguments, which are null.
     """
 
     backend: str
@@ -66,6 +70,7 @@ class Compiled:
     resources: tuple[Resources, ...]
     compiler: str
     unread: Mapping[str, Unread] = field(default_factory=dict)
+    dynamic_shared: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -32,15 +32,16 @@ def admit_plans(case: Case, *, torch: bool = False) -> None:
     """Check that there is a problem and that both plans fit it. `torch` allows a side in PyTorch.
 
     Raises:
-        Ruling: `no_problem`; `malformed`, with every issue in the log; `unsupported` for a Triton side;
-        `harness_error` for a PyTorch side without `torch`, so that the candidate is judged again once PyTorch
-        is allowed.
+        Ruling: `no_problem`; `malformed`, with every issue in the log; `unsupported` for a slow side that was
+        made, if a side is in Triton; `harness_error` for a PyTorch side without `torch`, so that it is judged
+        again once PyTorch is allowed.
     """
     candidate = case.candidate
     for side in SIDES:
         language = getattr(candidate, side).language
-        if language == "triton":
-            raise Ruling(Outcome.UNSUPPORTED, "Triton sides cannot be judged yet", side=side)
+        if language == "triton" and made_slow(candidate):
+            text = "what a slow side that was made runs cannot be counted where a side is in Triton"
+            raise Ruling(Outcome.UNSUPPORTED, text, side=side)
         if language == "torch" and not torch:
             text = "a PyTorch side runs as trusted code and needs --trust-python"
             raise Ruling(Outcome.HARNESS_ERROR, text, side=side)
@@ -81,15 +82,18 @@ def admit_sources(case: Case) -> None:
         record = getattr(case.candidate, side)
         if record.language == "torch":
             continue
+        strict, text = side == "slow" and made_slow(case.candidate), record.code
         applied = static.ALL_CHECKS if side == suspect else others
         _refuse(side, static.check_source(record, applied))
-        strict = side == "slow" and made_slow(case.candidate)
-        if strict:
+        if record.language == "triton":
+            case.passed("triton")
+            text = ""  # what its launches read is not known
+        if strict and text:
             given = compiler_names(Source(case.candidate.fast.code))
             _refuse(side, _added(compiler_names(Source(record.code)), given))
         for sizes in problem.sizes.all if strict else problem.sizes.test[:1]:
             bound = bind_once(problem, record, sizes)
-            _refuse(side, tuple(find_repeated_launch(bound, record.code)))
+            _refuse(side, tuple(find_repeated_launch(bound, text)))
         if strict:
             bound = bind_once(problem, record, problem.sizes.headline)
             _refuse(side, tuple(find_unread_buffers(bound)))

@@ -254,6 +254,10 @@ class Judge:
                 sanitizer.examine_case(case, compiled, self.config.gpu, verification.seed, self._lock)
         if not timed:
             why = "timing is off" if self.config.backend == "cuda" else "the emulator is not timed"
+            if self.config.backend != "cuda" and any(
+                getattr(case.candidate, side).language == "triton" for side in SIDES
+            ):
+                why = "Triton's interpreter and the emulator are not timed"
             return Ruling(Outcome.CORRECT, f"both sides agree; {why}")
         if same_binary.same(case.candidate, compiled):
             return Ruling(Outcome.NOT_FASTER, "both sides have the same machine code")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from kcurate.errors import ProblemError
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.ops import BoundBuffer, CallOp
+from kcurate.problem.triton_launch import check_triton
 from kcurate.records import Call, Candidate, Problem, Side
 from kcurate.records.pair import SideName
 
@@ -48,9 +49,11 @@ def _argument(
 
 
 def check_language(candidate: Candidate, side_name: SideName) -> Iterator[str]:
-    """Errors in a side in PyTorch, which must be a reference with a single call."""
+    """Errors in a side's plan that its language forbids; a side in PyTorch is a reference with one call."""
     side: Side = getattr(candidate, side_name)
-    if side.language == "cuda":
+    if side.language == "triton":
+        yield from check_triton(side)
+    if side.language != "torch":
         return
     if candidate.origin.made == side_name or side_name != "slow":
         yield "a side in PyTorch can only be the reference, and the slow side"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kcurate.errors import ProblemError, at
-from kcurate.problem.addresses import check_tables
+from kcurate.problem.bound_buffers import MAX_BUFFER_BYTES, bind_buffers
 from kcurate.problem.calls import bind_call
 from kcurate.problem.dtypes import pack_struct, scalar_bytes
 from kcurate.problem.expressions import evaluate
@@ -33,9 +33,9 @@ from kcurate.problem.ops import (
     WhileOp,
 )
 from kcurate.problem.tensor_maps import bind_tensor_map
+from kcurate.problem.triton_launch import constants_of, passed_arguments, refuse_for_language
 from kcurate.records import (
     BindTexture,
-    Buffer,
     BufferArg,
     Call,
     Copy,
@@ -51,9 +51,9 @@ from kcurate.records import (
     TensorMapArg,
     Upload,
     ValueArg,
-    View,
     WhileNonzero,
 )
+from kcurate.triton_source import Specialised
 
 MAX_OPERATIONS = 100_000
 MAX_NESTING = 16
@@ -62,13 +62,11 @@ MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
 MAX_THREADS = 1024
 MAX_SHARED_BYTES = 227 * 1024
+WARP = 32
+# Of a pipelined loop in Triton; more only takes longer to compile.
+MAX_STAGES = 12
 # Blocks in a cluster; more than 8 are not portable, which the launch then allows.
 MAX_CLUSTER = 16
-MAX_BUFFER_BYTES = 1 << 36
-# Inputs are generated on the host, sometimes twice.
-MAX_INPUT_BYTES = 1 << 33
-# A side's own inputs are tables: the judge makes them, outside the measured time.
-MAX_OWN_INPUT_BYTES = 1 << 28
 
 __all__ = ["BoundBuffer", "BoundPointer", "BoundScalar", "Program", "bind"]
 
@@ -86,7 +84,7 @@ class _Binder:
                 and "int" in scalar.dtype
             ):
                 self.names.setdefault(name, evaluate(scalar.value, sizes))
-        self.buffers = _bind_buffers(problem, side, sizes)
+        self.buffers = bind_buffers(problem, side, sizes)
         self.entries: dict[tuple[str, tuple[str, ...]], None] = {}
         self.symbols: dict[str, None] = {}
         self.extents: dict[tuple[str, tuple[Expr, ...]], tuple[int, int, int]] = {}
@@ -172,6 +170,9 @@ class _Binder:
         return self.swap(step)
 
     def launch(self, step: Launch, where: str) -> LaunchOp:
+        refuse_for_language(step, self.side.language)
+        if self.side.language == "triton":
+            return self.triton_launch(step, where)
         grid, block = self.extent(step.grid, "grid", MAX_GRID), self.extent(step.block, "block", MAX_BLOCK)
         if block[0] * block[1] * block[2] > MAX_THREADS:
             raise ProblemError(f"{block[0] * block[1] * block[2]} threads per block, more than {MAX_THREADS}")
@@ -184,6 +185,22 @@ class _Binder:
         shared = self.number(step.shared_bytes, "shared_bytes", 0, MAX_SHARED_BYTES)
         cluster = self.cluster(step.cluster, grid) if step.cluster else None
         return LaunchOp(step.launch, template, grid, block, shared, step.cooperative, tuple(args), cluster)
+
+    def triton_launch(self, step: Launch, where: str) -> LaunchOp:
+        """A launch whose entry point says what it is compiled for; constants are not among its arguments."""
+        grid = self.extent(step.grid, "grid", MAX_GRID)
+        args = []
+        for index, argument in enumerate(step.args):
+            with at(f"{where}.args[{index}]"):
+                args.append(self.argument(argument))
+        parameters = passed_arguments(step.args, args, self.problem, self.buffers)
+        warps = self.number(step.num_warps, "num_warps", 1, MAX_THREADS // WARP)
+        stages = self.number(step.num_stages, "num_stages", 1, MAX_STAGES)
+        constants = constants_of(step, self.names)
+        template = Specialised(parameters, constants, warps, stages).template
+        self.entries[(step.launch, template)] = None
+        given = tuple(arg for arg, parameter in zip(args, parameters, strict=True) if not parameter.one)
+        return LaunchOp(step.launch, template, grid, (warps * WARP, 1, 1), 0, False, given)
 
     def cluster(self, values: tuple[Expr, ...], grid: tuple[int, int, int]) -> tuple[int, int, int]:
         found = self.extent(values, "cluster", (MAX_CLUSTER,) * 3)
@@ -292,50 +309,6 @@ class _Binder:
         ):
             raise ProblemError(f"{first.name!r} and {second.name!r} differ in shape, dtype or pad")
         return SwapOp(first.name, second.name)
-
-
-def _bind_buffers(problem: Problem, side: Side, sizes: Mapping[str, int]) -> dict[str, BoundBuffer]:
-    bound = {}
-    for name, record in {**problem.buffers, **side.buffers}.items():
-        with at(f"buffers.{name}"):
-            bound[name] = _bind_buffer(name, record, side.views.get(name), sizes, name in side.buffers)
-    inputs = sum(b.size_bytes for b in bound.values() if b.record.role in ("in", "inout"))
-    own = sum(b.size_bytes for b in bound.values() if b.record.role == "in" and b.extra)
-    for what, size, most in (
-        ("the side's own inputs", own, MAX_OWN_INPUT_BYTES),
-        ("inputs", inputs, MAX_INPUT_BYTES),
-        ("all", sum(b.size_bytes for b in bound.values()), MAX_BUFFER_BYTES),
-    ):
-        if size > most:
-            raise ProblemError(f"{what} together have {size} bytes, more than {most}", where="buffers")
-    check_tables(bound)
-    return bound
-
-
-def _bind_buffer(
-    name: str, record: Buffer, view: View | None, sizes: Mapping[str, int], extra: bool
-) -> BoundBuffer:
-    shape = tuple(evaluate(extent, sizes) for extent in record.shape)
-    if not shape or any(extent < 1 for extent in shape):
-        raise ProblemError(f"the shape {shape} has an extent below one")
-    before, after = (evaluate(p, sizes) for p in record.pad or (0, 0))
-    physical = shape
-    if view is not None and view.permute is not None:
-        if sorted(view.permute) != list(range(len(shape))):
-            raise ProblemError(f"permute {view.permute} is not a permutation of the axes")
-        physical = tuple(shape[axis] for axis in view.permute)
-    if view is not None and view.pad is not None:
-        pads = [(evaluate(a, sizes), evaluate(b, sizes)) for a, b in view.pad]
-        if len(pads) != len(physical) or any(a < 0 or b < 0 for a, b in pads):
-            raise ProblemError("pad needs one pair of counts per axis")
-        physical = tuple(a + extent + b for extent, (a, b) in zip(physical, pads, strict=True))
-    bound = BoundBuffer(name, record, shape, physical, (before, after), view, extra, sizes)
-    if min(before, after) < 0:
-        raise ProblemError(f"a negative pad ({before}, {after})")
-    size_bytes = bound.size_bytes + (before + after) * bound.itemsize
-    if size_bytes > MAX_BUFFER_BYTES:
-        raise ProblemError(f"{size_bytes} bytes, more than {MAX_BUFFER_BYTES}")
-    return bound
 
 
 def bind(problem: Problem, side: Side, sizes: Mapping[str, int], *, where: str = "plan") -> Program:

@@ -6,7 +6,6 @@ the surrounding text (`kcurate.prompts`).
 
 from __future__ import annotations
 
-import ast
 import re
 from typing import Any
 
@@ -14,6 +13,7 @@ from kcurate import codec, json_text, prompts
 from kcurate.cuda_source import normalise
 from kcurate.prompts import Answer, Earlier, Material, Technique
 from kcurate.records import Candidate, Problem, Prompt, Side, SideName
+from kcurate.triton_source import bare_python
 
 _TELLS_A_SIDE = re.compile(r"\b(?:slow|fast) side\b")
 
@@ -23,7 +23,7 @@ def material_of(problem: Problem, given: Side, makes: SideName, family: str, gpu
     return Material(
         makes=makes,
         family=family,
-        code=_shown_python(given.code) if given.language == "torch" else shown_code(given.code),
+        code=shown_code(given.code) if given.language == "cuda" else bare_python(given.code),
         plan=_shown_launch(given),
         problem=json_text.pretty(codec.to_data(problem)),
         language=given.language,
@@ -86,18 +86,6 @@ def _launches_alike(made: Side, given: Side) -> bool:
 def shown_code(code: str) -> str:
     """Code without comments, as it is published."""
     return normalise(code.encode("utf-8", "replace")).decode("utf-8", "replace")
-
-
-def _shown_python(code: str) -> str:
-    """A module's text without comments and docstrings."""
-    tree = ast.parse(code)
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-            and ast.get_docstring(node) is not None
-        ):
-            node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(tree)
 
 
 def _shown_launch(side: Side) -> str:

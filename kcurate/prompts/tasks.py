@@ -208,6 +208,8 @@ def chat(prompt: Prompt) -> list[dict[str, str]]:
 def _context(material: Material) -> str:
     if material.language == "torch":
         code = f"PyTorch module:\n```python\n{material.code.rstrip()}\n```\n\n{_FROM_TORCH}"
+    elif material.language == "triton":
+        code = f"Triton module:\n```python\n{material.code.rstrip()}\n```\n"
     else:
         code = f"Device code:\n```cuda\n{material.code.rstrip()}\n```\n"
     return (

@@ -177,17 +177,21 @@ class Launch:
     """`launch<template><<<grid, block, shared_bytes>>>(args)`.
 
     `cluster` is the number of blocks in a thread block cluster along each axis (none: no clusters, or those
-    of the kernel's own `__cluster_dims__`).
+    of the kernel's own `__cluster_dims__`). A launch of a side in Triton has no `block`, but compile-time
+    constants (`constexprs`), `num_warps` and `num_stages`; Triton's defaults.
     """
 
     launch: str
     grid: tuple[Expr, ...]
-    block: tuple[Expr, ...]
+    block: tuple[Expr, ...] = ()
     args: tuple[Arg, ...] = ()
     template: tuple[str, ...] = ()
     shared_bytes: Expr = 0
     cooperative: bool = False
     cluster: tuple[Expr, ...] = ()
+    constexprs: Mapping[str, Expr | float | bool] = field(default_factory=dict, hash=False)
+    num_warps: Expr = 4
+    num_stages: Expr = 3
 
 
 @dataclass(frozen=True)
@@ -302,7 +306,8 @@ class Side:
     `buffers` are additional ones that only this side uses (always `scratch` or `in`); `views` change the
     layout of logical buffers; `nondeterministic` names outputs whose rounding may differ from run to run
     (floating-point atomics). A side in `torch` is trusted Python text that calls one module (`Call`): its
-    top-level integer constants with a size's name take that size's value.
+    top-level integer constants with a size's name take that size's value. A side in `triton` is an untrusted
+    module of `@triton.jit` functions, which its plan launches.
     """
 
     code: str

@@ -16,6 +16,7 @@ import pytest
 
 from kcurate import store, time_limits
 from kcurate.backends.base import Compiled
+from kcurate.backends.triton import installed
 from kcurate.judge import admission
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.checks import static
@@ -38,7 +39,7 @@ LISTED = """
 # With `--sample` a case runs when it is sampled, or one of these has changed.
 SHARED = ("tests/cheats/test_cheats.py", "tests/cheats/expected.toml")
 # Shorter than the real limits, which a hang or a compiler bomb exceeds just as well.
-BOMBS = ("template_bomb", "endless_macro")
+BOMBS = ("template_bomb", "endless_macro", "triton_endless_compile")
 BOMB_TIMEOUT_S = 2.0
 HANG_TIMEOUT_S = 3.0
 
@@ -78,8 +79,20 @@ STATIC = sorted(
 )
 # Refused for what their compiled kernels never read.
 UNREAD = sorted(name for name, one in CASES.items() if one.class_ == "E" and one.cuda == ("static_reject",))
+IN_TRITON = {
+    path.parent.name
+    for path in HERE.glob("*/fast.py")
+    if '"language": "triton"' in (path.parent / "pair.json").read_text()
+}
+NO_TRITON = pytest.mark.skipif(installed.version() is None, reason="Triton is not installed")
 COMPILED = [
-    pytest.param(name, marks=pytest.mark.sample(f"tests/cheats/{name}", also=SHARED))
+    pytest.param(
+        name,
+        marks=[
+            pytest.mark.sample(f"tests/cheats/{name}", also=SHARED),
+            *([NO_TRITON] if name in IN_TRITON else []),
+        ],
+    )
     for name in sorted(set(CASES) - set(STATIC))
 ]
 
@@ -146,7 +159,7 @@ def test_other_cases_compile_unless_a_compile_error_is_expected(
     name: str, compilers: compiling.CompileWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name in BOMBS:
-        monkeypatch.setattr(time_limits, "COMPILE_SIDE_S", BOMB_TIMEOUT_S)
+        shorten(monkeypatch)
     one = candidate(name)
     ruling = admit(one)
     log = ""
@@ -178,6 +191,11 @@ def test_what_a_made_slow_side_never_reads_is_refused(name: str, compilers: comp
     assert refused.value.side == CASES[name].side
 
 
+def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in ("COMPILE_SIDE_S", "COMPILE_TRITON_S"):
+        monkeypatch.setattr(time_limits, limit, BOMB_TIMEOUT_S)
+
+
 def check(verdict: Verdict, name: str, allowed: tuple[str, ...]) -> None:
     assert verdict.outcome in allowed, f"{verdict.outcome}: {verdict.detail}"
     if not verdict.outcome.correct and verdict.outcome is not Outcome.MALFORMED:
@@ -197,7 +215,7 @@ def emulator() -> Iterator[Judge]:
 @pytest.mark.parametrize("name", COMPILED)
 def test_on_the_emulator(name: str, emulator: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     if name in BOMBS:
-        monkeypatch.setattr(time_limits, "COMPILE_SIDE_S", BOMB_TIMEOUT_S)
+        shorten(monkeypatch)
     check(emulator.judge(candidate(name)), name, CASES[name].emulator)
     monkeypatch.undo()
     after = emulator.judge(candidate(HONEST))

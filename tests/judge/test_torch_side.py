@@ -114,7 +114,7 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[TimedJudge]:
     """A judge with a simulated clock, on which a forward pass takes 90 us."""
     with contextlib.closing(TimedJudge()) as judge:
         judge.config = replace(judge.config, torch=True)
-        monkeypatch.setattr(judge.pool, "_fresh_python", judge._local_proxy)
+        monkeypatch.setattr(judge.pool, "_fresh_speaking", lambda side, _: judge._local_proxy(side))
         run = Forward.run
 
         def timed(self: Forward) -> None:

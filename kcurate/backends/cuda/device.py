@@ -163,9 +163,10 @@ class CudaDevice:
             KernelFault: the arguments do not fit its parameters, or the driver rejects the launch.
         """
         function = _own(module).function(entry)
-        function.allow_shared(grid.shared_bytes)
+        shared = grid.shared_bytes + (function.own_shared_bytes or 0)
+        function.allow_shared(shared)
         pointers, _alive = function.pack(args)
-        extent = (*grid.grid, *grid.block, grid.shared_bytes, self.stream, pointers)
+        extent = (*grid.grid, *grid.block, shared, self.stream, pointers)
         if grid.cluster is not None:
             self._launch_clusters(function, grid, pointers)
         elif grid.cooperative:

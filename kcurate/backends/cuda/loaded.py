@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver as cu
 
-from kcurate.backends.base import Bytes, Compiled, EntryPoint, KernelArg, KernelFault, argument_bytes
+from kcurate.backends.base import (
+    Bytes,
+    Compiled,
+    EntryPoint,
+    KernelArg,
+    KernelFault,
+    ScalarValue,
+    argument_bytes,
+)
 from kcurate.backends.cuda import cubin
 from kcurate.backends.cuda.driver import call
 
@@ -23,16 +31,22 @@ DEFAULT_DYNAMIC_SHARED_BYTES = 48 * 1024
 
 # Variables of one section so near to each other have only alignment between them.
 NEIGHBOUR_BYTES = 16
+# At most so many pointers to scratch memory follow the arguments of a kernel that Triton made.
+SCRATCH_POINTERS = 2
 # Of the arguments in memory, as for a tensor map.
 ALIGNMENT = 64
 
 
 @dataclass
 class Function:
-    """A kernel and the layout of its parameters: (offset, size) in bytes."""
+    """A kernel and the layout of its parameters: (offset, size) in bytes.
+
+    `own_shared_bytes`: the dynamic shared memory that Triton asks for (None: not a kernel of Triton's).
+    """
 
     handle: Any
     params: tuple[tuple[int, int], ...]
+    own_shared_bytes: int | None = None
     dynamic_shared_bytes: int = DEFAULT_DYNAMIC_SHARED_BYTES
 
     def allow_shared(self, wanted_bytes: int) -> None:
@@ -53,6 +67,9 @@ class Function:
         Raises:
             KernelFault: the number or sizes of the arguments do not match the kernel's parameters.
         """
+        if self.own_shared_bytes is not None:
+            scratch = min(SCRATCH_POINTERS, max(0, len(self.params) - len(args)))
+            args = (*args, *[ScalarValue(bytes(8))] * scratch)
         data = argument_bytes(args, [size for _, size in self.params])
         size_bytes = max((offset + size for offset, size in self.params), default=0)
         storage = (ctypes.c_char * (size_bytes + ALIGNMENT))()
@@ -106,7 +123,8 @@ class LoadedModule:
             symbol = self.compiled.lowered.get(expression, entry.name)
             handle = call(cu.cuModuleGetFunction(self.handle, symbol.encode()))
             params = cubin.parameters(self.compiled.binary, symbol)
-            self.functions[expression] = Function(handle, params)
+            shared = self.compiled.dynamic_shared.get(symbol)
+            self.functions[expression] = Function(handle, params, shared)
         return self.functions[expression]
 
     def variable(self, name: str) -> Variable:

@@ -27,6 +27,7 @@ from kcurate.backends.base import (
 )
 from kcurate.backends.emulator.library import Failure, Library, Variable, check_launch
 from kcurate.backends.emulator.memory import Memories, view
+from kcurate.backends.triton.installed import INTERPRETED
 from kcurate.problem.tensor_maps import BoundTensorMap
 from kcurate.records import Environment
 
@@ -53,19 +54,24 @@ class EmulatorDevice:
             kcurate=__version__,
         )
 
-    def load(self, compiled: Compiled) -> Library:
+    def load(self, compiled: Compiled) -> Module:
         """Load a side.
 
         Raises:
-            BackendError: the binary does not load.
+            BackendError: the binary does not load. KernelFault: a module in Triton does not run.
         """
         self._compiler = compiled.compiler
+        if compiled.backend == INTERPRETED:
+            from kcurate.backends.triton.interpreter import Interpreted
+
+            return Interpreted(compiled)
         self._libraries.append(Library(compiled))
         return self._libraries[-1]
 
     def reset_globals(self, module: Module) -> None:
         """Reset every variable of the side to its initial value."""
-        _own(module).reset()
+        if module.compiled.backend != INTERPRETED:
+            _own(module).reset()
 
     def counts(self, module: Module, sample: int = 0, seed: int = 0) -> Counts:
         """What a side compiled to be examined did since the last call; see `Library.count`."""
@@ -110,6 +116,12 @@ class EmulatorDevice:
         Raises:
             KernelFault: the launch is invalid, or the kernel did something that ends a run.
         """
+        if module.compiled.backend == INTERPRETED:
+            from kcurate.backends.triton.interpreter import Interpreted
+
+            assert isinstance(module, Interpreted)
+            module.launch(entry, grid, args)
+            return
         library = _own(module)
         kernel = library.kernels.get(entry.expression)
         if kernel is None:

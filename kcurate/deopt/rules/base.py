@@ -60,6 +60,8 @@ class Rule:
 
     def apply(self, side: Side, problem: Problem | None = None) -> Side | NotApplicable:
         """The side without the technique; code, plan and `nondeterministic` may change."""
+        if side.language != "cuda":
+            return NotApplicable(f"the side is in {side.language}, not in CUDA")
         source = side.code.encode("utf-8", "surrogateescape")
         made = self.change(Given(side, problem, tree_of(source)))
         if isinstance(made, Side) and made == side:

@@ -31,6 +31,7 @@ from kcurate.records import (
     ValueArg,
     steps,
 )
+from kcurate.triton_source import refusals
 
 # A plan with more distinct constants than this is a table of answers.
 MAX_PLAN_CONSTANTS = 64
@@ -109,12 +110,16 @@ ALL_CHECKS: tuple[str, ...] = (*SOURCE_CHECKS, *PLAN_CHECKS)
 def check_source(side: Side, checks: Sequence[str] = ALL_CHECKS) -> tuple[Finding, ...]:
     """What the named checks find in a side's code and plan, in that order. `size` always runs, and first.
 
+    A module in Triton has an allow-list instead (`kcurate.triton_source.allowed`).
+
     Raises:
         InputError: there is no check of that name.
     """
     unknown = [name for name in checks if name not in ALL_CHECKS]
     if unknown:
         raise InputError(f"unknown check {unknown[0]!r}", hint=f"one of {', '.join(ALL_CHECKS)}")
+    if side.language == "triton":
+        return _check_triton(side)
     source = Source(side.code)
     found: list[Finding] = list(spelling.size(source))
     if found:
@@ -122,6 +127,20 @@ def check_source(side: Side, checks: Sequence[str] = ALL_CHECKS) -> tuple[Findin
     for name in checks:
         more = SOURCE_CHECKS[name](source) if name in SOURCE_CHECKS else PLAN_CHECKS[name](source, side)
         found += itertools.islice(more, MAX_FINDINGS)
+    return tuple(dict.fromkeys(found))
+
+
+def _check_triton(side: Side) -> tuple[Finding, ...]:
+    """What is not allowed in a module in Triton, and in its plan."""
+    found = [
+        Finding("triton", one.what, one.line) for one in itertools.islice(refusals(side.code), MAX_FINDINGS)
+    ]
+    found += literal_plan(Source(""), side)
+    if side.nondeterministic and "atomic_" not in side.code:
+        names = ", ".join(side.nondeterministic)
+        found.append(
+            Finding("nondeterminism", f"{names}: declared nondeterministic, but the code has no atomics")
+        )
     return tuple(dict.fromkeys(found))
 
 
@@ -140,7 +159,8 @@ def check_binary(
         return ()
     found: list[Finding] = []
     if "state" in checks:
-        constants = {v.name for v in static_variables(Source(side.code).plain) if v.constant}
+        plain = Source(side.code).plain if side.language == "cuda" else ()
+        constants = {v.name for v in static_variables(plain) if v.constant}
         found += binary.state(compiled, frozenset(constants | _written_by_plan(side)))
     if "sections" in checks:
         found += binary.sections(compiled)
@@ -149,14 +169,14 @@ def check_binary(
     if "runtime_calls" in checks:
         found += binary.runtime_calls(compiled)
     if "instructions" in checks:
-        may_sleep = not SLEEPING.isdisjoint(spelling.included(Source(side.code)))
+        may_sleep = side.language == "cuda" and not SLEEPING.isdisjoint(spelling.included(Source(side.code)))
         found += binary.instructions(compiled, may_sleep=may_sleep)
     return tuple(dict.fromkeys(found))
 
 
 def hints(side: Side) -> tuple[Finding, ...]:
     """Comments and names that tell which side this is: no reason to refuse a side, but bad training data."""
-    return tuple(padded_work.label_leaks(Source(side.code)))
+    return tuple(padded_work.label_leaks(Source(side.code))) if side.language == "cuda" else ()
 
 
 def _written_by_plan(side: Side) -> set[str]:

@@ -7,16 +7,20 @@ Not covered: which code may be compiled (`checks.static`), the compilers (`kcura
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kcurate import time_limits
-from kcurate.backends.base import Compiled, CompileFailure, Compiler, EntryPoint, KernelFault
+from kcurate.backends.base import PTX, Compiled, CompileFailure, Compiler, EntryPoint, KernelFault
+from kcurate.backends.cuda.ptxas import completed
 from kcurate.backends.torch_module import compile_text
+from kcurate.backends.triton import installed
+from kcurate.backends.triton.installed import for_interpreter
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.workers.messages import unpack_compiled
 from kcurate.judge.workers.nursery import Nursery, Role, Worker, WorkerDied, WorkerTimeout
 from kcurate.judge.workers.requests import Compile, CompileAnswer
 from kcurate.problem.bind_once import bind_once
-from kcurate.records import SIDES, BindTexture, Candidate, Outcome, steps
+from kcurate.records import SIDES, BindTexture, Candidate, Outcome, Side, steps
 from kcurate.records.pair import SideName
 
 # Recent binaries that are cached.
@@ -48,7 +52,7 @@ def request_of(
         for step in steps(record.plan):
             if isinstance(step, BindTexture):
                 symbols[step.bind_texture] = None
-    return Compile(record.code, tuple(entries), tuple(symbols), sanitize, examine)
+    return Compile(record.code, tuple(entries), tuple(symbols), sanitize, examine, record.language)
 
 
 class CompileWorkers:
@@ -58,11 +62,12 @@ class CompileWorkers:
         self._nursery = nursery
         self._role = role
         self._workers = [nursery.fork(role) for _ in range(count)]
+        self._triton: list[Worker] = []
         self._made: dict[Compile, Compiled] = {}
 
     def compile(self, requests: Sequence[Compile]) -> list[Compiled | CompileFailure]:
-        """Compile in parallel, at most one request per worker. The last `REMEMBERED` binaries are cached,
-        since many candidates share a reference.
+        """Compile in parallel, at most one request per worker; what Triton made is assembled. The last
+        `REMEMBERED` binaries are cached, since many candidates share a reference.
 
         Raises:
             BackendError: a compiler failed. MissingDependencyError: there is none.
@@ -72,6 +77,15 @@ class CompileWorkers:
             one: self._made[one] for one in requests if one not in new
         }
         found |= zip(new, self._compile(new), strict=True)
+        texts = {
+            one: made for one, made in found.items() if isinstance(made, Compiled) and made.backend == PTX
+        }
+        again = [
+            Compile(made.binary.decode(), (), (), examine=one.examine, language="ptx")
+            for one, made in texts.items()
+        ]
+        for (one, text), made in zip(texts.items(), self._compile(again), strict=True):
+            found[one] = completed(made, text) if isinstance(made, Compiled) else made
         for one in requests:
             made = found[one]
             if isinstance(made, Compiled):
@@ -85,19 +99,35 @@ class CompileWorkers:
         asked: list[Worker] = []
         try:
             for i, request in enumerate(requests):
-                if not self._workers[i].alive:
-                    self._workers[i] = self._nursery.fork(self._role)
-                asked.append(self._workers[i])
+                asked.append(self._worker(i, request.language))
                 asked[-1].ask(request)
-            return [_answer(worker) for worker in asked]
+            return [
+                _answer(
+                    worker,
+                    time_limits.COMPILE_TRITON_S if one.language == "triton" else time_limits.COMPILE_SIDE_S,
+                )
+                for worker, one in zip(asked, requests, strict=True)
+            ]
         except BaseException:
             for worker in asked:  # a late answer must not be read as the answer to the next request
                 worker.kill()
             raise
 
+    def _worker(self, number: int, language: str) -> Worker:
+        """A live worker; those for Triton come from a nursery that has imported it."""
+        nursery, role, workers = self._nursery, self._role, self._workers
+        if language == "triton":
+            nursery, workers = nursery.speaking(language), self._triton
+            role = replace(role, options={**(role.options or {}), "language": language})
+        while len(workers) <= number:
+            workers.append(nursery.fork(role))
+        if not workers[number].alive:
+            workers[number] = nursery.fork(role)
+        return workers[number]
+
     def close(self) -> None:
         """End the workers."""
-        for worker in self._workers:
+        for worker in (*self._workers, *self._triton):
             worker.kill()
 
 
@@ -107,22 +137,28 @@ def compile_case(case: Case, workers: CompileWorkers, *, sanitize: bool = False)
     Raises:
         Ruling: `compile_error` or `unsupported`, with the side and its log. BackendError: a compiler failed.
     """
-    device_code = [side for side in SIDES if getattr(case.candidate, side).language == "cuda"]
+    on_gpu = case.environment.backend == "cuda"
+    languages = ("cuda", "triton") if on_gpu and installed.version() else ("cuda",)
+    device_code = [side for side in SIDES if getattr(case.candidate, side).language in languages]
     # Of a slow side that was made, and of the side that it was made from, what they waste is compared.
-    examine = case.environment.backend == "cuda" and case.candidate.origin.made == "slow"
+    examine = on_gpu and case.candidate.origin.made == "slow"
     requests = [request_of(case.candidate, side, sanitize=sanitize, examine=examine) for side in device_code]
     answers = dict(zip(device_code, workers.compile(requests), strict=True))
     compiled: dict[SideName, Compiled] = {}
     for side in SIDES:
-        answer = answers[side] if side in answers else compile_text(getattr(case.candidate, side).code)
+        record: Side = getattr(case.candidate, side)
+        as_text = for_interpreter if record.language == "triton" else compile_text
+        answer = answers[side] if side in answers else as_text(record.code)
         if isinstance(answer, CompileFailure):
             raise Ruling(
                 Outcome.UNSUPPORTED if answer.reason == "unsupported" else Outcome.COMPILE_ERROR,
-                FAILED[answer.reason],
+                answer.log if answer.log == installed.MISSING else FAILED[answer.reason],
                 side=side,
                 log=answer.log,
                 unexplained=answer.reason == "memory",
             )
+        if record.language == "triton":
+            case.add_details(**{f"{side}_compiler": answer.compiler})
         case.update_report(side, resources=answer.resources, binary_sha256=answer.sha256)
         compiled[side] = answer
     case.passed("compile")
@@ -139,11 +175,11 @@ def compile_side(candidate: Candidate, side: SideName, compiler: Compiler) -> Co
     return compiler.compile(wanted.code, wanted.entry_points, wanted.symbols)
 
 
-def _answer(worker: Worker) -> Compiled | CompileFailure:
+def _answer(worker: Worker, limit_s: float) -> Compiled | CompileFailure:
     try:
-        reply = worker.answer(time_limits.COMPILE_SIDE_S)
+        reply = worker.answer(limit_s)
     except WorkerTimeout:
-        return CompileFailure("timeout", f"the compiler exceeded {time_limits.COMPILE_SIDE_S:.0f} s")
+        return CompileFailure("timeout", f"the compiler exceeded {limit_s:.0f} s")
     except (WorkerDied, KernelFault):
         return CompileFailure("memory", "the compiler crashed: out of memory, or a compiler bug")
     answer: CompileAnswer = reply.body

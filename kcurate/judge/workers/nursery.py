@@ -228,13 +228,26 @@ class Nursery:
         theirs.close()
         self._control = ours
         self._control.settimeout(time_limits.START_WORKER_S)
+        self._backend = backend
         self._asking = threading.Lock()
+        self._others: dict[str, Nursery] = {}
         self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
 
     @property
     def alive(self) -> bool:
         """Whether it can fork workers."""
         return self._process.poll() is None
+
+    def speaking(self, language: str) -> Nursery:
+        """A nursery that has imported what another language needs; it ends with this one.
+
+        Raises:
+            BackendError: it cannot be started.
+        """
+        with self._asking:
+            if language not in self._others:
+                self._others[language] = Nursery(self._backend, language)
+            return self._others[language]
 
     def fork(self, role: Role) -> Worker:
         """Start a worker without waiting for it (`Worker.ready` waits).
@@ -264,6 +277,8 @@ class Nursery:
 
     def close(self) -> None:
         """Kill all workers and end the nursery."""
+        for other in self._others.values():
+            other.close()
         for worker in list(self._workers):
             worker.kill()
         self._control.close()

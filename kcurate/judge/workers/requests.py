@@ -57,6 +57,7 @@ class Description:
     resources: tuple[Resources, ...]
     compiler: str
     unread: Mapping[str, Unread] = field(default_factory=dict)
+    dynamic_shared: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -69,13 +70,14 @@ class CompileAnswer:
 
 @dataclass(frozen=True)
 class Compile(Request[CompileAnswer]):
-    """Compile one side; the reply has the array `binary`."""
+    """Compile one side; the reply has the array `binary`. `ptx` is what was compiled from `triton`."""
 
     code: str
     entry_points: tuple[EntryPoint, ...]
     symbols: tuple[str, ...]
     sanitize: bool = False
     examine: bool = False
+    language: Literal["cuda", "triton", "ptx"] = "cuda"
 
 
 @dataclass(frozen=True)

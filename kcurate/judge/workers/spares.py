@@ -47,7 +47,8 @@ class RunWorkerPool:
     def __init__(self, nursery: Nursery, role: Role, spares: int) -> None:
         self._timeout_s = time_limits.RUN_S[role.backend]
         self._role = role
-        self._python: tuple[Nursery, WarmWorkers] | None = None
+        self._nursery = nursery
+        self._speaking: dict[str, WarmWorkers] = {}
         self._helpers: Compiled | None = None
         self._references: dict[str, SideProxy] = {}
         self._primed: SideProxy | None = None
@@ -74,9 +75,8 @@ class RunWorkerPool:
         self._end()
         self._lock.close()
         self._spares.close()
-        if self._python is not None:
-            self._python[1].close()
-            self._python[0].close()
+        for spares in self._speaking.values():
+            spares.close()
 
     def refill(self) -> None:
         """End released workers and replace missing spares in the background.
@@ -90,8 +90,8 @@ class RunWorkerPool:
             self._end()
             with contextlib.suppress(BackendError):
                 self._spares.refill()
-                if self._python is not None:
-                    self._python[1].refill()
+                for spares in self._speaking.values():
+                    spares.refill()
             if self._helpers is not None:
                 self._prime_spare()
 
@@ -131,7 +131,7 @@ class RunWorkerPool:
 
     def take(self, candidate: Candidate, reference: SideName) -> dict[SideName, SideProxy]:
         """An unused worker for the side on trial, and a kept or unused one for the reference."""
-        trial = self.fresh(other_side(reference), primed=True)
+        trial = self._unused(candidate, other_side(reference), primed=True)
         try:
             kept = self.reference(candidate, reference)
             for proxy in (trial, kept):
@@ -142,13 +142,25 @@ class RunWorkerPool:
         return {"slow": kept, "fast": trial} if reference == "slow" else {"slow": trial, "fast": kept}
 
     def reference(self, candidate: Candidate, side: SideName) -> SideProxy:
-        """A kept worker of a reference, or an unused one. A PyTorch side gets one that has imported torch."""
+        """A kept worker of a reference, or an unused one."""
         key = side_key(candidate, side)
         kept = self._references.pop(key, None)
         if kept is None or not kept.worker.alive:
-            python = getattr(candidate, side).language == "torch"
-            kept = self._fresh_python(side) if python else self.fresh(side)
+            kept = self._unused(candidate, side)
         return dataclasses.replace(kept, side=side, key=key)
+
+    def _unused(self, candidate: Candidate, side: SideName, *, primed: bool = False) -> SideProxy:
+        """An unused worker, which has imported torch for a side in PyTorch, Triton for one to interpret."""
+        language = getattr(candidate, side).language
+        if language == "cuda" or (language == "triton" and self._role.backend == "cuda"):
+            return self.fresh(side, primed=primed)
+        return self._fresh_speaking(side, language)
+
+    def _fresh_speaking(self, side: SideName, language: str) -> SideProxy:
+        """An unused worker forked from a nursery that has imported what the language needs."""
+        if language not in self._speaking:  # importing takes seconds
+            self._speaking[language] = WarmWorkers(self._nursery.speaking(language), self._role, 1)
+        return SideProxy(side, self._speaking[language].take(), self._timeout_s)
 
     def fresh(self, side: SideName, *, primed: bool = False) -> SideProxy:
         """An unused worker."""
@@ -159,13 +171,6 @@ class RunWorkerPool:
             if ready.worker.alive:
                 return dataclasses.replace(ready, side=side)
         return SideProxy(side, self._spares.take(), self._timeout_s)
-
-    def _fresh_python(self, side: SideName) -> SideProxy:
-        """An unused worker forked from a nursery that has imported torch, which takes seconds."""
-        if self._python is None:
-            nursery = Nursery(self._role.backend, "torch")
-            self._python = (nursery, WarmWorkers(nursery, self._role, 1))
-        return SideProxy(side, self._python[1].take(), self._timeout_s)
 
     def release(self, sides: Mapping[SideName, SideProxy], keep: SideName | None) -> None:
         """Give the workers up, except a GPU's `keep`, which is kept for further candidates."""

@@ -1,11 +1,11 @@
 """The sandbox of a worker, entered before it handles a candidate's code, and what this machine can enforce.
 
 Compile workers: a file system that is read-only except for their empty folder, no TCP, limits on memory and
-file size. Emulator run workers, which run a candidate's code natively: also no reading except libraries, and
-a filter on system calls. CUDA run workers: no writing outside /dev and /proc (the driver writes there), no
-TCP; no memory limit, since the driver reserves address space freely, and no filter, since device code makes
-no system calls. Not covered: the filter (`kcurate.backends.emulator.seccomp`), time limits
-(`kcurate.judge.workers.nursery`).
+file size. Emulator run workers, which run a candidate's code natively, and workers that compile Triton, which
+execute its text: also no writing at all, no reading except libraries, and a filter on system calls. CUDA run
+workers: no writing outside /dev and /proc (the driver writes there), no TCP; no memory limit, since the
+driver reserves address space freely, and no filter, since device code makes no system calls. Not covered:
+the filter (`kcurate.backends.emulator.seccomp`), time limits (`kcurate.judge.workers.nursery`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Protection:
     detail: str
 
 
-def enter(kind: str, backend: str, also: Iterable[Path] = ()) -> dict[str, bool]:
+def enter(kind: str, backend: str, language: str = "cuda", also: Iterable[Path] = ()) -> dict[str, bool]:
     """Sandbox this process irrevocably; which protections are in force, by name.
 
     `also`: folders in which a CUDA run worker may write.
@@ -54,10 +54,10 @@ def enter(kind: str, backend: str, also: Iterable[Path] = ()) -> dict[str, bool]
             resource.setrlimit(which, (value, value))
     network = _leave_network()
     # The folder also holds the compiler's cache, so a run worker may not write there.
-    writable = [cwd, Path("/dev/null")] if kind == "compile" else [Path("/dev/null")]
+    native = (backend == "emulator" and kind == "run") or language == "triton"
+    writable = [Path("/dev/null")] if kind == "run" or native else [cwd, Path("/dev/null")]
     if backend == "cuda" and kind == "run":
         writable = [Path("/dev"), Path("/proc"), *also]
-    native = backend == "emulator" and kind == "run"
     inside = {
         "limits": True,
         "network": network,
@@ -74,6 +74,10 @@ def _libraries() -> list[Path]:
     """Folders of libraries that a process may still have to load."""
     package = Path(__file__).resolve().parents[3]
     prefixes = [Path(prefix) for prefix in {sys.prefix, sys.base_prefix, *site.getsitepackages()}]
+    if "triton" in sys.modules:
+        from kcurate.backends.triton.installed import folder as triton_folder
+
+        prefixes.append(triton_folder())
     return [*prefixes, package, *map(Path, ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/proc/self"))]
 
 

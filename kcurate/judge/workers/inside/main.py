@@ -27,6 +27,7 @@ from typing import Any
 from kcurate import backends, codec
 from kcurate.backends import torch_module
 from kcurate.backends.base import CompileFailure, Compiler, KernelFault
+from kcurate.backends.triton import installed
 from kcurate.errors import MissingDependencyError, ProblemError
 from kcurate.judge.workers.inside import isolation
 from kcurate.judge.workers.inside.side_server import SideServer
@@ -47,6 +48,8 @@ def main(control_fd: int, backend: str, *languages: str) -> None:
     backends.preload(backend)
     if "torch" in languages:
         torch_module.preload(backend)
+    if "triton" in languages:
+        installed.preload(backend)
     gc.freeze()
     while True:
         try:
@@ -78,7 +81,7 @@ def _worker_main(role: Mapping[str, Any], channel: Channel) -> None:
     except MissingDependencyError as error:
         channel.send({"missing": str(error)})
         return
-    inside = isolation.enter(role["kind"], role["backend"])
+    inside = isolation.enter(role["kind"], role["backend"], role["options"].get("language", "cuda"))
     channel.send(codec.to_data(replace(greeting, isolation=inside)))
     while True:
         try:
@@ -131,13 +134,18 @@ def _compile_handler(role: Mapping[str, Any]) -> tuple[Handler, Greeting]:
 def compile_one(compiler: Compiler, request: Request[Any]) -> Reply[CompileAnswer]:
     """Answer a compile request; the reply has the array `binary`."""
     assert isinstance(request, Compile), "a compile worker only compiles"
-    made = compiler.compile(
-        request.code,
-        request.entry_points,
-        request.symbols,
-        sanitize=request.sanitize,
-        examine=request.examine,
-    )
+    if request.language == "ptx":
+        from kcurate.backends.cuda.ptxas import assemble
+
+        made = assemble(request.code, examine=request.examine)
+    else:
+        made = compiler.compile(
+            request.code,
+            request.entry_points,
+            request.symbols,
+            sanitize=request.sanitize,
+            examine=request.examine,
+        )
     if isinstance(made, CompileFailure):
         return Reply(CompileAnswer(failure=made))
     described, blobs = pack_compiled(made)

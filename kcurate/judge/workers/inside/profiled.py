@@ -40,7 +40,7 @@ def main(folder: str) -> None:
         assert isinstance(made, Helpers)
         timer = GpuTimer(device, unpack_compiled(made.compiled, {"binary": binary(root, "helpers")}))
         device.record(timer.empty)
-        isolation.enter("run", "cuda", [root / ncu.OWN_FOLDER])
+        isolation.enter("run", "cuda", also=[root / ncu.OWN_FOLDER])
         for name, load, inputs in sides(job):
             tell(log, side=name)
             try:

@@ -1,0 +1,100 @@
+"""PTX that Triton made, assembled to a cubin with the ptxas that Triton brings; in a compile worker.
+
+PTX is text of a candidate like its code. Not covered: making it (`kcurate.backends.triton.compiler`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+import subprocess
+import tempfile
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from kcurate import time_limits
+from kcurate.backends.base import Compiled, CompileFailure
+from kcurate.backends.cuda import cubin
+from kcurate.backends.cuda.unread import unread
+from kcurate.errors import MissingDependencyError
+
+# From this capability on Triton uses a ptxas of its own.
+FIRST_BLACKWELL = 100
+_TARGET = re.compile(r"^\.target (sm_(\d+)[af]?)", re.MULTILINE)
+_VERSION = re.compile(r"release [\d.]+, V([\d.]+)")
+
+
+@cache
+def tool(capability: int) -> Path:
+    """The assembler for an architecture.
+
+    Raises:
+        MissingDependencyError: Triton, or its assembler, is not installed.
+    """
+    found = importlib.util.find_spec("triton")
+    folders = list(found.submodule_search_locations or ()) if found is not None else []
+    for name in ("ptxas-blackwell", "ptxas") if capability >= FIRST_BLACKWELL else ("ptxas",):
+        for folder in folders:
+            if (path := Path(folder) / "backends" / "nvidia" / "bin" / name).is_file():
+                return path
+    raise MissingDependencyError("Triton's ptxas is not installed", hint="pip install 'kcurate[triton]'")
+
+
+@cache
+def version(path: Path) -> str:
+    """The assembler's version."""
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    match = _VERSION.search(done.stdout)
+    return f"ptxas {match[1]}" if match else "ptxas"
+
+
+def assemble(ptx: str, *, examine: bool = False) -> Compiled | CompileFailure:
+    """The cubin for the PTX's own target; without names, which only the maker of the PTX knows.
+
+    Raises:
+        MissingDependencyError: there is no assembler.
+    """
+    target = _TARGET.search(ptx)
+    if target is None:
+        return CompileFailure("error", "PTX without a target")
+    assembler = tool(int(target[2]))
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        source, made = Path(folder) / "side.ptx", Path(folder) / "side.cubin"
+        source.write_text(ptx)
+        command = [str(assembler), "-v", f"--gpu-name={target[1]}", str(source), "-o", str(made)]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=time_limits.COMPILE_SIDE_S
+            )
+        except subprocess.TimeoutExpired:
+            return CompileFailure("timeout", "ptxas exceeded the time limit")
+        log = done.stderr.replace(f"{folder}/", "")
+        if done.returncode or not made.is_file():
+            return CompileFailure("error", log[:4000] or f"ptxas ended with {done.returncode}")
+        binary = made.read_bytes()
+    return Compiled(
+        backend="cuda",
+        binary=binary,
+        sha256=hashlib.sha256(binary).hexdigest(),
+        lowered={},
+        resources=cubin.read_kernels(binary, log),
+        compiler=version(assembler),
+        unread=unread(ptx) if examine else {},
+    )
+
+
+def completed(made: Compiled, text: Compiled) -> Compiled:
+    """An assembled cubin with what only the PTX's maker knows: names, shared memory, its own version."""
+    resources = tuple(
+        replace(one, shared_bytes=(one.shared_bytes or 0) + text.dynamic_shared.get(one.kernel, 0))
+        for one in made.resources
+    )
+    return replace(
+        made,
+        lowered=text.lowered,
+        resources=resources,
+        compiler=f"{text.compiler} {made.compiler}",
+        dynamic_shared=text.dynamic_shared,
+    )

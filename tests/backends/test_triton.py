@@ -1,0 +1,186 @@
+"""Sides in Triton: what launches are compiled for, cubins without a GPU, the sandbox of the workers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kcurate import codec, store
+from kcurate.backends.base import Compiled, CompileFailure
+from kcurate.backends.triton import installed
+from kcurate.judge.admission import admit_plans
+from kcurate.judge.case import Case, Ruling
+from kcurate.judge.checks.static import check_binary
+from kcurate.judge.judging import Judge, JudgeConfig
+from kcurate.judge.workers import compiling
+from kcurate.judge.workers.nursery import Nursery, Role
+from kcurate.problem.check import check
+from kcurate.problem.program import bind
+from kcurate.records import BufferArg, Candidate, Environment, Launch, Outcome, ValueArg
+from kcurate.resources import pairs_dir
+from kcurate.triton_source import Specialised
+from kcurate.verdicts.keys import verdict_key
+
+CHEATS = Path(__file__).parents[1] / "cheats"
+needs_triton = pytest.mark.skipif(installed.version() is None, reason="Triton is not installed")
+
+
+def honest() -> Candidate:
+    return store.read_candidate(CHEATS / "honest_triton")
+
+
+def with_launch(**changes: object) -> Candidate:
+    one = honest()
+    (launch,) = one.fast.plan
+    assert isinstance(launch, Launch)
+    return replace(one, fast=replace(one.fast, plan=(replace(launch, **changes),)))  # type: ignore[arg-type]
+
+
+def template(one: Candidate, n: int) -> tuple[str, ...]:
+    assert one.problem is not None
+    ((_, found),) = bind(one.problem, one.fast, {"n": n}).entry_points
+    return found
+
+
+def test_arguments_are_specialised_as_tritons_launcher_does() -> None:
+    tail = ("BLOCK=256", "@num_warps=4", "@num_stages=3")
+    assert template(honest(), 1024) == ("*fp32:16", "*fp32:16", "*fp32:16", "i32:16", *tail)
+    assert template(honest(), 1023) == ("*fp32:16", "*fp32:16", "*fp32:16", "i32", *tail)
+    assert template(honest(), 1) == ("*fp32:16", "*fp32:16", "*fp32:16", "=1", *tail)
+    other = with_launch(args=(BufferArg("a", 4), BufferArg("b", 3), "out", ValueArg("n*16", "int64")))
+    assert template(other, 7)[:4] == ("*fp32:16", "*fp32", "*fp32:16", "i64:16")
+
+
+def test_an_argument_of_one_is_not_passed() -> None:
+    one = honest()
+    assert one.problem is not None
+    (op,) = bind(one.problem, one.fast, {"n": 1}).ops
+    assert len(op.args) == 3  # type: ignore[union-attr]
+    assert op.block == (128, 1, 1)  # type: ignore[union-attr]
+
+
+def test_a_template_says_all_that_a_launch_is_compiled_for() -> None:
+    found = template(with_launch(constexprs={"BLOCK": "n", "EVEN": True, "EPS": 0.5}), 64)
+    assert Specialised.of(found).template == found
+    assert Specialised.of(found).constants == {"BLOCK": 64, "EVEN": True, "EPS": 0.5}
+
+
+def test_launches_of_the_other_language_are_errors() -> None:
+    one = with_launch(block=(128,))
+    assert "a launch in Triton has no block" in str(check(one)[0])
+    (launch,) = one.slow.plan
+    assert isinstance(launch, Launch)
+    cuda = replace(one, slow=replace(one.slow, plan=(replace(launch, num_warps=8),)))
+    assert "are for launches in Triton" in str(check(cuda)[0])
+
+
+def test_fields_for_triton_change_no_other_key() -> None:
+    """The keys of verdicts on file stay: fields at their default are left out."""
+    one = store.read_candidate(CHEATS / "honest_fma")
+    assert "num_warps" not in str(codec.to_data(one))
+    assert verdict_key(one) == "c382758d23d29fdf"
+
+
+@pytest.fixture(scope="module")
+def compilers() -> Iterator[compiling.CompileWorkers]:
+    pytest.importorskip("cuda.bindings", reason="NVRTC is not installed")
+    nursery = Nursery("cuda")
+    workers = compiling.CompileWorkers(nursery, Role("compile", "cuda", 0, {"arch": "sm_90"}))
+    yield workers
+    workers.close()
+    nursery.close()
+
+
+def compiled(one: Candidate, compilers: compiling.CompileWorkers) -> Compiled | CompileFailure:
+    return compilers.compile([compiling.request_of(one, "fast")])[0]
+
+
+@needs_triton
+def test_a_cubin_has_a_kernel_for_each_specialisation(compilers: compiling.CompileWorkers) -> None:
+    from kcurate.backends.cuda import cubin
+
+    made = compiled(honest(), compilers)
+    assert isinstance(made, Compiled), made.log
+    assert made.compiler.startswith(f"triton {installed.version()} ptxas ")
+    sizes = {len(cubin.parameters(made.binary, symbol)) for symbol in made.lowered.values()}
+    assert sizes == {5, 6}  # three pointers and a size that may be a constant, then two to scratch memory
+    assert set(made.dynamic_shared) == set(made.lowered.values())
+    assert {one.kernel for one in made.resources} == set(made.lowered.values())
+
+
+@needs_triton
+def test_options_of_the_maths_library_are_not_left_as_variables(compilers: compiling.CompileWorkers) -> None:
+    one = store.read_candidate(pairs_dir() / "deep-learning" / "layernorm-triton")
+    made = compiled(one, compilers)
+    assert isinstance(made, Compiled), made.log
+    assert check_binary(made, one.fast) == ()
+
+
+def test_a_made_slow_side_beside_triton_is_not_judged() -> None:
+    made = replace(honest(), origin=replace(honest().origin, kind="rule", made="slow"))
+    with pytest.raises(Ruling) as found:
+        admit_plans(Case(made, "key", Environment("none", "none")))
+    assert found.value.outcome is Outcome.UNSUPPORTED
+
+
+# Each is refused in a worker that has imported Triton and entered its sandbox.
+ESCAPES = """
+import os, socket, sys
+from kcurate.backends.triton import installed
+from kcurate.judge.workers.inside import isolation
+installed.preload("cuda")
+if not all(isolation.enter("compile", "cuda", "triton").values()):
+    sys.exit("this machine has no sandbox")
+for escape in (
+    lambda: open("/etc/passwd"),
+    lambda: open("here", "w"),
+    lambda: os.listdir("/root"),
+    lambda: os.fork(),
+    lambda: os.execv("/bin/true", ["true"]),
+    lambda: socket.socket(),
+    lambda: os.kill(os.getppid(), 0),
+):
+    try:
+        escape()
+    except OSError:
+        print("refused")
+"""
+
+
+@needs_triton
+def test_the_sandbox_holds_without_the_list(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ESCAPES], capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path
+    )
+    if "no sandbox" in done.stderr:
+        pytest.skip("this machine has no Landlock or no privilege for it")
+    assert done.stdout.split() == ["refused"] * 7, done.stderr
+
+
+@needs_triton
+def test_the_verdict_names_the_interpreter() -> None:
+    judge = Judge(JudgeConfig(backend="emulator"))
+    try:
+        verdict = judge.judge(honest())
+    finally:
+        judge.close()
+    assert verdict.outcome is Outcome.CORRECT
+    assert verdict.detail == "both sides agree; Triton's interpreter and the emulator are not timed"
+    assert verdict.environment.details["fast_compiler"] == f"triton {installed.version()} interpreter"
+    assert "triton" in verdict.checks
+
+
+def test_a_side_in_triton_without_triton_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installed, "version", lambda: None)
+    judge = Judge(JudgeConfig(backend="emulator"))
+    try:
+        verdict = judge.judge(honest())
+    finally:
+        judge.close()
+    assert verdict.outcome is Outcome.UNSUPPORTED
+    assert verdict.detail == installed.MISSING
