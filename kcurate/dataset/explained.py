@@ -134,7 +134,9 @@ def techniques(pair: Candidate, both: Both | None) -> Iterator[Fact]:
     for name in list(found)[:MOST]:
         meaning = known[name].meaning.rstrip(".")
         yield Fact("technique", {"name": name, "meaning": meaning[0].lower() + meaning[1:]})
-        for move in (one for one in found[name] if one.counter not in told):
+        for move in found[name]:
+            if move.counter in told or not labels.moved(move.counter, move.slow, move.fast):
+                continue
             told.add(move.counter)
             yield _move(move)
             break
