@@ -126,14 +126,17 @@ def techniques(pair: Candidate, both: Both | None) -> Iterator[Fact]:
     known = vocabulary()
     found: dict[str, list[labels.Move]] = {}
     for name in pair.techniques:
-        moved = [one for one in labels.moves(name, *both) if one.right] if both is not None else []
-        if name in known and (both is None or moved or name not in labels.EXPECTED):
+        there = labels.moves(name, *both) if both is not None else []
+        moved = [one for one in there if one.right]
+        if name in known and (moved or not there):
             found[name] = moved
-    told = {labels.LAUNCHES}
+    told = {labels.LAUNCHES, labels.CONFLICTS}
     for name in list(found)[:MOST]:
         meaning = known[name].meaning.rstrip(".")
         yield Fact("technique", {"name": name, "meaning": meaning[0].lower() + meaning[1:]})
-        for move in (one for one in found[name] if one.counter not in told):
+        for move in found[name]:
+            if move.counter in told or not labels.moved(move.counter, move.slow, move.fast):
+                continue
             told.add(move.counter)
             yield _move(move)
             break

@@ -22,7 +22,8 @@ from kcurate.workspace import Workspace
 
 class LabelOutcome(StrEnum):
     """A label's outcome. `ablation`: its counters do not move, and removing the technique made the kernel
-    slower. `no_counter`: no counter shows this technique. `stale`: the profiles are of other code."""
+    slower. `no_counter`: no counter shows this technique, here at least. `stale`: the profiles are of other
+    code."""
 
     SUPPORTED = "supported"
     ABLATION = "ablation"
@@ -121,4 +122,6 @@ def judged(
         return LabelOutcome.SUPPORTED, str(right[0])
     if (gain := removed.get((candidate.id, technique))) is not None:
         return LabelOutcome.ABLATION, f"{gain:.2f} times as fast as without it"
-    return LabelOutcome.UNSUPPORTED, "; ".join(map(str, found)) or "no counter of it was counted"
+    if not found:
+        return LabelOutcome.NO_COUNTER, "the slow side has nothing that could fall"
+    return LabelOutcome.UNSUPPORTED, "; ".join(map(str, found))

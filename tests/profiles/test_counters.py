@@ -148,20 +148,38 @@ def profile(counters: Mapping[str, float], launches: int = 1) -> Profile:
         ("coalesced-access", {"load_sectors": 4.0}, {"load_sectors": 4.1}, False),
         ("tensor-cores", {"tensor_pct": 0.0}, {"tensor_pct": 40.0}, True),
         ("tensor-cores", {"tensor_pct": 0.0}, {"tensor_pct": 0.4}, False),
+        ("vectorized-access", {"load_sectors": 32.0}, {"load_sectors": 16.0}, True),
+        (
+            "bank-conflict-padding",
+            {"shared_wavefronts": 10.0, "shared_conflicts": 0.0},
+            {"shared_wavefronts": 1000.0, "shared_conflicts": 20.0},
+            True,
+        ),
+        ("vectorized-access", {"load_sectors": 4.0}, {"load_sectors": 4.0}, False),
         ("occupancy", {"occupancy_pct": 60.0}, {"occupancy_pct": 30.0}, False),
     ],
 )
 def test_a_label_is_held_against_its_counters(
     technique: str, slow: dict[str, float], fast: dict[str, float], right: bool
 ) -> None:
-    (move,) = labels.moves(technique, profile(slow), profile(fast))
-    assert move.right is right
+    found = labels.moves(technique, profile(slow), profile(fast))
+    assert found and any(move.right for move in found) is right
+
+
+def test_what_the_slow_side_hardly_has_cannot_fall() -> None:
+    few, some = {"stall_barrier": 0.2, "shared_wavefronts": 500.0}, {"stall_barrier": 0.1}
+    assert labels.moves("warp-shuffle", profile(few), profile({**some, "shared_wavefronts": 1e6})) == []
+    assert labels.moves("kernel-fusion", profile({}), profile({})) == []
+    (move,) = labels.moves("warp-shuffle", profile({"stall_barrier": 5.0}), profile(some))
+    assert move.right
 
 
 def test_every_expectation_names_a_technique_and_a_counter() -> None:
     known = json.loads((resources.schemas_dir() / "techniques.json").read_text())
     assert set(labels.EXPECTED) < {one["const"] for one in known["oneOf"]}
     for expected in labels.EXPECTED.values():
-        assert all(one[0] in "+-" and one[1:] in {*BY_NAME, labels.LAUNCHES} for one in expected)
+        assert all(
+            one[0] in "+-=" and one[1:] in {*BY_NAME, labels.LAUNCHES, labels.CONFLICTS} for one in expected
+        )
     (fused,) = labels.moves("kernel-fusion", profile({}, 4), profile({}, 1))
     assert fused.right and str(fused) == "launches 4 -> 1"
