@@ -202,14 +202,19 @@ class Client:
         return TaskList(found["total"], tasks)
 
     def judge(
-        self, answers: Sequence[Answer], *, problem: OwnProblem | None = None, scheme: str = "pairs"
+        self,
+        answers: Sequence[Answer],
+        *,
+        problem: OwnProblem | None = None,
+        scheme: str = "pairs",
+        values: Mapping[str, float] | None = None,
     ) -> Job:
-        """Judge answers and wait for the results.
+        """Judge answers and wait for the results; `values` override the numbers of the scheme.
 
         Raises:
             InputError: also if the caller's own problem is refused.
         """
-        job = self.submit(Request(answers, problem, scheme))
+        job = self.submit(Request(answers, problem, scheme, values or {}))
         while job.state == "waiting":
             job = self.job(job.id, wait=True)
         if job.state == "refused":
@@ -270,11 +275,9 @@ class AsyncClient:
         """See `Client`."""
         return await self._run(partial(self._client.tasks, **filters))
 
-    async def judge(
-        self, answers: Sequence[Answer], *, problem: OwnProblem | None = None, scheme: str = "pairs"
-    ) -> Job:
+    async def judge(self, answers: Sequence[Answer], **options: Any) -> Job:
         """See `Client`."""
-        return await self._run(partial(self._client.judge, answers, problem=problem, scheme=scheme))
+        return await self._run(partial(self._client.judge, answers, **options))
 
     async def submit(self, request: Request) -> Job:
         """See `Client`."""

@@ -93,6 +93,13 @@ def train(
         float, typer.Option(min=0, metavar="M", help="Stop training gracefully after M minutes; 0: no limit.")
     ] = 0.0,
     backend: BackendOption = "auto",
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="A kcurate serve with the same --dataset that judges instead of this machine.",
+        ),
+    ] = None,
     train_gpu: Annotated[int, typer.Option(min=0, metavar="N", help="The GPU that trains.")] = 0,
     judge_gpus: Annotated[
         str | None,
@@ -127,6 +134,7 @@ def train(
         "judge.gpus": None if judge_gpus is None else gpu_numbers(judge_gpus, where="--judge-gpus"),
         "judge.jobs": jobs or None,
         "judge.ray": ray,
+        "judge.url": judge,
         "measure.samples": samples,
     }
     folder = out or _new_folder(workspace, resume=resume)

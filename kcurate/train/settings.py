@@ -131,7 +131,8 @@ class CurriculumSettings:
 class JudgeSettings:
     """Where completions are judged. `gpus` empty: the training GPU, shared. `jobs` 0: chosen automatically.
 
-    `ray`: the address of a Ray cluster that judges instead of this machine.
+    `ray`: the address of a Ray cluster that judges instead of this machine. `url`: of a `kcurate serve` that
+    does, with the same pairs; `token_file`: has its token.
     """
 
     backend: Literal["auto", "cuda", "emulator"] = "auto"
@@ -140,6 +141,8 @@ class JudgeSettings:
     jobs: int = 0
     timed: bool = True
     ray: str = ""
+    url: str = ""
+    token_file: str = ""
 
 
 @dataclass(frozen=True)

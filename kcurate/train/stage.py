@@ -29,6 +29,7 @@ from kcurate.train.extra import require_extra
 from kcurate.train.plans import Plan
 from kcurate.train.reward import own_reward
 from kcurate.train.reward.pool import PoolConfig, RewardPool
+from kcurate.train.reward.remote import RemotePool, remote_pool
 from kcurate.train.run_folder import RunFolder, StageName, write_environment
 from kcurate.train.settings import TrainSettings
 from kcurate.train.stopping import Stop
@@ -95,8 +96,7 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
             models.check_adapter(given)
         if config.push is not None and rank == 0:
             hub.token_for(config.push)
-        own_reward.chosen(config.settings.reward.scheme, config.settings.reward.values)
-        _check_model(config.settings, note)  # here, so that a wrong name leaves no run folder behind
+        _check_names(config.settings, note)  # here, so that a wrong name leaves no run folder behind
         tasks = load_tasks(config.settings, note, gpu=devices.gpu_named(place))
         if rank == 0:
             record.begin()
@@ -109,10 +109,11 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
             config = replace(config, settings=_unpacked(config.settings, folder, tasks))
         steps: dict[str, int] = {}
         stop = Stop(config.budget_s)
-        with quiet(), stop.listening(), judges(config, folder, place, rank) as pool:
+        with quiet(), stop.listening(), judges(config, folder, place, tasks, rank, note) as pool:
             if "grpo" in plan.stages or (config.measure and config.settings.measure.samples):
                 # A machine that cannot judge should fail before training, not after.
-                note(f"judge: {place.backend}, {'timed' if pool.timed else 'not timed'}")
+                where = config.settings.judge.url or place.backend
+                note(f"judge: {where}, {'timed' if pool.timed else 'not timed'}")
             note(f"trains on {devices.name()}")
             for name in plan.stages:
                 steps[name] = _train(name, config, plan.adapter, folder, tasks, stop, pool, note)
@@ -131,7 +132,9 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
         return _finish(config, folder, tasks, steps, record) if rank == 0 else record.summary({})
 
 
-def _check_model(settings: TrainSettings, note: Note) -> None:
+def _check_names(settings: TrainSettings, note: Note) -> None:
+    """Refuse a reward or a model that is not there."""
+    own_reward.chosen(settings.reward.scheme, settings.reward.values)
     from kcurate.train import models, random_model
 
     if settings.model.name == random_model.NAME:
@@ -154,12 +157,13 @@ def _unpacked(settings: TrainSettings, folder: RunFolder, tasks: Tasks) -> Train
 
 
 def load_tasks(settings: TrainSettings, note: Note = silent, *, gpu: str | None = None) -> Tasks:
-    """The tasks of a run; neither stage trains on the held-out families. Prompts name `gpu`, if given.
+    """The tasks of a run; neither stage trains on the held-out families. Prompts name `gpu`, if given
+    and if it judges.
 
     Raises:
         InputError: no such dataset, or no usable task in it.
     """
-    own = settings.tasks
+    own, gpu = settings.tasks, None if settings.judge.url else gpu
     kind, _, path = own.source.partition(":")
     pairs = pair_tasks.load(*own.dataset, brief=own.brief, untimed=own.untimed, gpu=gpu, note=note)
     pairs = pairs[: own.limit or None]
@@ -197,9 +201,20 @@ def _arranged(tasks: tuple[Task, ...], settings: TrainSettings) -> tuple[Task, .
 
 
 @contextlib.contextmanager
-def judges(config: TrainConfig, folder: RunFolder, place: JudgePlace, rank: int) -> Iterator[RewardPool]:
-    """The judges of this process; they start on first use."""
+def judges(
+    config: TrainConfig, folder: RunFolder, place: JudgePlace, tasks: Tasks, rank: int, note: Note
+) -> Iterator[RewardPool | RemotePool]:
+    """The judges of this process, which start on first use; or a server.
+
+    Raises:
+        InputError, RemoteError: the server is not there, or cannot judge this run.
+    """
     own = config.settings
+    if own.judge.url:
+        remote = remote_pool(own, note)
+        remote.check((*tasks.grpo, *tasks.held_out))
+        yield remote
+        return
     scheme = own_reward.chosen(own.reward.scheme, own.reward.values)
     cache = folder.root / ("verdicts.jsonl" if rank == 0 else f"verdicts-{rank}.jsonl")
     pool_config = PoolConfig(
@@ -222,7 +237,7 @@ def _train(
     folder: RunFolder,
     tasks: Tasks,
     stop: Stop,
-    pool: RewardPool,
+    pool: RewardPool | RemotePool,
     note: Note,
 ) -> int:
     """Run one stage unless it is done; the number of steps taken now."""
@@ -243,7 +258,9 @@ def _train(
     return steps
 
 
-def _measure(config: TrainConfig, folder: RunFolder, tasks: Tasks, pool: RewardPool, note: Note) -> None:
+def _measure(
+    config: TrainConfig, folder: RunFolder, tasks: Tasks, pool: RewardPool | RemotePool, note: Note
+) -> None:
     """Score the base model and the adapters of finished stages; existing rows are kept."""
     own = config.settings.measure
     if not tasks.held_out:
@@ -266,7 +283,7 @@ def measure_row(
     config: TrainConfig,
     folder: RunFolder,
     tasks: Tasks,
-    pool: RewardPool,
+    pool: RewardPool | RemotePool,
     adapter: Path | None,
     note: Note,
 ) -> None:

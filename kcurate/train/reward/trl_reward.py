@@ -19,7 +19,7 @@ from kcurate.train.task import Judged, Task
 
 
 class Pool(Protocol):
-    """Scores completions: `kcurate.train.reward.pool.RewardPool`."""
+    """Scores completions: `reward.pool.RewardPool`, or `reward.remote.RemotePool`."""
 
     async def score(self, tasks: Sequence[Task], replies: Sequence[str | Answer]) -> list[Judged]:
         """One `Judged` per completion, in order."""
