@@ -246,6 +246,7 @@ def test_what_was_recorded_until_the_end_stays(built: Build, tmp_path: Path, end
         assert not found[0].complete
 
 
+@pytest.mark.slow
 def test_a_program_that_hangs_is_ended(built: Build, tmp_path: Path) -> None:
     body = "int main() { float *x; cudaMalloc(&x, 32); scale<<<1, 32>>>(x, x, 1, 8); "
     script = tmp_path / "twice.sh"

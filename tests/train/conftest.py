@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +22,16 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def model(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made once in a run of pytest, by the process that asks first; the others wait for it."""
     from tiny import tasks, write_model
 
-    return write_model(tmp_path_factory.mktemp("model"), tasks(pairs))
+    place = tmp_path_factory.getbasetemp()
+    place = (place.parent if "PYTEST_XDIST_WORKER" in os.environ else place) / "model"
+    with place.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.exists():
+            write_model(place.with_suffix(".part"), tasks(pairs)).rename(place)
+    return place
 
 
 @pytest.fixture(autouse=True)

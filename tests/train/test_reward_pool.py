@@ -86,6 +86,7 @@ def test_batches_at_the_same_time_share_what_is_under_way(pool: RewardPool) -> N
     assert first.cached != second.cached
 
 
+@pytest.mark.slow
 def test_a_hanging_answer_holds_up_nobody_and_is_not_held_against_the_model() -> None:
     referees = Referees(JudgeConfig(backend="emulator", spares=1), jobs=2)
     with closing(RewardPool(SCHEME, UNTIMED, executor=referees)) as pool:

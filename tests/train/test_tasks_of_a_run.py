@@ -60,6 +60,7 @@ def test_limit_and_brief_prompts() -> None:
     assert len(few.sft[0].prompt.system) < len(full.sft[0].prompt.system)
 
 
+@pytest.mark.slow
 def test_kernelbench_is_asked_and_pairs_are_taught(tmp_path: Path) -> None:
     level = tmp_path / "KernelBench" / "level1"
     level.mkdir(parents=True)

@@ -116,8 +116,14 @@ def test_nothing_to_validate_is_said(tmp_path: Path) -> None:
         run(ValidateConfig(tmp_path, (tmp_path / "empty",), backend="emulator"))
 
 
-def test_a_reference_in_python_runs_only_when_it_is_trusted(tmp_path: Path) -> None:
+TRUSTED = pytest.param("correct", True, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("outcome", "trusted"), [("harness_error", False), TRUSTED])
+def test_a_reference_in_python_runs_only_when_it_is_trusted(
+    tmp_path: Path, outcome: str, *, trusted: bool
+) -> None:
     folder = tmp_path / "torch"
     store.write_candidate(folder / "scaled", torch_modules.scaled_candidate())
-    assert run(config(tmp_path, folder)).items == {"candidates": {"harness_error": 1}}
-    assert run(config(tmp_path, folder, trust_python=True)).items == {"candidates": {"correct": 1}}
+    summary = run(config(tmp_path, folder, trust_python=trusted))
+    assert summary.items == {"candidates": {outcome: 1}}

@@ -146,6 +146,7 @@ def test_rows_are_judged_again_and_a_broken_one_is_found(tmp_path: Path) -> None
     assert isinstance(verdicts[0].environment, Environment)
 
 
+@pytest.mark.slow
 def test_a_fault_after_a_verdict_ends_the_judges_too(tmp_path: Path) -> None:
     space = workspace(tmp_path / "work", [(pair(f"demo/{i}", i + 1), Outcome.CONFIRMED) for i in range(3)])
     build(BuildConfig(space.root))
