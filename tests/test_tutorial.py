@@ -1,9 +1,10 @@
-"""docs/tutorial.md, run as it stands: its files, its commands, and every line of output that it shows."""
+"""The tutorials, run as they stand: their files, commands, and every line of output that they show."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,15 @@ import pytest
 from deopt.models import server
 from deopt.models.server import serving
 
-PAGE = (Path(__file__).resolve().parent.parent / "docs" / "tutorial.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+DATASET_PAGE = (ROOT / "docs" / "dataset-tutorial.md").read_text(encoding="utf-8")
+ROLLED = """```cuda
+__global__ void scale_kernel(const float *in, float *out, float factor, int n) {
+  int first = blockIdx.x * 1024 + threadIdx.x;
+  for (int i = first; i < first + 1024 && i < n; i += 256) out[i] = in[i] * factor;
+}
+```"""
 WRONG = """
 __global__ void row_sums(const float *matrix, float *sums, int rows, int cols) {
   int row = blockIdx.x * blockDim.x + threadIdx.x;
@@ -26,14 +35,14 @@ __global__ void row_sums(const float *matrix, float *sums, int rows, int cols) {
 """
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+def blocks(language: str, page: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
-def commands() -> list[tuple[str, list[str]]]:
+def commands(page: str) -> list[tuple[str, list[str]]]:
     """Every command, with the lines of output shown below it."""
     found: list[tuple[str, list[str]]] = []
-    for line in (line for block in blocks("console") for line in block.splitlines()):
+    for line in (line for block in blocks("console", page) for line in block.splitlines()):
         if line.startswith("$ "):
             found.append((line[2:], []))
         else:
@@ -46,6 +55,22 @@ def plain(text: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"\d+\.\d s", "T s", text)).strip()
 
 
+def run(page: str, folder: Path, environment: dict[str, str]) -> None:
+    """Run the page's commands in a folder, and look for the lines that it shows."""
+    for command, shown in commands(page):
+        program, rest = command.split(" ", 1)
+        words = {"kcurate": "-m kcurate ", "python": f"{ROOT}/"}[program] + rest
+        done = subprocess.run(
+            f"{sys.executable} {words}",
+            shell=True, cwd=folder, env=environment, check=False, capture_output=True, text=True,
+            timeout=240, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        printed = plain(done.stdout + done.stderr)
+        for line in shown:
+            assert plain(line) in printed, f"{command}: {line!r} is not in {done.stdout}{done.stderr}"
+
+
 def answer(handler: server.Handler, body: dict[str, Any]) -> None:
     """A wrong kernel, and the right one once the findings are in the prompt."""
     task = body["messages"][0]["content"][1]["text"]
@@ -55,7 +80,7 @@ def answer(handler: server.Handler, body: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
-    for text in blocks("cuda"):
+    for text in blocks("cuda", PAGE):
         path = tmp_path / text.splitlines()[0].removeprefix("// ")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -68,17 +93,7 @@ def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
             "KCURATE_BACKEND": "emulator",
             "COLUMNS": "200",
         }
-        for command, shown in commands():
-            assert command.startswith("kcurate ")
-            done = subprocess.run(
-                f"{sys.executable} -m {command}",
-                shell=True, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True,
-                timeout=120, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-            assert done.returncode == 0, f"{command}: {done.stderr}"
-            printed = plain(done.stdout + done.stderr)
-            for line in shown:
-                assert plain(line) in printed, f"{command}: {line!r} is not in {done.stdout}{done.stderr}"
+        run(PAGE, tmp_path, environment)
         assert len(script.asked) == 2
     after = (tmp_path / "mine" / "rows.cu").read_text()
     kept, _, rest = before.partition("__global__ void row_sums(")
@@ -86,3 +101,26 @@ def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
     assert "even + odd" in after
     assert (tmp_path / "work" / "report.html").is_file()
     assert list((tmp_path / "work" / "dataset" / "pairs").glob("*.parquet"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_way_from_suites_to_a_dataset_and_a_model_runs_as_written(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "tests" / "suites", tmp_path / "suites")
+    with serving(server.completion(ROLLED)) as (url, script):
+        environment = {
+            **os.environ,
+            "SERVER": url,
+            "KCURATE_BACKEND": "emulator",
+            "COLUMNS": "200",
+            "HF_HUB_OFFLINE": "1",
+        }
+        run(DATASET_PAGE, tmp_path, environment)
+        assert len(script.asked) == 1
+    assert (tmp_path / "trained" / "model.safetensors").is_file()
+
+
+def test_training_with_trl_imports_nothing_of_kcurate() -> None:
+    text = (ROOT / "examples" / "train_with_trl.py").read_text(encoding="utf-8")
+    assert "SFTTrainer(" in text
+    assert not re.search(r"^\s*(?:import|from) kcurate", text, re.MULTILINE)
