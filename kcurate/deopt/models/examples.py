@@ -13,7 +13,7 @@ from kcurate.deopt.models.targets import Target
 from kcurate.problem.shown import shown_code
 from kcurate.prompts import Example, Technique
 from kcurate.prompts.tasks import MAX_EXAMPLE_CHARS
-from kcurate.records import Outcome
+from kcurate.records import SIDES, Outcome
 
 # One shows what is meant; more cost more than they help.
 EXAMPLES = 1
@@ -64,10 +64,12 @@ class Examples:
 
 
 def _entries(root: Path) -> Iterator[_Entry]:
-    """Every pair with a verdict, from the raw `pair.json` (validated when the pair is read)."""
+    """Every pair in CUDA with a verdict, from the raw `pair.json` (validated when the pair is read)."""
     for folder in store.find_candidates(root):
         if not (folder / "verdicts").is_dir():
             continue
         data = json.loads((folder / "pair.json").read_bytes())
+        if any("language" in data[side] for side in SIDES):
+            continue
         size = sum((folder / name).stat().st_size for name in ("slow.cu", "fast.cu"))
         yield _Entry(folder, data["family"], frozenset(data["techniques"]), size)
