@@ -143,9 +143,11 @@ def tables(
 
 
 def _written(proved: Iterable[Proved], rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """For each problem the fastest side known, and the shortest words that say what it computes."""
+    """For each problem the fastest side known in CUDA, and the shortest words that say what it computes."""
     same: dict[tuple[str, str], list[Proved]] = {}
     for one in proved:
+        if one.pair.fast.language != "cuda":
+            continue
         if one.pair.problem is not None and not one.pair.problem.single_size and not one.pair.fast.views:
             same.setdefault((one.pair.family, rows[one.pair.id]["problem"]), []).append(one)
     for _, group in sorted(same.items()):

@@ -276,7 +276,7 @@ def test_a_first_side_is_the_fastest_known_of_its_problem(dataset: Path) -> None
     pairs = {one["id"]: one for some in read_rows(dataset).values() for one in some}
     found = [one for some in read_rows(dataset, "write").values() for one in some]
     fastest: dict[tuple[str, str], float] = {}
-    for one in pairs.values():
+    for one in (one for one in pairs.values() if one["fast_language"] == "cuda"):
         place = one["family"], one["problem"]
         fastest[place] = min(fastest.get(place, math.inf), one["fast_us"])
     assert {(pairs[one["id"]]["family"], pairs[one["id"]]["problem"]): one["us"] for one in found} == fastest
