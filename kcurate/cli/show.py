@@ -9,7 +9,7 @@ import typer
 from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
 
 if TYPE_CHECKING:
-    from kcurate.records import Item, Kernel, Verdict
+    from kcurate.records import Item, Kernel, Side, Verdict
     from kcurate.show import ShownKernel, ShownPair
     from kcurate.workspace import Workspace
 
@@ -79,7 +79,7 @@ def _draw_pair(found: ShownPair) -> None:
             "description": candidate.description,
         },
     )
-    _sides({"slow": candidate.slow.code, "fast": candidate.fast.code})
+    _sides([("slow", candidate.slow), ("fast", candidate.fast)])
     _pair_data(found)
     _draw_verdicts(found.verdicts)
     _draw_profiles(found)
@@ -192,25 +192,30 @@ def _block(title: str, text: str, language: str) -> None:
     console.print(Syntax(text.rstrip(), language, theme="ansi_dark", word_wrap=True))
 
 
-def _sides(codes: dict[str, str]) -> None:
+def _sides(sides: list[tuple[str, Side]]) -> None:
+    from kcurate import store
     from kcurate.cli import output
 
+    named = [
+        (f"{name}{store.SUFFIXES[side.language]}", side.code, "cuda" if side.language == "cuda" else "python")
+        for name, side in sides
+    ]
     console = output.console() if output.on_terminal() else None
     if console is None or console.width < SIDE_BY_SIDE_COLUMNS:
-        for side, code in codes.items():
-            _block(f"{side}.cu", code, "cuda")
+        for file, code, language in named:
+            _block(file, code, language)
         return
     from rich.box import SIMPLE_HEAD
     from rich.syntax import Syntax
     from rich.table import Table
 
     grid = Table(box=SIMPLE_HEAD, expand=True, padding=(0, 1))
-    for side in codes:
-        grid.add_column(f"{side}.cu", ratio=1)
+    for file, _, _ in named:
+        grid.add_column(file, ratio=1)
     grid.add_row(
         *(
-            Syntax(code.rstrip(), "cuda", theme="ansi_dark", word_wrap=True, line_numbers=True)
-            for code in codes.values()
+            Syntax(code.rstrip(), language, theme="ansi_dark", word_wrap=True, line_numbers=True)
+            for _, code, language in named
         )
     )
     console.print(grid)

@@ -203,7 +203,7 @@ def test_the_profiled_process_writes_only_where_the_tool_has_its_lock(tmp_path: 
     (tmp_path / ncu.OWN_FOLDER).mkdir()
     code = (
         "import sys; from pathlib import Path; from kcurate.judge.workers.inside import isolation; "
-        f"isolation.enter('run', 'cuda', [Path({ncu.OWN_FOLDER!r})])\n"
+        f"isolation.enter('run', 'cuda', also=[Path({ncu.OWN_FOLDER!r})])\n"
         f"for name in ('{ncu.OWN_FOLDER}/lock', 'log', '{tmp_path.parent}/x'):\n"
         "    try: print(Path(name).write_text('x'))\n"
         "    except PermissionError: print('no')"

@@ -120,6 +120,8 @@ class Channel:
         return data
 
     def _wait(self, left_s: float) -> None:
+        if self.socket.fileno() < 0:
+            raise ChannelClosed("this end is closed")
         poller = select.poll()
         poller.register(self.socket, select.POLLIN)
         limit = None if math.isinf(left_s) else max(0, math.ceil(left_s * 1000))
