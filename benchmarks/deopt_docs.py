@@ -1,4 +1,4 @@
-"""Write the GPU results into docs/deopt-rules.md, between its marks, and into docs/kernelcompare.md's tables.
+"""Write the GPU results into docs/deopt-rules.md, between its marks, and into two more pages.
 
     python benchmarks/deopt_docs.py
 
@@ -23,10 +23,14 @@ from deopt_rules import in_order
 from deopt_rules_plot import plot
 from marked import fill
 
+from kcurate import resources, store
+from kcurate.deopt.rules import RULES
+
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs/data/nvidia-h200"
 PAGE = ROOT / "docs/deopt-rules.md"
 SUITES_PAGE = ROOT / "docs/kernelcompare.md"
+CORPUS_PAGE = ROOT / "docs/corpus.md"
 # Four file pairs of the paper are one pipeline, and one pair.
 HISTO = "parboil/histo/pipeline"
 SAME_CODE = "both sides have the same machine code"
@@ -164,12 +168,34 @@ def counts_table(verdicts: Sequence[Row]) -> str:
     return "\n".join([*lines, "", spread])
 
 
+def labels_table(verdicts: Iterable[Row]) -> str:
+    """What taking a labelled technique away from a built-in fast side costs, by technique."""
+    pairs = {one.id: one for one in map(store.read_candidate, store.find_candidates(resources.pairs_dir()))}
+    removes = {rule.name: rule.technique for rule in RULES}
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in verdicts:
+        name, rule = row["candidate"].rsplit("/deopt-", 1)
+        pair, technique = pairs.get(name), removes.get(rule)
+        if pair is not None and technique in pair.techniques:
+            found[str(technique)][row["outcome"]] += 1
+    total = sum(found.values(), Counter[str]())
+    lines = [
+        "| technique | slower by 2% or more | not | undecided, or too much slower |",
+        "|---|---:|---:|---:|",
+    ]
+    for name, counts in [*sorted(found.items()), ("all", total)]:
+        rest = counts.total() - counts["confirmed"] - counts["not_faster"]
+        lines.append(f"| {name} | {counts['confirmed']} | {counts['not_faster']} | {rest} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Fill the pages and draw the plot."""
     every = [json.loads(line) for line in (DATA / "suites.jsonl").read_text().splitlines()]
     SUITES_PAGE.write_text(suites_tables(SUITES_PAGE.read_text(), every))
     fill(SUITES_PAGE, Path(__file__).name, counts_table(every))
     own, suites = rows(DATA / "deopt.jsonl"), rows(DATA / "suites.jsonl")
+    fill(CORPUS_PAGE, Path(__file__).name, labels_table(own))
     timed = {name: ratios(found) for name, found in by_variant(own).items()}
     (DATA / "deopt-speedups.svg").write_text(plot(timed))
     text = "\n".join(
