@@ -42,9 +42,13 @@ Row = dict[str, Any]
 
 
 def rows(path: Path) -> list[Row]:
-    """The verdicts of candidates that rules made."""
-    found = [json.loads(line) for line in path.read_text().splitlines()]
-    return [row for row in found if "/deopt-" in row["candidate"]]
+    """Verdicts on file."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def made(row: Row) -> bool:
+    """Whether it is the verdict of a candidate that rules made."""
+    return "/deopt-" in row["candidate"]
 
 
 def by_variant(verdicts: Iterable[Row]) -> dict[str, list[Row]]:
@@ -119,12 +123,12 @@ def variants(found: Sequence[Row]) -> str:
 
 def suites_tables(page: str, verdicts: Sequence[Row]) -> str:
     """The page with the result in every row of its tables that names a pair or kernel with verdicts."""
-    natural = {row["candidate"]: row for row in verdicts if "/deopt-" not in row["candidate"]}
-    made: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    natural = {row["candidate"]: row for row in verdicts if not made(row)}
+    variants_of: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in verdicts:
-        if "/deopt-" in row["candidate"]:
+        if made(row):
             suite, benchmark, *_, stem, kernel, _ = row["candidate"].split("/")
-            made[f"{suite}/{benchmark}", stem, kernel].append(row)
+            variants_of[f"{suite}/{benchmark}", stem, kernel].append(row)
     lines = []
     for line in page.splitlines():
         first, *rest = [cell.strip() for cell in line.strip()[1:-1].split("|")]
@@ -132,7 +136,7 @@ def suites_tables(page: str, verdicts: Sequence[Row]) -> str:
         if line.startswith("| `") and name.endswith(".cu"):
             kernel = rest[0].strip("`")
             keys = [(f"rodinia/{part}", Path(name).stem, kernel) for part in name.split("/")]
-            found = next((made[key] for key in keys if key in made), None)
+            found = next((variants_of[key] for key in keys if key in variants_of), None)
             line = line if found is None else f"| {first} | {rest[0]} | {variants(found)} |"
         elif line.startswith("| `") and (one := natural.get(_candidate(name))) is not None:
             outcome = one["outcome"] + (f": {interval(one)}" if one.get("speedup") else "")
@@ -148,11 +152,9 @@ def _candidate(name: str) -> str:
 def counts_table(verdicts: Sequence[Row]) -> str:
     """Outcomes by origin, and the spread of the confirmed ratios."""
     kinds = {
-        "natural pairs (Parboil)": [row for row in verdicts if "/deopt-" not in row["candidate"]],
+        "natural pairs (Parboil)": [row for row in verdicts if not made(row)],
         "made by rules, Parboil": [
-            row
-            for row in verdicts
-            if row["candidate"].startswith("parboil") and "/deopt-" in row["candidate"]
+            row for row in verdicts if row["candidate"].startswith("parboil") and made(row)
         ],
         "made by rules, Rodinia": [row for row in verdicts if row["candidate"].startswith("rodinia")],
         "all": list(verdicts),
@@ -191,10 +193,10 @@ def labels_table(verdicts: Iterable[Row]) -> str:
 
 def main() -> None:
     """Fill the pages and draw the plot."""
-    every = [json.loads(line) for line in (DATA / "suites.jsonl").read_text().splitlines()]
+    every = rows(DATA / "suites.jsonl")
     SUITES_PAGE.write_text(suites_tables(SUITES_PAGE.read_text(), every))
     fill(SUITES_PAGE, Path(__file__).name, counts_table(every))
-    own, suites = rows(DATA / "deopt.jsonl"), rows(DATA / "suites.jsonl")
+    own, suites = rows(DATA / "deopt.jsonl"), [row for row in every if made(row)]
     fill(CORPUS_PAGE, Path(__file__).name, labels_table(own))
     timed = {name: ratios(found) for name, found in by_variant(own).items()}
     (DATA / "deopt-speedups.svg").write_text(plot(timed))

@@ -45,3 +45,21 @@ def check_size(path: Path, limit: int) -> None:
     if found.st_size > limit:
         what = f"{found.st_size / 1e6:,.0f} MB, more than the {limit / 1e6:,.0f} MB that are read"
         raise RecordError(what, where=str(path), hint="move it out of the workspace")
+
+
+def token(path: Path) -> str:
+    """The token in a file, which a server and its callers share.
+
+    Raises:
+        InputError: it cannot be read, or has none.
+    """
+    hint = "such as openssl rand -hex 32 > FILE"
+    try:
+        found = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not ASCII text"
+        raise InputError(f"cannot read: {reason}", where=str(path), hint=hint) from error
+    if not found or not found.isprintable() or " " in found:
+        what = "not a token: one line of printable characters without spaces"
+        raise InputError(what, where=str(path), hint=hint)
+    return found

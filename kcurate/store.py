@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from kcurate import codec, json_text, own_files, resources
 from kcurate.errors import InputError, RecordError
-from kcurate.records import SIDES, Candidate, Language, Verdict
+from kcurate.records import SIDES, Candidate, Language, SideName, Verdict
 
 T = TypeVar("T")
 
@@ -313,6 +313,12 @@ def candidate_key(candidate: Candidate, *, protocol: str) -> str:
     data = codec.to_data(judged)
     kept: Mapping[str, Any] = {key: data.get(key) for key in ("problem", "slow", "fast")}
     return content_id(protocol, codec.canonical_json(kept))
+
+
+def side_key(candidate: Candidate, side: SideName, *more: str) -> str:
+    """A hash of one side with its problem, whatever pair it stands in; `more`: what else the key is of."""
+    data = codec.to_data((candidate.problem, getattr(candidate, side)))
+    return content_id(*more, json.dumps(data, sort_keys=True))
 
 
 def verdict_path(folder: Path, device: str) -> Path:

@@ -74,3 +74,13 @@ def given_path(text: str) -> Path:
     if not text:
         raise typer.BadParameter("an empty path")
     return Path(text)
+
+
+PairsArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[PAIR...]",
+        parser=given_path,
+        help="Pairs: paths, folders, ids, or unique prefixes of ids; default: the workspace's.",
+    ),
+]

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kcurate.cli.failing import FailOnOption, split
-from kcurate.cli.options import DEFAULT_WORKSPACE, GpuOption, JsonOption, WorkspaceOption, given_path
+from kcurate.cli.options import DEFAULT_WORKSPACE, GpuOption, JsonOption, PairsArgument, WorkspaceOption
 
 
 def profile(
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[PAIR...]",
-            parser=given_path,
-            help="Pairs: paths, folders, ids, or unique prefixes of ids; default: the workspace's.",
-        ),
-    ] = None,
+    paths: PairsArgument = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     built_in: Annotated[bool, typer.Option("--built-in", help="Also the pairs of the package.")] = False,
     gpu: GpuOption = "auto",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,21 +13,14 @@ from kcurate.cli.options import (
     GpuOption,
     JobsOption,
     JsonOption,
+    PairsArgument,
     RayOption,
     WorkspaceOption,
-    given_path,
 )
 
 
 def validate(
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[PAIR...]",
-            parser=given_path,
-            help="Pairs: paths, folders, ids, or unique prefixes of ids; default: the workspace's.",
-        ),
-    ] = None,
+    paths: PairsArgument = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     backend: BackendOption = "auto",
     gpu: GpuOption = "auto",

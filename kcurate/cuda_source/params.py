@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache
 
 from kcurate.cuda_source.brackets import closing, split_arguments
+from kcurate.cuda_source.expansion import definitions
 from kcurate.cuda_source.items import Item, parse
 from kcurate.cuda_source.macros import without_attributes
-from kcurate.cuda_source.text import blank_literals
+from kcurate.cuda_source.text import blank_comments, blank_literals
 from kcurate.records import Param
 
 _GLOBAL = re.compile(rb"__global__")
 _RESTRICT = re.compile(rb"\b__restrict(?:__)?\b|\brestrict\b")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 # A macro that stands for a type or for qualifiers, such as `#define RESTRICT __restrict__`.
-_WORDS_MACRO = re.compile(
-    rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(?:[ \t]+([A-Za-z_][\w \t*:]*?)?)?[ \t]*(?://[^\n]*)?\r?$",
-    re.MULTILINE,
-)
+_WORDS = re.compile(rb"[A-Za-z_][\w\s*:]*")
 MAX_NESTED = 4
 _NAME = re.compile(rb"([A-Za-z_]\w*)\s*((?:\[[^\]]*\]\s*)*)\Z")
 _BUILTIN_LAST = frozenset(
@@ -71,17 +69,20 @@ def _param(text: bytes) -> Param:
 def header_of(item: Item, text: bytes) -> bytes:
     """A function's header with comments and literals blanked; macros that stand for words are replaced."""
     header = blank_literals(text[item.start : item.header_end])
+    named = _word_macros(text)
     for _ in range(MAX_NESTED):
-        words = set(_WORD.findall(header))
-        named = {one[1]: one[2] or b"" for one in _WORDS_MACRO.finditer(text) if one[1] in words}
-        if not named:
+        replaced = _WORD.sub(lambda word: named.get(word[0], word[0]), header)
+        if replaced == header:
             break
-        header = _WORD.sub(partial(_replaced, named), header)
+        header = replaced
     return header
 
 
-def _replaced(named: Mapping[bytes, bytes], word: re.Match[bytes]) -> bytes:
-    return named.get(word[0], word[0])
+@lru_cache(maxsize=4)  # of all kernels of a text
+def _word_macros(text: bytes) -> Mapping[bytes, bytes]:
+    """The macros that stand for words, or for nothing, by name."""
+    found = ((one.name, one.body.strip()) for one in definitions(blank_comments(text)))
+    return {name: body for name, body in found if not body or _WORDS.fullmatch(body)}
 
 
 def kernel_signatures(code: bytes) -> dict[str, tuple[Param, ...]]:

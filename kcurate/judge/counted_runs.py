@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from kcurate import time_limits
+from kcurate import store, time_limits
 from kcurate.backends.base import Compiled, Counts
 from kcurate.errors import BackendError, MissingDependencyError
 from kcurate.judge.case import Ruling
@@ -21,7 +21,6 @@ from kcurate.judge.workers.compiling import CompileWorkers, request_of
 from kcurate.judge.workers.nursery import Nursery, Role
 from kcurate.judge.workers.requests import Count
 from kcurate.judge.workers.side_proxy import SideProxy
-from kcurate.judge.workers.spares import side_key
 from kcurate.records import SIDES, Candidate, Outcome
 from kcurate.records.pair import SideName
 
@@ -77,7 +76,7 @@ class CountedRuns:
         if compiled is None:
             return None
         chosen = _chosen(candidate, self._seed)
-        key = side_key(candidate, "fast")
+        key = store.side_key(candidate, "fast")
         fast = self._latest.get(key) or self._run(candidate, "fast", compiled["fast"], chosen)
         self._latest = {key: fast} if len(fast.counts) == len(chosen) else {}
         slow = self._run(candidate, "slow", compiled["slow"], chosen)

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
+from kcurate import store
 from kcurate.backends.base import Compiled
 from kcurate.errors import BackendError
 from kcurate.judge import admission, at_bench, negative_controls, reference_runs, sanitizer, trials, verifying
@@ -29,7 +30,7 @@ from kcurate.judge.workers import compiling
 from kcurate.judge.workers.nursery import Nursery, Role
 from kcurate.judge.workers.requests import Drop
 from kcurate.judge.workers.side_proxy import SideProxy, on_both_sides
-from kcurate.judge.workers.spares import RunWorkerPool, side_key
+from kcurate.judge.workers.spares import RunWorkerPool
 from kcurate.records import SIDES, BenchSize, Candidate, Environment, Outcome, SizeTiming, Verdict
 from kcurate.records.pair import SideName
 from kcurate.verdicts.keys import verdict_key
@@ -152,7 +153,7 @@ class Judge:
         try:
             return self._decide(case)
         except StartOver as failed:
-            self._failing.add((side_key(case.candidate, reference_side(case.candidate)), failed.what))
+            self._failing.add((store.side_key(case.candidate, reference_side(case.candidate)), failed.what))
             text = f"the reference failed in a run of ours ({failed.what})"
             return Ruling(Outcome.HARNESS_ERROR, text, unexplained=True)
         except Ruling as early:
@@ -220,7 +221,7 @@ class Judge:
 
     def _spared(self, case: Case, what: str) -> bool:
         """Whether the reference has survived such runs of ours so far."""
-        return (side_key(case.candidate, reference_side(case.candidate)), what) not in self._failing
+        return (store.side_key(case.candidate, reference_side(case.candidate)), what) not in self._failing
 
     def _load(self, case: Case, sides: Sides, compiled: Binaries, wide: WideReference | None) -> None:
         if self._timed:

@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kcurate import store
 from kcurate.judge.agreement import Outputs, differs, identical, valid_count
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.reference_runs import outputs_again
 from kcurate.judge.trials import Trial
 from kcurate.judge.verifying import Verification
-from kcurate.judge.workers.spares import side_key
 from kcurate.problem.compare import widened
 from kcurate.problem.dtypes import UNIT_ROUNDOFF, is_float
 from kcurate.problem.inputs import contents
@@ -72,7 +72,7 @@ class Controls:
         Raises:
             Ruling: `malformed`, because every trial accepts one of them.
         """
-        key = side_key(case.candidate, verification.reference)
+        key = store.side_key(case.candidate, verification.reference)
         if key not in self.passed:
             found = weakness(verification.problem, verification.tried, verification.expected, rerun)
             if found is not None:
@@ -86,7 +86,7 @@ class Controls:
         Raises:
             Ruling: `malformed`, because the tolerance accepts it.
         """
-        key = f"{side_key(case.candidate, verification.reference)} {sorted(base.sizes.items())}"
+        key = f"{store.side_key(case.candidate, verification.reference)} {sorted(base.sizes.items())}"
         if key not in self.passed:
             found = blindness(verification.problem, base, spoil)
             if found is not None:

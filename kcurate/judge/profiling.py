@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Sequence
@@ -25,10 +22,10 @@ from kcurate import time_limits
 from kcurate.backends.base import Compiled, CompileFailure
 from kcurate.errors import BackendError
 from kcurate.judge.gpu_lock import GpuLock, lock_name
-from kcurate.judge.workers.compiling import FAILED, CompileWorkers, request_of
+from kcurate.judge.workers.compiling import FAILED, CompileWorkers, our_kernels, request_of
 from kcurate.judge.workers.messages import pack_compiled, pack_request
-from kcurate.judge.workers.nursery import Nursery, Role, worker_environment
-from kcurate.judge.workers.requests import Compile, Generate, Load
+from kcurate.judge.workers.nursery import Nursery, Role, run_limited
+from kcurate.judge.workers.requests import Generate, Load
 from kcurate.judge.workers.timing_requests import Helpers
 from kcurate.profiles import ncu
 from kcurate.profiles.counters import Counted
@@ -80,7 +77,7 @@ class Profiler:
         self._gpu, self._command = gpu, ncu.command(metrics)
         self._nursery = nursery
         self._compilers = CompileWorkers(nursery, Role("compile", "cuda", gpu, {"arch": arch}), COMPILERS)
-        self._helpers = self._our_kernels()
+        self._helpers = our_kernels(self._compilers)
         self._lock = GpuLock(lock_name(environment))
 
     @classmethod
@@ -101,14 +98,6 @@ class Profiler:
         except BaseException:
             nursery.close()
             raise
-
-    def _our_kernels(self) -> Compiled:
-        from kcurate.backends.cuda import helpers
-
-        made = self._compilers.compile([Compile(helpers.SOURCE, helpers.ENTRIES, ())])[0]
-        if isinstance(made, CompileFailure):
-            raise BackendError(f"our own timing kernels do not compile: {made.log}")
-        return made
 
     def close(self) -> None:
         """End all workers."""
@@ -160,11 +149,11 @@ class Profiler:
             limit_s = time_limits.START_PROFILER_S + time_limits.PROFILE_SIDE_S * len(asked)
             command = [*self._command, sys.executable, "-c", BOOT, json.dumps(sys.path), folder]
             with self._lock.exclusive():
-                output = run_limited(command, folder, limit_s)
+                done = run_limited(command, folder, limit_s)
             log = read_log(root / "log")
-        if output is None:
+        if done is None:
             return hanging(log)
-        return divided(log, output, {number: one.compiler for number, one in made.items()})
+        return divided(log, done.stdout, {number: one.compiler for number, one in made.items()})
 
     def _write(self, root: Path, asked: dict[int, Asked], made: dict[int, Compiled]) -> None:
         """The job's files: requests and binaries."""
@@ -181,30 +170,6 @@ class Profiler:
         (root / "job.json").write_text(json.dumps(job))
         (root / ncu.OWN_FOLDER).mkdir()
         (root / "log").touch()
-
-
-def run_limited(command: Sequence[str], folder: str, limit_s: float) -> str | None:
-    """Run a command in a session of its own; what it printed. None: it was killed after `limit_s` seconds."""
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        cwd=folder,
-        env={**worker_environment(folder), "LC_ALL": "C"},
-        start_new_session=True,
-    )
-    try:
-        return process.communicate(timeout=limit_s)[0]
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
 
 
 def read_log(path: Path) -> dict[int, Logged]:

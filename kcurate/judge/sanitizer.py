@@ -9,10 +9,7 @@ initcheck, synccheck; `--error-exitcode`). Not covered: the other stages of a ju
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -29,7 +26,7 @@ from kcurate.judge.case import Case, Ruling
 from kcurate.judge.gpu_lock import GpuLock
 from kcurate.judge.workers.inside.side_server import SideServer
 from kcurate.judge.workers.messages import pack_compiled, pack_request, read_request
-from kcurate.judge.workers.nursery import worker_environment
+from kcurate.judge.workers.nursery import run_limited
 from kcurate.judge.workers.requests import Generate, Load, Run
 from kcurate.judge.workers.side_proxy import on_both_sides
 from kcurate.records import SIDES, Candidate, Outcome
@@ -96,29 +93,16 @@ def examine(
             command += ["--report-api-errors", "no"]
         if tool == "initcheck":  # our copies read module variables, which the driver initialised
             command += ["--check-api-memory-access", "no"]
-        process = subprocess.Popen(
-            [*command, sys.executable, "-c", BOOT, json.dumps(sys.path), folder],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            cwd=folder,
-            env=worker_environment(folder),
-            start_new_session=True,
-        )
-        try:
-            output, _ = process.communicate(timeout=time_limits.SANITIZE_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            return None
-    lines = [line.removeprefix("=========").strip() for line in output.splitlines() if "====" in line]
+        boot = [sys.executable, "-c", BOOT, json.dumps(sys.path), folder]
+        done = run_limited([*command, *boot], folder, time_limits.SANITIZE_S)
+    if done is None:
+        return None
+    lines = [line.removeprefix("=========").strip() for line in done.stdout.splitlines() if "====" in line]
     report = "\n".join(line for line in lines if line)[:MAX_REPORT_CHARS]
-    if process.returncode == FOUND:
+    if done.returncode == FOUND:
         return report or f"{tool} reports errors"
-    if process.returncode:
-        raise BackendError(f"compute-sanitizer {tool} exited with {process.returncode}: {output[-2000:]}")
+    if done.returncode:
+        raise BackendError(f"compute-sanitizer {tool} exited with {done.returncode}: {done.stdout[-2000:]}")
     return ""
 
 

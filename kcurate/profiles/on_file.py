@@ -6,11 +6,10 @@ profiles (`kcurate.profile`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from kcurate import codec, resources, store
+from kcurate import resources, store
 from kcurate.profiles.counters import VERSION
 from kcurate.records import SIDES, Candidate, Profile, SideName
 from kcurate.workspace import Workspace
@@ -23,8 +22,7 @@ def shipped() -> Path:
 
 def side_key(candidate: Candidate, side: SideName) -> str:
     """The key of profiles of exactly this side, on inputs of this problem."""
-    data = codec.to_data((candidate.problem, getattr(candidate, side)))
-    return store.content_id(VERSION, json.dumps(data, sort_keys=True))
+    return store.side_key(candidate, side, VERSION)
 
 
 class Profiles:

@@ -14,6 +14,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+from kcurate import own_files
 from kcurate.backends.choice import choose
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.notes import Note, silent
@@ -119,16 +120,7 @@ def _token(config: ServeConfig) -> str | None:
             what = "whoever reaches this address could use the judge"
             raise InputError(what, where=f"--host {config.host}", hint="give --token-file FILE")
         return None
-    try:
-        token = config.token_file.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not ASCII text"
-        hint = "such as openssl rand -hex 32 > FILE"
-        raise InputError(f"cannot read: {reason}", where=str(config.token_file), hint=hint) from error
-    if not token or not token.isprintable() or " " in token:
-        what = "not a token: one line of printable characters without spaces"
-        raise InputError(what, where=str(config.token_file), hint="such as openssl rand -hex 32 > FILE")
-    return token
+    return own_files.token(config.token_file)
 
 
 def _is_loopback(host: str) -> bool:

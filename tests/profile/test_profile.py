@@ -24,9 +24,9 @@ from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.errors import BackendError, InputError, MissingDependencyError
 from kcurate.judge import profiling
-from kcurate.judge.profiling import Profiler, hanging, read_log, run_limited
+from kcurate.judge.profiling import Profiler, hanging, read_log
 from kcurate.judge.workers.inside import landlock
-from kcurate.judge.workers.nursery import Nursery
+from kcurate.judge.workers.nursery import Nursery, run_limited
 from kcurate.profile import labels, stage
 from kcurate.profiles import ncu, on_file
 from kcurate.profiles.counters import metrics
@@ -156,17 +156,18 @@ def test_a_side_that_ends_the_process_costs_no_other(
     assert failed.why == says[how.removeprefix("broken ")]
 
 
-def killed(command: list[str], folder: str, limit_s: float) -> str | None:
+def killed(command: list[str], folder: str, limit_s: float) -> subprocess.CompletedProcess[str] | None:
     """As if the tool had been killed while the side ran that did not end."""
-    output = run_limited(command, folder, limit_s)
+    done = run_limited(command, folder, limit_s)
     hung = any(one.launches is None for one in read_log(Path(folder, "log")).values())
-    return None if hung else output
+    return None if hung else done
 
 
 def test_the_tool_is_killed_at_its_time_limit(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import time; time.sleep(600)"]
     assert run_limited(command, str(tmp_path), 0.2) is None
-    assert run_limited([sys.executable, "-c", "print(2)"], str(tmp_path), 60.0) == "2\n"
+    done = run_limited([sys.executable, "-c", "print(2)"], str(tmp_path), 60.0)
+    assert done is not None and (done.returncode, done.stdout) == (0, "2\n")
 
 
 def test_a_gpu_that_refuses_counters_is_one_line_with_the_remedy(

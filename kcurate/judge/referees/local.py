@@ -22,9 +22,10 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Protocol
 
+from kcurate import store
 from kcurate.errors import BackendError, KcurateError
 from kcurate.judge.judging import Judge, JudgeConfig, harness_verdict, reference_side
-from kcurate.judge.workers.spares import KEPT_REFERENCES, side_key
+from kcurate.judge.workers.spares import KEPT_REFERENCES
 from kcurate.records import Candidate, Environment, Verdict
 
 ATTEMPTS = 2
@@ -177,7 +178,7 @@ class Referees:
 
     def submit(self, candidate: Candidate) -> Future[Verdict]:
         """A future verdict; it raises `KcurateError` if this machine cannot judge at all."""
-        job = _Job(candidate, side_key(candidate, reference_side(candidate)))
+        job = _Job(candidate, store.side_key(candidate, reference_side(candidate)))
         with self._more:
             if self._closed:
                 job.future.cancel()

@@ -15,6 +15,7 @@ from kcurate.backends.cuda.ptxas import completed
 from kcurate.backends.torch_module import compile_text
 from kcurate.backends.triton import installed
 from kcurate.backends.triton.installed import for_interpreter
+from kcurate.errors import BackendError
 from kcurate.judge.case import Case, Ruling
 from kcurate.judge.workers.messages import unpack_compiled
 from kcurate.judge.workers.nursery import Nursery, Role, Worker, WorkerDied, WorkerTimeout
@@ -129,6 +130,20 @@ class CompileWorkers:
         """End the workers."""
         for worker in (*self._workers, *self._triton):
             worker.kill()
+
+
+def our_kernels(workers: CompileWorkers) -> Compiled:
+    """Our own kernels for timing and comparing.
+
+    Raises:
+        BackendError: they do not compile.
+    """
+    from kcurate.backends.cuda import helpers
+
+    made = workers.compile([Compile(helpers.SOURCE, helpers.ENTRIES, ())])[0]
+    if isinstance(made, CompileFailure):
+        raise BackendError(f"our own timing kernels do not compile: {made.log}")
+    return made
 
 
 def compile_case(case: Case, workers: CompileWorkers, *, sanitize: bool = False) -> dict[SideName, Compiled]:

@@ -20,7 +20,7 @@ import tempfile
 import threading
 import weakref
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args
 
@@ -187,6 +187,36 @@ class Worker:
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
+
+
+def run_limited(
+    command: Sequence[str], folder: str, limit_s: float
+) -> subprocess.CompletedProcess[str] | None:
+    """Run a tool over candidates' code, with `folder` as its home; what it printed, on either stream.
+
+    None: it was killed after `limit_s` seconds, with all that it had started.
+    """
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        cwd=folder,
+        env={**worker_environment(folder), "LC_ALL": "C"},
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=limit_s)
+        return subprocess.CompletedProcess(command, process.returncode, output)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
 
 
 def worker_environment(folder: str) -> dict[str, str]:

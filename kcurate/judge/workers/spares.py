@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from kcurate import codec, store, time_limits
-from kcurate.backends.base import Compiled, CompileFailure
+from kcurate import store, time_limits
+from kcurate.backends.base import Compiled
 from kcurate.errors import BackendError
 from kcurate.judge.gpu_lock import GpuLock, lock_name
 from kcurate.judge.workers import compiling
 from kcurate.judge.workers.messages import pack_compiled
 from kcurate.judge.workers.nursery import Nursery, Role, Worker
-from kcurate.judge.workers.requests import Compile, Generate
+from kcurate.judge.workers.requests import Generate
 from kcurate.judge.workers.side_proxy import SideProxy
 from kcurate.judge.workers.timing_requests import Helpers
 from kcurate.records import Candidate, Environment
@@ -112,7 +111,7 @@ class RunWorkerPool:
         return self._priming
 
     def _prime(self, candidate: Candidate, reference: SideName, inputs: Sequence[Generate]) -> None:
-        kept = self._references.get(side_key(candidate, reference))
+        kept = self._references.get(store.side_key(candidate, reference))
         if kept is not None and kept.worker.alive:
             dataclasses.replace(kept, side=reference).prefetch(candidate, inputs)
         with self._lock.shared():
@@ -143,7 +142,7 @@ class RunWorkerPool:
 
     def reference(self, candidate: Candidate, side: SideName) -> SideProxy:
         """A kept worker of a reference, or an unused one."""
-        key = side_key(candidate, side)
+        key = store.side_key(candidate, side)
         kept = self._references.pop(key, None)
         if kept is None or not kept.worker.alive:
             kept = self._unused(candidate, side)
@@ -203,20 +202,8 @@ class RunWorkerPool:
         Raises:
             BackendError: they do not compile.
         """
-        if self._helpers is not None:
-            return
-        from kcurate.backends.cuda import helpers
-
-        made = compilers.compile([Compile(helpers.SOURCE, helpers.ENTRIES, ())])[0]
-        if isinstance(made, CompileFailure):
-            raise BackendError(f"our own timing kernels do not compile: {made.log}")
-        self._helpers = made
-
-
-def side_key(candidate: Candidate, side: SideName) -> str:
-    """A hash of a side with its problem, which identifies a reference."""
-    data = codec.to_data((candidate.problem, getattr(candidate, side)))
-    return store.content_id(json.dumps(data, sort_keys=True))
+        if self._helpers is None:
+            self._helpers = compiling.our_kernels(compilers)
 
 
 class WarmWorkers:

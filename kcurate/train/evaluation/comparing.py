@@ -60,9 +60,8 @@ def compare(first: Sequence[Completion], second: Sequence[Completion], *, timed:
         InputError: there is no such task.
     """
     one, other = ({group.task: group for group in grouped(rows)} for rows in (first, second))
-    given = ({row.task: row.given for row in rows} for rows in (first, second))
-    hashes = dict(zip(("first", "second"), given, strict=True))
-    both = [task for task in sorted(one) if task in other and hashes["first"][task] == hashes["second"][task]]
+    given, given_other = ({row.task: row.given for row in rows} for rows in (first, second))
+    both = [task for task in sorted(one) if task in other and given[task] == given_other[task]]
     if not both:
         raise InputError("no task is in both", where="eval compare", hint="evaluate both on the same tasks")
     families = [one[task].family for task in both]

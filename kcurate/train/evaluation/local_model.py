@@ -70,11 +70,12 @@ class LocalModel:
         # Longest first, so that memory runs out early or never.
         order = sorted(range(len(asked)), key=lambda i: -lengths[i])
         fits = [i for i in order if lengths[i] + self._drawing.max_tokens <= room]
+        ends = _end_tokens(self._model, self._tokenizer)
         found = {i: Reply("", status="rejected", input_tokens=lengths[i]) for i in order}
         for batch in progress.each(list(batches(fits, self._drawing.batch)), "sampling", unit="batch"):
             texts = [self._form.text(asked[i][0]) for i in batch]
             for i, ids in zip(batch, self._generated(texts), strict=True):
-                found[i] = self._reply(ids, lengths[i])
+                found[i] = self._reply(ids, lengths[i], ends)
         return [found[i] for i in range(len(asked))]
 
     def close(self) -> None:
@@ -109,8 +110,7 @@ class LocalModel:
             "pad_token_id": self._tokenizer.pad_token_id,
         }
 
-    def _reply(self, ids: list[int], length: int) -> Reply:
-        ends = _end_tokens(self._model, self._tokenizer)
+    def _reply(self, ids: list[int], length: int, ends: set[int]) -> Reply:
         end = next((at for at, token in enumerate(ids) if token in ends), None)
         text = self._tokenizer.decode(ids if end is None else ids[:end], skip_special_tokens=True)
         status = "truncated" if end is None else "answered"

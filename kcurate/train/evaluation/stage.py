@@ -127,7 +127,6 @@ class _Judges:
         self._config, self._folder, self._note = config, folder, note
         self.evaluated = evaluated
         self._pool: RewardPool | None = None
-        self._tasks: tuple[Task, ...] | None = None
 
     @cached_property
     def place(self) -> JudgePlace:
@@ -150,16 +149,14 @@ class _Judges:
             self._pool = RewardPool(scheme, own)
         return self._pool
 
-    @property
+    @cached_property
     def tasks(self) -> tuple[Task, ...]:
         """The tasks.
 
         Raises:
             InputError: there are none.
         """
-        if self._tasks is None:
-            self._tasks = load_tasks(self.evaluated, self._note)
-        return self._tasks
+        return load_tasks(self.evaluated, self._note)
 
     def close(self) -> None:
         """End the judges."""

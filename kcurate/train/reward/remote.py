@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from kcurate import prompts
+from kcurate import own_files, prompts
 from kcurate.client import Answer, Client, Result
 from kcurate.errors import InputError
 from kcurate.notes import Note
@@ -82,10 +82,7 @@ def remote_pool(settings: TrainSettings, note: Note) -> RemotePool:
     if settings.curriculum.policy != "off" or settings.tasks.source != "pairs":
         what = "a server judges pairs, and permits all techniques"
         raise InputError(what, where="--judge", hint="leave it out")
-    try:
-        token = Path(own.token_file).read_text("ascii").strip() if own.token_file else None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read: {error}", where=own.token_file) from error
+    token = own_files.token(Path(own.token_file)) if own.token_file else None
     Client(own.url, token=token, retry_s=0).health()  # here, so that a wrong address is an error at once
     client = Client(own.url, token=token, retry_s=RETRY_S, note=note)
     return RemotePool(client, settings.reward.scheme, settings.reward.values)
