@@ -3,8 +3,8 @@
     python benchmarks/deopt_docs.py
 
 Reads `deopt.jsonl` (the verdicts.jsonl of `deopt_rules.py --gpu`) and `suites.jsonl` (verdicts of the
-candidates of Parboil and Rodinia) in docs/data/nvidia-h200. Draws the plot too. An H100's verdicts stand beside the
-H200's in docs/kernelcompare.md (the suites) and docs/corpus.md (the built-in pairs).
+candidates of Parboil and Rodinia) in docs/data/nvidia-h200. Draws the plot too. An H100's verdicts
+stand beside the H200's in docs/kernelcompare.md (the suites) and docs/corpus.md (the built-in pairs).
 """
 
 from __future__ import annotations
@@ -213,9 +213,9 @@ def second_gpu(first: Iterable[Row], second: Iterable[Row], shown: int) -> str:
     off = sorted(abs(share - 1.0) for share in shares)
     middle, most = statistics.median(off), off[9 * len(off) // 10]
     text = (
-        f"{len(both)} have a verdict from both GPUs; {same} have the same outcome. Where both confirm, the H100's\n"
-        f"ratio is {statistics.median(shares):.2f} of the H200's in the median, from {shares[0]:.2f} to "
-        f"{shares[-1]:.2f}; half differ by\nat most {middle:.0%}, nine in ten by at most {most:.0%}."
+        f"{len(both)} have a verdict from both GPUs; {same} have the same outcome. Where both confirm,\n"
+        f"the H100's ratio is {statistics.median(shares):.2f} of the H200's in the median, from "
+        f"{shares[0]:.2f} to {shares[-1]:.2f}; half differ by\nat most {middle:.0%}, nine in ten by at most {most:.0%}."
     )
     changed = [(one, other) for one, other in both if one["outcome"] != other["outcome"]]
     timed.sort(key=lambda two: -abs(math.log(two[1]["speedup"]["ratio"] / two[0]["speedup"]["ratio"])))
