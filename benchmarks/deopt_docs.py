@@ -215,7 +215,8 @@ def second_gpu(first: Iterable[Row], second: Iterable[Row], shown: int) -> str:
     text = (
         f"{len(both)} have a verdict from both GPUs; {same} have the same outcome. Where both confirm,\n"
         f"the H100's ratio is {statistics.median(shares):.2f} of the H200's in the median, from "
-        f"{shares[0]:.2f} to {shares[-1]:.2f}; half differ by\nat most {middle:.0%}, nine in ten by at most {most:.0%}."
+        f"{shares[0]:.2f} to {shares[-1]:.2f}; half differ by\n"
+        f"at most {middle:.0%}, nine in ten by at most {most:.0%}."
     )
     changed = [(one, other) for one, other in both if one["outcome"] != other["outcome"]]
     timed.sort(key=lambda two: -abs(math.log(two[1]["speedup"]["ratio"] / two[0]["speedup"]["ratio"])))
