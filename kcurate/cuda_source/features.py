@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kcurate.cuda_source.text import blank_literals
+from kcurate.cuda_source.text import blank_comments, blank_literals
 
 # A pattern is tried only if one of its hint words occurs: finding a word is much cheaper.
 _HINTS: Mapping[str, tuple[bytes, ...]] = {
@@ -30,14 +30,22 @@ _HINTS: Mapping[str, tuple[bytes, ...]] = {
     "warp-vote": (b"__ballot", b"__any", b"__all", b"__match"),
     "async-copy": (b"async",),
     "cooperative-groups": (b"cooperative_groups",),
+    "dpx": (b"__vi",),
     "fast-math-intrinsics": (b"__",),
     "loop-unrolling": (b"unroll",),
     "mixed-precision": (b"half", b"bfloat16"),
     "read-only-cache": (b"__ldg", b"ld.global"),
     "tensor-cores": (b"mma",),
+    "tensor-maps": (b"tensor",),
     "texture-memory": (b"tex",),
+    "thread-block-clusters": (b"cluster", b"mapa"),
     "vectorized-access": (b"2", b"4"),
+    "warpgroup-mma": (b"wgmma",),
 }
+# Techniques that are PTX as often as C++: literals are read for them too.
+_IN_ASM = frozenset(
+    ("async-copy", "read-only-cache", "tensor-cores", "tensor-maps", "thread-block-clusters", "warpgroup-mma")
+)
 _SHARED = rb"\b__shared__\b"
 _FEATURES: Mapping[str, re.Pattern[bytes]] = {
     "atomics": re.compile(rb"\batomic(?:Add|Sub|Exch|Min|Max|Inc|Dec|CAS|And|Or|Xor)\w*\s*\("),
@@ -60,6 +68,7 @@ _TECHNIQUES: Mapping[str, re.Pattern[bytes]] = {
     "async-copy": re.compile(rb"\b__pipeline_memcpy_async\b|\bmemcpy_async\b|\bcp\.async\b"),
     "constant-memory": _FEATURES["constant-memory"],
     "cooperative-groups": re.compile(rb"\bcooperative_groups\b"),
+    "dpx": re.compile(rb"\b__vi(?:add|bm|max|min)\w*\s*\("),
     "fast-math-intrinsics": re.compile(
         rb"\b__(?:expf|exp10f|logf|log2f|log10f|powf|sinf|cosf|tanf|sincosf|fdividef|frcp_r\w|fsqrt_r\w|mul24|umul24)\s*\("
     ),
@@ -68,12 +77,15 @@ _TECHNIQUES: Mapping[str, re.Pattern[bytes]] = {
     "mixed-precision": re.compile(rb"\b(?:__)?half2?\b|\b__nv_bfloat16\w*\b"),
     "read-only-cache": re.compile(rb"\b__ldg\s*\(|\bld\.global\.nc\b"),
     "tensor-cores": re.compile(rb"\bwmma\s*::|\bmma_sync\s*\(|\bmma\.sync\b|\bwgmma\b"),
+    "tensor-maps": re.compile(rb"\bcp\.async\.bulk\.tensor\b|\bcp_async_bulk_tensor\b"),
     "texture-memory": _FEATURES["texture"],
+    "thread-block-clusters": re.compile(rb"\bthis_cluster\b|\bcluster_group\b|\bbarrier\.cluster\b|\bmapa\b"),
     "vectorized-access": re.compile(
         rb"\b(?:const\s+)?(?:float|int|uint|double|uchar|char|short|ushort)[24]\s*(?:const\s*)?\*"
     ),
     "warp-shuffle": _FEATURES["warp-shuffle"],
     "warp-vote": _FEATURES["warp-vote"],
+    "warpgroup-mma": re.compile(rb"\bwgmma\b"),
 }
 _GRID_STRIDE = re.compile(
     rb"\+=\s*[^;)]*\bgridDim\s*\.\s*[xyz]|\+=\s*(?:stride|step|grid_?[sS]ize|num_?[tT]hreads)\b"
@@ -95,6 +107,8 @@ def techniques(code: bytes) -> tuple[str, ...]:
     """Optimisation techniques visible in the code, sorted; names from `schemas/techniques.json`."""
     bare = blank_literals(code)
     found = _shown(_TECHNIQUES, bare)
+    if b"asm" in code:
+        found |= _IN_ASM & _shown(_TECHNIQUES, blank_comments(code))
     if b"unroll" in code and _TECHNIQUES["loop-unrolling"].search(code):
         found.add("loop-unrolling")
     declarations = _shared_declarations(bare)

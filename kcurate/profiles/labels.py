@@ -41,6 +41,7 @@ EXPECTED: Mapping[str, tuple[str, ...]] = {
     "constant-memory": ("-stall_memory", "-l2_bytes", "-instructions"),
     "decoupled-look-back": (*_TRAFFIC, "-launches"),
     "double-buffering": _LATENCY,
+    "dpx": ("-instructions",),
     "fast-math-intrinsics": ("-instructions",),
     "grid-stride-loop": ("-instructions", "-atomics", "-stall_barrier"),
     "hierarchical-reduction": ("-atomics", "-launches", "-stall_barrier", "-shared_wavefronts"),
@@ -58,6 +59,7 @@ EXPECTED: Mapping[str, tuple[str, ...]] = {
     "structure-of-arrays": ("-load_sectors", "-store_sectors", *_TRAFFIC),
     "temporal-blocking": (*_TRAFFIC, "-launches"),
     "tensor-cores": ("+tensor_pct",),
+    "tensor-maps": ("-instructions", *_LATENCY),
     "texture-memory": ("-l2_bytes", "-stall_memory"),
     "thread-coarsening": ("-instructions", "-l2_bytes", "-shared_wavefronts"),
     "vectorized-access": (
@@ -66,6 +68,7 @@ EXPECTED: Mapping[str, tuple[str, ...]] = {
     ),
     "warp-aggregation": ("-atomics",),
     "warp-shuffle": ("-shared_wavefronts", "-stall_barrier", "-stall_shared"),
+    "warpgroup-mma": ("+tensor_pct",),
     "wavefront-parallelism": ("+issue_pct", "+occupancy_pct"),
 }
 

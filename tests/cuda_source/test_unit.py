@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from kcurate.backends.cuda import cubin, nvrtc
-from kcurate.cuda_source import KernelSource, UnitReport, extract_unit, whole_file
+from kcurate.cuda_source import KernelSource, UnitReport, extract_unit, techniques, whole_file
 
 
 def unit(files: Mapping[str, str | bytes], root: str = "main.cu") -> UnitReport:
@@ -279,3 +279,21 @@ def test_textual_spans_cut_the_exact_bytes() -> None:
     assert b"__device__ int one() { return 1; }" in cut
     assert cut[-1] == main[main.index("__global__") :].rstrip("\n").encode()
     assert (kernel.span.start_line, kernel.span.end_line) == (3, 6)
+
+
+@pytest.mark.parametrize(
+    ("statement", "technique"),
+    [
+        ('asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 ...");', "tensor-cores"),
+        ('asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 ...");', "warpgroup-mma"),
+        ('asm("cp.async.bulk.tensor.2d.shared::cluster.global.tile ...");', "tensor-maps"),
+        ('asm("ld.global.nc.f32 %0, [%1];" : "=f"(y) : "l"(p));', "read-only-cache"),
+        ('asm("mapa.shared::cluster.u32 %0, %1, %2;");', "thread-block-clusters"),
+        ("auto all = cg::this_cluster();", "thread-block-clusters"),
+        ("y = __vimax_s32_relu(a, b);", "dpx"),
+    ],
+)
+def test_techniques_of_ptx_and_of_hopper_are_seen(statement: str, technique: str) -> None:
+    code = "__global__ void k(float *p) { %s }"
+    assert technique in techniques((code % statement).encode())
+    assert technique not in techniques((code % f"/* {statement} */ const char *s = 0;").encode())

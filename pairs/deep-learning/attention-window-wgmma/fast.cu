@@ -140,7 +140,8 @@ __device__ __forceinline__ void score(float (&s)[64], unsigned queries, unsigned
     commit_products();
 }
 
-__device__ __forceinline__ void add_values(float (&o)[DIM / 2], const unsigned (&weights)[KEYS / 16][4], unsigned values)
+__device__ __forceinline__ void add_values(float (&o)[DIM / 2], const unsigned (&weights)[KEYS / 16][4],
+                                           unsigned values)
 {
     begin_products();
 #pragma unroll

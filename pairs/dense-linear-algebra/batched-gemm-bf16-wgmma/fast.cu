@@ -161,7 +161,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __shared__ __align__(8) unsigned long long full[STAGES], empty[STAGES];
     const unsigned stages = (shared_address(room) + 1023) & ~1023u;
     const int group = threadIdx.x / 128;
-    const int row_tiles = (m + ROWS - 1) / ROWS, col_tiles = (n + COLS - 1) / COLS, tiles = batch * row_tiles * col_tiles;
+    const int row_tiles = (m + ROWS - 1) / ROWS, col_tiles = (n + COLS - 1) / COLS;
+    const int tiles = batch * row_tiles * col_tiles;
     const int steps = (k + DEPTH - 1) / DEPTH;
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; s++) {
