@@ -258,7 +258,8 @@ could limit. 31 of 252 entries were mended.
 COUNTED = """\
 In brackets what `ncu` counted of the best side on the same GPU model ([pairs/profiles](../pairs/profiles/)):
 the share of the memory bandwidth, of issue slots, of the tensor cores, resident warps of the most possible,
-and what a warp waits for most, in cycles an instruction. Without brackets: not profiled; read off the code."""
+and what a warp waits for most, in cycles an instruction. Without brackets: not profiled, read from the code.
+"""
 
 
 def counted(one: Best, profile: Profile | None) -> str:
@@ -293,7 +294,7 @@ def page(best: Sequence[Best], rows: Mapping[str, Any]) -> str:
     profiles = on_file.read(None)
     for title, named in (("to be improved", True), ("what limits them", False)):
         some = [one for one in low if ("missing:" in facts[one.family]["reason"]) is named]
-        parts += ["", f"## Under a quarter: {title}", "", *([COUNTED, ""] if named else [])]
+        parts += ["", f"## Under a quarter: {title}", "", *([COUNTED] if named else [])]
         for one in some:
             told = counted(one, profiles.of(one.candidate, "fast", one.device))
             parts.append(f"- {one.family} ({one.share:.0%}): {facts[one.family]['reason']}{told}")
