@@ -56,6 +56,7 @@ LAYERS = (
         "report",
         "show",
         "train",
+        "tune",
         "validate",
         "verify_dataset",
     },

@@ -12,7 +12,7 @@ from kcurate import resources, roofline, store
 from kcurate.backends import open_compiler, open_device
 from kcurate.backends.base import Compiled, EntryPoint
 from kcurate.problem.outputs import logical_bytes
-from kcurate.records import Environment, Problem
+from kcurate.records import Environment, Problem, Profile
 
 PROBLEMS: dict[str, Problem] = {}
 for _folder in store.find_candidates(resources.pairs_dir()):
@@ -74,6 +74,17 @@ def test_who_reaches_little_says_why() -> None:
     low = {one.family for one in benchmark.best_sides(benchmark.MODEL) if one.share < benchmark.LOW}
     facts = roofline.on_file()["families"]
     assert all(facts[family].get("reason") for family in low)
+
+
+def test_a_profile_says_what_a_side_waits_for() -> None:
+    best = benchmark.best_sides(benchmark.MODEL)[0]
+    counters = {
+        "time_us": 10.0, "dram_read_bytes": 20e6, "dram_write_bytes": 4e6, "issue_pct": 12.4,
+        "tensor_pct": 0.2, "occupancy_pct": 50.0, "stall_memory": 9.13, "stall_barrier": 2.0,
+    }  # fmt: skip
+    profile = Profile("a", "fast", "key", best.device, "ncu", 1, 1, counters)
+    assert benchmark.counted(best, profile) == " (memory 50%, issue 12%, warps 50%; waits for memory 9.1)"
+    assert benchmark.counted(best, None) == ""
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from kcurate.cli import push as push_command
 from kcurate.cli import report as report_command
 from kcurate.cli import serve as serve_command
 from kcurate.cli import train as train_command
+from kcurate.cli import tune as tune_command
 from kcurate.cli import verify_dataset as verify_command
 from kcurate.cli.settings import SettingsCommand, SettingsGroup
 
@@ -36,6 +37,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "optimize": optimize_command.optimize,
     "validate": validate.validate,
     "profile": profile_command.profile,
+    "tune": tune_command.tune,
     "build": build_command.build,
     "push": push_command.push,
     "report": report_command.report,

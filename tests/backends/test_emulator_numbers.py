@@ -82,6 +82,15 @@ INTEGERS = {
     "__vsadu4(x, y)": np.abs(parts(X, np.uint8) - parts(Y, np.uint8)).reshape(-1, 4).sum(1),
     "__vcmpgtu2(x, y)": packed(np.where(parts(X, np.uint16) > parts(Y, np.uint16), 65535, 0), np.uint16),
     "__vimax3_s32(x, y, 5)": np.maximum(np.maximum(signed(X), signed(Y)), 5),
+    "__vimin3_u16x2(x, y, 0x40004000u)": packed(
+        np.minimum(np.minimum(parts(X, np.uint16), parts(Y, np.uint16)), 0x4000), np.uint16
+    ),
+    "__viaddmax_s16x2(x, y, x)": packed(
+        np.maximum((parts(X, np.int16) + parts(Y, np.int16)).astype(np.int16), parts(X, np.int16)), np.int16
+    ),
+    "__vimax3_s16x2_relu(x, y, x)": packed(
+        np.maximum(np.maximum(parts(X, np.int16), parts(Y, np.int16)), 0), np.int16
+    ),
     "min(x, y) + max((int)x, (int)y)": np.minimum(WIDE_X, WIDE_Y).astype(np.int64)
     + np.maximum(signed(X), signed(Y)),
     "(unsigned)(__brevll(((unsigned long long)y << 32) | x) >> 32)": [bit_reversed(x) for x in X.tolist()],

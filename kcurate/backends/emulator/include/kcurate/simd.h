@@ -88,6 +88,32 @@ KCU_API int __vimax_s32_relu(int a, int b) { return max(max(a, b), 0); }
 KCU_API int __vimin_s32_relu(int a, int b) { return max(min(a, b), 0); }
 KCU_API int __viaddmax_s32_relu(int a, int b, int c) { return max(__viaddmax_s32(a, b, c), 0); }
 KCU_API int __viaddmin_s32_relu(int a, int b, int c) { return max(__viaddmin_s32(a, b, c), 0); }
+
+#define KCU_DPX_PAIR(SIGN, SUFFIX)                                                                           \
+    KCU_API unsigned __vimax3_##SUFFIX(unsigned a, unsigned b, unsigned c)                                   \
+    {                                                                                                        \
+        return __vmax##SIGN##2(__vmax##SIGN##2(a, b), c);                                                    \
+    }                                                                                                        \
+    KCU_API unsigned __vimin3_##SUFFIX(unsigned a, unsigned b, unsigned c)                                   \
+    {                                                                                                        \
+        return __vmin##SIGN##2(__vmin##SIGN##2(a, b), c);                                                    \
+    }                                                                                                        \
+    KCU_API unsigned __viaddmax_##SUFFIX(unsigned a, unsigned b, unsigned c)                                 \
+    {                                                                                                        \
+        return __vmax##SIGN##2(__vadd2(a, b), c);                                                            \
+    }                                                                                                        \
+    KCU_API unsigned __viaddmin_##SUFFIX(unsigned a, unsigned b, unsigned c)                                 \
+    {                                                                                                        \
+        return __vmin##SIGN##2(__vadd2(a, b), c);                                                            \
+    }
+KCU_DPX_PAIR(s, s16x2)
+KCU_DPX_PAIR(u, u16x2)
+KCU_API unsigned __vimax3_s16x2_relu(unsigned a, unsigned b, unsigned c) { return __vmaxs2(__vimax3_s16x2(a, b, c), 0u); }
+KCU_API unsigned __viaddmax_s16x2_relu(unsigned a, unsigned b, unsigned c)
+{
+    return __vmaxs2(__viaddmax_s16x2(a, b, c), 0u);
+}
+
 KCU_API int __vibmax_s32(int a, int b, bool *first) { return *first = a >= b, max(a, b); }
 KCU_API int __vibmin_s32(int a, int b, bool *first) { return *first = a <= b, min(a, b); }
 KCU_API unsigned __vibmax_u32(unsigned a, unsigned b, bool *first) { return *first = a >= b, max(a, b); }

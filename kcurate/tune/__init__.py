@@ -1,0 +1,8 @@
+"""`kcurate tune`: a side's block size and named constants searched with the judge.
+
+| where | what |
+|---|---|
+| `knobs` | what can be set in a side, and a side with other values |
+| `search` | in which order settings are tried |
+| `stage` | trials, verdicts, the best setting written as a pair |
+"""

@@ -1,0 +1,56 @@
+"""In which order settings are tried: by chance, or uphill from what the side has.
+
+A strategy asks for the score of a setting, higher is better (None: it is wrong there, or not timed), until it
+has no more to ask or the caller stops it. Both are in Kernel Tuner too (van Werkhoven, 2019): random
+sampling, and greedy hill climbing over neighbours, one knob at its next value. Not covered: scores.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+from kcurate.tune.knobs import Knob
+
+Setting = Mapping[str, int]
+Score = Callable[[Setting], float | None]
+# A neighbour counts as better from here on: less is noise between judgements.
+LEAST_GAIN = 0.01
+
+
+def start(knobs: Sequence[Knob]) -> Setting:
+    """What the side has."""
+    return {knob.name: knob.value for knob in knobs}
+
+
+def sample(knobs: Sequence[Knob], score: Score, rng: random.Random) -> None:
+    """Settings by chance, each once; the side's own first."""
+    score(start(knobs))
+    seen: set[tuple[int, ...]] = set()
+    total = math.prod(len(knob.values) for knob in knobs)
+    while len(seen) < total:
+        values = tuple(rng.choice(knob.values) for knob in knobs)
+        if values not in seen:
+            seen.add(values)
+            score({knob.name: value for knob, value in zip(knobs, values, strict=True)})
+
+
+def climb(knobs: Sequence[Knob], score: Score, rng: random.Random) -> None:
+    """From the side's own setting to the first better neighbour, again and again."""
+    at = start(knobs)
+    best = score(at) or 0.0
+    better = True
+    while better:
+        better = False
+        moves = [(knob.name, value) for knob in knobs for value in knob.near(at[knob.name])]
+        rng.shuffle(moves)
+        for name, value in moves:
+            found = score({**at, name: value})
+            if found is not None and found > best * (1 + LEAST_GAIN):
+                at, best, better = {**at, name: value}, found, True
+                break
+
+
+Strategy = Callable[[Sequence[Knob], Score, random.Random], None]
+STRATEGIES: Mapping[str, Strategy] = {"greedy": climb, "random": sample}

@@ -1,0 +1,215 @@
+"""`kcurate tune`: a side's knobs searched on one device; the best confirmed setting becomes a pair.
+
+A trial is a candidate of the side as it is against the side at a setting: the judge compares their results
+at the test sizes and, on a GPU, times them in turn at the headline. Every verdict is on file by content, so
+that a stopped search goes on where it was. Which numbers of the plan follow a constant is found with it: the
+first link (`knobs.LINKS`) with right results. On the emulator nothing is timed: trials only tell which
+settings compute the same, and no pair is written. Not covered: knobs, the order of trials, the judge.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kcurate import judge, names, progress, store
+from kcurate.backends.choice import choose
+from kcurate.errors import InputError
+from kcurate.judge import JudgeConfig
+from kcurate.notes import Note, silent
+from kcurate.records import Candidate, Outcome, Side, SideName, Sizes, Summary, Verdict
+from kcurate.runs import ordered, recorded
+from kcurate.tune import search
+from kcurate.tune.knobs import LINKS, Knob, Link, changed, find
+from kcurate.tune.search import Setting
+from kcurate.verdicts.keys import verdict_key
+from kcurate.verdicts.ledger import Ledger
+from kcurate.workspace import Workspace
+
+STAGE = "tune"
+
+
+@dataclass(frozen=True)
+class TuneConfig:
+    """What to tune, and how. `values`: the knobs to vary and at what; empty: all that are found.
+
+    `trials`: judgements at most, those on file included.
+    """
+
+    workspace: Path
+    pair: str
+    side: SideName = "fast"
+    values: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    strategy: str = "greedy"
+    trials: int = 40
+    seed: int = 0
+    backend: str = "auto"
+    gpu: str = "auto"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A setting and its verdict; `ratio`: how many times as fast as the side as it is, None if not timed."""
+
+    setting: Setting
+    outcome: Outcome
+    detail: str
+    us: float | None
+    ratio: float | None
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The trials in order, the best of them if one is confirmed as faster, and the pair written from it."""
+
+    summary: Summary
+    device: str
+    timed: bool
+    trials: tuple[Trial, ...]
+    best: Trial | None = None
+    pair: Path | None = None
+
+
+class _NoTrialsLeftError(Exception):
+    """No trials are left."""
+
+
+def run(config: TuneConfig, *, note: Note = silent) -> Tuned:
+    """Search; the counts are over settings.
+
+    Raises:
+        InputError: no such pair or constant, or nothing to vary. MissingDependencyError: no such GPU.
+    """
+    with recorded(STAGE, config.workspace, note=note) as record:
+        workspace = Workspace(config.workspace)
+        folder = names.one(config.pair, workspace, (names.PAIR,))
+        candidate = store.read_candidate(folder)
+        side: Side = getattr(candidate, config.side)
+        if candidate.problem is None or side.language != "cuda":
+            raise InputError("only sides in CUDA with a problem can be tuned", where=str(folder))
+        knobs = find(side, config.values)
+        if not knobs:
+            raise InputError(f"the {config.side} side has no named constant", where=str(folder))
+        place = choose(config.backend, config.gpu, note=record.note)
+        record.begin(config)
+        with contextlib.closing(judge.Judge(JudgeConfig(place.backend, place.gpus[0]))) as judging:
+            book = Ledger(workspace, judging.environment())
+            trials = _Trials(candidate, side, knobs, judging, book, config)
+            trials.search()
+        found = tuple(trials.done.values())
+        for one in found:
+            why = f"{one.ratio:.3f}x" if one.ratio is not None else one.detail
+            record.item("settings", spelled(one.setting), one.outcome, why, passed=one.outcome.correct)
+        counts = Counter[str](one.outcome for one in found)
+        summary = record.finish({"settings": ordered(counts, Outcome)})
+        confirmed = [one for one in found if one.outcome is Outcome.CONFIRMED and one.ratio is not None]
+        best = max(confirmed, key=lambda one: one.ratio or 0.0, default=None)
+        device = book.environment.device
+        pair = _write(workspace, candidate, config.side, trials.made(best.setting), device) if best else None
+        return Tuned(summary, device, trials.timed, found, best, pair)
+
+
+def spelled(setting: Setting) -> str:
+    """A setting as text."""
+    return " ".join(f"{name}={value}" for name, value in setting.items())
+
+
+class _Trials:
+    """The trials of one search, by the values of their settings."""
+
+    def __init__(
+        self,
+        candidate: Candidate,
+        side: Side,
+        knobs: Sequence[Knob],
+        judging: judge.Judge,
+        book: Ledger,
+        config: TuneConfig,
+    ) -> None:
+        self.done: dict[tuple[int, ...], Trial] = {}
+        self._candidate, self._side, self._knobs = candidate, side, knobs
+        self._judge, self._book, self._config = judging, book, config
+        self._links: dict[str, Link] = {}
+        self._left = config.trials
+
+    def search(self) -> None:
+        """Try settings until the strategy or the number of trials ends."""
+        strategy = search.STRATEGIES[self._config.strategy]
+        with (
+            progress.bar(f"{STAGE} on {self._book.environment.device}", self._left, "trial") as self._bar,
+            contextlib.suppress(_NoTrialsLeftError),
+        ):
+            strategy(self._knobs, self._score, random.Random(self._config.seed))
+
+    def made(self, setting: Setting) -> Side:
+        """The side at a setting."""
+        return changed(self._side, self._knobs, setting, self._links)
+
+    def _score(self, setting: Setting) -> float | None:
+        key = tuple(setting.values())
+        if key not in self.done:
+            self.done[key] = self._tried(setting)
+        return self.done[key].ratio
+
+    def _tried(self, setting: Setting) -> Trial:
+        """The verdict at a setting, and on the way which link each changed constant has."""
+        if setting == search.start(self._knobs):
+            return Trial(setting, Outcome.CORRECT, "as it is", None, 1.0 if self.timed else None)
+        moved = [knob.name for knob in self._knobs if setting[knob.name] != knob.value]
+        unknown = [name for name in moved if name not in self._links]
+        sides: dict[str, tuple[dict[str, Link], Side]] = {}
+        for link in LINKS:
+            links = {**self._links, **dict.fromkeys(unknown, link)}
+            side = changed(self._side, self._knobs, setting, links)
+            sides.setdefault(repr(side), (links, side))
+        for links, side in sides.values():
+            verdict = self._judged(side)
+            if verdict.outcome.correct:
+                self._links = links
+                break
+        ratio = None
+        if verdict.outcome.correct and verdict.fast and verdict.slow:
+            ours, theirs = verdict.fast.median_us, verdict.slow.median_us
+            ratio = theirs / ours if ours and theirs else None
+        us = verdict.fast.median_us if verdict.fast else None
+        return Trial(setting, verdict.outcome, verdict.detail, us, ratio)
+
+    @property
+    def timed(self) -> bool:
+        """Whether this device times; the emulator does not."""
+        return self._book.environment.backend != "emulator"
+
+    def _judged(self, side: Side) -> Verdict:
+        if not self._left:
+            raise _NoTrialsLeftError
+        self._left -= 1
+        self._bar.update()
+        problem = self._candidate.problem
+        assert problem is not None
+        trial = replace(
+            self._candidate,
+            id=f"{self._candidate.id}-trial",
+            problem=replace(problem, sizes=Sizes(problem.sizes.test, problem.sizes.headline)),
+            slow=self._side,
+            fast=side,
+        )
+        key = verdict_key(trial)
+        known = self._book.find(Path(self._config.pair), key)
+        if known is None or not (known.outcome.correct or known.outcome.final):
+            known = self._judge.judge(trial)
+            self._book.add(known)
+        return known
+
+
+def _write(workspace: Workspace, candidate: Candidate, which: SideName, side: Side, device: str) -> Path:
+    """The pair with the best side in the workspace, under a name of its own."""
+    name = f"{candidate.id}-tuned-{store.verdict_path(Path(), device).stem}"
+    made = replace(candidate, id=name)
+    made = replace(made, slow=side) if which == "slow" else replace(made, fast=side)
+    folder = workspace.pairs / name
+    store.write_candidate(folder, made)
+    return folder

@@ -1,0 +1,200 @@
+"""`tune`: what can be set in a side, in which order it is tried, and what becomes of the trials."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import small
+
+from kcurate import cli, judge, resources, store
+from kcurate.errors import InputError
+from kcurate.records import (
+    BufferArg,
+    Candidate,
+    Environment,
+    For,
+    Launch,
+    Outcome,
+    Side,
+    SideReport,
+    Verdict,
+    steps,
+)
+from kcurate.tune import knobs, search, stage
+from kcurate.verdicts.keys import verdict_key
+
+TILED = """
+#define ITEMS 4 // a thread
+static constexpr int THREADS = 128;
+#define TILE (THREADS * ITEMS)
+extern "C" __global__ void __launch_bounds__(THREADS)
+    scale(const float* x, float* y, float a, int n) {
+    for (int k = 0; k < ITEMS; k++) {
+        int i = blockIdx.x * TILE + k * THREADS + threadIdx.x;
+        if (i < n) y[i] = a * x[i];
+    }
+}
+"""
+LAUNCH = Launch("scale", ("ceil_div(n, 512)",), (128,), ("x", "y", "a", "n"))
+SIDE = Side(TILED, (LAUNCH,))
+
+
+def launches(side: Side) -> list[Launch]:
+    return [step for step in steps(side.plan) if isinstance(step, Launch)]
+
+
+def pair() -> Candidate:
+    return small.candidate("tiled", small.problem(1 << 12), Side(small.SCALE, (small.EACH,)), SIDE)
+
+
+def test_knobs_are_constants_with_halves_and_doubles() -> None:
+    items, threads = knobs.find(SIDE)
+    assert items == knobs.Knob("ITEMS", 4, (1, 2, 3, 4, 5, 8, 16))
+    assert threads == knobs.Knob("THREADS", 128, (32, 64, 128, 256, 512))
+    assert threads.near(32) == (64,)
+    assert threads.near(128) == (64, 256)
+    assert knobs.find(SIDE, {"ITEMS": [8, 6]}) == (knobs.Knob("ITEMS", 4, (4, 6, 8)),)
+    with pytest.raises(InputError, match="no constant 'TILES' in this side \\(it has ITEMS, THREADS\\)"):
+        knobs.find(SIDE, {"TILES": [1]})
+
+
+def test_the_block_size_is_a_knob_unless_constants_give_it() -> None:
+    plain = Side(small.SCALE.replace("void scale", "void __launch_bounds__(128) scale"), (small.EACH,))
+    (block,) = knobs.find(plain)
+    assert (block.name, block.value) == ("block", 128)
+    made = knobs.changed(plain, (block,), {"block": 256}, {"block": "product"})
+    assert "__launch_bounds__(256)" in made.code
+    assert made.plan == (replace(small.EACH, grid=("ceil_div(n, 256)",), block=(256,)),)
+    assert [one.name for one in knobs.find(replace(plain, code="#define WARPS 4\n" + plain.code))] == [
+        "WARPS"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("link", "grid", "block"),
+    [
+        ("product", "ceil_div(n, 256)", 64),
+        ("multiple", "ceil_div(n, 256)", 64),
+        ("alone", "ceil_div(n, 512)", 128),
+    ],
+)
+def test_the_plan_follows_a_constant_as_its_link_says(link: knobs.Link, grid: str, block: int) -> None:
+    loop = replace(SIDE, plan=(For("p", "n / 128", (LAUNCH,), step=128),))
+    for side in (SIDE, loop):
+        made = knobs.changed(side, knobs.find(side), {"ITEMS": 4, "THREADS": 64}, {"THREADS": link})
+        (launch,) = launches(made)
+        assert "THREADS = 64;" in made.code
+        assert (launch.grid, launch.block, launch.args) == ((grid,), (block,), LAUNCH.args)
+
+
+def test_names_with_digits_are_no_numbers() -> None:
+    odd = replace(SIDE, plan=(replace(LAUNCH, args=(BufferArg("x128", "128 * n"), "y", "a", "n")),))
+    made = knobs.changed(odd, knobs.find(odd), {"ITEMS": 4, "THREADS": 64}, {"THREADS": "product"})
+    (launch,) = launches(made)
+    assert launch.args == (BufferArg("x128", "64 * n"), "y", "a", "n")
+
+
+def test_climbing_ends_on_the_top_and_sampling_sees_all() -> None:
+    ranges = (knobs.Knob("a", 1, (1, 2, 4, 8)), knobs.Knob("b", 1, (1, 2, 4)))
+    asked: list[tuple[int, ...]] = []
+
+    def score(setting: search.Setting) -> float | None:
+        asked.append(tuple(setting.values()))
+        return None if setting["a"] == 8 else float(setting["a"] * setting["b"])
+
+    search.climb(ranges, score, random.Random(1))
+    assert asked[0] == (1, 1)
+    assert (4, 4) in asked
+    asked.clear()
+    search.sample(ranges, score, random.Random(1))
+    assert asked[0] == (1, 1)
+    assert len(set(asked)) == 12
+
+
+def written(tmp_path: Path) -> stage.TuneConfig:
+    store.write_candidate(tmp_path / "pair", pair())
+    return stage.TuneConfig(tmp_path / "work", str(tmp_path / "pair"), backend="emulator", trials=8)
+
+
+def test_the_emulator_only_tells_what_computes_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = replace(written(tmp_path), values={"THREADS": [64], "ITEMS": [2]})
+    done = stage.run(config)
+    assert (done.timed, done.best, done.pair) == (False, None, None)
+    assert {stage.spelled(one.setting): one.outcome for one in done.trials} == {
+        "ITEMS=4 THREADS=128": Outcome.CORRECT,
+        "ITEMS=2 THREADS=128": Outcome.CORRECT,
+        "ITEMS=4 THREADS=64": Outcome.CORRECT,
+    }
+    monkeypatch.setattr(judge.Judge, "judge", lambda *_: pytest.fail("a verdict on file is not made again"))
+    again = stage.run(config)
+    assert again.trials == done.trials
+    words = ["tune", config.pair, "--value", "ITEMS=2", "--value", "THREADS=64", "-w", str(config.workspace)]
+    assert cli.run([*words, "--backend", "emulator"]) == 0
+    assert "nothing is timed here" in capsys.readouterr().out
+    assert cli.run([*words, "--value", "ITEMS=x"]) == 1
+
+
+def test_a_constant_that_the_plan_does_not_follow_is_wrong(tmp_path: Path) -> None:
+    config = replace(written(tmp_path), values={"ITEMS": [2]})
+    other = replace(pair(), fast=replace(SIDE, plan=(replace(LAUNCH, grid=("ceil_div(n + 1, 513)",)),)))
+    store.write_candidate(tmp_path / "pair", other)
+    (_, tried) = stage.run(config).trials
+    assert tried.outcome is Outcome.MISMATCH
+
+
+GPU = Environment("cuda", "A GPU")
+
+
+class Timed:
+    """A judge on a GPU that likes few items: by the text alone."""
+
+    def __init__(self, _: judge.JudgeConfig) -> None:
+        """Needs nothing."""
+
+    def environment(self) -> Environment:
+        return GPU
+
+    def judge(self, trial: Candidate) -> Verdict:
+        ratio = {1: 1.3, 2: 1.2, 3: 1.1}.get(knobs.find(trial.fast)[0].value, 0.5)
+        outcome = Outcome.CONFIRMED if ratio > 1 else Outcome.NOT_FASTER
+        slow, fast = SideReport(median_us=13.0), SideReport(median_us=13.0 / ratio)
+        return Verdict(trial.id, verdict_key(trial), outcome, GPU, slow=slow, fast=fast)
+
+    def close(self) -> None:
+        """Holds nothing."""
+
+
+def test_the_best_confirmed_setting_becomes_a_pair_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = written(tmp_path)
+    before = store.read_candidate(tmp_path / "pair")
+    monkeypatch.setattr(judge, "Judge", Timed)
+    done = stage.run(replace(config, trials=30))
+    assert done.best is not None
+    assert done.best.setting["ITEMS"] == 1
+    assert done.best.ratio == pytest.approx(1.3)
+    assert done.pair == config.workspace / "pairs" / "test" / "tiled-tuned-a-gpu"
+    made = store.read_candidate(done.pair)
+    assert "#define ITEMS 1 // a thread" in made.fast.code
+    assert made.slow == before.slow
+    assert launches(made.fast)[0].grid == ("ceil_div(n, 128)",)
+    assert store.read_candidate(tmp_path / "pair") == before
+
+
+def test_what_cannot_be_tuned_is_refused_in_one_line(tmp_path: Path) -> None:
+    config = written(tmp_path)
+    bare = replace(pair(), fast=Side(small.SCALE, (replace(small.EACH, block=("n",)),)))
+    store.write_candidate(tmp_path / "pair", bare)
+    with pytest.raises(InputError, match="no named constant"):
+        stage.run(config)
+    triton = next(
+        folder for folder in store.find_candidates(resources.pairs_dir()) if "-triton" in folder.name
+    )
+    with pytest.raises(InputError, match="only sides in CUDA"):
+        stage.run(replace(config, pair=str(triton)))
