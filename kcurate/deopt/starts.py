@@ -113,11 +113,11 @@ def _check_id(name: str, record: Path) -> None:
 
 
 def _of_pair(folder: Path, made: SideName) -> Start | None:
-    """One side of a pair; None if the other was made from it (it was a start), or one is in Triton."""
+    """One side of a pair; None if the other was made from it (it was a start)."""
     pair = store.read_candidate(folder)
     _check_id(pair.id, folder / "pair.json")
     origin = pair.origin
-    if origin.made == made or "triton" in (pair.slow.language, pair.fast.language):
+    if origin.made == made:
         return None
     return Start(
         id=pair.id,
