@@ -62,7 +62,11 @@ def _roots(workspace: Workspace, records: Sequence[str]) -> list[Path]:
 
 
 def _at_path(path: Path, records: Sequence[str]) -> Path | None:
-    folder = path.parent if path.name in (*RECORDS, "slow.cu", "fast.cu", "kernel.cu") else path
+    folder = (
+        path.parent
+        if path.name in (*RECORDS, "slow.cu", "fast.cu", "kernel.cu", "slow.py", "fast.py", "kernel.py")
+        else path
+    )
     return folder if any((folder / record).is_file() for record in records) else None
 
 

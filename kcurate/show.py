@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kcurate import names, own_files, store
+from kcurate import names, store
 from kcurate.profiles import on_file
 from kcurate.records import SIDES, Candidate, Kernel, Profile, SideName, Verdict
 from kcurate.verdicts.standing import judged
@@ -52,5 +52,5 @@ def find(name: str, workspace: Workspace) -> ShownPair | ShownKernel:
         stale = any(profiles.stale(candidate, side) for side in SIDES)
         return ShownPair(folder, candidate, verdicts, profiles.by_device(candidate), stale)
     kernel = store.read_json(folder / "kernel.json", Kernel)
-    code = own_files.read(folder / "kernel.cu").decode("utf-8", "replace")
+    code = store.read_kernel_code(folder)
     return ShownKernel(folder, kernel, code)

@@ -292,6 +292,16 @@ def read_candidate(folder: Path) -> Candidate:
     return codec.from_data(Candidate, plain, where=str(path))
 
 
+def read_kernel_code(folder: Path) -> str:
+    """The code of an extracted kernel: `kernel.cu`, or `kernel.py` in Triton.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    path = folder / "kernel.py"
+    return own_files.read(path if path.is_file() else folder / "kernel.cu").decode("utf-8", "replace")
+
+
 def find_candidates(root: Path) -> list[Path]:
     """Every pair folder at or below `root`, sorted; a file of a pair means its folder.
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kcurate import own_files, store
+from kcurate import store
 from kcurate.capture import emulated, raw, running
 from kcurate.capture.recording import Describer, Texts
 from kcurate.capture.running import Limits
@@ -170,7 +170,9 @@ def _kernels(workspace: Workspace) -> dict[str, list[tuple[Kernel, str]]]:
     found: dict[str, list[tuple[Kernel, str]]] = {}
     for path in sorted(workspace.kernels.rglob("kernel.json")):
         one = store.read_json(path, Kernel)
-        code = own_files.read(path.with_name("kernel.cu")).decode("utf-8", "replace")
+        if one.language != "cuda":
+            continue
+        code = store.read_kernel_code(path.parent)
         found.setdefault(one.name.split("::")[-1], []).append((one, code))
     return found
 

@@ -149,12 +149,17 @@ def _draw_kernel(found: ShownKernel) -> None:
             else f"{'yes' if compiled.ok else 'no'}, {compiled.arch}",
         },
     )
-    _block("kernel.cu", found.code, "cuda")
+    if kernel.language == "triton":
+        _block("kernel.py", found.code, "python")
+    else:
+        _block("kernel.cu", found.code, "cuda")
 
 
 def _launches(kernel: Kernel) -> str:
     sites = [
-        f"<<<{site.grid}, {site.block}>>> ({site.path} line {site.line})" for site in kernel.launch_sites
+        f"{f'[{site.grid}]' if kernel.language == 'triton' else f'<<<{site.grid}, {site.block}>>>'} "
+        f"({site.path} line {site.line})"
+        for site in kernel.launch_sites
     ]
     return "; ".join(sites) or "no launch found"
 

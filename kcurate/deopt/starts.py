@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from kcurate import codec, own_files, store
+from kcurate import codec, store
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.records import Kernel, Origin, Problem, ProblemOrigin, Side, SideName
@@ -77,7 +77,7 @@ def starts(
 
 def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -> Start:
     kernel = store.read_json(record, Kernel)
-    code = own_files.read(record.parent / "kernel.cu").decode("utf-8", "replace")
+    code = store.read_kernel_code(record.parent)
     codes = {kernel.variant or "": code}
     known = find_problem(kernel.source.suite, kernel.benchmark, codes, kernel.span.path)
     described: ProblemOrigin = "known"
@@ -85,7 +85,7 @@ def _of_kernel(record: Path, workspace: Workspace, made: SideName, note: Note) -
         known, described = own, own.source or "drafted"
     elif (path := record.with_name(PROBLEM_NAME)).is_file():
         note(f"{path}: made for other code than the kernel's, so not used: run kcurate problem draft")
-    side = known.sides[kernel.variant or ""].side(code) if known else Side(code, ())
+    side = known.sides[kernel.variant or ""].side(code) if known else Side(code, (), language=kernel.language)
     source = kernel.source
     folder, root = record.parent, workspace.kernels
     name = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else None
@@ -113,11 +113,11 @@ def _check_id(name: str, record: Path) -> None:
 
 
 def _of_pair(folder: Path, made: SideName) -> Start | None:
-    """One side of a pair; None if the other was made from it (it was a start), or one is in Triton."""
+    """One side of a pair; None if the other was made from it (it was a start)."""
     pair = store.read_candidate(folder)
     _check_id(pair.id, folder / "pair.json")
     origin = pair.origin
-    if origin.made == made or "triton" in (pair.slow.language, pair.fast.language):
+    if origin.made == made:
         return None
     return Start(
         id=pair.id,

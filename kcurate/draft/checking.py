@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from kcurate import own_files, progress, store
+from kcurate import progress, store
 from kcurate.backends.choice import choose
 from kcurate.draft import admit, reading
 from kcurate.draft.sizes import MAX_BENCH_ELEMENTS, MAX_TEST_ELEMENTS
@@ -144,7 +144,7 @@ def _checked(found: reading.Form, workspace: Workspace, judge: AdmittingJudge) -
     folder = _folder(found, workspace)
     against = [*found.faults]
     try:
-        code = own_files.read(folder / "kernel.cu").decode("utf-8", "replace")
+        code = store.read_kernel_code(folder)
     except InputError:
         what = f"no kernel {found.kernel!r} in {workspace.kernels}"
         return against or [reading.Fault(found.path, reading.line_of(found.text, "draft.kernel"), what)]
@@ -160,7 +160,7 @@ def _checked(found: reading.Form, workspace: Workspace, judge: AdmittingJudge) -
 def _folder(found: reading.Form, workspace: Workspace) -> Path:
     """The folder of a file's kernel: the file's own folder, else found by name."""
     folder = found.path.parent
-    return folder if (folder / "kernel.cu").is_file() else workspace.kernels / (found.kernel or "")
+    return folder if (folder / "kernel.json").is_file() else workspace.kernels / (found.kernel or "")
 
 
 def faults(found: reading.Form, code: str, judge: AdmittingJudge) -> list[reading.Fault]:

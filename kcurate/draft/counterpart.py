@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kcurate import codec, own_files
+from kcurate import codec, store
 from kcurate.cuda_source import Item, parse
 from kcurate.errors import KcurateError, ProblemError
 from kcurate.problem import c_types as types
@@ -64,7 +64,7 @@ class Half:
 
     def known(self) -> Known | None:
         """Its problem and how it is launched: the admitted one beside it, else its suite's."""
-        alone = own_files.read(self.folder / "kernel.cu").decode("utf-8", "replace")
+        alone = store.read_kernel_code(self.folder)
         variant, kernel = self.kernel.variant or "", self.kernel
         if (own := own_problem(self.folder, alone)) is not None and variant in own.sides:
             return Known(own.problem, own.sides[variant], own.source or "drafted")

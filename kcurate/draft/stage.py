@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kcurate import own_files, progress, store
+from kcurate import progress, store
 from kcurate.config import DEFAULT_WORKSPACE
 from kcurate.cuda_source.demangled import Demangled
 from kcurate.draft import admit, form, infer, pairing, reading, reporting, tree
@@ -189,10 +189,13 @@ def _one(
     captures: Captures,
 ) -> tuple[str, str, str]:
     """Draft one kernel: its outcome, the reason if any, and a message."""
-    code = own_files.read(record.parent / "kernel.cu").decode("utf-8", "replace")
+    code = store.read_kernel_code(record.parent)
     path = record.parent / FORM_NAME
     if not config.known and _has_problem(kernel, code):
         return "known", "", "its suite has a problem for it"
+    if kernel.language != "cuda":
+        what = f"a draft cannot be made for a kernel in Triton: write {RECORD_NAME} (docs/triton.md)"
+        return "refused", str(Outcome.UNSUPPORTED), what
     if path.exists() and not config.again:
         kept = _kept(path, code)
         if complete is None or kept[0] != "kept" or (record.parent / RECORD_NAME).exists():

@@ -101,7 +101,7 @@ def _symbol_of(name: str, symbols: Iterable[str]) -> str | None:
 def finish_kernel(task: KernelTask) -> Kernel:
     """Compile (unless an earlier run did so with the same compiler), write the folder, return the record."""
     compiled = _known(task)
-    if compiled is None and task.compiler is not None:
+    if compiled is None and task.compiler is not None and task.kernel.language == "cuda":
         compiled = compile_kernel(task.code, task.kernel)
     return write_kernel(task, compiled)
 
@@ -112,7 +112,7 @@ def finish_kernels(tasks: Sequence[KernelTask]) -> list[CompiledKernel | None]:
 
 
 def write_kernel(task: KernelTask, compiled: CompiledKernel | None) -> Kernel:
-    """Write `kernel.cu`, then `kernel.json`; up-to-date files are left alone.
+    """Write the code, then `kernel.json`; up-to-date files are left alone.
 
     An old record is deleted before its code changes, so a record never sits next to code it does not match.
     """
@@ -120,15 +120,19 @@ def write_kernel(task: KernelTask, compiled: CompiledKernel | None) -> Kernel:
     path = task.folder / "kernel.json"
     if not _same_code(task):
         path.unlink(missing_ok=True)
-        store.write_bytes(task.folder / "kernel.cu", task.code, durable=False)
+        store.write_bytes(_code_path(task), task.code, durable=False)
     if _read(path) != kernel:
         store.write_json(path, kernel, durable=False)
     return kernel
 
 
+def _code_path(task: KernelTask) -> Path:
+    return task.folder / f"kernel{store.SUFFIXES[task.kernel.language]}"
+
+
 def _same_code(task: KernelTask) -> bool:
     try:
-        return (task.folder / "kernel.cu").read_bytes() == task.code
+        return _code_path(task).read_bytes() == task.code
     except OSError:
         return False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from kcurate.cuda_source import KernelSource, UnitReport
@@ -23,6 +23,16 @@ Placed = TypeVar("Placed", Span, LaunchSite, Condition)
 
 
 @dataclass(frozen=True)
+class Lost:
+    """A function that could not be taken: its name and line, the outcome, why."""
+
+    name: str
+    line: int
+    outcome: str
+    why: str
+
+
+@dataclass(frozen=True)
 class TreeKernels:
     """All kernels of one tree, in file order.
 
@@ -30,6 +40,7 @@ class TreeKernels:
     by path. `reasons` says why a path that contains `__global__` gives none, `source_paths` is what was read.
     `unread` counts a path's kernels that could not be extracted. `conditions` counts the preprocessor
     conditions that were evaluated; `unevaluated` are those that could not be, each with its unit's root.
+    `lost` are the functions in Triton that could not be taken, by path.
     """
 
     tree: Tree
@@ -42,6 +53,7 @@ class TreeKernels:
     unread: Mapping[str, int]
     conditions: int
     unevaluated: tuple[tuple[str, Condition], ...]
+    lost: Mapping[str, tuple[Lost, ...]] = field(default_factory=dict)
 
 
 def merge(files: TreeFiles, results: Mapping[str, UnitReport], failed: Mapping[str, str]) -> TreeKernels:

@@ -64,9 +64,10 @@ def _kernel_outcome(kernel: Kernel) -> KernelOutcome:
     return KernelOutcome.COMPILED if kernel.compiled.ok else KernelOutcome.COMPILE_ERROR
 
 
-def _kernel_outcomes(tree: TreeKernels) -> Iterator[KernelOutcome]:
+def _kernel_outcomes(tree: TreeKernels) -> Iterator[str]:
     yield from map(_kernel_outcome, tree.kernels)
     yield from repeat(KernelOutcome.UNREAD, sum(tree.unread.values()))
+    yield from (one.outcome for lost in tree.lost.values() for one in lost)
 
 
 def count_items(
@@ -91,7 +92,7 @@ def count_items(
     return items
 
 
-def _counted(outcomes: Iterable[StrEnum]) -> dict[str, int]:
+def _counted(outcomes: Iterable[str]) -> dict[str, int]:
     counts = Counter(str(outcome) for outcome in outcomes)
     return dict(sorted(counts.items()))
 
@@ -110,6 +111,10 @@ def add_results(
             if outcome in LOST or (reason is not None and reason.hint is not None):
                 why = reason.line(shown(path)) if reason else f"{outcome}".replace("_", " ")
                 record.item("files", shown(path), outcome, why, passed=False, file=listed)
+        for path, lost in sorted(tree.lost.items()):
+            for one in lost:
+                where = f"{shown(path)}:{one.line} {one.name}"
+                record.item("kernels", where, one.outcome, one.why, passed=False, file=listed)
         for kernel in tree.kernels:
             compiled = _kernel_outcome(kernel)
             failed = compiled is KernelOutcome.COMPILE_ERROR
@@ -155,6 +160,8 @@ def write_reports(
                 line["why"] = reason.why
                 if reason.hint:
                     line["hint"] = reason.hint
+            if path in tree.lost:
+                line["lost"] = [codec.to_data(one) for one in tree.lost[path]]
             if path in tree.unread:
                 line["unread_kernels"] = tree.unread[path]
             files.append(line)

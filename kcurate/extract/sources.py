@@ -17,6 +17,7 @@ from kcurate.extract.flags import FlagFinder, Flags
 from kcurate.extract.includes import Reader, by_ending, include_graph, reachable, roots_of
 from kcurate.extract.walk import (
     CUDA_SUFFIXES,
+    PYTHON_SUFFIX,
     SOURCE_SUFFIXES,
     FileOutcome,
     Filter,
@@ -32,6 +33,7 @@ AUTO = "auto"
 # A file without the first mark defines no kernel; a file without the second launches none.
 KERNEL_MARK = b"__global__"
 LAUNCH_MARK = b"<<<"
+_TRITON_MARK = re.compile(rb"@(?:\w+\.)*jit\b")
 SCAN_CHUNK = 64
 
 
@@ -41,7 +43,8 @@ class TreeFiles:
 
     `roots` maps each file that may define kernels to the units to parse it from, best first; `launchers`
     are additional units, parsed only for their launches. `flags` and `located` (name, includer, path of the
-    includes that no folder gives) are by unit.
+    includes that no folder gives) are by unit. `modules` are all Python files where one of them has functions
+    in Triton, each with whether it does.
     """
 
     tree: Tree
@@ -50,6 +53,7 @@ class TreeFiles:
     launchers: list[str] = field(default_factory=list)
     flags: dict[str, Flags] = field(default_factory=dict)
     located: dict[str, tuple[tuple[str, str, str], ...]] = field(default_factory=dict)
+    modules: tuple[tuple[str, bool], ...] = ()
 
 
 def find_files(
@@ -137,6 +141,8 @@ def scan(task: ScanTask) -> list[Scanned]:
 def _scan(path: str, data: bytes | FileOutcome) -> Scanned:
     if isinstance(data, FileOutcome):
         return Scanned(path, data)
+    if path.endswith(PYTHON_SUFFIX):
+        return Scanned(path, None, kernel=b"triton" in data and _TRITON_MARK.search(data) is not None)
     kernel = KERNEL_MARK in data
     macros = tuple(sorted(global_macros(blank_comments(data)).all)) if kernel else ()
     return Scanned(path, None, local_includes(data), kernel, LAUNCH_MARK in data, macros)
@@ -150,11 +156,20 @@ def choose_units(files: TreeFiles, pool: Pool, finder: FlagFinder) -> None:
     for index, found in enumerate(files.found):
         if found.outcome is None:
             seen = scanned[found.path]
-            if seen.outcome is not None:
-                files.found[index] = Found(found.tree, found.path, seen.outcome)
+            outcome = seen.outcome
+            if outcome is None and found.path.endswith(PYTHON_SUFFIX) and not seen.kernel:
+                outcome = FileOutcome.NOT_SOURCE
+            if outcome is not None:
+                files.found[index] = Found(found.tree, found.path, outcome)
             else:
                 reader.includes[found.path] = seen.includes
     wanted = [found.path for found in files.found if found.outcome is None]
+    python = sorted(
+        path for path in scanned if path.endswith(PYTHON_SUFFIX) and scanned[path].outcome is None
+    )
+    if any(scanned[path].kernel for path in python):
+        files.modules = tuple((path, scanned[path].kernel) for path in python)
+    wanted = [path for path in wanted if not path.endswith(PYTHON_SUFFIX)]
     with_kernels = _with_kernels(wanted, scanned, reader)
     every = [*wanted, *_context(files, with_kernels)] if with_kernels else []
     graph = include_graph(reader, every, lambda path: finder.of(path).include)

@@ -20,6 +20,7 @@ from kcurate.extract.merge import TreeKernels, merge
 from kcurate.extract.pairs import Match, SourceFile, match_files
 from kcurate.extract.reporting import add_results, count_items, file_outcomes, write_reports
 from kcurate.extract.sources import AUTO, TreeFiles, choose_units, find_files
+from kcurate.extract.triton_files import with_triton
 from kcurate.extract.units import UnitTask, read_unit
 from kcurate.extract.walk import FileOutcome, Filter
 from kcurate.json_text import shown
@@ -29,7 +30,7 @@ from kcurate.runs import recorded
 from kcurate.worker_pool import Failure, Pool
 from kcurate.workspace import DEFAULT, Workspace
 
-PRELOAD = ("kcurate.extract.units", "kcurate.extract.compiling", "kcurate.extract.sources")
+PRELOAD = tuple(f"kcurate.extract.{name}" for name in ("units", "compiling", "sources", "triton_files"))
 WRITTEN_TOGETHER = 16
 # So many files without kernels are named on stderr.
 MAX_LINES = 20
@@ -85,7 +86,7 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
             finders = zip(trees, _finders(config, trees, record.note), strict=True)
             for files, finder in progress.each(finders, "scan", len(trees), "tree"):
                 choose_units(files, pool, finder)
-            extracted = [_parse(files, pool) for files in trees]
+            extracted = [with_triton(files, _parse(files, pool), pool) for files in trees]
             _require_kernels(config, trees, extracted)
             workspace = Workspace(config.workspace)
             record.begin(config, paths=[path.resolve() for path in config.paths])
@@ -133,7 +134,7 @@ def _note_reasons(trees: Sequence[TreeKernels], note: Note, listed: Path) -> Non
     for line in lines[:MAX_LINES]:
         note(line)
     if lines[MAX_LINES:]:
-        note(f"{len(lines) - MAX_LINES} more files with __global__ gave no kernel: {listed}")
+        note(f"{len(lines) - MAX_LINES} more files gave no kernel: {listed}")
 
 
 def _parse(files: TreeFiles, pool: Pool) -> TreeKernels:
@@ -176,7 +177,7 @@ def _require_kernels(
     seen = (
         ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "the folder is empty"
     )
-    what, hint = "no CUDA kernel found", "give a tree with __global__ functions"
+    what, hint = "no CUDA kernel found", "give a tree with __global__ or @triton.jit functions"
     if any(tree.unread for tree in extracted):
         what = "no CUDA kernel could be extracted"
         hint = "kernels defined by macros are not parsed: write them out (docs/extraction.md)"

@@ -22,6 +22,7 @@ SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", ".bzr", "CVS", "__pycache__"
 CUDA_SUFFIXES = frozenset({".cu", ".cuh"})
 HEADER_SUFFIXES = frozenset({".h", ".hh", ".hpp", ".hxx", ".inl", ".inc", ".tpp"})
 HOST_SUFFIXES = frozenset({".c", ".cc", ".cpp", ".cxx"})
+PYTHON_SUFFIX = ".py"
 SOURCE_SUFFIXES = CUDA_SUFFIXES | HEADER_SUFFIXES | HOST_SUFFIXES
 STALE = re.compile(
     r"\.(?:cuh?|hh?|hpp|hxx|inl|c|cc|cpp|cxx)(?:[.~_](?:old|copy|orig|bak|save|rej|swp)|~)\d*$", re.I
@@ -154,10 +155,11 @@ class Walker:
             return FileOutcome.NOT_A_FILE
         if STALE.search(name):
             return FileOutcome.STALE_COPY
-        if Path(name).suffix.lower() not in SOURCE_SUFFIXES:
+        python = name.endswith(PYTHON_SUFFIX)
+        if not python and Path(name).suffix.lower() not in SOURCE_SUFFIXES:
             return FileOutcome.NOT_SOURCE
         if tree.locate(name) is None:
-            return FileOutcome.OUTSIDE_LAYOUT
+            return FileOutcome.NOT_SOURCE if python else FileOutcome.OUTSIDE_LAYOUT
         if not self.filter.passes(name):
             return FileOutcome.EXCLUDED
         return FileOutcome.TOO_LARGE if status.st_size > MAX_FILE_BYTES else None

@@ -32,15 +32,15 @@ def admit_plans(case: Case, *, torch: bool = False) -> None:
     """Check that there is a problem and that both plans fit it. `torch` allows a side in PyTorch.
 
     Raises:
-        Ruling: `no_problem`; `malformed`, with every issue in the log; `unsupported` for a slow side that was
-        made, if a side is in Triton; `harness_error` for a PyTorch side without `torch`, so that it is judged
-        again once PyTorch is allowed.
+        Ruling: `no_problem`; `malformed`, with every issue in the log; `unsupported` for a slow side that a
+        model made, if a side is in Triton (what a rule makes is of a known form); `harness_error` for a
+        PyTorch side without `torch`, so that it is judged again once PyTorch is allowed.
     """
     candidate = case.candidate
     for side in SIDES:
         language = getattr(candidate, side).language
-        if language == "triton" and made_slow(candidate):
-            text = "what a slow side that was made runs cannot be counted where a side is in Triton"
+        if language == "triton" and made_slow(candidate) and candidate.origin.kind != "rule":
+            text = "what a slow side that a model made runs cannot be counted where a side is in Triton"
             raise Ruling(Outcome.UNSUPPORTED, text, side=side)
         if language == "torch" and not torch:
             text = "a PyTorch side runs as trusted code and needs --trust-python"

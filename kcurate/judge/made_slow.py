@@ -19,7 +19,7 @@ from kcurate.judge.case import Case, Ruling
 from kcurate.judge.counted_runs import Counted, CountedRuns
 from kcurate.judge.timing.blocks import SHORTEST_US
 from kcurate.judge.trials import largest_test
-from kcurate.records import BenchSize, Outcome, SizeTiming, Speedup
+from kcurate.records import SIDES, BenchSize, Outcome, SizeTiming, Speedup
 from kcurate.verdicts.naive import naive_speedup
 from kcurate.workspace import Workspace
 
@@ -170,7 +170,8 @@ class MadeSlow:
         Raises:
             Ruling: `padded`.
         """
-        if not made_slow(case.candidate):
+        in_triton = any(getattr(case.candidate, side).language == "triton" for side in SIDES)
+        if not made_slow(case.candidate) or in_triton:
             return None
         counted = self._runs.count(case.candidate)
         if counted is None:

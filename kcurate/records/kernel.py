@@ -5,7 +5,10 @@ Byte spans are half-open and index the file's raw bytes; lines count from 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kcurate.records.problem import Language
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,10 @@ class Argument:
 
 @dataclass(frozen=True)
 class LaunchSite:
-    """One `kernel<<<grid, block, shared, stream>>>(arguments)` in host code."""
+    """One `kernel<<<grid, block, shared, stream>>>(arguments)` in host code.
+
+    Of a launch in Triton, `kernel[grid](arguments, **keywords)`, the block is 32 threads for each warp.
+    """
 
     path: str
     line: int
@@ -67,6 +73,7 @@ class LaunchSite:
     template_args: tuple[str, ...] = ()
     arguments: tuple[Argument, ...] = ()
     loops: tuple[str, ...] = ()
+    keywords: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -96,12 +103,22 @@ class CompiledKernel:
 
 
 @dataclass(frozen=True)
+class Configuration:
+    """Values that a kernel in Triton is tuned for; text is an expression of other parameters."""
+
+    constexprs: Mapping[str, int | float | bool | str | None]
+    num_warps: int = 4
+    num_stages: int = 3
+
+
+@dataclass(frozen=True)
 class Kernel:
-    """One `__global__` function with everything it needs; its code is `kernel.cu` in the same folder.
+    """One kernel with everything it needs; its code is `kernel.cu` (Triton: `kernel.py`) in the same folder.
 
     `device_fraction` is the share of its file's code lines in device functions, 0 to 1. `unevaluated` are the
     preprocessor conditions of its translation unit that could not be evaluated, `flags` the compile flags
-    that the unit was read with (`-DN=4`, `-Iinclude` relative to the tree, `-std=c++17`).
+    that the unit was read with (`-DN=4`, `-Iinclude` relative to the tree, `-std=c++17`). `configurations`
+    are the first that a kernel in Triton lists for tuning.
     """
 
     id: str
@@ -124,3 +141,5 @@ class Kernel:
     compiled: CompiledKernel | None = None
     unevaluated: tuple[Condition, ...] = ()
     flags: tuple[str, ...] = ()
+    language: Language = "cuda"
+    configurations: tuple[Configuration, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kcurate.records.pair import ProblemOrigin
-from kcurate.records.problem import Buffer, Problem, Side, Step, View
+from kcurate.records.problem import Buffer, Language, Problem, Side, Step, View
 
 
 @dataclass(frozen=True)
@@ -17,10 +17,11 @@ class KnownSide:
     buffers: Mapping[str, Buffer] = field(default_factory=dict)
     views: Mapping[str, View] = field(default_factory=dict)
     nondeterministic: tuple[str, ...] = ()
+    language: Language = "cuda"
 
     def side(self, code: str) -> Side:
         """The `Side` with a variant's code."""
-        return Side(code, self.plan, self.buffers, self.views, self.nondeterministic)
+        return Side(code, self.plan, self.buffers, self.views, self.nondeterministic, self.language)
 
 
 @dataclass(frozen=True)

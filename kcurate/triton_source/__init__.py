@@ -6,6 +6,16 @@ Nothing here imports Triton or runs a module: the text is hostile. Not covered: 
 
 from kcurate.triton_source.allowed import Refusal, refusals
 from kcurate.triton_source.specialised import Parameter, Specialised
-from kcurate.triton_source.text import Kernel, bare_python, kernels, parsed
+from kcurate.triton_source.text import Kernel, bare_python, calls, kernels, parsed
 
-__all__ = ["Kernel", "Parameter", "Refusal", "Specialised", "bare_python", "kernels", "parsed", "refusals"]
+__all__ = [
+    "Kernel",
+    "Parameter",
+    "Refusal",
+    "Specialised",
+    "bare_python",
+    "calls",
+    "kernels",
+    "parsed",
+    "refusals",
+]

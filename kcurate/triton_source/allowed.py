@@ -36,9 +36,9 @@ MEMBERS = {
 }
 METHODS = frozenset(
     """
-    T abs argmax argmin broadcast_to cast cumprod cumsum dtype element_ty exp expand_dims flip log max min
-    permute primitive_bitwidth ravel reduce reshape rsqrt scalar shape sigmoid softmax sort split sqrt sum to
-    trans type value view xor_sum
+    T abs argmax argmin broadcast_to cast cumprod cumsum dtype element_ty exp expand_dims flip is_bf16
+    is_floating is_fp16 is_fp32 is_fp64 is_int is_int64 log max min permute primitive_bitwidth ravel reduce
+    reshape rsqrt scalar shape sigmoid softmax sort split sqrt sum to trans type value view xor_sum
     """.split()  # noqa: SIM905
 )
 BUILTINS = frozenset({"abs", "bool", "float", "int", "len", "max", "min", "range"})

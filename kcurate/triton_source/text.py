@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -87,3 +87,10 @@ def bare_python(code: str, renames: Mapping[str, str] | None = None) -> str:
 def is_constexpr(annotation: ast.expr | None) -> bool:
     """Whether an annotation is `tl.constexpr`."""
     return isinstance(annotation, ast.Attribute) and annotation.attr == "constexpr"
+
+
+def calls(node: ast.AST, name: str) -> Iterator[ast.Call]:
+    """The calls of a member `name` of a module, such as `tl.load`, at or below a node."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr == name:
+            yield one

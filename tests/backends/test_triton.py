@@ -121,8 +121,10 @@ def test_options_of_the_maths_library_are_not_left_as_variables(compilers: compi
     assert check_binary(made, one.fast) == ()
 
 
-def test_a_made_slow_side_beside_triton_is_not_judged() -> None:
-    made = replace(honest(), origin=replace(honest().origin, kind="rule", made="slow"))
+def test_a_slow_side_by_a_model_beside_triton_is_not_judged() -> None:
+    by_rule = replace(honest(), origin=replace(honest().origin, kind="rule", made="slow"))
+    admit_plans(Case(by_rule, "key", Environment("none", "none")))
+    made = replace(by_rule, origin=replace(by_rule.origin, kind="model"))
     with pytest.raises(Ruling) as found:
         admit_plans(Case(made, "key", Environment("none", "none")))
     assert found.value.outcome is Outcome.UNSUPPORTED

@@ -42,7 +42,7 @@ def made(sample: sampling.Sample) -> list[tuple[Rule, Candidate]]:
         if not sample.takes((sampling.name_of(folder),)):
             continue
         pair = store.read_candidate(folder)
-        for rule in RULES:
+        for rule in (one for one in RULES if one.language == "cuda"):
             slow = rule.apply(pair.fast, pair.problem)
             if isinstance(slow, NotApplicable):
                 assert slow.reason

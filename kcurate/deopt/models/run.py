@@ -134,7 +134,11 @@ def find_starts(config: ModelConfig, workspace: Workspace, note: Note = silent) 
         raise InputError("--variants and --rounds must be at least 1")
     spending(config).price_of(parse_model(config.model))
     chosen_techniques(config.techniques)
-    return tuple(starts(config.paths, workspace, made=config.direction, note=note))
+    found = tuple(starts(config.paths, workspace, made=config.direction, note=note))
+    # Prompts are about CUDA.
+    return tuple(
+        one for one in found if "triton" not in (one.given.language, one.other and one.other.language)
+    )
 
 
 def _asking(config: ModelConfig, name: ModelName, workspace: Workspace, seams: Seams, note: Note) -> Asking:

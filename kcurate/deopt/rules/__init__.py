@@ -17,6 +17,7 @@ rules first, so that no rule hides what a later one needs to see; compiler hints
 | `memory` | constant-to-global, texture-to-global |
 | `arithmetic` | full-precision, double-literals |
 | `hints` | read-only-loads, restrict, launch-bounds, unroll |
+| `triton_values`, `triton_rules` | those for sides in Triton |
 """
 
 from kcurate.deopt.rules import (
@@ -33,6 +34,7 @@ from kcurate.deopt.rules import (
     reductions,
     regions,
     staging,
+    triton_values,
     vectors,
 )
 from kcurate.deopt.rules.base import NotApplicable, Rule
@@ -52,6 +54,7 @@ RULES: tuple[Rule, ...] = (
     *memory.RULES,
     *arithmetic.RULES,
     *hints.RULES,
+    *triton_values.RULES,
 )
 
 __all__ = ["RULES", "NotApplicable", "Rule"]

@@ -6,12 +6,16 @@ validate`).
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from kcurate.cuda_source.edit import Edit, Tree, edited, tree_of
 from kcurate.deopt.rules.plans import with_launches
-from kcurate.records import Launch, Problem, Side
+from kcurate.errors import ProblemError
+from kcurate.records import Language, Launch, Problem, Side
+from kcurate.triton_source import parsed
 
 
 @dataclass(frozen=True)
@@ -23,11 +27,20 @@ class NotApplicable:
 
 @dataclass(frozen=True)
 class Given:
-    """A side to rewrite; `problem` is None if unknown, `tree` is the parsed code."""
+    """A side to rewrite; `problem` is None if unknown, `tree` is the parsed code, in Triton `module`."""
 
     side: Side
     problem: Problem | None
-    tree: Tree
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The code in CUDA."""
+        return tree_of(self.side.code.encode("utf-8", "surrogateescape"))
+
+    @property
+    def module(self) -> ast.Module:
+        """The code in Triton, not to be changed."""
+        return parsed(self.side.code)
 
     def with_edits(
         self, edits: Iterable[Edit], reason: str, change: Callable[[Launch], Launch] | None = None
@@ -51,19 +64,22 @@ Change = Callable[[Given], Side | NotApplicable]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rewrite: its name, the technique that a pair then shows, what it removes in words."""
+    """A rewrite: its name, the technique that a pair then shows, what it removes in words, and where."""
 
     name: str
     technique: str
     removes: str
     change: Change
+    language: Language = "cuda"
 
     def apply(self, side: Side, problem: Problem | None = None) -> Side | NotApplicable:
         """The side without the technique; code, plan and `nondeterministic` may change."""
-        if side.language != "cuda":
-            return NotApplicable(f"the side is in {side.language}, not in CUDA")
-        source = side.code.encode("utf-8", "surrogateescape")
-        made = self.change(Given(side, problem, tree_of(source)))
+        if side.language != self.language:
+            return NotApplicable(f"the side is in {side.language}, not in {self.language}")
+        try:
+            made = self.change(Given(side, problem))
+        except ProblemError as error:
+            return NotApplicable(error.what)
         if isinstance(made, Side) and made == side:
             return NotApplicable("nothing changes")
         return made

@@ -1,0 +1,273 @@
+"""Rules for sides in Triton that change what is computed where, and the list of all rules for Triton.
+
+- triton-unfused: two kernels for one. Its last statement must be its only store, of `u op v`, to an output of
+  floating-point numbers that it does not read. The first kernel stores `u` in memory of its own, the second
+  loads it and does the rest; statements that neither needs are left out.
+- triton-double: loads, casts and sums in double. What a loop carries must start as `tl.zeros` or `tl.full`.
+
+Not covered: rules on constants and single statements (`kcurate.deopt.rules.triton_rules`).
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kcurate.deopt.rules import triton_rules
+from kcurate.deopt.rules.base import Change, Given, NotApplicable, Rule
+from kcurate.deopt.rules.plans import launches
+from kcurate.deopt.rules.triton_rules import (
+    FLOATS,
+    assigned,
+    calls_own,
+    cast,
+    module_of,
+    rewritten,
+    swap,
+    uses,
+    word,
+)
+from kcurate.records import Buffer, Launch, Problem, Side
+from kcurate.triton_source import calls
+
+_WRITES = ("store", "atomic_add", "atomic_max", "atomic_min", "atomic_cas", "atomic_xchg")
+_NO_DOUBLE = ("dot", "fdiv", "div_rn", "sqrt_rn", "float64", "bitcast", "view", "make_block_ptr")
+_SUMS = ("zeros", "full")
+
+
+def base_of(node: ast.FunctionDef, address: ast.expr) -> str | None:
+    """The parameter that an address starts with, through names that are set once."""
+    for _ in range(32):
+        if isinstance(address, ast.BinOp) and isinstance(address.op, ast.Add):
+            address = address.left
+        elif isinstance(address, ast.Name):
+            found = assigned(node, address.id)
+            if not found:
+                return address.id if address.id in {arg.arg for arg in node.args.args} else None
+            if len(found) != 1 or not isinstance(found[0], ast.Assign):
+                return None
+            address = found[0].value
+        else:
+            return None
+    return None
+
+
+def _argument(node: ast.FunctionDef, launch: Launch, name: str) -> str | None:
+    """The buffer that a launch passes for a parameter."""
+    passed = [arg.arg for arg in node.args.args if arg.arg not in launch.constexprs]
+    given = (
+        launch.args[passed.index(name)] if name in passed and passed.index(name) < len(launch.args) else None
+    )
+    return given if isinstance(given, str) else None
+
+
+def unfused(given: Given) -> Side | NotApplicable:
+    """Compute the last operation in a kernel of its own."""
+    if given.problem is None:
+        return NotApplicable("no problem is known")
+    module, functions = module_of(given)
+    for launch in given.side.plan:
+        if not isinstance(launch, Launch) or launch.launch not in functions:
+            continue
+        node = functions[launch.launch]
+        alone = [one.launch for one in launches(given.side)].count(node.name) == 1
+        made = _split(node, launch, given.problem, given.side) if alone else None
+        if made is None:
+            continue
+        first, second, launched, buffer = made
+        at = module.body.index(node)
+        module.body[at : at + 1] = [first, second]
+        here = given.side.plan.index(launch)
+        plan = (*given.side.plan[:here], *launched, *given.side.plan[here + 1 :])
+        held = {**given.side.buffers, buffer[0]: buffer[1]}
+        return rewritten(given, module, replace(given.side, plan=plan, buffers=held))
+    return NotApplicable("no kernel ends in its only store, of an operation on two values")
+
+
+def _split(
+    node: ast.FunctionDef, launch: Launch, problem: Problem, side: Side
+) -> tuple[ast.FunctionDef, ast.FunctionDef, tuple[Launch, Launch], tuple[str, Buffer]] | None:
+    last = node.body[-1]
+    if not (
+        isinstance(last, ast.Expr)
+        and isinstance(last.value, ast.Call)
+        and last.value in list(calls(last, "store"))
+    ):
+        return None
+    store = last.value
+    out = _leftmost(store.args[0])
+    target = _argument(node, launch, out) if out else None
+    buffer = problem.buffers.get(target or "")
+    value = _operation(node, store)
+    if buffer is None or target is None or out is None or value is None or buffer.dtype not in FLOATS:
+        return None
+    clean = sum(len(list(calls(node, name))) for name in _WRITES) == 1 and len(list(uses(node, out))) == 1
+    held, names = f"{target}_between", {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    taken = {*names, *problem.buffers, *side.buffers, *problem.scalars}
+    if not clean or target in side.views or held in taken or launch.args.count(target) != 1:
+        return None
+    first, second = copy.deepcopy(node), copy.deepcopy(node)
+    first.name, second.name = f"{node.name}_first", f"{node.name}_rest"
+    first.body[-1] = _stored(store, value.left)
+    again = ast.Call(
+        ast.parse("tl.load", mode="eval").body, [_renamed(store.args[0], out, held)], _mask(store)
+    )
+    rest = ast.BinOp(again, value.op, value.right)
+    second.body[-1] = _stored(store, rest)
+    params = [arg.arg for arg in second.args.args]
+    second.args.args.insert(params.index(out) + 1, ast.arg(held))
+    for one in (first, second):
+        _without_unused(one)
+    where = launch.args.index(target)
+    launched = (
+        replace(launch, launch=first.name, args=(*launch.args[:where], held, *launch.args[where + 1 :])),
+        replace(
+            launch, launch=second.name, args=(*launch.args[: where + 1], held, *launch.args[where + 1 :])
+        ),
+    )
+    return first, second, launched, (held, Buffer("float32", buffer.shape, role="scratch"))
+
+
+def _leftmost(address: ast.expr) -> str | None:
+    while isinstance(address, ast.BinOp) and isinstance(address.op, ast.Add):
+        address = address.left
+    return address.id if isinstance(address, ast.Name) else None
+
+
+def _operation(node: ast.FunctionDef, store: ast.Call) -> ast.BinOp | None:
+    """The stored value's last operation, if both of its sides are worth a kernel."""
+    value = store.args[1]
+    for _ in range(3):
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "to":
+            value = value.func.value
+        if isinstance(value, ast.Name):
+            found = assigned(node, value.id)
+            if len(found) != 1 or not isinstance(found[0], ast.Assign) or found[0] not in node.body:
+                return None
+            value = found[0].value
+    arithmetic = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add | ast.Sub | ast.Mult | ast.Div)
+    if not arithmetic or not isinstance(value, ast.BinOp) or isinstance(value.left, ast.Constant):
+        return None
+    return value
+
+
+def _stored(store: ast.Call, value: ast.expr) -> ast.Expr:
+    keywords = copy.deepcopy(store.keywords)
+    return ast.Expr(ast.Call(store.func, [copy.deepcopy(store.args[0]), value, *store.args[2:]], keywords))
+
+
+def _mask(store: ast.Call) -> list[ast.keyword]:
+    mask = word(store, "mask") or (store.args[2] if len(store.args) > 2 else None)
+    return [ast.keyword("mask", copy.deepcopy(mask))] if mask is not None else []
+
+
+def _renamed(address: ast.expr, name: str, new: str) -> ast.expr:
+    made = copy.deepcopy(address)
+    for one in uses(made, name):
+        one.id = new
+    return made
+
+
+def _without_unused(node: ast.FunctionDef) -> None:
+    """Leave out assignments, and loops of them, whose names nothing else uses."""
+    while True:
+        for one in node.body:
+            if isinstance(one, ast.Assign | ast.AugAssign | ast.For):
+                inside = {
+                    each.id
+                    for each in ast.walk(one)
+                    if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+                }
+                others = [each for each in node.body if each is not one and not _starts(each, inside)]
+                if not any(list(uses(each, name)) for each in others for name in inside):
+                    node.body.remove(one)
+                    break
+        else:
+            return
+
+
+def _starts(one: ast.stmt, names: set[str]) -> bool:
+    """Whether a statement only changes one of the names."""
+    return isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Name) and one.target.id in names
+
+
+def double(given: Given) -> Side | NotApplicable:
+    """Load and compute in double."""
+    module, functions = module_of(given)
+    if given.problem is None:
+        return NotApplicable("no problem is known")
+    every = {**given.problem.buffers, **given.side.buffers}
+    changed = False
+    for launch in launches(given.side):
+        node = functions.pop(launch.launch, None)
+        if node is None or calls_own(module, node) or not _may_widen(node):
+            continue
+        loads = list(calls(node, "load"))
+        bases = [base_of(node, one.args[0]) for one in loads]
+        sources = [every.get(_argument(node, launch, base) or "") if base else None for base in bases]
+        if None in sources:
+            continue
+        wide = [one for one, source in zip(loads, sources, strict=True) if source and source.dtype in FLOATS]
+        if wide:
+            swap(node, wide, _as_double)
+            swap(node, list(_singles(node)), lambda _: ast.parse("tl.float64", mode="eval").body)
+            changed = True
+    return (
+        rewritten(given, module)
+        if changed
+        else NotApplicable("no kernel whose floating-point values are known")
+    )
+
+
+def _as_double(node: ast.AST) -> ast.AST:
+    assert isinstance(node, ast.expr)
+    return cast(node, "float64")
+
+
+def _singles(node: ast.AST) -> Iterator[ast.AST]:
+    yield from (one for one in ast.walk(node) if isinstance(one, ast.Attribute) and one.attr == "float32")
+
+
+def _may_widen(node: ast.FunctionDef) -> bool:
+    named = {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
+    if named & set(_NO_DOUBLE):
+        return False
+    loops = [one for one in ast.walk(node) if isinstance(one, ast.For | ast.While)]
+    inside = {id(one) for loop in loops for statement in loop.body for one in ast.walk(statement)}
+    for name in {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}:
+        found = assigned(node, name)
+        before = [one for one in found if id(one) not in inside and isinstance(one, ast.Assign)]
+        if len(before) < len(found) and not all(
+            _is_sum(one) for one in before if isinstance(one, ast.Assign)
+        ):
+            return False
+    return True
+
+
+def _is_sum(one: ast.Assign) -> bool:
+    return isinstance(one.value, ast.Call) and any(one.value in list(calls(one, name)) for name in _SUMS)
+
+
+def _rule(name: str, technique: str, removes: str, change: Change) -> Rule:
+    return Rule(f"triton-{name}", technique, removes, change, "triton")
+
+
+RULES: tuple[Rule, ...] = (
+    _rule("unfused", "kernel-fusion", "the last operation in the same kernel", unfused),
+    _rule("small-tiles", "register-blocking", "large tiles", triton_rules.small_tiles),
+    _rule("one-row", "thread-coarsening", "several rows a program", triton_rules.one_row),
+    _rule("plain-dot", "tensor-cores", "tensor cores", triton_rules.plain_dot),
+    _rule(
+        "strided-lanes",
+        "coalesced-access",
+        "neighbouring lanes on neighbouring elements",
+        triton_rules.strided_lanes,
+    ),
+    _rule("reload", "register-blocking", "the reuse of loaded values", triton_rules.reload),
+    _rule("double", "strength-reduction", "arithmetic in single precision", double),
+    _rule("hints", "vectorized-access", "hints to the compiler and caches", triton_rules.hints),
+    _rule("one-stage", "double-buffering", "loads ahead in loops", triton_rules.one_stage),
+    _rule("one-warp", "occupancy", "several warps a program", triton_rules.one_warp),
+)

@@ -1,0 +1,225 @@
+"""The configurations that `@triton.autotune` and `@triton.heuristics` list, as values; nothing is run.
+
+Evaluated are numbers, lists, comprehensions over them, and `triton.Config`; also through a function without
+arguments that only returns them. Not covered: configurations read from files or the device.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kcurate.triton_source.scopes import Defined, File, Member, parts_of
+
+# The first so many configurations are kept.
+MAX_CONFIGURATIONS = 8
+MAX_VALUES = 4096
+WARPS, STAGES = 4, 3
+_BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod, ast.Div: operator.truediv,
+}  # fmt: skip
+_COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}  # fmt: skip
+
+
+class NotLiteralError(Exception):
+    """An expression whose value the text alone does not tell."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """One `triton.Config`."""
+
+    constants: Mapping[str, Any]
+    num_warps: int = WARPS
+    num_stages: int = STAGES
+
+
+@dataclass
+class _Values:
+    """Evaluates expressions of one file; `names` are variables of comprehensions."""
+
+    file: File
+    names: dict[str, Any] = field(default_factory=dict)
+    left: int = MAX_VALUES
+
+    def of(self, node: ast.expr) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise NotLiteralError("too many values")
+        method = getattr(self, f"_{type(node).__name__.lower()}", None)
+        if method is None:
+            raise NotLiteralError(ast.unparse(node))
+        return method(node)
+
+    def _constant(self, node: ast.Constant) -> Any:
+        return node.value
+
+    def _tuple(self, node: ast.Tuple | ast.List) -> list[Any]:
+        return [self.of(one) for one in node.elts]
+
+    _list = _tuple
+
+    def _dict(self, node: ast.Dict) -> dict[Any, Any]:
+        if None in node.keys:
+            raise NotLiteralError(ast.unparse(node))
+        return {
+            self.of(key): self.of(value) for key, value in zip(node.keys, node.values, strict=True) if key
+        }
+
+    def _name(self, node: ast.Name) -> Any:
+        if node.id in self.names:
+            return self.names[node.id]
+        found = self.file.resolve((node.id,))
+        if not isinstance(found, Defined) or isinstance(found.node, ast.FunctionDef):
+            raise NotLiteralError(node.id)
+        inner = _Values(found.file, left=self.left)
+        value, self.left = inner.of(found.node), inner.left
+        return value
+
+    def _unaryop(self, node: ast.UnaryOp) -> Any:
+        value = self.of(node.operand)
+        return (
+            not value if isinstance(node.op, ast.Not) else -value if isinstance(node.op, ast.USub) else value
+        )
+
+    def _binop(self, node: ast.BinOp) -> Any:
+        left, right = self.of(node.left), self.of(node.right)
+        lists = isinstance(left, list) or isinstance(right, list)
+        if isinstance(node.op, ast.Pow) and not lists and 0 <= right <= 64:
+            return left**right
+        made = _BINARY.get(type(node.op))
+        if made is None or (lists and not (isinstance(left, list) and isinstance(right, list))):
+            raise NotLiteralError(ast.unparse(node))
+        return made(left, right)
+
+    def _compare(self, node: ast.Compare) -> bool:
+        values = [self.of(one) for one in (node.left, *node.comparators)]
+        pairs = zip(node.ops, itertools.pairwise(values), strict=True)
+        if any(type(op) not in _COMPARE for op in node.ops):
+            raise NotLiteralError(ast.unparse(node))
+        return all(_COMPARE[type(op)](*pair) for op, pair in pairs)
+
+    def _boolop(self, node: ast.BoolOp) -> bool:
+        values = [bool(self.of(one)) for one in node.values]
+        return all(values) if isinstance(node.op, ast.And) else any(values)
+
+    def _ifexp(self, node: ast.IfExp) -> Any:
+        return self.of(node.body if self.of(node.test) else node.orelse)
+
+    def _listcomp(self, node: ast.ListComp) -> list[Any]:
+        saved = dict(self.names)
+        made = list(self._each(node.generators, node.elt))
+        self.names = saved
+        return made
+
+    def _each(self, loops: list[ast.comprehension], element: ast.expr) -> Iterator[Any]:
+        if not loops:
+            yield self.of(element)
+            return
+        first, *rest = loops
+        targets = first.target.elts if isinstance(first.target, ast.Tuple) else [first.target]
+        for value in self.of(first.iter):
+            values = value if isinstance(first.target, ast.Tuple) else [value]
+            for target, one in zip(targets, values, strict=True):
+                if not isinstance(target, ast.Name):
+                    raise NotLiteralError(ast.unparse(target))
+                self.names[target.id] = one
+            if all(self.of(test) for test in first.ifs):
+                yield from self._each(rest, element)
+
+    def _call(self, node: ast.Call) -> Any:
+        parts = parts_of(node.func)
+        found = self.file.resolve(parts) if parts else None
+        if isinstance(found, Member) and found.name == "triton.Config":
+            return self._config(node)
+        if parts == ("range",) and not node.keywords:
+            return list(itertools.islice(range(*(self.of(one) for one in node.args)), MAX_VALUES))
+        own, body = _returned(self.file, node.func)
+        if isinstance(found, Defined) and body is not None and not (own or node.args or node.keywords):
+            return _Values(found.file, left=self.left).of(body)
+        raise NotLiteralError(ast.unparse(node.func) + "(...)")
+
+    def _config(self, node: ast.Call) -> Config:
+        given = {
+            word.arg: self.of(word.value)
+            for word in node.keywords
+            if word.arg in ("kwargs", "num_warps", "num_stages")
+        }
+        constants = self.of(node.args[0]) if node.args else given.get("kwargs")
+        if not isinstance(constants, dict):
+            raise NotLiteralError(ast.unparse(node))
+        warps, stages = given.get("num_warps", WARPS), given.get("num_stages", STAGES)
+        for at, value in enumerate(node.args[1:3]):
+            warps, stages = (self.of(value), stages) if at == 0 else (warps, self.of(value))
+        return Config(constants, warps, stages)
+
+
+def listed(file: File, node: ast.expr) -> list[Config]:
+    """The first configurations of a list.
+
+    Raises:
+        NotLiteralError: the text does not tell them.
+    """
+    try:
+        found = _Values(file).of(node)
+    except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise NotLiteralError(ast.unparse(node)) from error
+    if not isinstance(found, list) or not all(isinstance(one, Config) for one in found):
+        raise NotLiteralError(ast.unparse(node))
+    return found[:MAX_CONFIGURATIONS]
+
+
+def heuristics(file: File, node: ast.expr) -> dict[str, str]:
+    """Each constant that heuristics compute, as an expression of the launch's arguments.
+
+    Raises:
+        NotLiteralError: they are not a dictionary of lambdas, or functions that only return, which use
+            `args["NAME"]` alone.
+    """
+    if not isinstance(node, ast.Dict):
+        raise NotLiteralError(ast.unparse(node))
+    found = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        own, body = _returned(file, value)
+        if not isinstance(key, ast.Constant) or len(own) != 1 or body is None:
+            raise NotLiteralError(ast.unparse(value))
+        text = _Arguments(own[0].arg).visit(ast.parse(ast.unparse(body), mode="eval"))
+        if any(isinstance(one, ast.Name) and one.id == own[0].arg for one in ast.walk(text)):
+            raise NotLiteralError(ast.unparse(value))
+        found[str(key.value)] = ast.unparse(text)
+    return found
+
+
+def _returned(file: File, node: ast.expr) -> tuple[list[ast.arg], ast.expr | None]:
+    """The parameters of a lambda, or of a function by its name, and what it only returns."""
+    if isinstance(node, ast.Lambda):
+        return node.args.args, node.body
+    parts = parts_of(node)
+    found = file.resolve(parts) if parts else None
+    if not isinstance(found, Defined) or not isinstance(found.node, ast.FunctionDef):
+        return [], None
+    body = [one for one in found.node.body if not isinstance(one, ast.Expr)]
+    last = body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None
+    return found.node.args.args, last
+
+
+class _Arguments(ast.NodeTransformer):
+    """`args["NAME"]` as `NAME`."""
+
+    def __init__(self, own: str) -> None:
+        self._own = own
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        of_own = isinstance(node.value, ast.Name) and node.value.id == self._own
+        if of_own and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+            return ast.Name(node.slice.value, ast.Load())
+        return node

@@ -1,0 +1,341 @@
+"""Cuts `@triton.jit` functions out of Python files: a module with what each needs, or a named reason.
+
+What a function uses (helpers, constants) is written above it, under its name or one with a number. `triton`
+and `triton.language` get their usual names; decorators, annotations and docstrings go. The module is then
+held against the allow-list. Not covered: which functions are kernels, which the launches of a whole tree
+decide (`kcurate.extract.triton_files`).
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kcurate.triton_source.allowed import BUILTINS, refusals
+from kcurate.triton_source.configurations import Config, NotLiteralError, heuristics, listed
+from kcurate.triton_source.scopes import Defined, File, Meaning, Member, parts_of
+
+JIT = ("triton.jit", "triton.runtime.jit")
+_ACCESSES = frozenset(
+    {"load", "store", "make_block_ptr", "atomic_add", "atomic_max", "atomic_min", "atomic_cas"}
+)
+# An address is followed through so many sums and names.
+MAX_CHAIN = 64
+_TANH = "@triton.jit\ndef own_tanh(x):\n    return 2 * tl.sigmoid(2 * x.to(tl.float32)) - 1"
+
+
+class Reason(StrEnum):
+    """Why a `@triton.jit` function became no kernel. `GENERATED`: another decorator makes one from it."""
+
+    CONFIGURATIONS = "configurations_not_literal"
+    HEURISTICS = "heuristics_not_literal"
+    OUTSIDE = "name_from_outside"
+    NOT_JIT = "calls_host_function"
+    NOT_ALLOWED = "not_on_the_list"
+    GENERATED = "generated_kernel"
+
+
+class LeftError(Exception):
+    """A function cannot be taken."""
+
+    def __init__(self, reason: Reason, what: str) -> None:
+        super().__init__(what)
+        self.reason, self.what = reason, what
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A function cut out: its module, the places that it was put together from, what it is frozen to.
+
+    `used` are the functions that it calls, as (path, name); `wrapped` names a decorator that Triton does not
+    have. `left` says why there is no code.
+    """
+
+    file: File
+    name: str
+    node: ast.FunctionDef
+    code: str = ""
+    parts: tuple[Defined, ...] = ()
+    configurations: tuple[Config, ...] = ()
+    computed: Mapping[str, str] = field(default_factory=dict)
+    wrapped: str | None = None
+    left: LeftError | None = None
+
+    @property
+    def used(self) -> Iterator[tuple[str, str]]:
+        """The functions and constants that it uses."""
+        yield from ((one.file.path, one.name) for one in self.parts if one.node is not self.node)
+
+
+def cuts(file: File) -> Iterator[Cut]:
+    """Every `@triton.jit` function of a file."""
+    for node in file.syntax.body:
+        if isinstance(node, ast.FunctionDef) and is_jit(file, node):
+            module, wrapped = _Module(), None
+            configurations: tuple[Config, ...] = ()
+            computed: dict[str, str] = {}
+            try:
+                wrapped, configurations, computed = _decorators(file, node)
+                module.add(Defined(file, node.name, node))
+                code = module.text()
+                for refusal in refusals(code):
+                    raise LeftError(Reason.NOT_ALLOWED, refusal.what)
+            except LeftError as left:
+                yield Cut(file, node.name, node, parts=tuple(module.parts), wrapped=wrapped, left=left)
+                continue
+            parts = tuple(module.parts)
+            yield Cut(file, node.name, node, code, parts, configurations, computed, wrapped)
+
+
+def is_jit(file: File, node: ast.FunctionDef) -> bool:
+    """Whether `@triton.jit` is among a function's decorators."""
+    return any(_decorator(file, one)[0] in JIT for one in node.decorator_list)
+
+
+def _decorator(file: File, node: ast.expr) -> tuple[str, ast.Call | None]:
+    """A decorator's name, of Triton or as written, and its call."""
+    call = node if isinstance(node, ast.Call) else None
+    function = call.func if call else node
+    parts = parts_of(function)
+    found = file.resolve(parts) if parts else None
+    return (found.name if isinstance(found, Member) else ast.unparse(function)), call
+
+
+def _decorators(file: File, node: ast.FunctionDef) -> tuple[str | None, tuple[Config, ...], dict[str, str]]:
+    configurations: tuple[Config, ...] = ()
+    computed: dict[str, str] = {}
+    wrapped = None
+    for one in node.decorator_list:
+        name, call = _decorator(file, one)
+        words = {word.arg: word.value for word in call.keywords} if call else {}
+        given = [*(call.args if call else ()), *(words[key] for key in ("configs", "values") if key in words)]
+        if name == "triton.autotune" or (name not in JIT and "configs" in words):
+            try:
+                configurations = tuple(listed(file, words.get("configs", given[0])))
+            except (NotLiteralError, IndexError) as error:
+                raise LeftError(Reason.CONFIGURATIONS, str(error)) from error
+        elif name == "triton.heuristics":
+            try:
+                computed |= heuristics(file, given[0])
+            except (NotLiteralError, IndexError) as error:
+                raise LeftError(Reason.HEURISTICS, str(error)) from error
+        elif name not in JIT:
+            wrapped = name
+    return wrapped, configurations, computed
+
+
+class _Module:
+    """Collects definitions, each after what it uses."""
+
+    def __init__(self) -> None:
+        self.parts: list[Defined] = []
+        self._names: dict[tuple[str, str], str] = {}
+        self._texts: list[str] = []
+
+    def text(self) -> str:
+        """The module."""
+        made = "import triton\nimport triton.language as tl\n"
+        last = "@"
+        for text in self._texts:
+            gap = (
+                "\n\n"
+                if text.startswith("@") or (last.startswith("@") and last != "@")
+                else "\n" * (last == "@")
+            )
+            made, last = f"{made}{gap}{text}\n", text
+        return made
+
+    def add(self, one: Defined) -> str:
+        """Write a definition unless it is there; its name in the module."""
+        key = (one.file.path, one.name)
+        if key in self._names:
+            return self._names[key]
+        taken, name, count = set(self._names.values()), one.name, 1
+        while name in taken or name in ("tl", "triton"):
+            count += 1
+            name = f"{one.name}_{count}"
+        self._names[key] = name
+        if isinstance(one.node, ast.FunctionDef):
+            if not is_jit(one.file, one.node):
+                raise LeftError(Reason.NOT_JIT, f"{one.name} is not a @triton.jit function")
+            text = self._function(one.file, one.node, name)
+        else:
+            value = ast.unparse(_Names(self, one.file, frozenset()).visit(copy.deepcopy(one.node)))
+            text = f"{name}: tl.constexpr = {value}" if one.constexpr else f"{name} = {value}"
+        self.parts.append(one)
+        self._texts.append(text)
+        return name
+
+    def tanh(self) -> str:
+        """The name of our own `tanh`: Triton has it in a library only."""
+        if _TANH not in self._texts:
+            self._texts.append(_TANH)
+            self._names["", "tanh"] = "own_tanh"
+        return "own_tanh"
+
+    def _function(self, file: File, node: ast.FunctionDef, name: str) -> str:
+        made = copy.deepcopy(node)
+        made.name, made.returns = name, None
+        made.decorator_list = [ast.parse("triton.jit", mode="eval").body]
+        if ast.get_docstring(made, clean=False) is not None:
+            made.body = made.body[1:] or [ast.Pass()]
+        for arg in [*made.args.posonlyargs, *made.args.args, *made.args.kwonlyargs]:
+            arg.annotation = _annotation(arg.annotation)
+        stored = {
+            one.id for one in ast.walk(made) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+        }
+        own = {arg.arg for arg in [*made.args.posonlyargs, *made.args.args, *made.args.kwonlyargs]}
+        _Names(self, file, frozenset(stored | own), name).visit(made)
+        return ast.unparse(ast.fix_missing_locations(made))
+
+
+def _annotation(node: ast.expr | None) -> ast.expr | None:
+    text = "" if node is None else str(node.value) if isinstance(node, ast.Constant) else ast.unparse(node)
+    return ast.parse("tl.constexpr", mode="eval").body if text.rpartition(".")[2] == "constexpr" else None
+
+
+class _Names(ast.NodeTransformer):
+    """Names and members as the module calls them; messages of assertions and type hints go."""
+
+    def __init__(self, module: _Module, file: File, locals_: frozenset[str], own: str = "") -> None:
+        self._module, self._file, self._locals, self._own = module, file, locals_, own
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.args.defaults = [self.visit(one) for one in node.args.defaults]
+        node.body = [self.visit(one) for one in node.body]
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        value = node.value and self.visit(node.value)
+        annotation = _annotation(node.annotation)
+        if annotation is None and value is not None:
+            return ast.Assign([node.target], value, lineno=node.lineno)
+        return ast.AnnAssign(node.target, annotation or node.annotation, value, node.simple)
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        return ast.Assert(self.visit(node.test), None)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "static_assert":
+            node.args, node.keywords = node.args[:1], [one for one in node.keywords if one.arg == "cond"]
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return self._named(node, (node.id,))
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        parts = parts_of(node)
+        if parts is None or parts[0] in self._locals:
+            self.generic_visit(node)
+            return node
+        return self._named(node, parts)
+
+    def _named(self, node: ast.Name | ast.Attribute, parts: tuple[str, ...]) -> ast.AST:
+        first = parts[0]
+        if first in self._locals or isinstance(node.ctx, ast.Store):
+            return node
+        found: Meaning | None = None
+        members: tuple[str, ...] = ()
+        for count in range(len(parts), 0, -1):  # the members of a constant or type follow its name
+            found, members = self._file.resolve(parts[:count]), parts[count:]
+            if found is not None:
+                break
+        if (
+            isinstance(found, Member)
+            and found.name.startswith("triton.language.")
+            and found.name.endswith(".tanh")
+        ):
+            text = self._module.tanh()
+        elif isinstance(found, Member):
+            text = found.name.replace("triton.language", "tl", 1)
+        elif isinstance(found, Defined):
+            text = self._module.add(found)
+        elif first in BUILTINS and len(parts) == 1:
+            return node
+        else:
+            raise LeftError(Reason.OUTSIDE, ast.unparse(node))
+        return ast.parse(".".join((text, *members)), mode="eval").body
+
+
+def parameters(node: ast.FunctionDef) -> Iterator[tuple[ast.arg, bool]]:
+    """The parameters, each with whether it is a compile-time constant."""
+    for arg in node.args.args:
+        yield arg, _annotation(arg.annotation) is not None
+
+
+def pointers(node: ast.FunctionDef) -> frozenset[str]:
+    """The parameters that addresses are made from."""
+    values = {
+        target.id: one.value
+        for one in ast.walk(node)
+        if isinstance(one, ast.Assign)
+        for target in one.targets
+        if isinstance(target, ast.Name)
+    }
+    names = {arg.arg for arg in node.args.args}
+    found = set()
+    for call in ast.walk(node):
+        if not isinstance(call, ast.Call) or not call.args:
+            continue
+        if (parts_of(call.func) or ("",))[-1] not in _ACCESSES:
+            continue
+        at: ast.expr = call.args[0]
+        for _ in range(MAX_CHAIN):
+            if isinstance(at, ast.BinOp):
+                at = at.left
+            elif isinstance(at, ast.Name) and at.id not in names and at.id in values:
+                at = values[at.id]
+            else:
+                break
+        if isinstance(at, ast.Name) and at.id in names:
+            found.add(at.id)
+    return frozenset(found)
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A launch `kernel[grid](...)`: the kernel's name where it was defined, whether it was imported."""
+
+    name: str
+    imported: bool
+    line: int
+    grid: tuple[str, ...]
+    arguments: tuple[str, ...]
+    keywords: Mapping[str, str]
+
+
+def launches(file: File) -> Iterator[Launched]:
+    """Every launch in a file; the grid of a lambda is what it returns, and a local's is its value."""
+    locals_ = {
+        target.id: one.value
+        for one in ast.walk(file.syntax)
+        if isinstance(one, ast.Assign)
+        for target in one.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(file.syntax):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)):
+            continue
+        parts = parts_of(node.func.value)
+        if parts is None:
+            continue
+        name = file.imports(parts[0]) if len(parts) == 1 else parts[-1]
+        grid: ast.expr = node.func.slice
+        if isinstance(grid, ast.Name) and grid.id in locals_:
+            grid = locals_[grid.id]
+        if isinstance(grid, ast.Lambda):
+            grid = grid.body
+        axes = grid.elts if isinstance(grid, ast.Tuple) else [grid]
+        words = {word.arg: ast.unparse(word.value) for word in node.keywords if word.arg}
+        yield Launched(
+            name or parts[-1],
+            name is not None,
+            node.lineno,
+            tuple(map(ast.unparse, axes)),
+            tuple(map(ast.unparse, node.args)),
+            words,
+        )

@@ -1,0 +1,20 @@
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def partial_dots(x, y, parts, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for base in range(tl.program_id(0) * BLOCK, n, tl.num_programs(0) * BLOCK):
+        inside = base + at < n
+        total += tl.load(x + base + at, mask=inside, other=0.0) * tl.load(
+            y + base + at, mask=inside, other=0.0
+        )
+    tl.store(parts + tl.program_id(0), tl.sum(total, axis=0))
+
+
+@triton.jit
+def sum_parts(parts, dot, count, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(dot, tl.sum(tl.load(parts + at, mask=at < count, other=0.0), axis=0))
