@@ -3,12 +3,14 @@
     python benchmarks/deopt_docs.py
 
 Reads `deopt.jsonl` (the verdicts.jsonl of `deopt_rules.py --gpu`) and `suites.jsonl` (verdicts of the
-candidates of Parboil and Rodinia) in docs/data/nvidia-h200. Draws the plot too.
+candidates of Parboil and Rodinia) in docs/data/nvidia-h200. Draws the plot too. An H100's verdicts
+stand beside the H200's in docs/kernelcompare.md (the suites) and docs/corpus.md (the built-in pairs).
 """
 
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import sys
 from collections import Counter, defaultdict
@@ -29,6 +31,8 @@ from kcurate.deopt.rules import RULES
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs/data/nvidia-h200"
 PAGE = ROOT / "docs/deopt-rules.md"
+SECOND = ROOT / "docs/data/nvidia-h100"
+SECOND_MARK = f"{Path(__file__).name}, H100"
 SUITES_PAGE = ROOT / "docs/kernelcompare.md"
 CORPUS_PAGE = ROOT / "docs/corpus.md"
 # Four file pairs of the paper are one pipeline, and one pair.
@@ -191,11 +195,46 @@ def labels_table(verdicts: Iterable[Row]) -> str:
     return "\n".join(lines)
 
 
+def built_in(device: str) -> list[Row]:
+    """The verdicts of the built-in pairs from the GPU whose files have this name."""
+    pairs = ROOT / "pairs"
+    return [json.loads(path.read_text()) for path in sorted(pairs.glob(f"*/*/verdicts/{device}.json"))]
+
+
+def second_gpu(first: Iterable[Row], second: Iterable[Row], shown: int) -> str:
+    """What an H100 says of what an H200 judged: how far they agree, and the largest differences."""
+    others = {row["candidate"]: row for row in second}
+    both = [(row, others[row["candidate"]]) for row in first if row["candidate"] in others]
+    if any(one["key"] != other["key"] for one, other in both):
+        raise SystemExit("verdicts of one candidate have different keys: judge both again")
+    same = sum(one["outcome"] == other["outcome"] for one, other in both)
+    timed = [(one, other) for one, other in both if {one["outcome"], other["outcome"]} == {"confirmed"}]
+    shares = sorted(other["speedup"]["ratio"] / one["speedup"]["ratio"] for one, other in timed)
+    off = sorted(abs(share - 1.0) for share in shares)
+    middle, most = statistics.median(off), off[9 * len(off) // 10]
+    text = (
+        f"{len(both)} have a verdict from both GPUs; {same} have the same outcome. Where both confirm,\n"
+        f"the H100's ratio is {statistics.median(shares):.2f} of the H200's in the median, from "
+        f"{shares[0]:.2f} to {shares[-1]:.2f}; half differ by\n"
+        f"at most {middle:.0%}, nine in ten by at most {most:.0%}."
+    )
+    changed = [(one, other) for one, other in both if one["outcome"] != other["outcome"]]
+    timed.sort(key=lambda two: -abs(math.log(two[1]["speedup"]["ratio"] / two[0]["speedup"]["ratio"])))
+    lines = ["| candidate | on an H200 | on an H100 |", "|---|---|---|"]
+    for one, other in [*changed, *timed[:shown]]:
+        cells = (f"{row['outcome'].replace('_', ' ')} {interval(row)}".strip() for row in (one, other))
+        lines.append(f"| `{one['candidate']}` | {' | '.join(cells)} |")
+    return "\n".join([text, "", *lines])
+
+
 def main() -> None:
     """Fill the pages and draw the plot."""
     every = rows(DATA / "suites.jsonl")
     SUITES_PAGE.write_text(suites_tables(SUITES_PAGE.read_text(), every))
     fill(SUITES_PAGE, Path(__file__).name, counts_table(every))
+    fill(SUITES_PAGE, SECOND_MARK, second_gpu(every, rows(SECOND / "suites.jsonl"), 0))
+    both = (built_in("nvidia-h200"), built_in("nvidia-h100-80gb-hbm3"))
+    fill(CORPUS_PAGE, SECOND_MARK, second_gpu(*both, 10))
     own, suites = rows(DATA / "deopt.jsonl"), [row for row in every if made(row)]
     fill(CORPUS_PAGE, Path(__file__).name, labels_table(own))
     timed = {name: ratios(found) for name, found in by_variant(own).items()}

@@ -83,8 +83,17 @@ def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
                 for item in given
                 if item.index not in verdicts and item.candidate is not None
             ]
-            judged = judge.judge_many(rest, judging, gpus=place.gpus, jobs=config.jobs, referees=referees)
-            _record_rest(given, verdicts, judged, book)
+
+            def judged_in_waves() -> Generator[tuple[int, Verdict], None, None]:
+                """Last the slow sides that were made: naive variants' verdicts limit what those may claim."""
+                for made in (False, True):
+                    wave = [one for one in rest if (one[1].origin.made == "slow") is made]
+                    if wave:
+                        yield from judge.judge_many(
+                            wave, judging, gpus=place.gpus, jobs=config.jobs, referees=referees
+                        )
+
+            _record_rest(given, verdicts, judged_in_waves(), book)
         for one in given:
             record.add(_item(one, verdicts[one.index], workspace))
         counts = Counter[str](verdict.outcome for verdict in verdicts.values())

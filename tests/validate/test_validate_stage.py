@@ -14,7 +14,7 @@ import torch_modules
 
 from kcurate import store
 from kcurate.errors import InputError
-from kcurate.records import Summary, Verdict
+from kcurate.records import Origin, Summary, Verdict
 from kcurate.validate.stage import ValidateConfig, run
 from kcurate.verdicts import ledger
 
@@ -77,6 +77,15 @@ def test_a_second_run_makes_no_verdict_again_unless_asked(
     assert lines(once) == before
     assert run(config(tmp_path, validated, again=True)).items == {"candidates": COUNTS}
     assert [line["outcome"] for line in lines(tmp_path)].count("correct") == 2
+
+
+def test_slow_sides_that_were_made_come_last(tmp_path: Path) -> None:
+    """Verdicts on naive variants limit what they may claim, so those must be there first."""
+    made = Origin("model", made="slow", model="test")
+    for name, origin in (("a", made), ("b", Origin("natural")), ("c", made), ("d", Origin("curated"))):
+        store.write_candidate(tmp_path / "pairs" / name, replace(small.scaled(name), origin=origin))
+    run(config(tmp_path, tmp_path / "pairs"))
+    assert [str(line["candidate"])[-1] for line in lines(tmp_path)] == ["b", "d", "a", "c"]
 
 
 def test_a_changed_candidate_is_judged_again(tmp_path: Path, validated: Path) -> None:

@@ -1,0 +1,159 @@
+#include <cuda_bf16.h>
+
+#define THREADS 256
+#define ROWS 128
+#define COLS 128
+#define DEPTH 64
+#define ROW_BYTES (DEPTH * 2)
+#define STAGES 3
+#define LEFT_BYTES (ROWS * ROW_BYTES)
+#define STAGE_BYTES (LEFT_BYTES + COLS * ROW_BYTES)
+#define DOWN 4
+#define ACROSS 4
+#define TILE_ROW 144
+
+typedef __nv_bfloat16 bf16;
+
+__device__ __forceinline__ unsigned shared_address(const void *p)
+{
+    return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+
+// Where 16 bytes of a row lie: rows of 128 bytes, chunks exchanged within eight rows.
+__device__ __forceinline__ int place(int row, int chunk)
+{
+    return row * ROW_BYTES + ((chunk ^ row) & 7) * 16;
+}
+
+__device__ __forceinline__ void copy_chunk(unsigned char *to, const bf16 *__restrict__ from, int row, int rows,
+                                           int depth, int k)
+{
+    const bool inside = row < rows && depth < k;
+    const bf16 *source = inside ? from + static_cast<size_t>(row) * k + depth : from;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(source),
+                 "r"(inside ? 16 : 0) : "memory");
+}
+
+__device__ __forceinline__ void copy_tile(unsigned char *to, const bf16 *__restrict__ from, int row, int rows,
+                                          int depth, int k)
+{
+#pragma unroll
+    for (int part = 0; part < ROWS * DEPTH / 8 / THREADS; part++) {
+        const int item = threadIdx.x + part * THREADS, i = item / (DEPTH / 8), chunk = item % (DEPTH / 8);
+        copy_chunk(to + place(i, chunk), from, row + i, rows, depth + chunk * 8, k);
+    }
+}
+
+// Four matrices of eight rows by 16 bytes; each lane names one row.
+__device__ __forceinline__ void load_matrices(unsigned (&to)[4], const unsigned char *from)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(shared_address(from)) : "memory");
+}
+
+__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ void multiply_stage(float (&sum)[DOWN][ACROSS][4], const unsigned char *left,
+                                               const unsigned char *right, int y, int x)
+{
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < DEPTH / 8; i += 2) {
+        unsigned p[DOWN][4], q[ACROSS / 2][4];
+#pragma unroll
+        for (int s = 0; s < ACROSS / 2; s++)
+            load_matrices(q[s], right + place(x + 16 * s + lane / 16 * 8 + lane % 8, i + lane / 8 % 2));
+#pragma unroll
+        for (int r = 0; r < DOWN; r++)
+            load_matrices(p[r], left + place(y + 16 * r + lane % 16, i + lane / 16));
+#pragma unroll
+        for (int r = 0; r < DOWN; r++)
+#pragma unroll
+            for (int s = 0; s < ACROSS; s++)
+                multiply(sum[r][s], p[r], q[s / 2][s % 2 * 2], q[s / 2][s % 2 * 2 + 1]);
+    }
+}
+
+// The block's tile of x * w^T, with two stages in flight behind the one in use.
+__device__ __forceinline__ void product(float (&sum)[DOWN][ACROSS][4], unsigned char *stages,
+                                        const bf16 *__restrict__ x, const bf16 *__restrict__ w, int row, int col,
+                                        int m, int n, int k, int y, int across)
+{
+    const int tiles = (k + DEPTH - 1) / DEPTH;
+    const auto start = [&](int tile) {
+        if (tile < tiles) {
+            unsigned char *stage = stages + tile % STAGES * STAGE_BYTES;
+            copy_tile(stage, x, row, m, tile * DEPTH, k);
+            copy_tile(stage + LEFT_BYTES, w, col, n, tile * DEPTH, k);
+        }
+        asm volatile("cp.async.commit_group;" ::: "memory");
+    };
+    for (int tile = 0; tile < STAGES - 1; tile++)
+        start(tile);
+    for (int tile = 0; tile < tiles; tile++) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+        __syncthreads();
+        start(tile + STAGES - 1);
+        const unsigned char *stage = stages + tile % STAGES * STAGE_BYTES;
+        multiply_stage(sum, stage, stage + LEFT_BYTES, y, across);
+    }
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+}
+
+__device__ __forceinline__ unsigned short to_fp8_pair(float low, float high)
+{
+    unsigned short pair;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+// The rounded tile goes through shared memory, so that stores are of sixteen bytes although an element has one.
+__device__ __forceinline__ void store_tile(const unsigned char *tile, unsigned char *__restrict__ out, int row, int col,
+                                           int m, int n)
+{
+    for (int item = threadIdx.x; item < ROWS * COLS / 16; item += THREADS) {
+        const int i = item / (COLS / 16), j = item % (COLS / 16) * 16;
+        if (row + i >= m || col + j >= n)
+            continue;
+        unsigned char *to = out + static_cast<size_t>(row + i) * n + col + j;
+        if (n % 16 == 0)
+            *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<const uint4 *>(tile + i * TILE_ROW + j);
+        else
+            for (int b = 0; b < 16 && col + j + b < n; b++)
+                to[b] = tile[i * TILE_ROW + j + b];
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    linear(const bf16 *__restrict__ x, const bf16 *__restrict__ w, const float *__restrict__ bias,
+           unsigned char *__restrict__ out, int m, int n, int k, float scale)
+{
+    extern __shared__ __align__(128) unsigned char stages[];
+    const int row = blockIdx.y * ROWS, col = blockIdx.x * COLS;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, y = warp / 4 * 64, across = warp % 4 * 32;
+    float sum[DOWN][ACROSS][4] = {};
+    product(sum, stages, x, w, row, col, m, n, k, y, across);
+    const float by = 1.0f / scale;
+    __syncthreads();
+#pragma unroll
+    for (int s = 0; s < ACROSS; s++) {
+        const int at = across + 8 * s + lane % 4 * 2, j = col + at;
+        const float left = j < n ? bias[j] : 0.0f, right = j + 1 < n ? bias[j + 1] : 0.0f;
+#pragma unroll
+        for (int r = 0; r < DOWN; r++)
+#pragma unroll
+            for (int half = 0; half < 2; half++)
+                *reinterpret_cast<unsigned short *>(stages + (y + 16 * r + 8 * half + lane / 4) * TILE_ROW + at) =
+                    to_fp8_pair(fmaxf(sum[r][s][2 * half] + left, 0.0f) * by,
+                                fmaxf(sum[r][s][2 * half + 1] + right, 0.0f) * by);
+    }
+    __syncthreads();
+    store_tile(stages, out, row, col, m, n);
+}
