@@ -5,7 +5,8 @@
 # make test-all  every test: all pairs and cheats, slow tests, Ray, a browser; what CI runs
 # make lint      formatting, lint, types
 # make check     what must be green before a commit: make lint, make test
-# make dataset   the dataset of the built-in pairs, in kcurate-work/built-in; equal sources, equal bytes
+# make dataset   the dataset of the built-in pairs, in kcurate-work/built-in; equal sources, equal bytes.
+#                TREES=DIR: all of it, with what rules make of them and of the source trees in DIR, in kcurate-work/whole
 # make lock      requirements.txt again: the base install with the hash of every file (for pip --require-hashes)
 # make audit     pip-audit: known vulnerabilities in requirements.txt; takes a machine that reaches an advisory database
 # make clean     remove .venv and everything that was built
@@ -109,9 +110,15 @@ docs: $(STAMPS)/test
 	@$(BIN)/python -m kcurate.serve.app docs/serve-openapi.json
 
 dataset: $(STAMPS)/demo
+ifdef TREES
+	$(STEP) "benchmarks/whole_dataset.py $(TREES)"
+	@rm -rf kcurate-work/whole
+	@$(BIN)/python benchmarks/whole_dataset.py "$(TREES)" --workspace kcurate-work/whole
+else
 	$(STEP) "kcurate build --built-in"
 	@rm -rf kcurate-work/built-in
 	@$(BIN)/kcurate build --built-in --workspace kcurate-work/built-in
+endif
 
 lock: $(STAMPS)/audit
 	@{ echo "# The base install (Python 3.11 and newer), every file by its hash; made by make lock."; \

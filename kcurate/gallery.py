@@ -35,39 +35,43 @@ COLUMNS = """- *speedup*: slow time over fast time, with the 98% bootstrap inter
 MEMORY_BOUND = 0.25
 NEAR_COPY = 0.8
 
-Entry = tuple[Candidate, Verdict | None]
+# A pair, its standing verdict, and what counts on each other device.
+Entry = tuple[Candidate, Verdict | None, list[Verdict]]
 
 
 def entries(root: Path) -> list[Entry]:
-    """Every pair below `root` with its standing verdict (or None), sorted by domain, family and id."""
-    found = [
-        (store.read_candidate(folder), standing.best(store.read_verdicts(folder)))
-        for folder in store.find_candidates(root)
-    ]
+    """Every pair below `root` with its verdicts, sorted by domain, family and id."""
+    found = []
+    for folder in store.find_candidates(root):
+        verdicts = store.read_verdicts(folder)
+        best = standing.best(verdicts)
+        others = standing.elsewhere(verdicts, best) if best else []
+        found.append((store.read_candidate(folder), best, others))
     return sorted(found, key=lambda entry: (entry[0].domain, entry[0].family, entry[0].id))
 
 
 def render(root: Path) -> str:
     """The whole page as Markdown."""
     listed = entries(root)
+    devices = sorted({one.environment.device for _, _, others in listed for one in others})
     parts = [HEAD, "\n".join(_summary(listed)), "", COLUMNS]
     domains: dict[str, list[Entry]] = defaultdict(list)
     for entry in listed:
         domains[entry[0].domain].append(entry)
     for domain, inside in domains.items():
-        parts += [f"## {domain}\n", "\n".join(_table(inside)), ""]
+        parts += [f"## {domain}\n", "\n".join(_table(inside, devices)), ""]
     return "\n".join(parts).rstrip() + "\n"
 
 
 def _summary(listed: Sequence[Entry]) -> Iterator[str]:
-    confirmed = [(pair, v) for pair, v in listed if v is not None and v.outcome is Outcome.CONFIRMED]
-    families = Counter(pair.family for pair, _ in listed)
-    techniques = {name for pair, _ in listed for name in pair.techniques}
-    domains = {pair.domain for pair, _ in listed}
+    confirmed = [(pair, v) for pair, v, _ in listed if v is not None and v.outcome is Outcome.CONFIRMED]
+    families = Counter(pair.family for pair, _, _ in listed)
+    techniques = {name for pair, _, _ in listed for name in pair.techniques}
+    domains = {pair.domain for pair, _, _ in listed}
     yield f"- {len(listed)} pairs in {len(domains)} domains, {len(families)} families,"
     yield f"  {sum(count >= 3 for count in families.values())} ladders of three pairs or more;"
     yield f"  {len(techniques)} techniques."
-    if waiting := sum(verdict is None for _, verdict in listed):
+    if waiting := sum(verdict is None for _, verdict, _ in listed):
         yield f"- {waiting} without a verdict: they await a GPU."
     if confirmed:
         devices = sorted({v.environment.device for _, v in confirmed})
@@ -76,11 +80,25 @@ def _summary(listed: Sequence[Entry]) -> Iterator[str]:
         median = statistics.median(ratios)
         yield f"- {len(confirmed)} confirmed on {', '.join(devices)}: median speedup {median:.2f},"
         yield f"  lowest {min(lows):.2f} (lower end of its interval)."
+        yield from _elsewhere(listed)
         shares = list(_fast_shares(confirmed).values())
         bound = [share for share in shares if share >= MEMORY_BOUND]
         near = sum(share >= NEAR_COPY for share in bound)
         yield f"- {len(bound)} different fast sides reach {MEMORY_BOUND:.0%} of the measured copy bandwidth"
         yield f"  (taken as memory-bound); {near} of them reach {NEAR_COPY:.0%}."
+
+
+def _elsewhere(listed: Sequence[Entry]) -> Iterator[str]:
+    """The pairs that were judged on another device too: a line a device."""
+    found: dict[str, list[Verdict]] = defaultdict(list)
+    for _, _, others in listed:
+        for one in others:
+            found[one.environment.device].append(one)
+    for device, verdicts in sorted(found.items()):
+        ratios = [one.speedup.ratio for one in verdicts if one.speedup]
+        confirmed = sum(one.outcome is Outcome.CONFIRMED for one in verdicts)
+        median = f": median speedup {statistics.median(ratios):.2f}" if ratios else ""
+        yield f"- {confirmed} of {len(verdicts)} confirmed on {device}{median}."
 
 
 def _fast_shares(confirmed: Sequence[tuple[Candidate, Verdict]]) -> Mapping[str, float]:
@@ -104,22 +122,34 @@ def _copy_share(pair: Candidate, verdict: Verdict) -> float | None:
     return least.moved_bytes / (took_us * 1e-6) / copied
 
 
-def _table(inside: Sequence[Entry]) -> Iterator[str]:
-    yield "| pair | family | techniques | speedup | of copy | registers |"
-    yield "|---|---|---|---:|---:|---:|"
-    for pair, verdict in inside:
+def _table(inside: Sequence[Entry], devices: Sequence[str]) -> Iterator[str]:
+    names = ["pair", "family", "techniques", "speedup", "of copy", "registers"]
+    yield f"| {' | '.join([*names, *(f'on {device}' for device in devices)])} |"
+    yield f"|---|---|---|{'---:|' * (3 + len(devices))}"
+    for pair, verdict, others in inside:
         name = pair.id.rpartition("/")[2]
         cells = [f"[{name}]({pair.id}/)", pair.family, ", ".join(pair.techniques), *_measured(pair, verdict)]
+        found = {one.environment.device: one for one in others}
+        cells += [_ratio(found.get(device)) for device in devices]
         yield f"| {' | '.join(cells)} |"
 
 
 def _measured(pair: Candidate, verdict: Verdict | None) -> tuple[str, str, str]:
     if verdict is None or verdict.speedup is None:
         return (str(verdict.outcome) if verdict else "awaits a GPU", "", "")
-    speedup, share = verdict.speedup, _copy_share(pair, verdict)
+    share = _copy_share(pair, verdict)
     registers = f"{_registers(verdict.slow)} / {_registers(verdict.fast)}"
     shown = f"{share:.0%}" if share is not None else ""
-    return f"{speedup.ratio:.2f} ({speedup.low:.2f} to {speedup.high:.2f})", shown, registers
+    return _ratio(verdict), shown, registers
+
+
+def _ratio(verdict: Verdict | None) -> str:
+    """The speedup with its interval; an outcome that claims none is named."""
+    if verdict is None or verdict.speedup is None:
+        return str(verdict.outcome) if verdict else ""
+    speedup, outcome = verdict.speedup, verdict.outcome
+    named = "" if outcome is Outcome.CONFIRMED else f"{outcome}: "
+    return f"{named}{speedup.ratio:.2f} ({speedup.low:.2f} to {speedup.high:.2f})"
 
 
 def _registers(report: SideReport | None) -> str:

@@ -46,7 +46,7 @@ def test_large_speedups_have_rungs_between() -> None:
     """Pairs of at most 30x, or without a verdict, lead from the slow to the fast side of a pair above 60x."""
     steps: dict[str, set[str]] = defaultdict(set)
     large: dict[str, tuple[str, str]] = {}
-    for pair, verdict in gallery.entries(resources.pairs_dir()):
+    for pair, verdict, _ in gallery.entries(resources.pairs_dir()):
         slow, fast = (
             codec.canonical_json([pair.family, codec.to_data(side)]) for side in (pair.slow, pair.fast)
         )

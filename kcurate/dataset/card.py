@@ -231,11 +231,26 @@ def _speedups(rows: Rows) -> Iterator[str]:
     yield (
         "Measured on: " + ", ".join(f"{device} ({count})" for device, count in sorted(devices.items())) + "."
     )
+    yield from _elsewhere(confirmed)
     for name in ("driver", "compiler"):
         yield (
             f"{name.capitalize()}: " + ", ".join(sorted({row[name] for row in confirmed if row[name]})) + "."
         )
     yield ""
+
+
+def _elsewhere(confirmed: Rows) -> Iterator[str]:
+    """What the other GPUs say of the same rows (`devices`)."""
+    others: dict[str, list[tuple[Mapping[str, Any], float]]] = {}
+    for row in confirmed:
+        for one in row["devices"]:
+            if one["device"] != row["device"] and one["speedup"]:
+                others.setdefault(one["device"], []).append((one, one["speedup"] / row["speedup"]))
+    for device, found in sorted(others.items()):
+        outcomes = Counter(one["outcome"] for one, _ in found)
+        counted = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+        share = statistics.median(ratio for _, ratio in found)
+        yield f"Also on {device} (`devices`): {counted}; speedups there are {share:.2f} of these (median)."
 
 
 def _checked(content: Content) -> Iterator[str]:

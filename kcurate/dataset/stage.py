@@ -191,7 +191,7 @@ def _decide(pair: readable.Judged, taken: set[str], workspace: Workspace) -> _En
         return _Entry(pair, RowOutcome.SAME_ID, best)
     if best.outcome.value not in _ROWS:
         return _Entry(pair, RowOutcome.REFUSED, best)
-    made = row(pair.candidate, best, _others(current, best), _kernels(pair.candidate, workspace))
+    made = row(pair.candidate, best, standing.elsewhere(current, best), _kernels(pair.candidate, workspace))
     return _Entry(pair, RowOutcome(best.outcome.value), best, made)
 
 
@@ -202,12 +202,6 @@ def _kernels(candidate: Candidate, workspace: Workspace) -> list[Kernel]:
         with contextlib.suppress(InputError):
             found.append(store.read_json(workspace.kernels / name / "kernel.json", Kernel))
     return found
-
-
-def _others(verdicts: Sequence[Verdict], chosen: Verdict) -> list[Verdict]:
-    """The last verdict of every other device."""
-    last = {verdict.environment.device: verdict for verdict in verdicts}
-    return [last[name] for name in sorted(last) if name != chosen.environment.device]
 
 
 def _gated(entry: _Entry, gates: Gates) -> _Entry:

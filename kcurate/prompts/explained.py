@@ -101,7 +101,7 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
     ),
     "further": (
         "It also uses {names}.",
-        "Further techniques in it are {names}.",
+        "It uses {names} too.",
     ),
     "other_launches": (
         "Its plan has {count} in place of {before}.",

@@ -33,6 +33,15 @@ class Entry:
         return self.best.outcome.value
 
     @property
+    def others(self) -> list[Verdict]:
+        """What counts on each other device."""
+        return (
+            standing.elsewhere(standing.current(self.candidate, self.verdicts), self.best)
+            if self.best
+            else []
+        )
+
+    @property
     def copy_share(self) -> float | None:
         """The fast side's share of the measured copy bandwidth, 0 to about 1; None if unknown."""
         return self.best.environment.copy_fraction if self.best else None
@@ -71,6 +80,8 @@ def line(one: Entry) -> dict[str, Any]:
         "license": pair.license or "unknown",
         "outcome": one.outcome,
         "device": best.environment.device if best else "",
+        "devices": [found.environment.device for found in (best, *one.others)] if best else [],
+        "others": [_elsewhere(found) for found in one.others],
         "speedup": _rounded(speedup.ratio if speedup else None),
         "low": _rounded(speedup.low if speedup else None),
         "high": _rounded(speedup.high if speedup else None),
@@ -80,6 +91,12 @@ def line(one: Entry) -> dict[str, Any]:
         **({"roofline": [_rounded(value) for value in one.roofline]} if one.roofline else {}),
         "text": pair.description,
     }
+
+
+def _elsewhere(verdict: Verdict) -> list[Any]:
+    """Device, outcome and speedup of a verdict that does not stand."""
+    speedup = _rounded(verdict.speedup.ratio) if verdict.speedup else None
+    return [verdict.environment.device, verdict.outcome.value, speedup]
 
 
 def _rounded(value: float | None) -> float | None:

@@ -34,8 +34,9 @@ SPEEDUP_SLACK = 0.05
 class Drift(StrEnum):
     """How a row's new verdict compares with the published one.
 
-    `same`: correct with the same speedup; `untimed`: correct on a device without timing; `holds_there`,
-    `not_faster_there`: correct on another GPU model than the row's, and faster there or not;
+    `same`: correct with the speedup published for this device; `untimed`: correct on a device without timing;
+    `holds_there`, `not_faster_there`: correct on a GPU model that the row has no figures of, and faster there
+    or not;
     `older_protocol`: correct, and published under an older protocol of the judge, whose times do not compare.
     """
 
@@ -177,8 +178,9 @@ def _write(path: Path, verdicts: Sequence[Verdict], note: Note) -> None:
 
 
 def compare(row: Mapping[str, Any], verdict: Verdict) -> Compared:
-    """A published row compared with its new verdict."""
+    """A published row compared with its new verdict: with what the row says of that device, if it does."""
     speedup = verdict.speedup
+    row = _published(row, verdict.environment.device)
     return Compared(
         id=row["id"],
         drift=_drift(row, verdict),
@@ -191,6 +193,12 @@ def compare(row: Mapping[str, Any], verdict: Verdict) -> Compared:
     )
 
 
+def _published(row: Mapping[str, Any], device: str) -> Mapping[str, Any]:
+    """The row with its figures of `device`, where it has some; they are of the row's protocol."""
+    timed = [one for one in row.get("devices") or () if one["speedup"] is not None]
+    return {**row, **next((one for one in timed if one["device"] == device), {})}
+
+
 def _drift(row: Mapping[str, Any], verdict: Verdict) -> Drift:
     if not verdict.outcome.judged:
         return Drift.UNCLEAR
@@ -199,7 +207,7 @@ def _drift(row: Mapping[str, Any], verdict: Verdict) -> Drift:
     if verdict.outcome is Outcome.AMBIGUOUS_TIMING:
         return Drift.UNCLEAR
     there = verdict.environment.device != row["device"]
-    if verdict.outcome is Outcome.NOT_FASTER:
+    if verdict.outcome is Outcome.NOT_FASTER != row["outcome"]:
         return Drift.NOT_FASTER_THERE if there else Drift.NOT_FASTER
     if verdict.speedup is None or row["speedup"] is None:
         return Drift.UNTIMED

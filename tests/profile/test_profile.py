@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import stat
 import subprocess
@@ -22,6 +23,7 @@ from kcurate.backends.cuda import profiled
 from kcurate.cli import run as cli
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
+from kcurate.deopt.rules import RULES
 from kcurate.errors import BackendError, InputError, MissingDependencyError
 from kcurate.judge import profiling
 from kcurate.judge.profiling import Profiler, hanging, read_log
@@ -232,6 +234,26 @@ def test_the_profiles_of_the_built_in_pairs_are_of_their_sides_as_they_are() -> 
         assert len(found) == len(path.read_text().splitlines()) == len({one.key for one in found})
         assert not [one.candidate for one in found if one.key not in keys], "run kcurate profile again"
         assert {Workspace(Path()).profiled(one.device).name for one in found} == {path.name}
+
+
+def test_no_label_of_a_built_in_pair_lacks_a_counter_and_an_ablation() -> None:
+    """Ablations: what the rules removed, judged on an H200 (docs/corpus.md, "What a label is worth")."""
+    removes = {rule.name: rule.technique for rule in RULES}
+    without: dict[tuple[str, str], float] = {}
+    text = (resources.pairs_dir().parent / "docs/data/nvidia-h200/deopt.jsonl").read_text()
+    for row in map(json.loads, text.splitlines()):
+        name, rule = row["candidate"].rsplit("/deopt-", 1)
+        if rule in removes and row["outcome"] == "confirmed":
+            without[name, removes[rule]] = row["speedup"]["ratio"]
+    profiles = on_file.read(None)
+    found: dict[str, list[str]] = {}
+    for one in map(store.read_candidate, store.find_candidates(resources.pairs_dir())):
+        both = labels.chosen(one, profiles)
+        for technique in one.techniques:
+            outcome, why = labels.judged(one, technique, both, profiles, without)
+            found.setdefault(outcome, []).append(f"{one.id} {technique}: {why}")
+    assert not found.get("unsupported") and not found.get("stale")
+    assert len(found["supported"]) > 1000 and "ablation" in found
 
 
 def write(space: Workspace, candidate: Candidate, slow: float, fast: float) -> None:

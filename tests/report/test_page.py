@@ -95,6 +95,8 @@ def test_history_keeps_verdicts_of_other_devices_and_of_other_code() -> None:
     ]
     # The H200 confirmed it too: the history begins with the newest verdict, the table shows the standing one.
     assert line(made)["speedup"] == 1.5 and line(made)["device"] == "NVIDIA H200"
+    assert line(made)["devices"] == ["NVIDIA H200", "CPU", "NVIDIA L4"]
+    assert line(made)["others"] == [["CPU", "mismatch", None], ["NVIDIA L4", "confirmed", 3.0]]
     assert line(made)["copy"] == 0.8
     stale = entry(now, [verdict(old)])
     assert (stale.outcome, line(stale)["speedup"]) == ("stale", None)

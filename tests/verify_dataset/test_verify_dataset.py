@@ -17,6 +17,7 @@ from kcurate.backends.choice import Place
 from kcurate.dataset import parquet
 from kcurate.dataset.push import PushConfig
 from kcurate.dataset.push import run as push
+from kcurate.dataset.rows import row as row_of
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
 from kcurate.errors import InputError
@@ -52,6 +53,30 @@ def judged(outcome: Outcome, ratio: float | None = None, device: str = "NVIDIA H
 )
 def test_drift_is_named(new: Verdict, drift: Drift) -> None:
     assert compare(a_row(pair("demo/a")), new).drift is drift
+
+
+@pytest.mark.parametrize(
+    ("published", "new", "drift"),
+    [
+        ((Outcome.CONFIRMED, 3.0), (Outcome.CONFIRMED, 3.05), Drift.SAME),
+        ((Outcome.CONFIRMED, 3.0), (Outcome.CONFIRMED, 1.5), Drift.SPEEDUP_MOVED),
+        ((Outcome.CONFIRMED, 3.0), (Outcome.NOT_FASTER, 1.0), Drift.NOT_FASTER),
+        ((Outcome.NOT_FASTER, 1.0), (Outcome.NOT_FASTER, 1.0), Drift.SAME),
+        ((Outcome.NOT_FASTER, 1.0), (Outcome.CONFIRMED, 1.5), Drift.SPEEDUP_MOVED),
+        ((Outcome.NOT_FASTER, 1.0), (Outcome.MISMATCH, None), Drift.BROKEN),
+    ],
+)
+def test_a_second_device_of_a_row_is_compared_with_its_own_figures(
+    published: tuple[Outcome, float], new: tuple[Outcome, float | None], drift: Drift
+) -> None:
+    one = pair("demo/a")
+    made = row_of(one, verdict(one), [judged(*published, "NVIDIA L4")])
+    found = compare(made, judged(*new, "NVIDIA L4"))
+    assert (found.drift, found.published_device) == (drift, "NVIDIA L4")
+    assert found.published_speedup == published[1]
+    assert list(elsewhere([found])) == []
+    assert compare(made, judged(Outcome.CONFIRMED, 1.5)).drift is Drift.SAME
+    assert compare(made, judged(Outcome.CONFIRMED, 9.0, "NVIDIA L2")).drift is Drift.HOLDS_THERE
 
 
 def test_another_gpu_model_says_how_many_rows_hold_there() -> None:

@@ -19,7 +19,7 @@ function make(tag, text, attributes) {
 const digits = (value, places) => (value === null || value === undefined ? "" : value.toFixed(places));
 
 for (const line of lines) {
-  line.found = [line.id, line.family, line.domain, line.techniques.join(" "), line.origin, line.outcome, line.device, line.license, line.text].join("\n").toLowerCase();
+  line.found = [line.id, line.family, line.domain, line.techniques.join(" "), line.origin, line.outcome, line.devices.join(" "), line.license, line.text].join("\n").toLowerCase();
 }
 
 function options() {
@@ -92,6 +92,15 @@ function techniques(line) {
   return cell;
 }
 
+// The standing verdict's GPU, then what other devices say: `NVIDIA L4: 2.10x`, `NVIDIA L4: not_faster`.
+function devices(line) {
+  const cell = make("td", line.device);
+  for (const [device, outcome, speedup] of line.others) {
+    cell.append(make("div", `${device}: ${outcome === "confirmed" && speedup !== null ? `${digits(speedup, 2)}x` : outcome}`));
+  }
+  return cell;
+}
+
 const share = (value) => (value === null ? "" : `${digits(value * 100, value < 0.1 ? 2 : 0)}%`);
 
 function row(line) {
@@ -106,7 +115,7 @@ function row(line) {
     digits(line.slow_us, 1), digits(line.fast_us, 1), share(line.copy),
   ];
   for (const text of numbers) made.append(make("td", text, { class: "number" }));
-  made.append(make("td", line.device));
+  made.append(devices(line));
   return made;
 }
 

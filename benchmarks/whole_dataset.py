@@ -1,0 +1,97 @@
+"""The whole dataset without a GPU: built-in pairs, what rules make of them, suites; verdicts as committed.
+
+    python benchmarks/whole_dataset.py [TREES] [--workspace DIR]
+
+TREES is a folder of source trees, one folder a suite, at the revisions in `sources/`. Extracts them, applies
+the rules of `kcurate deopt` to their kernels and to the built-in fast sides, takes the verdicts in docs/data,
+and builds. A verdict counts for exactly the content that was judged; a confirmed one whose pair was not made,
+because a tree is missing or at another revision, is named. `make dataset TREES=DIR` runs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from kcurate import resources, store
+from kcurate.dataset.stage import BuildConfig
+from kcurate.dataset.stage import run as build
+from kcurate.deopt.stage import DeoptConfig
+from kcurate.deopt.stage import run as deopt
+from kcurate.extract.stage import ExtractConfig
+from kcurate.extract.stage import run as extract
+from kcurate.records import Outcome, Verdict
+from kcurate.verdicts import readable
+from kcurate.verdicts.keys import PROTOCOL, verdict_key
+from kcurate.workspace import Workspace
+
+DATA = Path(__file__).resolve().parent.parent / "docs/data"
+VERDICTS = ("deopt.jsonl", "suites.jsonl")
+
+
+def make(workspace: Workspace, trees: Path | None, jobs: int) -> None:
+    """Pairs, verdicts and dataset, into a new workspace; candidates without a verdict are not kept."""
+    found = tuple(sorted(path for path in trees.iterdir() if path.is_dir())) if trees else ()
+    if found:
+        extract(ExtractConfig(found, workspace.root, jobs=jobs, compile=False))
+        deopt(DeoptConfig(workspace.root, jobs=jobs))
+    deopt(DeoptConfig(workspace.root, (resources.pairs_dir(),), jobs=jobs))
+    judged = set()
+    for path in committed():
+        judged |= {one.key for one in store.read_jsonl(path, Verdict)}
+        target = workspace.verdicts / f"{path.parent.name}-{path.name}"
+        store.write_bytes(target, path.read_bytes())
+    for folder in list(store.find_candidates(workspace.pairs)):
+        if verdict_key(store.read_candidate(folder)) not in judged:
+            shutil.rmtree(folder)
+    build(BuildConfig(workspace.root, built_in=True), note=print)
+
+
+def committed() -> list[Path]:
+    """The files with verdicts on pairs whose code is not in the repository."""
+    return sorted(path for name in VERDICTS for path in DATA.glob(f"*/{name}"))
+
+
+def missing(workspace: Workspace) -> dict[str, set[str]]:
+    """By suite, or `built-in`: confirmed pairs of the protocol that were not made here."""
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    suites = {path.stem for path in resources.sources_dir().glob("*.toml")}
+    for path in committed():
+        for one in store.read_jsonl(path, Verdict):
+            if one.outcome is Outcome.CONFIRMED and one.protocol == PROTOCOL:
+                suite = one.candidate.partition("/")[0]
+                found[suite if suite in suites else "built-in"][one.key] = one.candidate
+    folders = readable.pair_folders(workspace, built_in=True)
+    made = {verdict_key(store.read_candidate(folder)) for folder in folders}
+    return {name: {ids[key] for key in ids.keys() - made} for name, ids in sorted(found.items())}
+
+
+def main() -> None:
+    """Make it, and name what is missing."""
+    options = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    options.add_argument("trees", nargs="?", type=Path)
+    options.add_argument("--workspace", type=Path, default=Path("kcurate-work/whole"))
+    options.add_argument("--jobs", type=int, default=0)
+    chosen = options.parse_args()
+    if chosen.trees is not None and not chosen.trees.is_dir():
+        sys.exit(f"error: {chosen.trees}: no such folder (one with a source tree for each suite in sources/)")
+    if chosen.workspace.exists():
+        sys.exit(f"error: {chosen.workspace}: is there already; remove it, or name another --workspace")
+    workspace = Workspace(chosen.workspace)
+    make(workspace, chosen.trees, chosen.jobs)
+    for suite, names in missing(workspace).items():
+        for name in sorted(names):
+            print(f"missing: {name}")
+        if names:
+            where = f"; its revision is in sources/{suite}.toml" if suite != "built-in" else ""
+            print(f"{suite}: {len(names)} confirmed pairs could not be made{where}")
+    print(f"dataset: {workspace.dataset}")
+
+
+if __name__ == "__main__":
+    main()
