@@ -8,6 +8,7 @@
 # make dataset   the dataset of the built-in pairs, in kcurate-work/built-in; equal sources, equal bytes.
 #                TREES=DIR: all of it, with what rules make of them and of the source trees in DIR, in kcurate-work/whole
 # make lock      requirements.txt again: the base install with the hash of every file (for pip --require-hashes)
+# make integrations  the faces for other training stacks, each with its real library (docs/serving.md)
 # make audit     pip-audit: known vulnerabilities in requirements.txt; takes a machine that reaches an advisory database
 # make clean     remove .venv and everything that was built
 
@@ -40,7 +41,7 @@ PROBE := import sys; sys.stdout.write("%d.%d" % sys.version_info[:2]); \
   sys.version_info < (3, 11) and sys.exit(1); from importlib.util import find_spec; \
   find_spec("venv") and find_spec("ensurepip") or sys.exit(sys.stdout.write(" without venv") and 1)
 
-.PHONY: help demo quick test test-all lint check docs dataset lock audit clean compiler browser
+.PHONY: help demo quick test test-all lint check docs dataset integrations lock audit clean compiler browser
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -119,6 +120,20 @@ else
 	@rm -rf kcurate-work/built-in
 	@$(BIN)/kcurate build --built-in --workspace kcurate-work/built-in
 endif
+
+# An environment each: these packages exclude each other and ours. NeMo Gym asks for Python 3.12; what the face
+# imports of it runs on 3.11 too, so it is installed without its dependencies, which are in its list.
+HOSTS := $(basename $(notdir $(wildcard tests/integrations/*.txt)))
+$(STAMPS)/host-%: tests/integrations/%.txt $(STAMPS)/venv
+	$(STEP) "Installing $* into $(VENV)/integrations/$*"
+	@$(BIN)/python -m venv --clear $(VENV)/integrations/$*
+	@pip="$(VENV)/integrations/$*/bin/python -m pip --disable-pip-version-check install --quiet"; \
+	$$pip --requirement $< $(if $(filter nemo_gym,$*),&& $$pip --no-deps --ignore-requires-python nemo-gym==0.4.0)
+	@touch $@
+
+integrations: compiler $(STAMPS)/test $(HOSTS:%=$(STAMPS)/host-%)
+	$(STEP) "pytest tests/integrations/real_libraries.py"
+	@$(BIN)/python -m pytest tests/integrations/real_libraries.py
 
 lock: $(STAMPS)/audit
 	@{ echo "# The base install (Python 3.11 and newer), every file by its hash; made by make lock."; \

@@ -18,7 +18,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
@@ -35,6 +35,8 @@ AGAIN = frozenset({429, 502, 503, 504})
 # The server answers a request that waits within five minutes.
 ANSWER_S = 900.0
 THREADS = 64
+# Tasks that `every_task` asks for at once.
+PAGE = 1000
 
 
 @dataclass(frozen=True)
@@ -200,6 +202,13 @@ class Client:
         found = self._call("GET", f"/tasks?{urllib.parse.urlencode(filters)}")
         tasks = [_of(Task, one | {"given": _of(Given, one["given"])}) for one in found["tasks"]]
         return TaskList(found["total"], tasks)
+
+    def every_task(self, **filters: str | int | float | bool) -> Iterator[Task]:
+        """All tasks that match, a page at a time."""
+        at = 0
+        while page := self.tasks(**filters, offset=at, limit=PAGE).tasks:
+            yield from page
+            at += len(page)
 
     def judge(
         self,

@@ -39,7 +39,7 @@ LAYERS = (
         "triton_source",
         "worker_pool",
     },
-    {"mutate", "neutral", "store"},
+    {"integrations", "mutate", "neutral", "store"},
     {"models", "problem", "published_rows", "runs", "workspace"},
     {"backends", "names", "profiles", "roofline", "suites", "verdicts"},
     {"judge"},
@@ -128,6 +128,16 @@ def test_heavy_libraries_have_one_importer(path: Path) -> None:
             assert unit_of(path) in ((allowed,) if isinstance(allowed, str) else allowed), (
                 f"{path}:{line}: only {allowed} may import {name}"
             )
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "integrations").glob("*.py")), ids=lambda path: path.stem)
+def test_a_face_imports_its_host_and_the_client_only(path: Path) -> None:
+    hosts = {"inspect_task": "inspect_ai"}
+    for line, name in imports(path):
+        parts = name.split(".")
+        fine = parts[0] in sys.stdlib_module_names or parts[0] == hosts.get(path.stem, path.stem)
+        fine |= parts[0] == "kcurate" and parts[1] in ("client", "integrations")
+        assert fine, f"{path}:{line}: {name}"
 
 
 @pytest.mark.parametrize("command", ["--help", "doctor"])

@@ -81,6 +81,12 @@ def evaluate(
         float | None, typer.Option(metavar="P", help="[default: the server's own; transformers: 1]")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of transformers' sampling.")] = 0,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="compare: draw the differences (SVG).")
+    ] = None,
+    allow_taught: Annotated[
+        bool, typer.Option("--allow-taught", help="Mark tasks that the adapter was taught; else refuse.")
+    ] = False,
     batch_size: Annotated[int, typer.Option(min=1, metavar="N", help="Prompts at a time.")] = 64,
     concurrency: Annotated[
         int, typer.Option(min=1, max=256, metavar="N", help="Models: concurrent requests.")
@@ -108,7 +114,7 @@ def evaluate(
     from kcurate.train.evaluation.stage import STEPS, EvalConfig, run
 
     if step == "compare":
-        return _compare(folders or [], as_json=json)
+        return _compare(folders or [], plot, as_json=json)
     folder = _folder(step, folders or [], out, model) or new_folder(workspace, "eval")
     begins = step in ("all", "generate")
     evaluated = Evaluated(
@@ -129,6 +135,7 @@ def evaluate(
         temperature=temperature,
         top_p=top_p,
         seed=seed,
+        allow_taught=allow_taught,
         reward=reward,
     )
     config = EvalConfig(
@@ -198,22 +205,30 @@ def _show(made: Scores) -> None:
         costs.append(
             f"${made.usd:.2f}" + (f" (${made.usd / made.solved:.2f} a solved task)" if made.solved else "")
         )
+    if made.gpu_s is not None:
+        each = f" ({made.gpu_s / made.solved:.1f} a solved task)" if made.solved else ""
+        costs.append(f"{made.gpu_s:.0f} GPU seconds{each}")
+    if made.taught:
+        costs.append(f"{made.taught} of these tasks were taught to the adapter")
     if made.compiles["1"].low is None:
         costs.append("no intervals below 10 families")
     print("; ".join(costs))
 
 
-def _compare(folders: list[Path], *, as_json: bool) -> None:
-    """Print the differences."""
-    from kcurate import codec
+def _compare(folders: list[Path], plot: Path | None, *, as_json: bool) -> None:
+    """Print the differences, and draw them into the file `plot`."""
+    from kcurate import codec, store
     from kcurate.cli import ending, output
     from kcurate.errors import InputError
+    from kcurate.train.evaluation.plot import svg
     from kcurate.train.evaluation.stage import run_compare
 
     if len(folders) != 2:
         raise InputError(f"{len(folders)} folders", where="kcurate eval compare", hint="name two")
     first, second = folders
     found = run_compare(first, second)
+    if plot is not None:
+        store.write_bytes(plot, svg(found, first.name, second.name).encode())
     if as_json:
         more: dict[str, Any] = {"comparison": codec.to_data(found)}
         return ending.listed("eval compare", (), more)

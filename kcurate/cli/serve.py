@@ -14,6 +14,7 @@ from kcurate.cli.options import (
     GpuOption,
     JobsOption,
     JsonOption,
+    RayOption,
     WorkspaceOption,
 )
 
@@ -32,6 +33,7 @@ def serve(
     ] = None,
     dataset: DatasetOption = None,
     jobs: JobsOption = 0,
+    ray: RayOption = None,
     queue: Annotated[
         int, typer.Option(min=1, metavar="N", help="Answers that may wait; more are refused with 429.")
     ] = 4096,
@@ -56,6 +58,7 @@ def serve(
         token_file=token_file,
         dataset=tuple(dataset or ()),
         jobs=jobs,
+        ray=ray,
         queue=queue,
         max_body=max_body,
     )

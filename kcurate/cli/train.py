@@ -43,7 +43,9 @@ def train(
     dataset: DatasetOption = None,
     tasks: Annotated[
         str | None,
-        typer.Option(metavar="KIND", help="GRPO prompts: pairs, or kernelbench[:PATH].  [default: pairs]"),
+        typer.Option(
+            metavar="KIND", help="GRPO prompts: pairs, or kernelbench[:PATH].  [default: the recipe's]"
+        ),
     ] = None,
     recipe: Annotated[
         str | None,

@@ -30,7 +30,8 @@ STOP_S = 3
 class ServeConfig:
     """Where to listen and judge. `dataset`: where tasks come from, as in training. `jobs` 0: by the machine.
 
-    `queue`: answers in jobs that have not ended; `max_body`: bytes of a request.
+    `ray`: the address of a Ray cluster that judges instead of this machine. `queue`: answers in jobs that
+    have not ended; `max_body`: bytes of a request.
     """
 
     workspace: Path
@@ -41,6 +42,7 @@ class ServeConfig:
     token_file: Path | None = None
     dataset: tuple[str, ...] = ()
     jobs: int = 0
+    ray: str | None = None
     queue: int = 4096
     max_body: int = 16 << 20
 
@@ -55,7 +57,7 @@ def run(config: ServeConfig, *, note: Note = silent) -> Summary:
     require_extra()
     token = _token(config)
     with contextlib.ExitStack() as stack, recorded(STAGE, config.workspace, note=note) as record:
-        place = choose(config.backend, config.gpu, note=record.note)
+        place = choose(config.backend, config.gpu, note=record.note, ray=config.ray)
         listening = stack.enter_context(_listen(config))
         record.begin(config)
         from kcurate.serve.catalog import Catalog
@@ -66,17 +68,20 @@ def run(config: ServeConfig, *, note: Note = silent) -> Summary:
 
         folder = config.workspace / "serve"
         log = JobLog(folder / "jobs.jsonl")
-        pool_config = PoolConfig(place.backend, place.gpus, config.jobs, cache_file=folder / "verdicts.jsonl")
-        pool = RewardPool(schemes.make("pairs"), pool_config)
+        cache = folder / "verdicts.jsonl"
+        own = PoolConfig(place.backend, place.gpus, config.jobs, cache_file=cache, ray=config.ray)
+        pool = RewardPool(schemes.make("pairs"), own)
         stack.callback(pool.close)
-        catalog = Catalog(config.dataset, pool.environment())
+        found = pool.environment()
+        catalog = Catalog(config.dataset, found)
         tasks = catalog.tasks()
         desk = Desk(pool, catalog, log, config.queue)
         host, port = listening.getsockname()[:2]
         record.note(
-            f"http://{f'[{host}]' if ':' in host else host}:{port}: {place.backend}, {len(tasks)} tasks"
+            f"http://{f'[{host}]' if ':' in host else host}:{port}: {found.backend}, {len(tasks)} tasks"
         )
-        _serve(desk, place.gpus if place.backend == "cuda" else (), token, config.max_body, listening)
+        gpus = place.gpus if found.backend == "cuda" and config.ray is None else ()
+        _serve(desk, gpus, token, config.max_body, listening)
         return record.finish({"answers": dict(sorted(desk.outcomes.items()))})
 
 

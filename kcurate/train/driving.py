@@ -22,6 +22,7 @@ from transformers.trainer_callback import PrinterCallback
 from kcurate.config import near
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.notes import Note
+from kcurate.train import taught
 from kcurate.train.callbacks import StepCallback
 from kcurate.train.gradients import GradientGuard
 from kcurate.train.run_folder import RunFolder, StageName, step_of
@@ -227,6 +228,7 @@ def _put_adapter(trainer: Any, stage: Stage, checkpoint: Path | None = None) -> 
         shutil.rmtree(made / "ref", ignore_errors=True)
         for leftover in (made / "training_args.bin", made / "README.md"):
             leftover.unlink(missing_ok=True)
+        shutil.copyfile(stage.run.stage(stage.name) / taught.NAME, made / taught.NAME)
         stage.run.put_adapter(stage.name, made)
         (stage.run.stage(stage.name) / "README.md").unlink(missing_ok=True)
     trainer.accelerator.wait_for_everyone()

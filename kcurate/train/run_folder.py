@@ -5,7 +5,7 @@ run.json          the stages, and the adapter that GRPO starts from; read by --r
 environment.json  versions, device, processes
 metrics.jsonl     one line per step; curves.png is plotted from it
 judged.jsonl      one line per completion of GRPO: task, outcome, reward
-sft/, grpo/       checkpoint-N/ while the stage runs, adapter/ when it is done
+sft/, grpo/       checkpoint-N/ while the stage runs, adapter/ when it is done, with taught.json in it
 measured.json     scores on the held-out tasks; completions/ has the completions behind them
 README.md         the model card
 base/             the weights of a .gguf model, unpacked, or of a random one

@@ -20,7 +20,7 @@ from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.records import Summary
 from kcurate.runs import Run, recorded
-from kcurate.train import curriculum, curves, devices, hub, model_card, pair_tasks, plans
+from kcurate.train import curriculum, curves, devices, hub, model_card, pair_tasks, plans, taught
 from kcurate.train.devices import JudgePlace
 from kcurate.train.evaluation import completions, scores
 from kcurate.train.evaluation.judging import judge
@@ -249,10 +249,12 @@ def _train(
 
     stage = Stage(name, folder, config.settings, stop, note)
     if name == "sft":
+        taught.write(folder.stage(name), (one for one in tasks.sft if one.answer is not None), None)
         steps = sft.train(stage, tasks.sft)
     else:
         adapter = given or (folder.adapter("sft") if folder.done("sft") else None)
         note(f"grpo: starts from {adapter or 'a new adapter'}")
+        taught.write(folder.stage(name), tasks.grpo, adapter)
         steps = grpo.train(stage, tasks.grpo, pool, adapter)
     models.free()
     return steps
@@ -309,6 +311,7 @@ def measure_row(
                 where="measure",
                 hint="raise grpo.max_prompt_tokens, measure.max_completion_tokens, or tasks.held_out",
             )
+        taught.refuse(adapter, fitting, hint="use the --held-out, --split-seed and --dataset of its training")
         rows = generate(fitting, model, samples=math.ceil(own.samples / len(fitting)))
     note(f"{name}: {len(rows)} completions for {len(fitting)} of {len(tasks.held_out)} held-out tasks")
     rows, _ = judge(rows, fitting, pool)

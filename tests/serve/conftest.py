@@ -65,12 +65,9 @@ class Server:
         return self.process.wait(timeout=60)
 
 
-@pytest.fixture(scope="session")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("fastapi", reason="the extra serve is not installed")
-    root = tmp_path_factory.mktemp("tasks")
-    hidden = SCALE.replace("if (i < n)", f"{SECRET} = 0.0f; if (i < n)")
-    for name, slow, fast in (("scale", SCALE_STRIDED, hidden), ("shift", SERIAL, SHIFT)):
+def write_pairs(root: Path, scale: str) -> Path:
+    """Two correct pairs; `scale`: the known answer of the first."""
+    for name, slow, fast in (("scale", SCALE_STRIDED, scale), ("shift", SERIAL, SHIFT)):
         base = scaled(name, bench=1 << 12)
         made = replace(
             base,
@@ -83,6 +80,13 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         store.write_verdict(root / name, verdict)
     return root
+
+
+@pytest.fixture(scope="session")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
+    hidden = SCALE.replace("if (i < n)", f"{SECRET} = 0.0f; if (i < n)")
+    return write_pairs(tmp_path_factory.mktemp("tasks"), hidden)
 
 
 @pytest.fixture(scope="module")

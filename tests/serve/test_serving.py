@@ -24,6 +24,7 @@ from train.asked import BROKEN, CHEAT, EMPTY, ENDLESS, PLAN, WRONG, reply
 from kcurate import codec, store
 from kcurate.client import Answer, AsyncClient, Client, Given, OwnProblem, Request
 from kcurate.errors import InputError, RemoteError
+from kcurate.integrations import verl
 from kcurate.judge.referees.batch import default_jobs
 from kcurate.records import Verdict
 
@@ -119,6 +120,21 @@ def test_code_and_plan_are_judged_like_the_same_reply(server: Server) -> None:
     assert (one.outcome, one.cached) == ("correct", False)
     assert (same.outcome, same.cached, same.key) == ("correct", True, one.key)
     assert malformed.outcome == "malformed"
+
+
+def test_the_reward_function_for_verl_needs_no_verl(server: Server) -> None:
+    rows = list(verl.rows(server.client, split="train", held_out=0.5))
+    assert [(one["data_source"], len(one["prompt"])) for one in rows] == [("kcurate", 2)]
+    replies = {reply(): 0.3, reply(SCALE_STRIDED, None): 0.0, WRONG: 0.1, "\ud800": 0.0}
+
+    async def scored() -> list[dict[str, Any]]:
+        asked = (verl.compute_score("kcurate", text, TASK, {}, url=server.url) for text in replies)
+        return await asyncio.gather(*asked)
+
+    found = asyncio.run(scored())
+    assert [one["score"] for one in found] == [pytest.approx(value) for value in replies.values()]
+    assert [one["correct"] for one in found] == [1.0, 0.0, 0.0, 0.0]
+    assert {one["judged"] for one in found} == {1.0}
 
 
 def test_the_scheme_is_the_callers_choice(server: Server) -> None:

@@ -28,7 +28,7 @@ def test_recipe_kernelcompare_has_the_numbers_of_the_paper() -> None:
         100,
     )
     assert sft.optimizer == "adamw_torch"
-    assert (found.tasks.held_out, found.tasks.split_seed) == (0.2, 42)
+    assert (found.tasks.source, found.tasks.held_out, found.tasks.split_seed) == ("kernelbench", 0.2, 42)
     assert found.grpo.beta > 0, "without it no reference is kept"
     assert found.reward.values == {"compiles": 0.4, "correct": 0.4, "faster": 0.2}
 
@@ -52,6 +52,7 @@ def test_recipes_name_rewards_that_exist(name: str) -> None:
     found = resolve(recipe=name)
     make(found.reward.scheme, found.reward.values)
     assert found.recipe == name
+    assert found.tasks.source == ("kernelbench" if name == "kernelcompare" else "pairs")
 
 
 def test_recipes_differ_in_reward_or_curriculum() -> None:

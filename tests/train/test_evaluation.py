@@ -18,8 +18,9 @@ from deopt.models.server import serving
 
 from kcurate import prompts
 from kcurate.cli import run as command
+from kcurate.errors import InputError
 from kcurate.records import Prompt
-from kcurate.train import pair_tasks
+from kcurate.train import pair_tasks, taught
 from kcurate.train.evaluation import completions, scores
 from kcurate.train.evaluation.folder import EvalFolder, Evaluated
 from kcurate.train.evaluation.judging import judge
@@ -87,6 +88,32 @@ def test_models_score_what_they_are_worth_on_built_in_pairs(tmp_path: Path, kind
     _, made = run(EvalConfig(tmp_path, settings, backend="emulator", sampler=Known(tasks, kind)))
     assert made is not None and made.tasks == 12
     assert made.correct["1"].value == worth
+
+
+def test_an_adapter_is_not_scored_on_what_it_was_taught(
+    tasks: Sequence[Task], pairs: Path, tmp_path: Path
+) -> None:
+    first, other = (replace(tasks[0], id=name, family=name) for name in ("first", "other"))
+    taught.write(tmp_path / "sft", [replace(scale(), family="elsewhere")], None)
+    taught.write(tmp_path / "grpo", [first], tmp_path / "sft")
+    known = taught.read(tmp_path / "grpo")
+    assert known is not None and "first" not in (tmp_path / "grpo" / taught.NAME).read_text()
+    assert known.among([first, other]) == [first, other], "the same task under another name"
+    elsewhere = replace(scale(), family="elsewhere")
+    assert known.among([elsewhere]) == [elsewhere], "what the first stage was taught"
+
+    taught.write(tmp_path / "adapter", tasks[:1], None)
+    asked = Evaluated("known", str(tmp_path / "adapter"), dataset=(str(pairs),), samples=1, **ALL)
+    own = EvalConfig(tmp_path / "eval", asked, ("generate",), sampler=Known(tasks, "random"))
+    with pytest.raises(InputError, match=r"was taught the families of \d of \d tasks"):
+        run(own)
+    marked = replace(own, evaluated=replace(asked, allow_taught=True))
+    run(marked)
+    rows = completions.read(EvalFolder(tmp_path / "eval").completions, hint="")
+    families = {one.family for one in rows if one.taught}
+    assert families == {tasks[0].family}
+    judged = [replace(one, outcome="unreadable", reward=0.0) for one in rows]
+    assert scores.score("known", "known", judged, timed=False).taught == sum(bool(one.taught) for one in rows)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +199,9 @@ def test_three_steps_with_files_between_them_from_an_endpoint(
     assert command(["eval", "score", str(out)]) == 0
     shown = capsys.readouterr().out
     assert "any of 2" in shown and "no intervals below 10 families" in shown
-    assert command(["eval", "compare", str(out), str(out)]) == 0
+    plot = tmp_path / "plot.svg"
+    assert command(["eval", "compare", str(out), str(out), "--plot", str(plot)]) == 0
+    assert plot.read_text(encoding="utf-8").startswith("<svg")
     assert "2 tasks of 2 families in both" in capsys.readouterr().out
 
 

@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from kcurate import cli
-from kcurate.train import pair_tasks, random_model
+from kcurate.train import pair_tasks, random_model, taught
 from kcurate.train.stage import TrainConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
@@ -37,6 +37,8 @@ def test_it_trains_and_says_that_it_learns_nothing(
     assert "learns nothing useful" in capsys.readouterr().err
     assert (out / "base" / "config.json").is_file()
     assert (out / "sft" / "adapter" / "adapter_config.json").is_file()
+    known = taught.read(out / "sft" / "adapter")
+    assert known is not None and known.families
 
 
 def test_the_default_model_is_not_downloaded_unasked(

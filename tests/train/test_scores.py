@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from kcurate.errors import InputError
 from kcurate.train.evaluation import completions, scores
 from kcurate.train.evaluation.comparing import compare
 from kcurate.train.evaluation.completions import Completion
+from kcurate.train.evaluation.plot import svg
 from kcurate.train.reward.schemes import STANDINGS
 
 
@@ -141,6 +143,12 @@ def test_two_models_are_compared_on_the_tasks_of_both() -> None:
     assert by_name["copied"].difference.value == -0.5
     assert by_name["attained"].second == pytest.approx(0.25)
     assert by_name["correct"].difference.low is not None and by_name["correct"].difference.low > 0
+    drawn = ElementTree.fromstring(svg(found, "a < b", "c"))
+    texts = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[0] == f"c less a < b: {found.tasks} tasks of {found.families} families"
+    assert {one.name for one in found.differences} <= set(texts)
+    grey = [one for one in drawn.iter("{http://www.w3.org/2000/svg}rect") if one.get("fill") == "#eaeef2"]
+    assert len(grey) == sum(one.detectable is not None for one in found.differences) > 0
     untimed = {one.name for one in compare(first, second, timed=False).differences}
     assert "faster" not in untimed and "correct" in untimed
     with pytest.raises(InputError, match="no task is in both"):

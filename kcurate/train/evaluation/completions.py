@@ -22,7 +22,9 @@ class Completion:
 
     `given`: the hash of the task's problem and given side. `prompt`: the chat messages, as JSON. `form`: text
     or the input of the answer tool. `status`: how the exchange ended. `usd`: None if the price is unknown.
-    From `outcome` on: None before it is judged; `known` is the speedup of the task's known answer.
+    `gpu_s`: its share of the seconds of sampling on a GPU. `taught`: the adapter was taught its family; None:
+    it does not say. From `outcome` on: None before it is judged; `known` is the speedup of the task's known
+    answer.
     """
 
     task: str
@@ -38,6 +40,8 @@ class Completion:
     input_tokens: int | None = None
     output_tokens: int | None = None
     usd: float | None = None
+    gpu_s: float | None = None
+    taught: bool | None = None
     outcome: str | None = None
     reward: float | None = None
     speedup: float | None = None

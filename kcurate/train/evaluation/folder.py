@@ -34,7 +34,8 @@ class Evaluated:
 
     `model`: as `kcurate deopt` names those behind an API, else as `kcurate train` names them. `split` None:
     held_out for pairs, all for KernelBench. `samples`: per task. `temperature`, `top_p` None: the server's
-    own, or 1. `gpu`: what prompts name; None: the GPU of each pair's verdict.
+    own, or 1. `gpu`: what prompts name; None: the GPU of each pair's verdict. `allow_taught`: tasks of
+    families that the adapter was taught are marked instead of refused.
     """
 
     model: str
@@ -56,6 +57,7 @@ class Evaluated:
     seed: int = 0
     reward: str = "pairs"
     gpu: str | None = None
+    allow_taught: bool = False
 
 
 @dataclass(frozen=True)

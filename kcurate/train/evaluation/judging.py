@@ -59,7 +59,7 @@ def _row(row: Completion, task: Task, one: Judged) -> Completion:
         speedup=one.speedup,
         known=task.known,
         detail=one.detail[:MAX_DETAIL_CHARS].encode("utf-8", "replace").decode(),
-        judge_s=one.judge_s,
+        judge_s=(row.judge_s or 0.0) + one.judge_s,
         audit=one.audit,
         cheat=one.cheat,
         key=one.key or None,

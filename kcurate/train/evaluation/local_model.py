@@ -6,8 +6,9 @@ become tokens (`kcurate.train.models`).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,12 @@ class LocalModel:
         found = {i: Reply("", status="rejected", input_tokens=lengths[i]) for i in order}
         for batch in progress.each(list(batches(fits, self._drawing.batch)), "sampling", unit="batch"):
             texts = [self._form.text(asked[i][0]) for i in batch]
-            for i, ids in zip(batch, self._generated(texts), strict=True):
-                found[i] = self._reply(ids, lengths[i], ends)
+            begun = time.monotonic()
+            made = self._generated(texts)
+            on_gpu = self._model.device.type == "cuda"
+            gpu_s = (time.monotonic() - begun) / len(batch) if on_gpu else None
+            for i, ids in zip(batch, made, strict=True):
+                found[i] = replace(self._reply(ids, lengths[i], ends), gpu_s=gpu_s)
         return [found[i] for i in range(len(asked))]
 
     def close(self) -> None:

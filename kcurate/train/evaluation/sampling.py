@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from kcurate import prompts
@@ -34,6 +34,7 @@ class Reply:
     input_tokens: int | None = None
     output_tokens: int | None = None
     usd: float | None = None
+    gpu_s: float | None = None
 
 
 class Sampler(Protocol):
@@ -68,6 +69,8 @@ def generate(
             judged = judge(made, tasks, pool)[1]
             note(f"turn {turn} of {turns}: {sum(one.verdict is not None for one in judged)} judged")
             asked = [_again(*one) for one in zip((task for task, _ in chains), made, judged, strict=True)]
+            # The judge step finds these verdicts cached.
+            made = [replace(row, judge_s=one.judge_s) for row, one in zip(made, judged, strict=True)]
         found += made
     return found
 
@@ -90,7 +93,7 @@ def _completion(task: Task, sample: int, turn: int, prompt: Prompt, reply: Reply
 
 
 def _counted(reply: Reply) -> dict[str, Any]:
-    return {name: getattr(reply, name) for name in ("input_tokens", "output_tokens", "usd")}
+    return {name: getattr(reply, name) for name in ("input_tokens", "output_tokens", "usd", "gpu_s")}
 
 
 def _again(task: Task, before: Completion, judged: Judged) -> Prompt:

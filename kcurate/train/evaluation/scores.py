@@ -66,7 +66,9 @@ class Scores:
 
     `samples`: per task, the fewest. `fast`: by threshold, then by k. `best`: the speedup of the best of k,
     where one that is not faster counts as 1; a geometric mean over tasks. `solved`: tasks with a correct
-    answer. `tokens`: means per completion; `usd` and `judge_s` in all.
+    answer. `tokens`: means per completion; `usd` and `judge_s` in all. `gpu_s`: seconds of GPUs in all, of
+    sampling in this process and of judging; None if neither used one. `taught`: tasks of families that the
+    adapter was taught.
     """
 
     name: str
@@ -90,6 +92,8 @@ class Scores:
     tokens: Mapping[str, float] = field(default_factory=dict)
     usd: float | None = None
     judge_s: float = 0.0
+    gpu_s: float | None = None
+    taught: int = 0
 
     @property
     def faster(self) -> Estimate | None:
@@ -151,6 +155,8 @@ def score(name: str, model: str, rows: Sequence[Completion], *, timed: bool) -> 
     known = [one for one in groups if all(each.attained is not None for each in one.samples)]
     right = [sample for one in groups for sample in one.samples if sample.correct]
     ratios = [one.ratio for one in right if one.ratio]
+    judge_s = sum(row.judge_s or 0.0 for row in rows)
+    gpu_s = sum(row.gpu_s or 0.0 for row in rows) + (judge_s if timed else 0.0)
     return Scores(
         name=name,
         model=model,
@@ -175,7 +181,9 @@ def score(name: str, model: str, rows: Sequence[Completion], *, timed: bool) -> 
         statuses=dict(sorted(Counter(row.status for row in rows).items())),
         tokens=_tokens(rows),
         usd=round(sum(row.usd or 0.0 for row in rows), 6) if any(row.usd for row in rows) else None,
-        judge_s=round(sum(row.judge_s or 0.0 for row in rows), 2),
+        judge_s=round(judge_s, 2),
+        gpu_s=round(gpu_s, 2) or None,
+        taught=len({row.task for row in rows if row.taught}),
     )
 
 

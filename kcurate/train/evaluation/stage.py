@@ -20,7 +20,7 @@ from kcurate.notes import Note, silent
 from kcurate.problem.lessons import gpu_named
 from kcurate.records import Summary
 from kcurate.runs import Run, recorded
-from kcurate.train import devices, pair_tasks
+from kcurate.train import devices, pair_tasks, taught
 from kcurate.train.devices import JudgePlace
 from kcurate.train.evaluation import completions, scores
 from kcurate.train.evaluation.comparing import Comparison, compare
@@ -202,12 +202,21 @@ def _completions(
         found = judges.pool.environment()
         judges.evaluated = evaluated = replace(evaluated, gpu=gpu_named(found.device, found.compiler) or None)
     tasks = judges.tasks
+    adapter = None if evaluated.adapter is None else Path(evaluated.adapter)
+    known = None if adapter is None else taught.read(adapter)
+    if adapter is not None and known is None:
+        record.note(f"{adapter} does not say what it was taught: no task is refused")
+    if not evaluated.allow_taught:
+        taught.refuse(adapter, tasks, hint="choose held-out tasks, or --allow-taught to mark these")
     with _sampler(config, folder, evaluated, record.note) as sampler:
         folder.write_about(evaluated)
         turned = judges.pool if evaluated.turns > 1 else None
         rows = generate(
             tasks, sampler, samples=evaluated.samples, turns=evaluated.turns, pool=turned, note=record.note
         )
+    if known is not None:
+        names = {task.id for task in known.among(tasks)}
+        rows = [replace(row, taught=row.task in names) for row in rows]
     completions.write(folder.completions, rows)
     record.note(f"{len(rows)} completions: {folder.completions}")
     return rows

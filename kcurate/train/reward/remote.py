@@ -25,7 +25,6 @@ from kcurate.train.task import Judged, Task
 RETRY_S = 1800.0
 # Answers in one request; a group stays in one, since some schemes compare its members.
 MOST_ANSWERS = 256
-_PAGE = 1000
 _JUDGED = {one.name for one in fields(Judged)}
 
 
@@ -42,9 +41,7 @@ class RemotePool:
         Raises:
             InputError: it lacks one, or has another one under its id.
         """
-        known: dict[str, str] = {}
-        while page := self._client.tasks(offset=len(known), limit=_PAGE).tasks:
-            known |= {one.id: one.given.code for one in page}
+        known = {one.id: one.given.code for one in self._client.every_task()}
         wrong = [one.id for one in tasks if known.get(one.id) != shown_code(one.template.slow.code)]
         if wrong:
             what = f"the server lacks {len(wrong)} of {len(tasks)} tasks, such as {wrong[0]}"

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 import small
+from serve.conftest import Server, write_pairs
+from train.asked import WRONG, reply
 
 from kcurate import judge, store
+from kcurate.client import Answer
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees.local import Referees
 from kcurate.judge.referees.ray_cluster import Cluster, cluster
@@ -51,6 +54,17 @@ def test_validate_judges_on_the_cluster(here: Cluster, tmp_path: Path) -> None:
     assert {json.loads(line)["outcome"] for line in book.read_text().splitlines()} == {"correct", "mismatch"}
     assert run(config).items == {"candidates": {"correct": 1, "mismatch": 1}}
     assert len(book.read_text().splitlines()) == 2
+
+
+def test_a_server_judges_on_the_cluster(here: Cluster, tmp_path: Path) -> None:
+    pairs = write_pairs(tmp_path / "pairs", small.SCALE)
+    server = Server(pairs, tmp_path / "work", "--ray", ray.get_runtime_context().gcs_address)
+    try:
+        job = server.client.judge([Answer("test/scale", text) for text in (reply(), WRONG)])
+        assert [one.outcome for one in job.results] == ["correct", "mismatch"]
+        assert (server.client.health().backend, server.client.health().gpus) == ("emulator", [])
+    finally:
+        server.kill()
 
 
 def test_a_node_that_dies_loses_no_verdict() -> None:

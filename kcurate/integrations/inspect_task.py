@@ -1,0 +1,60 @@
+"""Inspect: the tasks of a server, and a scorer that asks it.
+
+    inspect eval kcurate/integrations/inspect_task.py --model openai/NAME -T url=URL --epochs 8
+
+Standard errors are by family. The numbers mean what they mean in `kcurate eval` (docs/evaluation.md); the
+intervals of that page are not computed here.
+"""
+
+from __future__ import annotations
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import ChatMessageSystem, ChatMessageUser
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
+from inspect_ai.solver import TaskState, generate
+
+from kcurate.client import DEFAULT_URL, Client
+from kcurate.integrations import FAILED, judged_beside, numbers
+
+
+@scorer(metrics={"*": [mean(), stderr(cluster="family")]})
+def judge(url: str = DEFAULT_URL, token: str | None = None, scheme: str = "pairs") -> Scorer:
+    """What a reply earns, and whether it is correct, faster, a copy."""
+    client = Client(url, token=token)
+
+    async def score(state: TaskState, target: Target) -> Score:
+        result = await judged_beside(client, str(state.sample_id), state.output.completion, scheme)
+        about = {"outcome": result.outcome, "key": result.key}
+        if result.outcome == FAILED:
+            return Score.unscored(reason=FAILED, explanation=result.detail, metadata=about)
+        found = numbers(result)
+        del found["judged"]
+        return Score(value=found, answer=state.output.completion, explanation=result.feedback, metadata=about)
+
+    return score
+
+
+@task
+def kernels(
+    url: str = DEFAULT_URL,
+    token: str | None = None,
+    scheme: str = "pairs",
+    split: str = "held_out",
+    brief: bool = False,
+) -> Task:
+    """The tasks of a split, without those whose known answer is mostly the given code."""
+    found = Client(url, token=token).every_task(split=split, brief=brief)
+    samples = [
+        Sample(
+            id=one.id,
+            input=[
+                (ChatMessageSystem if said["role"] == "system" else ChatMessageUser)(content=said["content"])
+                for said in one.prompt
+            ],
+            metadata={"family": one.family},
+        )
+        for one in found
+        if not one.local_edit
+    ]
+    return Task(dataset=MemoryDataset(samples), solver=generate(), scorer=judge(url, token, scheme))

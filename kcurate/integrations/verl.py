@@ -1,0 +1,53 @@
+"""veRL: rows for its dataset, and the reward function that its configuration names.
+
+    custom_reward_function.path=pkg://kcurate.integrations.verl
+    custom_reward_function.name=compute_score
+    +custom_reward_function.reward_kwargs.url=http://127.0.0.1:8077
+
+veRL scores one completion at a time: a scheme that compares a group (`staged-tiers`) has groups of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from kcurate.client import DEFAULT_URL, Client
+from kcurate.integrations import judged_beside, numbers
+
+SOURCE = "kcurate"
+_client = cache(Client)
+
+
+async def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: str,
+    extra_info: Mapping[str, Any] | None = None,
+    *,
+    url: str = DEFAULT_URL,
+    token: str | None = None,
+    scheme: str = "pairs",
+    **_: Any,
+) -> dict[str, float | str]:
+    """What a completion earns (`score`), and what to log. `ground_truth`: the task's id, as `rows` has it.
+
+    Raises:
+        InputError, RemoteError: see `kcurate.client.Client`.
+    """
+    result = await judged_beside(_client(url, token=token), ground_truth, solution_str, scheme)
+    found = numbers(result)
+    return {"score": found.pop("reward"), **found, "outcome": result.outcome}
+
+
+def rows(client: Client, **filters: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a veRL dataset (write them as Parquet); `filters` as in `Client.tasks`."""
+    for index, task in enumerate(client.every_task(**filters)):
+        yield {
+            "data_source": SOURCE,
+            "prompt": [dict(one) for one in task.prompt],
+            "ability": "cuda",
+            "reward_model": {"style": "rule", "ground_truth": task.id},
+            "extra_info": {"index": index, "family": task.family},
+        }
