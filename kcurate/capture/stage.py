@@ -89,7 +89,7 @@ def run(config: CaptureConfig, *, note: Note = silent) -> Captured:
         source = running.chosen(config.recorder)
         program, *args = running.found(config.command)
         runs = (args, *map(_arguments, config.also))
-        kernels = _kernels(workspace)
+        kernels = _kernels(workspace, record.note)
         record.begin(config)
         counts: dict[str, Counter[str]] = {"kernels": Counter(), "launches": Counter()}
         codes: list[int] = []
@@ -165,12 +165,16 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
         raise InputError(f"not a regular expression: {error}", where=f"--kernel {text}") from error
 
 
-def _kernels(workspace: Workspace) -> dict[str, list[tuple[Kernel, str]]]:
-    """What extract found, by name."""
+def _kernels(workspace: Workspace, note: Note) -> dict[str, list[tuple[Kernel, str]]]:
+    """What extract found, by name; `note` receives what cannot be read."""
     found: dict[str, list[tuple[Kernel, str]]] = {}
     for path in sorted(workspace.kernels.rglob("kernel.json")):
-        one = store.read_json(path, Kernel)
-        code = own_files.read(path.with_name("kernel.cu")).decode("utf-8", "replace")
+        try:
+            one = store.read_json(path, Kernel)
+            code = own_files.read(path.with_name("kernel.cu")).decode("utf-8", "replace")
+        except InputError as error:
+            note(f"left out: {error}")
+            continue
         found.setdefault(one.name.split("::")[-1], []).append((one, code))
     return found
 

@@ -36,6 +36,7 @@ from kcurate.notes import Note, silent
 from kcurate.records import Candidate, SideName, Summary, Verdict
 from kcurate.runs import recorded
 from kcurate.verdicts import ledger
+from kcurate.verdicts.readable import Unreadable
 from kcurate.workspace import Workspace
 
 Report = Callable[[Summary], None]
@@ -134,7 +135,11 @@ def find_starts(config: ModelConfig, workspace: Workspace, note: Note = silent) 
         raise InputError("--variants and --rounds must be at least 1")
     spending(config).price_of(parse_model(config.model))
     chosen_techniques(config.techniques)
-    return tuple(starts(config.paths, workspace, made=config.direction, note=note))
+    found = tuple(starts(config.paths, workspace, made=config.direction, note=note))
+    for one in found:
+        if isinstance(one, Unreadable):
+            note(f"left out: {one}")
+    return tuple(one for one in found if isinstance(one, Start))
 
 
 def _asking(config: ModelConfig, name: ModelName, workspace: Workspace, seams: Seams, note: Note) -> Asking:
