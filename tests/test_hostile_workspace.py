@@ -130,6 +130,34 @@ def test_a_damaged_kernel_is_named_and_the_others_go_on(
     assert {path: path.read_bytes() for path in before} == before, "extract makes it again"
 
 
+@pytest.mark.parametrize("name", ["pair.json", "slow.cu"])
+def test_extract_puts_a_damaged_pair_aside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    tree, where = str(resources.sources_dir() / "demo"), ["-w", str(tmp_path)]
+    words = ["extract", tree, "--no-compile", "--include", "*dot*", *where]
+    assert cli.run(words) == 0
+    pair = tmp_path / "pairs" / "demo" / "dot" / "dot"
+    before = store.read_candidate(pair)
+    record = (pair / "pair.json").read_bytes()
+    (pair / name).unlink() if name == "slow.cu" else (pair / name).write_bytes(record[:100])
+    capsys.readouterr()
+    assert cli.run(words) == 0
+    assert f"{pair}/pair.json.damaged has the old record" in capsys.readouterr().err
+    assert store.read_candidate(pair) == before
+    assert record.startswith((pair / "pair.json.damaged").read_bytes())
+
+
+@pytest.mark.parametrize(
+    "words", ["validate {pair} --backend emulator -w {loop}", "pair {loop} {loop} -w {work}"]
+)
+def test_a_link_to_itself_is_one_line(work: Path, capsys: pytest.CaptureFixture[str], words: str) -> None:
+    loop = work.parent / "loop.cu"
+    loop.symlink_to(loop.name)
+    given = words.format(loop=loop, pair=work / "pairs" / "one", work=work).split()
+    assert said(capsys, *given).startswith(f"error: {loop}: ")
+
+
 def test_a_pipe_in_place_of_a_record_does_not_hang(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = work / "pairs" / "one" / "fast.cu"
     path.unlink()

@@ -260,9 +260,8 @@ def _add(place: Path, one: Capture, record: Run) -> bool:
     try:
         earlier = store.read_json(path, Capture)
     except RecordError as error:
-        aside = path.with_name(f"{path.name}.damaged")
+        aside = store.put_aside(path)
         record.note(f"{path}: {error.what}; it is now {aside.name}, and a new record takes its place")
-        path.rename(aside)
         store.write_json(path, one)
         return True
     seen = {_form(launch) for launch in earlier.launches}
