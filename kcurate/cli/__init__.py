@@ -42,7 +42,7 @@ def run(args: Sequence[str]) -> int:
     ending.begin(args)
     try:
         try:
-            code = typer.main.get_command(build())(list(args), prog_name="kcurate", standalone_mode=False)
+            code = typer.main.get_command(build(args))(list(args), prog_name="kcurate", standalone_mode=False)
             if code == EXIT_INTERRUPTED:
                 return _interrupted()
             ending.finish()
