@@ -1,8 +1,8 @@
 """docs/data/claims.jsonl: what README.md, docs/cli.md and the tutorials claim stands there and holds.
 
 A line's `command` is a command of kcurate, which runs here in a folder with a workspace, once for all lines
-that have it; or `pytest TEST`, a test of its own; or `see FILE`, for what was measured once. Lines with `slow`
-are tried with `--run-slow` only.
+that have it; or `pytest TEST`, a test of its own; or `see FILE`, for what was measured once. Lines that are
+`slow` are tried with `--run-slow` only.
 """
 
 from __future__ import annotations
