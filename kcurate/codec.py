@@ -61,6 +61,7 @@ _REFUSALS = (
     CattrsError,
     ForbiddenExtraKeysError,
     ValueError,
+    OverflowError,
     TypeError,
     KeyError,
     AttributeError,

@@ -1,8 +1,8 @@
 """A dataset repository on the Hub, through huggingface_hub: list, commit, tag, download.
 
 File contents are uploaded first, by hash: what the Hub already has is not sent again, so an interrupted
-upload resumes. Then one commit on top of the listed one publishes all of them, or none. Not covered: what is
-uploaded (`kcurate.dataset.push`).
+upload resumes. Then one commit on top of the listed one publishes all of them, or none. Also: whether a model
+is there. Not covered: what is uploaded (`kcurate.dataset.push`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from kcurate.errors import InputError, MissingDependencyError, RemoteError
 
 KIND = "dataset"
+TIMEOUT_S = 20
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class Hub:
                 yield
             except failures() as error:
                 raise RemoteError(
-                    _line(error), where=self.repo, hint="no partial commit was made; run the command again"
+                    line(error), where=self.repo, hint="no partial commit was made; run the command again"
                 ) from error
 
 
@@ -160,7 +161,28 @@ def download(repo: str, folder: Path, *, revision: str | None = None) -> None:
         try:
             snapshot_download(repo, repo_type=KIND, revision=revision, local_dir=folder)
         except failures() as error:
-            raise RemoteError(_line(error), where=repo, hint="check the name, or HF_TOKEN") from error
+            raise RemoteError(line(error), where=repo, hint="check the name, or HF_TOKEN") from error
+
+
+def check_model(name: str, revision: str | None) -> None:
+    """Check that a model, which is no folder here, is in the Hub's cache or on the Hub.
+
+    Raises:
+        InputError: it is not. RemoteError: the Hub cannot be asked.
+    """
+    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+
+    if isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str):
+        return
+    try:
+        HfApi(library_name="kcurate").model_info(name, revision=revision, timeout=TIMEOUT_S)
+    except (RepositoryNotFoundError, RevisionNotFoundError) as error:
+        what = "no such folder here, and no such model on the Hub"
+        raise InputError(what, where=name, hint="check the name; a private model needs HF_TOKEN") from error
+    except failures() as error:
+        what = f"no such folder here, and the Hub cannot be asked: {line(error)}"
+        raise RemoteError(what, where=name, hint="--model FOLDER takes a model on this machine") from error
 
 
 def failures() -> tuple[type[Exception], ...]:
@@ -174,14 +196,14 @@ def failures() -> tuple[type[Exception], ...]:
     return tuple(kinds)
 
 
-def _line(error: BaseException) -> str:
+def line(error: BaseException) -> str:
     """One line: the message of the error or its cause, and the server's message."""
     from huggingface_hub.errors import HfHubHTTPError
 
     while error.__cause__ is not None and isinstance(error, RuntimeError):
         error = error.__cause__
     server = error.server_message if isinstance(error, HfHubHTTPError) else None
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    first = next((text.strip() for text in str(error).splitlines() if text.strip()), type(error).__name__)
     return " ".join([first[:200], *(server or "").split()])[:400]
 
 

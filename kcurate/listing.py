@@ -19,7 +19,7 @@ from kcurate.verdicts import items, readable
 from kcurate.verdicts.items import item
 from kcurate.workspace import Workspace
 
-KERNEL_OUTCOMES = ("compiled", "compile_error", "not_compiled")
+KERNEL_OUTCOMES = ("compiled", "compile_error", "not_compiled", "malformed")
 RUN_OUTCOMES = ("finished", "failed", "interrupted", "unfinished")
 
 
@@ -33,7 +33,12 @@ class Listed(NamedTuple):
 def kernels(workspace: Workspace, *, built_in: bool) -> Iterator[Listed]:
     """Every extracted kernel, by the compiler's result."""
     for path in sorted(workspace.kernels.rglob("kernel.json")):
-        kernel = store.read_json(path, Kernel)
+        try:
+            kernel = store.read_json(path, Kernel)
+        except InputError as error:
+            found = readable.Unreadable.of(path.parent, error)
+            yield Listed("", items.unreadable("kernels", "malformed", found, workspace))
+            continue
         yield Listed(kernel.source.suite, kernel_item(kernel, path.parent, workspace))
 
 

@@ -5,6 +5,7 @@ Not covered: what the files hold (`kcurate.store`).
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -24,7 +25,8 @@ def read(path: Path) -> bytes:
             its folder, so that its content could be something private.
     """
     try:
-        if path.is_symlink() and path.resolve().parent != path.parent.resolve():
+        # realpath, since resolve() raises RuntimeError for a link to itself
+        if path.is_symlink() and os.path.realpath(path.parent) != str(Path(os.path.realpath(path)).parent):
             raise RecordError("a link out of its folder", where=str(path), hint="copy the file here")
         check_size(path, MAX_RECORD_BYTES)
         return path.read_bytes()

@@ -176,6 +176,13 @@ def read_json(path: Path, cls: type[T], *, schema: str | None = None) -> T:
     return codec.from_data(cls, data, where=str(path))
 
 
+def put_aside(path: Path) -> Path:
+    """Rename a record that cannot be read, since somebody may still want what is in it; the new name."""
+    aside = path.with_name(f"{path.name}.damaged")
+    path.rename(aside)
+    return aside
+
+
 def append_jsonl(path: Path, record: Any) -> None:
     """Append one record as one line, in a single write that is on disk when this returns.
 

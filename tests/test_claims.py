@@ -1,7 +1,8 @@
 """docs/data/claims.jsonl: what README.md, docs/cli.md and the tutorials claim stands there and holds.
 
-A line's `command` is a command of kcurate, which runs here in a folder with a workspace; or `pytest TEST`, a
-test of its own; or `see PAGE`, for what a GPU measured. Lines with `slow` are tried with `--run-slow` only.
+A line's `command` is a command of kcurate, which runs here in a folder with a workspace, once for all lines
+that have it; or `pytest TEST`, a test of its own; or `see FILE`, for what was measured once. Lines that are
+`slow` are tried with `--run-slow` only.
 """
 
 from __future__ import annotations
@@ -34,15 +35,21 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def tried(row: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    """Run the command, and say what is not as expected."""
-    words = shlex.split(row["command"])
+def tried(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str]:
+    """Run the command: its exit code, and what it printed."""
+    words = shlex.split(command)
     with monkeypatch.context() as patch:
         while "=" in words[0]:
             patch.setenv(*words.pop(0).split("=", 1))
         code = cli.run(words[1:])
     printed = capsys.readouterr()
-    said = " ".join((printed.out + printed.err).split())
+    return code, " ".join((printed.out + printed.err).split())
+
+
+def differing(row: dict[str, Any], code: int, said: str) -> str:
+    """What is not as expected."""
     if code == row["exit"] and " ".join(row["expected"].split()) in said:
         return ""
     return f"{row['command']} [{code}]: {row['expected']!r} is not in {said[-600:]!r}"
@@ -57,7 +64,11 @@ def replayed(
     rows = [row for row in CLAIMS if re.match(r"(\w+=\S+ )*kcurate ", row["command"])]
     rows = [row for row in rows if row.get("slow", False) == slow and row.get("needs") in (None, absent())]
     assert rows
-    wrong = [tried(row, monkeypatch, capsys) for row in rows]
+    found = {
+        command: tried(command, monkeypatch, capsys)
+        for command in dict.fromkeys(row["command"] for row in rows)
+    }
+    wrong = [differing(row, *found[row["command"]]) for row in rows]
     assert not any(wrong), "\n".join(filter(None, wrong))
 
 

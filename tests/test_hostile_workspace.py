@@ -95,6 +95,69 @@ def test_a_huge_record_is_not_read(
     assert re.search(rf"pair\.json: {why}", left_out(capsys, work))
 
 
+@pytest.mark.parametrize("damage", ["cut", "binary", "a link to itself", "a folder"])
+def test_a_damaged_kernel_is_named_and_the_others_go_on(
+    work: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    """`kernel.cu` as a link to itself: a looping `kernel.json` is no file, so no kernel."""
+    demo, where = str(resources.sources_dir() / "demo"), ["-w", str(work)]
+    assert (
+        cli.run(["extract", demo, "--no-compile", "--include", "*matvec*", "--include", "*dot*", *where]) == 0
+    )
+    before = {path: path.read_bytes() for path in (work / "kernels").rglob("kernel.*")}
+    assert len(before) == 6
+    bad = work / "kernels" / "demo" / "dot" / "opt" / "dot" / "dot" / "kernel.json"
+    bad = bad.with_name("kernel.cu") if damage == "a link to itself" else bad
+    bad.unlink()
+    if damage == "a link to itself":
+        bad.symlink_to(bad.name)
+    elif damage == "a folder":
+        bad.mkdir()
+    else:
+        bad.write_bytes(before[bad][:300] if damage == "cut" else bytes(range(256)))
+    capsys.readouterr()
+    assert cli.run(["list", "kernels", *where]) == 0
+    assert damage == "a link to itself" or f"{bad.parent}  malformed" in re.sub(
+        " +", "  ", capsys.readouterr().out
+    )
+    capsys.readouterr()
+    assert cli.run(["deopt", str(work / "kernels"), "--rules", "unroll", "-j", "1", *where]) == 0
+    out = re.sub(" +", " ", capsys.readouterr().out)
+    assert "kernels malformed 1" in out and f"see {bad}" in out and "deoptimised 1" in out
+    if damage == "a folder":
+        bad.rmdir()
+    assert cli.run(["extract", demo, "--no-compile", *where]) == 0
+    assert {path: path.read_bytes() for path in before} == before, "extract makes it again"
+
+
+@pytest.mark.parametrize("name", ["pair.json", "slow.cu"])
+def test_extract_puts_a_damaged_pair_aside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    tree, where = str(resources.sources_dir() / "demo"), ["-w", str(tmp_path)]
+    words = ["extract", tree, "--no-compile", "--include", "*dot*", *where]
+    assert cli.run(words) == 0
+    pair = tmp_path / "pairs" / "demo" / "dot" / "dot"
+    before = store.read_candidate(pair)
+    record = (pair / "pair.json").read_bytes()
+    (pair / name).unlink() if name == "slow.cu" else (pair / name).write_bytes(record[:100])
+    capsys.readouterr()
+    assert cli.run(words) == 0
+    assert f"{pair}/pair.json.damaged has the old record" in capsys.readouterr().err
+    assert store.read_candidate(pair) == before
+    assert record.startswith((pair / "pair.json.damaged").read_bytes())
+
+
+@pytest.mark.parametrize(
+    "words", ["validate {pair} --backend emulator -w {loop}", "pair {loop} {loop} -w {work}"]
+)
+def test_a_link_to_itself_is_one_line(work: Path, capsys: pytest.CaptureFixture[str], words: str) -> None:
+    loop = work.parent / "loop.cu"
+    loop.symlink_to(loop.name)
+    given = words.format(loop=loop, pair=work / "pairs" / "one", work=work).split()
+    assert said(capsys, *given).startswith(f"error: {loop}: ")
+
+
 def test_a_pipe_in_place_of_a_record_does_not_hang(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = work / "pairs" / "one" / "fast.cu"
     path.unlink()

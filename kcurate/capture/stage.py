@@ -89,7 +89,7 @@ def run(config: CaptureConfig, *, note: Note = silent) -> Captured:
         source = running.chosen(config.recorder)
         program, *args = running.found(config.command)
         runs = (args, *map(_arguments, config.also))
-        kernels = _kernels(workspace)
+        kernels = _kernels(workspace, record.note)
         record.begin(config)
         counts: dict[str, Counter[str]] = {"kernels": Counter(), "launches": Counter()}
         codes: list[int] = []
@@ -165,14 +165,18 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
         raise InputError(f"not a regular expression: {error}", where=f"--kernel {text}") from error
 
 
-def _kernels(workspace: Workspace) -> dict[str, list[tuple[Kernel, str]]]:
-    """What extract found, by name."""
+def _kernels(workspace: Workspace, note: Note) -> dict[str, list[tuple[Kernel, str]]]:
+    """What extract found, by name; `note` receives what cannot be read."""
     found: dict[str, list[tuple[Kernel, str]]] = {}
     for path in sorted(workspace.kernels.rglob("kernel.json")):
-        one = store.read_json(path, Kernel)
-        if one.language != "cuda":
+        try:
+            one = store.read_json(path, Kernel)
+            if one.language != "cuda":
+                continue
+            code = store.read_kernel_code(path.parent)
+        except InputError as error:
+            note(f"left out: {error}")
             continue
-        code = store.read_kernel_code(path.parent)
         found.setdefault(one.name.split("::")[-1], []).append((one, code))
     return found
 
@@ -258,9 +262,8 @@ def _add(place: Path, one: Capture, record: Run) -> bool:
     try:
         earlier = store.read_json(path, Capture)
     except RecordError as error:
-        aside = path.with_name(f"{path.name}.damaged")
+        aside = store.put_aside(path)
         record.note(f"{path}: {error.what}; it is now {aside.name}, and a new record takes its place")
-        path.rename(aside)
         store.write_json(path, one)
         return True
     seen = {_form(launch) for launch in earlier.launches}

@@ -7,6 +7,7 @@ imports happen inside the commands, so that `kcurate --help` stays fast.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -41,7 +42,7 @@ def run(args: Sequence[str]) -> int:
     ending.begin(args)
     try:
         try:
-            code = typer.main.get_command(build())(list(args), prog_name="kcurate", standalone_mode=False)
+            code = typer.main.get_command(build(args))(list(args), prog_name="kcurate", standalone_mode=False)
             if code == EXIT_INTERRUPTED:
                 return _interrupted()
             ending.finish()
@@ -56,6 +57,11 @@ def run(args: Sequence[str]) -> int:
         return code if isinstance(code, int) else 0
     except (StdoutClosedError, BrokenPipeError):
         return _close_stdout()
+    except RuntimeError as error:
+        loop = error.__context__  # of Path.resolve, up to Python 3.12
+        if not isinstance(loop, OSError) or loop.errno != errno.ELOOP:
+            raise
+        return _failed(KcurateError("a symbolic link to itself", where=os.fsdecode(loop.filename)))
     except OSError as error:
         where = os.fsdecode(error.filename) if error.filename else None
         return _failed(KcurateError(str(error.strerror or error), where=where))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -29,6 +29,7 @@ EPILOG = (
     "environment, or a key in kcurate.toml in the workspace. Flags override the environment, which overrides "
     "the file; kcurate config show prints them all."
 )
+ROOT_HELP = {"--help", "-h", "--version"}
 COMMANDS: Mapping[str, Callable[..., Any]] = {
     "extract": extract.extract,
     "capture": capture_command.capture,
@@ -75,8 +76,13 @@ def _root(
     """Handle the options before the command."""
 
 
-def build() -> typer.Typer:
-    """The application; its help is plain text, since loading rich takes as long as everything else."""
+def build(args: Sequence[str] | None = None) -> typer.Typer:
+    """The application; its help is plain text, since loading rich takes as long as everything else.
+
+    Where `args` ask for the root's help or the version, commands have no options: reading those of all
+    commands takes as long as the rest.
+    """
+    shaped = _without_options if args is not None and {*args[:1]} <= ROOT_HELP else _as_is
     app = typer.Typer(
         name="kcurate",
         cls=SettingsGroup,
@@ -89,10 +95,22 @@ def build() -> typer.Typer:
     )
     app.callback()(_root)
     for name, command in COMMANDS.items():
-        app.command(name, cls=SettingsCommand)(command)
+        app.command(name, cls=SettingsCommand)(shaped(command))
     for name, (text, commands) in GROUPS.items():
         group = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
         for own, command in commands.items():
-            group.command(own, cls=SettingsCommand)(command)
+            group.command(own, cls=SettingsCommand)(shaped(command))
         app.add_typer(group, name=name)
     return app
+
+
+def _as_is(command: Callable[..., Any]) -> Callable[..., Any]:
+    return command
+
+
+def _without_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    def described() -> None:
+        """Stands for the command on the page of the root's help."""
+
+    described.__doc__ = command.__doc__
+    return described

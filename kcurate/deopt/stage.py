@@ -18,16 +18,22 @@ from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.records import Candidate, Side, Summary
 from kcurate.runs import ordered, recorded
+from kcurate.verdicts import items
+from kcurate.verdicts.readable import Unreadable
 from kcurate.worker_pool import Failure, Pool
 from kcurate.workspace import Workspace
 
 
 class StartOutcome(StrEnum):
-    """Outcome of a kernel (or of a pair's fast side). `failed`: the rules crashed or hung on it."""
+    """Outcome of a kernel (or of a pair's fast side). `failed`: the rules crashed or hung on it.
+
+    `malformed`: its files cannot be read.
+    """
 
     DEOPTIMISED = "deoptimised"
     NO_RULE_APPLIES = "no_rule_applies"
     NO_PROBLEM = "no_problem"
+    MALFORMED = "malformed"
     FAILED = "failed"
 
 
@@ -71,10 +77,15 @@ def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
         workspace = Workspace(config.workspace)
         with Pool(config.jobs, (__name__,)) as pool:
             with store.without_collector():
-                found = tuple(starts(config.paths, workspace, note=record.note))
+                every = tuple(starts(config.paths, workspace, note=record.note))
             record.begin(config, rules=rules)
+            found = [start for start in every if isinstance(start, Start)]
             tasks = _tasks(found, rules, workspace.pairs)
             kernels = Counter[str]({StartOutcome.NO_PROBLEM: sum(start.problem is None for start in found)})
+            for broken in every:
+                if isinstance(broken, Unreadable):
+                    kernels[StartOutcome.MALFORMED] += 1
+                    record.add(items.unreadable("kernels", StartOutcome.MALFORMED, broken, workspace))
             for start in found:
                 if start.problem is None:
                     why = "no problem is known for it"
@@ -112,8 +123,9 @@ def run(config: DeoptConfig, *, note: Note = silent) -> Summary:
                         then=() if some else asking,
                     )
                     rewrites += made
-        items = {"kernels": ordered(kernels, StartOutcome), "rewrites": ordered(rewrites, RewriteOutcome)}
-        return record.finish(items)
+        return record.finish(
+            {"kernels": ordered(kernels, StartOutcome), "rewrites": ordered(rewrites, RewriteOutcome)}
+        )
 
 
 def _tasks(found: Sequence[Start], rules: tuple[str, ...], folder: Path) -> list[_Task]:

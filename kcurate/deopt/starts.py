@@ -14,6 +14,7 @@ from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.records import Kernel, Origin, Problem, ProblemOrigin, Side, SideName
 from kcurate.suites.problems import PROBLEM_NAME, find_problem, own_problem
+from kcurate.verdicts.readable import Unreadable
 from kcurate.workspace import Workspace
 
 UNKNOWN_DOMAIN = "unclassified"
@@ -48,28 +49,35 @@ def starts(
     *,
     made: SideName = "slow",
     note: Note = silent,
-) -> Iterator[Start]:
+) -> Iterator[Start | Unreadable]:
     """Every kernel and every pair at or below the paths (empty: the workspace's kernels), sorted.
 
     `made` is the side to be made; a pair provides the other one. `note` receives a message for each problem
     that was made for other code than the kernel's, which is not used.
 
     Raises:
-        InputError: a path does not exist, or there is nothing to start from.
+        InputError: a path does not exist, or there is nothing to start from: none, or none that can be read.
     """
-    found = 0
+    found, broken = 0, list[InputError]()
     for path in paths or (workspace.kernels,):
         if paths and not path.exists():
             raise InputError("no such file or folder", where=str(path), hint="check the path")
         folder = path.parent if path.is_file() else path
         for record in sorted([*folder.rglob("kernel.json"), *folder.rglob("pair.json")]):
-            if record.name == "kernel.json":
-                start: Start | None = _of_kernel(record, workspace, made, note)
-            else:
-                start = _of_pair(record.parent, made)
+            try:
+                if record.name == "kernel.json":
+                    start: Start | None = _of_kernel(record, workspace, made, note)
+                else:
+                    start = _of_pair(record.parent, made)
+            except InputError as error:
+                broken.append(error)
+                yield Unreadable.of(record.parent, error)
+                continue
             if start is not None:
                 found += 1
                 yield start
+    if not found and broken:
+        raise broken[0]
     if not found:
         where = ", ".join(map(str, paths)) or str(workspace.root)
         raise InputError("no kernel or pair here", where=where, hint="run kcurate extract TREE first")

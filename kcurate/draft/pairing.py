@@ -85,7 +85,11 @@ def complete_pairs(
         if pair.problem is not None or pair.origin.kind != "natural" or not wanted & {*pair.origin.kernels}:
             continue
         given = Given(PairOutcome.NO_PROBLEM, "its kernels are not in the workspace")
-        for slow, fast in _halves(pair, workspace):
+        try:
+            halves = list(_halves(pair, workspace))
+        except InputError as error:
+            halves, given = [], Given(PairOutcome.NO_PROBLEM, str(error))
+        for slow, fast in halves:
             given = give(pair, slow, fast, judging)
             if given.pair is not None:
                 store.write_candidate(path.parent, given.pair)

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kcurate import store
+from kcurate.errors import InputError
 from kcurate.extract.joining import join_codes
 from kcurate.extract.naming import safe_part, unique
 from kcurate.extract.pairs import Match, PairOutcome, SourceFile
+from kcurate.notes import Note, silent
 from kcurate.records import Candidate, Kernel, KnownProblem, Origin, Side
 from kcurate.suites import Tree
 from kcurate.suites.problems import load_problems, with_problem
@@ -29,11 +31,14 @@ class _Pair:
     fast: tuple[SourceFile, ...]
 
 
-def write_candidates(folder: Path, tree: Tree, matches: Iterable[Match]) -> list[Candidate]:
+def write_candidates(
+    folder: Path, tree: Tree, matches: Iterable[Match], note: Note = silent
+) -> list[Candidate]:
     """Write every match that is a pair to `folder/<suite>/<benchmark>/<name>/`, in order.
 
     The problem comes from `sources/`, if known there; one already in the folder is kept. File pairs that
-    `sources/` declares a pipeline become one candidate, at the position of the first.
+    `sources/` declares a pipeline become one candidate, at the position of the first. A record that is there
+    and cannot be read is put aside.
     """
     pairs = _pairs(list(matches), load_problems(tree.suite) if tree.facts else ())
     names = unique(
@@ -44,19 +49,28 @@ def write_candidates(folder: Path, tree: Tree, matches: Iterable[Match]) -> list
     for name, pair in zip(names, pairs, strict=True):
         candidate = _candidate(name, tree, pair)
         place = folder / name
-        merged = _merged(place, candidate)
-        if not ((place / "pair.json").exists() and store.read_candidate(place) == merged):
+        earlier = _earlier(place, note)
+        merged = _merged(earlier, candidate)
+        if earlier != merged:
             store.write_candidate(place, merged)
         candidates.append(merged)
     return candidates
 
 
-def _merged(folder: Path, candidate: Candidate) -> Candidate:
+def _earlier(folder: Path, note: Note) -> Candidate | None:
+    path = folder / "pair.json"
+    if not path.exists():
+        return None
+    try:
+        return store.read_candidate(folder)
+    except InputError as error:
+        note(f"{error.where}: {error.what}; {store.put_aside(path)} has the old record, this is a new one")
+        return None
+
+
+def _merged(earlier: Candidate | None, candidate: Candidate) -> Candidate:
     """The record to write: the new code, with the problem and plans that somebody supplied earlier."""
-    if not (folder / "pair.json").exists():
-        return candidate
-    earlier = store.read_candidate(folder)
-    if earlier.problem is None:
+    if earlier is None or earlier.problem is None:
         return candidate
     return replace(
         earlier,

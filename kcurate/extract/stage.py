@@ -91,7 +91,7 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
             workspace = Workspace(config.workspace)
             record.begin(config, paths=[path.resolve() for path in config.paths])
             finished = [_finish(kernels, workspace.kernels, compiler, pool) for kernels in extracted]
-        matches = [_pairs(tree, workspace.pairs) for tree in finished]
+        matches = [_pairs(tree, workspace.pairs, record.note) for tree in finished]
         outcomes = [
             file_outcomes(files, tree, config.min_device_fraction)
             for files, tree in zip(trees, finished, strict=True)
@@ -178,6 +178,8 @@ def _require_kernels(
         ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "the folder is empty"
     )
     what, hint = "no CUDA kernel found", "give a tree with __global__ or @triton.jit functions"
+    if counts[FileOutcome.BINARY]:
+        hint = f"{hint}; text in UTF-16 counts as binary: iconv -f UTF-16 -t UTF-8"
     if any(tree.unread for tree in extracted):
         what = "no CUDA kernel could be extracted"
         hint = "kernels defined by macros are not parsed: write them out (docs/extraction.md)"
@@ -212,7 +214,7 @@ def _finish(tree: TreeKernels, folder: Path, compiler: str | None, pool: Pool) -
     return replace(tree, kernels=tuple(kernels))
 
 
-def _pairs(tree: TreeKernels, folder: Path) -> list[Match]:
+def _pairs(tree: TreeKernels, folder: Path, note: Note) -> list[Match]:
     """Match the variants of a tree and write the pairs."""
     by_path: dict[str, list[Kernel]] = {}
     for kernel in tree.kernels:
@@ -224,5 +226,5 @@ def _pairs(tree: TreeKernels, folder: Path) -> list[Match]:
             kernels = tuple(by_path.get(shown(path), ()))
             files.append(SourceFile(shown(path), place, kernels, tree.file_codes.get(path, b"")))
     matches = match_files(files, tree.tree.manifest.layout.pairs)
-    write_candidates(folder, tree.tree, matches)
+    write_candidates(folder, tree.tree, matches, note)
     return matches

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kcurate import store
+from kcurate import own_files, store
 from kcurate.cuda_source.brackets import split_arguments
 from kcurate.draft import reading
 from kcurate.draft.captures import Captures
@@ -164,10 +164,13 @@ def _same_code(own: Own, workspace: Path) -> bool:
     """Take over the admitted problem of the same kernel from elsewhere in the workspace, if there is one."""
     code_id = store.content_id(own.half.code)
     for path in sorted(Workspace(workspace).kernels.rglob(PROBLEM_NAME)):
-        if f'"{code_id}"'.encode() not in path.read_bytes():
+        try:
+            if f'"{code_id}"'.encode() not in own_files.read(path):
+                continue
+            kernel = store.read_json(path.with_name("kernel.json"), Kernel)
+            known = own_problem(path.parent, own.half.code)
+        except InputError:  # a damaged kernel elsewhere is no reason to stop
             continue
-        kernel = store.read_json(path.with_name("kernel.json"), Kernel)
-        known = own_problem(path.parent, own.half.code)
         variant, mine = kernel.variant or "", own.half.kernel.variant or ""
         if known is not None and kernel.name == own.half.kernel.name and variant in known.sides:
             taken = replace(known, sides={mine: known.sides[variant]})

@@ -6,7 +6,9 @@ Data is JSON in script elements. Every `<` is escaped, so that no text can end i
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from html import escape
 from importlib.resources import files
 from typing import Any
 
@@ -45,10 +47,19 @@ def _embedded(data: Any) -> str:
 
 
 def _lead(lines: Sequence[Mapping[str, Any]]) -> str:
-    confirmed = sum(one["outcome"] == "confirmed" for one in lines)
-    families, domains = ({one[key] for one in lines} for key in ("family", "domain"))
-    counted = f"{len(lines)} pairs in {len(families)} families and {len(domains)} domains"
-    return f"{counted}; {confirmed} confirmed on a GPU."
+    """How many pairs there are, what judged them, and how that ended."""
+    families, domains = (len({one[key] for one in lines}) for key in ("family", "domain"))
+    counted = (
+        f"{_of(len(lines), 'pair')} in {_of(families, 'family', 'families')} and {_of(domains, 'domain')}"
+    )
+    devices = ", ".join(sorted({one["device"] for one in lines if one["device"]}))
+    outcomes = Counter(one["outcome"] for one in lines).most_common()
+    ended = ", ".join(f"{number} {outcome.replace('_', ' ')}" for outcome, number in outcomes)
+    return escape(f"{counted}{f' ({devices})' if devices else ''}: {ended}.")
+
+
+def _of(number: int, one: str, more: str = "") -> str:
+    return f"{number} {one if number == 1 else more or one + 's'}"
 
 
 def _plots(lines: Sequence[Mapping[str, Any]]) -> str:

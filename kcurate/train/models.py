@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kcurate import prompts
+from kcurate import hub, prompts
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.prompts.replies import END_OF_THOUGHT, THOUGHT
 from kcurate.records import Prompt
@@ -67,6 +67,17 @@ def locate(settings: ModelSettings) -> tuple[str, dict[str, Any]]:
     if not path.exists() and not _HUB_NAME.fullmatch(settings.name):
         raise InputError("no such folder", where=settings.name, hint="--model NAME or FOLDER")
     return settings.name, extra
+
+
+def check_there(settings: ModelSettings) -> None:
+    """Check that there is such a model: one look, where loading an absent one retries for a minute.
+
+    Raises:
+        InputError: no such folder, and none on the Hub. RemoteError: the Hub cannot be asked.
+    """
+    name, _ = locate(settings)
+    if not Path(name).exists():
+        hub.check_model(name, settings.revision or None)
 
 
 def load_tokenizer(settings: ModelSettings) -> Any:

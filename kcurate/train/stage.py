@@ -140,7 +140,7 @@ def _check_names(settings: TrainSettings, note: Note) -> None:
     if settings.model.name == random_model.NAME:
         note(random_model.SAID)
     else:
-        models.locate(settings.model)
+        models.check_there(settings.model)
 
 
 def _unpacked(settings: TrainSettings, folder: RunFolder, tasks: Tasks) -> TrainSettings:

@@ -56,8 +56,8 @@ def of_pair(pair: Judged, workspace: Workspace) -> Item:
 
 
 def unreadable(kind: str, outcome: str, found: Unreadable, workspace: Workspace) -> Item:
-    """The item of a folder whose pair or verdicts cannot be read."""
-    following = command(workspace.root, "validate", found.folder)
+    """The item of a folder whose pair, verdicts or kernel cannot be read; extract writes a kernel again."""
+    following = None if kind == "kernels" else command(workspace.root, "validate", found.folder)
     return Item(kind, str(found.folder), outcome, False, found.why, str(found.folder / found.file), following)
 
 

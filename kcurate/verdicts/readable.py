@@ -25,6 +25,11 @@ class Unreadable:
     file: str
     why: str
 
+    @classmethod
+    def of(cls, folder: Path, error: InputError) -> Unreadable:
+        """What `error` says of a file in `folder`."""
+        return cls(folder, (error.where or "").removeprefix(f"{folder}/"), " ".join(error.what.split()))
+
     def __str__(self) -> str:
         """The file and the error, in one line."""
         return f"{self.folder / self.file}: {self.why}"
@@ -81,6 +86,5 @@ def _unreadable(folder: Path) -> Unreadable | None:
         store.read_candidate(folder)
         store.read_verdicts(folder)
     except InputError as error:
-        file = (error.where or "").removeprefix(f"{folder}/")
-        return Unreadable(folder, file, " ".join(error.what.split()))
+        return Unreadable.of(folder, error)
     return None

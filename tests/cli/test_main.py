@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kcurate
 from kcurate import cli, store
+from kcurate.cli.app import build
 from kcurate.errors import BackendError
 from kcurate.records import Candidate, Origin, Side
 
@@ -228,3 +230,19 @@ def test_known_error_gives_what_where_and_hint(
     monkeypatch.setattr("kcurate.doctor.examine", broken)
     assert cli.run(["doctor"]) == 1
     assert capsys.readouterr().err == "error: the GPU: broke into lines (see the log)\n"
+
+
+@pytest.mark.parametrize("args", [["--help"], ["-h"], []])
+def test_the_roots_help_reads_no_options_and_is_the_same(
+    args: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import typer
+
+    cli.run(args)
+    quick = "".join(capsys.readouterr())
+    whole: Any = typer.main.get_command(build())
+    short: Any = typer.main.get_command(build(args))
+    assert not short.commands["list"].params
+    assert whole.commands["list"].params
+    whole(["--help"], prog_name="kcurate", standalone_mode=False)
+    assert capsys.readouterr().out.strip() == quick.strip()

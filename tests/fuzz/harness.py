@@ -293,7 +293,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=300)
     parser.add_argument("--collect", action="store_true")
     parser.add_argument("corpus", nargs="?", type=Path)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     with atheris.instrument_imports(include=["kcurate"]):
         for one in seeds(options.target):
             TARGETS[options.target](one)  # imports what it needs, instrumented

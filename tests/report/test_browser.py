@@ -187,3 +187,14 @@ CONTRAST = r"""(() => {
   }
   return worst;
 })()"""
+
+
+def test_a_column_in_which_nothing_stands_is_not_shown(page: Page, tmp_path: Path) -> None:
+    one = next(entries())
+    (tmp_path / "one.html").write_text(
+        render([replace(one, candidate=replace(one.candidate, techniques=()))])
+    )
+    page.open(tmp_path / "one.html")
+    heads = "[...document.querySelectorAll('#table thead th')]"
+    found = page.run(f"{heads}.filter((one) => one.offsetParent).map((one) => one.dataset.key)")
+    assert "techniques" not in found and {"id", "speedup", "device"} <= set(found)

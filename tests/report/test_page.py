@@ -47,6 +47,16 @@ class Reader(HTMLParser):
         self._inside = ""
 
 
+def test_the_headline_says_how_many_on_what_and_with_which_outcome() -> None:
+    bad = replace(verdict(pair("demo/b", 2)), outcome=Outcome.MISMATCH)
+    bad = replace(bad, environment=replace(bad.environment, device="<b>GPU</b>"))
+    entries = [entry(pair("demo/a", 1), [verdict(pair("demo/a", 1))]), entry(pair("demo/b", 2), [bad])]
+    said = (
+        "2 pairs in 2 families and 1 domain (&lt;b&gt;GPU&lt;/b&gt;, NVIDIA H200): 1 confirmed, 1 mismatch."
+    )
+    assert said in render(entries)
+
+
 def test_a_pair_that_cannot_be_read_is_counted_and_not_shown(tmp_path: Path) -> None:
     space = workspace(tmp_path, [(pair(f"demo/{i}", i), Outcome.CONFIRMED) for i in (1, 2)])
     (space.pairs / "demo/1/pair.json").write_text("{")

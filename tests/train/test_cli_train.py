@@ -244,6 +244,26 @@ def test_missing_model_leaves_no_run_folder(model: Path, pairs: Path, tmp_path: 
     assert not (tmp_path / "run").exists()
 
 
+def test_a_model_that_is_nowhere_is_one_line_at_once(
+    model: Path, pairs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    import huggingface_hub.constants
+    from dataset.hub_server import serving
+
+    with serving() as server:
+        for place, said in (
+            (server.url, "no such model on the Hub (check the name"),
+            ("http://127.0.0.1:1", "the Hub cannot be asked: "),
+        ):
+            monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", place)
+            assert run(command(model, pairs, tmp_path / "run", "--model", "me/no-such-model")) == 1
+            (line,) = capfd.readouterr().err.splitlines()
+            assert line.startswith("error: me/no-such-model: no such folder here, and ")
+            assert said in line
+    assert not (tmp_path / "run").exists()
+
+
 def test_resuming_without_a_run_and_a_file_in_its_place_are_one_line(
     model: Path, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

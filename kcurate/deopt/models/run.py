@@ -36,6 +36,7 @@ from kcurate.notes import Note, silent
 from kcurate.records import Candidate, SideName, Summary, Verdict
 from kcurate.runs import recorded
 from kcurate.verdicts import ledger
+from kcurate.verdicts.readable import Unreadable
 from kcurate.workspace import Workspace
 
 Report = Callable[[Summary], None]
@@ -135,9 +136,13 @@ def find_starts(config: ModelConfig, workspace: Workspace, note: Note = silent) 
     spending(config).price_of(parse_model(config.model))
     chosen_techniques(config.techniques)
     found = tuple(starts(config.paths, workspace, made=config.direction, note=note))
+    for one in found:
+        if isinstance(one, Unreadable):
+            note(f"left out: {one}")
+    readable = (one for one in found if isinstance(one, Start))
     # Prompts are about CUDA.
     return tuple(
-        one for one in found if "triton" not in (one.given.language, one.other and one.other.language)
+        one for one in readable if "triton" not in (one.given.language, one.other and one.other.language)
     )
 
 

@@ -46,6 +46,9 @@ function head() {
     cell.append(button);
     row.append(cell);
   }
+  const empty = (value) => value === null || value === undefined || value.length === 0;
+  const hidden = COLUMNS.map(([key], at) => (lines.every((line) => empty(line[key])) ? `#table tr > :nth-child(${at + 1})` : null));
+  if (lines.length && hidden.some(Boolean)) document.head.append(make("style", `${hidden.filter(Boolean).join(", ")} { display: none; }`));
 }
 
 function wanted() {
@@ -80,7 +83,7 @@ function draw() {
     else cell.removeAttribute("aria-sort");
     cell.firstChild.textContent = COLUMNS.find(([key]) => key === cell.dataset.key)[1] + (cell.dataset.key === state.key ? (state.down ? " \u2193" : " \u2191") : "");
   }
-  byId("count").textContent = `${state.shown.length} of ${lines.length} pairs`;
+  byId("count").textContent = `${state.shown.length} of ${lines.length} ${lines.length === 1 ? "pair" : "pairs"}`;
   byId("page").textContent = `page ${state.page + 1} of ${pages}`;
   byId("previous").disabled = state.page === 0;
   byId("next").disabled = state.page >= pages - 1;

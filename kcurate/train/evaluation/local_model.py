@@ -47,6 +47,7 @@ class LocalModel:
         self._settings, self._adapter, self._drawing = settings, adapter, drawing
         if adapter is not None:
             models.check_adapter(adapter)
+        models.check_there(settings)
         self._tokenizer = models.load_tokenizer(settings)
         self._tokenizer.padding_side = "left"
         self._form = Form(self._tokenizer, settings)
