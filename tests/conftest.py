@@ -28,7 +28,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--quick", action="store_true", help="only tests that start no judge or compiler and import no torch"
     )
     parser.addoption(
-        "--sample", action="store_true", help="of the built-in pairs and cheats: what changed, and an eighth"
+        "--sample",
+        action="store_true",
+        help="of the built-in pairs and cheats: what changed, and a sixteenth",
     )
     parser.addoption(
         "--no-skips", action="store_true", help="a test that is skipped fails, unless a GPU is all it lacks"

@@ -183,6 +183,7 @@ def test_half_a_checkpoint_is_passed_over(tmp_path: Path) -> None:
     assert found.name == "checkpoint-2"
 
 
+@pytest.mark.slow
 def test_grpo_alone_from_an_adapter_with_another_recipe(
     whole: Path, model: Path, pairs: Path, tmp_path: Path
 ) -> None:
@@ -510,6 +511,7 @@ def test_a_run_is_taken_up_as_it_was_begun(
     assert all(torch.allclose(grpo_of[name], begun[name], atol=1e-3) for name in begun)
 
 
+@pytest.mark.slow
 def test_a_last_step_is_not_taken_twice(whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     shutil.copytree(whole, out)
@@ -547,6 +549,7 @@ def test_a_run_that_is_told_to_stop_ends_between_two_draws(
     assert drawn == [1, 3]
 
 
+@pytest.mark.slow
 def test_rows_at_once_do_not_change_the_steps(model: Path, pairs: Path, tmp_path: Path) -> None:
     found = []
     for at_once in ("1", "2"):
@@ -564,6 +567,7 @@ def test_rows_at_once_do_not_change_the_steps(model: Path, pairs: Path, tmp_path
     assert found[0] == pytest.approx(found[1], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_sigterm_ends_scoring_and_keeps_what_is_done(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

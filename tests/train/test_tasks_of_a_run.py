@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from kcurate.errors import InputError
+from kcurate.train import pair_tasks
 from kcurate.train.config import resolve
 from kcurate.train.stage import load_tasks
 
@@ -30,6 +33,14 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def read_once() -> Iterator[None]:
+    """The built-in pairs are read once for each form of prompt; what a run makes of them is made anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pair_tasks, "load", cache(pair_tasks.load))
+        yield
 
 
 def test_no_family_is_both_taught_and_held_out() -> None:

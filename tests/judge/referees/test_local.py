@@ -113,6 +113,7 @@ def test_every_future_raises_when_the_machine_cannot_judge() -> None:
             opened.submit(small.scaled()).result()
 
 
+@pytest.mark.slow
 def test_a_script_without_a_main_guard_gets_a_clear_error(tmp_path: Path) -> None:
     script = tmp_path / "judges.py"
     script.write_text(
