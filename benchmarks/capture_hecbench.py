@@ -2,15 +2,16 @@
 
     python benchmarks/capture_hecbench.py --tree HeCBench/src --out ROWS.jsonl --keep DIR [--count 250]
         [--seed 1] [--part 1/4] [--recorder auto] [--arch sm_90] [--jobs 4] [--budget-s 540]
-        [--stage record|draft]
+        [--stage record|draft] [--pairs DIR] [--draft-s 300]
 
 Each program is copied, built (`make ARCH=...`), extracted, run under `kcurate capture -- make run`, and its
 launched kernels are drafted, on the emulator and the GPU. One row a program is appended at once; run again,
 it goes on where it stopped, and a later row of a program replaces the earlier. `--keep` holds each program's
 workspace, without samples of contents: `--stage record` stops there, and `--stage draft` goes on from there,
-on this machine or another. Kernels of libraries are counted apart. Without a GPU (`--recorder cudart`)
-programs are linked with `-cudart shared`, through NVCC_APPEND_FLAGS. Prints the funnel and the reason of each
-loss.
+on this machine or another, with the programs of the rows in their order. `--pairs` gets what the rules of
+deopt make of the admitted problems (`deopt_rules.py --pairs` judges these). Kernels of libraries are counted
+apart. Without a GPU (`--recorder cudart`) programs are linked with `-cudart shared`, through
+NVCC_APPEND_FLAGS. Prints the funnel and the reason of each loss.
 """
 
 from __future__ import annotations
@@ -129,8 +130,12 @@ def drafted(tree: Path, row: dict[str, Any], given: argparse.Namespace) -> dict[
         )
         started = time.monotonic()
         words = [*KCURATE, "problem", "draft", "-w", str(work), "--tree", str(tree / row["program"])]
-        code, text = call([*words, "--again"], Path(temporary), DRAFT_S)
+        code, text = call([*words, "--again"], Path(temporary), given.draft_s)
         row |= {"draft_s": round(time.monotonic() - started, 1), "draft_ended": code is not None}
+        if given.pairs is not None:
+            call([*KCURATE, "deopt", "-w", str(work)], work, DRAFT_S)
+            if (work / "pairs").is_dir():
+                shutil.copytree(work / "pairs", given.pairs / row["program"], dirs_exist_ok=True)
         return row | {"kernels": kernels(work, read(work), text, tree / row["program"])}
 
 
@@ -191,6 +196,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--keep", type=Path, required=True)
     parser.add_argument("--stage", choices=("record", "draft"))
+    parser.add_argument("--pairs", type=Path)
+    parser.add_argument("--draft-s", type=float, default=DRAFT_S)
     parser.add_argument("--count", type=int, default=250)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--part", default="1/1")
@@ -201,7 +208,8 @@ def main() -> None:
     given = parser.parse_args()
     given.keep.mkdir(parents=True, exist_ok=True)
     until_s = time.monotonic() + given.budget_s
-    given.recorder = running.chosen(given.recorder)
+    if given.stage != "draft":
+        given.recorder = running.chosen(given.recorder)
     rows = {one["program"]: one for one in map(json.loads, lines(given.out))}
 
     def work(name: str) -> dict[str, Any] | None:
@@ -217,9 +225,10 @@ def main() -> None:
             return given.stage != "draft"
         return given.stage != "record" and rows[name]["outcome"] == "launched" and "kernels" not in rows[name]
 
-    names = [one for one in drawn(given.tree, given.count, given.seed, given.part) if left(one)]
+    chosen = rows if given.stage == "draft" else drawn(given.tree, given.count, given.seed, given.part)
+    names = [one for one in chosen if left(one)]
     with tempfile.TemporaryDirectory(prefix="libcudart-") as libraries:
-        more = flags(given.recorder, Path(libraries))
+        more = {} if given.stage == "draft" else flags(given.recorder, Path(libraries))
         with ThreadPoolExecutor(given.jobs) as pool, given.out.open("a") as file:
             for done in as_completed([pool.submit(work, name) for name in names]):
                 if (row := done.result()) is not None:

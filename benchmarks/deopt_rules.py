@@ -1,7 +1,8 @@
 """What the rewrite rules of `kcurate deopt` come to: on every built-in fast side, on source trees, on a GPU.
 
     python benchmarks/deopt_rules.py [TREE ...] [--no-pairs] [--no-judge] [--only TEXT]
-    python benchmarks/deopt_rules.py --gpu 0[,1] --out DIR --minutes 5
+    python benchmarks/deopt_rules.py --gpu 0[,1] --out DIR --minutes 5 [--pairs DIR]
+    python benchmarks/deopt_rules.py --facts captured.jsonl --out DIR --pairs DIR
 
 The first prints a table rule x outcome over the fast sides of `pairs/**` (compiled for sm_90 with NVRTC,
 compared as machine code, verified on the emulator), and one of applications over the kernels that extract
@@ -9,13 +10,17 @@ finds in each TREE; there a rule sees the plan only where `sources/` knows the k
 makes is compiled, not run. The second judges every candidate on a GPU with times, rule by rule in turns until
 all are done or the minutes are over, and writes `verdicts.jsonl`, `summary.json` and `speedups.svg`. Run
 again, it goes on where it stopped. Candidates are one a rule and pair, and `all`: every rule that still
-applies after those before it.
+applies after those before it. With `--pairs` they are those that `kcurate deopt` made from records of running
+programs, in any workspaces below that folder: those with one size only are left out, and of each rule they
+come in an order drawn by a seed. `--facts` appends what the verdicts say of these, without code, and prints a
+table.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import tempfile
 import time
@@ -85,6 +90,50 @@ def made(pair: Candidate, table: Table) -> Iterator[Case]:
 def _candidate(pair: Candidate, slow: Side, label: str, rules: tuple[str, ...]) -> Candidate:
     origin = Origin("rule", made="slow", rules=rules, parent=pair.id)
     return replace(pair, id=f"{pair.id}/deopt-{label}", slow=slow, origin=origin)
+
+
+def captured(root: Path, seed: int = 1) -> list[Case]:
+    """What deopt's rules made of problems from records, in the workspaces below a folder."""
+    cases = []
+    for folder in store.find_candidates(root):
+        pair = store.read_candidate(folder)
+        by_rule = pair.origin.kind == "rule" and pair.origin.problem == "captured"
+        if by_rule and pair.problem is not None and not pair.problem.single_size:
+            cases.append((pair.id.rsplit("/deopt-", 1)[-1], pair))
+    random.Random(seed).shuffle(cases)
+    return cases
+
+
+def facts(root: Path, verdicts: Path, out: Path) -> None:
+    """One row a verdict of a captured candidate, those written earlier left out; a table of all rows."""
+    known = {pair.id: (rule, pair) for rule, pair in captured(root)}
+    rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    seen = {row["candidate"] for row in rows}
+    for verdict in store.read_jsonl(verdicts, Verdict):
+        if verdict.candidate not in known or verdict.candidate in seen:
+            continue
+        rule, pair = known[verdict.candidate]
+        speedup = verdict.speedup
+        seen.add(verdict.candidate)
+        row = {
+            "candidate": verdict.candidate,
+            "program": pair.family,
+            "kernel": pair.origin.kernels[0].rsplit("/", 1)[-1],
+            "rule": rule,
+            "outcome": verdict.outcome.value,
+            "speedup": speedup and round(speedup.ratio, 3),
+            "interval": speedup and [round(speedup.low, 3), round(speedup.high, 3)],
+            "device": verdict.environment.device,
+            "driver": verdict.environment.driver,
+        }
+        rows.append(row)
+        store.append_line(out, json.dumps(row))
+    table: Table = defaultdict(Counter)
+    for row in rows:
+        for name in (row["rule"], "sum"):
+            table[name][row["outcome"]] += 1
+            table[name]["1.5x or more"] += row["outcome"] == "confirmed" and row["speedup"] >= 1.5
+    show(f"{len(rows)} candidates", table)
 
 
 def before_judging(candidate: Candidate) -> str | None:
@@ -171,14 +220,21 @@ def in_turns(cases: Iterable[Case]) -> list[Case]:
 
 
 def on_gpu(
-    gpus: tuple[int, ...], out: Path, only: str, rules: frozenset[str], minutes: float, jobs: int
+    gpus: tuple[int, ...],
+    out: Path,
+    only: str,
+    rules: frozenset[str],
+    minutes: float,
+    jobs: int,
+    pairs: Path | None = None,
 ) -> Table:
     """Judge with times; verdicts as they come, then the summary and a plot."""
     out.mkdir(parents=True, exist_ok=True)
     file = out / "verdicts.jsonl"
     earlier = {one.key: one for one in store.read_jsonl(file, Verdict)} if file.exists() else {}
     table: Table = defaultdict(Counter)
-    found = (case for pair in fast_sides(only) for case in made(pair, table))
+    built_in = (case for pair in fast_sides(only) for case in made(pair, table))
+    found: Iterable[Case] = captured(pairs) if pairs else built_in
     cases = in_turns(case for case in found if not rules or case[0] in rules)
     speedups: dict[str, list[float]] = defaultdict(list)
     left = Counter(name for name, _ in cases)
@@ -228,10 +284,10 @@ def on_gpu(
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """The rules in their order, then rungs of ladders, then the last rung."""
+    """The rules in their order, then rungs of ladders, then the last rung, then the sum."""
     known = set(names)
     rungs = sorted(name for name in known if name.startswith("rung"))
-    return [name for name in (*(rule.name for rule in RULES), *rungs, "all") if name in known]
+    return [name for name in (*(rule.name for rule in RULES), *rungs, "all", "sum") if name in known]
 
 
 def show(title: str, table: Mapping[str, Counter[str]]) -> None:
@@ -254,10 +310,15 @@ def main() -> None:
     parser.add_argument("--gpu", type=gpu_numbers, metavar="LIST", help="judge on these GPUs, with times")
     parser.add_argument("--out", type=Path, default=Path("deopt-rules"))
     parser.add_argument("--minutes", type=float, default=60.0, help="stop to begin new work then")
+    parser.add_argument("--pairs", type=Path, metavar="DIR", help="candidates made from records")
+    parser.add_argument("--facts", type=Path, metavar="ROWS", help="append what their verdicts say")
     given = parser.parse_args()
     rules = frozenset(filter(None, given.rules.split(",")))
+    if given.facts is not None:
+        facts(given.pairs, given.out / "verdicts.jsonl", given.facts)
+        return
     if given.gpu is not None:
-        table = on_gpu(given.gpu, given.out, given.only, rules, given.minutes, given.jobs)
+        table = on_gpu(given.gpu, given.out, given.only, rules, given.minutes, given.jobs, given.pairs)
         show("On the GPU", {name: table[name] for name in table if not rules or name in rules})
         return
     if not given.no_pairs:
