@@ -14,12 +14,12 @@ import pytest
 import small
 
 from kcurate import time_limits
-from kcurate.backends.base import KernelFault
 from kcurate.judge import judging as judge_module
 from kcurate.judge import verifying
 from kcurate.judge.judging import Judge, JudgeConfig, judge, reference_side
 from kcurate.judge.referees import batch
 from kcurate.judge.workers.nursery import Worker
+from kcurate.judge.workers.protocol import Frame
 from kcurate.judge.workers.requests import Request, Run, RunAnswer
 from kcurate.records import Buffer, Init, Launch, Origin, Outcome, Problem, Side, Sizes
 
@@ -190,8 +190,9 @@ def test_full_memory_is_not_the_candidates_fault(
         found = original(self, *limits)
         if isinstance(found.body, RunAnswer) and len(full) < times:
             full.append(found)
-            self.kill()
-            raise KernelFault("out_of_memory", "out of memory")
+            told = Frame({"fault": "out_of_memory", "what": "out of memory"}, {})
+            monkeypatch.setattr(self.channel, "receive", lambda *_, **__: told)
+            self._frame(1.0)
         return found
 
     monkeypatch.setattr(Worker, "answer", answer)

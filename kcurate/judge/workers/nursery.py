@@ -22,10 +22,10 @@ import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from kcurate import codec, lock_files, time_limits
-from kcurate.backends.base import KernelFault
+from kcurate.backends.base import FaultReason, KernelFault
 from kcurate.errors import BackendError, MissingDependencyError, ProblemError, RecordError
 from kcurate.judge.workers.messages import pack_request, read_answer
 from kcurate.judge.workers.protocol import (
@@ -40,7 +40,6 @@ from kcurate.judge.workers.protocol import (
 from kcurate.judge.workers.requests import Greeting, Reply, Request
 
 A = TypeVar("A")
-FaultReason = Literal["launch_error", "timeout", "out_of_bounds", "unsupported"]
 BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from kcurate.judge.workers.inside.main import main; main(int(sys.argv[2]), *sys.argv[3:])"
