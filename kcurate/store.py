@@ -300,11 +300,7 @@ def read_candidate(folder: Path) -> Candidate:
 
 
 def read_kernel_code(folder: Path) -> str:
-    """The code of an extracted kernel: `kernel.cu`, or `kernel.py` in Triton.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """The code of an extracted kernel: `kernel.cu`, or `kernel.py` in Triton; `InputError` if unreadable."""
     path = folder / "kernel.py"
     return own_files.read(path if path.is_file() else folder / "kernel.cu").decode("utf-8", "replace")
 
