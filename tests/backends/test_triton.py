@@ -177,6 +177,19 @@ def test_the_verdict_names_the_interpreter() -> None:
     assert "triton" in verdict.checks
 
 
+@needs_triton
+@pytest.mark.slow
+def test_one_judge_goes_on_to_further_candidates_of_two_triton_sides() -> None:
+    """Workers are forked in the background after a candidate: those of the next must wait for that."""
+    judge = Judge(JudgeConfig(backend="emulator"))
+    one = honest()
+    for number in range(3):
+        slow = replace(one.fast, code=f"{one.fast.code}\nNUMBER = {number}\n")
+        verdict = judge.judge(replace(one, slow=slow))
+        assert verdict.outcome is Outcome.CORRECT, verdict.detail
+    judge.close()
+
+
 def test_a_side_in_triton_without_triton_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installed, "version", lambda: None)
     judge = Judge(JudgeConfig(backend="emulator"))

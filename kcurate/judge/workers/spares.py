@@ -157,19 +157,24 @@ class RunWorkerPool:
 
     def _fresh_speaking(self, side: SideName, language: str) -> SideProxy:
         """An unused worker forked from a nursery that has imported what the language needs."""
+        self._wait_for_work()
         if language not in self._speaking:  # importing takes seconds
             self._speaking[language] = WarmWorkers(self._nursery.speaking(language), self._role, 1)
         return SideProxy(side, self._speaking[language].take(), self._timeout_s)
 
     def fresh(self, side: SideName, *, primed: bool = False) -> SideProxy:
         """An unused worker."""
-        if self._work is not None:  # one thread at a time takes from the spares
-            wait([self._work])
+        self._wait_for_work()
         if primed and self._primed is not None:
             ready, self._primed = self._primed, None
             if ready.worker.alive:
                 return dataclasses.replace(ready, side=side)
         return SideProxy(side, self._spares.take(), self._timeout_s)
+
+    def _wait_for_work(self) -> None:
+        """One thread at a time takes from the spares, and speaks with a nursery."""
+        if self._work is not None:
+            wait([self._work])
 
     def release(self, sides: Mapping[SideName, SideProxy], keep: SideName | None) -> None:
         """Give the workers up, except a GPU's `keep`, which is kept for further candidates."""
