@@ -41,7 +41,6 @@ EXPECTED: Mapping[str, tuple[str, ...]] = {
     "constant-memory": ("-stall_memory", "-l2_bytes", "-instructions"),
     "decoupled-look-back": (*_TRAFFIC, "-launches"),
     "double-buffering": _LATENCY,
-    "dpx": ("-instructions",),
     "fast-math-intrinsics": ("-instructions",),
     "grid-stride-loop": ("-instructions", "-atomics", "-stall_barrier"),
     "hierarchical-reduction": ("-atomics", "-launches", "-stall_barrier", "-shared_wavefronts"),
