@@ -30,6 +30,12 @@ from kcurate.train.reward.answers import Readable, read
 from kcurate.train.task import Task
 
 
+def spread(count: int) -> list[Task]:
+    """Built-in tasks with a known answer, at most so many, from all over the list."""
+    every = [one for one in pair_tasks.load() if one.answer and one.technique is None]
+    return every[:: max(1, len(every) // count)][:count]
+
+
 def direct(tasks: Sequence[Task], backend: str, gpu: int) -> tuple[float, list[str]]:
     """Seconds of `judge_many`, and the outcomes."""
     candidates = []
@@ -77,8 +83,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--clients", type=int, default=8)
     given = parser.parse_args()
-    every = [one for one in pair_tasks.load() if one.answer and one.technique is None]
-    tasks = every[:: max(1, len(every) // given.tasks)][: given.tasks]
+    tasks = spread(given.tasks)
     _, expected = direct(tasks, given.backend, given.gpu)
     seconds: dict[str, list[float]] = {"direct": [], "served": []}
     for number in range(given.rounds):

@@ -38,13 +38,15 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from serve import spread
 
 from kcurate import prompts
 from kcurate.client import Answer, Client, Request, Result
 from kcurate.errors import KcurateError
 from kcurate.judge import JudgeConfig, open_referees
 from kcurate.judge.referees.local import Referees
-from kcurate.train import pair_tasks
 from kcurate.train.reward.answers import Readable, read
 from kcurate.train.reward.settled import asks_for_audit, settle
 from kcurate.train.task import Task
@@ -245,8 +247,7 @@ def main() -> None:
     parser.add_argument("--least", type=float, default=0.9)
     parser.add_argument("--rows", type=Path, default=Path("serve-load.jsonl"))
     own = parser.parse_args()
-    every = [one for one in pair_tasks.load() if one.answer and one.technique is None]
-    tasks = every[:: max(1, len(every) // own.tasks)][: own.tasks]
+    tasks = spread(own.tasks)
     about: dict[str, Any] = {
         "clients": own.clients,
         "endless": own.endless,

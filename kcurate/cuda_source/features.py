@@ -42,10 +42,6 @@ _HINTS: Mapping[str, tuple[bytes, ...]] = {
     "vectorized-access": (b"2", b"4"),
     "warpgroup-mma": (b"wgmma",),
 }
-# Techniques that are PTX as often as C++: literals are read for them too.
-_IN_ASM = frozenset(
-    ("async-copy", "read-only-cache", "tensor-cores", "tensor-maps", "thread-block-clusters", "warpgroup-mma")
-)
 _SHARED = rb"\b__shared__\b"
 _FEATURES: Mapping[str, re.Pattern[bytes]] = {
     "atomics": re.compile(rb"\batomic(?:Add|Sub|Exch|Min|Max|Inc|Dec|CAS|And|Or|Xor)\w*\s*\("),
@@ -87,6 +83,14 @@ _TECHNIQUES: Mapping[str, re.Pattern[bytes]] = {
     "warp-vote": _FEATURES["warp-vote"],
     "warpgroup-mma": re.compile(rb"\bwgmma\b"),
 }
+# Those that are PTX as often as C++: literals are read for them too.
+_IN_ASM = {
+    name: _TECHNIQUES[name]
+    for name in (
+        *("async-copy", "read-only-cache", "tensor-cores"),
+        *("tensor-maps", "thread-block-clusters", "warpgroup-mma"),
+    )
+}
 _GRID_STRIDE = re.compile(
     rb"\+=\s*[^;)]*\bgridDim\s*\.\s*[xyz]|\+=\s*(?:stride|step|grid_?[sS]ize|num_?[tT]hreads)\b"
 )
@@ -108,7 +112,7 @@ def techniques(code: bytes) -> tuple[str, ...]:
     bare = blank_literals(code)
     found = _shown(_TECHNIQUES, bare)
     if b"asm" in code:
-        found |= _IN_ASM & _shown(_TECHNIQUES, blank_comments(code))
+        found |= _shown(_IN_ASM, blank_comments(code))
     if b"unroll" in code and _TECHNIQUES["loop-unrolling"].search(code):
         found.add("loop-unrolling")
     declarations = _shared_declarations(bare)
