@@ -45,8 +45,7 @@ def entries(root: Path) -> list[Entry]:
     for folder in store.find_candidates(root):
         verdicts = store.read_verdicts(folder)
         best = standing.best(verdicts)
-        others = standing.elsewhere(verdicts, best) if best else []
-        found.append((store.read_candidate(folder), best, others))
+        found.append((store.read_candidate(folder), best, standing.elsewhere(verdicts, best)))
     return sorted(found, key=lambda entry: (entry[0].domain, entry[0].family, entry[0].id))
 
 

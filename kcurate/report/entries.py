@@ -33,15 +33,6 @@ class Entry:
         return self.best.outcome.value
 
     @property
-    def others(self) -> list[Verdict]:
-        """What counts on each other device."""
-        return (
-            standing.elsewhere(standing.current(self.candidate, self.verdicts), self.best)
-            if self.best
-            else []
-        )
-
-    @property
     def copy_share(self) -> float | None:
         """The fast side's share of the measured copy bandwidth, 0 to about 1; None if unknown."""
         return self.best.environment.copy_fraction if self.best else None
@@ -71,6 +62,7 @@ def line(one: Entry) -> dict[str, Any]:
     """What a row of the table shows, and what search and filters look at."""
     pair, best = one.candidate, one.best
     speedup = best.speedup if best else None
+    others = standing.elsewhere(standing.current(pair, one.verdicts), best)
     return {
         "id": pair.id,
         "family": pair.family,
@@ -80,8 +72,8 @@ def line(one: Entry) -> dict[str, Any]:
         "license": pair.license or "unknown",
         "outcome": one.outcome,
         "device": best.environment.device if best else "",
-        "devices": [found.environment.device for found in (best, *one.others)] if best else [],
-        "others": [_elsewhere(found) for found in one.others],
+        "devices": [found.environment.device for found in (best, *others)] if best else [],
+        "others": [_elsewhere(found) for found in others],
         "speedup": _rounded(speedup.ratio if speedup else None),
         "low": _rounded(speedup.low if speedup else None),
         "high": _rounded(speedup.high if speedup else None),

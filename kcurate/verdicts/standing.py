@@ -87,8 +87,10 @@ def best(verdicts: Sequence[Verdict], device: str = STANDS) -> Verdict | None:
     return next((found[-1] for found in (on_gpu, refuting, confirmed, correct, judged, kept) if found), None)
 
 
-def elsewhere(verdicts: Sequence[Verdict], chosen: Verdict) -> list[Verdict]:
-    """The verdict that counts on each device but that of `chosen`, by name of device."""
+def elsewhere(verdicts: Sequence[Verdict], chosen: Verdict | None) -> list[Verdict]:
+    """The verdict that counts on each device but that of `chosen`, by name; none without `chosen`."""
+    if chosen is None:
+        return []
     devices = {verdict.environment.device for verdict in verdicts} - {chosen.environment.device}
     found = (best([one for one in verdicts if one.environment.device == name]) for name in sorted(devices))
     return [verdict for verdict in found if verdict is not None]
