@@ -194,10 +194,10 @@ def append_jsonl(path: Path, record: Any) -> None:
     append_line(path, json.dumps(data, ensure_ascii=False, separators=(",", ":")))
 
 
-def append_line(path: Path, text: str, *, durable: bool = True) -> None:
+def append_line(path: Path, text: str, *, durable: bool = True) -> int:
     """Append one line in a single write, on a line of its own even after a partial line.
 
-    `durable` is that of `write_bytes`.
+    Returns where it ends, in bytes. `durable` is that of `write_bytes`.
 
     Raises:
         InputError: it cannot be written completely (a full disk); the file is then as before.
@@ -214,8 +214,10 @@ def append_line(path: Path, text: str, *, durable: bool = True) -> None:
             if written != len(line):
                 _undo(handle, written)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            end = os.lseek(handle, 0, os.SEEK_CUR)
             if durable:
                 os.fsync(handle)
+            return end
         finally:
             os.close(handle)
     except OSError as error:

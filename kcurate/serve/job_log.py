@@ -64,8 +64,7 @@ class JobLog:
 
     def end(self, job_id: str, job: Any) -> None:
         """A job has ended; it is on disk when this returns."""
-        length = self._append({"id": job_id, "job": job})
-        self._places[job_id] = (self._path.stat().st_size - length, length)
+        self._places[job_id] = self._append({"id": job_id, "job": job})
 
     def find(self, job_id: str) -> Any:
         """An ended job, or None."""
@@ -77,11 +76,11 @@ class JobLog:
         """Another server may have the file."""
         os.close(self._handle)
 
-    def _append(self, line: Any) -> int:
-        """Append a line; its length in bytes."""
+    def _append(self, line: Any) -> tuple[int, int]:
+        """Append a line; its place. Other threads may append meanwhile."""
         text = json.dumps(line, separators=(",", ":"))
-        store.append_line(self._path, text)
-        return len(text) + 1
+        length = len(text) + 1
+        return store.append_line(self._path, text) - length, length
 
     def _lines(self) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
         """Every whole line with its place; what a crash cut short was never acknowledged."""

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from kcurate import cli
+from kcurate import cli, store
 from kcurate.errors import InputError, MissingDependencyError
 from kcurate.serve import stage
 from kcurate.serve.job_log import JobLog
@@ -99,6 +99,23 @@ def test_jobs_come_back_from_disk(tmp_path: Path) -> None:
     again.end("a", {"state": "failed"})
     assert again.find("a") == {"state": "failed"}
     again.close()
+
+
+def test_a_job_is_found_though_another_ended_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = store.append_line
+
+    def beside_another(path: Path, text: str) -> int:
+        end = append(path, text)
+        append(path, json.dumps({"id": "other", "job": {"state": "done"}}))
+        return end
+
+    log = JobLog(tmp_path / "jobs.jsonl")
+    monkeypatch.setattr(store, "append_line", beside_another)
+    log.end("one", {"state": "refused"})
+    assert log.find("one") == {"state": "refused"}
+    log.close()
 
 
 def test_the_openapi_document_is_current() -> None:
