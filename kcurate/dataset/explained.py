@@ -9,14 +9,13 @@ Not covered: the sentences (`kcurate.prompts.explained`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kcurate import prompts, store
 from kcurate.neutral import commented
 from kcurate.problem import shown
-from kcurate.problem.bind_once import bind_once
-from kcurate.problem.ops import LaunchOp, Op, WhileOp
+from kcurate.problem.program import launch_count
 from kcurate.problem.techniques import vocabulary
 from kcurate.profiles import counters, labels
 from kcurate.prompts.explained import Fact, say, write
@@ -157,13 +156,7 @@ def launches(problem: Problem | None, side: Side) -> int | None:
     """The launches of a plan at the headline bench size; None if they depend on what is computed."""
     if problem is None or side.language != "cuda":
         return None
-    return _counted(bind_once(problem, side, problem.sizes.headline).ops)
-
-
-def _counted(ops: Sequence[Op]) -> int | None:
-    if any(isinstance(op, WhileOp) for op in ops):
-        return None
-    return sum(isinstance(op, LaunchOp) for op in ops)
+    return launch_count(problem, side, problem.sizes.headline)
 
 
 def _local(resources: str) -> Iterator[tuple[str, int]]:

@@ -8,7 +8,7 @@ because only the device knows its condition. Not covered: the resulting data (`k
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kcurate.errors import ProblemError, at
@@ -68,7 +68,7 @@ MAX_STAGES = 12
 # Blocks in a cluster; more than 8 are not portable, which the launch then allows.
 MAX_CLUSTER = 16
 
-__all__ = ["BoundBuffer", "BoundPointer", "BoundScalar", "Program", "bind"]
+__all__ = ["BoundBuffer", "BoundPointer", "BoundScalar", "Program", "bind", "launch_count"]
 
 
 class _Binder:
@@ -321,3 +321,30 @@ def bind(problem: Problem, side: Side, sizes: Mapping[str, int], *, where: str =
     binder = _Binder(problem, side, sizes)
     ops = tuple(binder.steps(side.plan, where))
     return Program(binder.buffers, ops, tuple(binder.entries), tuple(binder.symbols), dict(sizes))
+
+
+def launch_count(problem: Problem, side: Side, sizes: Mapping[str, int]) -> int | None:
+    """How many launches a side's plan has at one size setting, without binding them; None: data decides.
+
+    Raises:
+        ProblemError: an unknown name in the bounds of a loop, or a step of zero.
+    """
+    return _launch_count(side.plan, _Binder(problem, side, sizes).names)
+
+
+def _launch_count(steps: Iterable[Step], names: Mapping[str, int]) -> int | None:
+    total = 0
+    for step in steps:
+        counts: Iterable[int | None] = (isinstance(step, Launch),)
+        if isinstance(step, For):
+            start, stop, stride = (evaluate(one, names) for one in (step.from_, step.to, step.step))
+            if stride == 0:
+                raise ProblemError("the step of a loop is zero")
+            counts = (_launch_count(step.do, {**names, step.for_: at}) for at in range(start, stop, stride))
+        elif isinstance(step, WhileNonzero):
+            counts = (None,)
+        for count in counts:
+            if count is None:
+                return None
+            total += count
+    return total
