@@ -12,6 +12,9 @@
 # make audit     pip-audit: known vulnerabilities in requirements.txt; takes a machine that reaches an advisory database
 # make clean     remove .venv and everything that was built
 
+# Tests start many Python processes: the bytecode of what they import is kept, whatever the caller prefers.
+unexport PYTHONDONTWRITEBYTECODE
+
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help

@@ -23,6 +23,11 @@ def compiles(head: str, body: str = "x[0] = n;", arch: str = nvrtc.DEFAULT_ARCH)
     return "" if made.cubin else made.log
 
 
+def test_the_headers_on_the_list_compile_together() -> None:
+    assert compiles("\n".join(f"#include <{header}>" for header in sorted(IN_SIDES))) == ""
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("header", sorted(IN_SIDES))
 def test_every_header_on_the_list_compiles(header: str) -> None:
     assert compiles(f"#include <{header}>") == ""

@@ -15,7 +15,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from kcurate.cli import run
-from kcurate.train import grpo
 from kcurate.train.evaluation import completions
 from kcurate.train.metrics_log import MetricsLog
 from kcurate.train.run_folder import RunFolder
@@ -438,7 +437,7 @@ def test_grpo_leaves_no_gradients_of_padding_to_cudnn(
         return 0
 
     before = torch.backends.cuda.cudnn_sdp_enabled()
-    monkeypatch.setattr(grpo, "drive", drive)
+    monkeypatch.setattr("kcurate.train.grpo.drive", drive)
     assert run(command(model, pairs, tmp_path / "run", "--samples", "0", stage="grpo")) == 0
     assert found == [False]
     assert torch.backends.cuda.cudnn_sdp_enabled() == before
