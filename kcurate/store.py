@@ -86,11 +86,8 @@ def _temporary(path: Path) -> tuple[int, str]:
 
 
 def _cannot_write(path: Path, error: OSError) -> InputError:
-    return InputError(
-        f"cannot write: {error.strerror}",
-        where=str(path),
-        hint="check the folder's permissions and free space",
-    )
+    hint = "check the folder's permissions and free space"
+    return InputError(f"cannot write: {error.strerror}", where=str(path), hint=hint)
 
 
 @cache
@@ -214,10 +211,9 @@ def append_line(path: Path, text: str, *, durable: bool = True) -> int:
             if written != len(line):
                 _undo(handle, written)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            end = os.lseek(handle, 0, os.SEEK_CUR)
             if durable:
                 os.fsync(handle)
-            return end
+            return os.lseek(handle, 0, os.SEEK_CUR)
         finally:
             os.close(handle)
     except OSError as error:

@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sample",
         action="store_true",
-        help="of the built-in pairs and cheats: what changed, and a sixteenth",
+        help="of the built-in pairs and cheats: what changed, and one in 32",
     )
     parser.addoption(
         "--no-skips", action="store_true", help="a test that is skipped fails, unless a GPU is all it lacks"

@@ -1,6 +1,6 @@
-"""Which built-in pairs and cheats a run with `--sample` takes: those that changed, and a sixteenth of all.
+"""Which built-in pairs and cheats a run with `--sample` takes: those that changed, and one in 32 of all.
 
-Changed: in the last commit or since. The sixteenth is drawn by the commit's hash: the same for a commit
+Changed: in the last commit or since. The others are drawn by the commit's hash: the same for a commit
 wherever it is tested, and another for the next. Where git cannot say what changed (no repository, no earlier
 commit), all are taken. Not covered: which tests are about which folder (their marker `sample`).
 """
@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ONE_IN = 16
+ONE_IN = 32
 
 
 @dataclass(frozen=True)

@@ -303,6 +303,7 @@ def test_a_line_that_was_cut_is_passed_over(tmp_path: Path) -> None:
     assert (one.program, one.others, one.ended) == ("b", {"_Z3foov": 2}, False)
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_what_was_recorded(built: Build, tmp_path: Path) -> None:
     main = 'int main() { float *x; cudaMalloc(&x, 32); scale<<<1, 32>>>(x, x, 1, 8); puts("on"); '
     main += "fflush(stdout); for (;;) pause(); }\n"

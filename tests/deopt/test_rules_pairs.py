@@ -59,6 +59,7 @@ def test_results_parse_as_well_as_what_they_came_from(made: list[tuple[Rule, Can
         assert before.has_error or not after.has_error, candidate.id
 
 
+@pytest.mark.slow
 def test_rules_compose(made: list[tuple[Rule, Candidate]]) -> None:
     """Every rule can follow every other: it changes the side or says why not."""
     for first, candidate in made[::6]:

@@ -115,6 +115,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "work"
 
 
+@pytest.mark.slow
 def test_partly_written_output_is_compared_with_its_initial_contents(root: Path) -> None:
     assert draft(DraftConfig(root)).items["kernels"] == {"admitted": 1}
     (record,) = (root / "kernels").rglob("problem.json")

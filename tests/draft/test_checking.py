@@ -168,6 +168,7 @@ def test_refused_file_leaves_no_record_of_an_earlier_one(workspace: Drafted) -> 
     assert not path.with_name("problem.json").exists()
 
 
+@pytest.mark.slow
 def test_problem_for_other_code_is_reported_and_not_used(workspace: Drafted, capsys: Captured) -> None:
     folder = workspace.folder("saxpy")
     code = (folder / "kernel.cu").read_text()

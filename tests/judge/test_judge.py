@@ -52,6 +52,7 @@ def test_wrong_sides_are_refused_and_named(one: Judge, name: str) -> None:
     assert verdict.detail
 
 
+@pytest.mark.slow
 def test_seeds_are_fresh_unless_fixed(one: Judge) -> None:
     candidate = small.scaled()
     assert one.judge(candidate).seeds != one.judge(candidate).seeds
@@ -229,6 +230,7 @@ def test_a_judge_with_a_dead_nursery_returns_harness_error() -> None:
         assert not judge.usable
 
 
+@pytest.mark.slow
 def test_several_referees_judge_many_candidates() -> None:
     todo = [(i, small.scaled(f"s{i}")) for i in range(4)]
     todo.append((4, small.wrong()["wrong_everywhere"][0]))

@@ -117,6 +117,7 @@ def test_a_second_run_asks_nothing_again(mine: Path) -> None:
     assert (again.diff, again.attempts) == (first.diff, first.attempts)
 
 
+@pytest.mark.slow
 def test_the_command_exits_with_1_and_the_reasons_if_no_answer_is_right(
     mine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,6 +132,7 @@ def test_the_command_exits_with_1_and_the_reasons_if_no_answer_is_right(
     assert (mine / "k.cu").read_text() == FILE
 
 
+@pytest.mark.slow
 def test_without_a_gpu_a_correct_kernel_is_found_and_no_times_are_claimed(
     mine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

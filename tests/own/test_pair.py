@@ -164,6 +164,7 @@ def test_a_person_is_asked_for_launches_and_each_answer_is_kept(tmp_path: Path) 
     assert (launch.launch, launch.grid, launch.block) == ("shift_two", ("ceil_div(n, 128)",), (128,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", ["128", "0"])
 def test_a_person_is_asked_for_open_places_and_the_answers_are_checked(copy: Path, block: str) -> None:
     for path in (copy / "work").rglob("problem.json"):

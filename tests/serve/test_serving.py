@@ -316,6 +316,7 @@ def test_health_and_metrics_tell_what_was_judged(server: Server) -> None:
     assert 'kcurate_answers_total{outcome="mismatch"}' in text and "kcurate_open_jobs 0" in text
 
 
+@pytest.mark.slow
 def test_no_acknowledged_job_is_lost_when_the_server_is_killed(dataset: Path, tmp_path: Path) -> None:
     server = Server(dataset, tmp_path)
     texts = [reply(SCALE.replace("a * x[i]", f"a * x[i] + {n}.0f")) for n in range(3)]
@@ -359,6 +360,7 @@ def test_a_client_goes_on_after_a_restart(dataset: Path, tmp_path: Path) -> None
     assert "trying again in 0.25 s" in told[0]
 
 
+@pytest.mark.slow
 def test_a_full_queue_and_a_token(dataset: Path, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cret\n")
     options = ("--queue", "2", "--token-file", str(tmp_path / "token"), "--host", "0.0.0.0")

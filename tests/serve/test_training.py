@@ -58,6 +58,7 @@ def test_a_run_gets_its_rewards_in_order_from_the_server_that_it_names(
     assert found[0].components["reached"] == 0.25 and found[0].key and found[1].key == ""
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_away_is_waited_for(kept: Server, tasks: tuple[Task, ...]) -> None:
     notes: list[str] = []
     away = threading.Event()

@@ -129,6 +129,7 @@ def test_a_run_that_is_there_is_not_overwritten(
     assert "a run is here already" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_resuming_a_finished_run_does_nothing_again(
     whole: Path, model: Path, pairs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -138,6 +139,7 @@ def test_resuming_a_finished_run_does_nothing_again(
     assert (whole / "metrics.jsonl").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_sigterm_saves_and_resume_ends_where_an_uncut_run_does(
     whole: Path, model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -197,6 +199,7 @@ def test_grpo_alone_from_an_adapter_with_another_recipe(
     assert not (out / "sft").exists()
 
 
+@pytest.mark.slow
 def test_measure_scores_one_adapter_under_a_name(
     whole: Path, model: Path, pairs: Path, tmp_path: Path
 ) -> None:

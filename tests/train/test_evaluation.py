@@ -175,6 +175,7 @@ def words(url: str, pairs: Path, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("answering")
 def test_three_steps_with_files_between_them_from_an_endpoint(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -173,6 +173,7 @@ def test_the_split_is_by_seed_and_covers_all(found: kernelbench.KernelBenchTasks
         kernelbench.split(tasks, 1.0)
 
 
+@pytest.mark.slow
 def test_modules_come_from_the_hub_and_their_sizes_are_halved_to_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     def download(repo: str, folder: Path, *, revision: str | None = None) -> None:
         assert (repo, revision) == (kernelbench.HUB_NAME, "v1")

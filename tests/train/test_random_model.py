@@ -27,6 +27,7 @@ def test_it_has_two_million_weights_and_reads_every_text(pairs: Path, tmp_path: 
     assert not list(tmp_path.glob("*.part"))
 
 
+@pytest.mark.slow
 def test_it_trains_and_says_that_it_learns_nothing(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,6 +53,7 @@ def test_no_family_is_both_taught_and_held_out() -> None:
     assert load_tasks(resolve()) == found, "the seed decides"
 
 
+@pytest.mark.slow
 def test_sqd_asks_stage_by_stage_and_holds_out_plain_tasks() -> None:
     found = load_tasks(resolve(recipe="sqd"))
     stages = [int(task.id.rsplit("@", 1)[1].split("-")[0]) for task in found.grpo]

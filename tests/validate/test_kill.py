@@ -134,6 +134,7 @@ def is_ours(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_random_kills_lose_no_verdict(tmp_path: Path) -> None:
     run_with_kills(tmp_path, kills=4, seed=1)
 

@@ -79,6 +79,7 @@ def test_a_second_run_makes_no_verdict_again_unless_asked(
     assert [line["outcome"] for line in lines(tmp_path)].count("correct") == 2
 
 
+@pytest.mark.slow
 def test_slow_sides_that_were_made_come_last(tmp_path: Path) -> None:
     """Verdicts on naive variants limit what they may claim, so those must be there first."""
     made = Origin("model", made="slow", model="test")
@@ -104,6 +105,7 @@ def test_verdicts_that_are_not_final_are_made_again(tmp_path: Path, validated: P
     assert [str(line["outcome"]) for line in lines(tmp_path)].count("correct") == 1
 
 
+@pytest.mark.slow
 def test_a_fault_after_a_verdict_ends_the_judges_too(
     tmp_path: Path, given: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,7 @@ run(config, seams=workbench.seams(judge))
 """
 
 
+@pytest.mark.slow
 def test_a_run_killed_anywhere_resumes_without_a_repeated_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +261,7 @@ def test_the_first_request_is_the_one_that_was_previewed(
     assert contents == {one["task"] for one in shown}
 
 
+@pytest.mark.slow
 def test_the_emulator_judges_what_a_model_wrote(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,7 @@ def test_a_name_that_ends_like_an_allowed_one_is_state() -> None:
     assert "my_table" in hits[0].what
 
 
+@pytest.mark.slow
 def test_huge_sections_are_found() -> None:
     assert "sections" in found("x[0] = big[n];", "__device__ const char big[20 << 20] = {1};")
 

@@ -15,6 +15,7 @@ LIMIT_S = 10.0
 NEST = "for (i = 0; i < n; i++) { x = y; if (a) {"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

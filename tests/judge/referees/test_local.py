@@ -83,6 +83,7 @@ def test_candidates_with_one_reference_go_to_one_referee() -> None:
     assert changes <= 9  # about 18 in order of arrival
 
 
+@pytest.mark.slow
 def test_a_candidate_past_the_limit_gets_harness_error_and_the_next_is_judged() -> None:
     with closing(Referees(CONFIG, jobs=1, limit_s=1.0)) as opened:
         opened.environment()
@@ -105,6 +106,7 @@ def test_closing_kills_busy_referees_and_cancels_queued_candidates() -> None:
             never.result()
 
 
+@pytest.mark.slow
 def test_every_future_raises_when_the_machine_cannot_judge() -> None:
     with closing(Referees(JudgeConfig(backend="cuda", gpu=97), jobs=1)) as opened:
         with pytest.raises(KcurateError):
