@@ -167,13 +167,13 @@ class Ceiling:
         from corpus_libraries import restorer
 
         assert candidate.problem is not None
-        prepared, _ = self.bench.load(candidate.problem, candidate.fast)
-        prepared.reset(0xDEADBEEF)
+        prepared, inputs = self.bench.load(candidate.problem, candidate.fast)
         with restorer(self.bench, prepared) as restore:
             for _ in range(3):
                 self.bench.sample(prepared.run, restore)
             middle = statistics.median(self.bench.sample(prepared.run, restore) for _ in range(SAMPLES))
         prepared.close()
+        inputs.close()
         return middle
 
 

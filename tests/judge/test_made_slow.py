@@ -289,6 +289,7 @@ def test_the_largest_test_size_is_the_one_that_is_timed(monkeypatch: pytest.Monk
     assert len(asked) == 1 and not counted
 
 
+@pytest.mark.slow
 def test_what_a_fast_side_does_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ran_sides: list[str] = []
     original = CountedRuns._run

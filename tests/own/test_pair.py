@@ -147,6 +147,7 @@ def test_kernels_that_do_not_compile_are_named_as_such(tmp_path: Path) -> None:
         run(PairConfig(**given, workspace=tmp_path / "work", **LAUNCHES))
 
 
+@pytest.mark.slow
 def test_a_person_is_asked_for_launches_and_each_answer_is_kept(tmp_path: Path) -> None:
     answers = iter(["(n + 127) / 128", "128", ""])
     asked: list[str] = []

@@ -148,6 +148,7 @@ def test_a_side_with_another_layout_is_asked_for_but_not_taught() -> None:
     assert task.answer is None
 
 
+@pytest.mark.slow
 def test_held_out_families_are_not_trained_on(built_in: tuple[Task, ...]) -> None:
     train, held_out = pair_tasks.split(built_in, 0.2, 42)
     assert not {task.family for task in train} & {task.family for task in held_out}

@@ -43,6 +43,7 @@ def read_once() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_no_family_is_both_taught_and_held_out() -> None:
     found = load_tasks(resolve())
     assert found.grpo == tuple(task for task in found.sft if task.technique is None)
