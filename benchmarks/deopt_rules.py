@@ -10,10 +10,10 @@ finds in each TREE; there a rule sees the plan only where `sources/` knows the k
 makes is compiled, not run. The second judges every candidate on a GPU with times, rule by rule in turns until
 all are done or the minutes are over, and writes `verdicts.jsonl`, `summary.json` and `speedups.svg`. Run
 again, it goes on where it stopped. Candidates are one a rule and pair, and `all`: every rule that still
-applies after those before it. With `--pairs` they are those that `kcurate deopt` made from records of running
-programs, in any workspaces below that folder: those with one size only are left out, and of each rule they
-come in an order drawn by a seed. `--facts` appends what the verdicts say of these, without code, and prints a
-table.
+applies after those before it. With `--pairs` they are all by rules below that folder, such as those that
+`kcurate deopt` made from records of running programs: those with one size only are left out, and of each rule
+they come in an order drawn by a seed.
+`--facts` appends what the verdicts say of these, without code, and prints a table.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ def _candidate(pair: Candidate, slow: Side, label: str, rules: tuple[str, ...]) 
     return replace(pair, id=f"{pair.id}/deopt-{label}", slow=slow, origin=origin)
 
 
-def captured(root: Path, seed: int = 1) -> list[Case]:
-    """What deopt's rules made of problems from records, in the workspaces below a folder."""
+def by_rules(root: Path, seed: int = 1) -> list[Case]:
+    """What deopt's rules made, in the workspaces below a folder."""
     cases = []
     for folder in store.find_candidates(root):
         pair = store.read_candidate(folder)
-        by_rule = pair.origin.kind == "rule" and pair.origin.problem == "captured"
+        by_rule = pair.origin.kind == "rule"
         if by_rule and pair.problem is not None and not pair.problem.single_size:
             cases.append((pair.id.rsplit("/deopt-", 1)[-1], pair))
     random.Random(seed).shuffle(cases)
@@ -106,7 +106,7 @@ def captured(root: Path, seed: int = 1) -> list[Case]:
 
 def facts(root: Path, verdicts: Path, out: Path) -> None:
     """One row a verdict of a captured candidate, those written earlier left out; a table of all rows."""
-    known = {pair.id: (rule, pair) for rule, pair in captured(root)}
+    known = {pair.id: (rule, pair) for rule, pair in by_rules(root)}
     rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     seen = {row["candidate"] for row in rows}
     for verdict in store.read_jsonl(verdicts, Verdict):
@@ -234,7 +234,7 @@ def on_gpu(
     earlier = {one.key: one for one in store.read_jsonl(file, Verdict)} if file.exists() else {}
     table: Table = defaultdict(Counter)
     built_in = (case for pair in fast_sides(only) for case in made(pair, table))
-    found: Iterable[Case] = captured(pairs) if pairs else built_in
+    found: Iterable[Case] = by_rules(pairs) if pairs else built_in
     cases = in_turns(case for case in found if not rules or case[0] in rules)
     speedups: dict[str, list[float]] = defaultdict(list)
     left = Counter(name for name, _ in cases)
@@ -310,7 +310,7 @@ def main() -> None:
     parser.add_argument("--gpu", type=gpu_numbers, metavar="LIST", help="judge on these GPUs, with times")
     parser.add_argument("--out", type=Path, default=Path("deopt-rules"))
     parser.add_argument("--minutes", type=float, default=60.0, help="stop to begin new work then")
-    parser.add_argument("--pairs", type=Path, metavar="DIR", help="candidates made from records")
+    parser.add_argument("--pairs", type=Path, metavar="DIR", help="candidates that rules made")
     parser.add_argument("--facts", type=Path, metavar="ROWS", help="append what their verdicts say")
     given = parser.parse_args()
     rules = frozenset(filter(None, given.rules.split(",")))

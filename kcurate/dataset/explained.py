@@ -27,6 +27,9 @@ Both = tuple[Profile, Profile]
 MOST = 3
 SECTORS, CYCLES = 8.0, 4.0
 CONFLICTS, ISSUE, FP64, OCCUPANCY, LOCAL_SHARE = 0.2, 60.0, 50.0, 25.0, 0.1
+# The least part of a given side's device memory traffic that a technique is credited with.
+LEAST_TRAFFIC = 0.1
+DRAM = ("dram_read_bytes", "dram_write_bytes")
 STALLS = ("stall_memory", "stall_shared", "stall_barrier", "stall_math")
 
 
@@ -126,7 +129,7 @@ def techniques(pair: Candidate, both: Both | None) -> Iterator[Fact]:
     found: dict[str, list[labels.Move]] = {}
     for name in pair.techniques:
         there = labels.moves(name, *both) if both is not None else []
-        moved = [one for one in there if one.right]
+        moved = [one for one in there if one.right and both and _weighs(one, both[0])]
         if name in known and (moved or not there):
             found[name] = moved
     told = {labels.LAUNCHES, labels.CONFLICTS}
@@ -141,6 +144,13 @@ def techniques(pair: Candidate, both: Both | None) -> Iterator[Fact]:
             break
     if rest := list(found)[MOST:]:
         yield Fact("further", {"names": ", ".join(rest)})
+
+
+def _weighs(move: labels.Move, slow: Profile) -> bool:
+    """Whether what a counter of device memory's traffic changes is a good part of all of it."""
+    if move.counter not in DRAM:
+        return True
+    return abs(move.slow - move.fast) >= LEAST_TRAFFIC * sum(slow.counters.get(name, 0.0) for name in DRAM)
 
 
 def _launches(count: int) -> str:

@@ -15,6 +15,7 @@ from kcurate.records import Candidate, For, Launch, Profile, Side, WhileNonzero,
 Row = Mapping[str, Any]
 Both = tuple[Profile, Profile] | None
 Values = Mapping[str, str]
+DRAM = ("dram_read_bytes", "dram_write_bytes")
 PREFIXES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 # The part that a kind of fact belongs to: the given side's counters, or both sides.
 OF_BOTH = {"technique", "further", "moves", "other_launches", "registers", "shared", "gain"}
@@ -57,7 +58,10 @@ def launched(text: str, side: Side) -> bool:
 
 
 def supported(name: str, both: Both) -> bool:
-    """Whether a counter of the technique moves by 5% as it should, where there are counters at all."""
+    """Whether a counter of the technique moves by 5% as it should, where there are counters at all.
+
+    Of traffic to device memory it has to be a tenth of all.
+    """
     if both is None or name not in EXPECTED:
         return True
     found = []
@@ -70,7 +74,10 @@ def supported(name: str, both: Both) -> bool:
         elif one[0] == "+" or slow >= least(one[1:], fast):
             more, less = (fast, slow) if one[0] == "+" else (slow, fast)
             small = one.endswith("_pct") and abs(fast - slow) < 1
-            found.append(not small and slow != fast and more >= 1.05 * less)
+            traffic = sum(counter(both[0], name) or 0 for name in DRAM) if one[1:] in DRAM else 0
+            found.append(
+                not small and slow != fast and more >= 1.05 * less and abs(fast - slow) >= traffic / 10
+            )
     return any(found) or not found
 
 
