@@ -50,7 +50,7 @@ DRIVER = re.compile(r"\bcu(?:Init|Device|Ctx|Module|Launch|Mem)[A-Z]\w*\(|\bcuIn
 MAIN = re.compile(r"\bmain\s*\(")
 INCLUDED = re.compile(r"^\s*#\s*include\s*[<\"]([^>\"]+)[>\"]", re.MULTILINE)
 LIBRARIES = ("cublasLt", "cublas", "curand", "cufft", "cusparse", "cusolver")
-SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".inc", ".inl")
+SOURCES = (".cu", ".cuh", ".c", ".h", ".hpp", ".cpp", ".inc", ".inl")
 DEFINED = re.compile(r"__global__([^;{}]{0,400})")
 
 
