@@ -120,6 +120,7 @@ def gathered(suite: str, tree: Path, out: Path) -> None:
         words += [f"-l{name}" for name in LIBRARIES if f"{name}.h" in text or f"{name}_v2.h" in text]
         words += ["-lcuda"] * bool(DRIVER.search(text)) + ["-Xcompiler -fopenmp"] * ("omp.h" in text)
         options = "-arch=$(ARCH) -O3 -w --extended-lambda --expt-relaxed-constexpr"
+        options += " -DcudaThreadSynchronize=cudaDeviceSynchronize"  # CUDA 13 lacks the old name
         (folder / "Makefile").write_text(
             f"program:\n\tnvcc {options} -o $@ {' '.join(words)}\nrun: program\n\t./program\n"
         )
