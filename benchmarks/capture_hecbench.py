@@ -1,8 +1,9 @@
-"""From programs that run to admitted problems: HeCBench, drawn by seed, each with its own Makefile.
+"""From programs that run to admitted problems: of HeCBench or other trees, by seed.
 
     python benchmarks/capture_hecbench.py --tree HeCBench/src --out ROWS.jsonl --keep DIR [--count 250]
         [--seed 1] [--part 1/4] [--recorder auto] [--arch sm_90] [--jobs 4] [--budget-s 540]
-        [--stage record|draft] [--pairs DIR] [--draft-s 300]
+        [--stage record|draft|overhead] [--pairs DIR] [--run-s 60] [--draft-s 300]
+    python benchmarks/capture_hecbench.py --gather NAME=TREE ... --tree PROGRAMS
 
 Each program is copied, built (`make ARCH=...`), extracted, run under `kcurate capture -- make run`, and its
 launched kernels are drafted, on the emulator and the GPU. One row a program is appended at once; run again,
@@ -41,7 +42,15 @@ from kcurate.cuda_source.demangled import Demangled
 ROOT = Path(__file__).resolve().parent.parent
 KCURATE = [sys.executable, "-m", "kcurate"]
 BUILD_S, RUN_S, DRAFT_S = 180, 60, 300
-SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".inc", ".inl")
+OPENS = re.compile(
+    r"\bfopen\w*\(|\bifstream\b|sdkFindFilePath|sdkLoad|"
+    r"#\s*include\s*[<\"](?:mpi|nccl|cudnn|nvrtc|torch|cutlass|GL/|glut|helper_gl|EGL|FreeImage|npp|cudaD3D|d3d)"
+)
+DRIVER = re.compile(r"\bcu(?:Init|Device|Ctx|Module|Launch|Mem)[A-Z]\w*\(|\bcuInit\(")
+MAIN = re.compile(r"\bmain\s*\(")
+INCLUDED = re.compile(r"^\s*#\s*include\s*[<\"]([^>\"]+)[>\"]", re.MULTILINE)
+LIBRARIES = ("cublasLt", "cublas", "curand", "cufft", "cusparse", "cusolver")
+SOURCES = (".cu", ".cuh", ".c", ".h", ".hpp", ".cpp", ".inc", ".inl")
 DEFINED = re.compile(r"__global__([^;{}]{0,400})")
 
 
@@ -86,26 +95,102 @@ def flags(recorder: str, folder: Path) -> dict[str, str]:
     return {"NVCC_APPEND_FLAGS": f"-cudart shared -L{folder}"}
 
 
+def gathered(suite: str, tree: Path, out: Path) -> None:
+    """A folder with a Makefile for each program of a tree."""
+    files = {path: path.read_text("utf-8", "replace") for path in tree.rglob("*") if path.suffix in SOURCES}
+    mains = sorted(path for path in files if path.suffix in (".cu", ".cpp") and MAIN.search(files[path]))
+    for main_file in mains:
+        folder = out / f"{suite}-{main_file.stem}-cuda"
+        beside = [
+            path
+            for path in sorted(files)
+            if path.parent == main_file.parent and path.suffix in (".cu", ".cpp") and path not in mains
+        ]
+        alone = sum(path.parent == main_file.parent for path in mains) > 1
+        needed, roots = headers([main_file, *([] if alone else beside)], tree, files)
+        units = [main_file, *(path for path in beside if not alone and path not in needed)]
+        text = "".join(files[path] for path in {*units, *needed})
+        if folder.exists() or "__global__" not in text or any(OPENS.search(files[path]) for path in units):
+            continue
+        for path in {*units, *needed}:
+            (folder / path.relative_to(tree)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, folder / path.relative_to(tree))
+        words = [f"-I{root.relative_to(tree)}" for root in sorted(roots)]
+        words += [str(path.relative_to(tree)) for path in units]
+        words += [f"-l{name}" for name in LIBRARIES if f"{name}.h" in text or f"{name}_v2.h" in text]
+        words += ["-lcuda"] * bool(DRIVER.search(text)) + ["-Xcompiler -fopenmp"] * ("omp.h" in text)
+        options = "-arch=$(ARCH) -O3 -w --extended-lambda --expt-relaxed-constexpr"
+        options += " -DcudaThreadSynchronize=cudaDeviceSynchronize"  # CUDA 13 lacks the old name
+        (folder / "Makefile").write_text(
+            f"program:\n\tnvcc {options} -o $@ {' '.join(words)}\nrun: program\n\t./program\n"
+        )
+
+
+def headers(units: list[Path], tree: Path, files: dict[Path, str]) -> tuple[set[Path], set[Path]]:
+    """The files of the tree that these include, and the folders where the compiler has to look."""
+    found: set[Path] = set()
+    roots: set[Path] = set()
+    left = list(units)
+    while left:
+        path = left.pop()
+        for name in INCLUDED.findall(files[path]):
+            near = Path(os.path.normpath(path.parent / name))
+            far = (one for one in sorted(files) if str(one).endswith(f"/{name}"))
+            one = near if near in files else next(far, None)
+            if one is not None and one != near:
+                roots.add(Path(str(one)[: -len(name) - 1]))
+            if one is not None and one not in found:
+                found.add(one)
+                left.append(one)
+    return found, roots
+
+
+def built(
+    tree: Path, name: str, given: argparse.Namespace, more: dict[str, str], home: Path
+) -> dict[str, Any]:
+    """A row with what became of building one program below `home`, with a workspace of its kernels."""
+    row: dict[str, Any] = {"program": name, "recorder": given.recorder, "cpu": platform.machine()}
+    home.mkdir(parents=True)
+    for other in tree.iterdir():  # Makefiles look into their neighbours
+        if other.name != name:
+            (home / other.name).symlink_to(other.resolve())
+    folder = home / name
+    shutil.copytree(tree / name, folder, symlinks=True)
+    started = time.monotonic()
+    code, text = call(["make", f"ARCH={given.arch}"], folder, BUILD_S, **more)
+    row["build_s"] = round(time.monotonic() - started, 1)
+    if code != 0:
+        return row | {"outcome": "not_built", "why": last(text)}
+    call([*KCURATE, "extract", str(folder), "-w", str(home.parent / "work"), "--no-compile"], folder, DRAFT_S)
+    return row | {"outcome": "built"}
+
+
+def captured(
+    folder: Path, work: Path, given: argparse.Namespace, more: dict[str, str]
+) -> tuple[int | None, str]:
+    """What `kcurate capture` on a program that was built ended with."""
+    words = [
+        *KCURATE,
+        "capture",
+        "-w",
+        str(work),
+        "--recorder",
+        given.recorder,
+        "--timeout",
+        str(given.run_s),
+    ]
+    return call([*words, "--", "make", "run", f"ARCH={given.arch}"], folder, 2 * given.run_s, **more)
+
+
 def recorded(tree: Path, name: str, given: argparse.Namespace, more: dict[str, str]) -> dict[str, Any]:
     """One program built and run; its workspace goes to the folder of kept ones."""
-    row: dict[str, Any] = {"program": name, "recorder": given.recorder, "cpu": platform.machine()}
     with tempfile.TemporaryDirectory(prefix="hecbench-") as temporary:
-        home = Path(temporary) / "src"
-        home.mkdir()
-        for other in tree.iterdir():  # Makefiles look into their neighbours
-            if other.name != name:
-                (home / other.name).symlink_to(other.resolve())
-        folder, work = home / name, Path(temporary) / "work"
-        shutil.copytree(tree / name, folder, symlinks=True)
+        home, work = Path(temporary) / "src", Path(temporary) / "work"
+        row = built(tree, name, given, more, home)
+        if row["outcome"] != "built":
+            return row
         started = time.monotonic()
-        code, text = call(["make", f"ARCH={given.arch}"], folder, BUILD_S, **more)
-        row["build_s"] = round(time.monotonic() - started, 1)
-        if code != 0:
-            return row | {"outcome": "not_built", "why": last(text)}
-        call([*KCURATE, "extract", str(folder), "-w", str(work), "--no-compile"], folder, DRAFT_S)
-        started = time.monotonic()
-        words = [*KCURATE, "capture", "-w", str(work), "--recorder", given.recorder, "--timeout", str(RUN_S)]
-        code, text = call([*words, "--", "make", "run", f"ARCH={given.arch}"], folder, 2 * RUN_S, **more)
+        code, text = captured(home / name, work, given, more)
         row |= {"run_s": round(time.monotonic() - started, 1), "exit_code": code}
         records = read(work)
         if not records:
@@ -114,6 +199,37 @@ def recorded(tree: Path, name: str, given: argparse.Namespace, more: dict[str, s
         with tarfile.open(given.keep / f"{name}.tar", "w") as file:
             file.add(work, "work", filter=lambda one: None if one.name.endswith("/data") else one)
     return row
+
+
+def overheads(names: list[str], given: argparse.Namespace, more: dict[str, str], until_s: float) -> None:
+    """Rows of programs that run alone, with the seconds bare and recorded."""
+    with tempfile.TemporaryDirectory(prefix="hecbench-") as temporary, given.out.open("a") as file:
+        homes = {name: Path(temporary) / name / "src" for name in names}
+        with ThreadPoolExecutor(given.jobs) as pool:
+            rows = list(pool.map(lambda name: built(given.tree, name, given, more, homes[name]), names))
+        for row in rows:
+            home = homes[row["program"]]
+            if row["outcome"] != "built" or time.monotonic() > until_s:
+                continue
+            started = time.monotonic()
+            code, _ = call(["make", "run", f"ARCH={given.arch}"], home / row["program"], given.run_s, **more)
+            row |= {"bare_s": round(time.monotonic() - started, 2), "bare_exit_code": code}
+            if code is None:
+                row["outcome"] = "timeout"
+            else:
+                started = time.monotonic()
+                code, _ = captured(home / row["program"], home.parent / "work", given, more)
+                seconds = round(time.monotonic() - started, 2)
+                row |= {"captured_s": seconds, "exit_code": code, "outcome": "timed"}
+                row["device"] = next((one["device"] for one in read(home.parent / "work")), None)
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            print(row, flush=True)
+    timed = [row for row in rows if row["outcome"] == "timed" and row["device"]]
+    bare, with_it = (sum(row[key] for row in timed) for key in ("bare_s", "captured_s"))
+    short = [row["captured_s"] - row["bare_s"] for row in timed if row["bare_s"] < 4]
+    print(f"{len(timed)} programs that launched: {bare:.1f} s bare, {with_it:.1f} s recorded")
+    print(f"most added to a program under 4 s: {max(short, default=0):.2f} s")
 
 
 def drafted(tree: Path, row: dict[str, Any], given: argparse.Namespace) -> dict[str, Any]:
@@ -192,10 +308,12 @@ def report(rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--tree", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--keep", type=Path, required=True)
-    parser.add_argument("--stage", choices=("record", "draft"))
+    parser.add_argument("--tree", type=lambda text: Path(text).resolve(), required=True)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--stage", choices=("record", "draft", "overhead"))
+    parser.add_argument("--gather", nargs="+", default=())
+    parser.add_argument("--run-s", type=float, default=RUN_S)
     parser.add_argument("--pairs", type=Path)
     parser.add_argument("--draft-s", type=float, default=DRAFT_S)
     parser.add_argument("--count", type=int, default=250)
@@ -206,7 +324,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--budget-s", type=float, default=540.0)
     given = parser.parse_args()
-    given.keep.mkdir(parents=True, exist_ok=True)
+    if given.gather:
+        for one in given.gather:
+            suite, _, folder = one.partition("=")
+            gathered(suite, Path(folder).resolve(), given.tree)
+        return
+    if given.out is None or (given.keep is None and given.stage != "overhead"):
+        parser.error("--out and --keep are needed")
+    if given.keep is not None:
+        given.keep.mkdir(parents=True, exist_ok=True)
     until_s = time.monotonic() + given.budget_s
     if given.stage != "draft":
         given.recorder = running.chosen(given.recorder)
@@ -223,12 +349,19 @@ def main() -> None:
     def left(name: str) -> bool:
         if name not in rows:
             return given.stage != "draft"
-        return given.stage != "record" and rows[name]["outcome"] == "launched" and "kernels" not in rows[name]
+        return (
+            given.stage in ("draft", None)
+            and rows[name]["outcome"] == "launched"
+            and "kernels" not in rows[name]
+        )
 
     chosen = rows if given.stage == "draft" else drawn(given.tree, given.count, given.seed, given.part)
     names = [one for one in chosen if left(one)]
     with tempfile.TemporaryDirectory(prefix="libcudart-") as libraries:
         more = {} if given.stage == "draft" else flags(given.recorder, Path(libraries))
+        if given.stage == "overhead":
+            overheads(names, given, more, until_s)
+            return
         with ThreadPoolExecutor(given.jobs) as pool, given.out.open("a") as file:
             for done in as_completed([pool.submit(work, name) for name in names]):
                 if (row := done.result()) is not None:

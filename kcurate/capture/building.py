@@ -14,6 +14,7 @@ from pathlib import Path
 
 import platformdirs
 
+from kcurate import time_limits
 from kcurate.backends.cuda import nvrtc
 from kcurate.backends.emulator import toolchain
 from kcurate.capture import stubs
@@ -94,7 +95,7 @@ def _compile(command: list[str], kept: Path, made: Mapping[str, str]) -> None:
         for name, text in made.items():
             (folder / name).write_text(text)
         try:
-            done = toolchain.run([*command, "-o", kept.name], folder)
+            done = toolchain.run([*command, "-o", kept.name], folder, time_limits.COMPILE_RECORDER_S)
         except subprocess.TimeoutExpired as error:
             raise BackendError(f"compiling took more than {error.timeout:g} s", where=kept.name) from error
         if done.returncode:

