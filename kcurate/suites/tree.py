@@ -70,8 +70,12 @@ def _is_root(folder: Path, manifest: Manifest) -> bool:
 
 def _known_benchmarks(folder: Path, manifest: Manifest) -> int:
     """How many of the manifest's benchmarks have a folder under `folder`."""
-    prefixes = {path.split("{benchmark}")[0] for path in manifest.layout.paths if "{benchmark}" in path}
-    return sum(any((folder / prefix / name).is_dir() for prefix in prefixes) for name in manifest.benchmarks)
+    patterns = [path.partition("{benchmark}") for path in manifest.layout.paths if "{benchmark}" in path]
+    around = {(before, after.split("/")[0]) for before, _, after in patterns}
+    return sum(
+        any((folder / f"{before}{name}{after}").is_dir() for before, after in around)
+        for name in manifest.benchmarks
+    )
 
 
 def head_revision(root: Path) -> str | None:
