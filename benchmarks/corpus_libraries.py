@@ -1,7 +1,7 @@
 """Best sides of built-in families against what a practitioner would call: same inputs, process and clock.
 
     python benchmarks/corpus_libraries.py --gpu 0 --out ROWS.jsonl [--budget-s 280] [--blocks 8] [FAMILY ...]
-    python benchmarks/corpus_libraries.py --table ROWS.jsonl
+    python benchmarks/corpus_libraries.py --docs    writes the tables of docs/corpus.md and docs/triton.md
 
 Needs a GPU, torch and CuPy; the calls are in `library_calls.py`. Of a family's sides the one that is fastest
 in its verdicts runs. Inputs are made on the device once, for both; outputs are compared first. Each sample
@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from library_calls import CALLS, LibraryCall, compared, scalars_of, torch_dtype
+from marked import fill
 
 from kcurate import resources, roofline, store
 from kcurate.backends import open_compiler
@@ -47,6 +48,7 @@ from kcurate.problem.inputs import contents
 from kcurate.problem.ops import BoundBuffer
 from kcurate.records import Candidate, Problem, Side
 
+ROOT = Path(__file__).resolve().parent.parent
 SEED = 20261121
 SAMPLES = 4
 WARM_UPS = 3
@@ -282,6 +284,46 @@ def table_of(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [said, "", *head, *lines]
 
 
+def triton_table(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Fast sides in Triton beside the family's fastest CUDA side, by their verdicts, and torch.compile."""
+    sides: dict[str, list[float]] = defaultdict(list)
+    found = []
+    for folder in store.find_candidates(resources.pairs_dir()):
+        candidate = store.read_candidate(folder)
+        for verdict in store.read_verdicts(folder):
+            if "H200" not in verdict.environment.device or verdict.fast is None or verdict.slow is None:
+                continue
+            for side, report in ((candidate.fast, verdict.fast), (candidate.slow, verdict.slow)):
+                if side.language == "cuda" and report.median_us:
+                    sides[candidate.family].append(report.median_us)
+            if candidate.fast.language == "triton" and verdict.speedup and verdict.fast.median_us:
+                found.append((candidate, verdict.speedup.ratio, verdict.fast.median_us))
+    lines, best = [], []
+    for candidate, ratio, us in found:
+        row = rows.get(candidate.family, {})
+        made = {row.get("library"): row.get("library_us"), **row.get("others_us", {})}.get("torch.compile")
+        cuda = min(sides[candidate.family])
+        best.append(us / min(cuda, made or cuda))
+        name = candidate.id.split("/")[1]
+        shown = "" if made is None else f"{made:.1f}"
+        lines.append(
+            (
+                best[-1],
+                f"| [{name}](../pairs/{candidate.id}/) | {ratio:.2f} | {us:.1f} | {cuda:.1f} | {shown} "
+                f"| {best[-1]:.2f} |",
+            )
+        )
+    near = sum(one <= 1.3 for one in best)
+    return [
+        f"{len(found)} sides; against the better of both, {statistics.median(best):.2f} in the median,",
+        f"{sum(one <= 1 for one in best)} at 1 or below, {near} within 1.3.",
+        "",
+        "| pair | over its slow side | Triton, us | best CUDA side, us | torch.compile, us | of the better |",
+        "|---|---:|---:|---:|---:|---:|",
+        *(line for _, line in sorted(lines)),
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -291,10 +333,12 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=8)
     parser.add_argument("--budget-s", type=float, default=1e9, help="begin no family after so many seconds")
     parser.add_argument("--out", type=Path, default=Path("libraries.jsonl"))
-    parser.add_argument("--table", type=Path, metavar="ROWS", help="print the table of these rows")
+    parser.add_argument("--docs", action="store_true", help="write the table in docs/corpus.md")
     options = parser.parse_args()
-    if options.table:
-        print("\n".join(table_of(rows_of(options.table))))
+    if options.docs:
+        rows = rows_of(ROOT / "docs/data/nvidia-h200/libraries.jsonl")
+        fill(ROOT / "docs/corpus.md", Path(__file__).name, "\n".join(table_of(rows)))
+        fill(ROOT / "docs/triton.md", Path(__file__).name, "\n".join(triton_table(rows)))
         return
     until_s = time.monotonic() + options.budget_s
     table = Table(options.gpu)

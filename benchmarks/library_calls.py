@@ -305,26 +305,13 @@ def _decode_attention(x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str,
     return lambda: run()[0, :, 0]
 
 
-def _attention_backward(backend: str) -> Make:
-    def make(x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str, int]) -> Callable[[], Any]:
-        q, k, v = (x[name][None].detach().requires_grad_() for name in "qkv")
-        with t.enable_grad():
-            out = _sdpa(q, k, v, t, backend, scale=s["scale"])()
-        dout = x["dout"][None]
-
-        def run() -> Any:
-            made = t.autograd.grad(out, (q, k, v), dout, retain_graph=True)
-            return tuple(one[0] for one in made)
-
-        return run
-
-    return make
-
-
-for _name, _backend in (("cuDNN", "CUDNN_ATTENTION"), ("flash", "FLASH_ATTENTION")):
-    call(f"SDPA backward, {_name}", "attention-backward", "dq dk dv", gpu_only=True)(
-        _attention_backward(_backend)
-    )
+@call("flash attention's backward", "attention-backward", "dq dk dv", gpu_only=True)
+def _attention_backward(x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str, int]) -> Callable[[], Any]:
+    given = [x[name][None] for name in ("dout", "q", "k", "v", "out", "lse")]
+    none = t.zeros((), dtype=t.uint64, device="cuda")
+    more = (None, None, z["n"], z["n"], 0.0, True, none, none)
+    backward = t.ops.aten._scaled_dot_product_flash_attention_backward
+    return lambda: tuple(one[0] for one in backward(*given, *more, scale=s["scale"])[:3])
 
 
 # Norms, softmax, losses
@@ -553,7 +540,7 @@ def _adam(x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str, int]) -> Ca
     step = t.full((), 3.0, device="cuda")
     lists = [[x["weights"]], [x["gradient"]], [x["m"]], [x["v"]], [], [step]]
     rates = {"lr": s["rate"], "beta1": s["beta1"], "beta2": s["beta2"], "eps": s["eps"]}
-    rates |= {"weight_decay": s["shrink"] / s["rate"]}
+    rates |= {"weight_decay": s["shrink"]}
 
     def run() -> Any:
         t._fused_adamw_(*lists, **rates, amsgrad=False, maximize=False)

@@ -31,7 +31,7 @@ from kcurate.verdicts.keys import PROTOCOL, verdict_key
 from kcurate.workspace import Workspace
 
 DATA = Path(__file__).resolve().parent.parent / "docs/data"
-VERDICTS = ("deopt*.jsonl", "suites.jsonl", "hecbench.jsonl")
+VERDICTS = ("deopt.jsonl", "suites.jsonl", "hecbench.jsonl")
 
 
 def make(workspace: Workspace, trees: Path | None, jobs: int) -> None:
