@@ -63,8 +63,11 @@ def deopt(
     variants: Annotated[int, typer.Option(min=1, metavar="N", help="Models: variants per technique.")] = 1,
     rounds: Annotated[int, typer.Option(min=1, metavar="R", help="Models: attempts per variant.")] = 3,
     direction: Annotated[
-        Literal["slow", "fast"],
-        typer.Option(help="Models: write the slow side for fast code, or the fast side for slow code."),
+        Literal["slow", "fast", "translate"],
+        typer.Option(
+            help="Models: write the slow side for fast code, the fast side for slow code, or a fast side in "
+            "the other language (CUDA, Triton)."
+        ),
     ] = "slow",
     policy: Annotated[
         Literal["plain", "sqd"],

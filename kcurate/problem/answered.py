@@ -15,7 +15,8 @@ from kcurate.cuda_source import features
 from kcurate.errors import RecordError
 from kcurate.problem import shown
 from kcurate.prompts import Answer
-from kcurate.records import Buffer, Candidate, Problem, Side
+from kcurate.records import Buffer, Candidate, Language, Problem, Side
+from kcurate.triton_source import bare_python
 
 # No legitimate plan is longer or deeper (a loop in a loop has depth 9).
 MAX_PLAN_CHARS = 20_000
@@ -29,18 +30,19 @@ MANY_TOKENS = 4000
 FEWEST_NEW = 0.02
 
 
-def side_of(answer: Answer, given: Side, problem: Problem) -> Side | str:
+def side_of(answer: Answer, given: Side, problem: Problem, language: Language = "cuda") -> Side | str:
     """The side in an answer to a prompt that shows `given`, without comments; or why there is none.
 
-    Its own buffers can only be scratch: a model supplies no inputs and names no files. Its code is device
-    code, whatever language the given side uses.
+    Its own buffers can only be scratch: a model supplies no inputs and names no files. Its code is in
+    `language`, whatever the given side's is.
     """
     if (lost := _lost(answer.code)) is not None:
         return lost
     try:
-        code = shown.shown_code(answer.code.encode().decode())
-        made = replace(given, code=code, nondeterministic=loose_outputs(code, problem), language="cuda")
-        if answer.plan is None and given.language != "cuda":
+        text = answer.code.encode().decode()
+        code = shown.shown_code(text) if language == "cuda" else bare_python(text)
+        made = replace(given, code=code, nondeterministic=loose_outputs(code, problem), language=language)
+        if answer.plan is None and given.language != language:
             return "no plan: the given side has none to keep"
         if answer.plan is None:
             return "buffers without a plan" if answer.buffers else made
@@ -51,10 +53,12 @@ def side_of(answer: Answer, given: Side, problem: Problem) -> Side | str:
             return "the plan is nested too deeply"
         own = {name: _scratch(name, data, problem) for name, data in (answer.buffers or {}).items()}
         kept = {name: buffer for name, buffer in given.buffers.items() if f'"{name}"' in text}
-        data = {"code": code, "plan": list(answer.plan)}
+        data = {"code": code, "plan": list(answer.plan), "language": language}
         return replace(made, plan=codec.from_data(Side, data).plan, buffers={**kept, **own})
     except UnicodeError:
         return "the code is not text"
+    except SyntaxError as error:
+        return f"the module is not Python: {error.msg} (line {error.lineno})"
     except RecursionError:
         return "the plan is nested too deeply"
     except RecordError as error:
@@ -98,7 +102,7 @@ def _scratch(name: str, data: Any, problem: Problem) -> Buffer:
 
 def loose_outputs(code: str, problem: Problem) -> tuple[str, ...]:
     """Outputs whose rounding may differ between runs: floating-point ones, if the code has atomics."""
-    if "atomics" not in features(code.encode()):
+    if "atomics" not in features(code.encode()) and "tl.atomic" not in code:
         return ()
     return tuple(
         name

@@ -12,22 +12,25 @@ from typing import Any
 from kcurate import codec, json_text, prompts
 from kcurate.cuda_source import normalise
 from kcurate.prompts import Answer, Earlier, Material, Technique
-from kcurate.records import Candidate, Problem, Prompt, Side, SideName
+from kcurate.records import Candidate, Language, Problem, Prompt, Side, SideName
 from kcurate.triton_source import bare_python
 
 _TELLS_A_SIDE = re.compile(r"\b(?:slow|fast) side\b")
 
 
-def material_of(problem: Problem, given: Side, makes: SideName, family: str, gpu: str = "") -> Material:
-    """What a prompt shows of a computation: the given side, and which side (`makes`) is to be written."""
+def material_of(
+    problem: Problem, given: Side, makes: SideName, family: str, gpu: str = "", wants: Language = "cuda"
+) -> Material:
+    """What a prompt shows of a computation: the given side, and which one in which language is wanted."""
     return Material(
         makes=makes,
         family=family,
-        code=shown_code(given.code) if given.language == "cuda" else bare_python(given.code),
+        code=_bare(given),
         plan=_shown_launch(given),
         problem=json_text.pretty(codec.to_data(problem)),
         language=given.language,
         gpu=gpu,
+        wants=wants,
     )
 
 
@@ -76,11 +79,16 @@ def answer_of(made: Side, given: Side) -> Answer:
 def earlier(made: Side, given: Side, findings: str) -> Earlier:
     """A side as an earlier answer to a prompt that shows `given`, with what was found about it."""
     plan = None if _launches_alike(made, given) else _shown_launch(made)
-    return Earlier(shown_code(made.code), plan, findings)
+    return Earlier(_bare(made), plan, findings, made.language)
 
 
 def _launches_alike(made: Side, given: Side) -> bool:
     return made.plan == given.plan and made.buffers == given.buffers
+
+
+def _bare(side: Side) -> str:
+    """A side's code without comments."""
+    return shown_code(side.code) if side.language == "cuda" else bare_python(side.code)
 
 
 def shown_code(code: str) -> str:

@@ -31,14 +31,16 @@ class Earlier:
     code: str
     plan: str | None
     findings: str
+    language: Language = "cuda"
 
 
 @dataclass(frozen=True)
 class Material:
     """A kernel to start from. `makes` says which side is asked for: the given code is the other one.
 
-    `family` is a plain name of the computation (such as `matrix-vector`), `language` the given code's. `gpu`:
-    what the answer is to run on, such as `NVIDIA H200 (compute capability 9.0)`; empty if that is open.
+    `family` is a plain name of the computation (such as `matrix-vector`), `language` the given code's,
+    `wants` the answer's. `gpu`: what the answer is to run on, such as `NVIDIA H200 (compute capability 9.0)`;
+    empty if that is open.
     """
 
     makes: SideName
@@ -48,3 +50,4 @@ class Material:
     problem: str
     language: Language = "cuda"
     gpu: str = ""
+    wants: Language = "cuda"

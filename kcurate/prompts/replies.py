@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kcurate import json_text
+from kcurate.records import Language
 
 Form = Literal["text", "tool"]
 
@@ -41,7 +42,11 @@ _KEYS = frozenset({"code", "plan", "buffers"})
 _OPENING = re.compile(r" {0,3}```[ \t]*([\w+#.-]*)")
 _CLOSING = re.compile(r" {0,3}```\s*\Z")
 THOUGHT, END_OF_THOUGHT = "<think>", "</think>"
-_CODE_LANGUAGES = frozenset({"cuda", "cu", "cpp", "c++", "c", ""})
+# What a fence around code may say, and what the code has to have, by the language that was asked for.
+_CODE: Mapping[Language, tuple[frozenset[str], str]] = {
+    "cuda": (frozenset({"cuda", "cu", "cpp", "c++", "c", ""}), "__global__"),
+    "triton": (frozenset({"python", "py", "triton", ""}), "@triton.jit"),
+}
 
 
 @dataclass(frozen=True)
@@ -70,9 +75,9 @@ def write_answer(answer: Answer) -> str:
     return "\n".join(parts)
 
 
-def read_reply(reply: str, form: Form) -> Answer | Unreadable:
-    """The answer in a reply; never raises, whatever a model wrote."""
-    return _read_tool(reply) if form == "tool" else _read_text(reply)
+def read_reply(reply: str, form: Form, language: Language = "cuda") -> Answer | Unreadable:
+    """The answer in a reply, its code in `language`; never raises, whatever a model wrote."""
+    return _read_tool(reply) if form == "tool" else _read_text(reply, language)
 
 
 def _read_tool(reply: str) -> Answer | Unreadable:
@@ -88,12 +93,12 @@ def _read_tool(reply: str) -> Answer | Unreadable:
     return _with_launch(data["code"], data)
 
 
-def _read_text(reply: str) -> Answer | Unreadable:
-    blocks = list(_fenced(_without_thoughts(reply)))
-    code = [body for language, body in blocks if language in _CODE_LANGUAGES and "__global__" in body]
+def _read_text(reply: str, language: Language) -> Answer | Unreadable:
+    blocks, (names, mark) = list(_fenced(_without_thoughts(reply))), _CODE[language]
+    code = [body for name, body in blocks if name in names and mark in body]
     if not code:
         return Unreadable("no fenced block with a kernel in it")
-    launches = [body for language, body in blocks if language == "json"]
+    launches = [body for name, body in blocks if name == "json"]
     if not launches:
         return Answer(code[-1])
     try:

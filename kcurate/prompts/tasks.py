@@ -77,8 +77,30 @@ _COMMENTED = """\
 - Comments say what the code does not. Names say what a thing is; no name says whether the code is quick \
 or not.
 """
+_TRITON_ROLE = """\
+You write Triton modules (Python, compiled by Triton for one NVIDIA GPU).
+
+A computation is given as a problem (named sizes, buffers, scalars) and as one side: code, and a plan that \
+launches it. The plan is data, a list of steps. A launch step of a Triton module has "launch" (the \
+function's name), "grid" (one to three integer expressions over the sizes, with + - * / % min max ceil_div \
+align_up log2 pow2), "args" (names of buffers, scalars and sizes, for the parameters that are not \
+constexpr, in order), "constexprs" (name to value), "num_warps" and "num_stages". Other steps: \
+{"fill": buffer, "value": v}, {"copy": buffer, "to": buffer}, {"swap": [buffer, buffer]}, \
+{"for": name, "from": a, "to": b, "do": [steps]}, {"while_nonzero": buffer, "max": n, "do": [steps]}.
+
+"""
+_TRITON_CONTRACT = """\
+Outputs are compared element by element; reading or writing out of bounds is found.
+- One module: import triton, import triton.language as tl, constants, and functions with the one decorator \
+@triton.jit. A function may call those above it. Parameters are pointers, numbers, and name: tl.constexpr. \
+Names resolve to the module's own, tl, tl.math, triton.cdiv, triton.next_power_of_2, and abs bool float int \
+len max min range. No host code, autotuning, inline assembly, libraries, prints, clocks, lambdas, classes, \
+f-strings or comprehensions.
+- Each load and store past an end needs its mask. Sizes are int parameters.
+"""
 RULES = _ROLE + _AS_A_SIDE + _PLANS + _OTHER_SIDE + _CONTRACT + _PLAN_KEPT + _NAMES
 EXPLAINED_RULES = RULES.removesuffix(_NAMES) + _COMMENTED
+TRITON_RULES = _TRITON_ROLE + _OTHER_SIDE + _TRITON_CONTRACT + _PLAN_KEPT + _NAMES
 WRITING_RULES = _ROLE + _IN_WORDS + _PLANS + _FIRST_SIDE + _CONTRACT + _PLAN_WRITTEN + _NAMES
 
 # The same contract for small models with a short context: what the given side does not show by example.
@@ -92,6 +114,12 @@ FORMS: Mapping[Form, str] = {
     "tool": "Answer with one call of the tool submit_kernel and nothing else.\n",
     "text": "Answer with one fenced ```cuda block that holds the whole file and, only if the plan changes, "
     'one fenced ```json block with {"plan": [...], "buffers": {...}} after it.\n',
+}
+
+# Of the tool, `code` is the module, whatever its description calls it.
+TRITON_FORMS: Mapping[Form, str] = {
+    "tool": "Answer with one call of the tool submit_kernel and nothing else; code is the whole module.\n",
+    "text": FORMS["text"].replace("```cuda", "```python").replace("whole file", "whole module"),
 }
 
 EXPLAINED_FORM = (
@@ -125,6 +153,14 @@ Make this side faster with the technique "{name}": {meaning}
     ("fast", False): """\
 Make this side as fast as you can, by whatever technique suits it.
 """,
+}
+_TRANSLATED = {
+    "triton": "Write it as a Triton module, as fast as you can; always give the whole plan, with "
+    'launches such as {"launch": "kernel_name", "grid": ["ceil_div(n, 1024)"], "args": ["x", "out", "n"], '
+    '"constexprs": {"BLOCK": 1024}, "num_warps": 4}.\n',
+    "cuda": "Write it as CUDA device code, as fast as you can; always give the whole plan, with launches "
+    'such as {"launch": "kernel_name", "grid": ["ceil_div(n, 256)"], "block": [256], "args": '
+    '["x", "out", "n"]}.\n',
 }
 _WRITE = "Write a side that is as fast as you can make it, by whatever technique suits it.\n"
 _ACTIONS = {
@@ -165,6 +201,8 @@ def build(
     answers asked for from the same material; the first prompt is the same however many follow.
     """
     goal = _GOALS[material.makes, technique is not None]
+    if material.language != material.wants and material.language != "torch":
+        goal = _TRANSLATED[material.wants]
     parts = [goal.format(name=technique.name, meaning=technique.meaning) if technique else goal]
     if permitted is not None:
         names = ", ".join(permitted) or "none"
@@ -176,7 +214,8 @@ def build(
             "other. Let the number decide between designs that are equally natural, so that answers differ.\n"
         )
     rules = BRIEF_RULES if brief else RULES
-    made = Prompt(rules + FORMS[form], _context(material), "\n".join(parts))
+    head = TRITON_RULES + TRITON_FORMS[form] if material.wants == "triton" else rules + FORMS[form]
+    made = Prompt(head, _context(material), "\n".join(parts))
     return made if earlier is None else again(made, action, earlier)
 
 
@@ -235,4 +274,5 @@ def _earlier(earlier: Earlier) -> str:
     if not earlier.code:
         return f"What was found:\n{earlier.findings.rstrip()}\n"
     plan = f"with the plan\n```json\n{earlier.plan.rstrip()}\n```\n" if earlier.plan else ""
-    return f"```cuda\n{earlier.code.rstrip()}\n```\n{plan}What was found:\n{earlier.findings.rstrip()}\n"
+    fence = "python" if earlier.language == "triton" else "cuda"
+    return f"```{fence}\n{earlier.code.rstrip()}\n```\n{plan}What was found:\n{earlier.findings.rstrip()}\n"

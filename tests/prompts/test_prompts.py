@@ -38,6 +38,23 @@ def test_each_direction_asks_for_its_side() -> None:
     assert "as fast as you can" in prompts.build(replace(MATERIAL, makes="fast"), None, "text").task
 
 
+def test_triton_has_rules_and_a_form_of_its_own() -> None:
+    module = replace(
+        MATERIAL, makes="fast", code="@triton.jit\ndef k(): ...", language="triton", wants="triton"
+    )
+    same = prompts.build(module, None, "text", earlier=Earlier("@triton.jit", None, "Wrong.", "triton"))
+    assert same.system.startswith("You write Triton modules") and "one fenced ```python block" in same.system
+    assert "Make this side as fast as you can" in same.task and "```python\n@triton.jit" in same.task
+    other = prompts.build(replace(module, wants="cuda"), None, "text")
+    assert (
+        other.system.startswith("You write CUDA device code") and "Write it as CUDA device code" in other.task
+    )
+    reply = f"```cuda\n{CODE}```\n```python\nimport triton\n@triton.jit\ndef k(): ...\n```\n"
+    assert prompts.read_reply(reply, "text") == Answer(CODE)
+    found = prompts.read_reply(reply, "text", "triton")
+    assert isinstance(found, Answer) and found.code.startswith("import triton")
+
+
 def test_an_earlier_answer_is_shown_with_what_was_found() -> None:
     earlier = Earlier("the code of before", '{"plan": [1]}', "It does not compile.")
     task = prompts.build(MATERIAL, UNROLL, "tool", action="repair", earlier=earlier).task

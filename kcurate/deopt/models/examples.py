@@ -39,8 +39,8 @@ class Examples:
         self._lock = threading.Lock()
 
     def __call__(self, target: Target, technique: Technique | None) -> Sequence[Example]:
-        """The shortest confirmed pairs for a technique, excluding the target's own family."""
-        if technique is None:
+        """The shortest confirmed pairs in CUDA for a technique, excluding the target's own family."""
+        if technique is None or target.wants != "cuda":
             return ()
         key = (technique.name, target.start.family)
         with self._lock:

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from kcurate import progress, resources, store
 from kcurate.backends.choice import EMULATED, Place
@@ -33,13 +34,15 @@ from kcurate.models.client import Patience
 from kcurate.models.naming import ModelName, parse_model
 from kcurate.models.opening import Spending, open_asking
 from kcurate.notes import Note, silent
-from kcurate.records import Candidate, SideName, Summary, Verdict
+from kcurate.records import Candidate, Language, Side, SideName, Summary, Verdict
 from kcurate.runs import recorded
 from kcurate.verdicts import ledger
 from kcurate.verdicts.readable import Unreadable
 from kcurate.workspace import Workspace
 
 Report = Callable[[Summary], None]
+# `translate`: the other language, as fast as the model can.
+Direction = Literal["slow", "fast", "translate"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class ModelConfig:
     techniques: tuple[str, ...] = ()
     variants: int = 1
     rounds: int = 3
-    direction: SideName = "slow"
+    direction: Direction = "slow"
     policy: PolicyName = "plain"
     max_usd: float | None = None
     price: str | None = None
@@ -65,6 +68,17 @@ class ModelConfig:
     place: Place = EMULATED
     ray: str | None = None
     jobs: int = 0
+
+    @property
+    def made(self) -> SideName:
+        """The side that is asked for."""
+        return "slow" if self.direction == "slow" else "fast"
+
+    def wants(self, given: Side) -> Language:
+        """The language that is asked for."""
+        if self.direction == "translate":
+            return "cuda" if given.language == "triton" else "triton"
+        return "triton" if given.language == "triton" else "cuda"
 
 
 @dataclass(frozen=True)
@@ -135,15 +149,19 @@ def find_starts(config: ModelConfig, workspace: Workspace, note: Note = silent) 
         raise InputError("--variants and --rounds must be at least 1")
     spending(config).price_of(parse_model(config.model))
     chosen_techniques(config.techniques)
-    found = tuple(starts(config.paths, workspace, made=config.direction, note=note))
+    if config.direction == "translate" and (config.techniques or config.policy != "plain"):
+        raise InputError(
+            "--direction translate takes neither --techniques nor --policy", hint="leave them out"
+        )
+    found = tuple(starts(config.paths, workspace, made=config.made, note=note))
     for one in found:
         if isinstance(one, Unreadable):
             note(f"left out: {one}")
     readable = (one for one in found if isinstance(one, Start))
-    # Prompts are about CUDA.
-    return tuple(
-        one for one in readable if "triton" not in (one.given.language, one.other and one.other.language)
-    )
+    if config.direction != "slow":
+        return tuple(readable)
+    # Nothing counts what Triton runs, so a slow side that a model wrote in Triton cannot be judged.
+    return tuple(one for one in readable if one.given.language != "triton")
 
 
 def _asking(config: ModelConfig, name: ModelName, workspace: Workspace, seams: Seams, note: Note) -> Asking:
@@ -192,7 +210,8 @@ def _surroundings(
 def goals(config: ModelConfig, start: Start) -> list[Target]:
     """The goals for a start; empty if its problem is unknown."""
     wanted = chosen_techniques(config.techniques)
-    return targets(start, config.direction, wanted, config.variants, ladders=config.policy == "sqd")
+    ladders, language = config.policy == "sqd", config.wants(start.given)
+    return targets(start, config.made, wanted, config.variants, ladders=ladders, language=language)
 
 
 def _searches(
@@ -207,7 +226,7 @@ def _searches(
         wanted = [goal for goal in every if goal.key() not in seen]
         seen |= {goal.key() for goal in wanted}
         variants = archives.setdefault(start.content_id(), Variants())
-        _add_existing(variants, start, workspace.pairs / start.id, config.direction)
+        _add_existing(variants, start, workspace.pairs / start.id, config.made)
         searches = [
             Search(goal, make_policy(config.policy, goal, config.rounds), around, variants) for goal in wanted
         ]

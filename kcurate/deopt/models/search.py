@@ -178,14 +178,15 @@ class Search:
         )
 
     def _side(self, exchange: Exchange) -> Side | str:
-        answer = prompts.read_reply(exchange.reply, exchange.form)
+        answer = prompts.read_reply(exchange.reply, exchange.form, self.target.wants)
         if isinstance(answer, Unreadable):
             return answer.reason
-        return side_of(answer, self.target.given, self.target.problem)
+        return side_of(answer, self.target.given, self.target.problem, self.target.wants)
 
     def _candidate(self, step: Step, number: int, side: Side) -> Candidate:
         target = self.target
         verb = "deopt" if target.made == "slow" else "opt"
+        verb = verb if target.wants == target.given.language else f"to-{target.wants}"
         goal = step.technique.name if step.technique else "plain"
         name = f"{verb}-{self.around.slug}-{goal}-{target.variant}"
         if self.policy.name != "plain":

@@ -16,14 +16,15 @@ from kcurate.errors import InputError
 from kcurate.problem import shown
 from kcurate.problem.techniques import LADDER_FAST, vocabulary
 from kcurate.prompts import Material, Technique
-from kcurate.records import Candidate, Problem, Side, SideName, other_side
+from kcurate.records import Candidate, Language, Problem, Side, SideName, other_side
 
 
 @dataclass(frozen=True)
 class Target:
     """One search's goal. `ladder` holds the techniques in the order of their stages (plain: one or none).
 
-    `given` is the existing side, `made` the name of the side to write; `variant` counts from 1.
+    `given` is the existing side, `made` the name of the side to write, `wants` its language; `variant` counts
+    from 1.
     """
 
     start: Start
@@ -32,6 +33,7 @@ class Target:
     made: SideName
     ladder: tuple[Technique, ...]
     variant: int = 1
+    wants: Language = "cuda"
 
     @property
     def label(self) -> str:
@@ -41,18 +43,21 @@ class Target:
 
     def material(self) -> Material:
         """What the prompts show; comments are removed, as in published code."""
-        return shown.material_of(self.problem, self.given, self.made, self.start.family)
+        return shown.material_of(self.problem, self.given, self.made, self.start.family, wants=self.wants)
 
     def key(self) -> str:
         """The content hash of what is given and what is requested."""
         names = ",".join(technique.name for technique in self.ladder)
-        return store.content_id("target", self.start.content_id(), self.made, names, str(self.variant))
+        more = () if self.wants == "cuda" else (self.wants,)
+        return store.content_id("target", self.start.content_id(), self.made, names, str(self.variant), *more)
 
     def candidate(self, name: str, side: Side, model: str, technique: Technique | None) -> Candidate:
         """The pair of the given side and an answer."""
         start, given = self.start, self.given
         sides = (side, given) if self.made == "slow" else (given, side)
-        gained = set(techniques(sides[1].code.encode())) - set(techniques(sides[0].code.encode()))
+        both = all(one.language == "cuda" for one in sides)
+        shown_in = [set(techniques(one.code.encode())) for one in sides] if both else [set(), set()]
+        gained = shown_in[1] - shown_in[0]
         named = {technique.name} if technique else gained
         about = f"without {technique.name}" if technique and self.made == "slow" else ""
         about = f"with {technique.name}" if technique and self.made == "fast" else about
@@ -87,7 +92,13 @@ def chosen_techniques(names: Sequence[str]) -> tuple[Technique, ...]:
 
 
 def targets(
-    start: Start, made: SideName, wanted: Sequence[Technique], variants: int, *, ladders: bool
+    start: Start,
+    made: SideName,
+    wanted: Sequence[Technique],
+    variants: int,
+    *,
+    ladders: bool,
+    language: Language = "cuda",
 ) -> list[Target]:
     """The goals of a start: one per technique and variant, or with `ladders` one ladder per variant.
 
@@ -108,7 +119,7 @@ def targets(
     if ladders:
         steps = [tuple(wanted)]
     found = [
-        Target(start, given, start.problem, made, step, variant)
+        Target(start, given, start.problem, made, step, variant, language)
         for step in steps
         for variant in range(1, variants + 1)
     ]

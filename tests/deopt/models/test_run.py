@@ -278,6 +278,56 @@ def test_the_emulator_judges_what_a_model_wrote(
     assert store.read_candidate(found).slow.code == NO_UNROLL
 
 
+TRITON = """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, 2.0 * tl.load(x + at, mask=at < n), mask=at < n)
+"""
+TRITON_PLAN = [
+    {"launch": "scale", "grid": ["ceil_div(n, 256)"], "args": ["x", "y", "n"], "constexprs": {"BLOCK": 256}}
+]
+
+
+def translated(handler: server.Handler, body: dict[str, Any]) -> None:
+    """In Triton; wrong in the first round."""
+    again = "What was found" in body["messages"][0]["content"][1]["text"]
+    code = TRITON if again else TRITON.replace("2.0", "3.0")
+    server.message(tool={"code": code, "plan": TRITON_PLAN})(handler, body)
+
+
+def test_a_side_is_translated_and_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("triton", reason="the extra triton is not installed")
+    workbench.start(tmp_path, slow=NO_UNROLL)
+    with serving(translated) as (url, script):
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+        args = ["--model", "claude-opus-4-8", "--direction", "translate", "--backend", "emulator"]
+        code = cli.run(["deopt", str(tmp_path / "given"), "-w", str(tmp_path / "work"), "--json", *args])
+    out, err = capsys.readouterr()
+    assert (code, json.loads(out)["items"]["attempts"]) == (0, {"mismatch": 1, "correct": 1}), err
+    assert "You write Triton modules" in script.asked[0]["system"][0]["text"]
+    shown, told = (body["messages"][0]["content"][1]["text"] for body in script.asked)
+    assert "Write it as a Triton module" in shown and "```python\nimport triton" in told
+    (found,) = store.find_candidates(tmp_path / "work" / "pairs")
+    pair = store.read_candidate(found)
+    assert (pair.slow.language, pair.fast.language) == ("cuda", "triton")
+    assert pair.id.endswith("/to-triton-claude-opus-4-8-plain-1")
+
+
+def test_a_translation_takes_no_technique(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    workbench.start(tmp_path)
+    args = ["--model", "claude-opus-4-8", "--direction", "translate", "--techniques", "warp-shuffle"]
+    assert cli.run(["deopt", str(tmp_path / "given"), "-w", str(tmp_path / "work"), *args]) == 1
+    *_, line = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith("error: --direction translate takes neither --techniques nor --policy")
+
+
 def test_a_source_tree_is_extracted_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
