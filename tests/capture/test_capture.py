@@ -151,6 +151,7 @@ def test_kernels_that_run_on_the_emulator_make_later_inputs(
     assert later is not None and later.facts["highest"] == 3 * 999.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["none", "speed", "size"])
 def test_arguments_of_every_kind(built: Build, tmp_path: Path, option: str) -> None:
     program = built(KINDS, f"--compress-mode={option}")

@@ -81,6 +81,7 @@ def test_tree_may_be_given_by_a_relative_path(tmp_path: Path, monkeypatch: pytes
     assert not any("host code" in line for line in [*lines, forms(root)["alpha"]])
 
 
+@pytest.mark.slow
 def test_draft_without_host_code_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tree, root = write(tmp_path / "alpha", 5000, 128), tmp_path / "work"
     extract(ExtractConfig((tree,), root, compile=False))

@@ -98,6 +98,7 @@ def test_a_draft_that_was_edited_since_is_checked_again(copy: Path) -> None:
     assert str(after.sizes.headline["n"]) == f"1{before.sizes.headline['n']}"
 
 
+@pytest.mark.slow
 def test_sides_that_differ_are_one_line_and_no_pair(copy: Path) -> None:
     wrong = FAST.replace("y[i + 1] = x[i + 1] + 1.0f", "y[i + 1] = x[i + 1]")
     with pytest.raises(InputError, match=r"the sides do not agree: mismatch: y: .*shift_two<<<") as caught:

@@ -119,6 +119,7 @@ def written(tmp_path: Path) -> stage.TuneConfig:
     return stage.TuneConfig(tmp_path / "work", str(tmp_path / "pair"), backend="emulator", trials=8)
 
 
+@pytest.mark.slow
 def test_the_emulator_only_tells_what_computes_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -96,6 +96,7 @@ def test_a_changed_candidate_is_judged_again(tmp_path: Path, validated: Path) ->
     }
 
 
+@pytest.mark.slow
 def test_verdicts_that_are_not_final_are_made_again(tmp_path: Path, validated: Path) -> None:
     (path,) = (tmp_path / "work" / "verdicts").glob("*.jsonl")
     known = {"correct": "harness_error"}

@@ -34,6 +34,7 @@ def referees() -> Iterator[Referees]:
         yield opened
 
 
+@pytest.mark.slow
 def test_referees_return_future_verdicts_and_their_environment(referees: Referees) -> None:
     right, wrong = referees.submit(small.scaled()), referees.submit(small.wrong()["wrong_everywhere"][0])
     assert right.result().outcome is Outcome.CORRECT
