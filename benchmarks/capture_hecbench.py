@@ -107,7 +107,7 @@ def gathered(suite: str, tree: Path, out: Path) -> None:
             if path.parent == main_file.parent and path.suffix in (".cu", ".cpp") and path not in mains
         ]
         alone = sum(path.parent == main_file.parent for path in mains) > 1
-        needed, roots = headers([main_file, *([] if alone else beside)], tree, files)
+        needed, roots = headers([main_file, *([] if alone else beside)], files)
         units = [main_file, *(path for path in beside if not alone and path not in needed)]
         text = "".join(files[path] for path in {*units, *needed})
         if folder.exists() or "__global__" not in text or any(OPENS.search(files[path]) for path in units):
@@ -126,7 +126,7 @@ def gathered(suite: str, tree: Path, out: Path) -> None:
         )
 
 
-def headers(units: list[Path], tree: Path, files: dict[Path, str]) -> tuple[set[Path], set[Path]]:
+def headers(units: list[Path], files: dict[Path, str]) -> tuple[set[Path], set[Path]]:
     """The files of the tree that these include, and the folders where the compiler has to look."""
     found: set[Path] = set()
     roots: set[Path] = set()
@@ -169,16 +169,8 @@ def captured(
     folder: Path, work: Path, given: argparse.Namespace, more: dict[str, str]
 ) -> tuple[int | None, str]:
     """What `kcurate capture` on a program that was built ended with."""
-    words = [
-        *KCURATE,
-        "capture",
-        "-w",
-        str(work),
-        "--recorder",
-        given.recorder,
-        "--timeout",
-        str(given.run_s),
-    ]
+    words = [*KCURATE, "capture", "-w", str(work)]
+    words += ["--recorder", given.recorder, "--timeout", str(given.run_s)]
     return call([*words, "--", "make", "run", f"ARCH={given.arch}"], folder, 2 * given.run_s, **more)
 
 

@@ -20,9 +20,7 @@ import random
 import statistics
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,8 +30,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from library_calls import CALLS, LibraryCall, compared, scalars_of, torch_dtype
 from marked import fill
+from roofline import MODEL, Best, best_sides, rows_of
 
-from kcurate import resources, roofline, store
+from kcurate import resources, store
 from kcurate.backends import open_compiler
 from kcurate.backends.base import Compiled, EntryPoint, Memory
 from kcurate.backends.cuda import helpers
@@ -46,7 +45,7 @@ from kcurate.judge.workers.inside.input_sets import InputSet
 from kcurate.problem import program
 from kcurate.problem.inputs import contents
 from kcurate.problem.ops import BoundBuffer
-from kcurate.records import Candidate, Problem, Side
+from kcurate.records import Problem, Side, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 20261121
@@ -143,39 +142,20 @@ class Table(Bench):
         return bits.view(torch_dtype(buffer.record.dtype, self.torch)).view(buffer.shape)
 
 
-def best_sides(chosen: set[str]) -> Iterator[tuple[str, Candidate]]:
-    """The fastest confirmed side of each family that has a library call, CUDA sides only."""
-    found: dict[str, list[tuple[float, Candidate]]] = defaultdict(list)
-    for folder in store.find_candidates(resources.pairs_dir()):
-        candidate = store.read_candidate(folder)
-        if candidate.family not in CALLS or (chosen and candidate.family not in chosen):
-            continue
-        for verdict in store.read_verdicts(folder):
-            if "H200" in verdict.environment.device and verdict.fast is not None:
-                for side, report in ((candidate.fast, verdict.fast), (candidate.slow, verdict.slow)):
-                    if side.language == "cuda" and report is not None and report.median_us:
-                        found[candidate.family].append((report.median_us, replace(candidate, fast=side)))
-    for family in sorted(found):
-        yield family, min(found[family], key=lambda one: one[0])[1]
-
-
 def measure(
-    table: Table,
-    family: str,
-    candidate: Candidate,
-    blocks: int,
-    rng: random.Random,
-    closing: contextlib.ExitStack,
+    table: Table, best: Best, blocks: int, rng: random.Random, closing: contextlib.ExitStack
 ) -> dict[str, Any]:
     """Both sides' times on one set of inputs, which `closing` frees."""
-    torch, problem = table.torch, candidate.problem
+    torch, problem = table.torch, best.candidate.problem
     assert problem is not None
     sizes = problem.sizes.headline
-    prepared, own = table.load(problem, candidate.fast)
+    scalars = scalars_of(problem, sizes)
+    prepared, own = table.load(problem, best.candidate.fast)
     given = table.inputs(problem, Side("", ()))
     closing.callback(lambda: [one.close() for one in (prepared, own, given)])
     tolerance = max([TOLERANCES.get(one.dtype, TOLERANCE) for one in problem.buffers.values()])
-    with torch.cuda.stream(table.stream), torch.no_grad(), restorer(table, prepared) as restore:
+    restore = restorer(table, prepared)
+    with torch.cuda.stream(table.stream), torch.no_grad():
         inputs = {
             name: table.tensor(given.program.buffers[name], image.copy, 0)
             for name, image in given.images.items()
@@ -183,9 +163,9 @@ def measure(
         }
         ours = _outputs(table, prepared)
         calls, failed = [], []
-        for one in CALLS[family]:
+        for one in CALLS[best.family]:
             try:
-                run = one.make(inputs, torch, scalars_of(problem, sizes), sizes)
+                run = one.make(inputs, torch, scalars, sizes)
                 error = _error(one, ours, run())
                 table.device.synchronize()
                 if error > tolerance:
@@ -206,7 +186,6 @@ def measure(
                 samples[name].append([table.sample(work[name], restore) for _ in range(SAMPLES)])
     medians = {name: [statistics.median(block) for block in rows] for name, rows in samples.items()}
     ratios = sorted(b / a for a, b in zip(medians["ours"], medians["library"], strict=True))
-    least = roofline.least_work(family, problem)
     return {
         "library": one.library,
         "others_us": {each.library: round(us, 2) for us, each, _, _ in calls if each is not one},
@@ -217,7 +196,7 @@ def measure(
         "ratio": statistics.median(ratios),
         "ratio_low": ratios[0],
         "ratio_high": ratios[-1],
-        "moved_bytes": least.moved_bytes if least else None,
+        "moved_bytes": best.least.moved_bytes,
         "samples_us": {
             name: [[round(us, 2) for us in block] for block in rows] for name, rows in samples.items()
         },
@@ -244,8 +223,7 @@ def _error(one: LibraryCall, ours: Mapping[str, Any], answer: Any) -> float:
     return max((compared(ours[name], theirs) for name, theirs in pairs), default=0.0)
 
 
-@contextlib.contextmanager
-def restorer(table: Bench, prepared: Prepared) -> Iterator[Callable[[], None]]:
+def restorer(table: Bench, prepared: Prepared) -> Callable[[], None]:
     """What gives every `inout` buffer its first contents again, from their copy on the device."""
     kept = []
     for slot in prepared.slots.values():
@@ -257,13 +235,7 @@ def restorer(table: Bench, prepared: Prepared) -> Iterator[Callable[[], None]]:
         for slot, copy, size in kept:
             table.device.copy(slot.memory, slot.before, copy, 0, size)
 
-    yield restore
-
-
-def rows_of(path: Path) -> dict[str, dict[str, Any]]:
-    """The last row of each family."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    return {row["family"]: row for row in map(json.loads, lines)}
+    return restore
 
 
 def table_of(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -286,23 +258,19 @@ def table_of(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def triton_table(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Fast sides in Triton beside the family's fastest CUDA side, by their verdicts, and torch.compile."""
-    sides: dict[str, list[float]] = defaultdict(list)
-    found = []
-    for folder in store.find_candidates(resources.pairs_dir()):
-        candidate = store.read_candidate(folder)
-        for verdict in store.read_verdicts(folder):
-            if "H200" not in verdict.environment.device or verdict.fast is None or verdict.slow is None:
-                continue
-            for side, report in ((candidate.fast, verdict.fast), (candidate.slow, verdict.slow)):
-                if side.language == "cuda" and report.median_us:
-                    sides[candidate.family].append(report.median_us)
-            if candidate.fast.language == "triton" and verdict.speedup and verdict.fast.median_us:
-                found.append((candidate, verdict.speedup.ratio, verdict.fast.median_us))
+    best_cuda = {one.family: one.us for one in best_sides(MODEL, "cuda")}
     lines, best = [], []
-    for candidate, ratio, us in found:
+    for folder in store.find_candidates(resources.pairs_dir()):
+        candidate, path = store.read_candidate(folder), folder / "verdicts" / f"{MODEL}.json"
+        if candidate.fast.language != "triton" or not path.exists():
+            continue
+        verdict = store.read_json(path, Verdict)
+        if verdict.speedup is None or verdict.fast is None or verdict.fast.median_us is None:
+            continue
+        ratio, us = verdict.speedup.ratio, verdict.fast.median_us
         row = rows.get(candidate.family, {})
         made = {row.get("library"): row.get("library_us"), **row.get("others_us", {})}.get("torch.compile")
-        cuda = min(sides[candidate.family])
+        cuda = best_cuda[candidate.family]
         best.append(us / min(cuda, made or cuda))
         name = candidate.id.split("/")[1]
         shown = "" if made is None else f"{made:.1f}"
@@ -315,7 +283,7 @@ def triton_table(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
         )
     near = sum(one <= 1.3 for one in best)
     return [
-        f"{len(found)} sides; against the better of both, {statistics.median(best):.2f} in the median,",
+        f"{len(best)} sides; against the better of both, {statistics.median(best):.2f} in the median,",
         f"{sum(one <= 1 for one in best)} at 1 or below, {near} within 1.3.",
         "",
         "| pair | over its slow side | Triton, us | best CUDA side, us | torch.compile, us | of the better |",
@@ -336,7 +304,7 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="write the table in docs/corpus.md")
     options = parser.parse_args()
     if options.docs:
-        rows = rows_of(ROOT / "docs/data/nvidia-h200/libraries.jsonl")
+        rows = rows_of(ROOT / "docs/data" / MODEL / "libraries.jsonl")
         fill(ROOT / "docs/corpus.md", Path(__file__).name, "\n".join(table_of(rows)))
         fill(ROOT / "docs/triton.md", Path(__file__).name, "\n".join(triton_table(rows)))
         return
@@ -346,17 +314,19 @@ def main() -> None:
     copy, rng, known = table.copy_bytes_per_s(), random.Random(7), rows_of(options.out)
     print(f"copy: {copy / 1e12:.2f} TB/s (read plus written)")
     with options.out.open("a") as out:
-        for family, candidate in best_sides(set(options.families)):
-            calls = [one.library for one in CALLS[family]]
-            key = store.content_id(candidate.fast.code, *calls)
+        for best in best_sides(MODEL, "cuda"):
+            family, chosen = best.family, options.families or CALLS
+            if family not in CALLS or family not in chosen:
+                continue
+            key = store.content_id(best.candidate.fast.code, *(one.library for one in CALLS[family]))
             if known.get(family, {}).get("key") == key or time.monotonic() > until_s:
                 continue
-            row: dict[str, Any] = {"family": family, "pair": candidate.id, "key": key}
+            row: dict[str, Any] = {"family": family, "pair": best.pair, "key": key}
             row |= {"device": environment.device, "driver": environment.driver, "copy_bytes_per_s": copy}
             row["torch"] = table.torch.__version__
             try:
                 with contextlib.ExitStack() as closing:
-                    row |= measure(table, family, candidate, options.blocks, rng, closing)
+                    row |= measure(table, best, options.blocks, rng, closing)
             except Exception as error:  # noqa: BLE001 - one family's reason, and on with the next
                 row["why"] = " ".join(str(error).split())[:400]
             out.write(json.dumps(row) + "\n")

@@ -110,14 +110,10 @@ def compiled(families: str, outputs: str) -> Callable[[Make], Make]:
 # Products of matrices
 
 
+@call("cuBLAS fp16", "hgemm batched-gemm-half", "c")
 @call("cuBLAS fp32", "sgemm batched-gemm", "c")
 @call("cuBLAS bf16", "matmul-bf16", "c")
 def _product(x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str, int]) -> Callable[[], Any]:
-    return lambda: x["a"] @ x["b"]
-
-
-@call("cuBLAS fp16", "hgemm batched-gemm-half", "c")
-def _half_product(x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str, int]) -> Callable[[], Any]:
     return lambda: x["a"] @ x["b"]
 
 
@@ -317,6 +313,7 @@ def _attention_backward(x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[st
 # Norms, softmax, losses
 
 
+@compiled("layernorm", "out")
 @call("torch layer_norm", "layernorm", "out")
 def _layernorm(x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str, int]) -> Callable[[], Any]:
     shape = x["in"].shape[1:]
@@ -344,11 +341,13 @@ def _batchnorm(x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str, int]) 
     return lambda: norm(x["in"], None, None, x["weight"], x["bias"], training=True, eps=s["eps"])
 
 
+@compiled("softmax", "out")
 @call("cuDNN softmax", "softmax", "out")
 def _softmax(x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str, int]) -> Callable[[], Any]:
     return lambda: t.softmax(x["in"], dim=1)
 
 
+@compiled("log-softmax", "out")
 @call("torch log_softmax", "log-softmax", "out")
 def _log_softmax(x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str, int]) -> Callable[[], Any]:
     return lambda: t.log_softmax(x["in"], dim=1)
@@ -359,6 +358,7 @@ def _softmax_backward(x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str,
     return lambda: t.ops.aten._softmax_backward_data(x["dy"], x["y"], 1, x["y"].dtype)
 
 
+@compiled("cross-entropy", "loss")
 @call("torch cross_entropy", "cross-entropy", "loss")
 def _cross_entropy(x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str, int]) -> Callable[[], Any]:
     labels = x["labels"].long()
@@ -369,30 +369,6 @@ def _cross_entropy(x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str, in
 def _smoothed(x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str, int]) -> Callable[[], Any]:
     labels, loss = x["labels"].long(), t.nn.functional.cross_entropy
     return lambda: loss(x["logits"].float(), labels, reduction="none", label_smoothing=s["smoothing"])
-
-
-@compiled("softmax", "out")
-def _softmax_formula(x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str, int]) -> Callable[[], Any]:
-    return lambda: t.softmax(x["in"], dim=1)
-
-
-@compiled("layernorm", "out")
-def _layernorm_formula(x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str, int]) -> Callable[[], Any]:
-    return _layernorm(x, t, s, z)
-
-
-@compiled("log-softmax", "out")
-def _log_softmax_formula(
-    x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str, int]
-) -> Callable[[], Any]:
-    return lambda: t.log_softmax(x["in"], dim=1)
-
-
-@compiled("cross-entropy", "loss")
-def _cross_entropy_formula(
-    x: Inputs, t: Any, s: Mapping[str, float], z: Mapping[str, int]
-) -> Callable[[], Any]:
-    return _cross_entropy(x, t, s, z)
 
 
 @compiled("causal-softmax", "out")

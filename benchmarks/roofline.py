@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from kcurate import resources, roofline, store
 from kcurate.errors import KcurateError
 from kcurate.profiles import on_file
-from kcurate.records import Candidate, Outcome, Profile, Verdict
+from kcurate.records import Candidate, Language, Outcome, Profile, Verdict
 from kcurate.roofline import GATHER, LeastWork
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ class Best:
         return {"bytes": "memory", GATHER: GATHER}.get(self.limit, "arithmetic")
 
 
-def best_sides(model: str) -> list[Best]:
-    """One a family with a confirmed verdict on that GPU model, by name."""
+def best_sides(model: str, language: Language | None = None) -> list[Best]:
+    """One a family with a confirmed verdict on that GPU model, by name; of all languages, or of one."""
     found: dict[str, Best] = {}
     for folder in store.find_candidates(resources.pairs_dir()):
         path = folder / "verdicts" / f"{model}.json"
@@ -110,6 +110,8 @@ def best_sides(model: str) -> list[Best]:
             continue
         candidate, verdict = store.read_candidate(folder), store.read_json(path, Verdict)
         fast, family = verdict.fast, candidate.family
+        if language not in (None, candidate.fast.language):
+            continue
         if verdict.outcome is not Outcome.CONFIRMED or fast is None or fast.median_us is None:
             continue
         if family not in found or fast.median_us < found[family].us:
@@ -168,10 +170,10 @@ class Ceiling:
 
         assert candidate.problem is not None
         prepared, inputs = self.bench.load(candidate.problem, candidate.fast)
-        with restorer(self.bench, prepared) as restore:
-            for _ in range(3):
-                self.bench.sample(prepared.run, restore)
-            middle = statistics.median(self.bench.sample(prepared.run, restore) for _ in range(SAMPLES))
+        restore = restorer(self.bench, prepared)
+        for _ in range(3):
+            self.bench.sample(prepared.run, restore)
+        middle = statistics.median(self.bench.sample(prepared.run, restore) for _ in range(SAMPLES))
         prepared.close()
         inputs.close()
         return middle

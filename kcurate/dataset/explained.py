@@ -15,7 +15,7 @@ from typing import Any
 from kcurate import prompts, store
 from kcurate.neutral import commented
 from kcurate.problem import shown
-from kcurate.problem.program import launch_count
+from kcurate.problem.program import launch_count, names_of
 from kcurate.problem.techniques import vocabulary
 from kcurate.profiles import counters, labels
 from kcurate.prompts.explained import Fact, say, write
@@ -166,7 +166,7 @@ def launches(problem: Problem | None, side: Side) -> int | None:
     """The launches of a plan at the headline bench size; None if they depend on what is computed."""
     if problem is None or side.language != "cuda":
         return None
-    return launch_count(problem, side, problem.sizes.headline)
+    return launch_count(side.plan, names_of(problem, problem.sizes.headline))
 
 
 def _local(resources: str) -> Iterator[tuple[str, int]]:

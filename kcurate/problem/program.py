@@ -68,7 +68,23 @@ MAX_STAGES = 12
 # Blocks in a cluster; more than 8 are not portable, which the launch then allows.
 MAX_CLUSTER = 16
 
-__all__ = ["BoundBuffer", "BoundPointer", "BoundScalar", "Program", "bind", "launch_count"]
+__all__ = ["BoundBuffer", "BoundPointer", "BoundScalar", "Program", "bind", "launch_count", "names_of"]
+
+
+def names_of(problem: Problem, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes and the integer scalars."""
+    names = dict(sizes)
+    for name, scalar in problem.scalars.items():
+        if isinstance(scalar.dtype, str) and isinstance(scalar.value, int | str) and "int" in scalar.dtype:
+            names.setdefault(name, evaluate(scalar.value, sizes))
+    return names
+
+
+def _loop_values(step: For, names: Mapping[str, int]) -> range:
+    start, stop, stride = (evaluate(one, names) for one in (step.from_, step.to, step.step))
+    if stride == 0:
+        raise ProblemError("the step of a loop is zero")
+    return range(start, stop, stride)
 
 
 class _Binder:
@@ -76,14 +92,7 @@ class _Binder:
 
     def __init__(self, problem: Problem, side: Side, sizes: Mapping[str, int]) -> None:
         self.problem, self.side = problem, side
-        self.names: dict[str, int] = dict(sizes)
-        for name, scalar in problem.scalars.items():
-            if (
-                isinstance(scalar.dtype, str)
-                and isinstance(scalar.value, int | str)
-                and "int" in scalar.dtype
-            ):
-                self.names.setdefault(name, evaluate(scalar.value, sizes))
+        self.names = names_of(problem, sizes)
         self.buffers = bind_buffers(problem, side, sizes)
         self.entries: dict[tuple[str, tuple[str, ...]], None] = {}
         self.symbols: dict[str, None] = {}
@@ -134,14 +143,11 @@ class _Binder:
             yield self.simple(step, where)
 
     def loop(self, step: For, where: str) -> Iterator[Op]:
-        start, stop = evaluate(step.from_, self.names), evaluate(step.to, self.names)
-        stride = evaluate(step.step, self.names)
-        if stride == 0:
-            raise ProblemError("the step of a loop is zero")
+        values = _loop_values(step, self.names)
         if step.for_ in self.names:
             raise ProblemError(f"the loop variable {step.for_!r} shadows another name")
         try:
-            for value in range(start, stop, stride):
+            for value in values:
                 self.tick()
                 self.names[step.for_] = value
                 yield from self.steps(step.do, f"{where}.do")
@@ -323,28 +329,21 @@ def bind(problem: Problem, side: Side, sizes: Mapping[str, int], *, where: str =
     return Program(binder.buffers, ops, tuple(binder.entries), tuple(binder.symbols), dict(sizes))
 
 
-def launch_count(problem: Problem, side: Side, sizes: Mapping[str, int]) -> int | None:
-    """How many launches a side's plan has at one size setting, without binding them; None: data decides.
+def launch_count(plan: Iterable[Step], names: Mapping[str, int]) -> int | None:
+    """How many launches a plan has, without binding them (`names`: `names_of`); None: data decides.
 
     Raises:
         ProblemError: an unknown name in the bounds of a loop, or a step of zero.
     """
-    return _launch_count(side.plan, _Binder(problem, side, sizes).names)
-
-
-def _launch_count(steps: Iterable[Step], names: Mapping[str, int]) -> int | None:
     total = 0
-    for step in steps:
-        counts: Iterable[int | None] = (isinstance(step, Launch),)
+    for step in plan:
+        if isinstance(step, WhileNonzero):
+            return None
+        total += isinstance(step, Launch)
         if isinstance(step, For):
-            start, stop, stride = (evaluate(one, names) for one in (step.from_, step.to, step.step))
-            if stride == 0:
-                raise ProblemError("the step of a loop is zero")
-            counts = (_launch_count(step.do, {**names, step.for_: at}) for at in range(start, stop, stride))
-        elif isinstance(step, WhileNonzero):
-            counts = (None,)
-        for count in counts:
-            if count is None:
-                return None
-            total += count
+            for value in _loop_values(step, names):
+                inner = launch_count(step.do, {**names, step.for_: value})
+                if inner is None:
+                    return None
+                total += inner
     return total

@@ -29,18 +29,28 @@ _IN_WORDS = """\
 in words and as a problem (named sizes, buffers, scalars). A side of it is device code, and a plan that \
 launches it. \
 """
-_PLANS = """\
-The plan is data, a list of steps. A launch step has "launch" (the \
-kernel's name), "grid" and "block" (one to three integer expressions over the sizes, with + - * / % \
-min max ceil_div align_up log2 pow2), "args" (names of buffers and scalars, {"buffer": name, \
-"offset": expression}, or {"value": expression, "dtype": type}), and where needed "template" (texts \
-in which {expression} is filled in), "shared_bytes" and "cluster" (blocks of a thread block cluster \
-along each axis). Other steps: {"fill": buffer, "value": v}, \
-{"copy": buffer, "to": buffer}, {"upload": symbol, "from": buffer}, {"swap": [buffer, buffer]}, \
-{"for": name, "from": a, "to": b, "do": [steps]}, {"while_nonzero": buffer, "max": n, "do": \
-[steps]}.
+# What plans have in every language.
+_EXTENTS = """\
+(one to three integer expressions over the sizes, with + - * / % min max ceil_div align_up log2 pow2)\
+"""
+_MOVES = """\
+Other steps: {"fill": buffer, "value": v}, {"copy": buffer, "to": buffer}, \
+"""
+_LOOPS = """\
+{"swap": [buffer, buffer]}, {"for": name, "from": a, "to": b, "do": [steps]}, \
+{"while_nonzero": buffer, "max": n, "do": [steps]}.
 
 """
+_LAUNCH = f"""\
+The plan is data, a list of steps. A launch step has "launch" (the kernel's name), "grid" and "block" \
+{_EXTENTS}, \
+"""
+_ARGS = """\
+"args" (names of buffers and scalars, {"buffer": name, "offset": expression}, or {"value": expression, \
+"dtype": type}), and where needed "template" (texts in which {expression} is filled in), "shared_bytes" and \
+"cluster" (blocks of a thread block cluster along each axis). \
+"""
+_PLANS = _LAUNCH + _ARGS + _MOVES + '{"upload": symbol, "from": buffer}, ' + _LOOPS
 _OTHER_SIDE = """\
 You write the other side of the same computation. What counts:
 - It computes the same for all sizes of the problem and for inputs that you have not seen, in the same \
@@ -82,13 +92,13 @@ You write Triton modules (Python, compiled by Triton for one NVIDIA GPU).
 
 A computation is given as a problem (named sizes, buffers, scalars) and as one side: code, and a plan that \
 launches it. The plan is data, a list of steps. A launch step of a Triton module has "launch" (the \
-function's name), "grid" (one to three integer expressions over the sizes, with + - * / % min max ceil_div \
-align_up log2 pow2), "args" (names of buffers, scalars and sizes, for the parameters that are not \
-constexpr, in order), "constexprs" (name to value), "num_warps" and "num_stages". Other steps: \
-{"fill": buffer, "value": v}, {"copy": buffer, "to": buffer}, {"swap": [buffer, buffer]}, \
-{"for": name, "from": a, "to": b, "do": [steps]}, {"while_nonzero": buffer, "max": n, "do": [steps]}.
-
+function's name), "grid" \
 """
+_TRITON_ARGS = """\
+, "args" (names of buffers, scalars and sizes, for the parameters that are not constexpr, in order), \
+"constexprs" (name to value), "num_warps" and "num_stages". \
+"""
+_TRITON_PLANS = _EXTENTS + _TRITON_ARGS + _MOVES + _LOOPS
 _TRITON_CONTRACT = """\
 Outputs are compared element by element; reading or writing out of bounds is found.
 - One module: import triton, import triton.language as tl, constants, and functions with the one decorator \
@@ -100,7 +110,7 @@ f-strings or comprehensions.
 """
 RULES = _ROLE + _AS_A_SIDE + _PLANS + _OTHER_SIDE + _CONTRACT + _PLAN_KEPT + _NAMES
 EXPLAINED_RULES = RULES.removesuffix(_NAMES) + _COMMENTED
-TRITON_RULES = _TRITON_ROLE + _OTHER_SIDE + _TRITON_CONTRACT + _PLAN_KEPT + _NAMES
+TRITON_RULES = _TRITON_ROLE + _TRITON_PLANS + _OTHER_SIDE + _TRITON_CONTRACT + _PLAN_KEPT + _NAMES
 WRITING_RULES = _ROLE + _IN_WORDS + _PLANS + _FIRST_SIDE + _CONTRACT + _PLAN_WRITTEN + _NAMES
 
 # The same contract for small models with a short context: what the given side does not show by example.
