@@ -24,10 +24,10 @@ class Sample:
     commit: str | None = None
     changed: frozenset[str] = frozenset()
 
-    def drawn(self, folder: str) -> bool:
+    def drawn(self, folder: str, one_in: int = ONE_IN) -> bool:
         """Whether the commit's hash chooses a folder."""
         text = f"{self.commit} {folder}"
-        return self.commit is None or int(hashlib.sha256(text.encode()).hexdigest(), 16) % ONE_IN == 0
+        return self.commit is None or int(hashlib.sha256(text.encode()).hexdigest(), 16) % one_in == 0
 
     def touched(self, folder: str) -> bool:
         """Whether something in a folder, or the file of this name, has changed."""
@@ -37,9 +37,9 @@ class Sample:
     def _with_parents(self) -> frozenset[str]:
         return self.changed.union(*({*map(str, Path(path).parents)} for path in self.changed))
 
-    def takes(self, folders: tuple[str, ...], also: tuple[str, ...] = ()) -> bool:
+    def takes(self, folders: tuple[str, ...], also: tuple[str, ...] = (), one_in: int = ONE_IN) -> bool:
         """Whether a test of these folders runs; files `also` make it run when they have changed."""
-        return any(map(self.drawn, folders)) or any(map(self.touched, (*folders, *also)))
+        return any(self.drawn(one, one_in) for one in folders) or any(map(self.touched, (*folders, *also)))
 
 
 def sample(root: Path = ROOT) -> Sample:
