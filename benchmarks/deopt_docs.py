@@ -5,16 +5,18 @@
 Reads `deopt.jsonl` (the verdicts.jsonl of `deopt_rules.py --gpu`) and `suites.jsonl` (verdicts of the
 candidates of Parboil and Rodinia) in docs/data/nvidia-h200. Draws the plot too. An H100's verdicts
 stand beside the H200's in docs/kernelcompare.md (the suites) and docs/corpus.md (the built-in pairs).
+What a technique is worth goes into the built-in pairs.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import statistics
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from marked import fill
 
 from kcurate import resources, store
 from kcurate.deopt.rules import RULES
+from kcurate.records import Candidate
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs/data/nvidia-h200"
@@ -41,6 +44,9 @@ SAME_CODE = "both sides have the same machine code"
 COLUMNS = ("judged", "confirmed", "same machine code", "not faster", "other")
 SPREAD = ("lowest speedup of the confirmed", "median", "highest")
 HEAD = f"| variant | {' | '.join((*COLUMNS, *SPREAD))} |\n|---|{'---:|' * 8}\n"
+
+# A pair's techniques, and what they are worth, in its file.
+_TECHNIQUES = re.compile(r'(  "techniques": \[[^\]]*\],\n)(?:  "worth": \{[^}]*\},\n)?')
 
 Row = dict[str, Any]
 
@@ -195,6 +201,37 @@ def labels_table(verdicts: Iterable[Row]) -> str:
     return "\n".join(lines)
 
 
+def worth(verdicts: Iterable[Row], pairs: Mapping[str, Candidate]) -> Mapping[str, Mapping[str, float]]:
+    """By pair and labelled technique: the largest confirmed ratio to the same side without it."""
+    removes = {rule.name: rule.technique for rule in RULES}
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    for row in verdicts:
+        name, rule = row["candidate"].rsplit("/deopt-", 1)
+        pair, technique = pairs.get(name), removes.get(rule)
+        if pair is not None and technique in pair.techniques and row["outcome"] == "confirmed":
+            assert technique is not None, "it is one of the pair's"
+            ratio = round(row["speedup"]["ratio"], 2)
+            found[name][technique] = max(ratio, found[name].get(technique, 0.0))
+    return found
+
+
+def write_worth(verdicts: Iterable[Row]) -> None:
+    """Put what each technique is worth into the built-in pairs, after their techniques."""
+    folders = {store.read_candidate(one).id: one for one in store.find_candidates(resources.pairs_dir())}
+    pairs = {name: store.read_candidate(folder) for name, folder in folders.items()}
+    known = worth(verdicts, pairs)
+    for name, folder in folders.items():
+        path = folder / "pair.json"
+        named = {
+            one: known[name][one] for one in pairs[name].techniques if name in known and one in known[name]
+        }
+        line = f'  "worth": {json.dumps(named)},\n' if named else ""
+        old = path.read_text()
+        new = _TECHNIQUES.sub(lambda found, line=line: found[1] + line, old, count=1)
+        if new != old:
+            path.write_text(new)
+
+
 def built_in(device: str) -> list[Row]:
     """The verdicts of the built-in pairs from the GPU whose files have this name."""
     pairs = ROOT / "pairs"
@@ -236,6 +273,7 @@ def main() -> None:
     both = (built_in("nvidia-h200"), built_in("nvidia-h100-80gb-hbm3"))
     fill(CORPUS_PAGE, SECOND_MARK, second_gpu(*both, 10))
     own, suites = rows(DATA / "deopt.jsonl"), [row for row in every if made(row)]
+    write_worth(own)
     fill(CORPUS_PAGE, Path(__file__).name, labels_table(own))
     timed = {name: ratios(found) for name, found in by_variant(own).items()}
     (DATA / "deopt-speedups.svg").write_text(plot(timed))

@@ -127,10 +127,16 @@ def _table(inside: Sequence[Entry], devices: Sequence[str]) -> Iterator[str]:
     yield f"|---|---|---|{'---:|' * (3 + len(devices))}"
     for pair, verdict, others in inside:
         name = pair.id.rpartition("/")[2]
-        cells = [f"[{name}]({pair.id}/)", pair.family, ", ".join(pair.techniques), *_measured(pair, verdict)]
+        cells = [f"[{name}]({pair.id}/)", pair.family, with_worth(pair), *_measured(pair, verdict)]
         found = {one.environment.device: one for one in others}
         cells += [_ratio(found.get(device)) for device in devices]
         yield f"| {' | '.join(cells)} |"
+
+
+def with_worth(pair: Candidate) -> str:
+    """The techniques, each with what it is worth where that was measured."""
+    known = {name: f"{name} ({ratio:.2f})" for name, ratio in pair.worth.items()}
+    return ", ".join(known.get(name, name) for name in pair.techniques)
 
 
 def _measured(pair: Candidate, verdict: Verdict | None) -> tuple[str, str, str]:

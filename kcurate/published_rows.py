@@ -84,6 +84,7 @@ def candidate_of(row: Mapping[str, Any]) -> Candidate:
     data = {
         **{key: row.get(key) for key in ("id", "family", "domain", "license", "description")},
         "techniques": list(row.get("techniques") or ()),
+        "worth": {one["technique"]: one["ratio"] for one in row.get("worth") or ()},
         "origin": {"kind": row.get("origin"), **{k: v for k, v in {**origin, **lists}.items() if v}},
         "problem": _loads(row, "problem"),
     }

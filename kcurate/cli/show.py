@@ -65,6 +65,8 @@ def _data(found: ShownPair | ShownKernel) -> dict[str, Any]:
 
 
 def _draw_pair(found: ShownPair) -> None:
+    from kcurate.gallery import with_worth
+
     candidate = found.candidate
     origin = candidate.origin
     made = f", {origin.made} side made by {', '.join(origin.rules) or origin.model}" if origin.made else ""
@@ -75,7 +77,7 @@ def _draw_pair(found: ShownPair) -> None:
             "family": f"{candidate.family} ({candidate.domain})",
             "licence": candidate.license or "unknown",
             "origin": origin.kind + made,
-            "techniques": ", ".join(candidate.techniques) or "none named",
+            "techniques": with_worth(candidate) or "none named",
             "description": candidate.description,
         },
     )

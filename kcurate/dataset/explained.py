@@ -2,7 +2,8 @@
 
 The diagnosis has facts of the given side, the change those of the answer beside it: times and resources of
 the verdict, launches of the plans, and counters where both sides have profiles on the row's GPU. Counters are
-told from thresholds on, the most telling first; a technique that counters can show is named only if they do.
+told from thresholds on, the most telling first; a technique that counters can show is named only if they do,
+or if taking it away was measured to cost time.
 Not covered: the sentences (`kcurate.prompts.explained`).
 """
 
@@ -130,12 +131,14 @@ def techniques(pair: Candidate, both: Both | None) -> Iterator[Fact]:
     for name in pair.techniques:
         there = labels.moves(name, *both) if both is not None else []
         moved = [one for one in there if one.right and both and _weighs(one, both[0])]
-        if name in known and (moved or not there):
+        if name in known and (moved or not there or name in pair.worth):
             found[name] = moved
     told = {labels.LAUNCHES, labels.CONFLICTS}
     for name in list(found)[:MOST]:
         meaning = known[name].meaning.rstrip(".")
         yield Fact("technique", {"name": name, "meaning": meaning[0].lower() + meaning[1:]})
+        if name in pair.worth:
+            yield Fact("worth", {"name": name, "ratio": f"{pair.worth[name]:.2f}"})
         for move in found[name]:
             if move.counter in told or not labels.moved(move.counter, move.slow, move.fast):
                 continue

@@ -1,7 +1,8 @@
 """`kcurate profile --check-labels`: every technique of every pair, held against the profiles of both sides.
 
-An ablation supports a label too: a confirmed pair of this workspace whose slow side was made from this pair
-by removing the technique. Not covered: which counters a technique moves (`kcurate.profiles.labels`).
+An ablation supports a label too: what the pair says that the technique is worth, or a confirmed pair of this
+workspace whose slow side was made from this pair by removing the technique.
+Not covered: which counters a technique moves (`kcurate.profiles.labels`).
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def judged(
     right = [move for move in found if move.right]
     if right:
         return LabelOutcome.SUPPORTED, str(right[0])
-    if (gain := removed.get((candidate.id, technique))) is not None:
+    if (gain := removed.get((candidate.id, technique), candidate.worth.get(technique))) is not None:
         return LabelOutcome.ABLATION, f"{gain:.2f} times as fast as without it"
     if not found:
         return LabelOutcome.NO_COUNTER, "the slow side has nothing that could fall"

@@ -99,6 +99,10 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
         "It is written with {name}: {meaning}.",
         "What is new is {name}: {meaning}.",
     ),
+    "worth": (
+        "Without {name} the answer takes {ratio} times as long.",
+        "Taking {name} away makes the answer take {ratio} times as long.",
+    ),
     "further": (
         "It also uses {names}.",
         "It uses {names} too.",

@@ -24,7 +24,7 @@ def test_these_are_its_names_and_how_they_are_called() -> None:
     assert {name: list(one.parameters) for name, one in called.items()} == {
         "Candidate": [
             "id", "family", "domain", "license", "origin", "techniques", "description", "problem", "slow",
-            "fast",
+            "fast", "worth",
         ],
         "Judge": ["config"],
         "JudgeConfig": [

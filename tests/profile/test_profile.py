@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from dataset.making import H200, pair, verdict, workspace
 
+from benchmarks import deopt_docs
 from kcurate import resources, store
 from kcurate.backends.base import EntryPoint
 from kcurate.backends.choice import Place
@@ -23,7 +24,6 @@ from kcurate.backends.cuda import profiled
 from kcurate.cli import run as cli
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
-from kcurate.deopt.rules import RULES
 from kcurate.errors import BackendError, InputError, MissingDependencyError
 from kcurate.judge import profiling
 from kcurate.judge.profiling import Profiler, hanging, read_log
@@ -238,19 +238,18 @@ def test_the_profiles_of_the_built_in_pairs_are_of_their_sides_as_they_are() -> 
 
 def test_no_label_of_a_built_in_pair_lacks_a_counter_and_an_ablation() -> None:
     """Ablations: what the rules removed, judged on an H200 (docs/corpus.md, "What a label is worth")."""
-    removes = {rule.name: rule.technique for rule in RULES}
-    without: dict[tuple[str, str], float] = {}
     text = (resources.pairs_dir().parent / "docs/data/nvidia-h200/deopt.jsonl").read_text()
-    for row in map(json.loads, text.splitlines()):
-        name, rule = row["candidate"].rsplit("/deopt-", 1)
-        if rule in removes and row["outcome"] == "confirmed":
-            without[name, removes[rule]] = row["speedup"]["ratio"]
+    rows = [json.loads(line) for line in text.splitlines()]
+    pairs = {one.id: one for one in map(store.read_candidate, store.find_candidates(resources.pairs_dir()))}
+    known = deopt_docs.worth(rows, pairs)
+    stale = [one.id for one in pairs.values() if dict(one.worth) != known.get(one.id, {})]
+    assert len(known) > 100 and not stale, "run python benchmarks/deopt_docs.py"
     profiles = on_file.read(None)
     found: dict[str, list[str]] = {}
-    for one in map(store.read_candidate, store.find_candidates(resources.pairs_dir())):
+    for one in pairs.values():
         both = labels.chosen(one, profiles)
         for technique in one.techniques:
-            outcome, why = labels.judged(one, technique, both, profiles, without)
+            outcome, why = labels.judged(one, technique, both, profiles, {})
             found.setdefault(outcome, []).append(f"{one.id} {technique}: {why}")
     assert not found.get("unsupported") and not found.get("stale")
     assert len(found["supported"]) > 1000 and "ablation" in found
