@@ -227,7 +227,7 @@ def write_worth(verdicts: Iterable[Row]) -> None:
         }
         line = f'  "worth": {json.dumps(named)},\n' if named else ""
         old = path.read_text()
-        new = _TECHNIQUES.sub(lambda found, line=line: found[1] + line, old, count=1)
+        new = _TECHNIQUES.sub(r"\g<1>" + line, old, count=1)
         if new != old:
             path.write_text(new)
 
