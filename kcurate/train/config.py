@@ -227,7 +227,7 @@ _POSITIVE = (
     "grpo.prompts", "grpo.generate_every", "grpo.max_prompt_tokens", "grpo.max_completion_tokens",
     "grpo.save_steps", "grpo.keep_checkpoints", "measure.batch",
 )  # fmt: skip
-_FRACTIONS = ("lora.dropout", "tasks.held_out")
+_FRACTIONS = ("lora.dropout", "tasks.held_out", "tasks.rollout")
 
 
 def _check_ranges(settings: TrainSettings) -> None:

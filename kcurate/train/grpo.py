@@ -72,7 +72,8 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None)
     if stage.settings.curriculum.policy != "off":
         data = padded(data, needed)
     model = models.load_model(stage.settings.model, adapter=adapter, trainable=True)
-    rewards = Rewards(pool, {one.id: one for one in tasks}, form, stage.run, writes=processes()[0] == 0)
+    known, ends = {one.id: one for one in tasks}, models.end_tokens(model, tokenizer)
+    rewards = Rewards(pool, known, form, ends, stage.run, writes=processes()[0] == 0)
     with opening("grpo.trl"):
         trainer = GRPOTrainer(
             model=model,

@@ -123,6 +123,13 @@ def load_model(settings: ModelSettings, *, adapter: Path | None = None, trainabl
     return model
 
 
+def end_tokens(model: Any, tokenizer: Any) -> set[int]:
+    """The tokens that end a completion."""
+    given = getattr(model.generation_config, "eos_token_id", None)
+    listed = given if isinstance(given, list) else [given]
+    return {token for token in (*listed, tokenizer.eos_token_id) if token is not None}
+
+
 def free() -> None:
     """Free the memory of a model that is no longer used."""
     import torch
@@ -185,7 +192,7 @@ def unpacked(settings: ModelSettings, folder: Path) -> ModelSettings:
         _set_end_token(model.config.eos_token_id, tokenizer)
         tokenizer.save_pretrained(made)
         made.replace(folder)
-    return replace(settings, name=str(folder))
+    return replace(settings, name=str(folder), base=settings.shown)
 
 
 def _set_end_token(token: Any, tokenizer: Any) -> None:

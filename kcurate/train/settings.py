@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 DEFAULT_MODEL = "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"
@@ -22,7 +23,8 @@ class ModelSettings:
     """The base model. `name`: a Hub name, a folder, a `.gguf` file, or `random`, made on the spot.
 
     `dtype` auto: bfloat16 on a GPU, float32 elsewhere. `chat_template` false: prompts are plain text even if
-    the tokenizer has a chat template.
+    the tokenizer has a chat template. `base`: what cards and scores call it; empty: the name, or that of the
+    folder or file.
     """
 
     name: str = DEFAULT_MODEL
@@ -31,6 +33,18 @@ class ModelSettings:
     attention: str = "sdpa"
     chat_template: bool = True
     trust_remote_code: bool = False
+    base: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The model's name on the Hub, or of its folder or file; never a path of this machine."""
+        path = Path(self.name)
+        if self.base or not path.exists():
+            return self.base or self.name
+        for folder in path.absolute().parts:  # of the Hub's cache
+            if folder.startswith("models--"):
+                return folder.removeprefix("models--").replace("--", "/")
+        return path.absolute().name.removesuffix(".gguf")
 
 
 @dataclass(frozen=True)
@@ -150,8 +164,9 @@ class TaskSettings:
     """The prompts. `source`: pairs, kernelbench or kernelbench:PATH. `dataset`: where pairs come from.
 
     `brief`: prompts contain the short rules. `untimed`: include pairs that were never timed on a GPU.
-    `held_out`: the share of the tasks excluded from training, by whole families. `limit`: at most this many
-    tasks (0: all).
+    `held_out`: the share of the tasks excluded from training, by whole families. `rollout`: the share of the
+    rest that GRPO samples for and SFT is not taught, by whole families (0: both have all of the rest).
+    `limit`: at most this many tasks (0: all).
     """
 
     source: str = "pairs"
@@ -159,6 +174,7 @@ class TaskSettings:
     brief: bool = False
     untimed: bool = False
     held_out: float = 0.2
+    rollout: float = 0.3
     split_seed: int = 42
     limit: int = 0
 

@@ -72,7 +72,7 @@ class LocalModel:
         # Longest first, so that memory runs out early or never.
         order = sorted(range(len(asked)), key=lambda i: -lengths[i])
         fits = [i for i in order if lengths[i] + self._drawing.max_tokens <= room]
-        ends = _end_tokens(self._model, self._tokenizer)
+        ends = models.end_tokens(self._model, self._tokenizer)
         found = {i: Reply("", status="rejected", input_tokens=lengths[i]) for i in order}
         for batch in progress.each(list(batches(fits, self._drawing.batch)), "sampling", unit="batch"):
             texts = [self._form.text(asked[i][0]) for i in batch]
@@ -123,12 +123,6 @@ class LocalModel:
         return Reply(
             self._form.with_thought(text), "text", status, length, len(ids) if end is None else end + 1
         )
-
-
-def _end_tokens(model: Any, tokenizer: Any) -> set[int]:
-    given = getattr(model.generation_config, "eos_token_id", None)
-    listed = given if isinstance(given, list) else [given]
-    return {token for token in (*listed, tokenizer.eos_token_id) if token is not None}
 
 
 def batches(order: Sequence[int], size: int) -> Iterator[Sequence[int]]:
