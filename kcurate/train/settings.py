@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 DEFAULT_MODEL = "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"
-# 7,615,616,512 parameters in bfloat16.
-DEFAULT_MODEL_BYTES = 15_231_233_024
+# What recipes name and nobody downloads by leaving out an option: 7,615,616,512 parameters in bfloat16 each.
+LARGE_BYTES = {DEFAULT_MODEL: 15_231_233_024, "Qwen/Qwen2.5-Coder-7B-Instruct": 15_231_233_024}
 # All linear layers of attention and feed-forward blocks, as Llama and Qwen name them.
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
@@ -63,8 +63,9 @@ class SftSettings:
 
     `batch`: rows per optimizer step across all processes. `micro_batch`: rows per forward pass of one
     process (0: chosen automatically). `max_tokens`: prompt plus answer; longer rows are dropped, not
-    truncated. `max_steps` 0: train for `epochs`. `packing`: several rows per sequence. `trl`: extra arguments
-    for `trl.SFTConfig`.
+    truncated. `thought` kept: an empty thought before an answer is context and not learned, so that a model
+    that reasons goes on reasoning. `max_steps` 0: train for `epochs`. `packing`: several rows per sequence.
+    `trl`: extra arguments for `trl.SFTConfig`.
     """
 
     learning_rate: float = 2e-4
@@ -79,6 +80,7 @@ class SftSettings:
     weight_decay: float = 0.0
     max_grad_norm: float = 1.0
     packing: bool = False
+    thought: Literal["empty", "kept"] = "empty"
     gradient_checkpointing: bool = True
     save_steps: int = 100
     keep_checkpoints: int = 2
@@ -94,7 +96,11 @@ class GrpoSettings:
     `generate_every`: steps per rollout batch; above 1, sampling runs less often in larger batches, and later
     steps train on slightly off-policy completions (GRPO's ratio clipping applies). Tasks whose prompt or
     known answer exceeds the token limits are dropped. `beta`: weight of the KL divergence from the reference
-    (0: no reference is kept). `trl`: extra arguments for `trl.GRPOConfig`.
+    (0: no reference is kept). `epsilon`, `epsilon_high` (0: the same): how far the ratio may fall and rise.
+    `scale_rewards`: what advantages are divided by, the standard deviation of the group, of the batch, or
+    nothing. `truncated`: completions cut at the length limit are left out of the loss (masked), lose up to 1
+    for the last `overlong_tokens` before the limit (penalised; 0: a fifth of the limit), or are scored like
+    others. `trl`: extra arguments for `trl.GRPOConfig`.
     """
 
     learning_rate: float = 1e-5
@@ -114,6 +120,11 @@ class GrpoSettings:
     beta: float = 0.04
     temperature: float = 1.0
     top_p: float = 1.0
+    epsilon: float = 0.2
+    epsilon_high: float = 0.0
+    scale_rewards: Literal["group", "batch", "none"] = "group"
+    truncated: Literal["masked", "penalised", "scored"] = "masked"
+    overlong_tokens: int = 0
     loss: Literal["grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"] = "dapo"
     vllm: Literal["off", "colocate", "server"] = "off"
     gradient_checkpointing: bool = True

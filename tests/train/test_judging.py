@@ -12,7 +12,7 @@ import pytest
 import torch
 from train.asked import task
 
-from kcurate.train.models import Form
+from kcurate.train.form import Form
 from kcurate.train.reward.trl_reward import Rewards, Tally, sampled
 from kcurate.train.run_folder import RunFolder
 from kcurate.train.settings import ModelSettings

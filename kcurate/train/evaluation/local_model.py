@@ -19,7 +19,7 @@ from kcurate.errors import MissingDependencyError
 from kcurate.records import Prompt
 from kcurate.train import models
 from kcurate.train.evaluation.sampling import Reply
-from kcurate.train.models import Form
+from kcurate.train.form import Form, fitting
 from kcurate.train.settings import ModelSettings
 from kcurate.train.task import Task
 
@@ -56,7 +56,7 @@ class LocalModel:
 
     def fitting(self, tasks: Sequence[Task], max_prompt: int) -> list[Task]:
         """The tasks whose prompt and known answer have at most so many tokens."""
-        return models.fitting(tasks, self._form, max_prompt, self._drawing.max_tokens)
+        return fitting(tasks, self._form, max_prompt, self._drawing.max_tokens)
 
     def sample(self, asked: Sequence[tuple[Prompt, int]]) -> list[Reply]:
         """See `Sampler`. A prompt that leaves no room in the model's context is `rejected`.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kcurate.prompts import Answer
-from kcurate.train.models import Form
+from kcurate.train.form import Form
 from kcurate.train.run_folder import RunFolder
 from kcurate.train.task import Judged, Task
 
