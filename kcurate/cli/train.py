@@ -51,8 +51,8 @@ def train(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="pairs, kernelcompare, sqd, staged-tiers, continuous, or tiny (a random model, two minutes "
-            "on a CPU; learns nothing useful).  [default: pairs]",
+            help="pairs, modern, kernelcompare, sqd, staged-tiers, continuous, or tiny (a random model, two "
+            "minutes on a CPU; learns nothing useful).  [default: pairs]",
         ),
     ] = None,
     reward: Annotated[
@@ -168,10 +168,10 @@ def train(
 def _refuse_default(name: str) -> None:
     """The default model is large: nobody downloads it by leaving out an option."""
     from kcurate.errors import InputError
-    from kcurate.train.settings import DEFAULT_MODEL, DEFAULT_MODEL_BYTES
+    from kcurate.train.settings import LARGE_BYTES
 
-    if name == DEFAULT_MODEL:
-        size = f"{DEFAULT_MODEL_BYTES / 1e9:.1f} GB"
+    if name in LARGE_BYTES:
+        size = f"{LARGE_BYTES[name] / 1e9:.1f} GB"
         raise InputError(
             f"the default model is {name}, {size} to download unless it is in the Hub's cache",
             where="kcurate train",

@@ -227,7 +227,7 @@ _POSITIVE = (
     "grpo.prompts", "grpo.generate_every", "grpo.max_prompt_tokens", "grpo.max_completion_tokens",
     "grpo.save_steps", "grpo.keep_checkpoints", "measure.batch",
 )  # fmt: skip
-_FRACTIONS = ("lora.dropout", "tasks.held_out")
+_FRACTIONS = ("lora.dropout", "tasks.held_out", "tasks.rollout")
 
 
 def _check_ranges(settings: TrainSettings) -> None:
@@ -250,6 +250,8 @@ def _check_ranges(settings: TrainSettings) -> None:
         _must(key, found[key] > 0, "above 0")
     for key in ("grpo.top_p", "measure.top_p"):
         _must(key, 0 < found[key] <= 1, "above 0 and at most 1")
+    longest = settings.grpo.max_completion_tokens
+    _must("grpo.overlong_tokens", settings.grpo.overlong_tokens <= longest, f"at most {longest}")
     _must("seed", settings.seed < 2**32, "below 2**32")
 
 

@@ -14,12 +14,13 @@ from typing import Any
 from datasets import Dataset
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from trl import GRPOConfig, GRPOTrainer
+from trl.rewards import get_soft_overlong_punishment
 
 from kcurate.errors import InputError
 from kcurate.train import models
 from kcurate.train.callbacks import StepCallback
 from kcurate.train.driving import Stage, arguments, batches, common, drive, opening, processes
-from kcurate.train.models import Form
+from kcurate.train.form import Form, fitting
 from kcurate.train.reward.trl_reward import Pool, Rewards
 from kcurate.train.settings import GrpoSettings
 from kcurate.train.task import Task
@@ -32,8 +33,8 @@ ATTENTION = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBack
 
 def rows(tasks: Sequence[Task], form: Form, settings: GrpoSettings) -> list[dict[str, Any]]:
     """Rows `{"prompt", "task_id"}` of the tasks that fit."""
-    fitting = models.fitting(tasks, form, settings.max_prompt_tokens, settings.max_completion_tokens)
-    return [{"prompt": form.prompt(task.prompt), "task_id": task.id} for task in fitting]
+    found = fitting(tasks, form, settings.max_prompt_tokens, settings.max_completion_tokens)
+    return [{"prompt": form.prompt(task.prompt), "task_id": task.id} for task in found]
 
 
 def padded(rows: Sequence[dict[str, Any]], batch: int) -> list[dict[str, Any]]:
@@ -72,11 +73,12 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None)
     if stage.settings.curriculum.policy != "off":
         data = padded(data, needed)
     model = models.load_model(stage.settings.model, adapter=adapter, trainable=True)
-    rewards = Rewards(pool, {one.id: one for one in tasks}, form, stage.run, writes=processes()[0] == 0)
+    known, ends = {one.id: one for one in tasks}, models.end_tokens(model, tokenizer)
+    rewards = Rewards(pool, known, form, ends, stage.run, writes=processes()[0] == 0)
     with opening("grpo.trl"):
         trainer = GRPOTrainer(
             model=model,
-            reward_funcs=rewards.function(),
+            reward_funcs=[rewards.function(), *penalties(settings)],
             args=config(stage, len(data)),
             train_dataset=Dataset.from_list(data),
             processing_class=tokenizer,
@@ -114,6 +116,10 @@ def config(stage: Stage, count: int) -> Any:
         "top_p": settings.top_p,
         "beta": settings.beta,
         "loss_type": settings.loss,
+        "epsilon": settings.epsilon,
+        "epsilon_high": settings.epsilon_high or None,
+        "scale_rewards": settings.scale_rewards,
+        "mask_truncated_completions": settings.truncated == "masked",
         # With dropout, completions would be sampled from other models than the one trained and scored.
         "disable_dropout": True,
         "shuffle_dataset": stage.settings.curriculum.policy == "off",
@@ -122,6 +128,14 @@ def config(stage: Stage, count: int) -> Any:
     if settings.vllm != "off":
         given["vllm_mode"] = settings.vllm
     return arguments(GRPOConfig, given, settings.trl, "grpo.trl")
+
+
+def penalties(settings: GrpoSettings) -> list[Any]:
+    """Reward functions beside the judge: TRL's penalty for length, which grows from 0 to -1 (DAPO)."""
+    if settings.truncated != "penalised":
+        return []
+    longest = settings.max_completion_tokens
+    return [get_soft_overlong_punishment(longest, settings.overlong_tokens or max(1, longest // 5))]
 
 
 def memory_hint(micro_batch: int, settings: GrpoSettings) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ _COUNTS = {
     "tasks held_out": "held-out tasks",
     "steps sft": "SFT steps",
     "steps grpo": "GRPO steps",
+    "sampled prompts": "tasks that GRPO sampled for",
+    "sampled completions": "completions that GRPO sampled",
+    "sampled truncated": "of these cut at the length limit",
 }
 
 
@@ -37,8 +41,9 @@ def write(run: RunFolder, settings: TrainSettings, about: Mapping[str, Any]) -> 
 def card(run: RunFolder, settings: TrainSettings, about: Mapping[str, Any]) -> str:
     """The card as Markdown, starting with the metadata for the Hub."""
     done = [name for name in _STAGES if run.done(name)]
-    parts = [_metadata(settings), f"# {Path(settings.model.name).name}: CUDA kernels made faster\n"]
-    parts.append(f"LoRA adapters on `{settings.model.name}`, made by `kcurate train`:\n")
+    base = settings.model.shown
+    parts = [_metadata(settings), f"# {Path(base).name}: CUDA kernels made faster\n"]
+    parts.append(f"LoRA adapters on `{base}`, made by `kcurate train`:\n")
     parts += [f"- `{name}/adapter`: {_STAGES[name]}" for name in done]
     parts.append(
         "\nThe prompt is a slow CUDA kernel with its launch plan; the completion is a faster kernel."
@@ -55,13 +60,28 @@ def card(run: RunFolder, settings: TrainSettings, about: Mapping[str, Any]) -> s
     parts.append("## How it was made\n")
     parts += [f"- {_COUNTS.get(name, name)}: {value}" for name, value in about.items()]
     parts.append(f"- where: {_where(run)}\n")
-    parts.append(f"```toml\n{to_toml(settings)}```")
+    parts.append(f"```toml\n{to_toml(_public(settings))}```")
     return "\n".join(parts) + "\n"
 
 
+def _public(settings: TrainSettings) -> TrainSettings:
+    """The settings without paths of this machine: a folder is its last part."""
+    tasks, (kind, mark, path) = settings.tasks, settings.tasks.source.partition(":")
+    return replace(
+        settings,
+        model=replace(settings.model, name=settings.model.shown, base=""),
+        tasks=replace(tasks, source=f"{kind}{mark}{_short(path)}", dataset=tuple(map(_short, tasks.dataset))),
+        judge=replace(settings.judge, token_file=_short(settings.judge.token_file)),
+    )
+
+
+def _short(place: str) -> str:
+    return Path(place).absolute().name if place and Path(place).exists() else place
+
+
 def _metadata(settings: TrainSettings) -> str:
-    local = Path(settings.model.name).exists()
-    base = "" if local else f"base_model: {settings.model.name}\n"
+    name = settings.model.shown
+    base = f"base_model: {name}\n" if "/" in name else ""
     return f"---\nlibrary_name: peft\n{base}tags:\n- cuda\n- code\n- lora\n- trl\n- kcurate\n---\n"
 
 

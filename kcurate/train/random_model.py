@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kcurate.train.models import PLAIN
+from kcurate.train.form import PLAIN
 from kcurate.train.task import Task
 
 # The name of this model in the settings.

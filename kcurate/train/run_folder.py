@@ -2,6 +2,7 @@
 
 config.toml       every setting, resolved; read by --resume
 run.json          the stages, and the adapter that GRPO starts from; read by --resume
+tasks.json        which tasks SFT is taught, GRPO samples for, and are held out
 environment.json  versions, device, processes
 metrics.jsonl     one line per step; curves.png is plotted from it
 judged.jsonl      one line per completion of GRPO: task, outcome, reward
@@ -49,6 +50,7 @@ class RunFolder:
 
     config = Inside("config.toml")  # the resolved settings
     plan = Inside("run.json")  # the stages, and the adapter that was given to GRPO
+    tasks = Inside("tasks.json")  # the split
     base = Inside("base")  # unpacked weights of a `.gguf` model
     curves = Inside("curves.png")
     measured = Inside("measured.json")  # scores on the held-out tasks

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 DEFAULT_MODEL = "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"
-# 7,615,616,512 parameters in bfloat16.
-DEFAULT_MODEL_BYTES = 15_231_233_024
+# What recipes name and nobody downloads by leaving out an option: 7,615,616,512 parameters in bfloat16 each.
+LARGE_BYTES = {DEFAULT_MODEL: 15_231_233_024, "Qwen/Qwen2.5-Coder-7B-Instruct": 15_231_233_024}
 # All linear layers of attention and feed-forward blocks, as Llama and Qwen name them.
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
@@ -22,7 +23,8 @@ class ModelSettings:
     """The base model. `name`: a Hub name, a folder, a `.gguf` file, or `random`, made on the spot.
 
     `dtype` auto: bfloat16 on a GPU, float32 elsewhere. `chat_template` false: prompts are plain text even if
-    the tokenizer has a chat template.
+    the tokenizer has a chat template. `base`: what cards and scores call it; empty: the name, or that of the
+    folder or file.
     """
 
     name: str = DEFAULT_MODEL
@@ -31,6 +33,18 @@ class ModelSettings:
     attention: str = "sdpa"
     chat_template: bool = True
     trust_remote_code: bool = False
+    base: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The model's name on the Hub, or of its folder or file; never a path of this machine."""
+        path = Path(self.name)
+        if self.base or not path.exists():
+            return self.base or self.name
+        for folder in path.absolute().parts:  # of the Hub's cache
+            if folder.startswith("models--"):
+                return folder.removeprefix("models--").replace("--", "/")
+        return path.absolute().name.removesuffix(".gguf")
 
 
 @dataclass(frozen=True)
@@ -49,8 +63,9 @@ class SftSettings:
 
     `batch`: rows per optimizer step across all processes. `micro_batch`: rows per forward pass of one
     process (0: chosen automatically). `max_tokens`: prompt plus answer; longer rows are dropped, not
-    truncated. `max_steps` 0: train for `epochs`. `packing`: several rows per sequence. `trl`: extra arguments
-    for `trl.SFTConfig`.
+    truncated. `thought` kept: an empty thought before an answer is context and not learned, so that a model
+    that reasons goes on reasoning. `max_steps` 0: train for `epochs`. `packing`: several rows per sequence.
+    `trl`: extra arguments for `trl.SFTConfig`.
     """
 
     learning_rate: float = 2e-4
@@ -65,6 +80,7 @@ class SftSettings:
     weight_decay: float = 0.0
     max_grad_norm: float = 1.0
     packing: bool = False
+    thought: Literal["empty", "kept"] = "empty"
     gradient_checkpointing: bool = True
     save_steps: int = 100
     keep_checkpoints: int = 2
@@ -80,7 +96,11 @@ class GrpoSettings:
     `generate_every`: steps per rollout batch; above 1, sampling runs less often in larger batches, and later
     steps train on slightly off-policy completions (GRPO's ratio clipping applies). Tasks whose prompt or
     known answer exceeds the token limits are dropped. `beta`: weight of the KL divergence from the reference
-    (0: no reference is kept). `trl`: extra arguments for `trl.GRPOConfig`.
+    (0: no reference is kept). `epsilon`, `epsilon_high` (0: the same): how far the ratio may fall and rise.
+    `scale_rewards`: what advantages are divided by, the standard deviation of the group, of the batch, or
+    nothing. `truncated`: completions cut at the length limit are left out of the loss (masked), lose up to 1
+    for the last `overlong_tokens` before the limit (penalised; 0: a fifth of the limit), or are scored like
+    others. `trl`: extra arguments for `trl.GRPOConfig`.
     """
 
     learning_rate: float = 1e-5
@@ -100,6 +120,11 @@ class GrpoSettings:
     beta: float = 0.04
     temperature: float = 1.0
     top_p: float = 1.0
+    epsilon: float = 0.2
+    epsilon_high: float = 0.0
+    scale_rewards: Literal["group", "batch", "none"] = "group"
+    truncated: Literal["masked", "penalised", "scored"] = "masked"
+    overlong_tokens: int = 0
     loss: Literal["grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"] = "dapo"
     vllm: Literal["off", "colocate", "server"] = "off"
     gradient_checkpointing: bool = True
@@ -150,8 +175,9 @@ class TaskSettings:
     """The prompts. `source`: pairs, kernelbench or kernelbench:PATH. `dataset`: where pairs come from.
 
     `brief`: prompts contain the short rules. `untimed`: include pairs that were never timed on a GPU.
-    `held_out`: the share of the tasks excluded from training, by whole families. `limit`: at most this many
-    tasks (0: all).
+    `held_out`: the share of the tasks excluded from training, by whole families. `rollout`: the share of the
+    rest that GRPO samples for and SFT is not taught, by whole families (0: both have all of the rest).
+    `limit`: at most this many tasks (0: all).
     """
 
     source: str = "pairs"
@@ -159,6 +185,7 @@ class TaskSettings:
     brief: bool = False
     untimed: bool = False
     held_out: float = 0.2
+    rollout: float = 0.3
     split_seed: int = 42
     limit: int = 0
 

@@ -17,7 +17,7 @@ from kcurate.errors import InputError
 from kcurate.train import models
 from kcurate.train.callbacks import StepCallback
 from kcurate.train.driving import Stage, arguments, batches, common, drive, opening, processes
-from kcurate.train.models import Form
+from kcurate.train.form import Form
 from kcurate.train.settings import SftSettings
 from kcurate.train.task import Task
 
@@ -40,7 +40,9 @@ class WholeBatches(SFTTrainer):  # type: ignore[misc]
         return RandomSampler(self.train_dataset, num_samples=whole)
 
 
-def rows(tasks: Sequence[Task], form: Form, max_tokens: int) -> tuple[list[dict[str, Any]], int]:
+def rows(
+    tasks: Sequence[Task], form: Form, max_tokens: int, thought: str = "empty"
+) -> tuple[list[dict[str, Any]], int]:
     """Rows `{"input_ids", "completion_mask"}` of the tasks with a known answer; how many were too long.
 
     A row is the tokens that generation starts from, then the known answer. The trainer's own tokenisation
@@ -51,7 +53,7 @@ def rows(tasks: Sequence[Task], form: Form, max_tokens: int) -> tuple[list[dict[
     for task in tasks:
         if task.answer is None:
             continue
-        prompt, answer = form.row(task.prompt, task.answer)
+        prompt, answer = form.row(task.prompt, task.answer, thought=thought)
         if len(prompt) + len(answer) > max_tokens:
             too_long += 1
             continue
@@ -76,7 +78,7 @@ def train(stage: Stage, tasks: Sequence[Task]) -> int:
     settings = stage.settings.sft
     tokenizer = models.load_tokenizer(stage.settings.model)
     form = Form(tokenizer, stage.settings.model)
-    data, too_long = rows(tasks, form, settings.max_tokens)
+    data, too_long = rows(tasks, form, settings.max_tokens, settings.thought)
     if not data:
         raise InputError(
             f"no rows to train on ({len(tasks)} tasks, {too_long} over {settings.max_tokens} tokens)",

@@ -10,17 +10,16 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kcurate import store
 from kcurate.errors import InputError
 from kcurate.notes import Note, silent
 from kcurate.records import Summary
 from kcurate.runs import Run, recorded
-from kcurate.train import curriculum, curves, devices, hub, model_card, pair_tasks, plans, taught
+from kcurate.train import curves, devices, hub, model_card, plans, run_tasks, taught
 from kcurate.train.devices import JudgePlace
 from kcurate.train.evaluation import completions, scores
 from kcurate.train.evaluation.judging import judge
@@ -30,10 +29,11 @@ from kcurate.train.plans import Plan
 from kcurate.train.reward import own_reward
 from kcurate.train.reward.pool import PoolConfig, RewardPool
 from kcurate.train.reward.remote import RemotePool, remote_pool
+from kcurate.train.reward.trl_reward import sampled
 from kcurate.train.run_folder import RunFolder, StageName, write_environment
+from kcurate.train.run_tasks import Tasks, load_tasks
 from kcurate.train.settings import TrainSettings
 from kcurate.train.stopping import Stop
-from kcurate.train.task import Task
 
 # The rows of the table of scores.
 ROWS = {"base": "base", "sft": "SFT", "grpo": "SFT+GRPO"}
@@ -58,16 +58,6 @@ class TrainConfig:
     budget_s: float = 0.0
     push: str | None = None
     private: bool = False
-
-
-@dataclass(frozen=True)
-class Tasks:
-    """Tasks for SFT, for GRPO, and held out from both; and why a module became no task."""
-
-    sft: tuple[Task, ...]
-    grpo: tuple[Task, ...]
-    held_out: tuple[Task, ...]
-    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def run(config: TrainConfig, *, note: Note = silent) -> Summary:
@@ -103,8 +93,7 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
             folder.start(config.settings)
             plans.write(folder, begun, plan)
             write_environment(folder, world)
-            if tasks.left_out:
-                store.write_bytes(folder.root / "left_out.json", store.pretty_json(dict(tasks.left_out)))
+            run_tasks.write(folder, tasks)
         with quiet():
             config = replace(config, settings=_unpacked(config.settings, folder, tasks))
         steps: dict[str, int] = {}
@@ -118,7 +107,7 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
             for name in plan.stages:
                 steps[name] = _train(name, config, plan.adapter, folder, tasks, stop, pool, note)
                 if rank == 0:
-                    curves.draw(folder.metrics, folder.curves, f"{config.settings.model.name}, {name}")
+                    curves.draw(folder.metrics, folder.curves, f"{config.settings.model.shown}, {name}")
             if rank == 0 and config.measure and config.settings.measure.samples:
                 try:
                     with stop.at_once(
@@ -153,51 +142,7 @@ def _unpacked(settings: TrainSettings, folder: RunFolder, tasks: Tasks) -> Train
         if not folder.base.exists():
             random_model.write(folder.base, (*tasks.sft, *tasks.grpo), seed=settings.seed)
         random_model.on_one_thread()
-        return replace(settings, model=replace(settings.model, name=str(folder.base)))
-
-
-def load_tasks(settings: TrainSettings, note: Note = silent, *, gpu: str | None = None) -> Tasks:
-    """The tasks of a run; neither stage trains on the held-out families. Prompts name `gpu`, if given
-    and if it judges.
-
-    Raises:
-        InputError: no such dataset, or no usable task in it.
-    """
-    own, gpu = settings.tasks, None if settings.judge.url else gpu
-    kind, _, path = own.source.partition(":")
-    pairs = pair_tasks.load(*own.dataset, brief=own.brief, untimed=own.untimed, gpu=gpu, note=note)
-    pairs = pairs[: own.limit or None]
-    if kind == "pairs":
-        training, held_out = pair_tasks.split(pairs, own.held_out, own.split_seed)
-        scored = pair_tasks.scored(held_out)
-        found = Tasks(training, _arranged(_open(training), settings), scored)
-    elif kind == "kernelbench":
-        from kcurate.train.kernelbench import tasks as kernelbench
-
-        modules = kernelbench.load(path or None, brief=own.brief, gpu=gpu or "", note=note)
-        rollout, held_out = kernelbench.split(modules.tasks, own.held_out, own.split_seed)
-        note(f"kernelbench: {len(modules.tasks)} tasks, {len(modules.left_out)} modules left out")
-        if not modules.tasks:
-            why = "; ".join(f"{name}: {reason}" for name, reason in modules.left_out.items())
-            raise InputError(f"no module became a task ({why[:300]})", where=own.source)
-        rollout = _arranged(rollout[: own.limit or None], settings)
-        found = Tasks(pairs, rollout, held_out, modules.left_out)
-    else:
-        raise InputError(f"no tasks {own.source!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
-    families = len({task.family for task in found.held_out})
-    note(f"{len(found.sft)} tasks for SFT, {len(found.grpo)} for GRPO, {len(found.held_out)} held out "
-         f"({families} families)")  # fmt: skip
-    return found
-
-
-def _open(tasks: tuple[Task, ...]) -> tuple[Task, ...]:
-    """The tasks that a faster answer solves best: none asks for a technique by name."""
-    return tuple(task for task in tasks if task.technique is None)
-
-
-def _arranged(tasks: tuple[Task, ...], settings: TrainSettings) -> tuple[Task, ...]:
-    own = settings.curriculum
-    return curriculum.arranged(tasks, own.policy, own.values, seed=settings.seed)
+        return replace(settings, model=replace(settings.model, name=str(folder.base), base=random_model.NAME))
 
 
 @contextlib.contextmanager
@@ -254,6 +199,9 @@ def _train(
     else:
         adapter = given or (folder.adapter("sft") if folder.done("sft") else None)
         note(f"grpo: starts from {adapter or 'a new adapter'}")
+        known = taught.read(adapter) if adapter else None
+        if known is not None and (again := known.among(tasks.grpo)):
+            note(f"grpo: {len(again)} of {len(tasks.grpo)} tasks are of families that the adapter was taught")
         taught.write(folder.stage(name), tasks.grpo, adapter)
         steps = grpo.train(stage, tasks.grpo, pool, adapter)
     models.free()
@@ -316,7 +264,7 @@ def measure_row(
     note(f"{name}: {len(rows)} completions for {len(fitting)} of {len(tasks.held_out)} held-out tasks")
     rows, _ = judge(rows, fitting, pool)
     completions.write(folder.completions(name), rows)
-    made = scores.score(name, settings.model.name, rows, timed=pool.timed)
+    made = scores.score(name, settings.model.shown, rows, timed=pool.timed)
     scores.add_row(folder.measured, made)
     note(scores.line(made))
 
@@ -325,14 +273,16 @@ def _finish(
     config: TrainConfig, folder: RunFolder, tasks: Tasks, steps: dict[str, int], record: Run
 ) -> Summary:
     """Curves, card, summary, and the Hub."""
-    name = Path(config.settings.model.name).name
+    name = config.settings.model.shown
     curves.draw(folder.metrics, folder.curves, f"{name}, recipe {config.settings.recipe}")
     counts: dict[str, Any] = {
         "tasks": {"taught": len(tasks.sft), "asked": len(tasks.grpo), "held_out": len(tasks.held_out)},
         "steps": steps,
+        "sampled": sampled(folder.judged.lines()),
         "answers": dict(sorted(Counter(line["outcome"] for line in folder.judged.lines()).items())),
     }
-    about = {f"{kind} {key}": value for kind in ("tasks", "steps") for key, value in counts[kind].items()}
+    kinds = ("tasks", "steps", *(["sampled"] if counts["answers"] else []))
+    about = {f"{kind} {key}": value for kind in kinds for key, value in counts[kind].items()}
     model_card.write(folder, config.settings, {"recipe": config.settings.recipe, **about})
     summary = record.finish(counts)
     if config.push is not None:

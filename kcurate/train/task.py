@@ -45,7 +45,7 @@ class Judged:
     `reward` is their sum. `audit`: its speedup was high enough for a second judgement. `cheat`: rejected by
     the static checks, or the second judgement did not reproduce the speedup. `judge_s`: seconds of judging
     (0 if cached). `verdict`: the last one that it rests on, None if it was not judged; `key`: of the cache of
-    verdicts.
+    verdicts. `truncated`: it was cut at the length limit.
     """
 
     task_id: str
@@ -59,6 +59,7 @@ class Judged:
     cached: bool = False
     judge_s: float = 0.0
     key: str = ""
+    truncated: bool = False
     verdict: Verdict | None = field(default=None, repr=False)
 
 

@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from kcurate.cli import run
+from kcurate.train import taught
 from kcurate.train.evaluation import completions
 from kcurate.train.metrics_log import MetricsLog
 from kcurate.train.run_folder import RunFolder
@@ -28,8 +29,10 @@ SHORT = {
     "tasks.brief": "true",
     "tasks.untimed": "true",
     "tasks.held_out": "0.34",
+    "tasks.rollout": "0.5",
+    "tasks.split_seed": "1",
     "lora.r": "4",
-    "sft.epochs": "3",
+    "sft.epochs": "6",
     "sft.batch": "2",
     "sft.save_steps": "2",
     "grpo.prompts": "2",
@@ -37,7 +40,7 @@ SHORT = {
     "grpo.max_steps": "2",
     "grpo.save_steps": "1",
     "grpo.max_completion_tokens": "90",
-    "grpo.temperature": "1.4",
+    "grpo.temperature": "1.2",
     "measure.batch": "8",
 }
 
@@ -98,14 +101,46 @@ def test_rewards_come_from_the_judge_and_are_logged(whole: Path) -> None:
 
 def test_summary_counts_add_up(whole: Path) -> None:
     items = json.loads((whole / "summary.json").read_bytes())["items"]
-    assert items["tasks"] == {"taught": 4, "asked": 4, "held_out": 2}
+    assert items["tasks"] == {"taught": 2, "asked": 2, "held_out": 2}
     assert items["steps"] == {"sft": 6, "grpo": 2}
+    judged = list(RunFolder(whole).judged.lines())
+    truncated = sum(line["truncated"] for line in judged)
+    assert items["sampled"] == {"prompts": 2, "completions": 16, "truncated": truncated}
+    assert truncated == sum(line["truncated"] for line in lines(whole, "grpo"))
+    clipped = [line["completions/clipped_ratio"] for line in lines(whole, "grpo")]
+    assert truncated == pytest.approx(8 * sum(clipped)), "as TRL counts them"
     assert sum(items["answers"].values()) == 16
+
+
+def test_grpo_samples_for_other_families_than_sft_is_taught(whole: Path, pairs: Path) -> None:
+    from tiny import tasks
+
+    parts = json.loads(RunFolder(whole).tasks.read_bytes())
+    known = {one.id: one for one in tasks(pairs)}
+    families = [{known[name].family for name in parts[part]} for part in ("sft", "grpo", "held_out")]
+    assert len(set().union(*families)) == sum(map(len, families)) == 6
+    assert {line["task"] for line in RunFolder(whole).judged.lines()} == set(parts["grpo"])
+    adapter = taught.read(RunFolder(whole).adapter("sft"))
+    assert adapter is not None
+    assert not adapter.among([known[name] for name in parts["grpo"]])
+    assert "of families that the adapter was taught" not in (whole / "log").read_text()
+
+
+def test_the_card_names_the_model_and_what_was_sampled_and_no_path(
+    whole: Path, model: Path, pairs: Path
+) -> None:
+    card = RunFolder(whole).card.read_text()
+    assert f"LoRA adapters on `{model.name}`" in card
+    assert "- tasks that GRPO sampled for: 2\n- completions that GRPO sampled: 16\n- of these cut" in card
+    for place in (model, pairs, whole):
+        assert str(place.parent) not in card
+    rows = json.loads(RunFolder(whole).measured.read_bytes())["rows"]
+    assert {row["model"] for row in rows} == {model.name}
 
 
 def test_the_log_has_what_was_said_on_the_way(whole: Path) -> None:
     text = (whole / "log").read_text()
-    assert "4 tasks for SFT, 4 for GRPO, 2 held out" in text
+    assert "2 tasks for SFT, 2 for GRPO, 2 held out (2, 2, 2 families)" in text
     assert text.splitlines()[-1].endswith(" finished")
 
 
@@ -560,6 +595,7 @@ def test_rows_at_once_do_not_change_the_steps(model: Path, pairs: Path, tmp_path
             "sft__micro_batch": at_once,
             "sft__epochs": "1",
             "tasks__held_out": "0",
+            "tasks__rollout": "0",
             "tasks__limit": "5",
             "lora__dropout": "0.0",
         }

@@ -11,7 +11,7 @@ from train.asked import task
 from kcurate import prompts
 from kcurate.errors import InputError
 from kcurate.train import models, sft
-from kcurate.train.models import Form
+from kcurate.train.form import Form
 from kcurate.train.settings import ModelSettings
 from kcurate.train.task import Task
 
@@ -66,6 +66,18 @@ def test_a_row_goes_on_from_what_generation_starts_from(
     assert answer == f"{before}{one.answer}"
     said = Form(tokenizer, ModelSettings()).with_thought(answer)
     assert prompts.read_reply(said, "text") == prompts.read_reply(str(one.answer), "text")
+
+
+@pytest.mark.parametrize("template", [TURNS + OPENS, REASONS, OTHERWISE, SHOWS])
+def test_a_thought_that_is_kept_is_not_learned_to_be_empty(tokenizer: Any, one: Task, template: str) -> None:
+    tokenizer.chat_template = template
+    form, answer = Form(tokenizer, ModelSettings()), str(one.answer)
+    empty, kept = form.row(one.prompt, answer), form.row(one.prompt, answer, thought="kept")
+    assert tokenizer.decode([*kept[0], *kept[1]]) == tokenizer.decode([*empty[0], *empty[1]])
+    assert tokenizer.decode(kept[1][:-1]) == answer
+    ((row,), _) = sft.rows([one], form, 10_000, "kept")
+    assert row["completion_mask"].count(1) == len(kept[1])
+    assert (kept == empty) == (template == TURNS + OPENS)
 
 
 def test_plain_text_ends_too(tokenizer: Any, one: Task) -> None:

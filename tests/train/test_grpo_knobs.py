@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from kcurate.notes import silent
+from kcurate.train import grpo
+from kcurate.train.config import resolve
+from kcurate.train.driving import Stage
 from kcurate.train.grpo import memory_hint, padded
+from kcurate.train.run_folder import RunFolder
 from kcurate.train.settings import GrpoSettings
+from kcurate.train.stopping import Stop
+
+# The libraries below remark on what will change in them.
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 
 def test_what_changes_no_result_comes_first() -> None:
@@ -21,3 +33,26 @@ def test_in_a_fixed_order_the_last_are_asked_too(count: int) -> None:
     assert len(found) % 4 == 0 and len(found) - count < 4
     assert found[:count] == rows
     assert all(row in rows[-4:] for row in found[count:])
+
+
+def arguments(folder: Path, recipe: str, *sets: str) -> Any:
+    settings = resolve(recipe=recipe, sets=sets)
+    return grpo.config(Stage("grpo", RunFolder(folder), settings, Stop(0), silent), 64)
+
+
+def test_modern_has_no_reference_clips_higher_and_divides_by_nothing(tmp_path: Path) -> None:
+    made = arguments(tmp_path, "modern")
+    assert (made.beta, made.epsilon, made.epsilon_high) == (0.0, 0.2, 0.28)
+    assert (made.num_generations, made.scale_rewards) == (16, "none")
+    assert made.mask_truncated_completions
+    plain = arguments(tmp_path, "pairs")
+    assert (plain.beta, plain.epsilon_high, plain.scale_rewards) == (0.04, None, "group")
+
+
+@pytest.mark.parametrize(("how", "masked"), [("masked", True), ("penalised", False), ("scored", False)])
+def test_truncated_completions_are_masked_penalised_or_scored(tmp_path: Path, how: str, masked: bool) -> None:
+    made = arguments(tmp_path, "pairs", f"grpo.truncated={how}")
+    assert made.mask_truncated_completions == masked
+    settings = GrpoSettings(truncated=how, max_completion_tokens=100)  # type: ignore[arg-type]
+    found = [one(completion_ids=[[1] * n for n in (80, 90, 100)]) for one in grpo.penalties(settings)]
+    assert found == ([[0.0, -0.5, -1.0]] if how == "penalised" else [])

@@ -16,6 +16,7 @@ from kcurate.train import hub as models_hub
 from kcurate.train import model_card
 from kcurate.train.config import resolve
 from kcurate.train.run_folder import RunFolder
+from kcurate.train.settings import ModelSettings
 
 REPO = "me/cuda-coder"
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
@@ -61,6 +62,23 @@ def test_adapters_card_and_settings_go_up_in_one_commit(run: RunFolder, hub: Hub
     assert b"base_model: org/base-model" in tree["README.md"]
     assert b"learning_rate" in tree["config.toml"]
     assert not [name for name in tree if "checkpoint" in name]
+
+
+def test_a_model_is_named_without_a_path_of_this_machine(tmp_path: Path) -> None:
+    for place, named in (
+        ("here/tiny-coder", "tiny-coder"),
+        ("here/tiny.Q4_1.gguf", "tiny.Q4_1"),
+        ("models--org--base/snapshots/0abc", "org/base"),
+    ):
+        path = tmp_path / place
+        path.mkdir(parents=True)
+        assert ModelSettings(str(path)).shown == named
+        assert ModelSettings(str(path), base="me/base").shown == "me/base"
+        settings = resolve(options={"model": {"name": str(path)}, "tasks": {"dataset": [str(path)]}})
+        text = model_card.card(RunFolder(tmp_path / "run"), settings, {})
+        assert str(tmp_path) not in text
+        assert (f"base_model: {named}\n" in text) == (named == "org/base")
+    assert ModelSettings("org/base").shown == "org/base"
 
 
 def test_pushing_again_needs_no_new_repository(run: RunFolder, hub: Hub) -> None:

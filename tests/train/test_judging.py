@@ -12,8 +12,8 @@ import pytest
 import torch
 from train.asked import task
 
-from kcurate.train.models import Form
-from kcurate.train.reward.trl_reward import Rewards, Tally
+from kcurate.train.form import Form
+from kcurate.train.reward.trl_reward import Rewards, Tally, sampled
 from kcurate.train.run_folder import RunFolder
 from kcurate.train.settings import ModelSettings
 from kcurate.train.task import Judged, Task
@@ -30,9 +30,19 @@ def judged(name: str, outcome: str) -> Judged:
     return Judged(name, outcome, reward=0.8, components={"compiles": 0.4, "correct": 0.4})
 
 
+END = 7
+
+
 def rewards(folder: RunFolder, *, writes: bool) -> Rewards:
     form = Form(SimpleNamespace(chat_template=None), ModelSettings())
-    return Rewards(Pays(), {task().id: task()}, form, folder, writes=writes)
+    return Rewards(Pays(), {task().id: task()}, form, {END}, folder, writes=writes)
+
+
+def reward(ours: Rewards, *ids: list[int], step: int) -> list[float]:
+    """What completions of these tokens earn."""
+    names, texts = [task().id] * len(ids), ["text"] * len(ids)
+    state = SimpleNamespace(global_step=step - 1)
+    return asyncio.run(ours.function()(texts, completion_ids=ids, task_id=names, trainer_state=state))
 
 
 @pytest.mark.parametrize("writes", [True, False])
@@ -49,12 +59,22 @@ def test_the_first_process_puts_down_the_answers_of_all(
     monkeypatch.setattr(torch.distributed, "all_gather_object", gather)
     folder = RunFolder(tmp_path)
     ours = rewards(folder, writes=writes)
-    given = ours.function()(["text"], task_id=[task().id], trainer_state=SimpleNamespace(global_step=2))
-    assert asyncio.run(given) == [0.8]
+    assert reward(ours, [1, END], step=3) == [0.8]
     line = ours.take()
     assert (line["answers"], line["outcomes"], line["waited_s"]) == (2, {"correct": 1, "mismatch": 1}, 9.0)
     written = [(one["step"], one["outcome"]) for one in folder.judged.lines()]
     assert written == ([(3, "correct"), (3, "mismatch")] if writes else [])
+
+
+def test_a_completion_without_its_end_counts_as_truncated(tmp_path: Path) -> None:
+    ours = rewards(folder := RunFolder(tmp_path), writes=True)
+    reward(ours, [1, END], [1, 2], [], step=1)
+    assert ours.take()["truncated"] == 2
+    reward(ours, [1, 2, END], step=2)
+    assert ours.take()["truncated"] == 0
+    assert [one["truncated"] for one in folder.judged.lines()] == [False, True, True, False]
+    other = {"stage": "sft", "task": "another"}
+    assert sampled([*folder.judged.lines(), other]) == {"prompts": 1, "completions": 4, "truncated": 2}
 
 
 def test_a_step_without_answers_has_no_numbers(tmp_path: Path) -> None:

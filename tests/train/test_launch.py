@@ -24,7 +24,8 @@ from kcurate.train.settings import JudgeSettings
 
 ACCELERATE = Path(devices.__file__).with_name("accelerate")
 SHARDED = Path(__file__).with_name("sharded.py")
-SETS = ("tasks.brief=true", "tasks.untimed=true", "tasks.held_out=0", "lora.dropout=0.0", "lora.r=4",
+SETS = ("tasks.brief=true", "tasks.untimed=true", "tasks.held_out=0", "tasks.rollout=0",
+        "lora.dropout=0.0", "lora.r=4",
         "sft.batch=2", "sft.epochs=2", "sft.learning_rate=1e-2", "grpo.prompts=2", "grpo.generations=2",
         "grpo.max_steps=1", "grpo.max_completion_tokens=80")  # fmt: skip
 

@@ -11,7 +11,7 @@ import pytest
 from kcurate.errors import InputError
 from kcurate.train import pair_tasks
 from kcurate.train.config import resolve
-from kcurate.train.stage import load_tasks
+from kcurate.train.run_tasks import load_tasks
 
 RELU = """
 import torch
@@ -46,12 +46,16 @@ def read_once() -> Iterator[None]:
 @pytest.mark.slow
 def test_no_family_is_both_taught_and_held_out() -> None:
     found = load_tasks(resolve())
-    assert found.grpo == tuple(task for task in found.sft if task.technique is None)
-    assert len(found.grpo) < len(found.sft) and all(task.technique is None for task in found.held_out)
-    assert not {task.family for task in found.sft} & {task.family for task in found.held_out}
-    share = len(found.held_out) / (len(found.sft) + len(found.held_out))
-    assert 0.15 < share < 0.25
+    assert all(task.technique is None for task in (*found.grpo, *found.held_out))
+    sft, grpo, held_out = ({task.family for task in part} for part in (found.sft, found.grpo, found.held_out))
+    assert not sft & grpo and not (sft | grpo) & held_out
+    assert 0.15 < len(held_out) / len(sft | grpo | held_out) < 0.25
+    assert 0.2 < len(grpo) / len(sft | grpo) < 0.4
     assert load_tasks(resolve()) == found, "the seed decides"
+    same = load_tasks(resolve(sets=["tasks.rollout=0"]))
+    assert same.held_out == found.held_out, "the share for GRPO does not move the test split"
+    assert same.grpo == tuple(task for task in same.sft if task.technique is None)
+    assert {task.family for task in same.sft} == sft | grpo
 
 
 @pytest.mark.slow
@@ -61,14 +65,23 @@ def test_sqd_asks_stage_by_stage_and_holds_out_plain_tasks() -> None:
     assert stages == sorted(stages)
     assert len(set(stages)) > 3
     assert len({task.id for task in found.grpo}) == len(found.grpo)
+    assert not {task.family for task in found.grpo} & {task.family for task in found.sft}
     assert all("@" not in task.id for task in (*found.sft, *found.held_out))
-    families = {task.family for task in found.grpo}
-    assert families <= {task.family for task in found.sft}
+
+
+def test_every_task_of_a_training_family_is_for_one_stage_only(pairs: Path) -> None:
+    place = [f'tasks.dataset="{pairs}"', "tasks.untimed=true", "tasks.brief=true"]
+    for share, counts in (("0", (5, 5)), ("0.1", (4, 1)), ("0.5", (2, 3))):
+        found = load_tasks(resolve(sets=[*place, f"tasks.rollout={share}"]))
+        assert (len(found.sft), len(found.grpo)) == counts
+        apart = not {task.family for task in found.sft} & {task.family for task in found.grpo}
+        assert apart == (share != "0")
+        assert len(found.held_out) == 1
 
 
 def test_limit_and_brief_prompts() -> None:
     few = load_tasks(resolve(sets=["tasks.limit=10", "tasks.brief=true"]))
-    assert len(few.sft) + len(few.held_out) == 10
+    assert len(few.sft) + len(few.grpo) + len(few.held_out) == 10
     full = load_tasks(resolve(sets=["tasks.limit=10"]))
     assert len(few.sft[0].prompt.system) < len(full.sft[0].prompt.system)
 

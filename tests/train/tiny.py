@@ -18,7 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from kcurate import prompts, store
 from kcurate.records import Candidate, Environment, Outcome, Verdict
 from kcurate.train import pair_tasks
-from kcurate.train.models import PLAIN, Form
+from kcurate.train.form import PLAIN, Form
 from kcurate.train.settings import ModelSettings
 from kcurate.train.task import Task
 from kcurate.verdicts.keys import verdict_key

@@ -19,7 +19,7 @@ from kcurate.errors import MissingDependencyError
 from kcurate.records import Prompt
 from kcurate.train import models
 from kcurate.train.evaluation.sampling import Reply
-from kcurate.train.models import Form
+from kcurate.train.form import Form, fitting
 from kcurate.train.settings import ModelSettings
 from kcurate.train.task import Task
 
@@ -56,7 +56,7 @@ class LocalModel:
 
     def fitting(self, tasks: Sequence[Task], max_prompt: int) -> list[Task]:
         """The tasks whose prompt and known answer have at most so many tokens."""
-        return models.fitting(tasks, self._form, max_prompt, self._drawing.max_tokens)
+        return fitting(tasks, self._form, max_prompt, self._drawing.max_tokens)
 
     def sample(self, asked: Sequence[tuple[Prompt, int]]) -> list[Reply]:
         """See `Sampler`. A prompt that leaves no room in the model's context is `rejected`.
@@ -72,7 +72,7 @@ class LocalModel:
         # Longest first, so that memory runs out early or never.
         order = sorted(range(len(asked)), key=lambda i: -lengths[i])
         fits = [i for i in order if lengths[i] + self._drawing.max_tokens <= room]
-        ends = _end_tokens(self._model, self._tokenizer)
+        ends = models.end_tokens(self._model, self._tokenizer)
         found = {i: Reply("", status="rejected", input_tokens=lengths[i]) for i in order}
         for batch in progress.each(list(batches(fits, self._drawing.batch)), "sampling", unit="batch"):
             texts = [self._form.text(asked[i][0]) for i in batch]
@@ -123,12 +123,6 @@ class LocalModel:
         return Reply(
             self._form.with_thought(text), "text", status, length, len(ids) if end is None else end + 1
         )
-
-
-def _end_tokens(model: Any, tokenizer: Any) -> set[int]:
-    given = getattr(model.generation_config, "eos_token_id", None)
-    listed = given if isinstance(given, list) else [given]
-    return {token for token in (*listed, tokenizer.eos_token_id) if token is not None}
 
 
 def batches(order: Sequence[int], size: int) -> Iterator[Sequence[int]]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kcurate.prompts import Answer
-from kcurate.train.models import Form
+from kcurate.train.form import Form
 from kcurate.train.run_folder import RunFolder
 from kcurate.train.task import Judged, Task
 
@@ -48,6 +48,7 @@ class Tally:
             "cheats": sum(one.cheat for one in self.judged),
             "audits": sum(one.audit for one in self.judged),
             "cached": sum(one.cached for one in self.judged),
+            "truncated": sum(one.truncated for one in self.judged),
             "judge_s": round(sum(one.judge_s for one in self.judged), 3),
             "waited_s": round(self.waited_s, 3),
             "best_speedup": max((one.speedup for one in self.judged if one.speedup), default=None),
@@ -55,12 +56,25 @@ class Tally:
 
 
 class Rewards:
-    """The reward function of a GRPO trainer, and what it judged since the last line of metrics."""
+    """The reward function of a GRPO trainer, and what it judged since the last line of metrics.
 
-    def __init__(self, pool: Pool, tasks: Mapping[str, Task], form: Form, run: RunFolder, *, writes: bool):
+    `ends`: the tokens that end a completion. `writes`: this process writes what was judged.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        tasks: Mapping[str, Task],
+        form: Form,
+        ends: Collection[int],
+        run: RunFolder,
+        *,
+        writes: bool,
+    ):
         self._pool = pool
         self._tasks = tasks
         self._form = form
+        self._ends = ends
         self._run = run
         self._writes = writes
         self._tally = Tally()
@@ -68,14 +82,19 @@ class Rewards:
     def function(self) -> Callable[..., Any]:
         """The reward function: one reward per completion of a batch."""
 
-        async def judged_reward(completions: Any, task_id: Any, trainer_state: Any, **_: Any) -> list[float]:
+        async def judged_reward(
+            completions: Any, completion_ids: Any, task_id: Any, trainer_state: Any, **_: Any
+        ) -> list[float]:
             _synchronize()
             started_s = time.monotonic()
             tasks = [self._tasks[one] for one in task_id]
             replies = [self._form.reply(one) for one in completions]
             judged = await self._pool.score(tasks, replies)
             self._tally.waited_s += time.monotonic() - started_s
-            self._tally.judged += judged
+            self._tally.judged += [
+                replace(one, truncated=not ids or ids[-1] not in self._ends)
+                for one, ids in zip(judged, completion_ids, strict=True)
+            ]
             self._tally.step = trainer_state.global_step + 1
             return [one.reward for one in judged]
 
@@ -111,6 +130,17 @@ def line_of(one: Judged) -> dict[str, Any]:
         "judge_s": round(one.judge_s, 3),
         "cached": one.cached,
         "audit": one.audit,
+        "truncated": one.truncated,
+    }
+
+
+def sampled(lines: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """What GRPO really sampled, from the lines of `judged.jsonl`."""
+    listed = [line for line in lines if line.get("stage") == "grpo"]
+    return {
+        "prompts": len({line["task"] for line in listed}),
+        "completions": len(listed),
+        "truncated": sum(bool(line.get("truncated")) for line in listed),
     }
 
 
