@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kcurate.errors import RecordError
+from kcurate.records.capture import CaptureSource
 
 VERSION = 1
 COMMON = frozenset(("main", "a.out", "run", "test", "bench"))
@@ -31,7 +32,7 @@ class RawProcess:
     """
 
     program: str
-    source: str
+    source: CaptureSource
     device: str
     forms: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     times: Mapping[int, int] = field(default_factory=dict)
@@ -97,7 +98,8 @@ def _with(process: RawProcess | None, line: Mapping[str, Any]) -> RawProcess | N
     """The process with what one more line says; None without a first line."""
     match line.get("event"):
         case "start" if line.get("version") == VERSION:
-            return RawProcess(_named(Path(str(line["program"]))), str(line["source"]), str(line["device"]))
+            source: CaptureSource = line["source"] if line["source"] in ("cupti", "triton") else "cudart"
+            return RawProcess(_named(Path(str(line["program"]))), source, str(line["device"]))
         case _ if process is None:
             return None
         case "launch":

@@ -21,6 +21,7 @@ from kcurate.cuda_source.demangled import Demangled
 from kcurate.cuda_source.statements import Code
 from kcurate.problem.c_types import Element, element
 from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.triton_launch import C_TYPES
 from kcurate.records import (
     Capture,
     CapturedArg,
@@ -67,38 +68,51 @@ class Describer:
         by_kernel: dict[tuple[str, object], list[tuple[int, Mapping[str, Any]]]] = {}
         for form, line in process.forms.items():
             sizes = None if line["args"] is None else tuple(len(one["hex"]) for one in line["args"])
+            sizes = tuple(line["types"]) if process.source == "triton" else sizes
             by_kernel.setdefault((str(line["kernel"]), sizes), []).append((form, line))
         return [self._capture(process, name, lines) for (name, _), lines in by_kernel.items()]
 
     def _capture(
         self, process: RawProcess, mangled: str, lines: Sequence[tuple[int, Mapping[str, Any]]]
     ) -> Capture:
-        name = demangled(mangled)
-        count = max((len(line["args"] or ()) for _, line in lines), default=0)
-        text = self._texts.of(name, count)
-        types = Demangled.of(name).params
-        if types is None:
-            types = tuple(param.type for param in text[0].params) if text else ()
-        code = text[1] if text else ""
+        name, types, code = self._known(process, mangled, [line for _, line in lines])
         launches = [self._launch(line, types, code, process.times.get(form, 1)) for form, line in lines]
         return Capture(
             program=process.program,
             kernel=name,
             mangled=mangled,
-            source="cupti" if process.source == "cupti" else "cudart",
+            source=process.source,
             device=process.device,
             params=types,
             launches=tuple(launches),
             after={demangled(other): times for other, times in process.after(mangled).items()},
-            complete=process.ended and not {"limit", "lost"} & process.notes.keys(),
+            complete=process.ended and not {"limit", "lost", "hook"} & process.notes.keys(),
+            file=lines[0][1].get("file"),
         )
+
+    def _known(
+        self, process: RawProcess, mangled: str, lines: Sequence[Mapping[str, Any]]
+    ) -> tuple[str, tuple[str, ...], str]:
+        """A kernel's name, its parameters' types as far as they are known, and its code."""
+        if process.source == "triton":
+            return mangled.rpartition(".")[2], tuple(lines[0]["types"]), ""
+        name = demangled(mangled)
+        text = self._texts.of(name, max((len(line["args"] or ()) for line in lines), default=0))
+        types = Demangled.of(name).params
+        if types is None:
+            types = tuple(param.type for param in text[0].params) if text else ()
+        return name, types, text[1] if text else ""
 
     def _launch(self, line: Mapping[str, Any], types: Sequence[str], code: str, times: int) -> CapturedLaunch:
         args = tuple(
-            CapturedArg(one["hex"], tuple(CapturedPointer(**pointer) for pointer in one["pointers"]))
+            CapturedArg(
+                one["hex"],
+                tuple(CapturedPointer(**pointer) for pointer in one["pointers"]),
+                *(tuple(one[key]) if key in one else None for key in ("shape", "strides")),
+            )
             for one in line["args"] or ()
         )
-        elements = _elements(args, types, code)
+        elements = _elements(args, [one for one in types if one != "constexpr"], code)
         return CapturedLaunch(
             grid=tuple(line["grid"]),
             block=tuple(line["block"]),
@@ -113,6 +127,8 @@ class Describer:
             shared_bytes=line["shared"],
             cooperative=line["cooperative"],
             times=max(1, times),
+            constexprs=line.get("constexprs", {}),
+            num_stages=line.get("num_stages"),
         )
 
     def _buffer(self, line: Mapping[str, Any], kind: Element | None) -> CapturedBuffer:
@@ -162,7 +178,7 @@ def _elements(args: Sequence[CapturedArg], types: Sequence[str], code: str) -> d
     for arg, text in zip(args, types, strict=False):
         if text.count("*") != 1 or len(arg.pointers) != 1:
             continue
-        kind = element(text, {}, code)
+        kind = element(C_TYPES.get(text[1:], text), {}, code)
         if kind is not None:
             found.setdefault(arg.pointers[0].buffer, kind)
     return found

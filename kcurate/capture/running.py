@@ -19,6 +19,8 @@ from kcurate.errors import InputError
 from kcurate.records.capture import CaptureSource
 
 GPU = Path("/dev/nvidiactl")
+# Python finds the recorder of Triton's launches here.
+INJECTED = Path(__file__).with_name("injected")
 # How long a program may take to end when it is asked to.
 ENDING_S = 5.0
 # What ends the program, and not kcurate before it has written down what there is.
@@ -43,14 +45,18 @@ class Ended:
     interrupted: bool
 
 
-def chosen(recorder: str) -> CaptureSource:
+def chosen(recorder: str, triton: bool = False) -> CaptureSource:
     """The recorder for this machine: CUPTI where there is a GPU, else the stand-in for libcudart.
+
+    `triton`: the kernels to record are in Triton.
 
     Raises:
         InputError: there is no such recorder, or no GPU for it.
     """
-    if recorder not in ("auto", "cupti", "cudart"):
-        raise InputError("no such recorder", where=recorder, hint="choose auto, cupti or cudart")
+    if recorder not in ("auto", "cupti", "cudart", "triton"):
+        raise InputError("no such recorder", where=recorder, hint="choose auto, cupti, cudart or triton")
+    if recorder == "triton" or (recorder == "auto" and triton):
+        return "triton"
     if recorder == "cupti" and not GPU.exists():
         raise InputError(
             "there is no NVIDIA GPU here", where="--recorder cupti", hint="--recorder cudart needs none"
@@ -143,6 +149,10 @@ def _signal(program: subprocess.Popen[bytes], number: int) -> None:
 
 
 def _recorder(source: CaptureSource) -> dict[str, str]:
+    if source == "triton":
+        folders = [str(INJECTED), *filter(None, [os.environ.get("PYTHONPATH")])]
+        interpreted = {} if GPU.exists() else {"TRITON_INTERPRET": "1"}
+        return {"PYTHONPATH": os.pathsep.join(folders), **interpreted}
     if source == "cupti":
         return {"CUDA_INJECTION64_PATH": str(building.injection())}
     folders = [str(building.stand_in()), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]

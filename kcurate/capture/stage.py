@@ -40,6 +40,7 @@ MEANING = {
     "unknown_memory": "pointers into memory that was not allocated through CUDA",
     "missing": "the stand-in for the CUDA runtime lacks a function that the program calls",
     "run_failed": "a kernel failed on the emulator",
+    "hook": "the recorder of Triton's launches failed on one",
     "fork": "a child process used CUDA's state of its parent",
     "lost": "the recorder could not write (a full disk, or a limit of the program: ulimit -f, ulimit -n)",
 }
@@ -86,10 +87,13 @@ def run(config: CaptureConfig, *, note: Note = silent) -> Captured:
     with recorded(STAGE, config.workspace, note=note) as record:
         workspace = Workspace(config.workspace)
         pattern = _pattern(config.kernel)
-        source = running.chosen(config.recorder)
+        kernels = _kernels(workspace, record.note)
+        languages = {one.language for same in kernels.values() for one, _ in same}
+        source = running.chosen(config.recorder, languages == {"triton"})
+        language = "triton" if source == "triton" else "cuda"
+        kernels = {name: same for name, same in kernels.items() if same[0][0].language == language}
         program, *args = running.found(config.command)
         runs = (args, *map(_arguments, config.also))
-        kernels = _kernels(workspace, record.note)
         record.begin(config)
         counts: dict[str, Counter[str]] = {"kernels": Counter(), "launches": Counter()}
         codes: list[int] = []
@@ -153,6 +157,8 @@ def _nothing(config: CaptureConfig, source: str, others: Counter[str], *, unread
 
 
 def _hint(source: str) -> str:
+    if source == "triton":
+        return "does it launch kernels in Triton, in a Python that reads PYTHONPATH (not -I, -E or -S)?"
     if source == "cudart":
         return "without a GPU only programs built with `nvcc -cudart shared` can be recorded"
     return "is it a CUDA program, and does it run on this GPU?"
@@ -171,8 +177,6 @@ def _kernels(workspace: Workspace, note: Note) -> dict[str, list[tuple[Kernel, s
     for path in sorted(workspace.kernels.rglob("kernel.json")):
         try:
             one = store.read_json(path, Kernel)
-            if one.language != "cuda":
-                continue
             code = store.read_kernel_code(path.parent)
         except InputError as error:
             note(f"left out: {error}")
@@ -254,7 +258,8 @@ def _notes(process: raw.RawProcess, code: int) -> Iterator[str]:
 
 def _add(place: Path, one: Capture, record: Run) -> bool:
     """Write a record, with the launches of an earlier one; False if there was one."""
-    own = () if one.mangled.startswith("_Z") else _sizes(one)  # C names do not tell parameters
+    # C names do not tell parameters.
+    own = () if one.mangled.startswith("_Z") else one.params if one.source == "triton" else _sizes(one)
     path = place / f"{store.content_id(one.mangled, one.source, one.device, *own)}.json"
     if not path.exists():
         store.write_json(path, one)
@@ -280,4 +285,6 @@ def _sizes(one: Capture) -> tuple[str, ...]:
 def _form(launch: CapturedLaunch) -> tuple[object, ...]:
     """What makes two launches the same, apart from what their buffers hold."""
     sizes = tuple(buffer.size_bytes for buffer in launch.buffers)
-    return launch.grid, launch.block, launch.args, launch.cluster, launch.shared_bytes, sizes
+    constexprs = tuple(sorted((name, repr(value)) for name, value in launch.constexprs.items()))
+    own = constexprs, launch.num_stages
+    return launch.grid, launch.block, launch.args, launch.cluster, launch.shared_bytes, sizes, *own

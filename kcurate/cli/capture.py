@@ -43,7 +43,8 @@ def capture(
         str,
         typer.Option(
             metavar="NAME",
-            help="cupti (on a GPU), cudart (stands in for the shared CUDA runtime; no kernel runs), or auto.",
+            help="cupti (on a GPU), cudart (stands in for the shared CUDA runtime; no kernel runs), triton "
+            "(in Python programs), or auto.",
         ),
     ] = "auto",
     per_kernel: Annotated[
@@ -74,7 +75,7 @@ def capture(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Run a CUDA program and write down what it launches, so that its kernels get problems.
+    """Run a program that uses CUDA or Triton, and write down launches, so that kernels get problems.
 
     The program keeps its output and its exit code; what kcurate says goes to stderr.
 

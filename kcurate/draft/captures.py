@@ -31,6 +31,19 @@ class Captures:
                 continue
             self._by_name.setdefault(Demangled.of(one.kernel).base, []).append(one)
 
+    def of_triton(self, kernel: Kernel) -> Capture | None:
+        """The record of a kernel in Triton: of its most launched signature, preferably of its own file."""
+        found = [
+            one
+            for one in self._by_name.get(kernel.name, ())
+            if one.source == "triton" and one.launches and len(one.params) == len(kernel.params)
+        ]
+        found = _preferred(found, (one for one in found if (one.file or "").endswith(kernel.span.path)))
+        by_types: dict[tuple[str, ...], list[Capture]] = {}
+        for one in found:
+            by_types.setdefault(one.params, []).append(one)
+        return _joined(max(by_types.values(), key=_times, default=None))
+
     def of(self, kernel: Kernel, code: str) -> Capture | None:
         """The record of a kernel's most launched instance, with the launches of all its programs.
 
@@ -38,7 +51,9 @@ class Captures:
         like their benchmark.
         """
         found = [
-            one for one in self._by_name.get(kernel.name, ()) if one.launches and _fits(one, kernel.params)
+            one
+            for one in self._by_name.get(kernel.name, ())
+            if one.source != "triton" and one.launches and _fits(one, kernel.params)
         ]
         spaces = [name for name in kernel_signatures(code.encode()) if name.split("::")[-1] == kernel.name]
         found = _preferred(found, (one for one in found if Demangled.of(one.kernel).name in spaces))
@@ -51,12 +66,20 @@ class Captures:
         def rank(some: list[Capture]) -> tuple[bool, int]:
             template = Demangled.of(some[0].kernel).template
             known = "".join(f"{kernel.name}<{','.join(template)}>".split()) in listed
-            return known, sum(launch.times for one in some for launch in one.launches)
+            return known, _times(some)
 
-        best = max(by_instance.values(), key=rank, default=None)
-        if best is None:
-            return None
-        return replace(best[0], launches=tuple(launch for one in best for launch in one.launches))
+        return _joined(max(by_instance.values(), key=rank, default=None))
+
+
+def _times(some: list[Capture]) -> int:
+    return sum(launch.times for one in some for launch in one.launches)
+
+
+def _joined(some: list[Capture] | None) -> Capture | None:
+    """The first record with the launches of all."""
+    if some is None:
+        return None
+    return replace(some[0], launches=tuple(launch for one in some for launch in one.launches))
 
 
 def _preferred(all_: list[Capture], better: Iterable[Capture]) -> list[Capture]:

@@ -34,12 +34,13 @@ class Explained:
 
     `names` are the sizes found so far with their values, `values` what gives each integer argument. `text` is
     the draft read off the host code, `told` its names in this draft's words. `small` are constants that
-    become names only where they explain something.
+    become names only where they explain something. `powers`: a number may be the power of two above another.
     """
 
     launches: list[CapturedLaunch]
     text: Draft | None
     trust: Trust
+    powers: bool = False
     names: dict[str, fitting.Values] = field(default_factory=dict)
     values: dict[str, Expr] = field(default_factory=dict)
     told: dict[str, str] = field(default_factory=dict)
@@ -72,7 +73,7 @@ class Explained:
             self.values[one.name] = known
         else:
             joined = varies or self.trust == "joined"
-            like = next(fitting.alike(values, self.names), None) if joined else None
+            like = next(fitting.alike(values, self.names, self.powers), None) if joined else None
             if like is None:
                 name = one.name if one.name not in FUNCTIONS else f"{one.name}_"
                 self.names[name] = values

@@ -48,10 +48,15 @@ def holds(expression: Expr, values: Values, names: Names) -> bool:
     return all(value_in(expression, names, launch) == value for launch, value in enumerate(values))
 
 
-def alike(values: Values, names: Names) -> Iterator[str]:
-    """Expressions for a scalar argument: another name, twice it, one more, a product of two."""
+def alike(values: Values, names: Names, powers: bool = False) -> Iterator[str]:
+    """Expressions for a scalar argument: another name, twice it, one more, a product of two.
+
+    `powers`: also the power of two that is not below another name, such as a block in Triton.
+    """
     for text, known in names.items():
         yield from _near(values, text, known, most_factor=4)
+        if powers and tuple(1 << (one - 1).bit_length() for one in known if one > 0) == values:
+            yield f"pow2(log2({text} - 1) + 1)"
     yield from (text for text, known in _products(names, 2) if known == values)
 
 
@@ -104,6 +109,14 @@ def grids(values: Values, names: Names, own: int, block: Sequence[int]) -> Itera
             for threads in (WARP, 2, 4, 8, 16):
                 if tuple(-(-x * threads // own) for x in known) == values:
                     yield f"ceil_div({threads}*{text}, {own})"
+    tiles = {
+        f"ceil_div({text}, {unit})": tuple(-(-x // unit) for x in known)
+        for unit in dict.fromkeys(one for one in block if one > 1)
+        for text, known in found
+    }
+    yield from (text for text, known in tiles.items() if known == values)
+    tiles |= dict(singles)
+    yield from (text for text, known in _products(tiles, 2) if known == values)
     for share in ODD_SHARES:
         for text, known in singles:
             if tuple(-(-x // (own * share)) for x in known) == values:

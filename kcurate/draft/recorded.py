@@ -76,19 +76,20 @@ def recorded(
         what = (
             f"the record has {len(capture.launches[0].args)} arguments" if capture.launches else "no launch"
         )
-        return _nothing(kernel, f"{what}, the kernel {len(kernel.params)} parameters")
+        return nothing(kernel, f"{what}, the kernel {len(kernel.params)} parameters")
     instance = Demangled.of(capture.kernel)
-    by = Explained(launches, text, trust)
+    by = Explained(launches, text, trust, powers=kernel.language == "triton")
     made = _Reading(kernel, device, function, launches, instance, by, most_elements).draft()
     return replace(made, known=replace(tied(made.known, code), source="captured"))
 
 
-def _nothing(kernel: Kernel, why: str) -> Draft:
+def nothing(kernel: Kernel, why: str) -> Draft:
+    """A draft that stays open, and why."""
     known = KnownProblem(
         kernel.source.suite,
         kernel.benchmark,
         Problem(Sizes((), {}), {}),
-        {kernel.variant or "": KnownSide(())},
+        {kernel.variant or "": KnownSide((), language=kernel.language)},
     )
     return Draft(kernel.id, known, (Remark("plan.args", why, Reason.NO_VALUE),))
 

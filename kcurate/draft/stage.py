@@ -11,6 +11,7 @@ import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from kcurate import progress, store
@@ -20,14 +21,16 @@ from kcurate.draft import admit, form, infer, pairing, reading, reporting, tree
 from kcurate.draft.captures import Captures
 from kcurate.draft.checking import RECORD_NAME, AdmittingJudge, faults
 from kcurate.draft.counterpart import FORM_NAME as FORM_NAME
+from kcurate.draft.explained import Trust
 from kcurate.draft.proposing import Proposing, reads_files
 from kcurate.draft.recorded import recorded as of_capture
 from kcurate.draft.sketch import Draft, Reason
+from kcurate.draft.triton import of_triton
 from kcurate.errors import BackendError, InputError, MissingDependencyError, ProblemError
 from kcurate.models.naming import parse_model
 from kcurate.models.opening import Spending, open_asking
 from kcurate.notes import Note, silent
-from kcurate.records import Capture, Kernel, KnownProblem, Outcome, Summary
+from kcurate.records import Kernel, KnownProblem, Outcome, Summary
 from kcurate.runs import recorded
 from kcurate.suites.problems import find_problem, is_of, tied
 from kcurate.workspace import Workspace
@@ -122,12 +125,8 @@ def draft(
 
 
 def _never_launched(kernels: Sequence[str]) -> InputError:
-    return InputError(
-        "no launch of this kernel was found",
-        where=", ".join(kernels),
-        hint=f"run the program: kcurate capture -- ./program; or fill in the plan in its {FORM_NAME}, "
-        "or name the sources with --tree",
-    )
+    hint = f"run it: kcurate capture -- ./program; or fill in the plan in its {FORM_NAME}, or name --tree"
+    return InputError("no launch of this kernel was found", where=", ".join(kernels), hint=hint)
 
 
 def _asked(
@@ -193,15 +192,18 @@ def _one(
     path = record.parent / FORM_NAME
     if not config.known and _has_problem(kernel, code):
         return "known", "", "its suite has a problem for it"
-    if kernel.language != "cuda":
-        what = f"a draft cannot be made for a kernel in Triton: write {RECORD_NAME} (docs/triton.md)"
-        return "refused", str(Outcome.UNSUPPORTED), what
     if path.exists() and not config.again:
         kept = _kept(path, code)
         if complete is None or kept[0] != "kept" or (record.parent / RECORD_NAME).exists():
             return kept
         return _completed(path, kernel, code, judge, complete) or kept
     (record.parent / RECORD_NAME).unlink(missing_ok=True)
+    if kernel.language == "triton":
+        capture = captures.of_triton(kernel)
+        if capture is None:
+            return "open", str(Reason.NO_LAUNCH_SITE), "no launch was recorded: run kcurate capture"
+        triton = partial(of_triton, kernel, code, capture, judge.most_elements)
+        return _first_admitted(triton, None, kernel, record, code, judge, complete)
     units = tree.hosts(kernel, places)
     capture = captures.of(kernel, code)
     if capture is not None and not kernel.instantiations and Demangled.of(capture.kernel).template:
@@ -209,7 +211,8 @@ def _one(
         kernel = replace(kernel, instantiations=(f"{kernel.name}<{template}>",))
     made = infer.draft(kernel, code, units)
     if capture is not None:
-        return _first_admitted(made, kernel, record, code, capture, judge, complete)
+        cuda = partial(of_capture, kernel, code, capture, made, most_elements=judge.most_elements)
+        return _first_admitted(cuda, made, kernel, record, code, judge, complete)
     if units:
         return _settled(made, record, kernel, code, (), judge, complete)
     more = (f"{NO_HOST_CODE}: sizes and values are made up; name the sources with --tree",)
@@ -218,21 +221,20 @@ def _one(
 
 
 def _first_admitted(
-    text: Draft,
+    recorded_: Callable[[Trust], Draft],
+    text: Draft | None,
     kernel: Kernel,
     record: Path,
     code: str,
-    capture: Capture,
     judge: AdmittingJudge,
     complete: Complete | None,
 ) -> tuple[str, str, str]:
     """Try what a running program did, then what the text says, then the recorded size alone."""
-    most = judge.most_elements
     sources = (
-        (of_capture(kernel, code, capture, text, "apart", most), "recorded"),
-        (of_capture(kernel, code, capture, text, "joined", most), "recorded, equal sizes taken as one"),
-        (text, "read off the text"),
-        (of_capture(kernel, code, capture, text, "fixed", most), "recorded, its one size"),
+        (recorded_("apart"), "recorded"),
+        (recorded_("joined"), "recorded, equal sizes taken as one"),
+        *([(text, "read off the text")] if text is not None else []),
+        (recorded_("fixed"), "recorded, its one size"),
     )
     settled: list[tuple[str, str, str]] = []
     tried: list[KnownProblem] = []

@@ -23,6 +23,13 @@ TYPES: Mapping[str, str] = {
     "float32": "fp32", "float64": "fp64", "float8_e4m3": "fp8e4nv", "float8_e5m2": "fp8e5",
     "int4x2": "u8", "uint4x2": "u8", "float4_e2m1x2": "u8", "float8_e8m0": "u8",
 }  # fmt: skip
+# What C++ calls the types of Triton.
+C_TYPES: Mapping[str, str] = {
+    "i1": "bool", "i8": "signed char", "i16": "short", "i32": "int", "i64": "long long",
+    "u8": "unsigned char", "u16": "unsigned short", "u32": "unsigned int", "u64": "unsigned long long",
+    "fp16": "__half", "bf16": "__nv_bfloat16", "fp32": "float", "fp64": "double",
+    "fp8e4nv": "__nv_fp8_e4m3", "fp8e5": "__nv_fp8_e5m2",
+}  # fmt: skip
 # The types of numbers that a launch can pass.
 SCALARS = frozenset({"int32", "int64", "uint32", "uint64", "float32", "float64"})
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from kcurate.records.problem import Init
 
-CaptureSource = Literal["cupti", "cudart"]
+CaptureSource = Literal["cupti", "cudart", "triton"]
 MemoryKind = Literal["device", "managed", "host"]
 
 
@@ -42,10 +42,15 @@ class CapturedPointer:
 
 @dataclass(frozen=True)
 class CapturedArg:
-    """One argument: its bytes in hexadecimal, those of pointers as zeros. A null pointer is no pointer."""
+    """One argument: its bytes in hexadecimal, those of pointers as zeros. A null pointer is no pointer.
+
+    `shape` and `strides` are those of a tensor, in elements.
+    """
 
     hex: str
     pointers: tuple[CapturedPointer, ...] = ()
+    shape: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,11 @@ class CapturedSymbol:
 
 @dataclass(frozen=True)
 class CapturedLaunch:
-    """Launches of one form: the same grid, block and scalar arguments. `times`: how many there were."""
+    """Launches of one form: the same grid, block and scalar arguments. `times`: how many there were.
+
+    Of a kernel in Triton, `args` leaves out the compile-time constants (`constexprs`: those that autotuning
+    chose included), and `block` is 32 threads for each warp.
+    """
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -84,6 +93,8 @@ class CapturedLaunch:
     shared_bytes: int = 0
     cooperative: bool = False
     times: int = 1
+    constexprs: Mapping[str, int | float | bool | str | None] = field(default_factory=dict, hash=False)
+    num_stages: int | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +104,9 @@ class Capture:
     `kernel` is the demangled name with template arguments, `mangled` the name in the binary, `params` the
     parameter types as far as they are known. `device`: where it ran. `after`: how often each other kernel was
     launched between two launches of this one, by name: the loops around it, as far as the order shows them.
-    `complete` False: the program ended by a signal, or a limit was reached.
+    `complete` False: the program ended by a signal, or a limit was reached. Of a kernel in Triton, `mangled`
+    is its name with its module's, `params` has Triton's names of types (`*fp16`, `i32`, `constexpr`), and
+    `file` is where it was defined.
     """
 
     program: str
@@ -105,3 +118,4 @@ class Capture:
     launches: tuple[CapturedLaunch, ...]
     after: Mapping[str, int] = field(default_factory=dict)
     complete: bool = True
+    file: str | None = None

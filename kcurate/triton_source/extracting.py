@@ -14,16 +14,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from kcurate.triton_source.accesses import accesses
 from kcurate.triton_source.allowed import BUILTINS, refusals
 from kcurate.triton_source.configurations import Config, NotLiteralError, heuristics, listed
 from kcurate.triton_source.scopes import Defined, File, Meaning, Member, parts_of
 
 JIT = ("triton.jit", "triton.runtime.jit")
-_ACCESSES = frozenset(
-    {"load", "store", "make_block_ptr", "atomic_add", "atomic_max", "atomic_min", "atomic_cas"}
-)
-# An address is followed through so many sums and names.
-MAX_CHAIN = 64
 _TANH = "@triton.jit\ndef own_tanh(x):\n    return 2 * tl.sigmoid(2 * x.to(tl.float32)) - 1"
 
 
@@ -269,31 +265,7 @@ def parameters(node: ast.FunctionDef) -> Iterator[tuple[ast.arg, bool]]:
 
 def pointers(node: ast.FunctionDef) -> frozenset[str]:
     """The parameters that addresses are made from."""
-    values = {
-        target.id: one.value
-        for one in ast.walk(node)
-        if isinstance(one, ast.Assign)
-        for target in one.targets
-        if isinstance(target, ast.Name)
-    }
-    names = {arg.arg for arg in node.args.args}
-    found = set()
-    for call in ast.walk(node):
-        if not isinstance(call, ast.Call) or not call.args:
-            continue
-        if (parts_of(call.func) or ("",))[-1] not in _ACCESSES:
-            continue
-        at: ast.expr = call.args[0]
-        for _ in range(MAX_CHAIN):
-            if isinstance(at, ast.BinOp):
-                at = at.left
-            elif isinstance(at, ast.Name) and at.id not in names and at.id in values:
-                at = values[at.id]
-            else:
-                break
-        if isinstance(at, ast.Name) and at.id in names:
-            found.add(at.id)
-    return frozenset(found)
+    return frozenset(name for name, _ in accesses(node))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,74 @@
+"""What a Triton function does with the memory behind its parameters, by its text: loads, stores, atomics.
+
+Addresses are followed through sums, names, block pointers and functions of the module. Not covered: how far
+an index goes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+Access = Literal["load", "store", "atomic"]
+_KINDS: Mapping[str, Access] = {"load": "load", "store": "store"}
+_SAME_MEMORY = ("make_block_ptr", "advance", "to", "multiple_of", "max_contiguous")
+# Functions are followed so deep.
+MAX_DEPTH = 6
+
+
+def accesses(
+    node: ast.FunctionDef, functions: Mapping[str, ast.FunctionDef] | None = None, depth: int = 0
+) -> Iterator[tuple[str, Access]]:
+    """Each access in the order in which they happen, with the parameter that its address is made from."""
+    values: defaultdict[str, list[ast.expr]] = defaultdict(list)
+    for one in ast.walk(node):
+        if isinstance(one, ast.Assign):
+            for target in one.targets:
+                if isinstance(target, ast.Name):
+                    values[target.id].append(one.value)
+    names = {arg.arg for arg in node.args.args}
+    calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
+    for call in sorted(calls, key=lambda one: (one.end_lineno or 0, one.end_col_offset or 0)):
+        made = _name(call)
+        given = [*call.args, *(word.value for word in call.keywords)]
+        known = (functions or {}).get(made) if isinstance(call.func, ast.Name) else None
+        if known is not None and depth < MAX_DEPTH:
+            params = [*(arg.arg for arg in known.args.args[: len(call.args)]), *_words(call)]
+            passed = dict(zip(params, given, strict=False))
+            for param, kind in accesses(known, functions, depth + 1):
+                for name in sorted(_roots(passed.get(param), values, names, frozenset())):
+                    yield name, kind
+        elif given and (made in _KINDS or made.startswith("atomic_")):
+            for name in sorted(_roots(given[0], values, names, frozenset())):
+                yield name, _KINDS.get(made, "atomic")
+
+
+def _name(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _words(call: ast.Call) -> Iterator[str]:
+    return (word.arg or "" for word in call.keywords)
+
+
+def _roots(
+    node: ast.expr | None, values: Mapping[str, list[ast.expr]], names: set[str], seen: frozenset[str]
+) -> frozenset[str]:
+    """The parameters that an address is made from."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        return _roots(node.left, values, names, seen) or _roots(node.right, values, names, seen)
+    if isinstance(node, ast.IfExp):
+        return _roots(node.body, values, names, seen) | _roots(node.orelse, values, names, seen)
+    if isinstance(node, ast.Call) and _name(node) in _SAME_MEMORY:
+        own = isinstance(node.func, ast.Attribute) and node.func.attr == "to"
+        first = node.func.value if own and isinstance(node.func, ast.Attribute) else None
+        words = [word.value for word in node.keywords if word.arg in ("base", "input")]
+        return _roots(first or next(iter([*words, *node.args]), None), values, names, seen)
+    if not isinstance(node, ast.Name) or node.id in seen:
+        return frozenset()
+    if node.id in names:
+        return frozenset({node.id})
+    found = (_roots(one, values, names, seen | {node.id}) for one in values.get(node.id, ()))
+    return frozenset[str]().union(*found)
