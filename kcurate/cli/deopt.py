@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 # Options that apply only to models, and only to rules.
 OF_MODELS = (
-    "techniques", "variants", "rounds", "policy", "max_usd", "price", "batch", "max_tokens", "concurrency",
-    "dry_run", "ray",
+    "techniques", "variants", "rounds", "candidates", "idle_rounds", "policy", "max_usd", "price", "batch",
+    "max_tokens", "concurrency", "dry_run", "ray",
 )  # fmt: skip
 OF_RULES = ("rules",)
 
@@ -62,6 +62,15 @@ def deopt(
     ] = None,
     variants: Annotated[int, typer.Option(min=1, metavar="N", help="Models: variants per technique.")] = 1,
     rounds: Annotated[int, typer.Option(min=1, metavar="R", help="Models: attempts per variant.")] = 3,
+    candidates: Annotated[
+        int, typer.Option(min=1, metavar="K", help="For a fast side: answers asked for in a round.")
+    ] = 1,
+    idle_rounds: Annotated[
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Models, for a fast side: end after N rounds that gain less than 5%."
+        ),
+    ] = 2,
     direction: Annotated[
         Literal["slow", "fast", "translate"],
         typer.Option(
@@ -130,6 +139,8 @@ def deopt(
         techniques=tuple(techniques or ()),
         variants=variants,
         rounds=rounds,
+        candidates=candidates,
+        idle_rounds=idle_rounds,
         direction=direction,
         policy=policy,
         max_usd=max_usd,

@@ -38,7 +38,13 @@ def optimize(
     launch: Annotated[
         str | None, typer.Option(metavar="LAUNCH", help=f"How the kernel is launched, {LAUNCH_HELP}")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, metavar="R", help="Ask at most this often.")] = 3,
+    rounds: Annotated[
+        int,
+        typer.Option(min=1, metavar="R", help="Rounds at most, each from the fastest answer so far."),
+    ] = 3,
+    candidates: Annotated[
+        int, typer.Option(min=1, metavar="K", help="For a fast side: answers asked for in a round.")
+    ] = 1,
     max_usd: Annotated[
         float | None, typer.Option(min=0, metavar="X", help="Spend at most this much in this run.")
     ] = None,
@@ -62,7 +68,7 @@ def optimize(
 
     place = choose(backend, gpu, note=output.note)
     record(program, workspace)
-    config = stage.OptimizeConfig(kernel, model, workspace, launch, rounds, max_usd, price, place)
+    config = stage.OptimizeConfig(kernel, model, workspace, launch, rounds, candidates, max_usd, price, place)
     done = stage.run(config, ask=asker(), note=output.note)
     failure: InputError | None = None
     if apply and done.found:

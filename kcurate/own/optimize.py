@@ -28,7 +28,8 @@ from kcurate.workspace import Workspace
 class OptimizeConfig:
     """A kernel as `FILE.cu[:KERNEL]`, and whom to ask. `launch`: its `GRID, BLOCK` if nothing launches it.
 
-    `max_usd` None: no limit; `price` overrides the built-in table.
+    Each of the `rounds` asks for `candidates` answers. `max_usd` None: no limit; `price` overrides the
+    built-in table.
     """
 
     kernel: str
@@ -36,6 +37,7 @@ class OptimizeConfig:
     workspace: Path = DEFAULT_WORKSPACE
     launch: str | None = None
     rounds: int = 3
+    candidates: int = 1
     max_usd: float | None = None
     price: str | None = None
     place: Place = EMULATED
@@ -67,7 +69,7 @@ class Optimized:
 def run(
     config: OptimizeConfig, *, ask: Ask | None = None, note: Note = silent, seams: Seams | None = None
 ) -> Optimized:
-    """Ask for a faster kernel until one is accepted; the user's file is not changed yet.
+    """Ask for ever faster kernels until they gain little; the user's file is not changed yet.
 
     Raises:
         InputError: unusable files or options, or no admitted problem. RemoteError: the model cannot be asked.
@@ -84,6 +86,7 @@ def run(
             config.model,
             (own.half.folder,),
             rounds=config.rounds,
+            candidates=config.candidates,
             direction="fast",
             max_usd=config.max_usd,
             price=config.price,
@@ -126,7 +129,7 @@ def _line(attempt: Attempt) -> str:
     verdict = attempt.verdict
     times = f", {spelled(verdict.speedup)}" if verdict and verdict.speedup else ""
     why = attempt.detail or (verdict.detail if verdict else "")
-    return f"round {attempt.round}: {_outcome(attempt)}{times}{f': {why}' if why else ''}"
+    return f"{attempt.place}: {_outcome(attempt)}{times}{f': {why}' if why else ''}"
 
 
 def spelled(speedup: Speedup) -> str:

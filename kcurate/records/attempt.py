@@ -6,7 +6,8 @@ a search: the answer in one transcript, judged. Not covered: prompt wording (`kc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
@@ -142,14 +143,15 @@ class Attempt:
     `id` is the hash of everything that identifies the step (kernel, model, direction, policy, technique,
     variant, round), so that a resumed search finds it; `prompt` is its transcript's key. `made` is the side
     that the model wrote. `parent` is the attempt that it started from. `candidate` is the id under which an
-    accepted answer was written.
+    accepted answer was written. `sample` numbers the answers of a round. `counters`: by side, what a profiler
+    counted.
     """
 
     id: str
     start: str
     model: str
     made: SideName
-    policy: Literal["plain", "sqd"]
+    policy: Literal["plain", "sqd", "climb"]
     technique: str | None
     variant: int
     round: int
@@ -160,6 +162,13 @@ class Attempt:
     verdict: Verdict | None = None
     parent: str | None = None
     candidate: str | None = None
+    sample: int = 1
+    counters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """Its round, and which answer of several it is, in words."""
+        return f"round {self.round}" if self.sample == 1 else f"round {self.round}, answer {self.sample}"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from deopt.models.workbench import ScriptedJudge, seams
 from kcurate import cli
 from kcurate.errors import InputError, RemoteError
 from kcurate.own.optimize import OptimizeConfig, Optimized, apply, run
-from kcurate.records import Outcome
+from kcurate.records import Candidate, Outcome, Verdict
 
 FILE = """\
 #include <cstdio>
@@ -67,7 +67,7 @@ def optimized(folder: Path, url: str, judge: ScriptedJudge | None = None, **opti
 
 def test_a_faster_kernel_comes_with_its_interval_and_a_diff_that_applies(mine: Path) -> None:
     with serving(reply(WRONG), reply(FASTER)) as (url, script):
-        done = optimized(mine, url)
+        done = optimized(mine, url, rounds=2)
     assert len(script.asked) == 2
     assert (done.found, done.outcome, done.device) == (True, "confirmed", "Test GPU")
     assert done.attempts[0].startswith("round 1: mismatch: scripted mismatch")
@@ -79,6 +79,28 @@ def test_a_faster_kernel_comes_with_its_interval_and_a_diff_that_applies(mine: P
     apply(done)
     start, end = FILE.index("__global__"), FILE.index("\n\nvoid run")
     assert (mine / "k.cu").read_text() == FILE[:start] + FASTER.rstrip() + FILE[end:]
+
+
+def test_asking_goes_on_after_a_faster_kernel_and_the_fastest_is_shown(mine: Path) -> None:
+    again = FASTER.replace("int i =", "const int i =")
+    slower = FASTER.replace("+ 1.0f", "- -1.0f")
+
+    class Timed(ScriptedJudge):
+        def __call__(self, candidate: Candidate) -> Verdict:
+            self.ratio = 2.0 if "const int" in candidate.fast.code else 1.2
+            return super().__call__(candidate)
+
+    with serving(*map(reply, (FASTER, again, slower))) as (url, script):
+        done = optimized(mine, url, Timed(), rounds=2, candidates=2)
+    assert len(script.asked) == 4
+    assert done.speedup is not None and done.speedup.ratio == 2.0
+    assert done.pair is not None and (done.pair / "fast.cu").read_text() == again
+    assert [line.split(":")[0] for line in done.attempts] == [
+        "round 1",
+        "round 1, answer 2",
+        "round 2",
+        "round 2, answer 2",
+    ]
 
 
 def test_a_file_that_was_edited_meanwhile_is_not_overwritten(mine: Path) -> None:
@@ -113,7 +135,7 @@ def test_a_second_run_asks_nothing_again(mine: Path) -> None:
     with serving(reply(FASTER)) as (url, script):
         first = optimized(mine, url)
         again = optimized(mine, url)
-    assert len(script.asked) == 1
+    assert len(script.asked) == 3
     assert (again.diff, again.attempts) == (first.diff, first.attempts)
 
 

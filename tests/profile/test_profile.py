@@ -24,6 +24,7 @@ from kcurate.backends.cuda import profiled
 from kcurate.cli import run as cli
 from kcurate.dataset.stage import BuildConfig
 from kcurate.dataset.stage import run as build
+from kcurate.deopt.models.counted import Counting
 from kcurate.errors import BackendError, InputError, MissingDependencyError
 from kcurate.judge import profiling
 from kcurate.judge.profiling import Profiler, hanging, read_log
@@ -331,3 +332,14 @@ def test_the_report_has_counters_and_a_roofline() -> None:
     page = render([made])
     assert "Roofline of the fast sides" in page and "2 operations a byte, 800 Gflop/s" in page
     assert "nan" not in roofline([line(made)]) and "Roofline" not in render([entry(one, [known])])
+
+
+def test_a_search_counts_what_it_may_and_says_once_that_it_cannot(tmp_path: Path, mode: Path) -> None:
+    one, notes = pair("demo/a", 1), list[str]()
+    counting = Counting(0, notes.append)
+    assert counting(one, ("slow", "fast"))["fast"]["dram_read_bytes"] == 101 * 4.5
+    assert counting(replace(one, slow=replace(one.slow, language="triton")), ("slow",)) == {}
+    mode.write_text("refused")
+    assert [counting(one, ("fast",)) for _ in range(2)] == [{}, {}]
+    (said,) = notes
+    assert said.startswith("prompts have no counters: no permission to read the GPU's performance counters")

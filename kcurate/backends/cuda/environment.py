@@ -27,7 +27,12 @@ def read(handle: Any, compiler: str | None) -> Environment:
     version = int(call(cu.cuDriverGetVersion()))
     details: dict[str, Detail] = {
         "cuda_driver": f"{version // 1000}.{version % 1000 // 10}",
+        "compute_capability": ".".join(
+            str(attribute(handle, f"COMPUTE_CAPABILITY_{part}")) for part in ("MAJOR", "MINOR")
+        ),
         "multiprocessors": attribute(handle, "MULTIPROCESSOR_COUNT"),
+        "shared_bytes_per_multiprocessor": attribute(handle, "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+        "shared_bytes_per_block": attribute(handle, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         "l2_bytes": attribute(handle, "L2_CACHE_SIZE"),
         "memory_bytes": memory_bytes(handle),
     }

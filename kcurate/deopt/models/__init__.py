@@ -6,7 +6,9 @@
 | `attempts` | the outcome of every answer |
 | `targets`, `examples` | what to ask for: a kernel, a technique, a variant |
 | `gates` | what is refused before judging (and, for machine code, after) |
-| `policy` | the next step of a search (`plain`, `sqd`) |
+| `policy` | the next step of a search (`plain`, `climb`, `sqd`) |
+| `history` | what a prompt for a fast side tells of the GPU and of earlier attempts |
+| `counted` | a profiler's counters of right answers |
 | `search` | one search: prompt, answer, gates, judge, feedback |
 | `drivers` | many searches at once, with single requests or in batches |
 | `run`, `counting` | a whole run: searches set up, driven, counted |

@@ -87,7 +87,7 @@ def add_results(record: Run, groups: Sequence[StartSearches], file: Path) -> Non
         for search in group.searches:
             for one in search.tried:
                 verdict = one.attempt.verdict if one.attempt.outcome is AttemptOutcome.JUDGED else None
-                label = f"{search.target.label}, round {one.attempt.round}"
+                label = f"{search.target.label}, {one.attempt.place}"
                 why = one.attempt.detail or (verdict.detail if verdict else "")
                 ended = verdict.outcome if verdict else one.attempt.outcome
                 record.item("attempts", label, ended, why, passed=one.accepted, file=file)
@@ -110,7 +110,7 @@ def _start_outcome(outcomes: Sequence[SearchOutcome]) -> StartOutcome:
 def _end(search: Search) -> SearchOutcome:
     if search.accepted:
         return SearchOutcome.ACCEPTED
-    if hopeless(search.tried):
+    if hopeless(search.tried, search.policy.candidates):
         return SearchOutcome.HOPELESS
     over = search.policy.next(search.tried) is None
     return SearchOutcome.OUT_OF_ROUNDS if over else SearchOutcome.UNFINISHED

@@ -20,14 +20,16 @@ from kcurate.records import Exchange
 def drive(
     searches: Sequence[Search], asking: Asking, *, threads: int, moved: Callable[[], None] = lambda: None
 ) -> KcurateError | None:
-    """Run the searches concurrently, one request each at a time; `moved` is called after every attempt."""
+    """Run the searches concurrently, one round each at a time; `moved` is called after every attempt."""
 
     def work(search: Search) -> None:
-        while not asking.stop.is_set() and (request := search.pending()) is not None:
-            search.absorb(asking.answer(request))
-            moved()
+        while not asking.stop.is_set() and (requests := search.pending()):
+            for exchange in asks.map(asking.answer, requests):
+                search.absorb(exchange)
+                moved()
 
-    return _all([partial(work, search) for search in searches], asking, threads)
+    with ThreadPoolExecutor(max_workers=max(1, threads), thread_name_prefix="ask") as asks:
+        return _all([partial(work, search) for search in searches], asking, threads)
 
 
 def drive_batched(
@@ -40,20 +42,24 @@ def drive_batched(
 ) -> KcurateError | None:
     """Run the searches in lockstep: the next requests of all searches form one batch."""
 
-    def absorb(search: Search, exchange: Exchange) -> None:
-        search.absorb(exchange)
-        moved()
+    def absorb(search: Search, exchanges: Sequence[Exchange]) -> None:
+        for exchange in exchanges:
+            search.absorb(exchange)
+            moved()
 
     try:
         batches.collect_open()
         while True:
-            pending = [(search, request) for search in searches if (request := search.pending()) is not None]
+            pending = [(search, requests) for search in searches if (requests := search.pending())]
             if not pending:
                 return None
-            found = {request.key: asking.on_file(request) for _, request in pending}
+            every = [request for _, requests in pending for request in requests]
+            found = {request.key: asking.on_file(request) for request in every}
             answers = {key: answer for key, answer in found.items() if answer is not None}
-            answers |= batches.answer_all([one for _, one in pending if one.key not in answers])
-            tasks = [partial(absorb, search, answers[request.key]) for search, request in pending]
+            answers |= batches.answer_all([one for one in every if one.key not in answers])
+            tasks = [
+                partial(absorb, search, [answers[one.key] for one in asked]) for search, asked in pending
+            ]
             failure = _all(tasks, asking, threads)
             if failure is not None:
                 return failure

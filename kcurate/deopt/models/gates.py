@@ -10,6 +10,7 @@ import threading
 from dataclasses import dataclass
 
 from kcurate.cuda_source.similarity import NEARLY_THE_SAME, Fingerprint, fingerprint
+from kcurate.deopt.models.policy import GAIN
 from kcurate.deopt.models.targets import Target
 from kcurate.judge import check_source, hints, repeated_steps
 from kcurate.problem.answered import misfit
@@ -84,13 +85,19 @@ def _shown_techniques(
 class Known:
     """An existing variant; `binary_sha256` is None until it is known.
 
-    `techniques` None: compared with variants for any technique.
+    `techniques` None: compared with variants for any technique. `ratio`: of a fast side, the speedup if it is
+    known: what nearly is that side is a variant of its own if it is faster by `GAIN`.
     """
 
     name: str
     techniques: frozenset[str] | None
     fingerprint: Fingerprint
     binary_sha256: str | None = None
+    ratio: float | None = None
+
+    def outdone(self, new: Known) -> bool:
+        """Whether a variant that is nearly this one is faster, or may be: it has no time yet."""
+        return self.ratio is not None and (new.ratio is None or new.ratio >= GAIN * self.ratio)
 
 
 class Variants:
@@ -127,7 +134,8 @@ class Variants:
             if new.binary_sha256 is not None and known.binary_sha256 == new.binary_sha256:
                 return Refusal(AttemptOutcome.SAME_MACHINE_CODE, f"that of {known.name}")
             likeness = known.fingerprint.likeness(new.fingerprint)
-            if known.techniques in (None, new.techniques) and likeness >= NEARLY_THE_SAME:
+            comparable = known.techniques in (None, new.techniques)
+            if comparable and likeness >= NEARLY_THE_SAME and not known.outdone(new):
                 return Refusal(AttemptOutcome.NEAR_DUPLICATE, f"{likeness:.0%} of it is in {known.name}")
         return None
 
@@ -136,7 +144,8 @@ def known_of(name: str, candidate: Candidate, side: Side, verdict: Verdict | Non
     """A candidate's made side, in the form in which variants are compared."""
     made = candidate.origin.made or "slow"
     binary = _machine_code(verdict, made) if verdict else None
-    return Known(name, frozenset(candidate.techniques), fingerprint(side.code), binary)
+    ratio = verdict.speedup.ratio if verdict and verdict.speedup and made == "fast" else None
+    return Known(name, frozenset(candidate.techniques), fingerprint(side.code), binary, ratio)
 
 
 def _machine_code(verdict: Verdict, side: SideName) -> str | None:

@@ -1,6 +1,7 @@
 """The next step of a search, given its attempts so far; equal histories give equal steps.
 
-`plain`: write, then repair or improve until an answer is accepted. `sqd`: stages of permitted techniques,
+`plain`: write, then repair or improve until an answer is accepted. `climb`, which is `plain` for a fast side:
+rounds of several answers, each from the best one so far. `sqd`: stages of permitted techniques,
 one more per stage; each step goes one stage beyond a correct answer (`deepen`), asks for a better answer at
 the same stage (`improve`), or repairs a failed one (`repair`), chosen at random with weights. Not covered:
 the contents of a step (`search`), which techniques code shows and may show (`kcurate.problem.techniques`).
@@ -16,10 +17,14 @@ from typing import Literal, Protocol
 from kcurate.deopt.models.targets import Target
 from kcurate.problem.techniques import permitted
 from kcurate.prompts import Technique
-from kcurate.records import Attempt, AttemptOutcome, Side
+from kcurate.records import Attempt, AttemptOutcome, Outcome, Side
 
 Action = Literal["write", "repair", "deepen", "improve"]
-PolicyName = Literal["plain", "sqd"]
+PolicyName = Literal["plain", "sqd", "climb"]
+# A round that makes the best answer faster by less than this has not gained.
+GAIN = 1.05
+# So many rounds in a row without a gain end a climb.
+IDLE_ROUNDS = 2
 # The shares of steps in Mikasa et al.; the share of an impossible action goes to the others.
 SHARES: tuple[tuple[Action, float], ...] = (("deepen", 0.4), ("improve", 0.3), ("repair", 0.3))
 
@@ -56,38 +61,45 @@ class Tried:
 
 @dataclass(frozen=True)
 class Step:
-    """What to ask next. `permitted`: the only techniques that the answer may show (None: any)."""
+    """What to ask next. `permitted`: the only techniques that the answer may show (None: any).
+
+    `history`: the attempts that the prompt lists, with what was measured of each.
+    """
 
     action: Action
     technique: Technique | None
     parent: Tried | None = None
     permitted: frozenset[str] | None = None
     stage: int = 0
+    history: tuple[Tried, ...] = ()
 
 
 class Policy(Protocol):
-    """Chooses steps for one target."""
+    """Chooses steps for one target. `candidates`: how many answers each step asks for."""
 
     name: PolicyName
+    candidates: int
 
     def next(self, tried: Sequence[Tried]) -> Step | None:
         """The next step; None: the search is over."""
         ...
 
 
-def hopeless(tried: Sequence[Tried]) -> bool:
-    """Whether further requests are pointless: the model refuses, or our harness fails."""
-    if not tried:
-        return False
-    last = tried[-1].attempt
-    ours = last.verdict is not None and not last.verdict.outcome.judged
-    return ours or last.outcome in (AttemptOutcome.REFUSAL, AttemptOutcome.REJECTED)
+def hopeless(tried: Sequence[Tried], candidates: int = 1) -> bool:
+    """Whether further requests are pointless: the model refuses, or our harness fails, for all of a round."""
+    return bool(tried) and all(_lost(one.attempt) for one in tried[-candidates:])
+
+
+def _lost(attempt: Attempt) -> bool:
+    ours = attempt.verdict is not None and not attempt.verdict.outcome.judged
+    return ours or attempt.outcome in (AttemptOutcome.REFUSAL, AttemptOutcome.REJECTED)
 
 
 class Plain:
     """Up to `rounds` attempts at one goal, each shown the findings on the previous one."""
 
     name: PolicyName = "plain"
+    candidates = 1
 
     def __init__(self, target: Target, rounds: int) -> None:
         self.target = target
@@ -104,10 +116,56 @@ class Plain:
         return Step("improve" if last.right else "repair", technique, last)
 
 
+class Climb:
+    """Up to `rounds` rounds of `candidates` answers each, all from the best answer of the rounds before.
+
+    It ends after `idle_rounds` in a row that gain less than `GAIN`. Where no times are taken, no answer is
+    better than another: it ends with the first round that has a right one.
+    """
+
+    name: PolicyName = "climb"
+
+    def __init__(self, target: Target, rounds: int, candidates: int, idle_rounds: int) -> None:
+        self.target = target
+        self.rounds = rounds
+        self.candidates = candidates
+        self.idle = idle_rounds * candidates
+
+    def next(self, tried: Sequence[Tried]) -> Step | None:
+        """The next step; None: hopeless, out of rounds, or no further gain. `tried` has whole rounds."""
+        technique = self.target.ladder[0] if self.target.ladder else None
+        if not tried:
+            return Step("write", technique)
+        over = len(tried) >= self.rounds * self.candidates or hopeless(tried, self.candidates)
+        if over or self._level(tried):
+            return None
+        parent = max(tried, key=_reached)
+        return Step("improve" if parent.right else "repair", technique, parent, history=tuple(tried))
+
+    def _level(self, tried: Sequence[Tried]) -> bool:
+        """Whether the last rounds gained nothing, or no gain can be told."""
+        accepted = [one for one in tried if one.accepted]
+        before = _best(tried[: -self.idle])
+        return any(one.ratio is None for one in accepted) or (before > 0.0 and _best(tried) < GAIN * before)
+
+
+def _best(tried: Sequence[Tried]) -> float:
+    """The highest speedup of an accepted answer; 0 without one."""
+    return max((one.ratio or 0.0 for one in tried if one.accepted), default=0.0)
+
+
+def _reached(one: Tried) -> tuple[bool, float, int, int]:
+    """How good an attempt is: accepted, by its speedup; else by how far the judge came, later ones first."""
+    verdict = one.attempt.verdict
+    far = list(Outcome).index(verdict.outcome) if verdict is not None and verdict.outcome.judged else -1
+    return one.accepted, one.ratio or 0.0, far, one.attempt.round
+
+
 class Stages:
     """The `sqd` policy: `rounds` steps over the stages of a ladder."""
 
     name: PolicyName = "sqd"
+    candidates = 1
 
     def __init__(self, target: Target, rounds: int) -> None:
         self.target = target
@@ -153,6 +211,12 @@ class Stages:
         return Step(action, technique, parent, allowed, stage)
 
 
-def make_policy(name: PolicyName, target: Target, rounds: int) -> Policy:
-    """The named policy for a target."""
-    return Stages(target, rounds) if name == "sqd" else Plain(target, rounds)
+def make_policy(
+    name: PolicyName, target: Target, rounds: int, candidates: int = 1, idle_rounds: int = IDLE_ROUNDS
+) -> Policy:
+    """The named policy for a target; `plain` climbs where a fast side is to be made."""
+    if name == "sqd":
+        return Stages(target, rounds)
+    if target.made == "fast":
+        return Climb(target, rounds, candidates, idle_rounds)
+    return Plain(target, rounds)

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from kcurate import resources
 from kcurate.deopt.models.examples import Examples
-from kcurate.deopt.models.policy import Step, make_policy
 from kcurate.deopt.models.run import ModelConfig, find_starts, goals, spending
 from kcurate.deopt.models.search import prompt_for
 from kcurate.deopt.models.targets import Target
+from kcurate.judge import JudgeConfig, describe_environment
 from kcurate.models.client import Request
 from kcurate.models.naming import ModelName, parse_model
 from kcurate.models.prices import Price
 from kcurate.models.transcripts import Transcripts, request_key
 from kcurate.prompts.replies import Form
-from kcurate.records import Usage
+from kcurate.records import Environment, Prompt, Usage
 from kcurate.workspace import Workspace
 
 # Rough: code has about three bytes per token; an answer has about twice the tokens of the code it changes.
@@ -36,7 +36,7 @@ class Preview:
 
 
 def preview(config: ModelConfig) -> Iterator[Preview]:
-    """The first request of every search, in order.
+    """The first request of every search, in order; of several candidates the first.
 
     Raises:
         InputError: unusable options, or nothing to start from.
@@ -44,32 +44,40 @@ def preview(config: ModelConfig) -> Iterator[Preview]:
     workspace, name = Workspace(config.workspace), parse_model(config.model)
     price = spending(config).price_of(name)
     examples = Examples(resources.pairs_dir())
+    device = _device(config)
     transcripts = Transcripts(workspace.transcripts / f"{name.slug}.jsonl", name.model)
     for start in find_starts(config, workspace):
         for target in goals(config, start):
-            step = make_policy(config.policy, target, config.rounds).next(())
+            step = config.make_policy(target).next(())
             if step is not None:
-                yield _preview(target, step, config, name, price, examples, transcripts)
+                form: Form = "tool" if name.provider == "anthropic" else "text"
+                prompt = prompt_for(target, step, form, examples, device)
+                yield _preview(target, prompt, config, name, price, transcripts)
+
+
+def _device(config: ModelConfig) -> Environment | None:
+    """The GPU that the run would judge on, if it is here."""
+    if config.direction == "slow" or config.ray is not None or config.place.backend != "cuda":
+        return None
+    return describe_environment(JudgeConfig(backend="cuda", gpu=config.place.gpus[0]))
 
 
 def _preview(
     target: Target,
-    step: Step,
+    prompt: Prompt,
     config: ModelConfig,
     name: ModelName,
     price: Price | None,
-    examples: Examples,
     transcripts: Transcripts,
 ) -> Preview:
-    form: Form = "tool" if name.provider == "anthropic" else "text"
-    prompt = prompt_for(target, step, form, examples)
     key = request_key(name.model, prompt, 1, config.max_tokens)
     request = Request(key, prompt, 1, config.max_tokens)
     likely = most = None
     if price is not None:
         answer = min(config.max_tokens, ANSWER_FACTOR * len(target.given.code) // BYTES_A_TOKEN + 500)
         usage = Usage(request.size_bytes // BYTES_A_TOKEN, answer)
-        likely = price.cost_usd(usage, batch=config.batch)
+        likely = config.candidates * price.cost_usd(usage, batch=config.batch)
         longest = request.size_bytes + config.max_tokens * BYTES_A_TOKEN
-        most = config.rounds * price.most_usd(longest, config.max_tokens, batch=config.batch)
+        each = price.most_usd(longest, config.max_tokens, batch=config.batch)
+        most = config.rounds * config.candidates * each
     return Preview(target.label, request, transcripts.find(key) is not None, likely, most)

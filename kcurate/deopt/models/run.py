@@ -18,12 +18,13 @@ from kcurate.cuda_source.similarity import fingerprint
 from kcurate.deopt.models import counting
 from kcurate.deopt.models.attempts import Attempts
 from kcurate.deopt.models.batches import POLL_S, Batches
+from kcurate.deopt.models.counted import Counting
 from kcurate.deopt.models.counting import StartSearches
 from kcurate.deopt.models.drivers import drive, drive_batched
 from kcurate.deopt.models.examples import Examples
 from kcurate.deopt.models.gates import Known, Variants, known_of
-from kcurate.deopt.models.policy import PolicyName, Tried, make_policy
-from kcurate.deopt.models.search import JudgeFunction, Search, Surroundings
+from kcurate.deopt.models.policy import IDLE_ROUNDS, Policy, PolicyName, Tried, make_policy
+from kcurate.deopt.models.search import CountFunction, JudgeFunction, Search, Surroundings
 from kcurate.deopt.models.targets import Target, chosen_techniques, targets
 from kcurate.deopt.starts import Start, starts
 from kcurate.errors import InputError, KcurateError
@@ -34,7 +35,7 @@ from kcurate.models.client import Patience
 from kcurate.models.naming import ModelName, parse_model
 from kcurate.models.opening import Spending, open_asking
 from kcurate.notes import Note, silent
-from kcurate.records import Candidate, Language, Side, SideName, Summary, Verdict
+from kcurate.records import Candidate, Environment, Language, Side, SideName, Summary, Verdict
 from kcurate.runs import recorded
 from kcurate.verdicts import ledger
 from kcurate.verdicts.readable import Unreadable
@@ -49,7 +50,8 @@ Direction = Literal["slow", "fast", "translate"]
 class ModelConfig:
     """What to ask of which model. `max_usd` None: no limit; `price` overrides the table; `jobs` 0: automatic.
 
-    `max_usd` limits this run alone; spending of earlier runs is not counted.
+    `max_usd` limits this run alone; spending of earlier runs is not counted. For a fast side, each of the
+    `rounds` asks for `candidates` answers, and so many `idle_rounds` in a row that gain little end a search.
     """
 
     workspace: Path
@@ -58,6 +60,8 @@ class ModelConfig:
     techniques: tuple[str, ...] = ()
     variants: int = 1
     rounds: int = 3
+    candidates: int = 1
+    idle_rounds: int = IDLE_ROUNDS
     direction: Direction = "slow"
     policy: PolicyName = "plain"
     max_usd: float | None = None
@@ -74,6 +78,10 @@ class ModelConfig:
         """The side that is asked for."""
         return "slow" if self.direction == "slow" else "fast"
 
+    def make_policy(self, target: Target) -> Policy:
+        """The policy of a search for a target."""
+        return make_policy(self.policy, target, self.rounds, self.candidates, self.idle_rounds)
+
     def wants(self, given: Side) -> Language:
         """The language that is asked for."""
         if self.direction == "translate":
@@ -83,10 +91,11 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class Seams:
-    """What a test may replace. `judge` None: the judges of this machine."""
+    """What a test may replace. `judge` None: the judges of this machine, and its profiler."""
 
     judge: JudgeFunction | None = None
-    judge_name: str = "test"
+    device: Environment = field(default_factory=lambda: Environment("cuda", "test"))
+    count: CountFunction = lambda _, __: {}
     patience: Patience = field(default_factory=Patience)
     timeout_s: float | None = None
     poll_s: float = POLL_S
@@ -120,10 +129,11 @@ def search(
         record.begin(config, model=name.model, base_url=name.base_url)
         with contextlib.ExitStack() as stack:
             stack.callback(asking.client.close)
-            judge, judge_name = _judge(config, seams, stack)
-            around = _surroundings(asking, judge, judge_name, name, workspace)
+            judge, device = _judge(config, seams, stack)
+            count = _count(config, seams, stack, record.note)
+            around = _surroundings(asking, judge, device, count, name, workspace)
             searches = _searches(found, config, around, workspace)
-            failure = _drive(config, searches, asking, workspace, name, seams, record.note, judge_name)
+            failure = _drive(config, searches, asking, workspace, name, seams, record.note, device.device)
         items = counting.count(searches, asking)
         record.note(asking.spent())
         counting.add_results(record, searches, around.attempts.path)
@@ -145,8 +155,12 @@ def find_starts(config: ModelConfig, workspace: Workspace, note: Note = silent) 
     Raises:
         InputError: unusable options, or nothing to start from.
     """
-    if config.variants < 1 or config.rounds < 1:
-        raise InputError("--variants and --rounds must be at least 1")
+    if min(config.variants, config.rounds, config.candidates, config.idle_rounds) < 1:
+        raise InputError("--variants, --rounds, --candidates and --idle-rounds must be at least 1")
+    climbs = config.direction != "slow" and config.policy == "plain"
+    if not climbs and (config.candidates, config.idle_rounds) != (1, IDLE_ROUNDS):
+        what = "--candidates and --idle-rounds are for searches that go on from the best answer"
+        raise InputError(what, hint="give --direction fast, and no --policy")
     spending(config).price_of(parse_model(config.model))
     chosen_techniques(config.techniques)
     if config.direction == "translate" and (config.techniques or config.policy != "plain"):
@@ -177,17 +191,34 @@ def _asking(config: ModelConfig, name: ModelName, workspace: Workspace, seams: S
     )
 
 
-def _judge(config: ModelConfig, seams: Seams, stack: contextlib.ExitStack) -> tuple[JudgeFunction, str]:
+def _judge(
+    config: ModelConfig, seams: Seams, stack: contextlib.ExitStack
+) -> tuple[JudgeFunction, Environment]:
     if seams.judge is not None:
-        return seams.judge, seams.judge_name
+        return seams.judge, seams.device
     judging = JudgeConfig(backend=config.place.backend, workspace=config.workspace.resolve())
     referees = open_referees(judging, gpus=config.place.gpus, jobs=config.jobs, ray=config.ray)
     stack.callback(referees.close)
-    return lambda candidate: referees.submit(candidate).result(), referees.environment().device
+    return lambda candidate: referees.submit(candidate).result(), referees.environment()
+
+
+def _count(config: ModelConfig, seams: Seams, stack: contextlib.ExitStack, note: Note) -> CountFunction:
+    """What counts for a search that climbs: the profiler of the first GPU, if there is one here."""
+    local = seams.judge is None and config.ray is None and config.place.backend == "cuda"
+    if not local or config.direction == "slow" or config.policy != "plain":
+        return seams.count
+    counting = Counting(config.place.gpus[0], note)
+    stack.callback(counting.close)
+    return counting
 
 
 def _surroundings(
-    asking: Asking, judge: JudgeFunction, judge_name: str, name: ModelName, workspace: Workspace
+    asking: Asking,
+    judge: JudgeFunction,
+    device: Environment,
+    count: CountFunction,
+    name: ModelName,
+    workspace: Workspace,
 ) -> Surroundings:
     def keep(candidate: Candidate, verdict: Verdict, *, again: bool) -> None:
         folder = workspace.pairs / candidate.id
@@ -200,10 +231,11 @@ def _surroundings(
         asking=asking,
         attempts=Attempts(workspace.attempts / f"{name.slug}.jsonl"),
         judge=judge,
-        judge_name=judge_name,
+        device=device,
         slug=name.slug,
         examples=Examples(resources.pairs_dir()),
         keep=keep,
+        count=count,
     )
 
 
@@ -227,9 +259,7 @@ def _searches(
         seen |= {goal.key() for goal in wanted}
         variants = archives.setdefault(start.content_id(), Variants())
         _add_existing(variants, start, workspace.pairs / start.id, config.made)
-        searches = [
-            Search(goal, make_policy(config.policy, goal, config.rounds), around, variants) for goal in wanted
-        ]
+        searches = [Search(goal, config.make_policy(goal), around, variants) for goal in wanted]
         made.append(StartSearches(start, searches, counting.skipped(start, len(wanted))))
     return made
 
@@ -255,7 +285,8 @@ def _drive(
     where: str,
 ) -> KcurateError | None:
     every = [search for group in searches for search in group.searches]
-    with progress.bar(f"deopt {name.slug}, {where}", len(every) * config.rounds, "attempt") as bar:
+    most = len(every) * config.rounds * config.candidates
+    with progress.bar(f"deopt {name.slug}, {where}", most, "attempt") as bar:
 
         def moved() -> None:
             bar.update()

@@ -8,12 +8,12 @@ verdicts not judged again. Not covered: the choice of the next step (`policy`), 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kcurate import prompts, store
-from kcurate.deopt.models import gates
+from kcurate.deopt.models import gates, history
 from kcurate.deopt.models.attempts import Attempts
 from kcurate.deopt.models.gates import Refusal, Variants
 from kcurate.deopt.models.policy import Policy, Step, Tried
@@ -28,16 +28,21 @@ from kcurate.records import (
     Attempt,
     AttemptOutcome,
     Candidate,
+    Environment,
     Exchange,
     Outcome,
     Prompt,
     ReplyStatus,
     Side,
+    SideName,
     Verdict,
+    other_side,
 )
 
 JudgeFunction = Callable[[Candidate], Verdict]
 ExampleFinder = Callable[[Target, Technique | None], Sequence[Example]]
+# What a profiler counts of sides of a right candidate; empty where none can count.
+CountFunction = Callable[[Candidate, Sequence[SideName]], Mapping[str, Mapping[str, float]]]
 
 
 class Keep(Protocol):
@@ -58,7 +63,8 @@ _UNANSWERED = {
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What all searches of a run share. `judge_name` enters every attempt's id, `slug` the folder names.
+    """What all searches of a run share. `device`: where `judge` judges; its name enters every attempt's id,
+    `slug` the folder names.
 
     `keep` is called with each accepted candidate and its verdict before its attempt is saved, and with
     `again` set when a later run replays it.
@@ -67,19 +73,20 @@ class Surroundings:
     asking: Asking
     attempts: Attempts
     judge: JudgeFunction
-    judge_name: str
+    device: Environment
     slug: str
     examples: ExampleFinder
     keep: Keep
+    count: CountFunction
 
 
 @dataclass
 class _Waiting:
-    """The step whose answer is pending."""
+    """A step with a pending answer, the search's `number`th."""
 
     step: Step
     attempt_id: str
-    round: int
+    number: int
     request: Request
 
 
@@ -92,34 +99,40 @@ class Search:
     around: Surroundings
     variants: Variants
     tried: list[Tried] = field(default_factory=list)
-    _waiting: _Waiting | None = None
+    _waiting: list[_Waiting] = field(default_factory=list)
 
-    def pending(self) -> Request | None:
-        """The next request that needs an answer; None: the search is over."""
-        while self._waiting is None:
+    def pending(self) -> list[Request]:
+        """The requests of this round that need answers; none: the search is over."""
+        around = self.around
+        while not self._waiting:
             step = self.policy.next(self.tried)
             if step is None:
-                return None
-            number = len(self.tried) + 1
-            recorded = self.around.attempts.find(self._attempt_id(number))
-            replayed = self._replay(recorded, step, number) if recorded else None
-            if replayed is not None:
-                self.tried.append(replayed)
-                continue
-            prompt = prompt_for(self.target, step, self.around.asking.client.form, self.around.examples)
-            request = self.around.asking.request(prompt, sample=number)
-            self._waiting = _Waiting(step, self._attempt_id(number), number, request)
-        return self._waiting.request
+                return []
+            first = len(self.tried) + 1
+            for number in range(first, first + self.policy.candidates):
+                recorded = around.attempts.find(self._attempt_id(number))
+                replayed = self._replay(recorded, step, number) if recorded else None
+                if replayed is not None:
+                    self._add(replayed)
+                else:
+                    form, examples = around.asking.client.form, around.examples
+                    prompt = prompt_for(self.target, step, form, examples, around.device)
+                    request = around.asking.request(prompt, sample=number)
+                    self._waiting.append(_Waiting(step, self._attempt_id(number), number, request))
+        return [one.request for one in self._waiting]
 
     def absorb(self, exchange: Exchange) -> Attempt:
-        """Take the answer to the pending request, judge it, and save the outcome."""
-        waiting = self._waiting
-        assert waiting is not None, "no request is pending"
+        """Take the answer to the first pending request, judge it, and save the outcome."""
+        waiting = self._waiting[0]
         attempt, side = self._evaluate(waiting, exchange)
         self.around.attempts.add(attempt)
-        self.tried.append(self._tried(attempt, side, waiting.step))
-        self._waiting = None
+        self._add(self._tried(attempt, side, waiting.step))
+        del self._waiting[0]
         return attempt
+
+    def _add(self, tried: Tried) -> None:
+        self.tried.append(tried)
+        self.tried.sort(key=lambda one: (one.attempt.round, one.attempt.sample))
 
     @property
     def accepted(self) -> list[Tried]:
@@ -128,8 +141,14 @@ class Search:
 
     def _attempt_id(self, number: int) -> str:
         around = self.around
-        parts = (self.target.key(), around.asking.client.model, self.policy.name, around.judge_name)
+        parts = (self.target.key(), around.asking.client.model, self._policy, around.device.device)
         return store.content_id("attempt", *parts, prompts.FORMAT, str(number))
+
+    @property
+    def _policy(self) -> str:
+        """The policy, with how many answers a round has: another number makes another search."""
+        several = self.policy.candidates > 1
+        return f"{self.policy.name}{self.policy.candidates}" if several else self.policy.name
 
     def _evaluate(self, waiting: _Waiting, exchange: Exchange) -> tuple[Attempt, Side | None]:
         attempt = self._blank(waiting)
@@ -140,9 +159,9 @@ class Search:
         side = self._side(exchange)
         if isinstance(side, str):
             return replace(attempt, outcome=AttemptOutcome.MALFORMED, detail=side), None
-        candidate = self._candidate(waiting.step, waiting.round, side)
+        candidate, target = self._candidate(waiting.step, waiting.number, side), self.target
         refusal = (
-            gates.check_side(side, self.target, waiting.step.technique, waiting.step.permitted)
+            gates.check_side(side, target, waiting.step.technique, waiting.step.permitted)
             or gates.check_form(candidate)
             or self.variants.refuse(gates.known_of(candidate.id, candidate, side))
         )
@@ -150,6 +169,11 @@ class Search:
             return _refused(attempt, refusal), side
         verdict = self.around.judge(candidate)
         attempt = replace(attempt, verdict=verdict, outcome=AttemptOutcome.JUDGED)
+        if verdict.outcome.correct and self.policy.name == "climb":
+            given = other_side(target.made)
+            counted = any(given in one.attempt.counters for one in self.tried)
+            sides = (target.made,) if counted else (given, target.made)
+            attempt = replace(attempt, counters=self.around.count(candidate, sides))
         if verdict.outcome in GOOD:
             refusal = gates.same_machine_code(verdict, candidate) or self.variants.admit(
                 gates.known_of(candidate.id, candidate, side, verdict)
@@ -162,6 +186,7 @@ class Search:
 
     def _blank(self, waiting: _Waiting) -> Attempt:
         step, target = waiting.step, self.target
+        rounds, sample = divmod(waiting.number - 1, self.policy.candidates)
         return Attempt(
             id=waiting.attempt_id,
             start=target.start.id,
@@ -170,7 +195,8 @@ class Search:
             policy=self.policy.name,
             technique=step.technique.name if step.technique else None,
             variant=target.variant,
-            round=waiting.round,
+            round=rounds + 1,
+            sample=sample + 1,
             action=step.action,
             prompt=waiting.request.key,
             outcome=AttemptOutcome.JUDGED,
@@ -190,7 +216,7 @@ class Search:
         goal = step.technique.name if step.technique else "plain"
         name = f"{verb}-{self.around.slug}-{goal}-{target.variant}"
         if self.policy.name != "plain":
-            name += f"-{self.policy.name}{number}"
+            name += f"-{self._policy}{'-' if self.policy.candidates > 1 else ''}{number}"
         return target.candidate(name, side, self.around.asking.client.model, step.technique)
 
     def _replay(self, recorded: Attempt, step: Step, number: int) -> Tried | None:
@@ -199,7 +225,8 @@ class Search:
         An attempt that is not final is still valid if later ones were built on it.
         """
         final = recorded.outcome.final and (recorded.verdict is None or recorded.verdict.outcome.final)
-        if not final and self.around.attempts.find(self._attempt_id(number + 1)) is None:
+        following = number + self.policy.candidates - recorded.sample + 1  # the first of the next round
+        if not final and self.around.attempts.find(self._attempt_id(following)) is None:
             return None
         exchange = self.around.asking.transcripts.find(recorded.prompt)
         if exchange is None and recorded.outcome is not AttemptOutcome.REJECTED:
@@ -221,15 +248,19 @@ def _refused(attempt: Attempt, refusal: Refusal) -> Attempt:
     return replace(attempt, outcome=refusal.outcome, detail=refusal.detail)
 
 
-def prompt_for(target: Target, step: Step, form: Form, examples: ExampleFinder) -> Prompt:
-    """The prompt for a step."""
+def prompt_for(
+    target: Target, step: Step, form: Form, examples: ExampleFinder, device: Environment | None
+) -> Prompt:
+    """The prompt for a step. A fast side is asked for on a `device`, if there is one."""
     earlier, parent = None, step.parent
+    found = f"{parent.findings}\n{history.told(step.history)}" if parent is not None else ""
     if parent is not None and parent.side is not None:
-        earlier = shown.earlier(parent.side, target.given, parent.findings)
+        earlier = shown.earlier(parent.side, target.given, found)
     elif parent is not None:
-        earlier = prompts.Earlier("", None, parent.findings)
+        earlier = prompts.Earlier("", None, found)
+    gpu = history.gpu_described(device) if device is not None and target.made == "fast" else ""
     return prompts.build(
-        target.material(),
+        target.material(gpu),
         step.technique,
         form,
         examples=examples(target, step.technique),

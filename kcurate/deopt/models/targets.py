@@ -41,9 +41,10 @@ class Target:
         names = "+".join(technique.name for technique in self.ladder) or "plain"
         return f"{self.start.id} {names} {self.variant}"
 
-    def material(self) -> Material:
-        """What the prompts show; comments are removed, as in published code."""
-        return shown.material_of(self.problem, self.given, self.made, self.start.family, wants=self.wants)
+    def material(self, gpu: str = "") -> Material:
+        """What the prompts show; comments are removed, as in published code. `gpu`: what it runs on."""
+        start = self.start
+        return shown.material_of(self.problem, self.given, self.made, start.family, gpu, self.wants)
 
     def key(self) -> str:
         """The content hash of what is given and what is requested."""

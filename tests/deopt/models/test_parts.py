@@ -173,6 +173,21 @@ def test_variants_of_other_techniques_may_be_nearly_the_same() -> None:
     assert same.outcome is AttemptOutcome.SAME_MACHINE_CODE
 
 
+def test_a_fast_side_that_is_nearly_another_is_judged_and_stays_if_it_is_faster() -> None:
+    variants = Variants()
+    long = FAST + "".join(f"__device__ int f{i}(int x) {{ return x * {i}; }}\n" for i in range(40))
+    unroll, changed = (
+        frozenset({"loop-unrolling"}),
+        fingerprint(long.replace("#pragma unroll 4", "#pragma unroll 8")),
+    )
+    assert variants.admit(Known("a", unroll, fingerprint(long), ratio=2.0)) is None
+    assert variants.refuse(Known("b", unroll, changed)) is None
+    assert variants.refuse(Known("b", unroll, changed, ratio=2.09)) is not None
+    assert variants.admit(Known("b", unroll, changed, ratio=2.11)) is None
+    variants.add(Known("c", unroll, fingerprint(long)))  # of another model: its time is not known
+    assert variants.refuse(Known("d", unroll, changed, ratio=9.0)) is not None
+
+
 def start(code: str = FAST, *, techniques: tuple[str, ...] = ()) -> Start:
     side = workbench.side(code)
     return Start("own/scale", side, workbench.problem(), "scale", "d", "MIT", Origin("model"), techniques)

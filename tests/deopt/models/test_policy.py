@@ -14,7 +14,7 @@ from deopt.models.server import serving
 from deopt.models.workbench import FAST, NO_UNROLL, ScriptedJudge, seams
 
 from kcurate import store
-from kcurate.deopt.models.policy import Plain, Stages, Step, Tried
+from kcurate.deopt.models.policy import Climb, Plain, Stages, Step, Tried
 from kcurate.deopt.models.run import run
 from kcurate.deopt.models.targets import Target
 from kcurate.deopt.starts import Start
@@ -68,6 +68,52 @@ def test_plain_repairs_what_failed_and_improves_what_is_right() -> None:
     assert [step.action for step in steps] == ["write", "repair", "improve"]
     assert [step.parent.attempt.round if step.parent else None for step in steps] == [None, 1, 2]
     assert {step.technique.name for step in steps if step.technique} == {"loop-unrolling"}
+
+
+def climb(ratios: Sequence[float | None], rounds: int = 9, candidates: int = 1, idle: int = 2) -> list[Step]:
+    """The steps of a climb whose attempts have these speedups; 0: a mismatch, None: right, without a time."""
+    policy = Climb(target(made="fast"), rounds, candidates, idle)
+    history: list[Tried] = []
+    steps: list[Step] = []
+    while len(history) < len(ratios) and (step := policy.next(history)) is not None:
+        steps.append(step)
+        for ratio in ratios[len(history) : len(history) + candidates]:
+            outcome = Outcome.CORRECT if ratio is None else Outcome.CONFIRMED if ratio else Outcome.MISMATCH
+            history.append(tried(step, len(history) + 1, outcome, ratio))
+    return steps
+
+
+def starting_points(steps: Sequence[Step]) -> list[int | None]:
+    return [step.parent.attempt.round if step.parent else None for step in steps]
+
+
+def test_a_climb_goes_on_from_the_best_answer_until_it_gains_little() -> None:
+    steps = climb([0, 1.5, 1.2, 2.0, 2.09, 0, 9.0])
+    assert [step.action for step in steps] == ["write", "repair", "improve", "improve", "improve", "improve"]
+    # 2.0 to 2.09 is less than 5%, and the round after it gains nothing: two rounds without a gain.
+    assert starting_points(steps) == [None, 1, 2, 2, 4, 5]
+    assert [len(step.history) for step in steps] == [0, 1, 2, 3, 4, 5]
+    assert len(climb([1.5, 1.5, 1.5], idle=1)) == 2
+    assert len(climb([1.5 + at for at in range(9)], rounds=4)) == 4
+
+
+def test_each_step_of_a_climb_is_for_as_many_answers_as_asked_for() -> None:
+    steps = climb([0, 0, 1.5, 1.6, 0, 1.4, 0, 0, 9.0, 9.0], candidates=2)
+    assert starting_points(steps) == [None, 2, 4, 4]
+    assert [step.action for step in steps] == ["write", "repair", "improve", "improve"]
+
+
+def test_without_times_a_climb_ends_with_the_first_right_answer() -> None:
+    assert len(climb([0, None, None])) == 2
+
+
+def test_one_refusal_of_several_does_not_end_a_climb() -> None:
+    policy = Climb(target(made="fast"), 9, 2, 2)
+    first = policy.next(())
+    assert first is not None
+    refused, wrong = tried(first, 1, AttemptOutcome.REFUSAL), tried(first, 2, Outcome.MISMATCH)
+    assert policy.next([wrong, refused]) is not None
+    assert policy.next([refused, refused]) is None
 
 
 @pytest.mark.parametrize("end", [AttemptOutcome.REFUSAL, AttemptOutcome.REJECTED, Outcome.HARNESS_ERROR])

@@ -151,7 +151,7 @@ def command(
 
 
 def _quick_seams(self: run_module.Seams) -> None:
-    fields = {"judge": None, "judge_name": "", "patience": workbench.QUICK, "timeout_s": 30.0, "poll_s": 0.05}
+    fields = {"judge": None, "patience": workbench.QUICK, "timeout_s": 30.0, "poll_s": 0.05}
     for name, value in fields.items():
         object.__setattr__(self, name, value)
 
@@ -317,7 +317,7 @@ def test_a_side_is_translated_and_judged(
     (found,) = store.find_candidates(tmp_path / "work" / "pairs")
     pair = store.read_candidate(found)
     assert (pair.slow.language, pair.fast.language) == ("cuda", "triton")
-    assert pair.id.endswith("/to-triton-claude-opus-4-8-plain-1")
+    assert pair.id.endswith("/to-triton-claude-opus-4-8-plain-1-climb2")
 
 
 def test_a_translation_takes_no_technique(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -117,4 +117,5 @@ def verdict(candidate: Candidate, outcome: Outcome, *, ratio: float = 1.5, **mor
 
 
 def seams(judge: Any) -> Seams:
-    return Seams(judge=judge, judge_name="Test GPU", patience=QUICK, timeout_s=30.0, poll_s=0.05)
+    device = Environment("cuda", "Test GPU")
+    return Seams(judge=judge, device=device, patience=QUICK, timeout_s=30.0, poll_s=0.05)

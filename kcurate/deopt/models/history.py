@@ -1,0 +1,91 @@
+"""What a prompt for a fast side tells beside the code: the GPU, and what was measured of every attempt.
+
+Not covered: the sentences on the attempt that the next one starts from (`kcurate.prompts.feedback`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kcurate.deopt.models.policy import Tried
+from kcurate.profiles import counters
+from kcurate.records import AttemptOutcome, Environment, Resources, SideReport, other_side
+
+_GIVEN = "The given code and all attempts so far, as measured:"
+# The time under a profiler is not a kernel's time.
+_NOT_TOLD = "time_us"
+_SIZES = {
+    "shared_bytes_per_multiprocessor": "of shared memory a multiprocessor",
+    "shared_bytes_per_block": "a block at most",
+    "l2_bytes": "of L2 cache",
+}
+
+
+def gpu_described(device: Environment) -> str:
+    """A GPU with what limits kernels there; empty for the emulator."""
+    if device.backend != "cuda":
+        return ""
+    known = device.details
+    facts = [f"compute capability {known['compute_capability']}"] if "compute_capability" in known else []
+    if "multiprocessors" in known:
+        facts.append(f"{known['multiprocessors']} multiprocessors")
+    facts += [f"{int(size) >> 10} KiB {what}" for name, what in _SIZES.items() if (size := known.get(name))]
+    return f"{device.device} ({', '.join(facts)})" if facts else device.device
+
+
+def told(history: Sequence[Tried]) -> str:
+    """One line for the given code, if it was measured, and one for every attempt; empty without attempts."""
+    if not history:
+        return ""
+    return "\n".join([_GIVEN, *_given(history), *(_attempt(one) for one in history)])
+
+
+def _given(history: Sequence[Tried]) -> Iterator[str]:
+    """The given side as it was measured beside the first attempt that was timed, and its counters."""
+    for one in history:
+        verdict = one.attempt.verdict
+        if verdict is None or verdict.speedup is None:
+            continue
+        given = other_side(one.attempt.made)
+        share = verdict.environment.copy_fraction
+        share = None if share is None else share / verdict.speedup.ratio
+        found = (each.attempt.counters[given] for each in history if given in each.attempt.counters)
+        yield f"- given: {'; '.join(_facts(getattr(verdict, given), share, next(found, {})))}"
+        return
+
+
+def _attempt(one: Tried) -> str:
+    attempt, verdict = one.attempt, one.attempt.verdict
+    judged = attempt.outcome is AttemptOutcome.JUDGED and verdict is not None
+    facts = [str(verdict.outcome if judged and verdict else attempt.outcome)]
+    if verdict is not None:
+        if verdict.speedup is not None:
+            facts.append(f"{verdict.speedup.ratio:.3f} times as fast as the given code")
+        report = getattr(verdict, attempt.made)
+        share = verdict.environment.copy_fraction
+        facts += _facts(report, share, attempt.counters.get(attempt.made, {}))
+    return f"- {attempt.place}: {'; '.join(facts)}"
+
+
+def _facts(report: SideReport | None, share: float | None, counted: Mapping[str, float]) -> Iterator[str]:
+    if report is not None and report.median_us is not None:
+        yield f"{report.median_us:.4g} us"
+    if share is not None:
+        yield f"{100 * share:.3g}% of the copy bandwidth, with every buffer moved once"
+    for one in report.resources if report is not None else ():
+        if used := _used(one):
+            yield f"{one.kernel}: {used}"
+    found = [f"{name} {counters.shown(name, value)}" for name, value in counted.items() if name != _NOT_TOLD]
+    if found:
+        yield f"counters: {', '.join(found)}"
+
+
+def _used(one: Resources) -> str:
+    """A kernel's resources."""
+    known = (
+        (one.registers, "registers a thread"),
+        (one.spill_bytes, "bytes spilled"),
+        (one.local_bytes, "bytes of local memory"),
+        (one.shared_bytes, "bytes of static shared memory"),
+    )
+    return ", ".join(f"{value} {what}" for value, what in known if value is not None)
