@@ -161,7 +161,9 @@ def download(repo: str, folder: Path, *, revision: str | None = None) -> None:
         try:
             snapshot_download(repo, repo_type=KIND, revision=revision, local_dir=folder)
         except failures() as error:
-            raise RemoteError(line(error), where=repo, hint="check the name, or HF_TOKEN") from error
+            raise RemoteError(
+                line(error), where=repo, hint="check the name, the network, HF_TOKEN"
+            ) from error
 
 
 def check_model(name: str, revision: str | None) -> None:
@@ -204,7 +206,7 @@ def line(error: BaseException) -> str:
         error = error.__cause__
     server = error.server_message if isinstance(error, HfHubHTTPError) else None
     first = next((text.strip() for text in str(error).splitlines() if text.strip()), type(error).__name__)
-    return " ".join([first[:200], *(server or "").split()])[:400]
+    return " ".join([first.removeprefix("Got: ")[:200], *(server or "").split()])[:400]
 
 
 @contextlib.contextmanager

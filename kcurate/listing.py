@@ -103,7 +103,7 @@ def _end(folder: Path) -> tuple[str, str]:
     last = lines[-1] if lines else ""
     if "Traceback (most recent call last):" not in "\n".join(lines):
         return "unfinished", "it still runs, or was killed"
-    return ("interrupted", "") if last.startswith("KeyboardInterrupt") else ("failed", last)
+    return ("interrupted", "") if last.startswith(("KeyboardInterrupt", "SystemExit")) else ("failed", last)
 
 
 KINDS: Mapping[str, Callable[..., Iterator[Listed]]] = {

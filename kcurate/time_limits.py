@@ -9,6 +9,8 @@ from __future__ import annotations
 START_WORKER_S = 120.0
 # An actor on a Ray cluster, which may have to start a node first.
 START_RAY_REFEREE_S = 600.0
+# The port of a Ray cluster: where nothing listens, Ray itself says so after minutes.
+FIND_RAY_S = 5.0
 
 # Compiling. Model-written templates can keep a compiler busy for hours.
 COMPILE_SIDE_S = 20.0

@@ -39,11 +39,11 @@ def demo(
 
     Example: kcurate demo --built-in 3
     """
-    from kcurate import backends
+    from kcurate.backends.choice import choose
     from kcurate.cli import output
 
     started_s = time.perf_counter()
-    resolved = backends.resolve(backend)
+    resolved = choose(backend).backend
     where = "the emulator (correctness only, no times)" if resolved == "emulator" else "the GPU"
     output.note(f"kcurate demo runs on {where}; all of its output is in {workspace}/")
     pairs = _pick(EMULATED_PAIRS if built_in is None and resolved == "emulator" else built_in)

@@ -109,12 +109,16 @@ def evaluate(
     """
     from kcurate import codec
     from kcurate.cli import output
+    from kcurate.errors import InputError
     from kcurate.runs import new_folder
     from kcurate.train.evaluation.folder import Evaluated
     from kcurate.train.evaluation.stage import STEPS, EvalConfig, run
 
     if step == "compare":
         return _compare(folders or [], plot, as_json=json)
+    if plot is not None:
+        hint = "kcurate eval compare ONE OTHER --plot FILE"
+        raise InputError("draws a comparison only", where="--plot", hint=hint)
     folder = _folder(step, folders or [], out, model) or new_folder(workspace, "eval")
     begins = step in ("all", "generate")
     evaluated = Evaluated(

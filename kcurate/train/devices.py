@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from kcurate import backends
 from kcurate.backends.choice import require_gpus
-from kcurate.errors import InputError
+from kcurate.errors import InputError, MissingDependencyError
 from kcurate.problem import lessons
 from kcurate.train.settings import JudgeSettings
 
@@ -39,11 +39,16 @@ def settle(settings: JudgeSettings) -> JudgePlace:
     """Choose the backend and the GPUs, and hide all others from this process and its children.
 
     Raises:
-        MissingDependencyError: no such GPU. InputError: no such backend.
+        MissingDependencyError: no such GPU. InputError: no such backend, or judging GPUs for the emulator.
     """
     backend = backends.resolve(settings.backend)
     count = backends.gpu_count()
     if backend == "emulator":
+        if settings.gpus:
+            raise InputError("the emulator uses no GPU", where="--judge-gpus", hint="leave it out")
+        if settings.train_gpu and not count:
+            why = "there is no GPU here, so that training is on the CPU"
+            raise MissingDependencyError(why, where=f"--train-gpu {settings.train_gpu}", hint="leave it out")
         if count and not launched():
             _show((settings.train_gpu,), count)
         return JudgePlace(backend, (0,), timed=False)

@@ -70,4 +70,5 @@ def check_held_out(fraction: float) -> None:
         InputError: it is not in [0, 1).
     """
     if not 0 <= fraction < 1:
-        raise InputError("the held-out fraction must be at least 0 and below 1", where=str(fraction))
+        hint = "at least 0 and below 1, such as 0.2"
+        raise InputError("not a share of the tasks", where=f"held out: {fraction}", hint=hint)

@@ -61,6 +61,9 @@ def run(config: ValidateConfig, *, note: Note = silent) -> Summary:
         workspace = Workspace(config.workspace)
         given = inputs.read(_folders(config, workspace))
         place = choose(config.backend, config.gpu, note=record.note, ray=config.ray)
+        if config.sanitize and place.backend == "emulator":
+            why = "the emulator has no compute-sanitizer; it looks for races and wrong addresses by itself"
+            raise InputError(why, where="--sanitize", hint="leave it out, or judge on a GPU")
         trusted = config.trust_python
         judging = JudgeConfig(
             place.backend,

@@ -43,7 +43,12 @@ def test_list_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 @pytest.mark.parametrize(
     ("error", "outcome"),
-    [(KeyboardInterrupt(), "interrupted"), (ValueError("x"), "failed"), (None, "unfinished")],
+    [
+        (KeyboardInterrupt(), "interrupted"),
+        (SystemExit(15), "interrupted"),
+        (ValueError("x"), "failed"),
+        (None, "unfinished"),
+    ],
 )
 def test_list_runs_says_how_a_run_ended(
     error: BaseException | None, outcome: str, tmp_path: Path, printed: Callable[..., dict[str, Any]]
@@ -53,7 +58,7 @@ def test_list_runs_says_how_a_run_ended(
             run.begin()
             if error is not None:
                 raise error
-    except (KeyboardInterrupt, ValueError):
+    except (KeyboardInterrupt, SystemExit, ValueError):
         pass
     (item,) = printed("list", "runs", "-w", str(tmp_path))["results"]
     assert item["outcome"] == outcome

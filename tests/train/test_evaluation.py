@@ -233,7 +233,7 @@ def test_an_endpoint_that_fails_loses_no_answer(pairs: Path, tmp_path: Path) -> 
         (("--model", "m", "--reward", "most"), "unknown reward 'most'"),
         (("--model", "claude", "--adapter", "x"), "an adapter needs a model in this process"),
         (("--model", "openai:m@http://localhost:1/v1", "--max-usd", "1"), "no price is known"),
-        (("--model", "m", "--held-out", "1"), "held-out fraction"),
+        (("--model", "m", "--held-out", "1"), "not a share of the tasks"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -169,7 +169,7 @@ def test_the_split_is_by_seed_and_covers_all(found: kernelbench.KernelBenchTasks
     assert {one.id for one in (*train, *held_out)} == {one.id for one in tasks}
     assert kernelbench.split(tasks) == (train, held_out)
     assert kernelbench.split(tasks, seed=7) != (train, held_out)
-    with pytest.raises(InputError, match="fraction"):
+    with pytest.raises(InputError, match="not a share"):
         kernelbench.split(tasks, 1.0)
 
 

@@ -146,3 +146,7 @@ def test_without_a_gpu_the_emulator_judges_untimed(monkeypatch: pytest.MonkeyPat
     assert (place.backend, place.timed) == ("emulator", False)
     with pytest.raises(MissingDependencyError, match="no GPU here"):
         devices.settle(JudgeSettings(backend="cuda"))
+    with pytest.raises(MissingDependencyError, match="--train-gpu 3: there is no GPU here"):
+        devices.settle(JudgeSettings(train_gpu=3))
+    with pytest.raises(InputError, match="--judge-gpus: the emulator uses no GPU"):
+        devices.settle(JudgeSettings(gpus=(1,)))

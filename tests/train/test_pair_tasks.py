@@ -189,7 +189,7 @@ def test_every_task_is_in_one_part(fraction: float, seed: int, count: int) -> No
 
 
 def test_a_fraction_is_a_fraction() -> None:
-    with pytest.raises(InputError, match="held-out fraction"):
+    with pytest.raises(InputError, match="not a share of the tasks"):
         pair_tasks.split(FEW, 1.0, 0)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import signal
+import socket
 import threading
 from dataclasses import dataclass, replace
 from typing import Any
@@ -49,6 +50,7 @@ def cluster(address: str) -> Cluster:
             "Ray is not installed", where="--ray", hint="pip install 'kcurate[ray]'"
         ) from error
     if not ray.is_initialized():
+        _answers(address)
         handler = signal.getsignal(signal.SIGTERM)  # Ray replaces it, but a trainer saves on SIGTERM
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
@@ -61,6 +63,23 @@ def cluster(address: str) -> Cluster:
     resources: Any = ray.cluster_resources
     found = resources()
     return Cluster(int(found.get("GPU", 0)), int(found.get("CPU", 0)))
+
+
+def _answers(address: str) -> None:
+    """Refuse a `HOST:PORT` where nothing listens.
+
+    Raises:
+        InputError: nothing does.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal()):
+        return
+    try:
+        socket.create_connection((host, int(port)), time_limits.FIND_RAY_S).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"nothing answers there: {error}", where=f"--ray {address}", hint="ray start --head"
+        ) from error
 
 
 class _Actor:

@@ -133,7 +133,8 @@ class _Judges:
         """Where they judge; a model in this process samples on the first of these GPUs."""
         chosen = choose(self._config.backend, self._config.gpu, note=self._note)
         backend: Literal["emulator", "cuda"] = "emulator" if chosen.backend == "emulator" else "cuda"
-        return devices.settle(JudgeSettings(backend, chosen.gpus[0], chosen.gpus))
+        gpus = chosen.gpus if backend == "cuda" else ()
+        return devices.settle(JudgeSettings(backend, chosen.gpus[0], gpus))
 
     @property
     def pool(self) -> RewardPool:

@@ -109,7 +109,9 @@ def _modules(source: str | Path | None, level: int, revision: str | None) -> dic
     else:
         found = _from_hub(place, level, revision)
     if not found:
-        raise InputError(f"no modules of level {level} here", where=place)
+        raise InputError(
+            f"no modules of level {level} here", where=place, hint="name a checkout of KernelBench"
+        )
     return dict(sorted(found.items(), key=lambda item: (_number(item[0]), item[0])))
 
 

@@ -14,6 +14,7 @@ from train.asked import WRONG, reply
 
 from kcurate import judge, store
 from kcurate.client import Answer
+from kcurate.errors import InputError
 from kcurate.judge.judging import JudgeConfig
 from kcurate.judge.referees.local import Referees
 from kcurate.judge.referees.ray_cluster import Cluster, cluster
@@ -23,6 +24,11 @@ from kcurate.validate.stage import ValidateConfig, run
 ray = pytest.importorskip("ray", reason="needs the extra kcurate[ray]")
 pytestmark = pytest.mark.slow  # a cluster takes 10 s to start and end
 CONFIG = JudgeConfig(backend="emulator", spares=1)
+
+
+def test_an_address_where_nothing_listens_is_one_line_at_once() -> None:
+    with pytest.raises(InputError, match="nothing answers there"):
+        cluster("127.0.0.1:1")
 
 
 @pytest.fixture(scope="module")
