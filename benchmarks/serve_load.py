@@ -6,14 +6,18 @@
 all before. Three phases judge the same stream from its beginning, each with new judges and an empty cache:
 
 direct: the judges of `kcurate validate` on this machine, as many answers at a time as clients.
-served: `kcurate serve`. Every outcome is compared with that of the phase before.
-killed: the same, and the server is killed three times and started again. Every second answer is handed in
-without waiting, and asked for by its job's id at the end: acknowledged jobs must all be there.
+served: `kcurate serve`, all answers of the phase before. Every outcome is compared with the one there.
+killed: the same, and the server is killed three times and started again. Every second answer
+is handed in without waiting, and asked for by its job's id at the end: acknowledged jobs must all be there.
 
-A row per phase is appended to `--rows`, and one of the ratio. Ends with 1 if an answer was lost or judged
-differently, or if the server has less than `--least` of the direct rate. Where only the timing decided
-otherwise (a speedup near 1), answers are counted apart. A verdict that was audited counts as two, since the
-direct phase audits none. Takes three times `--seconds`, and at each end what the answers under way take.
+Where only the timing decided otherwise (a speedup near 1), answers are counted apart; so are those of which
+the direct judges, asked `AGAIN` times more, do not agree with themselves. A verdict that was audited counts
+as two, since the direct phase audits none. The machine's calibration is made before anything is counted.
+
+A row per phase is appended to `--rows`, and one of the ratio, in two parts, `--only rate` (direct, served)
+and `--only killed`; a part that has its row is not run again, and the second uses the outcomes of the first.
+Ends with 1 if an answer was lost or judged differently, or if the server has less than `--least` of the
+direct rate. Phases one and three take `--seconds` and what the answers under way take.
 """
 
 from __future__ import annotations
@@ -54,19 +58,20 @@ from kcurate.train.task import Task
 # Outcomes of right answers, of which another timing may give another.
 TIMED = {"confirmed", "not_faster", "ambiguous_timing"}
 KILLS = 3
+AGAIN = 3
 HOSTILE = (
     "\n*(volatile int*)0x7f0000000010ull = 1;",
     '\nprintf("%d", 1);',
     '\nasm volatile("exit;");',
 )
 INSIDE = {
-    "wrong": "\nif (blockIdx.x + threadIdx.x == 0) return;",
+    "wrong": "\nif (blockIdx.x == 0) return;",
     "endless": "\nfor (volatile int load_go = 1; load_go;) {}",
 }
 
 
 def stream(tasks: Sequence[Task], endless: float, seed: int = 0) -> Iterator[tuple[str, Task, str]]:
-    """Kind, task and reply, without end; no two replies are equal."""
+    """Kind, task and reply, without end; no two replies are equal. A wrong one leaves out its first block."""
     rng = random.Random(seed)
     for number in itertools.count():
         task = rng.choice(tasks)
@@ -105,17 +110,24 @@ class Phase:
 
 
 def clients(
-    own: argparse.Namespace, tasks: Sequence[Task], ask: Callable[[Phase, int, Task, str], None]
+    own: argparse.Namespace,
+    tasks: Sequence[Task],
+    ask: Callable[[Phase, int, Task, str], None],
+    count: int | None = None,
 ) -> Phase:
-    """Send the stream from its beginning, for as long and by as many clients as the options say."""
+    """Send the stream from its beginning, by as many clients as the options say: `count` answers (None: for
+    as long as the options say).
+    """
     phase, lock = Phase(), threading.Lock()
-    answers = enumerate(stream(tasks, own.endless))
+    answers = enumerate(itertools.islice(stream(tasks, own.endless), count))
     begun = time.monotonic()
 
     def work() -> None:
-        while time.monotonic() - begun < own.seconds:
+        while count is not None or time.monotonic() - begun < own.seconds:
             with lock:
-                number, (_, task, reply) = next(answers)
+                number, (_, task, reply) = next(answers, (-1, ("", tasks[0], "")))
+                if number < 0:
+                    return
                 phase.sent += 1
             try:
                 ask(phase, number, task, reply)
@@ -131,22 +143,35 @@ def clients(
     return phase
 
 
-def direct(own: argparse.Namespace, tasks: Sequence[Task]) -> tuple[Phase, dict[str, Any]]:
-    config = JudgeConfig(backend=own.backend)
+def settled(referees: Referees, task: Task, reply: str) -> tuple[str, int]:
+    """The outcome by judges of this process, and how often they judged."""
+    found = read(task, reply)
+    if not isinstance(found, Readable):
+        return settle(found).earned.outcome, 0
+    verdict = referees.submit(found.candidate).result()
+    again = (verdict,) * (2 if asks_for_audit((verdict,)) else 1)
+    return settle(found, again).earned.outcome, 1
 
-    def ask(phase: Phase, number: int, task: Task, reply: str) -> None:
-        found = read(task, reply)
-        if not isinstance(found, Readable):
-            phase.add(number, settle(found).earned.outcome, 0)
-            return
-        verdict = referees.submit(found.candidate).result()
-        again = (verdict,) * (2 if asks_for_audit((verdict,)) else 1)
-        phase.add(number, settle(found, again).earned.outcome, 1)
 
-    referees: Referees
-    with contextlib.closing(open_referees(config, gpus=(own.gpu,))) as referees:
+def judges(own: argparse.Namespace, jobs: int = 0) -> contextlib.closing[Referees]:
+    return contextlib.closing(open_referees(JudgeConfig(backend=own.backend), gpus=(own.gpu,), jobs=jobs))
+
+
+def calibrated(own: argparse.Namespace, tasks: Sequence[Task]) -> dict[str, Any]:
+    """What this machine is, once it has measured what is measured once."""
+    with judges(own, 1) as referees:
         where = referees.environment()
-        return clients(own, tasks, ask), {"device": where.device, "cpus": os.cpu_count()}
+        settled(referees, tasks[0], tasks[0].answer or "")
+        return {"device": where.device, "cpus": os.cpu_count()}
+
+
+def direct(own: argparse.Namespace, tasks: Sequence[Task]) -> Phase:
+    def ask(phase: Phase, number: int, task: Task, reply: str) -> None:
+        phase.add(number, *settled(referees, task, reply))
+
+    with judges(own) as referees:
+        referees.environment()
+        return clients(own, tasks, ask)
 
 
 class Served:
@@ -159,11 +184,13 @@ class Served:
         self.command += ["--port", str(port), "-w", folder]
         self.command += ["--gpu", str(own.gpu)] if own.backend == "cuda" else []
         self.url = f"http://127.0.0.1:{port}"
+        self.log = own.rows.with_suffix(".log")
         self.start()
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        self.process = subprocess.Popen(self.command, stderr=subprocess.DEVNULL)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stderr=log)
         Client(self.url, retry_s=300).health()
 
     def kill(self) -> None:
@@ -176,7 +203,7 @@ def counted(phase: Phase, number: int, one: Result) -> None:
     phase.add(number, one.outcome, 0 if one.key is None or one.cached else 1 + one.audit)
 
 
-def served(own: argparse.Namespace, tasks: Sequence[Task]) -> Phase:
+def served(own: argparse.Namespace, tasks: Sequence[Task], count: int) -> Phase:
     with tempfile.TemporaryDirectory() as folder:
         server = Served(own, folder)
         client = Client(server.url)
@@ -185,17 +212,19 @@ def served(own: argparse.Namespace, tasks: Sequence[Task]) -> Phase:
             counted(phase, number, client.judge([Answer(task.id, reply)]).results[0])
 
         try:
-            return clients(own, tasks, ask)
+            return clients(own, tasks, ask, count)
         finally:
             server.kill()
 
 
-def killed(own: argparse.Namespace, tasks: Sequence[Task]) -> Phase:
+def killed(own: argparse.Namespace, tasks: Sequence[Task]) -> tuple[Phase, dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         server = Served(own, folder)
         client = Client(server.url)
         jobs: dict[int, str] = {}
+        kills: list[float] = []
         over = threading.Event()
+        begun = time.monotonic()
 
         def ask(phase: Phase, number: int, task: Task, reply: str) -> None:
             if number % 2:
@@ -203,7 +232,8 @@ def killed(own: argparse.Namespace, tasks: Sequence[Task]) -> Phase:
             counted(phase, number, client.judge([Answer(task.id, reply)]).results[0])
 
         def kill() -> None:
-            while not over.wait(own.seconds / (KILLS + 1)):
+            while len(kills) < KILLS and not over.wait(own.seconds / (KILLS + 1)):
+                kills.append(round(time.monotonic() - begun, 1))
                 server.kill()
                 server.start()
 
@@ -220,20 +250,32 @@ def killed(own: argparse.Namespace, tasks: Sequence[Task]) -> Phase:
                         phase.errors.append(f"job {job_id} of answer {number}: {job.state} {job.error}")
                 except KcurateError as error:
                     phase.errors.append(f"job {job_id} of answer {number}: {error}")
-            return phase
+            return phase, {"killed_at_s": kills, "acknowledged": len(jobs)}
         finally:
             over.set()
             killer.join()
             server.kill()
 
 
-def compared(expected: Phase, found: Phase) -> tuple[int, int, list[str]]:
-    """Answers that both judged, those of which timing decided otherwise, and those that differ."""
-    both = sorted(expected.outcomes.keys() & found.outcomes.keys())
-    unequal = [n for n in both if expected.outcomes[n] != found.outcomes[n]]
-    timing = [n for n in unequal if {expected.outcomes[n], found.outcomes[n]} <= TIMED]
-    rest = [n for n in unequal if n not in timing]
-    return len(both), len(timing), [f"{n}: {expected.outcomes[n]}, {found.outcomes[n]}" for n in rest]
+def compared(
+    own: argparse.Namespace, tasks: Sequence[Task], expected: list[str], found: Phase
+) -> dict[str, Any]:
+    """How many answers both judged, and which were judged differently, and why."""
+    both = [n for n in sorted(found.outcomes) if n < len(expected) and expected[n]]
+    unequal = [n for n in both if expected[n] != found.outcomes[n]]
+    timing = [n for n in unequal if {expected[n], found.outcomes[n]} <= TIMED]
+    facts: dict[str, list[str]] = {"unsteady": [], "differ": []}
+    if len(timing) < len(unequal):
+        answers = list(itertools.islice(stream(tasks, own.endless), max(unequal) + 1))
+        with judges(own) as referees:
+            for n in (one for one in unequal if one not in timing):
+                kind, task, reply = answers[n]
+                again = {settled(referees, task, reply)[0] for _ in range(AGAIN)}
+                what = "unsteady" if again - {expected[n]} else "differ"
+                facts[what].append(
+                    f"{n} {kind} {task.id}: {expected[n]}, {found.outcomes[n]}; {sorted(again)}"
+                )
+    return {"compared": len(both), "timing_differs": len(timing), **facts}
 
 
 def main() -> None:
@@ -246,20 +288,20 @@ def main() -> None:
     parser.add_argument("--endless", type=float, default=0.003, help="share; each blocks its GPU for seconds")
     parser.add_argument("--least", type=float, default=0.9)
     parser.add_argument("--rows", type=Path, default=Path("serve-load.jsonl"))
+    parser.add_argument("--only", choices=("rate", "killed"))
     own = parser.parse_args()
     tasks = spread(own.tasks)
-    about: dict[str, Any] = {
-        "clients": own.clients,
-        "endless": own.endless,
-        "tasks": len(tasks),
-        "backend": own.backend,
-    }
+    about: dict[str, Any] = {name: getattr(own, name) for name in ("clients", "endless", "backend")}
+    about["tasks"] = len(tasks)
+    lines = own.rows.read_text(encoding="utf-8").splitlines() if own.rows.is_file() else []
+    rows = {row["phase"]: row for row in map(json.loads, lines) if about.items() <= row.items()}
+    about |= calibrated(own, tasks)
 
     def write(name: str, **row: Any) -> None:
-        line = json.dumps({"phase": name, **about, **row})
-        print(line, flush=True)
+        rows[name] = {"phase": name, **about, **row}
+        print({key: value for key, value in rows[name].items() if key != "outcomes"}, flush=True)
         with own.rows.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+            file.write(json.dumps(rows[name]) + "\n")
 
     def row(phase: Phase) -> dict[str, Any]:
         return {
@@ -267,25 +309,24 @@ def main() -> None:
             "sent": phase.sent,
             "lost": phase.sent - len(phase.outcomes),
             "verdicts_s": round(phase.judged / phase.seconds, 3),
-            "outcomes": dict(sorted(Counter(phase.outcomes.values()).items())),
+            "counts": dict(sorted(Counter(phase.outcomes.values()).items())),
             "errors": phase.errors[:10],
+            "outcomes": [phase.outcomes.get(number, "") for number in range(phase.sent)],
         }
 
-    first, machine = direct(own, tasks)
-    about |= machine
-    write("direct", **row(first))
-    wrong = bool(first.errors)
-    for name, run in (("served", served), ("killed", killed)):
-        found = run(own, tasks)
-        both, timing, differ = compared(first, found)
-        facts = {"compared": both, "timing_differs": timing, "differ": differ[:20]}
-        write(name, **row(found), **facts)
-        wrong |= bool(found.errors or differ) or found.sent != len(found.outcomes)
-        if name == "served":
-            ratio = (found.judged / found.seconds) / (first.judged / first.seconds)
-            write("ratio", served_over_direct=round(ratio, 3))
-            wrong |= ratio < own.least
-    sys.exit(int(wrong))
+    if own.only != "killed" and "ratio" not in rows:
+        write("direct", **row(direct(own, tasks)))
+        found = served(own, tasks, rows["direct"]["sent"])
+        write("served", **row(found), **compared(own, tasks, rows["direct"]["outcomes"], found))
+        ratio = rows["served"]["verdicts_s"] / rows["direct"]["verdicts_s"]
+        write("ratio", served_over_direct=round(ratio, 3))
+    if own.only != "rate" and "killed" not in rows:
+        if "direct" not in rows:
+            parser.error(f"{own.rows} has no outcomes of the direct judges: first --only rate")
+        found, facts = killed(own, tasks)
+        write("killed", **row(found), **facts, **compared(own, tasks, rows["direct"]["outcomes"], found))
+    wrong = any(one.get("lost") or one.get("errors") or one.get("differ") for one in rows.values())
+    sys.exit(int(wrong or rows.get("ratio", {}).get("served_over_direct", 1.0) < own.least))
 
 
 if __name__ == "__main__":
