@@ -146,9 +146,14 @@ class RewardSettings:
 
 @dataclass(frozen=True)
 class CurriculumSettings:
-    """Stages of permitted techniques (`kcurate.train.curriculum`); `policy` off: all tasks from the start."""
+    """`policy` off: all tasks from the start. `sqd`: stages of permitted techniques (`train.curriculum`).
+
+    `pass-rate`: from the second epoch on, tasks come by how undecided they are. `pool`: prompts show earlier
+    answers (`train.next_prompts`).
+    """
 
     policy: str = "off"
+    pool: bool = False
     values: Mapping[str, Any] = field(default_factory=dict)
 
 

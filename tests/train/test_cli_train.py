@@ -235,6 +235,30 @@ def test_grpo_alone_from_an_adapter_with_another_recipe(
 
 
 @pytest.mark.slow
+def test_sqd_shows_earlier_answers_in_its_next_prompts(
+    whole: Path, model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kcurate.train.next_prompts import Pool
+
+    choose, shown = Pool.choose, []
+
+    def chosen(pool: Pool, rows: Any) -> Any:
+        found = choose(pool, rows)
+        shown.append(["was given before" in str(row["prompt"]) for row in found])
+        return found
+
+    monkeypatch.setattr(Pool, "choose", chosen)
+    out = tmp_path / "run"
+    more = ("--adapter", str(whole / "sft/adapter"), "--recipe", "sqd", "--samples", "0")
+    assert run(command(model, pairs, out, *more, stage="grpo", grpo__max_steps="6")) == 0
+    assert len(shown) == 6 and not any(shown[0]), "nothing is known before the first answers"
+    assert any(map(any, shown))
+    assert len(list(RunFolder(out).judged.lines())) == 6 * 8
+    config = RunFolder(out).settings()
+    assert (config.grpo.beta, config.curriculum.pool) == (0.0, True)
+
+
+@pytest.mark.slow
 def test_measure_scores_one_adapter_under_a_name(
     whole: Path, model: Path, pairs: Path, tmp_path: Path
 ) -> None:
