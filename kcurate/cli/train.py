@@ -113,6 +113,10 @@ def train(
     push: Annotated[
         str | None, typer.Option(metavar="USER/NAME", help="Publish card and adapters on the Hub at the end.")
     ] = None,
+    report: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Log to these as well: trackio, wandb, tensorboard."),
+    ] = None,
     private: Annotated[
         bool, typer.Option("--private", help="Create the repository on the Hub as private.")
     ] = False,
@@ -138,6 +142,7 @@ def train(
         "judge.ray": ray,
         "judge.url": judge,
         "measure.samples": samples,
+        "report": None if report is None else [name.strip() for name in report.split(",")],
     }
     folder = out or _new_folder(workspace, resume=resume)
     every = (*([f"reward.scheme={reward}"] if reward else ()), *(sets or ()))
@@ -210,8 +215,8 @@ def _settings(
     options: dict[str, Any] = {}
     for name, value in given.items():
         if value is not None:
-            table, _, key = name.partition(".")
-            options.setdefault(table, {})[key] = value
+            table, _, key = name.rpartition(".")
+            (options.setdefault(table, {}) if table else options)[key] = value
     if resumed is None:
         return resolve(recipe=recipe, file=config, sets=sets, options=options)
     if recipe is not None or config is not None:

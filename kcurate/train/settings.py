@@ -211,10 +211,16 @@ class MeasureSettings:
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """All settings of one run."""
+    """All settings of one run.
+
+    `report`: where the trainers also log to (trackio, wandb, tensorboard). `push_checkpoints`: the trainers'
+    Hub strategy, if the run is pushed; each stage's checkpoints go to a repository of their own.
+    """
 
     recipe: str = "pairs"
     seed: int = 42
+    report: tuple[str, ...] = ()
+    push_checkpoints: Literal["off", "every_save", "checkpoint", "all_checkpoints"] = "off"
     model: ModelSettings = field(default_factory=ModelSettings)
     lora: LoraSettings = field(default_factory=LoraSettings)
     tasks: TaskSettings = field(default_factory=TaskSettings)

@@ -24,7 +24,7 @@ from kcurate.train.devices import JudgePlace
 from kcurate.train.evaluation import completions, scores
 from kcurate.train.evaluation.judging import judge
 from kcurate.train.evaluation.sampling import generate
-from kcurate.train.extra import require_extra
+from kcurate.train.extra import require_extra, require_reports
 from kcurate.train.plans import Plan
 from kcurate.train.reward import own_reward
 from kcurate.train.reward.pool import PoolConfig, RewardPool
@@ -124,6 +124,7 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
 def _check_names(settings: TrainSettings, note: Note) -> None:
     """Refuse a reward or a model that is not there."""
     own_reward.chosen(settings.reward.scheme, settings.reward.values)
+    require_reports(settings.report)
     from kcurate.train import models, random_model
 
     if settings.model.name == random_model.NAME:
@@ -192,7 +193,7 @@ def _train(
     from kcurate.train import grpo, models, sft
     from kcurate.train.driving import Stage
 
-    stage = Stage(name, folder, config.settings, stop, note)
+    stage = Stage(name, folder, config.settings, stop, note, config.push, config.private)
     if name == "sft":
         taught.write(folder.stage(name), (one for one in tasks.sft if one.answer is not None), None)
         steps = sft.train(stage, tasks.sft)
