@@ -134,6 +134,21 @@ class GrpoSettings:
 
 
 @dataclass(frozen=True)
+class RftSettings:
+    """Rejection fine-tuning: SFT, with its settings, on the model's own right answers that are no copies.
+
+    `samples`: completions per task of GRPO, within its token limits. `answers`: at most so many are kept of
+    a task, the fastest. `batch`: prompts sampled at a time.
+    """
+
+    samples: int = 8
+    answers: int = 4
+    temperature: float = 1.0
+    top_p: float = 1.0
+    batch: int = 64
+
+
+@dataclass(frozen=True)
 class RewardSettings:
     """The reward: a scheme of `train.reward.schemes`, or the `module:function` of a user's own.
 
@@ -226,6 +241,7 @@ class TrainSettings:
     tasks: TaskSettings = field(default_factory=TaskSettings)
     sft: SftSettings = field(default_factory=SftSettings)
     grpo: GrpoSettings = field(default_factory=GrpoSettings)
+    rft: RftSettings = field(default_factory=RftSettings)
     reward: RewardSettings = field(default_factory=RewardSettings)
     curriculum: CurriculumSettings = field(default_factory=CurriculumSettings)
     judge: JudgeSettings = field(default_factory=JudgeSettings)
