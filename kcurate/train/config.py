@@ -225,7 +225,8 @@ def _near(name: str, names: Iterable[str]) -> str:
 _POSITIVE = (
     "lora.r", "lora.alpha", "sft.batch", "sft.max_tokens", "sft.save_steps", "sft.keep_checkpoints",
     "grpo.prompts", "grpo.generate_every", "grpo.max_prompt_tokens", "grpo.max_completion_tokens",
-    "grpo.save_steps", "grpo.keep_checkpoints", "rft.samples", "rft.answers", "rft.batch", "measure.batch",
+    "grpo.turns", "grpo.save_steps", "grpo.keep_checkpoints", "rft.samples", "rft.answers", "rft.batch",
+    "measure.batch",
 )  # fmt: skip
 _FRACTIONS = ("lora.dropout", "tasks.held_out", "tasks.rollout")
 

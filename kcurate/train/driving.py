@@ -181,6 +181,7 @@ def quiet() -> Iterator[None]:
     logging.disable_progress_bar()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r".*gradient_checkpointing.* is deprecated")
+        warnings.filterwarnings("ignore", message=r".*which is an experimental feature")
         yield
 
 

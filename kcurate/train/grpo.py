@@ -17,7 +17,7 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.rewards import get_soft_overlong_punishment
 
 from kcurate.errors import InputError
-from kcurate.train import models
+from kcurate.train import models, turns
 from kcurate.train.callbacks import StepCallback
 from kcurate.train.driving import Stage, arguments, batches, common, drive, opening, processes
 from kcurate.train.form import Form, fitting
@@ -34,15 +34,17 @@ ATTENTION = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBack
 
 
 class ChoosingTrainer(GRPOTrainer):  # type: ignore[misc]
-    """Asks which prompts to sample for just before it samples (`next_prompts`)."""
+    """Asks which prompts to sample for just before it samples; `rows` are those of the completions."""
 
     next_prompts: NextPrompts | None = None
+    rows: Sequence[Mapping[str, Any]] = ()
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> Any:
         if self.next_prompts is not None:
             size = self.num_generations
             chosen = self.next_prompts.choose(inputs[::size])
             inputs = [dict(row) for row in chosen for _ in range(size)]
+        self.rows = inputs
         return super()._generate_and_score_completions(inputs)
 
 
@@ -109,6 +111,7 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Judges, adapter: Path | Non
             args=config(stage, len(data)),
             train_dataset=Dataset.from_list(data),
             processing_class=tokenizer,
+            **turns.trainer_arguments(settings.turns, known, form, tokenizer, pool, ends),
             peft_config=models.lora(stage.settings.lora, model) if adapter is None else None,
         )
     trainer.next_prompts = chosen
@@ -151,6 +154,7 @@ def config(stage: Stage, count: int) -> Any:
         # With dropout, completions would be sampled from other models than the one trained and scored.
         "disable_dropout": True,
         "shuffle_dataset": stage.settings.curriculum.policy != "sqd",
+        "max_tool_calling_iterations": settings.turns - 1 or None,
         "use_vllm": settings.vllm != "off",
     }
     if settings.vllm != "off":

@@ -100,7 +100,8 @@ class GrpoSettings:
     `scale_rewards`: what advantages are divided by, the standard deviation of the group, of the batch, or
     nothing. `truncated`: completions cut at the length limit are left out of the loss (masked), lose up to 1
     for the last `overlong_tokens` before the limit (penalised; 0: a fifth of the limit), or are scored like
-    others. `trl`: extra arguments for `trl.GRPOConfig`.
+    others. `turns`: answers to a prompt, with the judge's findings between them (`train.turns`). `trl`: extra
+    arguments for `trl.GRPOConfig`.
     """
 
     learning_rate: float = 1e-5
@@ -125,6 +126,7 @@ class GrpoSettings:
     scale_rewards: Literal["group", "batch", "none"] = "group"
     truncated: Literal["masked", "penalised", "scored"] = "masked"
     overlong_tokens: int = 0
+    turns: int = 1
     loss: Literal["grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"] = "dapo"
     vllm: Literal["off", "colocate", "server"] = "off"
     gradient_checkpointing: bool = True

@@ -89,11 +89,11 @@ class Rewards:
         async def judged_reward(
             completions: Any, completion_ids: Any, task_id: Any, trainer_state: Any, **more: Any
         ) -> list[float]:
-            _synchronize()
+            synchronize()
             started_s = time.monotonic()
             shown = more.get("shown", [""] * len(task_id))
             tasks = [replace(self._tasks[one], shown=code) for one, code in zip(task_id, shown, strict=True)]
-            replies = [self._form.reply(one) for one in completions]
+            replies = more.get("reply") or [self._form.reply(one) for one in completions]
             judged = await self._pool.score(tasks, replies)
             self._tally.waited_s += time.monotonic() - started_s
             self._tally.judged += [
@@ -152,7 +152,7 @@ def sampled(lines: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     }
 
 
-def _synchronize() -> None:
+def synchronize() -> None:
     """Wait for the GPU to finish training work: nothing else may run on it during timing."""
     import torch
 
