@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 def train(
     stage: Annotated[
-        Literal["all", "sft", "grpo", "measure"] | None,
+        Literal["all", "sft", "rft", "grpo", "measure"] | None,
         typer.Argument(
-            help="Only this stage; measure: only score on the held-out tasks.  [default: all, or those of "
-            "the resumed run]",
+            help="Only this stage; rft: SFT on the model's own right answers; measure: only score on the "
+            "held-out tasks.  [default: sft and grpo, or those of the resumed run]",
             show_default=False,
         ),
     ] = None,
@@ -80,7 +80,7 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
     adapter: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="grpo: start from this adapter; measure: score only this one."),
+        typer.Option(metavar="DIR", help="rft, grpo: start from this adapter; measure: score only this one."),
     ] = None,
     row: Annotated[
         str | None, typer.Option(metavar="NAME", help="measure: name of the score row for --adapter.")
@@ -113,6 +113,10 @@ def train(
     push: Annotated[
         str | None, typer.Option(metavar="USER/NAME", help="Publish card and adapters on the Hub at the end.")
     ] = None,
+    report: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Log to these as well: trackio, wandb, tensorboard."),
+    ] = None,
     private: Annotated[
         bool, typer.Option("--private", help="Create the repository on the Hub as private.")
     ] = False,
@@ -138,20 +142,21 @@ def train(
         "judge.ray": ray,
         "judge.url": judge,
         "measure.samples": samples,
+        "report": None if report is None else [name.strip() for name in report.split(",")],
     }
     folder = out or _new_folder(workspace, resume=resume)
     every = (*([f"reward.scheme={reward}"] if reward else ()), *(sets or ()))
     settings = _settings(given, recipe, config, every, folder if resume else None)
     if not (model or yes or resume):
         _refuse_default(settings.model.name)
-    from kcurate.train.plans import STAGES
+    from kcurate.train.plans import ALL, STAGES
     from kcurate.train.stage import TrainConfig
 
-    stages = {None: None, "all": STAGES, "sft": ("sft",), "grpo": ("grpo",), "measure": ()}[stage]
+    named = STAGES if stage == "all" else tuple(one for one in ALL if one == stage)
     made = TrainConfig(
         settings=settings,
         out=folder,
-        stages=stages,
+        stages=None if stage is None else named,
         adapter=adapter,
         row=row or (adapter.name if adapter else None) if stage == "measure" else None,
         resume=resume,
@@ -210,8 +215,8 @@ def _settings(
     options: dict[str, Any] = {}
     for name, value in given.items():
         if value is not None:
-            table, _, key = name.partition(".")
-            options.setdefault(table, {})[key] = value
+            table, _, key = name.rpartition(".")
+            (options.setdefault(table, {}) if table else options)[key] = value
     if resumed is None:
         return resolve(recipe=recipe, file=config, sets=sets, options=options)
     if recipe is not None or config is not None:

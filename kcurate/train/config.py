@@ -225,7 +225,8 @@ def _near(name: str, names: Iterable[str]) -> str:
 _POSITIVE = (
     "lora.r", "lora.alpha", "sft.batch", "sft.max_tokens", "sft.save_steps", "sft.keep_checkpoints",
     "grpo.prompts", "grpo.generate_every", "grpo.max_prompt_tokens", "grpo.max_completion_tokens",
-    "grpo.save_steps", "grpo.keep_checkpoints", "measure.batch",
+    "grpo.turns", "grpo.save_steps", "grpo.keep_checkpoints", "rft.samples", "rft.answers", "rft.batch",
+    "measure.batch",
 )  # fmt: skip
 _FRACTIONS = ("lora.dropout", "tasks.held_out", "tasks.rollout")
 
@@ -246,9 +247,9 @@ def _check_ranges(settings: TrainSettings) -> None:
         settings.grpo.generations >= 2,
         "at least 2: GRPO compares the completions of a group",
     )
-    for key in ("grpo.temperature", "measure.temperature"):
+    for key in ("grpo.temperature", "rft.temperature", "measure.temperature"):
         _must(key, found[key] > 0, "above 0")
-    for key in ("grpo.top_p", "measure.top_p"):
+    for key in ("grpo.top_p", "rft.top_p", "measure.top_p"):
         _must(key, 0 < found[key] <= 1, "above 0 and at most 1")
     longest = settings.grpo.max_completion_tokens
     _must("grpo.overlong_tokens", settings.grpo.overlong_tokens <= longest, f"at most {longest}")

@@ -4,7 +4,7 @@ A ladder of techniques has one stage per technique. Stage k asks for the k-th te
 k, those that the given code uses, and those `always` permitted. A last stage, `free`, asks for any. A task is
 in a stage if its given code does not use the technique that the stage asks for. A completion that uses a
 technique that is not permitted is rejected (`reward.answers`). Not covered: which techniques code uses
-(`kcurate.problem.techniques`), the search of deopt, which also continues from earlier answers.
+(`kcurate.problem.techniques`), prompts that show earlier answers (`next_prompts`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,14 @@ from kcurate.problem.techniques import LADDER_FAST, not_permitted, permitted, sh
 from kcurate.train.task import Task
 
 FREE = "free"
-# Compiler hints, which do not change the algorithm; nearly every fast side of the built-in pairs has one.
-ALWAYS = ("launch-bounds", "loop-unrolling", "read-only-cache")
-_VALUES = {"off": frozenset[str](), "sqd": frozenset({"ladder", "always", "free"})}
+# Compiler hints, which do not change the algorithm. Loop unrolling is one too, and the ladder's last rung:
+# permitted from the start, it would leave the last two stages alike.
+ALWAYS = ("launch-bounds", "read-only-cache")
+_VALUES = {
+    "off": frozenset[str](),
+    "pass-rate": frozenset[str](),
+    "sqd": frozenset({"ladder", "always", "free"}),
+}
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ def arranged(
 ) -> tuple[Task, ...]:
     """The tasks in rollout order: stage by stage, shuffled by `seed` inside a stage.
 
-    `policy` off: the tasks unchanged. `values` of `sqd`: the arguments of `stages`.
+    `policy` off and pass-rate: the tasks unchanged. `values` of `sqd`: the arguments of `stages`.
 
     Raises:
         InputError: an unknown policy, value or technique; or no task is left.
@@ -98,7 +103,7 @@ def arranged(
     if policy not in _VALUES:
         raise InputError(f"unknown curriculum {policy!r}", hint=f"one of {', '.join(_VALUES)}")
     _check(policy, values or {})
-    if policy == "off":
+    if policy != "sqd":
         return tuple(tasks)
     made: list[Task] = []
     for stage in stages(**(values or {})):

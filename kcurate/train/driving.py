@@ -39,13 +39,18 @@ NOT_OF_ADAPTERS = (
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of one run: its folder, settings, stop signal and progress messages."""
+    """One stage of one run: its folder, settings, stop signal and progress messages.
+
+    `push`: the repository on the Hub that the run is pushed to.
+    """
 
     name: StageName
     run: RunFolder
     settings: TrainSettings
     stop: Stop
     note: Note
+    push: str | None = None
+    private: bool = False
 
 
 def state() -> Any:
@@ -110,8 +115,22 @@ def common(stage: Stage, part: SftSettings | GrpoSettings, steps: int) -> dict[s
         "fp16": on_gpu and stage.settings.model.dtype == "float16",
         "use_cpu": not on_gpu,
         "ddp_find_unused_parameters": False,
-        "report_to": "none",
+        "report_to": list(stage.settings.report) or "none",
+        "run_name": f"{stage.run.root.name}-{stage.name}",
         "disable_tqdm": True,
+        **_pushed(stage),
+    }
+
+
+def _pushed(stage: Stage) -> dict[str, Any]:
+    """The arguments that push checkpoints while a stage runs."""
+    if stage.push is None or stage.settings.push_checkpoints == "off":
+        return {}
+    return {
+        "push_to_hub": True,
+        "hub_model_id": f"{stage.push}-{stage.name}-checkpoints",
+        "hub_strategy": stage.settings.push_checkpoints,
+        "hub_private_repo": stage.private,
     }
 
 
@@ -162,6 +181,7 @@ def quiet() -> Iterator[None]:
     logging.disable_progress_bar()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r".*gradient_checkpointing.* is deprecated")
+        warnings.filterwarnings("ignore", message=r".*which is an experimental feature")
         yield
 
 

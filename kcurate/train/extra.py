@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 
-from kcurate.errors import MissingDependencyError
+from kcurate.errors import InputError, MissingDependencyError
 
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate")
+# What the trainers can log to; each is a package of the same name.
+REPORTS = ("trackio", "wandb", "tensorboard")
 
 
 def require_extra(command: str = "kcurate train") -> None:
@@ -20,3 +23,19 @@ def require_extra(command: str = "kcurate train") -> None:
         raise MissingDependencyError(
             f"not installed: {', '.join(missing)}", where=command, hint="pip install 'kcurate[train]'"
         )
+
+
+def require_reports(names: Sequence[str]) -> None:
+    """Check what a run is to log to.
+
+    Raises:
+        InputError: not one of `REPORTS`. MissingDependencyError: its package is not installed.
+    """
+    if unknown := [name for name in names if name not in REPORTS]:
+        what = f"cannot log to {unknown[0]!r}"
+        raise InputError(what, where="--report", hint=f"one of {', '.join(REPORTS)}")
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            raise MissingDependencyError(
+                f"not installed: {name}", where=f"--report {name}", hint=f"pip install {name}"
+            )

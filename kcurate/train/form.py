@@ -7,7 +7,7 @@ A prompt is chat messages if the tokenizer has a chat template. Otherwise it is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kcurate import prompts
@@ -45,10 +45,25 @@ class Form:
         return [{"role": "user", "content": "\n".join(one["content"] for one in messages)}]
 
     def reply(self, completion: Any) -> str:
-        """The text of a completion in the form that the trainer returns."""
-        if not isinstance(completion, str):
-            completion = "".join(str(one.get("content") or "") for one in completion)
-        return self.with_thought(completion)
+        """The text of a completion in the form that the trainer returns.
+
+        Of a conversation with tools it is the last answer in it, be it a text or what a tool was given.
+        """
+        if isinstance(completion, str):
+            return self.with_thought(completion)
+        said = [text for one in completion if one["role"] == "assistant" for text in self._said(one)]
+        answers = [one for one in said if not isinstance(prompts.read_reply(one, "text"), prompts.Unreadable)]
+        return (answers or said or [""])[-1]
+
+    def _said(self, message: Mapping[str, Any]) -> Iterator[str]:
+        """The texts of one message that may hold an answer; its thought may be apart already."""
+        content = str(message.get("content") or "")
+        apart = "reasoning_content" in message or "thinking" in message
+        yield content if apart else self.with_thought(content)
+        for call in message.get("tool_calls") or ():
+            given = call["function"]["arguments"]
+            if isinstance(given, Mapping) and isinstance(given.get("answer"), str):
+                yield given["answer"]
 
     def with_thought(self, text: str) -> str:
         """The sampled text, after the opening mark of a thought if the prompt ends with one."""

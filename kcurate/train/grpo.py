@@ -7,7 +7,7 @@ through it).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,13 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.rewards import get_soft_overlong_punishment
 
 from kcurate.errors import InputError
-from kcurate.train import models
+from kcurate.train import models, turns
 from kcurate.train.callbacks import StepCallback
 from kcurate.train.driving import Stage, arguments, batches, common, drive, opening, processes
 from kcurate.train.form import Form, fitting
-from kcurate.train.reward.trl_reward import Pool, Rewards
+from kcurate.train.next_prompts import NextPrompts, PassRate, Pool
+from kcurate.train.reward.trl_reward import Pool as Judges
+from kcurate.train.reward.trl_reward import Rewards
 from kcurate.train.settings import GrpoSettings
 from kcurate.train.task import Task
 
@@ -29,6 +31,31 @@ MAX_MICRO_BATCH = 8
 # Not cuDNN: with prompts padded on the left, some rows attend to nothing, and its gradients of these are NaN
 # (cuDNN 9.19 and torch 2.11 on an H200).
 ATTENTION = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH)
+
+
+class ChoosingTrainer(GRPOTrainer):  # type: ignore[misc]
+    """Asks which prompts to sample for just before it samples; `rows` are those of the completions."""
+
+    next_prompts: NextPrompts | None = None
+    rows: Sequence[Mapping[str, Any]] = ()
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> Any:
+        if self.next_prompts is not None:
+            size = self.num_generations
+            chosen = self.next_prompts.choose(inputs[::size])
+            inputs = [dict(row) for row in chosen for _ in range(size)]
+        self.rows = inputs
+        return super()._generate_and_score_completions(inputs)
+
+
+def chooser(
+    stage: Stage, data: Sequence[dict[str, Any]], tasks: Mapping[str, Task], form: Form
+) -> NextPrompts | None:
+    """What chooses the prompts of a run; None: they come as they are."""
+    own, seed = stage.settings.curriculum, stage.settings.seed
+    if own.pool:
+        return Pool(tasks, form, stage.settings.grpo.max_prompt_tokens, seed)
+    return PassRate(data, seed) if own.policy == "pass-rate" else None
 
 
 def rows(tasks: Sequence[Task], form: Form, settings: GrpoSettings) -> list[dict[str, Any]]:
@@ -49,7 +76,7 @@ def steps_of(settings: GrpoSettings, count: int) -> int:
     return settings.max_steps or int(rollouts * settings.generate_every * settings.epochs)
 
 
-def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None) -> int:
+def train(stage: Stage, tasks: Sequence[Task], pool: Judges, adapter: Path | None) -> int:
     """Run the stage to its end; the number of steps. `adapter` None: start a new one from the base model.
 
     Raises:
@@ -70,20 +97,24 @@ def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None)
             "grpo.max_completion_tokens, or choose another --dataset",
         )
     stage.note(f"grpo: {len(data)} prompts, {left_out} left out as too long")
-    if stage.settings.curriculum.policy != "off":
+    if stage.settings.curriculum.policy == "sqd":
         data = padded(data, needed)
     model = models.load_model(stage.settings.model, adapter=adapter, trainable=True)
     known, ends = {one.id: one for one in tasks}, models.end_tokens(model, tokenizer)
-    rewards = Rewards(pool, known, form, ends, stage.run, writes=processes()[0] == 0)
+    chosen = chooser(stage, data, known, form)
+    first = processes()[0] == 0
+    rewards = Rewards(pool, known, form, ends, stage.run, writes=first, next_prompts=chosen)
     with opening("grpo.trl"):
-        trainer = GRPOTrainer(
+        trainer = ChoosingTrainer(
             model=model,
             reward_funcs=[rewards.function(), *penalties(settings)],
             args=config(stage, len(data)),
             train_dataset=Dataset.from_list(data),
             processing_class=tokenizer,
+            **turns.trainer_arguments(settings.turns, known, form, tokenizer, pool, ends),
             peft_config=models.lora(stage.settings.lora, model) if adapter is None else None,
         )
+    trainer.next_prompts = chosen
     callback = StepCallback(
         "grpo", stage.run, stage.stop, stage.note, rewards.take, period=settings.generate_every
     )
@@ -122,7 +153,8 @@ def config(stage: Stage, count: int) -> Any:
         "mask_truncated_completions": settings.truncated == "masked",
         # With dropout, completions would be sampled from other models than the one trained and scored.
         "disable_dropout": True,
-        "shuffle_dataset": stage.settings.curriculum.policy == "off",
+        "shuffle_dataset": stage.settings.curriculum.policy != "sqd",
+        "max_tool_calling_iterations": settings.turns - 1 or None,
         "use_vllm": settings.vllm != "off",
     }
     if settings.vllm != "off":

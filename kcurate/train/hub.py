@@ -11,9 +11,9 @@ from pathlib import Path
 from kcurate.errors import InputError, MissingDependencyError, RemoteError
 from kcurate.hub import failures
 from kcurate.notes import Note, silent
-from kcurate.train.run_folder import RunFolder, StageName
+from kcurate.train.plans import ALL
+from kcurate.train.run_folder import RunFolder
 
-STAGES: tuple[StageName, ...] = ("sft", "grpo")
 _FILES = ("README.md", "curves.png", "config.toml", "environment.json", "metrics.jsonl", "measured.json")
 
 
@@ -80,7 +80,7 @@ def _files(run: RunFolder) -> Iterator[tuple[str, Path]]:
             yield name, run.root / name
     for path in sorted((run.root / "completions").glob("*.parquet")):
         yield f"completions/{path.name}", path
-    done = [name for name in STAGES if run.done(name)]
+    done = [name for name in ALL if run.done(name)]
     for name in done:
         for path in sorted(run.adapter(name).rglob("*")):
             if path.is_file():

@@ -19,6 +19,7 @@ from kcurate.train.settings import TrainSettings
 
 _STAGES: Mapping[StageName, str] = {
     "sft": "supervised fine-tuning on the faster sides of CUDA kernel pairs",
+    "rft": "SFT on the model's own confirmed answers that are no copies",
     "grpo": "GRPO, rewarded by kcurate's judge",
 }
 _COUNTS = {
@@ -26,6 +27,7 @@ _COUNTS = {
     "tasks asked": "tasks for GRPO",
     "tasks held_out": "held-out tasks",
     "steps sft": "SFT steps",
+    "steps rft": "RFT steps",
     "steps grpo": "GRPO steps",
     "sampled prompts": "tasks that GRPO sampled for",
     "sampled completions": "completions that GRPO sampled",

@@ -13,7 +13,9 @@ from kcurate import store
 from kcurate.errors import InputError
 from kcurate.train.run_folder import RunFolder, StageName
 
+# Those of a run that names none, and all in the order in which they start from each other.
 STAGES: tuple[StageName, ...] = ("sft", "grpo")
+ALL: tuple[StageName, ...] = ("sft", "rft", "grpo")
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,9 @@ def settle(
         InputError: an adapter for a stage that takes none, or not the one that GRPO started from.
     """
     stages = stages if stages is not None else begun.stages or STAGES
-    if "grpo" not in stages:
+    if "grpo" not in stages and "rft" not in stages:
         if stages and adapter is not None:
-            raise _refused("SFT takes no adapter", "--adapter is for grpo and measure")
+            raise _refused("SFT takes no adapter", "--adapter is for rft, grpo and measure")
         return Plan(stages)
     if adapter is not None and grpo_begun and adapter.resolve() != begun.adapter:
         raise _refused(f"GRPO of this run started from {begun.adapter or 'its own SFT'}", "omit --adapter")
@@ -57,7 +59,7 @@ def read(folder: RunFolder) -> Plan:
         return Plan()
     try:
         data = json.loads(folder.plan.read_bytes())
-        stages = tuple(name for name in STAGES if name in data["stages"])
+        stages = tuple(name for name in ALL if name in data["stages"])
         return Plan(stages, None if data["adapter"] is None else Path(data["adapter"]))
     except (ValueError, KeyError, TypeError) as error:
         raise InputError("not a plan file", where=str(folder.plan), hint="delete it") from error
@@ -65,7 +67,7 @@ def read(folder: RunFolder) -> Plan:
 
 def write(folder: RunFolder, begun: Plan, plan: Plan) -> None:
     """Record what the run does, together with what it did before."""
-    stages = [name for name in STAGES if name in (*begun.stages, *plan.stages)]
+    stages = [name for name in ALL if name in (*begun.stages, *plan.stages)]
     adapter = plan.adapter or begun.adapter
     data = {"stages": stages, "adapter": None if adapter is None else str(adapter.resolve())}
     store.write_bytes(folder.plan, store.pretty_json(data))

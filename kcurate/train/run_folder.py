@@ -6,7 +6,7 @@ tasks.json        which tasks SFT is taught, GRPO samples for, and are held out
 environment.json  versions, device, processes
 metrics.jsonl     one line per step; curves.png is plotted from it
 judged.jsonl      one line per completion of GRPO: task, outcome, reward
-sft/, grpo/       checkpoint-N/ while the stage runs, adapter/ when it is done, with taught.json in it
+sft/, rft/, grpo/ checkpoint-N/ while the stage runs, adapter/ when it is done, with taught.json in it
 measured.json     scores on the held-out tasks; completions/ has the completions behind them
 README.md         the model card
 base/             the weights of a .gguf model, unpacked, or of a random one
@@ -38,7 +38,7 @@ from kcurate.train.metrics_log import MetricsLog
 from kcurate.train.settings import TrainSettings
 from kcurate.workspace import Inside
 
-StageName = Literal["sft", "grpo"]
+StageName = Literal["sft", "rft", "grpo"]
 _PACKAGES = ("kcurate", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "vllm")
 
 

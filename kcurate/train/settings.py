@@ -100,7 +100,8 @@ class GrpoSettings:
     `scale_rewards`: what advantages are divided by, the standard deviation of the group, of the batch, or
     nothing. `truncated`: completions cut at the length limit are left out of the loss (masked), lose up to 1
     for the last `overlong_tokens` before the limit (penalised; 0: a fifth of the limit), or are scored like
-    others. `trl`: extra arguments for `trl.GRPOConfig`.
+    others. `turns`: answers to a prompt, with the judge's findings between them (`train.turns`). `trl`: extra
+    arguments for `trl.GRPOConfig`.
     """
 
     learning_rate: float = 1e-5
@@ -125,12 +126,28 @@ class GrpoSettings:
     scale_rewards: Literal["group", "batch", "none"] = "group"
     truncated: Literal["masked", "penalised", "scored"] = "masked"
     overlong_tokens: int = 0
+    turns: int = 1
     loss: Literal["grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"] = "dapo"
     vllm: Literal["off", "colocate", "server"] = "off"
     gradient_checkpointing: bool = True
     save_steps: int = 10
     keep_checkpoints: int = 2
     trl: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RftSettings:
+    """Rejection fine-tuning: SFT, with its settings, on the model's own right answers that are no copies.
+
+    `samples`: completions per task of GRPO, within its token limits. `answers`: at most so many are kept of
+    a task, the fastest. `batch`: prompts sampled at a time.
+    """
+
+    samples: int = 8
+    answers: int = 4
+    temperature: float = 1.0
+    top_p: float = 1.0
+    batch: int = 64
 
 
 @dataclass(frozen=True)
@@ -146,9 +163,14 @@ class RewardSettings:
 
 @dataclass(frozen=True)
 class CurriculumSettings:
-    """Stages of permitted techniques (`kcurate.train.curriculum`); `policy` off: all tasks from the start."""
+    """`policy` off: all tasks from the start. `sqd`: stages of permitted techniques (`train.curriculum`).
+
+    `pass-rate`: from the second epoch on, tasks come by how undecided they are. `pool`: prompts show earlier
+    answers (`train.next_prompts`).
+    """
 
     policy: str = "off"
+    pool: bool = False
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -206,15 +228,22 @@ class MeasureSettings:
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """All settings of one run."""
+    """All settings of one run.
+
+    `report`: where the trainers also log to (trackio, wandb, tensorboard). `push_checkpoints`: the trainers'
+    Hub strategy, if the run is pushed; each stage's checkpoints go to a repository of their own.
+    """
 
     recipe: str = "pairs"
     seed: int = 42
+    report: tuple[str, ...] = ()
+    push_checkpoints: Literal["off", "every_save", "checkpoint", "all_checkpoints"] = "off"
     model: ModelSettings = field(default_factory=ModelSettings)
     lora: LoraSettings = field(default_factory=LoraSettings)
     tasks: TaskSettings = field(default_factory=TaskSettings)
     sft: SftSettings = field(default_factory=SftSettings)
     grpo: GrpoSettings = field(default_factory=GrpoSettings)
+    rft: RftSettings = field(default_factory=RftSettings)
     reward: RewardSettings = field(default_factory=RewardSettings)
     curriculum: CurriculumSettings = field(default_factory=CurriculumSettings)
     judge: JudgeSettings = field(default_factory=JudgeSettings)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
@@ -68,8 +69,8 @@ def steps_of(settings: SftSettings, count: int) -> int:
     return settings.max_steps or math.ceil(max(1, count // settings.batch) * settings.epochs)
 
 
-def train(stage: Stage, tasks: Sequence[Task]) -> int:
-    """Run the stage to its end; the number of steps.
+def train(stage: Stage, tasks: Sequence[Task], adapter: Path | None = None) -> int:
+    """Run the stage to its end; the number of steps. `adapter` None: start a new one from the base model.
 
     Raises:
         InputError: no task has a known answer that fits. StoppedError, MissingDependencyError: as in
@@ -82,20 +83,20 @@ def train(stage: Stage, tasks: Sequence[Task]) -> int:
     if not data:
         raise InputError(
             f"no rows to train on ({len(tasks)} tasks, {too_long} over {settings.max_tokens} tokens)",
-            where="train sft",
+            where=f"train {stage.name}",
             hint="choose another --dataset, or raise sft.max_tokens",
         )
-    stage.note(f"sft: {len(data)} rows, {too_long} left out with over {settings.max_tokens} tokens")
-    model = models.load_model(stage.settings.model, trainable=True)
+    stage.note(f"{stage.name}: {len(data)} rows, {too_long} left out with over {settings.max_tokens} tokens")
+    model = models.load_model(stage.settings.model, adapter=adapter, trainable=True)
     with opening("sft.trl"):
         trainer = WholeBatches(
             model=model,
             args=config(stage, len(data)),
             train_dataset=Dataset.from_list(data),
             processing_class=tokenizer,
-            peft_config=models.lora(stage.settings.lora, model),
+            peft_config=models.lora(stage.settings.lora, model) if adapter is None else None,
         )
-    callback = StepCallback("sft", stage.run, stage.stop, stage.note)
+    callback = StepCallback(stage.name, stage.run, stage.stop, stage.note)
     return drive(trainer, stage, callback, memory_hint(trainer.args.per_device_train_batch_size, settings))
 
 

@@ -24,7 +24,7 @@ from kcurate.train.devices import JudgePlace
 from kcurate.train.evaluation import completions, scores
 from kcurate.train.evaluation.judging import judge
 from kcurate.train.evaluation.sampling import generate
-from kcurate.train.extra import require_extra
+from kcurate.train.extra import require_extra, require_reports
 from kcurate.train.plans import Plan
 from kcurate.train.reward import own_reward
 from kcurate.train.reward.pool import PoolConfig, RewardPool
@@ -36,7 +36,7 @@ from kcurate.train.settings import TrainSettings
 from kcurate.train.stopping import Stop
 
 # The rows of the table of scores.
-ROWS = {"base": "base", "sft": "SFT", "grpo": "SFT+GRPO"}
+ROWS = {"base": "base", "sft": "SFT", "rft": "SFT+RFT", "grpo": "SFT+GRPO"}
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
         steps: dict[str, int] = {}
         stop = Stop(config.budget_s)
         with quiet(), stop.listening(), judges(config, folder, place, tasks, rank, note) as pool:
-            if "grpo" in plan.stages or (config.measure and config.settings.measure.samples):
+            if {"rft", "grpo"} & {*plan.stages} or (config.measure and config.settings.measure.samples):
                 # A machine that cannot judge should fail before training, not after.
                 where = config.settings.judge.url or place.backend
                 note(f"judge: {where}, {'timed' if pool.timed else 'not timed'}")
@@ -124,6 +124,7 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
 def _check_names(settings: TrainSettings, note: Note) -> None:
     """Refuse a reward or a model that is not there."""
     own_reward.chosen(settings.reward.scheme, settings.reward.values)
+    require_reports(settings.report)
     from kcurate.train import models, random_model
 
     if settings.model.name == random_model.NAME:
@@ -189,21 +190,29 @@ def _train(
     if folder.done(name):
         note(f"{name}: already done")
         return 0
-    from kcurate.train import grpo, models, sft
+    from kcurate.train import grpo, models, rft, sft
     from kcurate.train.driving import Stage
 
-    stage = Stage(name, folder, config.settings, stop, note)
+    stage = Stage(name, folder, config.settings, stop, note, config.push, config.private)
     if name == "sft":
         taught.write(folder.stage(name), (one for one in tasks.sft if one.answer is not None), None)
         steps = sft.train(stage, tasks.sft)
     else:
-        adapter = given or (folder.adapter("sft") if folder.done("sft") else None)
-        note(f"grpo: starts from {adapter or 'a new adapter'}")
+        if name == "grpo" and folder.done("rft") and config.adapter is None:
+            given = None  # what was given is what RFT started from
+        before = [one for one in plans.ALL[: plans.ALL.index(name)] if folder.done(one)]
+        adapter = given or (folder.adapter(before[-1]) if before else None)
+        note(f"{name}: starts from {adapter or 'a new adapter'}")
         known = taught.read(adapter) if adapter else None
         if known is not None and (again := known.among(tasks.grpo)):
-            note(f"grpo: {len(again)} of {len(tasks.grpo)} tasks are of families that the adapter was taught")
+            note(
+                f"{name}: {len(again)} of {len(tasks.grpo)} tasks are of families that the adapter was taught"
+            )
         taught.write(folder.stage(name), tasks.grpo, adapter)
-        steps = grpo.train(stage, tasks.grpo, pool, adapter)
+        if name == "rft":
+            steps = rft.train(stage, tasks.grpo, pool, adapter, timed=pool.timed)
+        else:
+            steps = grpo.train(stage, tasks.grpo, pool, adapter)
     models.free()
     return steps
 
@@ -221,7 +230,7 @@ def _measure(
         return
     there = {row.name for row in scores.read_rows(folder.measured)}
     wanted: list[tuple[str, Path | None]] = [(ROWS["base"], None)] if own.base else []
-    stages: tuple[StageName, ...] = ("sft", "grpo") if own.sft else ("grpo",)
+    stages = plans.ALL if own.sft else plans.ALL[1:]
     wanted += [(ROWS[name], folder.adapter(name)) for name in stages if folder.done(name)]
     for name, adapter in wanted:
         if name not in there:

@@ -22,7 +22,8 @@ class Task:
     `prompts.write_answer`; None if no good one is known. A `family` is never both trained on and held out.
     `permitted`: the only techniques that a completion may use (None: any). `technique`: what the prompt asks
     for by name, so that a slower answer is right as well: such a task is for SFT alone. `local_edit`: the
-    answer is mostly the given code, too easy to score on. `known`: the speedup of the known answer.
+    answer is mostly the given code, too easy to score on. `known`: the speedup of the known answer. `shown`:
+    the fingerprint of an earlier answer in the prompt, which is a copy too.
     """
 
     id: str
@@ -34,6 +35,7 @@ class Task:
     technique: str | None = None
     local_edit: bool = False
     known: float | None = None
+    shown: str = ""
 
 
 @dataclass(frozen=True)

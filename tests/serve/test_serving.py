@@ -143,7 +143,7 @@ def test_the_scheme_is_the_callers_choice(server: Server) -> None:
         name: [one.reward for one in server.client.judge(answers, scheme=name).results]
         for name in ("pairs", "staged-tiers")
     }
-    assert rewards == {"pairs": [pytest.approx(0.3), pytest.approx(0.1)], "staged-tiers": [0.0, -10.0]}
+    assert rewards == {"pairs": [pytest.approx(0.3), pytest.approx(0.1)], "staged-tiers": [100.0, -10.0]}
     with pytest.raises(InputError, match="unknown reward 'none'"):
         server.client.judge(answers, scheme="none")
 

@@ -235,6 +235,30 @@ def test_grpo_alone_from_an_adapter_with_another_recipe(
 
 
 @pytest.mark.slow
+def test_sqd_shows_earlier_answers_in_its_next_prompts(
+    whole: Path, model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kcurate.train.next_prompts import Pool
+
+    choose, shown = Pool.choose, []
+
+    def chosen(pool: Pool, rows: Any) -> Any:
+        found = choose(pool, rows)
+        shown.append(["was given before" in str(row["prompt"]) for row in found])
+        return found
+
+    monkeypatch.setattr(Pool, "choose", chosen)
+    out = tmp_path / "run"
+    more = ("--adapter", str(whole / "sft/adapter"), "--recipe", "sqd", "--samples", "0")
+    assert run(command(model, pairs, out, *more, stage="grpo", grpo__max_steps="6")) == 0
+    assert len(shown) == 6 and not any(shown[0]), "nothing is known before the first answers"
+    assert any(map(any, shown))
+    assert len(list(RunFolder(out).judged.lines())) == 6 * 8
+    config = RunFolder(out).settings()
+    assert (config.grpo.beta, config.curriculum.pool) == (0.0, True)
+
+
+@pytest.mark.slow
 def test_measure_scores_one_adapter_under_a_name(
     whole: Path, model: Path, pairs: Path, tmp_path: Path
 ) -> None:
@@ -262,6 +286,7 @@ def test_measure_scores_one_adapter_under_a_name(
         ({}, ("--model", "./model"), "./model: no such folder"),
         ({}, ("--model", __file__), "not a folder"),
         ({}, ("--judge-gpus", "x"), "not a list of GPUs: 'x'"),
+        ({}, ("--report", "trackio,paper"), "cannot log to 'paper' (one of trackio, wandb, tensorboard)"),
         ({}, ("--model", "/no/such/model.gguf"), "no such file"),
     ],
 )
@@ -320,6 +345,18 @@ def test_empty_dataset_is_one_line(model: Path, tmp_path: Path, capsys: pytest.C
     assert not (tmp_path / "run").exists()
 
 
+def test_a_missing_logger_is_one_line_with_the_command(
+    model: Path, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    from kcurate.train import extra
+
+    monkeypatch.setattr(extra, "REPORTS", ("no_such_logger",))
+    assert run(command(model, pairs, tmp_path / "run", "--report", "no_such_logger")) == 1
+    assert "not installed: no_such_logger (pip install no_such_logger)" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_missing_packages_are_one_line_with_the_command(
     model: Path,
     pairs: Path,
@@ -332,6 +369,38 @@ def test_missing_packages_are_one_line_with_the_command(
     monkeypatch.setattr(extra, "PACKAGES", ("torch", "no_such_package"))
     assert run(command(model, pairs, tmp_path / "run")) == 1
     assert "not installed: no_such_package (pip install 'kcurate[train]')" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_run_logs_to_others_and_pushes_its_checkpoints(
+    model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub.constants
+    import transformers.integrations.integration_utils as integrations
+    from dataset.hub_server import TOKEN, serving
+    from transformers import TrainerCallback
+
+    logged = []
+
+    class Logs(TrainerCallback):  # type: ignore[misc]
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            logged.append((args.run_name, state.global_step))
+
+    monkeypatch.setattr("kcurate.train.stage.require_reports", lambda names: None)
+    monkeypatch.setitem(integrations.INTEGRATION_TO_CALLBACK, "trackio", Logs)
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: TOKEN)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)
+    with serving() as server:
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", server.url)
+        more = ("--samples", "0", "--report", "trackio", "--push", "me/coder", "--private")
+        changes = {"push_checkpoints": "checkpoint", "sft__max_steps": "2"}
+        assert run(command(model, pairs, tmp_path / "run", *more, stage="sft", **changes)) == 0
+        repo = server.repos["me/coder-sft-checkpoints"]
+    assert repo.private
+    assert "last-checkpoint/trainer_state.json" in repo.commits[-1][1]
+    assert "adapter_model.safetensors" in server.repos["me/coder"].commits[-1][1]
+    assert {("run-sft", 1), ("run-sft", 2)} <= set(logged)
 
 
 def test_out_of_memory_names_the_knob(

@@ -30,14 +30,17 @@ def test_each_stage_permits_one_technique_more() -> None:
     assert [stage.technique for stage in stages()] == [*LADDER_FAST, None]
 
 
+def test_no_two_stages_permit_the_same() -> None:
+    made = stages(free=False)
+    assert len({stage.named for stage in made}) == len(made) == len(LADDER_FAST)
+
+
 def test_the_prompt_names_the_technique_and_what_is_permitted() -> None:
     task = at_stage(TASKS[0], stages(LADDER)[0])
     assert task is not None
     assert task.id == "test/a@1-shared-memory-tiling"
     assert "with the technique" in task.prompt.task
-    assert (
-        "may use: launch-bounds, loop-unrolling, read-only-cache, shared-memory-tiling." in task.prompt.task
-    )
+    assert "may use: launch-bounds, read-only-cache, shared-memory-tiling." in task.prompt.task
     assert (task.prompt.system, task.prompt.context) == (TASKS[0].prompt.system, TASKS[0].prompt.context)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kcurate.errors import InputError
 from kcurate.train import plans
-from kcurate.train.plans import STAGES, Plan
+from kcurate.train.plans import ALL, STAGES, Plan
 from kcurate.train.run_folder import RunFolder
 
 HERE, THERE = Path("/here"), Path("/there")
@@ -30,6 +30,7 @@ def test_an_adapter_that_would_not_be_used_is_refused() -> None:
             plans.settle(stages, HERE, Plan())
     with pytest.raises(InputError, match="SFT takes no adapter"):
         plans.settle(("sft",), HERE, Plan())
+    assert plans.settle(("rft",), HERE, Plan()) == Plan(("rft",), HERE)
     with pytest.raises(InputError, match="started from /here"):
         plans.settle(("grpo",), THERE, Plan(("grpo",), HERE), grpo_begun=True)
     with pytest.raises(InputError, match="started from its own SFT"):
@@ -43,6 +44,8 @@ def test_a_plan_is_read_back(tmp_path: Path) -> None:
     plans.write(folder, plans.read(folder), Plan(("grpo",), HERE))
     plans.write(folder, plans.read(folder), Plan(()))
     assert plans.read(folder) == Plan(STAGES, HERE)
+    plans.write(folder, plans.read(folder), Plan(("rft",)))
+    assert plans.read(folder) == Plan(ALL, HERE), "in the order in which they start from each other"
     folder.plan.write_text('{"stages": 3}')
     with pytest.raises(InputError, match=r"run\.json: not a plan file"):
         plans.read(folder)

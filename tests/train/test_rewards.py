@@ -57,19 +57,42 @@ def test_weights_are_the_users() -> None:
 def test_a_speed_that_does_not_count_earns_nothing() -> None:
     assert total("kernelcompare", Earned("confirmed")) == [pytest.approx(0.8)]
     assert total("continuous", Earned("confirmed")) == [pytest.approx(0.6)]
-    assert total("staged-tiers", Earned("confirmed")) == [0.0]
 
 
 def test_tiers_are_those_of_the_paper() -> None:
     names = ("malformed", "compile_error", "timeout", "launch_error", "mismatch", "not_faster")
-    assert total("staged-tiers", *map(Earned, names)) == [-100, -40, -30, -20, -10, 0]
+    assert total("staged-tiers", *map(Earned, names)) == [-100, -40, -30, -20, -10, 100]
 
 
-def test_the_speed_of_tiers_is_shared_out_in_the_group() -> None:
-    group = [Earned("confirmed", 4.0), Earned("confirmed", 2.0), Earned("not_faster", 0.5), Earned("copied")]
-    assert total("staged-tiers", *group) == [pytest.approx(10), pytest.approx(5), 0, 0]
-    alone = total("staged-tiers", group[1])
-    assert alone == [pytest.approx(10)]
+def test_tiers_pay_the_share_of_the_groups_best_to_slow_answers_too_and_nothing_to_copies() -> None:
+    group = [
+        Earned("confirmed", 4.0),
+        Earned("confirmed", 2.0),
+        Earned("not_faster", 0.5),
+        Earned("copied", 9.0),
+    ]
+    assert total("staged-tiers", *group) == [100, 50, 12.5, 0]
+    assert total("staged-tiers", group[2]) == [100]
+    untimed = [Earned("confirmed", 4.0), Earned("correct"), Earned("ambiguous_timing", 3.0)]
+    assert total("staged-tiers", *untimed) == [100, 25, 25], "a gain that is not confirmed does not count"
+
+
+EARNED = st.builds(Earned, st.sampled_from(list(STANDINGS)), st.none() | st.floats(1e-3, 1e3))
+
+
+@given(st.lists(EARNED, min_size=1, max_size=12))
+def test_tiers_of_any_group(group: list[Earned]) -> None:
+    rewards = total("staged-tiers", *group)
+    honest = [one.standing.correct and one.outcome != "copied" for one in group]
+    for one, good, reward in zip(group, honest, rewards, strict=True):
+        if good:
+            assert 0 < reward <= 100
+        else:
+            assert reward == (one.standing.tier or 0) <= 0
+    if any(honest):
+        assert max(rewards) == 100, "the group's best"
+    faster = [(one.speedup, reward) for one, reward in zip(group, rewards, strict=True) if one.faster]
+    assert all(a[1] <= b[1] for a in faster for b in faster if (a[0] or 0) <= (b[0] or 0))
 
 
 def test_continuous_grows_with_each_doubling_and_has_ends() -> None:

@@ -14,14 +14,12 @@ from typing import Any, Protocol
 
 from kcurate import prompts
 from kcurate.notes import Note, silent
-from kcurate.prompts import Earlier
 from kcurate.records import Prompt
 from kcurate.train.evaluation.completions import Completion, given_hash
 from kcurate.train.evaluation.judging import answer_of, judge
-from kcurate.train.reward.answers import Readable, read
-from kcurate.train.reward.feedback import feedback_on
+from kcurate.train.reward.feedback import again
 from kcurate.train.reward.trl_reward import Pool
-from kcurate.train.task import Judged, Task
+from kcurate.train.task import Task
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,10 @@ def generate(
             assert pool is not None, "turns need a judge"
             judged = judge(made, tasks, pool)[1]
             note(f"turn {turn} of {turns}: {sum(one.verdict is not None for one in judged)} judged")
-            asked = [_again(*one) for one in zip((task for task, _ in chains), made, judged, strict=True)]
+            asked = [
+                again(task, answer_of(row), one)
+                for (task, _), row, one in zip(chains, made, judged, strict=True)
+            ]
             # The judge step finds these verdicts cached.
             made = [replace(row, judge_s=one.judge_s) for row, one in zip(made, judged, strict=True)]
         found += made
@@ -94,15 +95,3 @@ def _completion(task: Task, sample: int, turn: int, prompt: Prompt, reply: Reply
 
 def _counted(reply: Reply) -> dict[str, Any]:
     return {name: getattr(reply, name) for name in ("input_tokens", "output_tokens", "usd", "gpu_s")}
-
-
-def _again(task: Task, before: Completion, judged: Judged) -> Prompt:
-    """The task's prompt with the answer before and what was found."""
-    answered, findings = read(task, answer_of(before)), feedback_on(judged)
-    if not isinstance(answered, Readable):
-        return prompts.again(task.prompt, "repair", Earlier("", None, findings))
-    from kcurate.problem import shown
-
-    earlier = shown.earlier(answered.candidate.fast, task.template.slow, findings)
-    right = judged.verdict is not None and judged.verdict.outcome.correct
-    return prompts.again(task.prompt, "improve" if right else "repair", earlier)

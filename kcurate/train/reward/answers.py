@@ -66,6 +66,8 @@ def read(task: Task, reply: str | prompts.Answer) -> Readable | Refused:
         return Refused(Refusal.NOT_PERMITTED, ", ".join(more))
     if _tokens(side) == _tokens(given) and (side.plan, side.buffers) == (given.plan, given.buffers):
         return Refused(Refusal.COPIED, "the given code with the given launch")
+    if task.shown and task.shown == fingerprint(side.code).exact:
+        return Refused(Refusal.COPIED, "the earlier answer that the prompt shows")
     return Readable(candidate, fingerprint(side.code).exact == fingerprint(given.code).exact)
 
 

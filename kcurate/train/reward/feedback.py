@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kcurate import prompts
-from kcurate.records import AttemptOutcome
-from kcurate.train.reward.answers import Refusal
-from kcurate.train.task import Judged
+from kcurate.problem import shown
+from kcurate.prompts import Earlier
+from kcurate.records import AttemptOutcome, Prompt
+from kcurate.train.reward.answers import Readable, Refusal, read
+from kcurate.train.task import Judged, Task
 
 # Refusals in the words of attempts.
 _REFUSED: Mapping[str, AttemptOutcome] = {
@@ -16,6 +18,16 @@ _REFUSED: Mapping[str, AttemptOutcome] = {
     Refusal.NOT_PERMITTED: AttemptOutcome.NOT_PERMITTED,
     Refusal.COPIED: AttemptOutcome.UNCHANGED,
 }
+
+
+def again(task: Task, reply: str | prompts.Answer, judged: Judged, action: str | None = None) -> Prompt:
+    """The task's prompt with an earlier answer and what was found; None: improve a right one, else repair."""
+    answered, findings = read(task, reply), feedback_on(judged)
+    if not isinstance(answered, Readable):
+        return prompts.again(task.prompt, "repair", Earlier("", None, findings))
+    earlier = shown.earlier(answered.candidate.fast, task.template.slow, findings)
+    right = judged.verdict is not None and judged.verdict.outcome.correct
+    return prompts.again(task.prompt, action or ("improve" if right else "repair"), earlier)
 
 
 def feedback_on(one: Judged) -> str:

@@ -76,7 +76,7 @@ def remote_pool(settings: TrainSettings, note: Note) -> RemotePool:
     own = settings.judge
     if ":" in settings.reward.scheme:
         raise InputError("a server has no reward of your own", where="--judge", hint="choose a scheme")
-    if settings.curriculum.policy != "off" or settings.tasks.source != "pairs":
+    if settings.curriculum.policy == "sqd" or settings.curriculum.pool or settings.tasks.source != "pairs":
         what = "a server judges pairs, and permits all techniques"
         raise InputError(what, where="--judge", hint="leave it out")
     token = own_files.token(Path(own.token_file)) if own.token_file else None

@@ -8,7 +8,7 @@ rest of its group as `neutral`, so its advantage is 0. Not covered: outcomes and
 |---|---|
 | `pairs` | 0 for a copy, 0.02 to 0.3 by what was reached, and speed beside what is known to be possible |
 | `kernelcompare` | compiles 0.4, correct 0.4, faster 0.2 (the KernelCompare paper) |
-| `staged-tiers` | -100, -40, -30, -20, -10 by the stage that failed; correct: 0 to 10 by the group's best |
+| `staged-tiers` | -100, -40, -30, -20, -10 by the stage that failed; correct: 100 x its share of the best |
 | `continuous` | compiles 0.3, correct 0.3, and 0.2 per doubling of speed |
 """
 
@@ -138,19 +138,27 @@ def kernelcompare(
     ]
 
 
-def staged_tiers(group: Sequence[Earned], *, speed: float = 10.0) -> list[Terms]:
-    """The tier of a failure; for a correct completion its log-speedup over that of the group's fastest.
+def staged_tiers(group: Sequence[Earned], *, speed: float = 100.0) -> list[Terms]:
+    """The tier of a failure; for a correct completion, slow ones too, its share of the group's best speed.
 
-    The fastest of a group earns `speed`, a correct one that is not faster earns 0, and any correct one earns
-    more than any failure.
+    The fastest of a group earns `speed`, one half as fast earns half of it, and a copy earns nothing. A gain
+    counts if it is confirmed; a completion without a time counts as being as fast as the given side.
     """
-    best = max((math.log(one.speedup) for one in group if one.faster and one.speedup), default=0.0)
-    terms = []
-    for one in group:
-        share = math.log(one.speedup) / best if one.faster and one.speedup and best > 0 else 0.0
-        tier = one.standing.tier
-        terms.append({"tier": 0.0 if tier is None else tier, "speed": speed * max(0.0, share)})
-    return terms
+    paces = [_pace(one) for one in group]
+    best = max(paces, default=0.0)
+    return [
+        {"tier": one.standing.tier or 0.0, "speed": speed * (pace / best) if pace else 0.0}
+        for one, pace in zip(group, paces, strict=True)
+    ]
+
+
+def _pace(one: Earned) -> float:
+    """How fast a correct completion is beside the given side; 0 for a failure and a copy."""
+    if not one.standing.correct or one.outcome == Refusal.COPIED:
+        return 0.0
+    if one.speedup is None:
+        return 1.0
+    return one.speedup if one.faster else min(1.0, one.speedup)
 
 
 def continuous(

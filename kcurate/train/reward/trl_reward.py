@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from kcurate.prompts import Answer
 from kcurate.train.form import Form
+from kcurate.train.next_prompts import NextPrompts
 from kcurate.train.run_folder import RunFolder
 from kcurate.train.task import Judged, Task
 
@@ -58,7 +59,8 @@ class Tally:
 class Rewards:
     """The reward function of a GRPO trainer, and what it judged since the last line of metrics.
 
-    `ends`: the tokens that end a completion. `writes`: this process writes what was judged.
+    `ends`: the tokens that end a completion. `writes`: this process writes what was judged. `next_prompts`
+    is told what every completion earned.
     """
 
     def __init__(
@@ -70,11 +72,13 @@ class Rewards:
         run: RunFolder,
         *,
         writes: bool,
+        next_prompts: NextPrompts | None = None,
     ):
         self._pool = pool
         self._tasks = tasks
         self._form = form
         self._ends = ends
+        self._next = next_prompts
         self._run = run
         self._writes = writes
         self._tally = Tally()
@@ -83,18 +87,22 @@ class Rewards:
         """The reward function: one reward per completion of a batch."""
 
         async def judged_reward(
-            completions: Any, completion_ids: Any, task_id: Any, trainer_state: Any, **_: Any
+            completions: Any, completion_ids: Any, task_id: Any, trainer_state: Any, **more: Any
         ) -> list[float]:
-            _synchronize()
+            synchronize()
             started_s = time.monotonic()
-            tasks = [self._tasks[one] for one in task_id]
-            replies = [self._form.reply(one) for one in completions]
+            shown = more.get("shown", [""] * len(task_id))
+            tasks = [replace(self._tasks[one], shown=code) for one, code in zip(task_id, shown, strict=True)]
+            replies = more.get("reply") or [self._form.reply(one) for one in completions]
             judged = await self._pool.score(tasks, replies)
             self._tally.waited_s += time.monotonic() - started_s
             self._tally.judged += [
                 replace(one, truncated=not ids or ids[-1] not in self._ends)
                 for one, ids in zip(judged, completion_ids, strict=True)
             ]
+            if self._next is not None:
+                for told in zip(tasks, replies, judged, strict=True):
+                    self._next.saw(*told)
             self._tally.step = trainer_state.global_step + 1
             return [one.reward for one in judged]
 
@@ -144,7 +152,7 @@ def sampled(lines: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     }
 
 
-def _synchronize() -> None:
+def synchronize() -> None:
     """Wait for the GPU to finish training work: nothing else may run on it during timing."""
     import torch
 

@@ -1,0 +1,97 @@
+"""Rejection fine-tuning: sample, judge, and SFT on the model's own confirmed answers that are no copies.
+
+The prompts are those of GRPO. Not covered: sampling and judging (`evaluation`), the training itself (`sft`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kcurate import prompts
+from kcurate.cuda_source.similarity import fingerprint
+from kcurate.errors import InputError
+from kcurate.records import Outcome
+from kcurate.train import driving, models, sft
+from kcurate.train.driving import Stage
+from kcurate.train.evaluation import completions
+from kcurate.train.evaluation.completions import Completion
+from kcurate.train.evaluation.judging import answer_of, judge
+from kcurate.train.evaluation.local_model import Drawing, LocalModel
+from kcurate.train.evaluation.sampling import generate
+from kcurate.train.reward.answers import Readable, read
+from kcurate.train.reward.trl_reward import Pool
+from kcurate.train.task import Task
+
+# The completions behind the rows, in the run's `completions/`.
+SAMPLED = "rft-sampled"
+
+
+def train(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None, *, timed: bool) -> int:
+    """Run the stage to its end; the number of steps. `adapter` None: sample from the base model.
+
+    One process samples and judges. A resumed stage keeps what was sampled.
+
+    Raises:
+        InputError: no completion is right. StoppedError, MissingDependencyError: as in `driving.drive`.
+    """
+    place = stage.run.completions(SAMPLED)
+    with driving.state().main_process_first():
+        if not place.exists():
+            rows = _sampled(stage, tasks, pool, adapter)
+            completions.write(place, rows)
+    rows = completions.read(place, hint="delete it")
+    kept = answers(tasks, rows, timed=timed, most=stage.settings.rft.answers)
+    families = len({one.family for one in kept})
+    stage.note(f"rft: {len(kept)} of {len(rows)} completions are kept, for tasks of {families} families")
+    if not kept:
+        raise InputError(
+            f"none of {len(rows)} completions is {'confirmed' if timed else 'correct'} and no copy",
+            where="train rft",
+            hint="raise rft.samples, or start from an adapter that SFT made",
+        )
+    return sft.train(stage, kept, adapter)
+
+
+def _sampled(stage: Stage, tasks: Sequence[Task], pool: Pool, adapter: Path | None) -> list[Completion]:
+    own, limits = stage.settings.rft, stage.settings.grpo
+    drawing = Drawing(
+        limits.max_completion_tokens,
+        own.temperature,
+        own.top_p,
+        stage.settings.seed,
+        own.batch,
+        "--set rft.batch={}",
+    )
+    with contextlib.closing(LocalModel(stage.settings.model, adapter, drawing)) as model:
+        fitting = model.fitting(tasks, limits.max_prompt_tokens)
+        stage.note(f"rft: samples {own.samples} completions for each of {len(fitting)} tasks")
+        rows = generate(fitting, model, samples=own.samples)
+    models.free()
+    return judge(rows, fitting, pool)[0]
+
+
+def answers(tasks: Sequence[Task], rows: Sequence[Completion], *, timed: bool, most: int) -> list[Task]:
+    """The tasks with right completions as answers, at most `most` different ones of each, the fastest first.
+
+    `timed` false: correct is enough, since nothing is confirmed without times.
+    """
+    wanted = Outcome.CONFIRMED if timed else Outcome.CORRECT
+    known = {task.id: task for task in tasks}
+    found: dict[str, dict[str, Task]] = defaultdict(dict)
+    right = [row for row in rows if row.outcome == wanted]
+    for row in sorted(right, key=lambda row: -(row.speedup or 0.0)):
+        task, answer = known[row.task], answer_of(row)
+        if isinstance(answer, str):
+            parsed = prompts.read_reply(answer, "text")
+            if isinstance(parsed, prompts.Unreadable):
+                continue
+            answer = parsed
+        made = read(task, answer)
+        if isinstance(made, Readable) and not made.copied and len(found[task.id]) < most:
+            code = fingerprint(made.candidate.fast.code).exact
+            found[task.id].setdefault(code, replace(task, answer=prompts.write_answer(answer)))
+    return [one for kept in found.values() for one in kept.values()]
