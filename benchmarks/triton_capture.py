@@ -117,7 +117,7 @@ def drafted(row: Row, keep: Path, tree: Path) -> list[Row]:
     shutil.rmtree(pairs, ignore_errors=True)
     if (work / "pairs").is_dir():
         shutil.copytree(work / "pairs", pairs)
-    made = Counter(pair.origin.kernels[0] for path in store.find_candidates(pairs) for pair in [read(path)])
+    made = Counter(pair.origin.kernels[0] for pair in candidates(pairs))
     known = {
         kernel.name: (kernel, path.parent)
         for path in work.rglob("kernel.json")
@@ -145,8 +145,8 @@ def drafted(row: Row, keep: Path, tree: Path) -> list[Row]:
     return list({(one["kernel"], one["path"]): one for one in found}.values())
 
 
-def read(path: Path) -> Candidate:
-    return store.read_candidate(path)
+def candidates(root: Path) -> list[Candidate]:
+    return [store.read_candidate(path) for path in store.find_candidates(root)] if root.is_dir() else []
 
 
 def lost(work: Path, path: str, name: str) -> str:
@@ -204,9 +204,7 @@ def report(rows: list[Row], judged: Path | None, pairs: Path) -> None:
     """The funnel of the drawn kernels, and of all that were launched."""
     confirmed: dict[str, float] = {}
     if judged is not None:
-        kernels = {
-            pair.id: pair.origin.kernels[0] for path in store.find_candidates(pairs) for pair in [read(path)]
-        }
+        kernels = {pair.id: pair.origin.kernels[0] for pair in candidates(pairs)}
         for verdict in store.read_jsonl(judged, Verdict):
             if verdict.speedup is not None and verdict.outcome.value == "confirmed":
                 kernel = kernels.get(verdict.candidate, "")
