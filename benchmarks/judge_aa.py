@@ -1,11 +1,12 @@
 """How far the judge's times can be believed: A against A, planted differences, repeats, Nsight Compute.
 
-    python benchmarks/judge_aa.py --out FILE.json [--budget-s 330] [--no-ncu]
+    python benchmarks/judge_aa.py --out FILE.json [--budget-s 330] [--no-ncu] [--triton]
 
 Needs a GPU. A against A: every kernel against its own copy, in fresh pairs of processes, several judgements
 each. Planted: the slow side takes 1.03 times as long (1.05 under 20 us); how many rounds of its loop that is,
 is fitted first. Repeats: a 1.5 times longer side in many fresh pairs of processes. When the budget is spent,
-what is left is left out, and the file says how many of what there are. Writes all rows.
+what is left is left out, and the file says how many of what there are. Writes all rows. `--triton`: chains
+alone, with both sides in Triton.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import json
 import re
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +27,11 @@ from judge_ncu import readings
 
 from kcurate.judge.judging import Judge, JudgeConfig
 from kcurate.judge.timing import statistics
-from kcurate.judge.timing.a_against_a import fma_pair
+from kcurate.judge.timing.a_against_a import THREADS, fma_pair
 from kcurate.judge.timing.decision import PairTimer
-from kcurate.records import Candidate
+from kcurate.records import Candidate, Launch, Side
+
+Chain = Callable[..., Candidate]
 
 DURATIONS_US = (6.0, 8.0, 10.0, 15.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 COPIES_MB = (2.0, 20.0, 200.0)
@@ -68,16 +72,42 @@ def planted(us: float) -> float:
     return 1.05 if us < SHORT_US else 1.03
 
 
-def fit_chain(judge: Judge) -> Fit:
+TRITON = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def work(x, y, a, b, rounds, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at)
+    for _ in range(rounds):
+        v = v * a + b
+    tl.store(y + at, v)
+"""
+
+
+def in_triton(rounds: int, extra: int = 0) -> Candidate:
+    """The chain with both sides in Triton, a thread for each element as in CUDA."""
+    pair = fma_pair(rounds, extra)
+    sides = []
+    for side in (pair.slow, pair.fast):
+        (step,) = side.plan
+        assert isinstance(step, Launch)
+        launch = Launch("work", step.grid, (), step.args, constexprs={"BLOCK": THREADS}, num_warps=8)
+        sides.append(Side(TRITON, (launch,), language="triton"))
+    return replace(pair, id=f"{pair.id}-triton", slow=sides[0], fast=sides[1])
+
+
+def fit_chain(judge: Judge, chain: Chain) -> Fit:
     times = []
     for rounds in FIT_ROUNDS:
-        with judge.pair_timer(fma_pair(rounds), 7) as timer:
+        with judge.pair_timer(chain(rounds), 7) as timer:
             times.append(timer.measure(7).median_us("fast"))
     per_round = (times[1] - times[0]) / (FIT_ROUNDS[1] - FIT_ROUNDS[0])
     return Fit(times[0] - FIT_ROUNDS[0] * per_round, 1.0 / per_round)
 
 
-def tasks(fit: Fit, scale: float) -> list[Task]:
+def tasks(fit: Fit, scale: float, chain: Chain) -> list[Task]:
     """Everything, in an order in which a prefix says something of each part."""
 
     def many(count: int) -> int:
@@ -86,14 +116,15 @@ def tasks(fit: Fit, scale: float) -> list[Task]:
     kernels: list[tuple[str, Candidate, int]] = []
     for us in DURATIONS_US:
         repeats = 8 if us >= 3000 else 12 if us >= 1000 else 16
-        kernels.append((f"chain-{us:g}", fma_pair(fit.rounds(us)), repeats))
-    kernels += [(f"copy-{mb:g}", copy(mb), 16) for mb in COPIES_MB]
+        kernels.append((f"chain-{us:g}", chain(fit.rounds(us)), repeats))
+    if chain is fma_pair:
+        kernels += [(f"copy-{mb:g}", copy(mb), 16) for mb in COPIES_MB]
     found = [Task(f"aa-{name}", one, 3, many(repeats)) for name, one, repeats in kernels]
     for us in DURATIONS_US:
-        one = fma_pair(fit.rounds(us), fit.extra(us, planted(us)))
+        one = chain(fit.rounds(us), fit.extra(us, planted(us)))
         found.append(Task(f"planted-{planted(us):g}-chain-{us:g}", one, 3, many(4 if us >= 3000 else 10)))
     for us in (30.0, 300.0):
-        one = fma_pair(fit.rounds(us), fit.extra(us, 1.5))
+        one = chain(fit.rounds(us), fit.extra(us, 1.5))
         found.append(Task(f"repeat-1.5-chain-{us:g}", one, many(16), 1))
     return found + [Task(f"aa-{name}", one, 3, many(repeats), 3) for name, one, repeats in kernels]
 
@@ -186,24 +217,26 @@ def main() -> None:
     parser.add_argument("--budget-s", type=float, default=330.0)
     parser.add_argument("--scale", type=float, default=1.0, help="times as many judgements in each process")
     parser.add_argument("--no-ncu", action="store_true")
+    parser.add_argument("--triton", action="store_true", help="chains in Triton alone, without ncu")
     parser.add_argument("--only", default="", metavar="REGEX", help="only tasks of such names")
     options = parser.parse_args()
     started = time.perf_counter()
     judge = Judge(JudgeConfig("cuda", spares=6))
     clock = judge.calibrate()
     print(clock, f"self-test took {time.perf_counter() - started:.1f} s", flush=True)
-    fit = fit_chain(judge)
+    chain: Chain = in_triton if options.triton else fma_pair
+    fit = fit_chain(judge, chain)
     print(fit, flush=True)
     raw: dict[str, list[dict[str, Any]]] = {}
     until_s = started + options.budget_s
-    for task in tasks(fit, options.scale):
+    for task in tasks(fit, options.scale, chain):
         if time.perf_counter() < until_s and re.search(options.only, task.name):
             raw.setdefault(task.name, []).extend(judgements(judge, task, until_s))
             print(f"{time.perf_counter() - started:6.1f} s {task.name}", flush=True)
     table = [summarise(name, rows) for name, rows in raw.items() if rows]
     environment = judge.environment()
     judge.close()
-    if not options.no_ncu:
+    if not (options.no_ncu or options.triton):
         kernels = [("chain", float(fit.rounds(us))) for us in DURATIONS_US]
         kernels += [("copy", mb) for mb in COPIES_MB]
         kernels += [("chain", float(fit.rounds(us) + fit.extra(us, planted(us)))) for us in DURATIONS_US]

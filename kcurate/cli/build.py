@@ -21,7 +21,7 @@ def build(
         typer.Option(
             metavar="PATH",
             help="Evaluation set that no row may overlap, such as a KernelBench checkout: a folder, "
-            "or a .jsonl or .parquet file. May be repeated.",
+            "or a .json, .jsonl or .parquet file. May be repeated.",
         ),
     ] = None,
     allow_licence: Annotated[

@@ -1,12 +1,14 @@
 """Overlap with evaluation sets, by shared n-grams of tokens.
 
-A set is a folder (every source file is an item), or one JSON-lines or Parquet file (every row is an item: its
-text columns joined). N-gram containment finds copied text. It cannot find an independent implementation of
-the same computation, and KernelBench has computations that everybody implements; the card says so.
+A set is a folder (every source file is an item), or one file of rows in JSON, JSON lines or Parquet (every
+row is an item). Python that uses Triton is also compared without comments, in the layout of our rows. N-gram
+containment finds copied text. It cannot find an independent implementation of the same computation, and
+KernelBench has computations that everybody implements; the card says so.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,12 +19,14 @@ from typing import Any
 from kcurate import codec
 from kcurate.cuda_source import normalise
 from kcurate.errors import InputError, RecordError
+from kcurate.triton_source import bare_python
 
 NGRAM = 13
 # From this share of common n-grams (of the row's code, or of the item) a row is refused.
 LIMIT = 0.5
 # Texts with fewer n-grams are ignored: a signature and a loop header match by chance.
 LEAST = 8
+_ROWS = frozenset({".json", ".jsonl", ".parquet"})
 _SOURCES = frozenset({".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp", ".py", ".txt"})
 _TOKEN = re.compile(rb"[A-Za-z_]\w*|\d[\w.]*|[^\s\w]")
 _LIST_LIMIT_BYTES = 4_000_000
@@ -78,13 +82,17 @@ def read(path: Path) -> Reference:
         InputError: no such path, or it has nothing to compare. RecordError: a file whose rows cannot be read.
     """
     if not path.exists():
-        raise InputError("no such evaluation set", where=str(path), hint="a folder, .jsonl or .parquet file")
+        raise InputError(
+            "no such evaluation set", where=str(path), hint="a folder, .json, .jsonl or .parquet file"
+        )
     found: dict[str, set[bytes]] = defaultdict(set)
     for name, text in _texts(path):
         found[name] |= grams(text)
     items = {name: frozenset(inside) for name, inside in found.items() if inside}
     if not items:
-        raise InputError("nothing to compare with", where=str(path), hint="source files, .jsonl or .parquet")
+        raise InputError(
+            "nothing to compare with", where=str(path), hint="source files, .json, .jsonl or .parquet"
+        )
     index: dict[bytes, list[str]] = defaultdict(list)
     for name, inside in items.items():
         for gram in inside:
@@ -97,7 +105,7 @@ def _texts(path: Path) -> Iterator[tuple[str, bytes]]:
         for file in sorted(path.rglob("*")):
             inside = file.relative_to(path)
             hidden = any(part.startswith(".") for part in inside.parts)
-            if file.is_file() and not hidden and file.suffix in _SOURCES | {".jsonl", ".parquet"}:
+            if file.is_file() and not hidden and file.suffix in _SOURCES | _ROWS:
                 yield from ((f"{inside.as_posix()}{row}", text) for row, text in _file(file))
     else:
         yield from ((f"{path.name}{row}", text) for row, text in _file(path))
@@ -112,10 +120,13 @@ def _file(file: Path) -> Iterator[tuple[str, bytes]]:
             for number, line in lines
             if line.strip()
         )
+    elif file.suffix == ".json":
+        rows = codec.parse(file.read_bytes(), where=str(file), lone_surrogates=True)
+        yield from _rows(rows if isinstance(rows, list) else ())
     elif file.suffix == ".parquet":
         yield from _rows(_parquet_rows(file))
     elif file.stat().st_size <= _LIST_LIMIT_BYTES:
-        yield "", normalise(file.read_bytes())  # Python too, for the CUDA code in its strings
+        yield from (("", text) for text in _plain(file.read_bytes()))
 
 
 def _parquet_rows(file: Path) -> Iterable[Any]:
@@ -134,5 +145,13 @@ def _parquet_rows(file: Path) -> Iterable[Any]:
 def _rows(rows: Iterable[Any]) -> Iterator[tuple[str, bytes]]:
     for number, row in enumerate(rows):
         values = row.values() if isinstance(row, dict) else (row,)
-        texts = [value for value in values if isinstance(value, str)]
-        yield f"#{number}", normalise("\n".join(texts).encode("utf-8", "replace"))
+        for one in (value.encode("utf-8", "replace") for value in values if isinstance(value, str)):
+            yield from ((f"#{number}", text) for text in _plain(one))
+
+
+def _plain(text: bytes) -> Iterator[bytes]:
+    """The text without comments: as CUDA, also in the strings of Python, and as Python with Triton."""
+    yield normalise(text)
+    if b"triton" in text:
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            yield bare_python(text.decode("utf-8", "replace")).encode()

@@ -239,6 +239,17 @@ def test_contamination_is_caught_in_every_form_of_a_set(tmp_path: Path) -> None:
         assert gates.offer(a_row(own)) is None
 
 
+def test_triton_is_found_under_comments_and_docstrings(tmp_path: Path) -> None:
+    folder = resources.pairs_dir() / "deep-learning" / "layernorm-triton"
+    taken = a_row(store.read_candidate(folder))
+    code = str(taken["fast_code"]).replace("    row = ", '    "Theirs."\n    # a // comment\n    row = ', 1)
+    (tmp_path / "one.py").write_text(f"import torch\n{code}")
+    (tmp_path / "all.json").write_text(json.dumps([{"file": "one.py", "output": code}]))
+    for place in (tmp_path / "all.json", tmp_path):
+        refused = Gates(Rules(against=(place,))).offer(taken)
+        assert refused is not None and refused.reason == "contaminated"
+
+
 def test_a_set_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such evaluation set"):
         contamination.read(tmp_path / "nothing")
