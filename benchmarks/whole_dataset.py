@@ -38,7 +38,7 @@ def make(workspace: Workspace, trees: Path | None, jobs: int) -> None:
     """Pairs, verdicts and dataset, into a new workspace; candidates without a verdict are not kept."""
     found = tuple(sorted(path for path in trees.iterdir() if path.is_dir())) if trees else ()
     if found:
-        extract(ExtractConfig(found, workspace.root, jobs=jobs, compile=False))
+        extract(ExtractConfig(found, workspace.root, jobs=jobs, compile=False), note=print)
         deopt(DeoptConfig(workspace.root, jobs=jobs))
     deopt(DeoptConfig(workspace.root, (resources.pairs_dir(),), jobs=jobs))
     judged = set()

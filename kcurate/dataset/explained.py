@@ -15,19 +15,22 @@ from typing import Any
 
 from kcurate import prompts, store
 from kcurate.dataset.material import DRAM, STALLS, material
+from kcurate.errors import ProblemError
 from kcurate.neutral import commented
 from kcurate.problem import shown
+from kcurate.problem.expressions import evaluate
 from kcurate.problem.program import launch_count, names_of
-from kcurate.problem.techniques import vocabulary
+from kcurate.problem.techniques import shown_in, vocabulary
 from kcurate.profiles import counters, labels
 from kcurate.prompts.explained import Fact, say, write
-from kcurate.records import Candidate, Problem, Profile, Side
+from kcurate.records import SIDES, Candidate, Launch, Problem, Profile, Side, steps
 
 Both = tuple[Profile, Profile]
 # The most facts that are told of a side's counters, the most techniques with their meaning; from where on a
-# counter is told.
+# counter is told. Coalesced accesses of 16 bytes a thread touch `labels.WIDE[1]` sectors.
 MOST = 3
 SECTORS, CYCLES = 8.0, 4.0
+WIDE = "vectorized-access"
 # Of what a diagnosis tells, an answer lowers all but this.
 OCCUPIED = "occupancy_pct"
 CONFLICTS, ISSUE, FP64, OCCUPANCY, LOCAL_SHARE = 0.2, 60.0, 50.0, 25.0, 0.1
@@ -77,13 +80,14 @@ def diagnosis(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> Ite
 def limits(pair: Candidate, both: Both) -> Iterator[Fact]:
     """What the counters of the given side show that the answer mends, the most telling first."""
     every, after = (side.counters for side in both)
+    sectors = labels.WIDE[1] if WIDE in shown_in(pair.slow.code) else SECTORS
     found = {
         name: value
         for name, value in every.items()
         if material(name, pair, both) and (after[name] > value) == (name == OCCUPIED)
     }
     for name in ("load_sectors", "store_sectors"):
-        if found.get(name, 0.0) >= SECTORS:
+        if found.get(name, 0.0) >= sectors:
             yield Fact(name, {"count": number(found[name])})
     if found.get("local_bytes", 0.0) >= LOCAL_SHARE * every.get("l2_bytes", 0.0) and found.get("local_bytes"):
         yield Fact("local_traffic", {"bytes": counters.shown("local_bytes", found["local_bytes"])})
@@ -112,8 +116,9 @@ def change(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> Iterat
     before, after = (launches(pair.problem, side) for side in (pair.slow, pair.fast))
     if before is not None and after is not None and before != after:
         yield Fact("other_launches", {"count": _launches(after), "before": _launches(before)})
-    for kind, field, what in (("registers", "count", "registers"), ("shared", "bytes", "shared_bytes")):
-        slow, fast = (_most(row[f"{side}_resources"], what) for side in ("slow", "fast"))
+    registers = (_most(row[f"{side}_resources"], "registers") for side in SIDES)
+    shared = (_shared(pair.problem, getattr(pair, side), row[f"{side}_resources"]) for side in SIDES)
+    for kind, field, (slow, fast) in (("registers", "count", registers), ("shared", "bytes", shared)):
         if slow is not None and fast is not None and slow != fast:
             yield Fact(kind, {field: str(fast), "before": str(slow)})
     yield Fact(
@@ -135,6 +140,7 @@ def techniques(pair: Candidate, both: Both | None) -> Iterator[Fact]:
     for name in pair.techniques:
         there = labels.moves(name, *both) if both is not None else []
         moved = [one for one in there if one.right and both and material(one.counter, pair, both)]
+        moved = [one for one in moved if name != WIDE or _widened(one, pair.fast.code)]
         if name in known and (moved or not there or name in pair.worth):
             found[name] = moved
     told = {labels.LAUNCHES, labels.CONFLICTS}
@@ -151,6 +157,16 @@ def techniques(pair: Candidate, both: Both | None) -> Iterator[Fact]:
             break
     if rest := list(found)[MOST:]:
         yield Fact("further", {"names": ", ".join(rest)})
+
+
+def _widened(move: labels.Move, code: str) -> bool:
+    """Whether sectors tell of wide accesses: the code has some, and touches no more than those need.
+
+    A warp's fragments of a matrix touch as many, in pieces of 4 bytes.
+    """
+    if not move.counter.endswith("_sectors"):
+        return True
+    return WIDE in shown_in(code) and move.fast <= labels.WIDE[1]
 
 
 def _launches(count: int) -> str:
@@ -174,6 +190,23 @@ def _local(resources: str) -> Iterator[tuple[str, int]]:
     for one in json.loads(resources):
         if one.get("local_bytes"):
             yield one["kernel"], one["local_bytes"]
+
+
+def _shared(problem: Problem | None, side: Side, resources: str) -> int | None:
+    """The most shared memory that a block of a plan has, dynamic as well; None if it is not known."""
+    static = [(one["kernel"], one["shared_bytes"]) for one in json.loads(resources) if "shared_bytes" in one]
+    if problem is None or not static or None in dict(static).values():
+        return None
+    names, found = names_of(problem, problem.sizes.headline), []
+    for step in steps(side.plan):
+        if isinstance(step, Launch):
+            name = step.launch.rpartition("::")[2]
+            own = [size for kernel, size in static if kernel == name or f"{len(name)}{name}" in kernel]
+            try:
+                found.append(max(own, default=0) + evaluate(step.shared_bytes, names))
+            except ProblemError:  # it depends on what is computed
+                return None
+    return max(found, default=0)
 
 
 def _most(resources: str, what: str) -> int | None:

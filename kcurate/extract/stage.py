@@ -83,6 +83,9 @@ def extract(config: ExtractConfig, *, note: Note = silent) -> tuple[Summary, lis
             trees = find_files(config.paths, config.suite, chosen, config.root)
             for files in trees:
                 files.tree = replace(files.tree, license=config.licence)
+                if (known := files.tree.another_revision) is not None:
+                    have = f"{files.tree.suite}: {files.tree.root} is at {files.tree.revision}"
+                    record.note(f"{have}; its problems and verdicts are of {known}: run git checkout {known}")
             finders = zip(trees, _finders(config, trees, record.note), strict=True)
             for files, finder in progress.each(finders, "scan", len(trees), "tree"):
                 choose_units(files, pool, finder)

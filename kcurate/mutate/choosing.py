@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -22,6 +23,7 @@ class Changed:
     side: Side
 
 
+_EMPTY = re.compile(r"([;{}][ \t]*\n)(?:[ \t]*(?:\(void\)0)?;[ \t]*\n)+")
 # Every change of a side begins with the same tokens.
 _tokenised = lru_cache(maxsize=4)(Code.of)
 
@@ -31,9 +33,17 @@ def of_text(change: Callable[[Code], Changes]) -> Change:
 
     def changed(side: Side) -> Iterator[tuple[str, Side]]:
         for what, edits in change(_tokenised(side.code)):
-            yield what, replace(side, code=apply(side.code, edits))
+            yield what, replace(side, code=tidied(apply(side.code, edits)))
 
     return changed
+
+
+def tidied(text: str) -> str:
+    """A text without lines that hold an empty statement alone, which only a removed one leaves.
+
+    What a line before it may begin (a loop, a branch, a label) keeps its empty statement.
+    """
+    return _EMPTY.sub(r"\1", text)
 
 
 def every(side: Side, changes: Mapping[str, Change], name: str) -> tuple[Changed, ...]:

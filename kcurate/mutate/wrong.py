@@ -19,6 +19,8 @@ COMMUTATIVE = frozenset(
     {"min", "max", "fminf", "fmaxf", "fmin", "fmax", "__fadd_rn", "__fmul_rn", "__mul24", "hypotf"}
 )
 # Changing a mask is not wrong; numbers that affect only speed (unrolling, alignment) are in directives.
+# An index that one can be added to as it is.
+_SUM = re.compile(r"[\w\s+\-*/%.\[\]()]*")
 _MASK = re.compile(r"0[xX][fF]+[uUlL]*$")
 
 
@@ -28,12 +30,13 @@ def index_off_by_one(code: Code) -> Changes:
         if token.text == "[" and code.is_operand(i - 1) and i in code.partner:
             inner = code.between(i, code.partner[i])
             if re.search(r"[a-z]", inner):
-                edit = Edit(token.end, code.tokens[code.partner[i]].start, f"({inner}) + 1")
+                bare = inner if _SUM.fullmatch(inner) else f"({inner})"
+                edit = Edit(token.end, code.tokens[code.partner[i]].start, f"{bare} + 1")
                 yield f"{code.at(i - 1)}[{inner}] + 1", (edit,)
 
 
 def missing_guard(code: Code) -> Changes:
-    """`if (i < n)` always holds; `if (i >= n) return` never does."""
+    """`if (i < n)` and `if (i >= n) return` are not there; before an `else` they always hold, or never."""
     for i in code.words("if"):
         if code.at(i + 1) != "(" or i + 1 not in code.partner:
             continue
@@ -42,7 +45,13 @@ def missing_guard(code: Code) -> Changes:
         if any(code.at(k) in RELATIONS for k in code.inside(i + 1)):
             after = code.at(close + 1)
             leaves = after in ("return", "break", "continue")
-            edit = Edit(code.tokens[i + 1].end, code.tokens[close].start, "false" if leaves else "true")
+            end = code.partner.get(close + 1) if after == "{" else code.ending(close + 1, ";")
+            if end is None or code.at(end + 1) == "else" or after == "if":
+                edit = Edit(code.tokens[i + 1].end, code.tokens[close].start, "false" if leaves else "true")
+            elif leaves:
+                edit = code.instead(i, ";", end)
+            else:
+                edit = Edit(code.tokens[i].start, code.tokens[close + 1].start, "")
             yield f"if ({condition})", (edit,)
 
 
@@ -101,7 +110,7 @@ def lost_tail(code: Code) -> Changes:
     for i in _relations(code):
         if code.at(i) == "<" and code.tokens[i + 1].kind == "word" and code.at(i + 2) in (")", ";", "&&"):
             bound = code.at(i + 1)
-            yield f"< {bound} / 32 * 32", (code.instead(i + 1, f"({bound} / 32 * 32)"),)
+            yield f"< {bound} / 32 * 32", (code.instead(i + 1, f"{bound} / 32 * 32"),)
 
 
 def narrower_accumulate(code: Code) -> Changes:
@@ -170,7 +179,11 @@ def dropped_atomic(code: Code) -> Changes:
         parts = code.parts(i + 1) if code.at(i + 1) == "(" else []
         if len(parts) == 2:
             place, value = code.text_of(parts[0]), code.text_of(parts[1])
-            text = f"(*({place}) {plain.get(code.at(i), '=')} ({value}))"
+            to = (
+                place[1:] if place.startswith("&") else f"*{place}" if place.isidentifier() else f"*({place})"
+            )
+            text = f"{to} {plain.get(code.at(i), '=')} {value}"
+            text = text if code.at(i - 1) in (";", "{", "}") else f"({text})"
             yield code.at(i), (code.instead(i, text, code.partner[i + 1]),)
 
 

@@ -97,7 +97,7 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "technique": (
         "The answer uses {name}: {meaning}.",
         "It is written with {name}: {meaning}.",
-        "What is new is {name}: {meaning}.",
+        "Its code has {name}: {meaning}.",
     ),
     "worth": (
         "Without {name} the answer takes {ratio} times as long.",
@@ -116,8 +116,8 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
         "Registers of a thread go from {before} to {count}.",
     ),
     "shared": (
-        "A block has {bytes} bytes of static shared memory, {before} in the given code.",
-        "Static shared memory of a block goes from {before} to {bytes} bytes.",
+        "A block has {bytes} bytes of shared memory, {before} in the given code.",
+        "Shared memory of a block goes from {before} to {bytes} bytes.",
     ),
     "moves": (
         "The profiler counts {after} in place of {before} ({counter}).",

@@ -1,11 +1,14 @@
 """Assembles the file from `assets/`, data and plots; the page fetches nothing.
 
-Data is JSON in script elements. Every `<` is escaped, so that no text can end its element.
+Data is JSON in script elements. Every `<` is escaped, so that no text can end its element. What only a pair's
+own part shows is compressed, so that thousands of pairs load at once.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -15,19 +18,20 @@ from typing import Any
 from kcurate.report import plots
 from kcurate.report.entries import Entry, line, part
 
+# Neighbours share code: more of them are smaller together, and take longer to inflate.
+GROUP = 16
 _SCRIPTS = ("table.js", "diff.js", "pair.js")
 
 
 def render(entries: Sequence[Entry]) -> str:
     """The whole page as HTML."""
     lines = [line(entry) for entry in entries]
-    parts = {entry.candidate.id: part(entry) for entry in entries}
     filled = {
         "/*STYLE*/": _asset("style.css"),
         "<!--LEAD-->": _lead(lines),
         "<!--PLOTS-->": _plots(lines),
         "<!--LINES-->": _embedded(lines),
-        "<!--PARTS-->": _embedded(parts),
+        "<!--PARTS-->": _embedded({"group": GROUP, "packed": packed([part(entry) for entry in entries])}),
         "/*SCRIPT*/": "\n".join(_asset(name) for name in _SCRIPTS),
     }
     page = _asset("page.html")
@@ -36,6 +40,15 @@ def render(entries: Sequence[Entry]) -> str:
         before, _, page = page.partition(mark)
         pieces += [before, text]
     return "".join([*pieces, page])
+
+
+def packed(parts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Parts in groups of `GROUP`, each deflated and in base64; the page inflates the one that it shows."""
+    groups = (parts[at : at + GROUP] for at in range(0, len(parts), GROUP))
+    return [
+        b64encode(zlib.compress(_embedded(list(one)).encode("utf-8", "replace"), 9)).decode()
+        for one in groups
+    ]
 
 
 def _asset(name: str) -> str:

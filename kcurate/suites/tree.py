@@ -38,6 +38,12 @@ class Tree:
         """The suite's name; for the generic layout, the name of the root folder."""
         return self.manifest.suite
 
+    @property
+    def another_revision(self) -> str | None:
+        """The revision that a suite's facts are of, if another one is checked out."""
+        known = self.manifest.revision
+        return known if self.facts and self.revision not in (None, known) else None
+
     def locate(self, path: str) -> Place | None:
         """Where a file of this tree belongs (`path` relative to the root); None: outside the layout."""
         place = locate(self.manifest.layout, path)

@@ -326,12 +326,16 @@ def test_a_cut_push_into_a_folder_is_seen_and_completed(
     assert (to / "versions.json").read_bytes() == local(space)["versions.json"]
 
 
-def test_datasets_loads_the_repository_by_its_name(space: Workspace, hub: Hub, tmp_path: Path) -> None:
+def test_datasets_loads_every_config_of_the_repository_by_its_name(
+    space: Workspace, hub: Hub, tmp_path: Path
+) -> None:
     run(config(space, hub))
-    code = (
-        "import sys, datasets; found = datasets.load_dataset(sys.argv[1], 'pairs', revision='v1.0.0'); "
-        "print(sorted(one for split in found.values() for one in split['id']))"
-    )
+    code = """
+import sys, datasets
+for name in datasets.get_dataset_config_names(sys.argv[1], revision="v1.0.0"):
+    found = datasets.load_dataset(sys.argv[1], name, revision="v1.0.0")
+    print(name, *sorted(one for split in found.values() for one in split["id"]))
+"""
     offline = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code, REPO],
@@ -341,7 +345,12 @@ def test_datasets_loads_the_repository_by_its_name(space: Workspace, hub: Hub, t
         check=False,
         timeout=120,
     )
-    assert done.stdout.strip() == "['demo/0', 'demo/1', 'demo/2', 'demo/3']", done.stderr
+    loaded = {name: ids for name, *ids in map(str.split, done.stdout.splitlines())}
+    configs = {path.parent.name for path in space.dataset.glob("*/*.parquet")}
+    assert set(loaded) == configs >= {"pairs", "sft", "explained", "grpo"}, done.stderr
+    for name, ids in loaded.items():
+        assert ids == sorted(one["id"] for some in read_rows(space.dataset, name).values() for one in some)
+    assert loaded["pairs"] == ["demo/0", "demo/1", "demo/2", "demo/3"]
 
 
 @pytest.mark.slow

@@ -140,6 +140,24 @@ def test_a_licence_is_that_of_code_of_which_no_manifest_says_one(tmp_path: Path)
     assert tree.source("their-own", "x.cu").license == "MIT"
 
 
+def test_a_suite_at_another_revision_is_one_line_with_the_remedy(tmp_path: Path) -> None:
+    manifest = load_manifest(resources.sources_dir() / "rodinia.toml")
+    tree, notes = tmp_path / "tree", list[str]()
+    for name in sorted(manifest.benchmarks)[:3]:
+        (tree / "cuda" / name).mkdir(parents=True)
+        (tree / "cuda" / name / "a.cu").write_text("__global__ void k(int *p) { *p = 1; }\n")
+    for folder in ("openmp", "common", ".git"):
+        (tree / folder).mkdir()
+    for revision in ("0123456789abcdef0123456789abcdef01234567", manifest.revision):
+        (tree / ".git" / "HEAD").write_text(f"{revision}\n")
+        run(ExtractConfig((tree,), tmp_path / str(revision), compile=False), note=notes.append)
+    (said,) = [one for one in notes if "revision" in one or "checkout" in one]
+    assert said == (
+        f"rodinia: {tree} is at 0123456789abcdef0123456789abcdef01234567; its problems and verdicts are of "
+        f"{manifest.revision}: run git checkout {manifest.revision}"
+    )
+
+
 def test_a_generic_tree_gives_kernels_and_pairs(tmp_path: Path) -> None:
     summary = extract(tmp_path, TREES / "generic")
     assert set(kernels(tmp_path)) == {

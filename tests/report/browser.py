@@ -39,6 +39,7 @@ class Page:
         self._session: str | None = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self._call(f"{domain}.enable")
+        self._call("Performance.enable", {"timeDomain": "threadTicks"})
 
     _session = None
 
@@ -83,6 +84,11 @@ class Page:
         while not self.run("document.readyState === 'complete' && performance.timing.loadEventEnd > 0"):
             time.sleep(0.02)
         return float(self.run("performance.timing.loadEventEnd - performance.timing.navigationStart")) / 1e3
+
+    def worked(self) -> float:
+        """The processor time of the page's main thread since its loading began, in seconds."""
+        metrics = self._call("Performance.getMetrics")["metrics"]
+        return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
 
     def run(self, script: str) -> Any:
         """What an expression is in the page."""

@@ -12,8 +12,11 @@ import pytest
 from dataset.making import pair, verdict
 from report.browser import Page, chromium, executable
 
-from kcurate.report.entries import Entry
+from kcurate.profiles import on_file
+from kcurate.report.entries import Entry, entry
 from kcurate.report.page import render
+from kcurate.verdicts import readable
+from kcurate.workspace import Workspace
 
 PAIRS = 1000
 ROWS = "[...document.querySelectorAll('#table tbody tr')]"
@@ -85,6 +88,33 @@ def test_a_thousand_pairs_load_within_a_second(page: Page, file: Path) -> None:
     assert loads[0] < 1.0, f"{file.stat().st_size} bytes, loads {loads}"
     assert count(page) == "1000 of 1000 pairs" and len(names(page)) == 100
     assert not page.errors and all(one.startswith(("file:", "data:")) for one in page.fetched)
+
+
+def test_three_thousand_pairs_are_one_file_of_15_mb_and_load_within_two_seconds(
+    page: Page, tmp_path: Path
+) -> None:
+    """The built-in pairs with their verdicts and profiles, six times; no two codes are equal.
+
+    The seconds are processor time, which other work on this machine does not lengthen much.
+    """
+    space, profiles = Workspace(tmp_path), on_file.read(None)
+    found = list(readable.judged(readable.pair_folders(space, built_in=True), space))
+    known = [
+        entry(one.candidate, one.verdicts, profiles) for one in found if isinstance(one, readable.Judged)
+    ]
+    many = [
+        replace(one, candidate=replace(pair, id=f"{pair.id}-{i}", fast=replace(pair.fast, code=code)))
+        for i in range(6)
+        for one in known
+        for pair in (one.candidate,)
+        for code in (f"// {i}\n{pair.fast.code}",)
+    ]
+    path = tmp_path / "report.html"
+    path.write_text(render(many[:3000]))
+    assert path.stat().st_size < 15e6
+    page.open(path)
+    assert page.worked() < 2.0
+    assert count(page) == "3000 of 3000 pairs" and not page.errors
 
 
 def test_sorting_filtering_and_searching_do_not_lag(page: Page, file: Path) -> None:

@@ -2,10 +2,20 @@
 let parts = null;
 let back = null;
 
-function open(id) {
+// Parts are deflated in groups, in the order of the lines.
+async function partOf(at) {
   parts = parts || JSON.parse(byId("parts").textContent);
-  const [line, part] = [lines.find((one) => one.id === id), parts[id]];
-  if (!line || !part) return close();
+  const bytes = Uint8Array.from(atob(parts.packed[Math.floor(at / parts.group)]), (one) => one.charCodeAt(0));
+  const inflated = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(inflated).text())[at % parts.group];
+}
+
+async function open(id) {
+  const at = lines.findIndex((one) => one.id === id);
+  if (at < 0) return close();
+  const asked = location.hash;
+  const [line, part] = [lines[at], await partOf(at)];
+  if (location.hash !== asked) return;
   const article = byId("pair");
   article.replaceChildren();
   const again = make("a", "Back to the table", { href: "#" });
