@@ -1,7 +1,9 @@
-"""The command as a user runs it: a process with arguments, variables, pipes and signals."""
+"""The command as a user runs it: arguments, variables, pipes and signals; in its own process where needed."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import signal
@@ -19,21 +21,27 @@ from kcurate.errors import BackendError
 from kcurate.records import Candidate, Origin, Side
 
 COMMAND = (sys.executable, "-m", "kcurate")
-CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("KCURATE_")}
 
 
 def kcurate_command(
     *args: str, cwd: Path | None = None, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *args],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=cwd,
-        env=CLEAN | variables,
-        check=False,
-    )
+    """Run a command in this process, with these variables and no other setting."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        if cwd is not None:
+            patch.chdir(cwd)
+        for name in os.environ:
+            if name.startswith("KCURATE_"):
+                patch.delenv(name)
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        code = cli.run(args)
+    return subprocess.CompletedProcess(args, code, out.getvalue(), err.getvalue())
 
 
 def one_line(done: subprocess.CompletedProcess[str]) -> str:
@@ -55,7 +63,7 @@ def pair(tmp_path: Path) -> Path:
 
 
 def test_version_is_the_packages() -> None:
-    done = kcurate_command("--version")
+    done = subprocess.run([*COMMAND, "--version"], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, f"kcurate {kcurate.__version__}\n")
 
 
