@@ -1,0 +1,158 @@
+#include <cuda_fp16.h>
+
+#define THREADS 128
+#define ROWS 128
+#define COLS 128
+#define DEPTH 64
+#define STAGES 3
+#define LEFT (ROWS * DEPTH)
+#define STAGE (LEFT + DEPTH * COLS)
+
+__device__ __forceinline__ unsigned shared_address(const void *p)
+{
+    return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+
+// 16 bytes to shared memory in the background; zeros where there is nothing to read.
+__device__ __forceinline__ void copy_async(void *to, const void *from, bool inside)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+                 "r"(inside ? 16 : 0) : "memory");
+}
+
+__device__ __forceinline__ void commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// All groups of copies have arrived but the last PENDING.
+template <int PENDING> __device__ __forceinline__ void wait_copies()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+// Where 16 bytes of a row lie: rows of WIDTH halves, chunks exchanged within eight rows.
+template <int WIDTH> __device__ __forceinline__ int place(int row, int chunk)
+{
+    return row * WIDTH + (chunk ^ row & 7) * 8;
+}
+
+// HEIGHT x WIDTH halves from (row, col) of a matrix of rows x cols; element by element where rows are not aligned.
+template <int HEIGHT, int WIDTH>
+__device__ __forceinline__ void copy_tile(half *to, const half *__restrict__ from, int row, int rows, int col, int cols)
+{
+    if (cols % 8 == 0) {
+#pragma unroll
+        for (int part = 0; part < HEIGHT * WIDTH / 8 / THREADS; part++) {
+            const int item = threadIdx.x + part * THREADS;
+            const int i = item / (WIDTH / 8), chunk = item % (WIDTH / 8), j = col + chunk * 8;
+            const bool inside = row + i < rows && j < cols;
+            copy_async(to + place<WIDTH>(i, chunk), inside ? from + static_cast<size_t>(row + i) * cols + j : from,
+                       inside);
+        }
+        return;
+    }
+#pragma unroll 1
+    for (int item = threadIdx.x; item < HEIGHT * WIDTH; item += THREADS) {
+        const int i = item / WIDTH, j = item % WIDTH;
+        const bool inside = row + i < rows && col + j < cols;
+        to[place<WIDTH>(i, j / 8) + j % 8] =
+            inside ? from[static_cast<size_t>(row + i) * cols + col + j] : __float2half(0.0f);
+    }
+}
+
+// Four matrices of eight rows by 16 bytes; each lane names one row.
+__device__ __forceinline__ void load_matrices(unsigned (&to)[4], const void *from)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(shared_address(from)) : "memory");
+}
+
+__device__ __forceinline__ void load_transposed(unsigned (&to)[4], const void *from)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(shared_address(from)) : "memory");
+}
+
+__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// A warp's tile of 64 x 64 from one stage.
+__device__ __forceinline__ void multiply_stage(float (&sum)[4][8][4], const half *left, const half *right, int y, int x)
+{
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int step = 0; step < DEPTH / 16; step++) {
+        unsigned p[4][4], q[4][4];
+#pragma unroll
+        for (int r = 0; r < 4; r++)
+            load_matrices(p[r], left + place<DEPTH>(y + 16 * r + lane % 16, 2 * step + lane / 16));
+#pragma unroll
+        for (int s = 0; s < 4; s++)
+            load_transposed(q[s], right + place<COLS>(16 * step + lane % 16, x / 8 + 2 * s + lane / 16));
+#pragma unroll
+        for (int r = 0; r < 4; r++)
+#pragma unroll
+            for (int s = 0; s < 8; s++)
+                multiply(sum[r][s], p[r], q[s / 2][s % 2 * 2], q[s / 2][s % 2 * 2 + 1]);
+    }
+}
+
+__device__ __forceinline__ void put(float *__restrict__ c, int row, int col, int m, int n, float left, float right)
+{
+    if (row >= m || col >= n)
+        return;
+    float *to = c + static_cast<size_t>(row) * n + col;
+    if (n % 2 == 0) {
+        *reinterpret_cast<float2 *>(to) = make_float2(left, right);
+        return;
+    }
+    to[0] = left;
+    if (col + 1 < n)
+        to[1] = right;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    hgemm(const half *__restrict__ a, const half *__restrict__ b, float *__restrict__ c, int m, int n, int k)
+{
+    extern __shared__ __align__(128) half stages[];
+    const int row = blockIdx.y * ROWS, col = blockIdx.x * COLS;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int y = warp / 2 * 64, x = warp % 2 * 64;
+    const int tiles = (k + DEPTH - 1) / DEPTH;
+    float sum[4][8][4] = {};
+    const auto load = [&](int tile) {
+        half *stage = stages + tile % STAGES * STAGE;
+        copy_tile<ROWS, DEPTH>(stage, a, row, m, tile * DEPTH, k);
+        copy_tile<DEPTH, COLS>(stage + LEFT, b, tile * DEPTH, k, col, n);
+    };
+    for (int tile = 0; tile < STAGES - 1; tile++) {
+        if (tile < tiles)
+            load(tile);
+        commit();
+    }
+    for (int tile = 0; tile < tiles; tile++) {
+        wait_copies<STAGES - 2>();
+        __syncthreads();
+        if (tile + STAGES - 1 < tiles)
+            load(tile + STAGES - 1);
+        commit();
+        const half *stage = stages + tile % STAGES * STAGE;
+        multiply_stage(sum, stage, stage + LEFT, y, x);
+    }
+#pragma unroll
+    for (int r = 0; r < 4; r++)
+#pragma unroll
+        for (int s = 0; s < 8; s++) {
+            const int i = row + y + 16 * r + lane / 4, j = col + x + 8 * s + lane % 4 * 2;
+            put(c, i, j, m, n, sum[r][s][0], sum[r][s][1]);
+            put(c, i + 8, j, m, n, sum[r][s][2], sum[r][s][3]);
+        }
+}
