@@ -24,6 +24,7 @@ import platform
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -51,6 +52,8 @@ MAIN = re.compile(r"\bmain\s*\(")
 INCLUDED = re.compile(r"^\s*#\s*include\s*[<\"]([^>\"]+)[>\"]", re.MULTILINE)
 LIBRARIES = ("cublasLt", "cublas", "curand", "cufft", "cusparse", "cusolver")
 SOURCES = (".cu", ".cuh", ".c", ".h", ".hpp", ".cpp", ".inc", ".inl")
+CHOSEN = re.compile(r"\b(\w+)\s*=\s*atoi\(argv\[1\]\)")
+CASE = re.compile(r"\bcase\s+(\d+)\s*:")
 DEFINED = re.compile(r"__global__([^;{}]{0,400})")
 
 
@@ -63,30 +66,29 @@ def drawn(tree: Path, count: int, seed: int, part: str) -> list[str]:
 
 
 def call(words: list[str], folder: Path, limit_s: float, **more: str) -> tuple[int | None, str]:
-    """Exit code (None: ran out of time) and what was written to stderr."""
-    try:
-        done = subprocess.run(
-            words,
-            cwd=folder,
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
-                **more,
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            timeout=limit_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as late:
-        return None, (late.stderr or b"").decode("utf-8", "replace")
-    return done.returncode, done.stderr.decode("utf-8", "replace")
+    """Exit code (None: ran out of time, and was ended with its children) and what was written to stderr."""
+    roots = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    with subprocess.Popen(
+        words,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": roots, **more},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            _, text = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return None, process.communicate()[1].decode("utf-8", "replace")
+    return process.returncode, text.decode("utf-8", "replace")
 
 
 def flags(recorder: str, folder: Path) -> dict[str, str]:
     """What nvcc needs so that the recorder sees the program."""
     if recorder == "cupti":
+        building.injection()  # compiled once, and not in the time of the first program
         return {}
     library = next(building.stand_in().glob("libcudart.so.*"))
     link = folder / "libcudart.so"
@@ -122,8 +124,17 @@ def gathered(suite: str, tree: Path, out: Path) -> None:
         options = "-arch=$(ARCH) -O3 -w --extended-lambda --expt-relaxed-constexpr"
         options += " -DcudaThreadSynchronize=cudaDeviceSynchronize"  # CUDA 13 lacks the old name
         (folder / "Makefile").write_text(
-            f"program:\n\tnvcc {options} -o $@ {' '.join(words)}\nrun: program\n\t./program\n"
+            f"program:\n\tnvcc {options} -o $@ {' '.join(words)}\nrun: program\n{runs(files[main_file])}"
         )
+
+
+def runs(text: str) -> str:
+    """The lines of a Makefile that run a program: with every number if its first argument chooses a case."""
+    chosen = CHOSEN.search(text)
+    numbers = sorted(set(map(int, CASE.findall(text)))) if chosen else []
+    if not numbers or not re.search(rf"\bswitch\s*\({chosen[1]}\)", text):
+        return "\t./program\n"
+    return "".join(f"\t-./program {number}\n" for number in numbers)
 
 
 def headers(units: list[Path], files: dict[Path, str]) -> tuple[set[Path], set[Path]]:
@@ -201,7 +212,10 @@ def overheads(names: list[str], given: argparse.Namespace, more: dict[str, str],
             rows = list(pool.map(lambda name: built(given.tree, name, given, more, homes[name]), names))
         for row in rows:
             home = homes[row["program"]]
-            if row["outcome"] != "built" or time.monotonic() > until_s:
+            if row["outcome"] == "built" and time.monotonic() > until_s:
+                continue
+            if row["outcome"] != "built":
+                file.write(json.dumps(row) + "\n")
                 continue
             started = time.monotonic()
             code, _ = call(["make", "run", f"ARCH={given.arch}"], home / row["program"], given.run_s, **more)

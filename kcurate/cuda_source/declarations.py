@@ -110,6 +110,22 @@ def set_by(node: Node, scope: tuple[int, int] = (0, 0)) -> Iterator[Setting]:
 
 
 @lru_cache(maxsize=16)
+def enumerations(code: str) -> Mapping[str, str]:
+    """The type that the values of each enumeration have."""
+    source = parseable(code.encode("latin-1", "replace"))
+    tree = Tree(source, parse_tree(source).root_node)
+    found: dict[str, str] = {}
+    for node in tree.nodes("enum_specifier"):
+        base, outer = node.child_by_field_name("base"), node.parent
+        named = [node.child_by_field_name("name")]
+        if outer is not None and outer.type == "type_definition":
+            named.append(outer.child_by_field_name("declarator"))
+        if node.child_by_field_name("body") is not None:
+            behind = text_of(base) if base is not None else "int"
+            found |= {text_of(name): behind for name in named if name is not None}
+    return found
+
+
 def members(code: str) -> Mapping[str, tuple[tuple[str, str, tuple[str, ...]], ...]]:
     """The member variables of each struct and class: type (with stars), name and array extents."""
     source = parseable(code.encode("latin-1", "replace"))

@@ -53,11 +53,15 @@ class Number:
 
 @dataclass
 class Arguments:
-    """All arguments; `fields` are the members of structs of numbers, by the parameter's place."""
+    """All arguments; by the parameter's place, `fields` are the members of structs of numbers.
+
+    `nulls`: the places of null pointers.
+    """
 
     pointers: list[Pointer] = field(default_factory=list)
     numbers: list[Number] = field(default_factory=list)
     fields: dict[int, tuple[StructField, ...]] = field(default_factory=dict)
+    nulls: set[int] = field(default_factory=set)
     remarks: list[Remark] = field(default_factory=list)
 
 
@@ -78,7 +82,9 @@ class Reader:
             given = [launch.args[place] for launch in self.launches]
             size = len(given[0].hex) // 2
             element = types.element(param.type, self.names, self.code)
-            if param.pointer:
+            if param.pointer and not any(arg.pointers or arg.hex.strip("0") for arg in given):
+                found.nulls.add(place)
+            elif param.pointer:
                 self._pointer(found, name, place, param.type, element, given)
             elif element is not None and element.lanes == 1 and element.size_bytes == size:
                 values = tuple(_value(arg, element.dtype, 0) for arg in given)
@@ -107,7 +113,7 @@ class Reader:
             return
         targets = tuple(one for arg in given for one in arg.pointers if one.at == at)
         if len(targets) != len(given):
-            text = f"{name} is a null pointer, or points into no allocation; plans cannot pass one"
+            text = f"{name} is null in some launches, or points into no allocation; plans cannot pass that"
             found.remarks.append(Remark("plan.args", text, Reason.NO_VALUE))
             return
         found.pointers.append(Pointer(name, path or name, place, element, targets))

@@ -253,6 +253,8 @@ class _Reading:
                 yield param.name
             elif numbers:
                 yield self._number(numbers[0])
+            elif place in self.given.nulls:
+                yield ValueArg(0, "uint64")
             elif param.pointer and pointers:
                 yield pointers[0]
             elif pointers:

@@ -1,4 +1,4 @@
-"""C types as problem dtypes: built-in types, vectors as a last axis, structs of one built-in type.
+"""C types as problem dtypes: built-in types and enumerations, vectors as a last axis, structs of one type.
 
 Not covered: structs of several types, classes, half-precision vectors wider than two.
 """
@@ -76,15 +76,20 @@ def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element
         if text not in names or names[text] == text:
             break
         text = names[text]
-    return _struct(text, names, code) if re.fullmatch(r"\w+", text) else None
+    if not re.fullmatch(r"\w+", text):
+        return None
+    behind = declarations.enumerations(code).get(text) if "enum" in code else None
+    return element(behind, names) if behind is not None else _struct(text, names, code)
 
 
 def _struct(name: str, names: Mapping[str, str], code: str) -> Element | None:
-    """A struct whose members all have one builtin type: that many lanes."""
+    """A struct whose members, structs inside included, all have one builtin type: that many lanes."""
     others = {own: meant for own, meant in names.items() if own != name}
     lanes, dtype = 0, None
     for member in members(name, names, code) or ():
-        found = element(member.type, others) if "*" not in member.type and "&" not in member.type else None
+        found = (
+            element(member.type, others, code) if "*" not in member.type and "&" not in member.type else None
+        )
         if found is None or dtype not in (None, found.dtype):
             return None
         dtype, lanes = found.dtype, lanes + found.lanes * member.count

@@ -29,6 +29,8 @@ SCALAR_BYTES: Mapping[str, int] = {
 # Generators without random numbers. Others could fill a side's own buffer with what the problem's inputs are
 # made from, so also with the answer.
 FIXED_KINDS = frozenset({"zeros", "ones", "constant", "arange", "formula", "sine", "addresses"})
+# A value of eight bytes that are all zero.
+NULL = -8
 _VECTOR = re.compile(r"u?(char|short|int|long|longlong|float|double)([1-4])")
 
 
@@ -178,12 +180,14 @@ def _check_program(
 
 
 def _argument_bytes(argument: BoundArg) -> int | None:
-    """Bytes of a value; None for a pointer."""
+    """Bytes of a value; None for a pointer, `NULL` for eight bytes of zeros, which may stand for one."""
     if isinstance(argument, BoundPointers):
         return 8 * len(argument.pointers)
     if isinstance(argument, BoundTensorMap):
         return MAP_BYTES
-    return None if isinstance(argument, BoundPointer) else len(argument.data)
+    if isinstance(argument, BoundPointer):
+        return None
+    return NULL if argument.data == bytes(-NULL) else len(argument.data)
 
 
 def _flat(ops: tuple[Op, ...]) -> Iterator[Op]:
@@ -200,6 +204,8 @@ def _check_arguments(where: str, params: tuple[Param, ...], sizes: tuple[int | N
     for index, (param, given) in enumerate(zip(params, sizes, strict=True)):
         place = f"{where}.args[{index}]"
         what = f"the parameter {param.name!r} ({param.type}) takes"
+        if given == NULL:
+            given = None if param.pointer else -NULL
         if param.pointer != (given is None):
             yield Issue(place, f"{what} {'a pointer' if param.pointer else 'a value'}")
         elif given is not None:

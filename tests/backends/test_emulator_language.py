@@ -259,6 +259,10 @@ def test_the_small_standard_library() -> None:
         static_assert(cuda::std::is_floating_point<T>::value && !cuda::std::is_same_v<T, int>, "");
         return cuda::std::numeric_limits<T>::max();
     }
+    static_assert(cuda::std::is_same_v<cuda::std::make_unsigned_t<char>, unsigned char>, "");
+    static_assert(cuda::std::is_same_v<cuda::std::make_unsigned<long>::type, unsigned long>, "");
+    static_assert(cuda::std::is_same_v<cuda::std::make_signed_t<unsigned short>, short>, "");
+    static_assert(UINT64_C(1) << 40 == 1099511627776ull && UINT32_C(0) - 1 > 0 && INT64_C(-1) < 0, "");
     extern "C" __global__ void f(float *a) {
         cuda::std::array<float, 3> three{{1, 2, 3}};
         for (float x : three) a[0] += x;

@@ -197,6 +197,26 @@ def test_atomics() -> None:
     assert wide.tolist() == [64 << 40, 63, 1 << 50]
 
 
+def test_atomics_with_an_order_and_a_scope() -> None:
+    code = """
+    extern "C" __global__ void f(unsigned *a, unsigned long long *wide) {
+        __nv_atomic_fetch_add(a, 2, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE);
+        __nv_atomic_fetch_sub(a + 1, 1u, __NV_ATOMIC_ACQ_REL);
+        __nv_atomic_fetch_max(a + 2, threadIdx.x, __NV_ATOMIC_SEQ_CST, __NV_THREAD_SCOPE_SYSTEM);
+        __nv_atomic_fetch_min(wide, (unsigned long long)threadIdx.x + 7, __NV_ATOMIC_RELAXED);
+        __nv_atomic_fetch_or(wide + 1, 1ull << threadIdx.x, __NV_ATOMIC_RELAXED);
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            a[3] = __nv_atomic_load_n(a, __NV_ATOMIC_ACQUIRE);
+            a[3] += __nv_atomic_exchange_n(a + 4, 5u, __NV_ATOMIC_RELAXED);
+            __nv_atomic_store_n(a + 5, 6u, __NV_ATOMIC_RELEASE);
+        }
+    }"""
+    a, wide = run(code, np.array([1, 64, 0, 0, 3, 0], np.uint32), np.array([99, 0], np.uint64), block=64)
+    assert a.tolist() == [129, 0, 63, 132, 5, 6]
+    assert wide.tolist() == [7, 2**64 - 1]
+
+
 def test_atomic_references() -> None:
     code = """
     #include <cuda/atomic>

@@ -437,10 +437,37 @@ def test_single_size_too_large_for_the_emulator_stays_open() -> None:
     assert drafted(code, made, "fixed").reasons == (Reason.ONE_SIZE,)
 
 
-def test_null_pointer_and_other_arguments_stay_open() -> None:
+OPTIONAL = """
+typedef enum { PLAIN = 0, TWICE = 1 } mode_t;
+enum class Sign : signed char { minus = -1, plus = 1 };
+struct point { float x, y; };
+struct segment { point ends[2]; };
+__global__ void length(const int *chosen, const segment *all, float *out, mode_t mode, Sign sign, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  int at = chosen != nullptr ? chosen[i] : i;
+  float x = all[at].ends[1].x - all[at].ends[0].x, y = all[at].ends[1].y - all[at].ends[0].y;
+  out[i] = hypotf(x, y) * (mode == TWICE ? 2 : 1) * (int)sign;
+}
+"""
+
+
+def test_null_pointer_enumerations_and_structs_in_structs(judge: AdmittingJudge) -> None:
+    arrays = {"all": reals(20_000), "out": reals(5000)}
+    args = (np.uint64(0), At("all"), At("out"), i32(1), np.int8(-1), i32(5000))
+    made = launch([40], [128], args, arrays, ["out"])
+    draft = drafted(OPTIONAL, captured("length", made))
+    assert shapes(draft) == {"all": ("n", 4), "out": ("n",)}
+    null, mode, sign = ValueArg(0, "uint64"), ValueArg(1, "int32"), ValueArg(-1, "int8")
+    assert step_of(draft).args == (null, "all", "out", mode, sign, "n")
+    admitted(draft, OPTIONAL, judge)
+
+
+def test_pointer_that_is_null_in_some_launches_and_other_arguments_stay_open() -> None:
     made = saxpy(1000)
     null = replace(made, args=(*made.args[:2], CapturedArg("00" * 8), made.args[3]))
-    assert drafted(SAXPY, captured("saxpy", null)).reasons == (Reason.NO_VALUE,)
+    wild = replace(made, args=(*made.args[:2], CapturedArg("70" * 8), made.args[3]))
+    assert drafted(SAXPY, captured("saxpy", null, wild)).reasons == (Reason.NO_VALUE,)
     fewer = replace(made, args=made.args[:3])
     assert drafted(SAXPY, captured("saxpy", fewer)).reasons == (Reason.NO_VALUE,)
 

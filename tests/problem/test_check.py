@@ -78,6 +78,10 @@ def test_a_whole_candidate_has_no_issue() -> None:
     assert check(CANDIDATE) == ()
 
 
+def test_eight_bytes_of_zeros_are_a_null_pointer() -> None:
+    assert check(with_args("a", ValueArg(0, "uint64"), "s", "n", "box")) == ()
+
+
 def test_a_candidate_without_a_problem() -> None:
     assert check(dataclasses.replace(CANDIDATE, problem=None)) == (
         Issue("problem", "the candidate has no problem"),
@@ -148,6 +152,13 @@ def test_an_issue_reads_as_a_line() -> None:
         (with_args("a", "b", kernel="other"), "fast.plan", "no kernel 'other'"),
         (with_args("a", "b"), "fast.plan.scale", "2 arguments for 5 parameters"),
         (with_args("a", "s", "s", "n", "box"), "fast.plan.scale.args[1]", "takes a pointer"),
+        (
+            with_args("a", ValueArg(1, "uint64"), "s", "n", "box"),
+            "fast.plan.scale.args[1]",
+            "takes a pointer",
+        ),
+        (with_args("a", ValueArg(0, "int32"), "s", "n", "box"), "fast.plan.scale.args[1]", "takes a pointer"),
+        (with_args("a", "b", ValueArg(0, "uint64"), "n", "box"), "fast.plan.scale.args[2]", "not 8"),
         (with_args("a", "b", "a", "n", "box"), "fast.plan.scale.args[2]", "takes a value"),
         (
             with_args("a", "b", "s", ValueArg("n", "int64"), "box"),

@@ -127,6 +127,13 @@ def test_integers_are_not_varied() -> None:
     assert len(set(made)) == 1
 
 
+def test_integers_reach_the_top_of_64_bits() -> None:
+    init = Init("integers", {"low": 1 << 62, "high": 1 << 64})
+    made = make("x", Buffer("uint64", ("n",), init), SIZES, 1, "nominal")
+    assert made.dtype == np.uint64
+    assert (made >= 1 << 62).all() and (made >= 1 << 63).any() and (made < 1 << 63).any()
+
+
 @pytest.mark.parametrize("variation", VARIATIONS)
 def test_uniform_stays_in_its_range_in_every_variation(variation: str) -> None:
     for low, high in ((0, 1), (-1, 3), (5, 6)):

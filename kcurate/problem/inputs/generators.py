@@ -84,7 +84,8 @@ def integers(draw: Draw) -> Array | Recipe:
     if high <= low:
         raise ProblemError("integers needs low < high")
     if high - low > 1 << 32 or is_float(draw.dtype):
-        return draw.rng.integers(low, high, draw.count, dtype=np.int64)
+        kind = np.int64 if high <= 1 << 63 else np.uint64
+        return np.asarray(draw.rng.integers(low, high, draw.count, dtype=kind))
     return _recipe(draw, "integers", first=low, extent=high - low)
 
 

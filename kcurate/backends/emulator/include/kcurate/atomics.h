@@ -35,6 +35,45 @@ KCU_ATOMIC_ALL(atomicXor, old ^ value)
 KCU_ATOMIC(atomicInc, unsigned, old >= value ? 0u : old + 1)
 KCU_ATOMIC(atomicDec, unsigned, old == 0 || old > value ? value : old - 1)
 
+// Those with an order and a scope, which add nothing where threads take turns.
+enum {
+    __NV_ATOMIC_RELAXED,
+    __NV_ATOMIC_CONSUME,
+    __NV_ATOMIC_ACQUIRE,
+    __NV_ATOMIC_RELEASE,
+    __NV_ATOMIC_ACQ_REL,
+    __NV_ATOMIC_SEQ_CST
+};
+enum {
+    __NV_THREAD_SCOPE_THREAD,
+    __NV_THREAD_SCOPE_BLOCK,
+    __NV_THREAD_SCOPE_CLUSTER,
+    __NV_THREAD_SCOPE_DEVICE,
+    __NV_THREAD_SCOPE_SYSTEM
+};
+template <class T> KCU_API T __nv_atomic_load_n(const T *address, int, int = 0)
+{
+    kcu_spin();
+    return *address;
+}
+#define KCU_ORDERED(NAME, NEW)                                                                               \
+    template <class T, class V> KCU_API T NAME(T *address, V value, int, int = 0)                            \
+    {                                                                                                        \
+        kcu_spin();                                                                                          \
+        const T old = *address;                                                                              \
+        *address = NEW;                                                                                      \
+        return old;                                                                                          \
+    }
+KCU_ORDERED(__nv_atomic_store_n, value)
+KCU_ORDERED(__nv_atomic_exchange_n, value)
+KCU_ORDERED(__nv_atomic_fetch_add, old + value)
+KCU_ORDERED(__nv_atomic_fetch_sub, old - value)
+KCU_ORDERED(__nv_atomic_fetch_and, old & value)
+KCU_ORDERED(__nv_atomic_fetch_or, old | value)
+KCU_ORDERED(__nv_atomic_fetch_xor, old ^ value)
+KCU_ORDERED(__nv_atomic_fetch_min, T(value) < old ? T(value) : old)
+KCU_ORDERED(__nv_atomic_fetch_max, T(value) > old ? T(value) : old)
+
 #define KCU_CAS(T)                                                                                           \
     KCU_API T atomicCAS(T *address, T compare, T value)                                                      \
     {                                                                                                        \

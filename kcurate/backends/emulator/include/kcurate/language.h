@@ -53,6 +53,15 @@ typedef unsigned char uint8_t;
 typedef unsigned short uint16_t;
 typedef unsigned int uint32_t;
 typedef unsigned long uint64_t;
+typedef long ssize_t;
+#undef INT32_C
+#undef INT64_C
+#undef UINT32_C
+#undef UINT64_C
+#define INT32_C(value) value
+#define INT64_C(value) value##L
+#define UINT32_C(value) value##U
+#define UINT64_C(value) value##UL
 typedef unsigned long uintptr_t;
 typedef long intptr_t;
 typedef unsigned long long cudaTextureObject_t;

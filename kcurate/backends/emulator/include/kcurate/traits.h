@@ -55,6 +55,30 @@ template <class T> struct remove_pointer {
 template <class T> struct remove_pointer<T *> {
     typedef T type;
 };
+template <class T> struct make_unsigned {
+    typedef T type;
+};
+template <class T> struct make_signed {
+    typedef T type;
+};
+#define KCU_SIGNS(T, SIGNED, UNSIGNED)                                                                       \
+    template <> struct make_unsigned<T> {                                                                    \
+        typedef UNSIGNED type;                                                                               \
+    };                                                                                                       \
+    template <> struct make_signed<T> {                                                                      \
+        typedef SIGNED type;                                                                                 \
+    };
+#define KCU_BOTH_SIGNS(T)                                                                                    \
+    KCU_SIGNS(T, signed T, unsigned T)                                                                       \
+    KCU_SIGNS(unsigned T, signed T, unsigned T)
+KCU_BOTH_SIGNS(char)
+KCU_SIGNS(signed char, signed char, unsigned char)
+KCU_BOTH_SIGNS(short)
+KCU_BOTH_SIGNS(int)
+KCU_BOTH_SIGNS(long)
+KCU_BOTH_SIGNS(long long)
+template <class T> using make_unsigned_t = typename make_unsigned<T>::type;
+template <class T> using make_signed_t = typename make_signed<T>::type;
 template <class T> using remove_const_t = typename remove_const<T>::type;
 template <class T> using remove_cv_t = typename remove_cv<T>::type;
 template <class T> using remove_reference_t = typename remove_reference<T>::type;
