@@ -79,7 +79,7 @@ def made(pair: Candidate, table: Table) -> Iterator[Case]:
             table[rule.name]["not_applicable"] += 1
             continue
         yield rule.name, _candidate(pair, slow, rule.name, (rule.name,))
-        further = rule.apply(together, pair.problem)
+        further = rule.apply(together, pair.problem) if rule.ladder else None
         if isinstance(further, Side):
             together = further
             applied.append(rule.name)

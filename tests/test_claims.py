@@ -1,5 +1,7 @@
 """docs/data/claims.jsonl: what README.md, docs/cli.md and the tutorials claim stands there and holds.
 
+Every sentence, console line, table row and option of these pages has a line there, or is one of `NO_CLAIM`.
+
 A line's `command` is a command of kcurate, which runs here in a folder with a workspace, once for all lines
 that have it; or `pytest TEST`, a test of its own; or `see FILE`, for what was measured once. Lines that are
 `slow` are tried with `--run-slow` only.
@@ -23,6 +25,54 @@ CLAIMS = [json.loads(line) for line in (ROOT / "docs/data/claims.jsonl").read_te
 PAGES = {
     name: " ".join((ROOT / name).read_text("utf-8").split()) for name in {row["where"] for row in CLAIMS}
 }
+# Pointers to other pages, words that lead to what follows, and examples, which test_examples.py parses.
+NO_CLAIM = re.compile(
+    r"Example: |\[[^]]*\]\([^)]*\)( is an index| defines| says| lists|$)|\[what a GPU adds\]|Licence$|"
+    r"Apache-2.0|To help|What hostile code can and cannot do|Commands$|Changes$|See \[|"
+    r"Name the slow kernel, then|\| (extra|path|kind|environment|`kcurate.toml`) \||"
+    r"kcurate makes training data|`docker build"
+)
+
+
+def units(text: str) -> list[str]:
+    """The sentences of a page, the commands of its sessions, table rows, and the entries of help texts."""
+    found: list[str] = []
+    block: list[str] = []
+    fence: str | None = None
+
+    def end() -> None:
+        joined = " ".join(" ".join(block).split())
+        block.clear()
+        parts = [joined] if fence == "text" else re.split(r"(?<=[.;:])\s+(?=[A-Z`\[])", joined)
+        found.extend(part.strip(" .;:") for part in parts if part)
+
+    for line in text.splitlines():
+        if line.startswith("```"):
+            end()
+            fence = None if fence is not None else line[3:]
+        elif fence not in (None, "text"):
+            found.extend([" ".join(line[2:].split())] if line.startswith("$ ") else [])
+        elif not line.strip() or re.match(r"#|\|--|\| \||\w+:( kcurate |$)", line):
+            end()
+        else:
+            if line.startswith(("|", "- ")) or (fence == "text" and re.match(r"  \S", line)):
+                end()
+            block.append(line)
+    end()
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_sentence_is_tried(page: str) -> None:
+    claims = [" ".join(row["claim"].split()) for row in CLAIMS if row["where"] == page]
+    sentences = units((ROOT / page).read_text("utf-8"))
+    assert len(sentences) > 20
+    missing = [
+        one
+        for one in sentences
+        if not NO_CLAIM.match(one) and not any(claim in one or one in claim for claim in claims)
+    ]
+    assert not missing, "no line of docs/data/claims.jsonl has:\n" + "\n".join(missing)
 
 
 @pytest.fixture(scope="module")

@@ -95,7 +95,7 @@ def follow(
     if before is not None and change.empty and version in (None, before.version):
         return before
     last = before.version if before else None
-    named = replace(change, version=_checked(version, last) or _next(last, change))
+    named = replace(change, version=checked(version, last) or _next(last, change))
     return History(dict(sorted(rows.items())), (named, *(before.changes if before else ())))
 
 
@@ -118,7 +118,12 @@ def parse(version: str) -> tuple[int, int, int] | None:
     return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
-def _checked(version: str | None, last: str | None) -> str | None:
+def checked(version: str | None, last: str | None) -> str | None:
+    """The version that was asked for.
+
+    Raises:
+        InputError: it is not a version, or not newer than the last one.
+    """
     if version is None:
         return None
     new, old = parse(version), parse(last) if last else None

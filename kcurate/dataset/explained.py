@@ -2,9 +2,9 @@
 
 The diagnosis has facts of the given side, the change those of the answer beside it: times and resources of
 the verdict, launches of the plans, and counters where both sides have profiles on the row's GPU. Counters are
-told from thresholds on, the most telling first; a technique that counters can show is named only if they do,
-or if taking it away was measured to cost time.
-Not covered: the sentences (`kcurate.prompts.explained`).
+told from thresholds on, the most telling first, and only those that the answer changes (`material`); a
+technique that counters can show is named only if they do, or if taking it away was measured to cost time. Not
+covered: the sentences (`kcurate.prompts.explained`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kcurate import prompts, store
+from kcurate.dataset.material import DRAM, STALLS, material
 from kcurate.neutral import commented
 from kcurate.problem import shown
 from kcurate.problem.program import launch_count, names_of
@@ -27,11 +28,9 @@ Both = tuple[Profile, Profile]
 # counter is told.
 MOST = 3
 SECTORS, CYCLES = 8.0, 4.0
+# Of what a diagnosis tells, an answer lowers all but this.
+OCCUPIED = "occupancy_pct"
 CONFLICTS, ISSUE, FP64, OCCUPANCY, LOCAL_SHARE = 0.2, 60.0, 50.0, 25.0, 0.1
-# The least part of a given side's device memory traffic that a technique is credited with.
-LEAST_TRAFFIC = 0.1
-DRAM = ("dram_read_bytes", "dram_write_bytes")
-STALLS = ("stall_memory", "stall_shared", "stall_barrier", "stall_math")
 
 
 def explained(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> str:
@@ -72,18 +71,23 @@ def diagnosis(row: Mapping[str, Any], pair: Candidate, both: Both | None) -> Ite
     for kernel, local in _local(row["slow_resources"]):
         yield Fact("local", {"kernel": kernel, "bytes": str(local)})
     if both is not None:
-        yield from list(limits(both[0]))[:MOST]
+        yield from list(limits(pair, both))[:MOST]
 
 
-def limits(profile: Profile) -> Iterator[Fact]:
-    """What the counters of a side show, the most telling first."""
-    found = profile.counters
+def limits(pair: Candidate, both: Both) -> Iterator[Fact]:
+    """What the counters of the given side show that the answer mends, the most telling first."""
+    every, after = (side.counters for side in both)
+    found = {
+        name: value
+        for name, value in every.items()
+        if material(name, pair, both) and (after[name] > value) == (name == OCCUPIED)
+    }
     for name in ("load_sectors", "store_sectors"):
         if found.get(name, 0.0) >= SECTORS:
             yield Fact(name, {"count": number(found[name])})
-    if found.get("local_bytes", 0.0) >= LOCAL_SHARE * found.get("l2_bytes", 0.0) and found.get("local_bytes"):
+    if found.get("local_bytes", 0.0) >= LOCAL_SHARE * every.get("l2_bytes", 0.0) and found.get("local_bytes"):
         yield Fact("local_traffic", {"bytes": counters.shown("local_bytes", found["local_bytes"])})
-    passes = found.get("shared_wavefronts", 0.0)
+    passes = every.get("shared_wavefronts", 0.0)
     if passes and found.get("shared_conflicts", 0.0) >= CONFLICTS * passes:
         yield Fact("conflicts", {"share": share(found["shared_conflicts"] / passes)})
     waits = {name: found[name] for name in STALLS if found.get(name, 0.0) >= CYCLES}
@@ -93,12 +97,12 @@ def limits(profile: Profile) -> Iterator[Fact]:
     for kind, name, least in (("fp64", "fp64_pct", FP64), ("issue", "issue_pct", ISSUE)):
         if found.get(name, 0.0) >= least:
             yield Fact(kind, {"share": share(found[name] / 100)})
-    if 0 < found.get("occupancy_pct", 100.0) < OCCUPANCY:
-        yield Fact("occupancy", {"share": share(found["occupancy_pct"] / 100)})
+    if 0 < found.get(OCCUPIED, 100.0) < OCCUPANCY:
+        yield Fact("occupancy", {"share": share(found[OCCUPIED] / 100)})
     if found.get("atomics"):
         yield Fact("atomics", {"count": number(found["atomics"])})
-    if "dram_read_bytes" in found and "dram_write_bytes" in found:
-        read, wrote = (counters.shown(name, found[name]) for name in ("dram_read_bytes", "dram_write_bytes"))
+    if any(name in found for name in DRAM) and all(name in every for name in DRAM):
+        read, wrote = (counters.shown(name, every[name]) for name in DRAM)
         yield Fact("dram", {"read": read, "write": wrote})
 
 
@@ -130,7 +134,7 @@ def techniques(pair: Candidate, both: Both | None) -> Iterator[Fact]:
     found: dict[str, list[labels.Move]] = {}
     for name in pair.techniques:
         there = labels.moves(name, *both) if both is not None else []
-        moved = [one for one in there if one.right and both and _weighs(one, both[0])]
+        moved = [one for one in there if one.right and both and material(one.counter, pair, both)]
         if name in known and (moved or not there or name in pair.worth):
             found[name] = moved
     told = {labels.LAUNCHES, labels.CONFLICTS}
@@ -140,20 +144,13 @@ def techniques(pair: Candidate, both: Both | None) -> Iterator[Fact]:
         if name in pair.worth:
             yield Fact("worth", {"name": name, "ratio": f"{pair.worth[name]:.2f}"})
         for move in found[name]:
-            if move.counter in told or not labels.moved(move.counter, move.slow, move.fast):
+            if move.counter in told:
                 continue
             told.add(move.counter)
             yield _move(move)
             break
     if rest := list(found)[MOST:]:
         yield Fact("further", {"names": ", ".join(rest)})
-
-
-def _weighs(move: labels.Move, slow: Profile) -> bool:
-    """Whether what a counter of device memory's traffic changes is a good part of all of it."""
-    if move.counter not in DRAM:
-        return True
-    return abs(move.slow - move.fast) >= LEAST_TRAFFIC * sum(slow.counters.get(name, 0.0) for name in DRAM)
 
 
 def _launches(count: int) -> str:

@@ -96,6 +96,7 @@ def run(config: BuildConfig, *, note: Note = silent) -> Summary:
     folders = readable.pair_folders(workspace, built_in=config.built_in)
     with recorded("build", config.workspace, note=note) as record:
         gates = Gates(config.rules)
+        changes.checked(config.version, None)
         _restore(workspace.dataset)
         record.begin(config)
         pairs, broken = _read(folders, workspace)

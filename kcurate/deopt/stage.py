@@ -172,6 +172,8 @@ def rewritten(start: Start, rules: Sequence[Rule]) -> Iterator[Candidate | None]
             yield None
             continue
         yield _candidate(start, alone, rule.name, (rule,))
+        if not rule.ladder:
+            continue
         below, applied = rungs[-1] if rungs else (start.given, ())
         together = rule.apply(below, start.problem)
         if not isinstance(together, NotApplicable):

@@ -194,8 +194,10 @@ def shown(name: str, value: float) -> str:
     if unit == "%":
         return f"{value:.3g}%"
     if unit in ("us", "cycles", "sectors"):
-        return f"{value:.3g} {unit}" if value < 1000 else f"{value:,.0f} {unit}"
-    return next(_scaled(value, unit))
+        text = f"{value:.3g} {unit}" if value < 1000 else f"{value:,.0f} {unit}"
+    else:
+        text = next(_scaled(value, unit))
+    return text.removesuffix("s") if text.startswith("1 ") and unit != "us" else text
 
 
 def compared(sides: Mapping[SideName, Profile]) -> list[tuple[str, str, str]]:

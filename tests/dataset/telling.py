@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from kcurate import resources
+from kcurate.problem.dtypes import numpy_dtype
+from kcurate.problem.expressions import evaluate
 from kcurate.profiles.counters import BY_NAME
 from kcurate.profiles.labels import EXPECTED
 from kcurate.prompts.explained import CHANGE, DIAGNOSIS, Fact, heard, sentences
@@ -16,6 +19,7 @@ Row = Mapping[str, Any]
 Both = tuple[Profile, Profile] | None
 Values = Mapping[str, str]
 DRAM = ("dram_read_bytes", "dram_write_bytes")
+STALLS = ("stall_memory", "stall_shared", "stall_barrier", "stall_math")
 PREFIXES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 # The part that a kind of fact belongs to: the given side's counters, or both sides.
 OF_BOTH = {"technique", "further", "moves", "other_launches", "registers", "shared", "gain"}
@@ -57,11 +61,8 @@ def launched(text: str, side: Side) -> bool:
     return exact and noun == ("launch" if number == "1" else "launches")
 
 
-def supported(name: str, both: Both) -> bool:
-    """Whether a counter of the technique moves by 5% as it should, where there are counters at all.
-
-    Of traffic to device memory it has to be a tenth of all.
-    """
+def supported(name: str, pair: Candidate, both: Both) -> bool:
+    """Whether a counter of the technique moves by a tenth of its whole as it should, where there are any."""
     if both is None or name not in EXPECTED:
         return True
     found = []
@@ -70,15 +71,43 @@ def supported(name: str, both: Both) -> bool:
         if slow is None or fast is None:
             continue
         if one[0] == "=":
-            found.append(fast < 5 if one[1:] == "conflict_pct" else 7.6 <= fast <= 16.8)
+            level = fast < 5 if one[1:] == "conflict_pct" else 7.6 <= fast <= 16.8
+            found.append(level and tenth(one[1:], pair, both))
         elif one[0] == "+" or slow >= least(one[1:], fast):
             more, less = (fast, slow) if one[0] == "+" else (slow, fast)
-            small = one.endswith("_pct") and abs(fast - slow) < 1
-            traffic = sum(counter(both[0], name) or 0 for name in DRAM) if one[1:] in DRAM else 0
-            found.append(
-                not small and slow != fast and more >= 1.05 * less and abs(fast - slow) >= traffic / 10
-            )
+            found.append(more >= 1.05 * less and tenth(one[1:], pair, both))
     return any(found) or not found
+
+
+def tenth(name: str, pair: Candidate, both: tuple[Profile, Profile]) -> bool:
+    """Whether a counter changes by a tenth of its whole: the rule of docs/publishing.md, written again."""
+    slow, fast = (counter(side, name) for side in both)
+    if slow is None or fast is None or slow == fast:
+        return False
+    given = {one: counter(both[0], one) or 0.0 for one in (*DRAM, *STALLS, "instructions", "l2_bytes")}
+    wholes = {
+        **dict.fromkeys(DRAM, sum(given[one] for one in DRAM)),
+        **dict.fromkeys(STALLS, sum(given[one] for one in STALLS)),
+        **dict.fromkeys(("shared_wavefronts", "shared_conflicts"), given["instructions"] / 4),
+        "atomics": given["instructions"] / 32,
+        "local_bytes": given["l2_bytes"],
+    }
+    whole = 100.0 if name.endswith("_pct") else wholes.get(name, max(slow, fast))
+    if name in ("load_sectors", "store_sectors"):
+        whole /= part(pair, name == "store_sectors") or 1e-9
+    return abs(fast - slow) >= 0.1 * whole * (1 - 1e-9)
+
+
+def part(pair: Candidate, stored: bool) -> float:
+    """The part of all buffers' bytes that is stored, or loaded."""
+    assert pair.problem is not None
+    sizes = pair.problem.sizes.headline
+    total = moved = 0
+    for one in (*pair.problem.buffers.values(), *pair.slow.buffers.values()):
+        size = math.prod(evaluate(extent, sizes) for extent in one.shape) * numpy_dtype(one.dtype).itemsize
+        total += size
+        moved += size if one.role != ("in" if stored else "out") else 0
+    return moved / total
 
 
 def counter(side: Profile, name: str) -> float | None:
@@ -98,11 +127,18 @@ def least(name: str, fast: float) -> float:
     return 1.0 if name.endswith("_pct") else max(part * fast, 1e-9)
 
 
-def a_move(values: Values, both: Both) -> bool:
+def a_move(values: Values, pair: Candidate, both: Both) -> bool:
     assert both is not None
     (name,) = [one.name for one in BY_NAME.values() if one.text == values["counter"]]
     slow, fast = (side.counters[name] for side in both)
-    return near(values["before"], slow) and near(values["after"], fast) and abs(fast - slow) > 0.04 * slow
+    return near(values["before"], slow) and near(values["after"], fast) and tenth(name, pair, both)
+
+
+def mended(name: str, pair: Candidate, both: Both) -> bool:
+    """Whether the answer lowers what a diagnosis tells of, occupancy apart, by a tenth of its whole."""
+    assert both is not None
+    slow, fast = (counter(side, name) or 0.0 for side in both)
+    return (fast > slow) == (name == "occupancy_pct") and tenth(name, pair, both)
 
 
 def a_meaning(values: Values) -> bool:
@@ -117,7 +153,8 @@ def holds(fact: Fact, row: Row, pair: Candidate, both: Both) -> bool:
     if fact.kind in COUNTED:
         assert both is not None
         (text,) = values.values()
-        return near(text, both[0].counters[COUNTED[fact.kind]])
+        name = COUNTED[fact.kind]
+        return near(text, both[0].counters[name]) and mended(name, pair, both)
     checks: dict[str, Callable[[], bool]] = {
         "time": lambda: near(values["us"], row["slow_us"]) and values["gpu"] == row["device"],
         "reach": lambda: near(values["share"], 100 * row["copy_fraction"] * row["fast_us"] / row["slow_us"]),
@@ -130,6 +167,7 @@ def holds(fact: Fact, row: Row, pair: Candidate, both: Both) -> bool:
             both is not None
             and near(values["read"], both[0].counters["dram_read_bytes"])
             and near(values["write"], both[0].counters["dram_write_bytes"])
+            and any(mended(name, pair, both) for name in DRAM)
         ),
         "conflicts": lambda: (
             both is not None
@@ -137,14 +175,15 @@ def holds(fact: Fact, row: Row, pair: Candidate, both: Both) -> bool:
                 values["share"],
                 100 * both[0].counters["shared_conflicts"] / both[0].counters["shared_wavefronts"],
             )
+            and mended("shared_conflicts", pair, both)
         ),
         "technique": lambda: (
-            values["name"] in pair.techniques and supported(values["name"], both) and a_meaning(values)
+            values["name"] in pair.techniques and supported(values["name"], pair, both) and a_meaning(values)
         ),
         "further": lambda: all(
-            name in pair.techniques and supported(name, both) for name in values["names"].split(", ")
+            name in pair.techniques and supported(name, pair, both) for name in values["names"].split(", ")
         ),
-        "moves": lambda: a_move(values, both),
+        "moves": lambda: a_move(values, pair, both),
         "other_launches": lambda: (
             launched(values["count"], pair.fast) and launched(values["before"], pair.slow)
         ),

@@ -41,7 +41,7 @@ def test_every_sentence_is_a_fact_of_the_records(seed: int) -> None:
     facts = told(text, row, published, both)
     named = [fact.values["name"] for fact in facts if fact.kind == "technique"]
     named += [name for fact in facts if fact.kind == "further" for name in fact.values["names"].split(", ")]
-    assert named == [name for name in one.techniques if supported(name, both)]
+    assert named == [name for name in one.techniques if supported(name, published, both)]
     moved = [fact.values["counter"] for fact in facts if fact.kind == "moves"]
     assert len(moved) == len(set(moved))
     answer = read_reply(text, "text")

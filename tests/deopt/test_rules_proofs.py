@@ -122,6 +122,30 @@ __global__ void work(float *y, int n)
     assert isinstance(BY_NAME["small-blocks"].apply(Side(other, side.plan)), NotApplicable)
 
 
+def test_strided_threads_keep_the_type_of_the_index_and_other_axes() -> None:
+    code = """\
+__global__ void work(float *y, int n)
+{
+    int first = blockIdx.x * 64;
+    int i = (int)(first + threadIdx.x);
+    size_t j = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && blockIdx.x * blockDim.x + threadIdx.x < n)
+        y[j * gridDim.y + blockIdx.y * blockDim.y + threadIdx.y] *= 0.5f;
+}
+"""
+    rule = BY_NAME["strided-threads"]
+    launch = Launch("work", ("n", 3), (64, 4), ("y", "n"))
+    assert isinstance(refused := rule.apply(Side(code, (launch,))), NotApplicable)
+    assert "type" in refused.reason
+    made = rule.apply(Side(code.replace("(int)(first + threadIdx.x)", "first + threadIdx.x"), (launch,)))
+    assert isinstance(made, Side)
+    assert "int i = threadIdx.x * gridDim.x + blockIdx.x;" in made.code
+    assert "size_t j = (size_t)threadIdx.x * gridDim.x + blockIdx.x;" in made.code
+    assert "&& (threadIdx.x * gridDim.x + blockIdx.x) < n" in made.code
+    assert "y[j * gridDim.y + blockIdx.y * blockDim.y + threadIdx.y]" in made.code
+    assert made.plan == (launch,)
+
+
 def test_a_private_histogram_flushed_by_thread_index_is_removed() -> None:
     code = """\
 __global__ void work(unsigned char *x, unsigned int *counts, int n)

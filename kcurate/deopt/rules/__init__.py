@@ -9,7 +9,7 @@ rules first, so that no rule hides what a later one needs to see; compiler hints
 | `reductions`, `counters` | tree-to-atomics, private-to-global |
 | `staging` | tile-to-global (with `meaning`, `reads`, `removing`) |
 | `mapping` | one-element, swap-axes (with `threads`, `loops`) |
-| `blocks` | small-blocks, one-thread-blocks (with `threads`) |
+| `blocks` | small-blocks, one-thread-blocks, part-warps, strided-threads (with `threads`) |
 | `chunks`, `regions` | contiguous-chunks, chunks-between-barriers (with `threads`, `parts`) |
 | `padding` | padding (with `ranges`) |
 | `copies`, `vectors` | async-to-plain, vector-to-scalar |

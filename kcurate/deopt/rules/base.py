@@ -64,13 +64,17 @@ Change = Callable[[Given], Side | NotApplicable]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rewrite: its name, the technique that a pair then shows, what it removes in words, and where."""
+    """A rewrite: its name, the technique that a pair then shows, what it removes in words, and where.
+
+    `ladder`: whether it is applied together with others, too.
+    """
 
     name: str
     technique: str
     removes: str
     change: Change
     language: Language = "cuda"
+    ladder: bool = True
 
     def apply(self, side: Side, problem: Problem | None = None) -> Side | NotApplicable:
         """The side without the technique; code, plan and `nondeterministic` may change."""

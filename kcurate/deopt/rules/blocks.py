@@ -1,27 +1,36 @@
-"""Rules on block size: the plan changes, and the code only where a constant stands for a block extent.
+"""Rules on block size, and on which thread takes which global index.
 
 - small-blocks: blocks of 32 threads, and proportionally more of them.
 - one-thread-blocks: blocks of at most 32 threads become as many blocks of one thread.
+- part-warps: blocks of 8 threads, and proportionally more of them: most of a warp's lanes are idle. In no
+  ladder, since small-blocks is.
+- strided-threads: `blockIdx.x * blockDim.x + threadIdx.x` becomes `threadIdx.x * gridDim.x + blockIdx.x`, in
+  blocks and grids of any extents: neighbouring threads are as many elements apart as there are blocks. The
+  other axes may be used in any way. In no ladder, since the other rules here and `chunks` need its form.
 
-Required: `threadIdx`, `blockIdx`, `blockDim` and `gridDim` occur only as the global index `blockIdx.x *
-blockDim.x + threadIdx.x` (or blocks in rows: `(blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x +
-threadIdx.x`) and as `gridDim.x * blockDim.x`, in one expression or through locals that are set once and
-used for nothing else; a constant equal to the block's extent counts as `blockDim.x`. No shared memory,
-barrier, fence or warp function, except barriers at the end of the kernel, which order nothing. Then the
-global indices stay the same, each taken by one thread. The new extent divides the old one.
+The first three change the plan, and the code only where a constant stands for a block extent. Required:
+`threadIdx`, `blockIdx`, `blockDim` and `gridDim` occur only as the global index `blockIdx.x * blockDim.x +
+threadIdx.x` (or blocks in rows: `(blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x`) and as
+`gridDim.x * blockDim.x`, in one expression or through locals that are set once and used for nothing else; a
+constant equal to the block's extent counts as `blockDim.x`. No shared memory, barrier, fence or warp
+function, except barriers at the end of the kernel, which order nothing. Then the global indices stay the
+same, each taken by one thread. The new extent divides the old one.
 
-Not covered: two-dimensional blocks, extents that depend on sizes.
+Not covered: smaller blocks of two dimensions, or of extents that depend on sizes; strided threads of blocks
+in rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kcurate.cuda_source.edit import Edit, Function, Node, Tree, ancestors
 from kcurate.deopt.rules.base import Given, NotApplicable, Rule
-from kcurate.deopt.rules.plans import block, own_name, same_block, with_launches
+from kcurate.deopt.rules.plans import block, launches, own_name, same_block, with_launches
 from kcurate.deopt.rules.ranges import Ranges
 from kcurate.deopt.rules.threads import (
+    BUILTINS,
     all_in_sight,
     builtins,
     in_macros,
@@ -36,9 +45,11 @@ from kcurate.deopt.rules.threads import (
 )
 from kcurate.records import Launch, Side
 
-SMALL = 32
+SMALL, PART = 32, 8
 _WIDTHS = ("identifier", "number_literal", "parenthesized_expression")
 _OTHER_AXES = (b"blockIdx.y", b"blockIdx.z", b"gridDim.y", b"gridDim.z")
+_NOT_X = tuple(b"%b.%b" % (name, axis) for name in BUILTINS for axis in (b"y", b"z"))
+Index = Callable[[Ranges, Node], bool]
 
 
 def small_blocks(given: Given) -> Side | NotApplicable:
@@ -51,9 +62,14 @@ def one_thread_blocks(given: Given) -> Side | NotApplicable:
     return _resized(given, 1, "blocks have one thread, or more than a warp")
 
 
+def part_warps(given: Given) -> Side | NotApplicable:
+    """Launch blocks of a quarter of a warp."""
+    return _resized(given, PART, "blocks have less than a warp, or not whole warps")
+
+
 def _fits(width: int, size: int) -> bool:
     """Whether the rule for a block size applies to blocks of that width."""
-    return 1 < width <= SMALL if size == 1 else width > size and width % size == 0
+    return 1 < width <= SMALL if size == 1 else width > size and width % max(size, SMALL) == 0
 
 
 def _resized(given: Given, size: int, otherwise: str) -> Side | NotApplicable:
@@ -93,27 +109,72 @@ def _smaller(launch: Launch, size: int) -> Launch:
 
 def _width_edits(ranges: Ranges) -> list[Edit] | None:
     """Constants that stand for the block extent, to become `blockDim.x`; None: built-ins have other uses."""
-    tree, body, edits = ranges.tree, ranges.function.body, set()
-    covered: set[int] = set()
-    for node in tree.nodes("binary_expression", within=body):
-        known = (is_global_index, is_index_of_rows, is_stride)
-        if node.id in covered or not any(one(ranges, node) for one in known):
-            continue
-        inside = list(tree.nodes(within=node))
-        covered |= {part.id for part in inside}
-        found = [part for part in inside if part.type in _WIDTHS and is_width(ranges, part)]
+    edits: list[Edit] = []
+    indices = _indices(ranges, (is_global_index, is_index_of_rows), _OTHER_AXES)
+    for node in indices or ():
         if b"blockDim.x" in b"".join(node.text.split()):
             continue
-        if found:
-            edits.add(Edit(found[0].start_byte, found[0].end_byte, b"blockDim.x"))
+        inside = ranges.tree.nodes(*_WIDTHS, within=node)
+        found = next((part for part in inside if is_width(ranges, part)), None)
+        if found is not None:
+            edits.append(Edit(found.start_byte, found.end_byte, b"blockDim.x"))
         elif not _named_width(ranges, node):
             return None
-    if not covered:
-        return None
+    return None if indices is None else edits
+
+
+def _indices(ranges: Ranges, known: Sequence[Index], free: tuple[bytes, ...]) -> list[Node] | None:
+    """Every outermost expression that is an index or a stride; None if there is none, or built-ins other than
+    the `free` have other uses."""
+    tree, body = ranges.tree, ranges.function.body
+    found: list[Node] = []
+    covered: set[int] = set()
+    for node in tree.nodes("binary_expression", within=body):
+        if node.id not in covered and any(one(ranges, node) for one in (*known, is_stride)):
+            found.append(node)
+            covered |= {part.id for part in tree.nodes(within=node)}
     for node, text in builtins(tree, body):
-        if not text.startswith(_OTHER_AXES) and not _serves(tree, ranges.function, node, covered):
+        if not text.startswith(free) and not _serves(tree, ranges.function, node, covered):
             return None
-    return list(edits)
+    return found or None
+
+
+def strided_threads(given: Given) -> Side | NotApplicable:
+    """Give neighbouring threads elements that are as many apart as there are blocks."""
+    tree = given.tree
+    reason = "no kernel whose threads have a global index"
+    edits: list[Edit] = []
+    for function in tree.functions():
+        if not function.kernel or all(block(one)[0] == 1 for one in launches(given.side, function.name)):
+            continue
+        ranges = Ranges(tree, function, same_block(given.side, function.name))
+        called = reachable(tree, function)
+        indices = _indices(ranges, (is_global_index,), _NOT_X)
+        if needs_blocks(tree, called, last_barriers(tree, function)) or not all_in_sight(tree):
+            reason = "the code may depend on which threads form a block"
+        elif indices is None or any(any(builtins(tree, one.node)) for one in called[1:]):
+            reason = "the code uses built-ins other than in the global index"
+        elif not all(_typed(node) for node in indices):
+            reason = "the type of a global index is not known"
+        else:
+            edits += [_strided(tree, node) for node in indices if is_global_index(ranges, node)]
+    return given.with_edits(edits, reason)
+
+
+def _typed(node: Node) -> bool:
+    """Whether an index has the type of its built-ins, or what it is stored in decides its type."""
+    text = b"".join(node.text.split())
+    stored = node.parent.type in ("init_declarator", "assignment_expression")
+    return stored or all(name in text for name in (b"blockIdx.x", b"threadIdx.x"))
+
+
+def _strided(tree: Tree, node: Node) -> Edit:
+    """The index in the other order, in the type of the first cast in it."""
+    casts = tree.nodes("cast_expression", within=node)
+    cast = next((b"(%b)" % tree.text(one.child_by_field_name("type")) for one in casts), b"")
+    text = b"%bthreadIdx.x * gridDim.x + blockIdx.x" % cast
+    alone = node.parent.type in ("init_declarator", "assignment_expression", "parenthesized_expression")
+    return Edit(node.start_byte, node.end_byte, text if alone else b"(%b)" % text)
 
 
 def _named_width(ranges: Ranges, node: Node) -> bool:
@@ -149,4 +210,12 @@ def _serves(tree: Tree, function: Function, node: Node, covered: set[int], depth
 RULES: tuple[Rule, ...] = (
     Rule("small-blocks", "occupancy", "blocks large enough to fill an SM", small_blocks),
     Rule("one-thread-blocks", "occupancy", "blocks of more than one thread", one_thread_blocks),
+    Rule("part-warps", "occupancy", "blocks of whole warps", part_warps, ladder=False),
+    Rule(
+        "strided-threads",
+        "coalesced-access",
+        "coalesced access by neighbouring threads",
+        strided_threads,
+        ladder=False,
+    ),
 )
