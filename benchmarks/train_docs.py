@@ -2,9 +2,9 @@
 
     python benchmarks/train_docs.py [DATA]
 
-DATA (default docs/data/nvidia-h200/training) holds what `train_smollm2.py` left (measured.json, report.json,
-curves.png, environment.json, metrics.jsonl), and train.json and two.json of `train.py`. Missing files are
-left out.
+DATA (default docs/data/nvidia-h200/training) holds what the first training run left (measured.json,
+report.json, curves.png, environment.json, metrics.jsonl; its script is gone, `experiment.py` is the next one),
+and train.json and two.json of `train.py`. Missing files are left out.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def models(data: Path) -> str:
     spent = ", ".join(f"{name} {value:.0f}" for name, value in phases.items())
     lines = [
         "### SmolLM2-135M-Instruct on the built-in pairs and their variants\n",
-        f"One {', '.join(where['gpus'])}; {versions}; `benchmarks/train_smollm2.py`, one run. Each row\n"
+        f"One {', '.join(where['gpus'])}; {versions}; one run, the first. Each row\n"
         f"scores {rows[0]['samples']} completions for {rows[0]['tasks']} tasks of held-out families, "
         "with 95% intervals: Wilson's over the completions\nfor shares, a bootstrap over the tasks for the "
         "reward.\n",

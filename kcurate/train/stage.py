@@ -46,6 +46,7 @@ class TrainConfig:
     `adapter`: what GRPO starts from instead of the run's SFT adapter; a resumed run remembers it. `measure`:
     score on the held-out tasks afterwards. `row`: score only `adapter`, under this name. `budget_s`: training
     stops after this time (0: no limit). `push`: the repository on the Hub for the card and the adapters.
+    `tasks`: instead of those of the settings.
     """
 
     settings: TrainSettings
@@ -58,6 +59,7 @@ class TrainConfig:
     budget_s: float = 0.0
     push: str | None = None
     private: bool = False
+    tasks: Tasks | None = None
 
 
 def run(config: TrainConfig, *, note: Note = silent) -> Summary:
@@ -87,7 +89,7 @@ def run(config: TrainConfig, *, note: Note = silent) -> Summary:
         if config.push is not None and rank == 0:
             hub.token_for(config.push)
         _check_names(config.settings, note)  # here, so that a wrong name leaves no run folder behind
-        tasks = load_tasks(config.settings, note, gpu=devices.gpu_named(place))
+        tasks = config.tasks or load_tasks(config.settings, note, gpu=devices.gpu_named(place))
         if rank == 0:
             record.begin()
             folder.start(config.settings)
