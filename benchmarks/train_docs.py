@@ -3,8 +3,8 @@
     python benchmarks/train_docs.py [DATA]
 
 DATA (default docs/data/nvidia-h200/training) holds what the first training run left (measured.json,
-report.json, curves.png, environment.json, metrics.jsonl; its script is gone, the next is `experiment.py`), and
-train.json and two.json of `train.py`. Missing files are left out.
+report.json, curves.png, environment.json, metrics.jsonl; its script is gone, the next is `experiment.py`),
+and train.json and two.json of `train.py`. Missing files are left out.
 """
 
 from __future__ import annotations
