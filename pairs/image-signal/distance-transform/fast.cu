@@ -1,6 +1,6 @@
 #define FAR 30000
 #define PART 64
-#define THREADS 512
+#define THREADS 256
 
 // Distances along columns within parts of 64 rows, then across the parts: parts are walked side by side.
 extern "C" __global__ void __launch_bounds__(128)

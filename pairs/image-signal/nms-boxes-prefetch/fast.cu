@@ -1,6 +1,6 @@
 #define GROUP 64
 #define THREADS 1024
-#define COLUMNS 64
+#define COLUMNS 128
 #define EACH (GROUP * COLUMNS / THREADS)
 
 typedef unsigned long long word;

@@ -1,4 +1,4 @@
-#define THREADS 256
+#define THREADS 1024
 #define TILE 4096
 #define FAR 0x7fffffff
 

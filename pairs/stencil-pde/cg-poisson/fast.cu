@@ -1,6 +1,6 @@
 #include <cooperative_groups.h>
 
-#define THREADS 512
+#define THREADS 256
 #define FULL 0xffffffffu
 
 namespace cg = cooperative_groups;
