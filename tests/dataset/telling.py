@@ -23,7 +23,7 @@ DRAM = ("dram_read_bytes", "dram_write_bytes")
 STALLS = ("stall_memory", "stall_shared", "stall_barrier", "stall_math")
 PREFIXES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 # The part that a kind of fact belongs to: the given side's counters, or both sides.
-OF_BOTH = {"technique", "further", "moves", "other_launches", "registers", "shared", "gain"}
+OF_BOTH = {"technique", "worth", "further", "moves", "other_launches", "registers", "shared", "gain"}
 COUNTED = {
     "load_sectors": "load_sectors",
     "store_sectors": "store_sectors",
@@ -68,8 +68,9 @@ def launched(text: str, side: Side) -> bool:
 
 
 def supported(name: str, pair: Candidate, both: Both) -> bool:
-    """Whether a counter of the technique moves by a tenth of its whole as it should, where there are any."""
-    if both is None or name not in EXPECTED:
+    """Whether taking the technique away cost time, or one of its counters, if it has any, moves by a tenth of its
+    whole as it should."""
+    if both is None or name not in EXPECTED or name in pair.worth:
         return True
     found = list[bool]()
     for one in EXPECTED[name]:
@@ -187,6 +188,9 @@ def holds(fact: Fact, row: Row, pair: Candidate, both: Both) -> bool:
         ),
         "technique": lambda: (
             values["name"] in pair.techniques and supported(values["name"], pair, both) and a_meaning(values)
+        ),
+        "worth": lambda: (
+            values["name"] in pair.techniques and float(values["ratio"]) == pair.worth[values["name"]] > 1
         ),
         "further": lambda: all(
             name in pair.techniques and supported(name, pair, both) for name in values["names"].split(", ")
