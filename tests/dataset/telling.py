@@ -68,8 +68,8 @@ def launched(text: str, side: Side) -> bool:
 
 
 def supported(name: str, pair: Candidate, both: Both) -> bool:
-    """Whether taking the technique away cost time, or one of its counters, if it has any, moves by a tenth of its
-    whole as it should."""
+    """Whether taking the technique away cost time, or one of its counters, if it has any, moves by a tenth of
+    its whole as it should."""
     if both is None or name not in EXPECTED or name in pair.worth:
         return True
     found = list[bool]()
