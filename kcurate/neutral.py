@@ -88,6 +88,8 @@ def _follow(node: Any, renames: Mapping[str, str]) -> Any:
             made[key] = _NAME.sub(lambda match: renames.get(match[0], match[0]), made[key])
     if "constexprs" in made:
         made["constexprs"] = {renames.get(name, name): value for name, value in made["constexprs"].items()}
+    if "nulls" in made:
+        made["nulls"] = [renames.get(name, name) for name in made["nulls"]]
     if "template" in made:
         made["template"] = [
             _NAME.sub(lambda match: renames.get(match[0], match[0]), text) for text in made["template"]

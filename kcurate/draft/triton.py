@@ -47,23 +47,19 @@ _WRITTEN = {
 
 def of_triton(kernel: Kernel, code: str, capture: Capture, most_elements: int, trust: Trust) -> Draft:
     """The draft that the recorded launches of a kernel in Triton give."""
-    fixed = [one == "constexpr" for one in capture.params]
-    passed = [
-        (param, kind)
-        for param, kind in zip(kernel.params, capture.params, strict=True)
-        if kind != "constexpr"
-    ]
+    given = list(zip(kernel.params, capture.params, strict=True))
+    passed = [(param, kind) for param, kind in given if kind not in ("constexpr", NULL)]
     for param, kind in passed:
-        if kind == NULL or kind.removeprefix("*") not in C_TYPES:
+        if kind.removeprefix("*") not in C_TYPES:
             return nothing(kernel, f"the program passes {kind} for {param.name}")
         if not kind.startswith("*") and TYPES_OF[kind] not in SCALARS:
             return nothing(kernel, f"plans cannot pass {param.name}, of the type {kind}")
-    names = [param.name for param, one in zip(kernel.params, fixed, strict=True) if one]
-    launches = _alike(capture.launches, names)
+    names = [param.name for param, kind in given if kind == "constexpr"]
+    launches = [_without_nulls(one) for one in _alike(capture.launches, names)]
     sizes = tuple(name for name in names if _may_be_size([one.constexprs[name] for one in launches]))
     for name in names:
         value = launches[0].constexprs[name]
-        if value is None or isinstance(value, str):
+        if isinstance(value, str):
             return nothing(kernel, f"plans cannot set {name} to {value!r}")
     params = [
         *(Param(param.name, _c_type(kind), pointer=kind.startswith("*")) for param, kind in passed),
@@ -74,7 +70,9 @@ def of_triton(kernel: Kernel, code: str, capture: Capture, most_elements: int, t
     seen = replace(capture, launches=tuple(_as_cuda(_apart(one, widths), names, sizes) for one in launches))
     twin = replace(kernel, params=tuple(params))
     made = recorded(twin, text, seen, None, trust, most_elements)
-    sides = {name: _turned(one, names, sizes, launches[0]) for name, one in made.known.sides.items()}
+    nulls = tuple(param.name for param, kind in given if kind == NULL)
+    nulls += tuple(name for name in names if launches[0].constexprs[name] is None)
+    sides = {name: _turned(one, names, sizes, launches[0], nulls) for name, one in made.known.sides.items()}
     return replace(made, known=tied(replace(made.known, sides=sides), code))
 
 
@@ -132,6 +130,11 @@ def _reach(arg: CapturedArg) -> int:
     return 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True) if extent > 1)
 
 
+def _without_nulls(launch: CapturedLaunch) -> CapturedLaunch:
+    """The launch without the arguments that are `None`: those of no bytes."""
+    return replace(launch, args=tuple(arg for arg in launch.args if arg.hex))
+
+
 def _as_cuda(launch: CapturedLaunch, names: Sequence[str], sizes: Sequence[str]) -> CapturedLaunch:
     """The launch with the sizes among its constants as arguments; a block is what its other constants say."""
     values = {name: value for name in names if type(value := launch.constexprs[name]) is int}
@@ -154,7 +157,13 @@ def _declaration(name: str, params: Sequence[Param], code: str) -> str:
     return f"__global__ void {name}({given}) {{\n" + "\n".join(body) + "\n}\n"
 
 
-def _turned(side: KnownSide, names: Sequence[str], sizes: Sequence[str], launch: CapturedLaunch) -> KnownSide:
+def _turned(
+    side: KnownSide,
+    names: Sequence[str],
+    sizes: Sequence[str],
+    launch: CapturedLaunch,
+    nulls: tuple[str, ...],
+) -> KnownSide:
     """The side with its launch in Triton again."""
     steps = []
     for step in side.plan:
@@ -174,6 +183,7 @@ def _turned(side: KnownSide, names: Sequence[str], sizes: Sequence[str], launch:
                 constexprs=constexprs,
                 num_warps=launch.block[0] // THREADS,
                 num_stages=launch.num_stages or 3,
+                nulls=nulls,
             )
         steps.append(step)
     return replace(side, plan=tuple(steps), language="triton")

@@ -45,16 +45,17 @@ def refuse_for_language(step: Launch, language: Language) -> None:
         if step.block or step.template or step.shared_bytes or step.cooperative or step.cluster:
             other = "block, template, shared_bytes, cooperative or cluster"
             raise ProblemError(f"a launch in Triton has no {other}", hint="num_warps says how many threads")
-    elif (step.constexprs, step.num_warps, step.num_stages) != (
+    elif (step.constexprs, step.num_warps, step.num_stages, step.nulls) != (
         plain.constexprs,
         plain.num_warps,
         plain.num_stages,
+        plain.nulls,
     ):
-        raise ProblemError("constexprs, num_warps and num_stages are for launches in Triton")
+        raise ProblemError("constexprs, num_warps, num_stages and nulls are for launches in Triton")
 
 
 def constants_of(step: Launch, names: Mapping[str, int]) -> dict[str, Constant]:
-    """The values of a launch's compile-time constants.
+    """The values of a launch's compile-time constants, and of parameters that get `None`.
 
     Raises:
         ProblemError: an expression cannot be evaluated.
@@ -62,7 +63,7 @@ def constants_of(step: Launch, names: Mapping[str, int]) -> dict[str, Constant]:
     return {
         name: evaluate(value, names) if isinstance(value, str) else value
         for name, value in step.constexprs.items()
-    }
+    } | dict.fromkeys(step.nulls)
 
 
 def passed_arguments(
@@ -112,12 +113,16 @@ def check_triton(side: Side) -> Iterator[str]:
         if kernel is None:
             yield f"the code has no function {step.launch!r}"
             continue
-        if len(step.args) != len(kernel.passed):
-            yield f"{step.launch}: {len(step.args)} arguments for {len(kernel.passed)} parameters"
+        passed = [name for name in kernel.passed if name not in step.nulls]
+        if len(step.args) != len(passed):
+            yield f"{step.launch}: {len(step.args)} arguments for {len(passed)} parameters"
         for name in sorted(step.constexprs.keys() - set(kernel.constants)):
             yield f"{step.launch} has no tl.constexpr parameter {name!r}"
+        for name in step.nulls:
+            if name not in (*kernel.passed, *kernel.constants) or name in step.constexprs:
+                yield f"{step.launch}: {name!r} in nulls is no parameter, or has a value in constexprs"
         for name in kernel.constants:
-            if name not in step.constexprs and name not in kernel.optional:
+            if name not in (*step.constexprs, *step.nulls) and name not in kernel.optional:
                 yield f"{step.launch}: constexprs has no value for {name!r}"
     if not launches:
         yield "launches nothing"

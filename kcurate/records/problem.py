@@ -178,7 +178,8 @@ class Launch:
 
     `cluster` is the number of blocks in a thread block cluster along each axis (none: no clusters, or those
     of the kernel's own `__cluster_dims__`). A launch of a side in Triton has no `block`, but compile-time
-    constants (`constexprs`), `num_warps` and `num_stages`; Triton's defaults.
+    constants (`constexprs`), `num_warps` and `num_stages`; Triton's defaults. `nulls` are
+    parameters that get `None`.
     """
 
     launch: str
@@ -192,6 +193,7 @@ class Launch:
     constexprs: Mapping[str, Expr | float | bool] = field(default_factory=dict, hash=False)
     num_warps: Expr = 4
     num_stages: Expr = 3
+    nulls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-Constant = int | float | bool
+Constant = int | float | bool | None
 DIVISOR = 16
 
 
@@ -57,5 +57,5 @@ class Specialised:
             else:
                 kind, _, divisor = text.partition(":")
                 parameters.append(Parameter(kind, bool(divisor)))
-        options = [int(constants.pop(name)) for name in ("@num_warps", "@num_stages")]
+        options = [int(constants.pop(name) or 0) for name in ("@num_warps", "@num_stages")]
         return cls(tuple(parameters), constants, *options)

@@ -70,6 +70,23 @@ def test_a_template_says_all_that_a_launch_is_compiled_for() -> None:
     assert Specialised.of(found).constants == {"BLOCK": 64, "EVEN": True, "EPS": 0.5}
 
 
+def without_b() -> Candidate:
+    """The pair with `None` for `b`, which the fast side then leaves out; the sides are not equal."""
+    one = with_launch(args=("a", "out", "n"), nulls=("b",))
+    code = one.fast.code.replace("y = tl.load(b + at, mask=inside)", "y = 0.0 if b is None else tl.load(b)")
+    return replace(one, fast=replace(one.fast, code=code))
+
+
+def test_a_parameter_may_get_none() -> None:
+    assert not list(check(without_b()))
+    assert "b=null" in template(without_b(), 64)
+    named = with_launch(nulls=("c",))
+    assert "'c' in nulls is no parameter" in str(check(named)[0])
+    (launch,) = honest().slow.plan
+    cuda = replace(honest(), slow=replace(honest().slow, plan=(replace(launch, nulls=("b",)),)))  # type: ignore[arg-type]
+    assert "are for launches in Triton" in str(check(cuda)[0])
+
+
 def test_launches_of_the_other_language_are_errors() -> None:
     one = with_launch(block=(128,))
     assert "a launch in Triton has no block" in str(check(one)[0])
@@ -111,6 +128,16 @@ def test_a_cubin_has_a_kernel_for_each_specialisation(compilers: compiling.Compi
     assert sizes == {5, 6}  # three pointers and a size that may be a constant, then two to scratch memory
     assert set(made.dynamic_shared) == set(made.lowered.values())
     assert {one.kernel for one in made.resources} == set(made.lowered.values())
+
+
+@needs_triton
+def test_none_is_no_parameter_of_the_cubin(compilers: compiling.CompileWorkers) -> None:
+    from kcurate.backends.cuda import cubin
+
+    made = compiled(without_b(), compilers)
+    assert isinstance(made, Compiled), made.log
+    sizes = {len(cubin.parameters(made.binary, symbol)) for symbol in made.lowered.values()}
+    assert sizes == {4, 5}
 
 
 @needs_triton

@@ -138,6 +138,9 @@ def _source(function: Any, wanted: Specialised) -> ASTSource:
             default = parameter.default if parameter.has_default else None
             constants[at,] = wanted.constants.get(name, getattr(default, "value", default))
             continue
+        if name in wanted.constants:  # it gets None
+            signature[name], constants[at,] = "constexpr", None
+            continue
         given = next(passed)
         signature[name] = "constexpr" if given.one else given.type
         if given.one:

@@ -101,7 +101,8 @@ class Interpreted:
         ]
         data = iter(argument_bytes(args, sizes))
         values: dict[str, Any] = dict(wanted.constants)
-        names = [name for name in function.arg_names if name not in _constexprs(function)]
+        fixed = _constexprs(function) | wanted.constants.keys()
+        names = [name for name in function.arg_names if name not in fixed]
         for name, one in zip(names, wanted.parameters, strict=True):
             values[name] = 1 if one.one else _value(one.type, next(data))
         scope = _patch_lang(function.fn)

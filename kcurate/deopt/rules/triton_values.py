@@ -56,7 +56,8 @@ def base_of(node: ast.FunctionDef, address: ast.expr) -> str | None:
 
 def _argument(node: ast.FunctionDef, launch: Launch, name: str) -> str | None:
     """The buffer that a launch passes for a parameter."""
-    passed = [arg.arg for arg in node.args.args if arg.arg not in launch.constexprs]
+    fixed = {*launch.constexprs, *launch.nulls}
+    passed = [arg.arg for arg in node.args.args if arg.arg not in fixed]
     given = (
         launch.args[passed.index(name)] if name in passed and passed.index(name) < len(launch.args) else None
     )
