@@ -13,7 +13,7 @@ from kcurate.prompts.material import Earlier, Example, Material, Technique
 from kcurate.prompts.replies import Form
 from kcurate.records import Prompt
 
-FORMAT = "3"
+FORMAT = "4"
 # An example longer than this costs more than it teaches.
 MAX_EXAMPLE_CHARS = 6000
 
@@ -53,8 +53,8 @@ _ARGS = """\
 _PLANS = _LAUNCH + _ARGS + _MOVES + '{"upload": symbol, "from": buffer}, ' + _LOOPS
 _OTHER_SIDE = """\
 You write the other side of the same computation. What counts:
-- It computes the same for all sizes of the problem and for inputs that you have not seen, in the same \
-precision. \
+- It computes the same for all sizes of the problem and for inputs that you have not seen, to the tolerance \
+of each output. \
 """
 _FIRST_SIDE = """\
 You write a side. What counts:
@@ -116,7 +116,7 @@ WRITING_RULES = _ROLE + _IN_WORDS + _PLANS + _FIRST_SIDE + _CONTRACT + _PLAN_WRI
 # The same contract for small models with a short context: what the given side does not show by example.
 BRIEF_RULES = """\
 You rewrite CUDA device code. Given: a problem, a plan that launches the code, and the code. Write the other \
-side: the same results for all sizes and inputs, in the same precision. The plan launches your code as well, \
+side: the same results for all sizes and inputs, to the tolerance of each output. The plan launches your code as well, \
 unless you give another. Device code only: no host code, no comments, no printf, no malloc.
 """
 
