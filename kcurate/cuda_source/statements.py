@@ -87,15 +87,20 @@ class Code:
 
     @cached_property
     def types(self) -> Mapping[str, str]:
-        """What `typedef` and `using` names stand for."""
+        """What `typedef` and `using` names stand for; array types with their extents, as in `float[4][4]`."""
         found = {}
         for node in (*self._nodes["type_definition"], *self._nodes["alias_declaration"]):
             named = node.child_by_field_name("declarator") or node.child_by_field_name("name")
             meant = node.child_by_field_name("type")
             if meant is not None and meant.child_by_field_name("body") is not None:
                 meant = meant.child_by_field_name("name")
+            sizes = ""
+            while named is not None and named.type == "array_declarator":
+                size = named.child_by_field_name("size")
+                sizes = f"[{self.of(size) if size is not None else ''}]{sizes}"
+                named = named.child_by_field_name("declarator")
             if named is not None and meant is not None and named.type == "type_identifier":
-                found[self.of(named)] = self.of(meant)
+                found[self.of(named)] = self.of(meant) + sizes
         return found
 
     @cached_property

@@ -5,12 +5,15 @@ Not covered: structs of several types, classes, half-precision vectors wider tha
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kcurate.cuda_source import declarations
+from kcurate.errors import ProblemError
 from kcurate.problem.dtypes import UNIT_ROUNDOFF, numpy_dtype
+from kcurate.problem.expressions import evaluate
 
 DTYPES: Mapping[str, str] = {
     "bool": "bool", "char": "int8", "signed char": "int8", "unsigned char": "uint8", "uchar": "uint8",
@@ -60,6 +63,11 @@ def element(type_text: str, names: Mapping[str, str], code: str = "") -> Element
     """
     text = type_text
     for _ in range(MAX_DEPTH):
+        if text.endswith("]"):
+            base, *sizes = re.split(r"\s*\[", text.replace("]", ""))
+            each, extents = element(base, names, code), [_extent(size, names) for size in sizes]
+            lanes = math.prod(extent or 0 for extent in extents)
+            return Element(each.dtype, each.lanes * lanes) if each is not None and lanes else None
         text = " ".join(_DROPPED.sub(" ", text.replace("*", " ")).split())
         words = text.split()
         if "signed" in words and text != "signed char":
@@ -96,6 +104,16 @@ def _struct(name: str, names: Mapping[str, str], code: str) -> Element | None:
     return Element(dtype, lanes) if dtype else None
 
 
+def _extent(text: str, names: Mapping[str, str]) -> int | None:
+    """An array's extent over constants; None: not known."""
+    for _ in range(MAX_DEPTH):
+        text = re.sub(r"[A-Za-z_]\w*", lambda found: f"({names.get(found[0], found[0])})", text)
+    try:
+        return evaluate(text, {})
+    except ProblemError:
+        return None
+
+
 @dataclass(frozen=True)
 class Member:
     """A data member of a struct: an array where `count` is above one. Pointers have stars in their type."""
@@ -113,9 +131,9 @@ def members(name: str, names: Mapping[str, str], code: str) -> tuple[Member, ...
     for type_text, own, sizes in inside or ():
         count = 1
         for size in sizes:
-            known = names.get(size, size).strip(" ()")
-            if not known.isdigit():
+            known = _extent(size, names)
+            if known is None:
                 return None
-            count *= int(known)
+            count *= known
         found.append(Member(type_text, own, count))
     return tuple(found) if inside is not None else None

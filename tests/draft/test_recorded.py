@@ -437,6 +437,30 @@ def test_single_size_too_large_for_the_emulator_stays_open() -> None:
     assert drafted(code, made, "fixed").reasons == (Reason.ONE_SIZE,)
 
 
+ROWED = """
+#define WIDTH 4
+typedef float row_t[WIDTH * 2][3];
+typedef struct { row_t left, right[WIDTH + 1]; } rows_t;
+__global__ void sums(const row_t *x, rows_t *y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  for (int k = 0; k < WIDTH * 2; ++k)
+    for (int j = 0; j < 3; ++j) {
+      y[i].left[k][j] = 2 * x[i][k][j];
+      for (int m = 0; m < WIDTH + 1; ++m) y[i].right[m][k][j] = m + x[i][k][j];
+    }
+}
+"""
+
+
+def test_array_types_have_the_extents_of_their_typedef(judge: AdmittingJudge) -> None:
+    arrays = {"x": reals(1000 * 24), "y": reals(1000 * 144)}
+    made = launch([8], [128], (At("x"), At("y"), i32(1000)), arrays, ["y"])
+    draft = drafted(ROWED, captured("sums", made))
+    assert shapes(draft) == {"x": ("n", 24), "y": ("n", 144)}
+    admitted(draft, ROWED, judge)
+
+
 OPTIONAL = """
 typedef enum { PLAIN = 0, TWICE = 1 } mode_t;
 enum class Sign : signed char { minus = -1, plus = 1 };
