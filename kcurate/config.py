@@ -69,8 +69,10 @@ def read_toml(path: Path) -> dict[str, Any]:
     """A TOML file as plain data.
 
     Raises:
-        InputError: unreadable, or not TOML.
+        InputError: unreadable, without an end (a pipe), or not TOML.
     """
+    if path.exists() and not path.is_file():
+        raise InputError("not a regular file", where=str(path), hint="check the path")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

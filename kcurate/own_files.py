@@ -28,14 +28,14 @@ def read(path: Path) -> bytes:
         # realpath, since resolve() raises RuntimeError for a link to itself
         if path.is_symlink() and os.path.realpath(path.parent) != str(Path(os.path.realpath(path)).parent):
             raise RecordError("a link out of its folder", where=str(path), hint="copy the file here")
-        check_size(path, MAX_RECORD_BYTES)
+        check_size(path)
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from error
 
 
-def check_size(path: Path, limit: int) -> None:
-    """Whether a file may be read.
+def check_size(path: Path, limit: int = MAX_RECORD_BYTES) -> None:
+    """Whether a file may be read: it has an end (/dev/zero has none), and that is not too far.
 
     Raises:
         InputError: it is no regular file. RecordError: it is larger than `limit` bytes. OSError: it cannot be
@@ -57,6 +57,7 @@ def token(path: Path) -> str:
     """
     hint = "such as openssl rand -hex 32 > FILE"
     try:
+        check_size(path)
         found = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not ASCII text"

@@ -87,6 +87,8 @@ def _temporary(path: Path) -> tuple[int, str]:
 
 def _cannot_write(path: Path, error: OSError) -> InputError:
     hint = "check the folder's permissions and free space"
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        hint = "a file is where a folder should be"
     return InputError(f"cannot write: {error.strerror}", where=str(path), hint=hint)
 
 

@@ -163,6 +163,8 @@ def test_a_pipe_in_place_of_a_record_does_not_hang(work: Path, capsys: pytest.Ca
     path.unlink()
     os.mkfifo(path)
     assert "fast.cu: not a regular file" in left_out(capsys, work)
+    os.mkfifo(work / "kcurate.toml")
+    assert "kcurate.toml: not a regular file" in said(capsys, "list", "-w", work)
 
 
 def test_ten_gigabytes_of_verdicts_are_refused(work: Path, capsys: pytest.CaptureFixture[str]) -> None:

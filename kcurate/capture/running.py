@@ -70,7 +70,7 @@ def found(command: Sequence[str]) -> list[str]:
     Raises:
         InputError: there is no such program, or it cannot be run.
     """
-    if not command:
+    if not command or not command[0]:
         raise InputError("no program to run", where="capture", hint="give it after --: -- ./program args")
     path = shutil.which(command[0])
     if path is None:

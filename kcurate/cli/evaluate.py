@@ -16,6 +16,7 @@ from kcurate.cli.options import (
     JsonOption,
     PriceOption,
     WorkspaceOption,
+    given_path,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def evaluate(
     ] = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="[default: runs/eval-<time> in the workspace]")
+        Path | None,
+        typer.Option(metavar="DIR", parser=given_path, help="[default: runs/eval-<time> in the workspace]"),
     ] = None,
     tasks: Annotated[str, typer.Option(metavar="KIND", help="pairs, or kernelbench[:PATH].")] = "pairs",
     level: Annotated[int, typer.Option(min=1, max=3, metavar="N", help="KernelBench's level.")] = 1,

@@ -9,10 +9,26 @@ import typer
 
 from kcurate.config import DEFAULT_WORKSPACE as DEFAULT_WORKSPACE
 
+
+def given_path(text: str) -> Path:
+    """A path argument; an empty one (an unset variable in a script) would mean the current folder.
+
+    Raises:
+        typer.BadParameter: it is empty.
+    """
+    if not text:
+        raise typer.BadParameter("an empty path")
+    return Path(text)
+
+
 WorkspaceOption = Annotated[
     Path,
     typer.Option(
-        "--workspace", "-w", metavar="DIR", help="The folder to work in; created if missing.", readable=False
+        "--workspace",
+        "-w",
+        metavar="DIR",
+        parser=given_path,
+        help="The folder to work in; created if missing.",
     ),
 ]
 JobsOption = Annotated[
@@ -63,17 +79,6 @@ PriceOption = Annotated[
         help="Price in USD per million tokens.  [default: the built-in table]",
     ),
 ]
-
-
-def given_path(text: str) -> Path:
-    """A path argument; an empty one (an unset variable in a script) would mean the current folder.
-
-    Raises:
-        typer.BadParameter: it is empty.
-    """
-    if not text:
-        raise typer.BadParameter("an empty path")
-    return Path(text)
 
 
 PairsArgument = Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
+from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption, given_path
 
 
 def push(
@@ -16,7 +16,8 @@ def push(
         str | None, typer.Option(metavar="USER/NAME", help="The dataset on the Hub; created if missing.")
     ] = None,
     to: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Publish into this folder instead of the Hub.")
+        Path | None,
+        typer.Option(metavar="DIR", parser=given_path, help="Publish into this folder instead of the Hub."),
     ] = None,
     private: Annotated[
         bool, typer.Option("--private", help="Create the repository as private; refuse a public one.")

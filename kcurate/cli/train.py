@@ -17,6 +17,7 @@ from kcurate.cli.options import (
     JsonOption,
     RayOption,
     WorkspaceOption,
+    given_path,
 )
 
 if TYPE_CHECKING:
@@ -75,7 +76,11 @@ def train(
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="The run's folder.  [default: runs/train-<time> in the workspace]"),
+        typer.Option(
+            metavar="RUN",
+            parser=given_path,
+            help="The run's folder.  [default: runs/train-<time> in the workspace]",
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
     adapter: Annotated[

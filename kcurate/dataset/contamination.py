@@ -81,7 +81,7 @@ def read(path: Path) -> Reference:
     Raises:
         InputError: no such path, or it has nothing to compare. RecordError: a file whose rows cannot be read.
     """
-    if not path.exists():
+    if not (path.is_dir() or path.is_file()):
         raise InputError(
             "no such evaluation set", where=str(path), hint="a folder, .json, .jsonl or .parquet file"
         )

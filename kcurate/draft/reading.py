@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kcurate import codec, store
+from kcurate import codec, own_files, store
 from kcurate.draft.form import OPEN_MARK, TABLE
 from kcurate.draft.sketch import OPEN
 from kcurate.errors import InputError, RecordError
@@ -63,6 +63,7 @@ def read(path: Path) -> Form:
         InputError: it cannot be read.
     """
     try:
+        own_files.check_size(path)
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from error

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 
+from kcurate import own_files
 from kcurate.errors import InputError
 from kcurate.extract.build_files import cmake_words, make_words
 from kcurate.notes import Note
@@ -205,6 +206,7 @@ def find_commands(root: Path, given: Path | None, note: Note) -> Mapping[str, Fl
     if path is None:
         return {}
     try:
+        own_files.check_size(path, own_files.MAX_LINES_BYTES)
         return _commands(json.loads(path.read_text(encoding="utf-8", errors="replace")), root)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kcurate import own_files
 from kcurate.draft.counterpart import Half
 from kcurate.errors import InputError
 from kcurate.extract.stage import ExtractConfig, extract
@@ -81,6 +82,7 @@ def _read(path: Path, text: str) -> bytes:
     if path.is_dir():
         raise InputError("is a folder", where=text, hint="name one file, as in rows.cu or rows.cu:KERNEL")
     try:
+        own_files.check_size(path)
         return path.read_bytes()
     except OSError as error:
         raise InputError(

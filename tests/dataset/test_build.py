@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from dataset.making import H200, a_row, pair, verdict, workspace
-from datasets import load_dataset
 
 from kcurate import store
 from kcurate.dataset import changes, parquet
@@ -30,6 +29,8 @@ def contents(space: Workspace) -> dict[str, bytes]:
 
 
 def test_every_pair_has_one_outcome_and_rows_come_back(tmp_path: Path) -> None:
+    from datasets import load_dataset
+
     a, b, c, d = (pair(f"demo/{name}", factor) for factor, name in enumerate("abcd"))
     work = tmp_path / "work"
     space = workspace(work, [(a, Outcome.CORRECT), (b, None), (c, Outcome.MISMATCH), (d, None)])

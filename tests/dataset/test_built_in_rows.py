@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from dataset.telling import told
-from datasets import load_dataset
 
 from kcurate import resources, store
 from kcurate.cuda_source import kernel_signatures
@@ -203,6 +202,8 @@ def rows(dataset: Path) -> list[Row]:
 
 
 def test_datasets_loads_every_config(dataset: Path, tmp_path: Path) -> None:
+    from datasets import load_dataset
+
     there = [name for name in parquet.CONFIGS if (dataset / name).is_dir()]
     profiled = any(on_file.shipped().glob("*.jsonl"))
     assert set(parquet.CONFIGS) - set(there) == (set() if profiled else {"profiles"})

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import datasets
 import pyarrow.parquet as pq
 import pytest
 from dataset.making import a_row, pair
@@ -52,6 +51,8 @@ def rows_of(config: str, count: int) -> list[dict[str, Any]]:
 
 
 def feature(kind: Any) -> Any:
+    import datasets
+
     if isinstance(kind, list):
         return datasets.List(feature(kind[0]))
     if isinstance(kind, dict):
@@ -64,6 +65,8 @@ def feature(kind: Any) -> Any:
 def test_files_are_those_that_datasets_writes(
     config: str, group_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import datasets
+
     monkeypatch.setattr(parquet, "GROUP_BYTES", group_bytes)
     monkeypatch.setattr(datasets.config, "MAX_ROW_GROUP_SIZE", group_bytes)
     rows, expected = rows_of(config, 30), io.BytesIO()

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
 
 from kcurate.cli import run
 from kcurate.train import taught
@@ -59,6 +57,8 @@ def lines(out: Path, stage: str) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def whole(model: Path, pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of both stages, with scores."""
+    import torch
+
     out = tmp_path_factory.mktemp("runs") / "whole"
     torch.set_num_threads(1)
     assert run(command(model, pairs, out, "--samples", "4", "--json")) == 0
@@ -150,6 +150,9 @@ def test_no_half_written_files_are_left(whole: Path) -> None:
 
 
 def test_reference_is_the_supervised_adapter(whole: Path) -> None:
+    import torch
+    from safetensors.torch import load_file
+
     sft = load_file(whole / "sft/adapter/adapter_model.safetensors")
     reference = load_file(whole / "grpo/checkpoint-2/ref/adapter_model.safetensors")
     trained = load_file(whole / "grpo/adapter/adapter_model.safetensors")
@@ -410,6 +413,7 @@ def test_out_of_memory_names_the_knob(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    import torch
     from trl import SFTTrainer
 
     def full(*_: Any, **__: Any) -> None:
@@ -450,6 +454,8 @@ def test_a_folder_that_is_no_adapter_is_one_line_and_leaves_no_run(
 def test_an_adapter_of_another_model_is_one_line(
     whole: Path, model: Path, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from safetensors.torch import load_file, save_file
+
     given = tmp_path / "given"
     shutil.copytree(whole / "sft/adapter", given)
     weights = load_file(given / "adapter_model.safetensors")
@@ -537,6 +543,8 @@ def test_nan_gradients_end_in_one_line(
 def test_grpo_leaves_no_gradients_of_padding_to_cudnn(
     model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import torch
+
     found = []
 
     def drive(*_: Any) -> int:
@@ -602,6 +610,9 @@ def test_grpo_goes_on_from_its_checkpoint(
 def test_a_run_is_taken_up_as_it_was_begun(
     whole: Path, model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import torch
+    from safetensors.torch import load_file
+
     from kcurate.train.stopping import Stop
 
     out, start = tmp_path / "run", whole / "sft/adapter"
@@ -619,6 +630,9 @@ def test_a_run_is_taken_up_as_it_was_begun(
 
 @pytest.mark.slow
 def test_a_last_step_is_not_taken_twice(whole: Path, tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file
+
     out = tmp_path / "run"
     shutil.copytree(whole, out)
     made = load_file(RunFolder(out).adapter("grpo") / "adapter_model.safetensors")

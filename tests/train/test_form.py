@@ -10,7 +10,7 @@ from train.asked import task
 
 from kcurate import prompts
 from kcurate.errors import InputError
-from kcurate.train import models, sft
+from kcurate.train import models
 from kcurate.train.form import Form
 from kcurate.train.settings import ModelSettings
 from kcurate.train.task import Task
@@ -70,6 +70,8 @@ def test_a_row_goes_on_from_what_generation_starts_from(
 
 @pytest.mark.parametrize("template", [TURNS + OPENS, REASONS, OTHERWISE, SHOWS])
 def test_a_thought_that_is_kept_is_not_learned_to_be_empty(tokenizer: Any, one: Task, template: str) -> None:
+    from kcurate.train import sft
+
     tokenizer.chat_template = template
     form, answer = Form(tokenizer, ModelSettings()), str(one.answer)
     empty, kept = form.row(one.prompt, answer), form.row(one.prompt, answer, thought="kept")
@@ -108,6 +110,8 @@ def test_a_template_that_opens_answers_otherwise_is_one_line(tokenizer: Any, one
 
 
 def test_rows_are_those_tokens_and_the_loss_is_on_the_answer(tokenizer: Any, one: Task) -> None:
+    from kcurate.train import sft
+
     form = Form(tokenizer, ModelSettings())
     prompt, answer = form.row(one.prompt, str(one.answer))
     ((row,), too_long) = sft.rows([one], form, len(prompt) + len(answer))

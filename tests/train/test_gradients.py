@@ -6,16 +6,18 @@ import math
 from types import SimpleNamespace
 
 import pytest
-import torch
 
 from kcurate.errors import InputError
-from kcurate.train.gradients import MAX_SKIPPED, GradientGuard
 
 
 class Step:
     """One weight after another takes a gradient; what was said."""
 
     def __init__(self, *, fp16: bool = False) -> None:
+        import torch
+
+        from kcurate.train.gradients import GradientGuard
+
         self.weights = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
         self.optimizer = torch.optim.AdamW(self.weights, lr=0.1)
         self.said: list[str] = []
@@ -24,6 +26,8 @@ class Step:
         self._state = SimpleNamespace(global_step=0)
 
     def take(self, value: float) -> None:
+        import torch
+
         self.weights[0].grad = torch.ones(3)
         self.weights[1].grad = torch.tensor([0.0, value, 0.0])
         self._guard.on_pre_optimizer_step(self._args, self._state, None, optimizer=self.optimizer)
@@ -33,6 +37,8 @@ class Step:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_such_a_step_is_left_out_and_said(value: float) -> None:
+    import torch
+
     step = Step()
     step.take(value)
     assert all(torch.equal(one, torch.ones(3)) for one in step.weights)
@@ -43,6 +49,8 @@ def test_such_a_step_is_left_out_and_said(value: float) -> None:
 
 
 def test_a_run_of_them_ends_in_one_line() -> None:
+    from kcurate.train.gradients import MAX_SKIPPED
+
     step = Step()
     for _ in range(MAX_SKIPPED - 1):
         step.take(math.nan)

@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 
 from kcurate.notes import silent
-from kcurate.train import grpo
 from kcurate.train.config import resolve
-from kcurate.train.driving import Stage
-from kcurate.train.grpo import memory_hint, padded
 from kcurate.train.run_folder import RunFolder
 from kcurate.train.settings import GrpoSettings
 from kcurate.train.stopping import Stop
@@ -21,6 +18,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 
 def test_what_changes_no_result_comes_first() -> None:
+    from kcurate.train.grpo import memory_hint
+
     turns = memory_hint(8, GrpoSettings()).split("; ")
     assert "grpo.micro_batch=4" in turns[0] and "same result" in turns[0]
     assert turns[-1].startswith("--set grpo.prompts=")
@@ -28,6 +27,8 @@ def test_what_changes_no_result_comes_first() -> None:
 
 @pytest.mark.parametrize("count", [4, 7, 8, 11])
 def test_in_a_fixed_order_the_last_are_asked_too(count: int) -> None:
+    from kcurate.train.grpo import padded
+
     rows = [{"task_id": str(i)} for i in range(count)]
     found = padded(rows, 4)
     assert len(found) % 4 == 0 and len(found) - count < 4
@@ -37,6 +38,9 @@ def test_in_a_fixed_order_the_last_are_asked_too(count: int) -> None:
 
 def arguments(folder: Path, recipe: str, *sets: str) -> Any:
     settings = resolve(recipe=recipe, sets=sets)
+    from kcurate.train import grpo
+    from kcurate.train.driving import Stage
+
     return grpo.config(Stage("grpo", RunFolder(folder), settings, Stop(0), silent), 64)
 
 
@@ -51,6 +55,8 @@ def test_modern_has_no_reference_clips_higher_and_divides_by_nothing(tmp_path: P
 
 @pytest.mark.parametrize(("how", "masked"), [("masked", True), ("penalised", False), ("scored", False)])
 def test_truncated_completions_are_masked_penalised_or_scored(tmp_path: Path, how: str, masked: bool) -> None:
+    from kcurate.train import grpo
+
     made = arguments(tmp_path, "pairs", f"grpo.truncated={how}")
     assert made.mask_truncated_completions == masked
     settings = GrpoSettings(truncated=how, max_completion_tokens=100)  # type: ignore[arg-type]

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 from train.asked import task
 
 from kcurate.train.form import Form
@@ -49,6 +48,8 @@ def reward(ours: Rewards, *ids: list[int], step: int) -> list[float]:
 def test_the_first_process_puts_down_the_answers_of_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: bool
 ) -> None:
+    import torch
+
     other = Tally(3, [judged("other", "mismatch")], waited_s=9.0)
 
     def gather(into: list[Any], own: Tally) -> None:

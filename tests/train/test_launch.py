@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import yaml
 from accelerate.commands.config.config_args import load_config_from_file
-from safetensors.torch import load_file
 
 from kcurate import backends
 from kcurate.errors import InputError, MissingDependencyError
@@ -53,12 +51,16 @@ def steps(out: Path, stage: str) -> list[dict[str, Any]]:
 
 
 def weights(out: Path) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
     return load_file(RunFolder(out).adapter("sft") / "adapter_model.safetensors")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["ddp", "fsdp"])
 def test_two_processes_make_the_loss_curve_of_one(model: Path, pairs: Path, tmp_path: Path, how: str) -> None:
+    import torch
+
     alone, both = tmp_path / "1", tmp_path / "2"
     ran("", model, pairs, alone, "sft")
     said = ran(how, model, pairs, both, "all")
@@ -77,6 +79,8 @@ def test_two_processes_make_the_loss_curve_of_one(model: Path, pairs: Path, tmp_
 
 @pytest.mark.slow
 def test_a_sharded_run_goes_on_from_its_checkpoint(model: Path, pairs: Path, tmp_path: Path) -> None:
+    import torch
+
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     ran("fsdp", model, pairs, whole, "sft", "--set", "sft.save_steps=3")
     shutil.copytree(whole, cut)

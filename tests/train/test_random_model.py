@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from kcurate import cli
 from kcurate.train import pair_tasks, random_model, taught
@@ -15,6 +14,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::Deprec
 
 
 def test_it_has_two_million_weights_and_reads_every_text(pairs: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     tasks = pair_tasks.load(str(pairs), brief=True, untimed=True)
     random_model.write(tmp_path / "base", tasks, seed=1)
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "base")
