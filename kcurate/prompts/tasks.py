@@ -116,8 +116,8 @@ WRITING_RULES = _ROLE + _IN_WORDS + _PLANS + _FIRST_SIDE + _CONTRACT + _PLAN_WRI
 # The same contract for small models with a short context: what the given side does not show by example.
 BRIEF_RULES = """\
 You rewrite CUDA device code. Given: a problem, a plan that launches the code, and the code. Write the other \
-side: the same results for all sizes and inputs, to the tolerance of each output. The plan launches your code as \
-well, unless you give another. Device code only: no host code, no comments, no printf, no malloc.
+side: the same results for all sizes and inputs, to the tolerance of each output. The plan launches your \
+code as well, unless you give another. Device code only: no host code, no comments, no printf, no malloc.
 """
 
 FORMS: Mapping[Form, str] = {
