@@ -229,8 +229,8 @@ class _Reading:
             steps.append(Upload(short, name))
         return steps
 
-    def _settle(self, used: Iterable[Expr | None], buffers: Mapping[str, Buffer]) -> None:
-        """Sizes that nothing depends on become the numbers that the program passed."""
+    def _settle(self, used: Iterable[Expr | None], buffers: dict[str, Buffer]) -> None:
+        """Sizes that nothing depends on become the numbers that the program passed, in tolerances too."""
         inits = (value for one in buffers.values() if one.init for value in one.init.params.values())
         shapes = (extent for one in buffers.values() for extent in one.shape)
         texts = [one for one in (*used, *shapes) if isinstance(one, str)]
@@ -240,6 +240,11 @@ class _Reading:
             value = self.by.values.get(one.name)
             if isinstance(value, str) and not names_in(value) <= needed:
                 self.by.values[one.name] = typical(one.whole or (0,))
+        passed = {name: str(values[0]) for name, values in self.by.names.items() if name not in needed}
+        for name, buffer in buffers.items():
+            if (allowed := buffer.tolerance) is not None and isinstance(allowed.terms, str):
+                text = re.sub(r"[A-Za-z_]\w*", lambda found: passed.get(found[0], found[0]), allowed.terms)
+                buffers[name] = replace(buffer, tolerance=replace(allowed, terms=text))
         self.by.names = {name: values for name, values in self.by.names.items() if name in needed}
 
     def _args(self, offsets: Mapping[str, Expr]) -> Iterator[Arg]:

@@ -566,6 +566,27 @@ def test_arguments_of_a_loop_of_launches_are_no_sizes(judge: AdmittingJudge) -> 
     admitted(draft, BITONIC, judge)
 
 
+STEPPED = """
+__global__ void decay(float *x, const float *rate, int steps, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float sum = x[i];
+  for (int k = 0; k < steps; ++k) sum += sum * rate[i] * 0.01f;
+  x[i] = sum;
+}
+"""
+
+
+def test_tolerance_has_the_number_that_the_program_passed(judge: AdmittingJudge) -> None:
+    arrays = {"x": reals(5000), "rate": reals(5000)}
+    made = launch([40], [128], (At("x"), At("rate"), i32(200), i32(5000)), arrays, ["x"])
+    draft = drafted(STEPPED, captured("decay", made))
+    assert step_of(draft).args == ("x", "rate", ValueArg(200, "int32"), "n")
+    tolerance = draft.known.problem.buffers["x"].tolerance
+    assert tolerance is not None and tolerance.terms == "200"
+    admitted(draft, STEPPED, judge)
+
+
 PARTLY = """
 __global__ void relax(const unsigned *next, int *cost, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
