@@ -27,7 +27,7 @@ PAGES = {
 }
 # Pointers to other pages, words that lead to what follows, and examples, which test_examples.py parses.
 NO_CLAIM = re.compile(
-    r"Example: |\[[^]]*\]\([^)]*\)( is an index| defines| says| lists|$)|\[what a GPU adds\]|Licence$|"
+    r"Example: |!?\[[^]]*\]\([^)]*\)( is an index| defines| says| lists|$)|\[what a GPU adds\]|Licence$|"
     r"Apache-2.0|To help|What hostile code can and cannot do|Commands$|Changes$|See \[|"
     r"Name the slow kernel, then|\| (extra|path|kind|environment|`kcurate.toml`) \||"
     r"kcurate makes training data|`docker build"

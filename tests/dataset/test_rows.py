@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -12,7 +13,7 @@ from dataset.making import H200, a_row, pair, verdict
 from huggingface_hub import DatasetCard
 from small import honest
 
-from kcurate import codec, prompts
+from kcurate import codec, prompts, resources
 from kcurate.dataset import card, plot, secrets, splits
 from kcurate.dataset.gates import Gates, Rules, bad_row
 from kcurate.dataset.rows import COLUMNS, content_of, row
@@ -22,6 +23,8 @@ from kcurate.judge.checks.static import hints
 from kcurate.neutral import neutral, neutral_side
 from kcurate.published_rows import candidate_of
 from kcurate.records import Kernel, Launch, Side, Source, Span, Upload
+from kcurate.verdicts import readable, standing
+from kcurate.workspace import Workspace
 
 
 @pytest.mark.parametrize("family", honest())
@@ -40,6 +43,22 @@ def test_every_reading_of_the_verdict_is_in_the_row() -> None:
     assert made["slow_samples_us"] == [[30.0, 30.5], [29.5]] and made["slow_registers"] == 32
     assert made["seeds"] == [7] and made["fast_registers"] is None
     assert codec.canonical_json(codec.to_data(verdict(one)))[:20].decode() in made["other_verdicts"][0]
+
+
+def test_the_row_in_the_readme_is_one_of_the_dataset() -> None:
+    root = resources.pairs_dir().parent
+    (text,) = re.findall(
+        r"^```json\n(.*?)^```$", (root / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    shown = json.loads(text)
+    (found,) = readable.judged([root / "pairs" / shown["id"]], Workspace(root / "kcurate-work"))
+    assert isinstance(found, readable.Judged)
+    best = standing.best(standing.current(found.candidate, found.verdicts))
+    assert best is not None
+    made = row(found.candidate, best)
+    assert len(shown) > 8
+    for name, value in shown.items():
+        assert made[name] == (pytest.approx(value, rel=2e-3) if isinstance(value, float) else value), name
 
 
 def test_a_row_says_where_it_comes_from_and_what_changed() -> None:
