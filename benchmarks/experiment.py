@@ -272,7 +272,7 @@ def report(folder: Path) -> None:
         row["arm"]: {one.task: one for one in scores.grouped(_read(folder / f"{row['arm']}.parquet"))}
         for row in rows
     }
-    where = f"{rows[0]['gpus'][0]}; " + ", ".join(
+    where = f"{', '.join(rows[0]['gpus']) or 'CPU'}; " + ", ".join(
         f"{name} {rows[0]['packages'].get(name)}" for name in ("torch", "transformers", "trl")
     )
     spent = ", ".join(f"{row['arm']} {row['seconds']:.0f}" for row in rows)
