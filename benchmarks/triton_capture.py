@@ -175,6 +175,7 @@ def run(given: argparse.Namespace) -> None:
         extracted(tree, given.keep)
     ran = {row["driver"]: row for row in rows if "kernel" not in row}
     done = {row["driver"] for row in rows if "kernel" in row}
+    done -= {row["driver"] for row in rows if row["outcome"] == "late"}
 
     def one(name: str) -> None:
         if time.monotonic() > until:

@@ -17,7 +17,7 @@ from kcurate.draft.recorded import nothing, recorded
 from kcurate.draft.sizes import SMALL
 from kcurate.draft.sketch import Draft
 from kcurate.problem.dtypes import numpy_dtype
-from kcurate.problem.triton_launch import C_TYPES, SCALARS, TYPES
+from kcurate.problem.triton_launch import C_TYPES, SCALARS, TEXT, TYPES
 from kcurate.records import (
     Arg,
     Capture,
@@ -59,7 +59,7 @@ def of_triton(kernel: Kernel, code: str, capture: Capture, most_elements: int, t
     sizes = tuple(name for name in names if _may_be_size([one.constexprs[name] for one in launches]))
     for name in names:
         value = launches[0].constexprs[name]
-        if isinstance(value, str):
+        if isinstance(value, str) and not TEXT.fullmatch(f"'{value}'"):
             return nothing(kernel, f"plans cannot set {name} to {value!r}")
     params = [
         *(Param(param.name, _c_type(kind), pointer=kind.startswith("*")) for param, kind in passed),
@@ -171,9 +171,9 @@ def _turned(
             count = len(step.args) - len(sizes)
             found = dict(zip(sizes, map(_expression, step.args[count:]), strict=True))
             constexprs = {
-                name: found.get(name, value)
+                name: f"'{value}'" if isinstance(value, str) else found.get(name, value)
                 for name in names
-                if isinstance(value := launch.constexprs[name], int | float)
+                if (value := launch.constexprs[name]) is not None
             }
             step = Launch(
                 step.launch,

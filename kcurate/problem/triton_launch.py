@@ -6,12 +6,13 @@ covered: what a launch is compiled for, as text (`kcurate.triton_source.speciali
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from kcurate.errors import ProblemError
 from kcurate.problem.expressions import evaluate
 from kcurate.problem.ops import BoundArg, BoundBuffer, BoundPointer, BoundScalar
-from kcurate.records import Arg, BufferArg, Launch, Problem, Side, ValueArg, steps
+from kcurate.records import Arg, BufferArg, Expr, Launch, Problem, Side, ValueArg, steps
 from kcurate.records.problem import BindTexture, Call, Language, Upload
 from kcurate.triton_source import Parameter, kernels
 from kcurate.triton_source.specialised import DIVISOR, Constant
@@ -30,6 +31,8 @@ C_TYPES: Mapping[str, str] = {
     "fp16": "__half", "bf16": "__nv_bfloat16", "fp32": "float", "fp64": "double",
     "fp8e4nv": "__nv_fp8_e4m3", "fp8e5": "__nv_fp8_e5m2",
 }  # fmt: skip
+# A constant that is text, in quotes; other text is an expression.
+TEXT = re.compile(r"'\w*'")
 # The types of numbers that a launch can pass.
 SCALARS = frozenset({"int32", "int64", "uint32", "uint64", "float32", "float64"})
 
@@ -60,10 +63,14 @@ def constants_of(step: Launch, names: Mapping[str, int]) -> dict[str, Constant]:
     Raises:
         ProblemError: an expression cannot be evaluated.
     """
-    return {
-        name: evaluate(value, names) if isinstance(value, str) else value
-        for name, value in step.constexprs.items()
-    } | dict.fromkeys(step.nulls)
+    known = {name: _constant(value, names) for name, value in step.constexprs.items()}
+    return known | dict.fromkeys(step.nulls)
+
+
+def _constant(value: Expr | float | bool, names: Mapping[str, int]) -> Constant:
+    if not isinstance(value, str):
+        return value
+    return value[1:-1] if TEXT.fullmatch(value) else evaluate(value, names)
 
 
 def passed_arguments(

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-Constant = int | float | bool | None
+Constant = int | float | bool | str | None
 DIVISOR = 16
 
 

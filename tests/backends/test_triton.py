@@ -65,9 +65,9 @@ def test_an_argument_of_one_is_not_passed() -> None:
 
 
 def test_a_template_says_all_that_a_launch_is_compiled_for() -> None:
-    found = template(with_launch(constexprs={"BLOCK": "n", "EVEN": True, "EPS": 0.5}), 64)
+    found = template(with_launch(constexprs={"BLOCK": "n", "EVEN": True, "EPS": 0.5, "BY": "'mean'"}), 64)
     assert Specialised.of(found).template == found
-    assert Specialised.of(found).constants == {"BLOCK": 64, "EVEN": True, "EPS": 0.5}
+    assert Specialised.of(found).constants == {"BLOCK": 64, "EVEN": True, "EPS": 0.5, "BY": "mean"}
 
 
 def without_b() -> Candidate:

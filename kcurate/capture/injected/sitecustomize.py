@@ -55,7 +55,6 @@ class Recorder:
             return float(os.environ.get(f"KCURATE_CAPTURE_{name}", usual))
 
         self.folder = Path(folder)
-        self.lock, self.tuning = threading.RLock(), threading.local()
         self.per_kernel = int(limit("PER_KERNEL", 4))
         self.left_bytes = limit("BYTES", 4 << 30)
         self.buffer_bytes = limit("BUFFER_BYTES", 256 << 20)
@@ -65,7 +64,8 @@ class Recorder:
         self.begin()
 
     def begin(self) -> None:
-        """Start anew, in this process or a child of it."""
+        """Start anew, in this process or a child of it, whose parent's threads may have held the lock."""
+        self.lock, self.tuning = threading.RLock(), threading.local()
         self.pid, self.number, self.seen = os.getpid(), 0, 0
         self.file: Any = None
         self.forms: dict[str, int] = {}
