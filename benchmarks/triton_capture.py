@@ -197,6 +197,8 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def append(path: Path, row: Row) -> None:
+    if "why" in row:
+        row["why"] = re.sub(r"(?<!\w)/\S*/", "", row["why"])  # folders of this machine
     store.append_line(path, json.dumps(row))
     print({key: row[key] for key in ("driver", "kernel", "outcome", "why") if key in row}, flush=True)
 

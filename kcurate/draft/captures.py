@@ -36,7 +36,7 @@ class Captures:
         found = [
             one
             for one in self._by_name.get(kernel.name, ())
-            if one.source == "triton" and one.launches and len(one.params) == len(kernel.params)
+            if one.source == "triton" and one.launches and _names_constants(one, kernel.params)
         ]
         found = _preferred(found, (one for one in found if (one.file or "").endswith(kernel.span.path)))
         by_types: dict[tuple[str, ...], list[Capture]] = {}
@@ -69,6 +69,14 @@ class Captures:
             return known, _times(some)
 
         return _joined(max(by_instance.values(), key=rank, default=None))
+
+
+def _names_constants(capture: Capture, params: tuple[Param, ...]) -> bool:
+    """Whether a record in Triton has as many parameters, and its constants the same names."""
+    if len(capture.params) != len(params):
+        return False
+    fixed = {one.name for one, kind in zip(params, capture.params, strict=True) if kind == "constexpr"}
+    return all(fixed == launch.constexprs.keys() for launch in capture.launches)
 
 
 def _times(some: list[Capture]) -> int:

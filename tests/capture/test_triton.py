@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,16 @@ def test_a_program_without_launches_is_one_line(tmp_path: Path) -> None:
     command = (sys.executable, "-c", "pass")
     with pytest.raises(InputError, match="no kernel was launched"):
         stage.run(CaptureConfig(command, tmp_path, recorder="triton"))
+
+
+def test_a_record_of_another_kernel_of_the_name_is_not_taken(workspace: Path) -> None:
+    (path,) = workspace.rglob("row_sum/kernel.json")
+    kernel = store.read_json(path, Kernel)
+    captures = Captures(Workspace(workspace), pytest.fail)
+    *others, last = kernel.params
+    assert captures.of_triton(kernel) is not None
+    assert captures.of_triton(replace(kernel, params=tuple(others))) is None
+    assert captures.of_triton(replace(kernel, params=(*others, replace(last, name="TILE")))) is None
 
 
 @pytest.mark.slow
