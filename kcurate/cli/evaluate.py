@@ -90,6 +90,13 @@ def evaluate(
         bool, typer.Option("--allow-taught", help="Mark tasks that the adapter was taught; else refuse.")
     ] = False,
     batch_size: Annotated[int, typer.Option(min=1, metavar="N", help="Prompts at a time.")] = 64,
+    sampling: Annotated[
+        Literal["plain", "static", "continuous"],
+        typer.Option(help="transformers: plain generate, a static cache, or continuous batching."),
+    ] = "plain",
+    merged: Annotated[
+        bool, typer.Option("--merged", help="transformers: merge the adapter into the weights.")
+    ] = False,
     concurrency: Annotated[
         int, typer.Option(min=1, max=256, metavar="N", help="Models: concurrent requests.")
     ] = 8,
@@ -142,6 +149,8 @@ def evaluate(
         top_p=top_p,
         seed=seed,
         allow_taught=allow_taught,
+        sampling=sampling,
+        merged=merged,
         reward=reward,
     )
     config = EvalConfig(

@@ -157,6 +157,10 @@ def config(stage: Stage, count: int) -> Any:
         "max_tool_calling_iterations": settings.turns - 1 or None,
         "use_vllm": settings.vllm != "off",
     }
+    if stage.settings.model.sampling == "continuous":
+        given["use_transformers_continuous_batching"] = True
+    elif stage.settings.model.sampling == "static":
+        given["cache_implementation"] = "static"
     if settings.vllm != "off":
         given["vllm_mode"] = settings.vllm
     return arguments(GRPOConfig, given, settings.trl, "grpo.trl")

@@ -24,7 +24,8 @@ class ModelSettings:
 
     `dtype` auto: bfloat16 on a GPU, float32 elsewhere. `chat_template` false: prompts are plain text even if
     the tokenizer has a chat template. `base`: what cards and scores call it; empty: the name, or that of the
-    folder or file.
+    folder or file. `sampling`: how transformers samples, with plain `generate`, a static cache, or continuous
+    batching. `merged`: RFT and scores sample from weights with the adapter merged into them; GRPO never does.
     """
 
     name: str = DEFAULT_MODEL
@@ -34,6 +35,8 @@ class ModelSettings:
     chat_template: bool = True
     trust_remote_code: bool = False
     base: str = ""
+    sampling: Literal["plain", "static", "continuous"] = "plain"
+    merged: bool = False
 
     @property
     def shown(self) -> str:

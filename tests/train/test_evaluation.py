@@ -264,3 +264,35 @@ def test_a_folder_keeps_its_evaluation_and_its_tasks(
         completions.write(path, [replace(row, **change) for row in rows])  # type: ignore[arg-type]
         assert command(["eval", "judge", str(tmp_path), "--backend", "emulator"]) == 1
         assert said in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_every_way_of_sampling_samples_the_same(model: Path, pairs: Path, tmp_path: Path) -> None:
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from tiny import tasks
+
+    from kcurate.train import models
+    from kcurate.train.evaluation.local_model import Drawing, LocalModel
+    from kcurate.train.settings import ModelSettings
+
+    torch.manual_seed(3)
+    name = str(model)
+    lora = LoraConfig(
+        r=8, lora_alpha=64, target_modules="all-linear", init_lora_weights=False, task_type="CAUSAL_LM"
+    )
+    made = get_peft_model(models.load_model(ModelSettings(name), trainable=True), lora)
+    made.save_pretrained(tmp_path / "adapter")
+    asked = [(task.prompt, 0) for task in tasks(pairs)[:3]]
+    found = {}
+    for merged in (False, True):
+        for way in ("plain", "static", "continuous"):
+            settings = ModelSettings(name, sampling=way, merged=merged)  # type: ignore[arg-type]
+            sampler = LocalModel(settings, tmp_path / "adapter", Drawing(24, temperature=1e-4, batch=2))
+            found[way, merged] = [(one.text, one.output_tokens, one.status) for one in sampler.sample(asked)]
+            assert hasattr(sampler._model, "merge_and_unload") != merged
+            sampler.close()
+    base = LocalModel(ModelSettings(name), None, Drawing(24, temperature=1e-4)).sample(asked)
+    assert [one.text for one in base] != [text for text, _, _ in found["plain", False]], "the adapter counts"
+    assert all(one == found["plain", False] for one in found.values())

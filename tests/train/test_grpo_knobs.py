@@ -53,6 +53,15 @@ def test_modern_has_no_reference_clips_higher_and_divides_by_nothing(tmp_path: P
     assert (plain.beta, plain.epsilon_high, plain.scale_rewards) == (0.04, None, "group")
 
 
+def test_grpo_samples_in_the_way_that_the_model_is_sampled(tmp_path: Path) -> None:
+    static = arguments(tmp_path, "pairs", "model.sampling=static")
+    continuous = arguments(tmp_path, "pairs", "model.sampling=continuous")
+    found = [
+        (one.cache_implementation, one.use_transformers_continuous_batching) for one in (static, continuous)
+    ]
+    assert found == [("static", False), (None, True)]
+
+
 @pytest.mark.parametrize(("how", "masked"), [("masked", True), ("penalised", False), ("scored", False)])
 def test_truncated_completions_are_masked_penalised_or_scored(tmp_path: Path, how: str, masked: bool) -> None:
     from kcurate.train import grpo

@@ -35,7 +35,8 @@ class Evaluated:
     `model`: as `kcurate deopt` names those behind an API, else as `kcurate train` names them. `split` None:
     held_out for pairs, all for KernelBench. `samples`: per task. `temperature`, `top_p` None: the server's
     own, or 1. `gpu`: what prompts name; None: the GPU of each pair's verdict. `allow_taught`: tasks of
-    families that the adapter was taught are marked instead of refused.
+    families that the adapter was taught are marked instead of refused. `sampling`, `merged`: of a model in
+    this process, as `train.settings.ModelSettings` has them.
     """
 
     model: str
@@ -58,6 +59,8 @@ class Evaluated:
     reward: str = "pairs"
     gpu: str | None = None
     allow_taught: bool = False
+    sampling: Literal["plain", "static", "continuous"] = "plain"
+    merged: bool = False
 
 
 @dataclass(frozen=True)

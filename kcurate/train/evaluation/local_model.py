@@ -13,15 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import ContinuousBatchingConfig, GenerationConfig
 
 from kcurate import progress
-from kcurate.errors import MissingDependencyError
+from kcurate.errors import BackendError, MissingDependencyError
 from kcurate.records import Prompt
 from kcurate.train import models
 from kcurate.train.evaluation.sampling import Reply
 from kcurate.train.form import Form, fitting
 from kcurate.train.settings import ModelSettings
 from kcurate.train.task import Task
+
+# Tokens in a page of the cache of continuous batching.
+PAGE = 256
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,9 @@ class LocalModel:
             InputError: the weights cannot be read. MissingDependencyError: out of GPU memory.
         """
         if self._model is None:
-            # Not merged: merging into bfloat16 weights would lose the small updates of GRPO.
             self._model = models.load_model(self._settings, adapter=self._adapter).eval()
+            if self._settings.merged and self._adapter is not None:
+                self._model = self._model.merge_and_unload()
         room = getattr(self._model.config, "max_position_embeddings", None) or 1 << 30
         lengths = [len(self._form.prompt_ids(prompt)) for prompt, _ in asked]
         # Longest first, so that memory runs out early or never.
@@ -74,10 +79,12 @@ class LocalModel:
         fits = [i for i in order if lengths[i] + self._drawing.max_tokens <= room]
         ends = models.end_tokens(self._model, self._tokenizer)
         found = {i: Reply("", status="rejected", input_tokens=lengths[i]) for i in order}
-        for batch in progress.each(list(batches(fits, self._drawing.batch)), "sampling", unit="batch"):
+        continuous = self._settings.sampling == "continuous"  # it makes batches of its own
+        size = max(1, len(fits)) if continuous else self._drawing.batch
+        for batch in progress.each(list(batches(fits, size)), "sampling", unit="batch"):
             texts = [self._form.text(asked[i][0]) for i in batch]
             begun = time.monotonic()
-            made = self._generated(texts)
+            made = self._continuous(texts, ends) if continuous else self._generated(texts)
             on_gpu = self._model.device.type == "cuda"
             gpu_s = (time.monotonic() - begun) / len(batch) if on_gpu else None
             for i, ids in zip(batch, made, strict=True):
@@ -104,9 +111,27 @@ class LocalModel:
             raise MissingDependencyError("out of GPU memory", where="sampling", hint=hint) from error
         return made[:, encoded["input_ids"].shape[1] :].tolist()  # type: ignore[no-any-return]
 
+    def _continuous(self, texts: Sequence[str], ends: set[int]) -> list[list[int]]:
+        """The same by continuous batching: a prompt that is done makes room for the next."""
+        asked = self._tokenizer(list(texts), add_special_tokens=not self._form.chat).input_ids
+        config = GenerationConfig(**self.arguments(), eos_token_id=sorted(ends))
+        cache = None  # on a GPU what is free of its memory
+        if self._model.device.type == "cpu":  # not most of the machine's
+            longest = max(map(len, asked)) + self._drawing.max_tokens
+            pages = self._drawing.batch * (longest // PAGE + 2)
+            cache = ContinuousBatchingConfig(page_size=PAGE, num_blocks=pages, max_batch_tokens=8 * PAGE)
+        made = self._model.generate_batch(asked, generation_config=config, continuous_batching_config=cache)
+        failed = [one.error for one in made.values() if one.error is not None]
+        if failed or len(made) < len(asked):
+            why = failed[0] if failed else f"{len(made)} of {len(asked)} prompts were answered"
+            raise BackendError(f"continuous batching failed: {why}", hint="--set model.sampling=plain")
+        return [list(one.generated_tokens) for one in made.values()]
+
     def arguments(self) -> dict[str, Any]:
         """The arguments of `generate`."""
+        static = {"cache_implementation": "static"} if self._settings.sampling == "static" else {}
         return {
+            **static,
             "max_new_tokens": self._drawing.max_tokens,
             "do_sample": True,
             "temperature": self._drawing.temperature,

@@ -258,9 +258,10 @@ def _sampler(config: EvalConfig, folder: EvalFolder, evaluated: Evaluated, note:
             config.batch,
         )
         adapter = None if evaluated.adapter is None else Path(evaluated.adapter)
+        own = ModelSettings(evaluated.model, sampling=evaluated.sampling, merged=evaluated.merged)
         with (
             quiet(),
-            contextlib.closing(LocalModel(ModelSettings(evaluated.model), adapter, drawing)) as model,
+            contextlib.closing(LocalModel(own, adapter, drawing)) as model,
         ):
             yield model
 
