@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption
+from kcurate.cli.options import DEFAULT_WORKSPACE, JsonOption, WorkspaceOption, given_path
 
 ProgramArgument = Annotated[
     list[str] | None,
@@ -26,7 +26,7 @@ def capture(
         typer.Option(
             metavar="DIR",
             help="Extract this source tree first, and write down its kernels only.",
-            readable=False,
+            parser=given_path,
         ),
     ] = None,
     kernel: Annotated[

@@ -17,6 +17,7 @@ from kcurate.cli.options import (
     JsonOption,
     RayOption,
     WorkspaceOption,
+    given_path,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def deopt(
             metavar="PATH",
             help="Kernels or pairs: paths, ids, or unique prefixes of ids; source trees (extracted first); "
             "default: the workspace's kernels.",
-            readable=False,
+            parser=given_path,
         ),
     ] = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,

@@ -8,14 +8,21 @@ from typing import Annotated
 import typer
 
 from kcurate.cli.failing import FailOnOption, split
-from kcurate.cli.options import DEFAULT_WORKSPACE, JobsOption, JsonOption, LicenceOption, WorkspaceOption
+from kcurate.cli.options import (
+    DEFAULT_WORKSPACE,
+    JobsOption,
+    JsonOption,
+    LicenceOption,
+    WorkspaceOption,
+    given_path,
+)
 
 
 def extract(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PATH", help="Source trees, folders in them, or single files.", readable=False
+            metavar="PATH", help="Source trees, folders in them, or single files.", parser=given_path
         ),
     ],
     suite: Annotated[

@@ -9,7 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from kcurate.cli.failing import FailOnOption, split
-from kcurate.cli.options import DEFAULT_WORKSPACE, GpuOption, JsonOption, PriceOption, WorkspaceOption
+from kcurate.cli.options import (
+    DEFAULT_WORKSPACE,
+    GpuOption,
+    JsonOption,
+    PriceOption,
+    WorkspaceOption,
+    given_path,
+)
 
 FORM_NAME = "problem.toml"
 
@@ -73,7 +80,7 @@ def check(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE", help="Finished draft files (problem.toml), or kernels by name.", readable=False
+            metavar="FILE", help="Finished draft files (problem.toml), or kernels by name.", parser=given_path
         ),
     ],
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
