@@ -23,7 +23,8 @@ from kcurate import cli, resources
 ROOT = Path(__file__).resolve().parent.parent
 CLAIMS = [json.loads(line) for line in (ROOT / "docs/data/claims.jsonl").read_text("utf-8").splitlines()]
 PAGES = {
-    name: " ".join((ROOT / name).read_text("utf-8").split()) for name in {row["where"] for row in CLAIMS}
+    name: " ".join((ROOT / name).read_text("utf-8").split())
+    for name in sorted({row["where"] for row in CLAIMS})
 }
 # Pointers to other pages, words that lead to what follows, and examples, which test_examples.py parses.
 NO_CLAIM = re.compile(
