@@ -47,6 +47,8 @@ START_PROFILER_S = 120.0
 PROFILE_SIDE_S = 60.0
 # Making a problem of one KernelBench module; the slowest of level 1 takes 6 s on two cores.
 KERNELBENCH_MODULE_S = 120.0
+# KernelBench's own evaluator on one answer, or one build of it with PyTorch's extensions.
+KERNELBENCH_ANSWER_S = 300.0
 
 # Timing. Samples are taken until the interval is tight, or for this long.
 TIMING_S = 0.7

@@ -55,6 +55,10 @@ def evaluate(
     ] = None,
     tasks: Annotated[str, typer.Option(metavar="KIND", help="pairs, or kernelbench[:PATH].")] = "pairs",
     level: Annotated[int, typer.Option(min=1, max=3, metavar="N", help="KernelBench's level.")] = 1,
+    protocol: Annotated[
+        Literal["kcurate", "kernelbench"],
+        typer.Option(help="kernelbench: answers are a ModelNew, judged by the checkout's own evaluator."),
+    ] = "kcurate",
     dataset: DatasetOption = None,
     split: Annotated[
         Literal["held_out", "train", "all"] | None,
@@ -129,7 +133,6 @@ def evaluate(
         hint = "kcurate eval compare ONE OTHER --plot FILE"
         raise InputError("draws a comparison only", where="--plot", hint=hint)
     folder = _folder(step, folders or [], out, model) or new_folder(workspace, "eval")
-    begins = step in ("all", "generate")
     evaluated = Evaluated(
         model=model or "",
         adapter=None if adapter is None else str(adapter),
@@ -151,11 +154,12 @@ def evaluate(
         allow_taught=allow_taught,
         sampling=sampling,
         merged=merged,
+        protocol=protocol,
         reward=reward,
     )
     config = EvalConfig(
         folder=folder,
-        evaluated=evaluated if begins else None,
+        evaluated=evaluated if step in ("all", "generate") else None,
         steps=STEPS if step == "all" else (step,),
         name=row,
         backend=backend,

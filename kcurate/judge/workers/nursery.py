@@ -189,11 +189,12 @@ class Worker:
 
 
 def run_limited(
-    command: Sequence[str], folder: str, limit_s: float
+    command: Sequence[str], folder: str, limit_s: float, more: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str] | None:
     """Run a tool over candidates' code, with `folder` as its home; what it printed, on either stream.
 
-    None: it was killed after `limit_s` seconds, with all that it had started.
+    `more`: further environment variables. None: it was killed after `limit_s` seconds, with all that it had
+    started.
     """
     process = subprocess.Popen(
         command,
@@ -203,7 +204,7 @@ def run_limited(
         text=True,
         errors="replace",
         cwd=folder,
-        env={**worker_environment(folder), "LC_ALL": "C"},
+        env={**worker_environment(folder), "LC_ALL": "C", **(more or {})},
         start_new_session=True,
     )
     try:

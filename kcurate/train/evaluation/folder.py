@@ -36,7 +36,8 @@ class Evaluated:
     held_out for pairs, all for KernelBench. `samples`: per task. `temperature`, `top_p` None: the server's
     own, or 1. `gpu`: what prompts name; None: the GPU of each pair's verdict. `allow_taught`: tasks of
     families that the adapter was taught are marked instead of refused. `sampling`, `merged`: of a model in
-    this process, as `train.settings.ModelSettings` has them.
+    this process, as `train.settings.ModelSettings` has them. `protocol`: kernelbench judges `ModelNew` by
+    KernelBench's own evaluator.
     """
 
     model: str
@@ -61,6 +62,7 @@ class Evaluated:
     allow_taught: bool = False
     sampling: Literal["plain", "static", "continuous"] = "plain"
     merged: bool = False
+    protocol: Literal["kcurate", "kernelbench"] = "kcurate"
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,24 @@ def check(given: Evaluated) -> None:
     kind, _, path = given.tasks.partition(":")
     if kind not in ("pairs", "kernelbench") or (kind == "pairs" and path):
         raise InputError(f"no tasks {given.tasks!r}", where="--tasks", hint="pairs or kernelbench[:PATH]")
+    if given.protocol == "kernelbench":
+        _check_protocol(given, kind, path)
     if given.temperature is not None and not 0 < given.temperature < math.inf:
         raise InputError(f"not a finite number above 0: {given.temperature}", where="--temperature")
     if given.top_p is not None and not 0 < given.top_p <= 1:
         raise InputError(f"not above 0 and at most 1: {given.top_p}", where="--top-p")
+
+
+def _check_protocol(given: Evaluated, kind: str, path: str) -> None:
+    """Refuse what KernelBench's own protocol does not have."""
+    where = "--protocol kernelbench"
+    if kind != "kernelbench":
+        raise InputError("is for KernelBench's tasks", where=where, hint="--tasks kernelbench:PATH")
+    if given.turns != 1:
+        raise InputError("has one turn", where=where, hint="leave out --turns")
+    if given.model == "claude" or given.model.startswith("claude-"):
+        hint = f"--model openai:{given.model}@URL, a server of chat completions"
+        raise InputError("asks for a Python file as text, and Claude is given a tool", where=where, hint=hint)
+    from kcurate.train.kernelbench import protocol
+
+    protocol.checkout(path)

@@ -27,7 +27,7 @@ def judge(
         InputError: a task is missing, or is not the one that was asked. KcurateError: this machine cannot
             judge.
     """
-    asked = _asked(rows, tasks)
+    asked = asked_of(rows, tasks)
     judged = asyncio.run(pool.score(asked, [answer_of(row) for row in rows]))
     return [_row(*one) for one in zip(rows, asked, judged, strict=True)], judged
 
@@ -40,7 +40,12 @@ def answer_of(row: Completion) -> str | prompts.Answer:
     return "" if isinstance(found, prompts.Unreadable) else found
 
 
-def _asked(rows: Sequence[Completion], tasks: Sequence[Task]) -> list[Task]:
+def asked_of(rows: Sequence[Completion], tasks: Sequence[Task]) -> list[Task]:
+    """The task of each row.
+
+    Raises:
+        InputError: one is missing, or is not the one that was asked.
+    """
     known = {task.id: task for task in tasks}
     hashes = {name: given_hash(known[name]) for name in {row.task for row in rows} & set(known)}
     for row in rows:

@@ -26,7 +26,7 @@ from kcurate.train.evaluation import completions, scores
 from kcurate.train.evaluation.comparing import Comparison, compare
 from kcurate.train.evaluation.completions import Completion
 from kcurate.train.evaluation.folder import EvalFolder, Evaluated, check
-from kcurate.train.evaluation.judging import judge
+from kcurate.train.evaluation.judging import asked_of, judge
 from kcurate.train.evaluation.sampling import Sampler, generate
 from kcurate.train.evaluation.scores import Scores
 from kcurate.train.reward import own_reward
@@ -74,7 +74,7 @@ def run(config: EvalConfig, *, note: Note = silent) -> tuple[Summary, Scores | N
             rows = _completions(config, folder, evaluated, judges, record)
             if "judge" in config.steps and not folder.judged.exists():
                 record.begin()
-                rows, _ = judge(rows, judges.tasks, judges.pool)
+                rows = judges.judged(rows)
                 completions.write(folder.judged, rows)
                 folder.write_about(
                     evaluated, timed=judges.pool.timed, device=judges.pool.environment().device
@@ -159,6 +159,24 @@ class _Judges:
         """
         return load_tasks(self.evaluated, self._note)
 
+    def judged(self, rows: Sequence[Completion]) -> list[Completion]:
+        """The completions with what was found, by the protocol of the evaluation.
+
+        Raises:
+            InputError: KernelBench's protocol without a GPU; or as in `judging.judge`.
+        """
+        own, (_, _, path) = self.evaluated, self.evaluated.tasks.partition(":")
+        if own.protocol == "kcurate":
+            return judge(rows, self.tasks, self.pool)[0]
+        from kcurate.train.kernelbench import protocol
+
+        if self.place.backend != "cuda":
+            hint = "judge on a machine with one, or leave out --protocol"
+            raise InputError("KernelBench's evaluator needs a GPU", where="--protocol kernelbench", hint=hint)
+        scheme = own_reward.chosen(own.reward, {})
+        tree, asked = protocol.checkout(path), asked_of(rows, self.tasks)
+        return protocol.judge(rows, asked, tree, scheme, gpu=self.place.gpus[0], jobs=self._config.jobs)
+
     def close(self) -> None:
         """End the judges."""
         if self._pool is not None:
@@ -175,10 +193,16 @@ def load_tasks(evaluated: Evaluated, note: Note = silent) -> tuple[Task, ...]:
     if kind == "kernelbench":
         from kcurate.train.kernelbench import tasks as kernelbench
 
-        place = path or None
-        loaded = kernelbench.load(place, level=own.level, brief=own.brief, gpu=own.gpu or "", note=note)
-        note(f"kernelbench: {len(loaded.tasks)} tasks, {len(loaded.left_out)} modules left out")
-        tasks, parts = loaded.tasks, kernelbench.split(loaded.tasks, own.held_out, own.split_seed)
+        if own.protocol == "kernelbench":
+            from kcurate.train.kernelbench import protocol
+
+            tasks = protocol.load(protocol.checkout(path), own.level)
+        else:
+            place, gpu = path or None, own.gpu or ""
+            loaded = kernelbench.load(place, level=own.level, brief=own.brief, gpu=gpu, note=note)
+            note(f"kernelbench: {len(loaded.tasks)} tasks, {len(loaded.left_out)} modules left out")
+            tasks = loaded.tasks
+        parts = kernelbench.split(tasks, own.held_out, own.split_seed)
     else:
         tasks = pair_tasks.load(*own.dataset, brief=own.brief, untimed=own.untimed, gpu=own.gpu, note=note)
         parts = pair_tasks.split(tasks, own.held_out, own.split_seed)

@@ -3,7 +3,7 @@
 They come from a checkout of the benchmark, a folder of such modules, or the dataset on the Hub. Every module
 becomes a problem (`kernelbench.module_problem`) in a worker process; those that cannot are listed with the
 reason. The reference is the module in eager PyTorch, run by a judge whose config allows `torch`. Not covered:
-answers in Python as `ModelNew` (the fast side is always device code).
+answers in Python as `ModelNew` (`kernelbench.protocol`).
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def load(
         InputError: no modules there. RemoteError: the Hub is unreachable.
         MissingDependencyError: torch is not installed.
     """
-    modules = _modules(source, level, revision)
-    note(f"turning {len(modules)} PyTorch modules into tasks")
-    found = find_all(modules, bench_bytes)
+    there = modules(source, level, revision)
+    note(f"turning {len(there)} PyTorch modules into tasks")
+    found = find_all(there, bench_bytes)
     tasks = [_task(name, one, level, brief, gpu) for name, one in found.items() if one.problem is not None]
     reduced = {
         name: one.as_in_file
@@ -95,8 +95,12 @@ def split(
     )
 
 
-def _modules(source: str | Path | None, level: int, revision: str | None) -> dict[str, str]:
-    """Name to code, in the order of the numbers."""
+def modules(source: str | Path | None, level: int, revision: str | None) -> dict[str, str]:
+    """Name to code, in the order of the numbers.
+
+    Raises:
+        InputError: no modules there. RemoteError: the Hub is unreachable.
+    """
     place = HUB_NAME if source is None else str(source)
     folder = Path(place)
     found: dict[str, str]
@@ -144,11 +148,16 @@ def _number(name: str) -> int:
     return int(match[1]) if match else 1 << 30
 
 
+def named(name: str) -> str:
+    """A module's name without its number: its family."""
+    match = _FILE.match(name)
+    return (match[2] if match else name).replace("_", "-").strip("-").lower()
+
+
 def _task(name: str, found: Found, level: int, brief: bool, gpu: str) -> Task:
     """The task of one module; its empty fast side is replaced by a completion."""
     assert found.problem is not None and found.side is not None
-    match = _FILE.match(name)
-    family = (match[2] if match else name).replace("_", "-").strip("-").lower()
+    family = named(name)
     candidate = Candidate(
         id=f"kernelbench/level{level}/{name.strip('_')}",
         family=family,

@@ -70,6 +70,23 @@ def enter(kind: str, backend: str, language: str = "cuda", also: Iterable[Path] 
     return inside
 
 
+def enter_folder(folder: Path, readable: Iterable[Path]) -> None:
+    """Sandbox this process irrevocably, and what it starts: Python that is not ours, compilers, and a GPU.
+
+    It changes files only below `folder`, /dev and /proc, reads libraries and `readable`, and has no network.
+    """
+    for which, value in _limits("run", "cuda").items():
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(which, (value, value))
+    _leave_network()
+    tools = [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+    system = map(Path, ("/bin", "/sbin", "/etc", "/sys", "/dev", "/proc"))
+    landlock.restrict(
+        writable=[folder, Path("/dev"), Path("/proc")],
+        readable=[*_libraries(), *system, *tools, *readable, folder],
+    )
+
+
 def _libraries() -> list[Path]:
     """Folders of libraries that a process may still have to load."""
     package = Path(__file__).resolve().parents[3]

@@ -1,0 +1,107 @@
+"""The process that runs KernelBench's own code: its prompts, its build and its evaluator.
+
+It reads `request.json` in its folder and writes `result.json`. The answer and the evaluator share the
+process, as in KernelBench: an answer that wants to can forge the result, but harms nothing else. It changes
+files only in its folder, reads libraries and the checkout, and has no network. Not covered: who starts it
+(`protocol`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import json
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+REQUEST, RESULT = "request.json", "result.json"
+# What KernelBench's `utils` imports for its own clients, and the evaluator does not use.
+CLIENTS = ("dotenv", "litellm", "openai")
+TRIALS, TIMED = 5, 100
+
+
+def main() -> None:
+    """Enter the sandbox, and do what is asked."""
+    from kcurate.judge.workers.inside import isolation
+
+    asked = json.loads(Path(REQUEST).read_bytes())
+    tree = Path(asked["tree"])
+    isolation.enter_folder(Path.cwd(), [tree])
+    sys.path.insert(0, str(tree / "src"))
+    sys.modules.setdefault("tomli", tomllib)
+    for name in CLIENTS:
+        if importlib.util.find_spec(name) is None:
+            sys.modules[name] = _StandIn(name)
+    found = STEPS[asked["step"]](asked)
+    Path(RESULT).write_text(json.dumps(found), encoding="utf-8")
+
+
+class _StandIn(ModuleType):
+    """A module whose every name is a function that does nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *_, **__: None
+
+
+def prompted(asked: Mapping[str, Any]) -> dict[str, str]:
+    """KernelBench's own prompt for each module, with one example."""
+    prompts = importlib.import_module("kernelbench.prompt_constructor_toml")
+    return {
+        name: str(prompts.get_prompt_for_backend(code, "cuda", "one_shot", "fp32"))
+        for name, code in asked["modules"].items()
+    }
+
+
+def checked(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """KernelBench's static check of an answer, and what it builds with PyTorch's extensions."""
+    if importlib.util.find_spec("kernelbench.kernel_static_checker") is not None:
+        static = importlib.import_module("kernelbench.kernel_static_checker")
+        valid, errors, _ = static.validate_kernel_static(asked["code"], asked["backend"], "fp32")
+        if not valid:
+            return {"static": "; ".join(map(str, errors))}
+    if asked["backend"] == "cuda":
+        theirs = importlib.import_module("kernelbench.eval")
+        built, _, why = theirs.build_compile_cache(asked["code"], build_dir="build")
+        return {"built": bool(built), "why": str(why or "")}
+    return {"built": True}
+
+
+def evaluated(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """KernelBench's result for an answer: compiled, correct, and both times in milliseconds."""
+    torch = importlib.import_module("torch")
+    theirs = importlib.import_module("kernelbench.eval")
+    found = theirs.eval_kernel_against_ref(
+        asked["module"],
+        asked["code"],
+        num_correct_trials=TRIALS,
+        num_perf_trials=TIMED,
+        measure_performance=True,
+        build_dir="build",
+        device=torch.device("cuda:0"),
+        backend=asked["backend"],
+        precision=torch.float32,
+    )
+    if found is None:
+        return {}
+    about = {str(name): str(value) for name, value in found.metadata.items()}
+    return {
+        "compiled": bool(found.compiled),
+        "correct": bool(found.correctness),
+        "ms": float(found.runtime),
+        "reference_ms": float(found.ref_runtime),
+        "metadata": about,
+    }
+
+
+STEPS = {"prompts": prompted, "build": checked, "evaluate": evaluated}
+
+if __name__ == "__main__":
+    with contextlib.redirect_stdout(sys.stderr):
+        main()
